@@ -1,0 +1,13 @@
+// CHECK: the errors we make. On in release builds, because a wrong collective is worse than a dead one.
+// The errors the world makes are values: see result.h.
+#pragma once
+
+namespace holdfast {
+
+[[noreturn]] void check_failed(const char* condition, const char* file, int line);
+
+}  // namespace holdfast
+
+#define CHECK(condition)                                            \
+  (static_cast<bool>(condition) ? static_cast<void>(0)              \
+                                : ::holdfast::check_failed(#condition, __FILE__, __LINE__))

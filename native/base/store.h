@@ -1,0 +1,19 @@
+// Store port: the key-value rendezvous through which the members of a new group find each other.
+// c10d's stores, a directory on a shared file system, and the simulator implement it.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace holdfast {
+
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual Status set(const std::string& key, const std::string& value) = 0;
+  // Waits until the key exists, at most `timeout`; Code::kTimeout when it never came.
+  virtual Result<std::string> get(const std::string& key, Duration timeout) = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,32 @@
+// The catalogue: one row per (algorithm, collective). The verifier sweep, the conformance suite, the planner,
+// the benchmark, the docs and the Python listing all iterate it. Adding an algorithm: one file and its rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "comm/schedule/builder.h"
+#include "topology/cost_model.h"
+
+namespace holdfast::comm {
+
+struct AlgorithmRow {
+  std::string_view algorithm;  // "ring", "binomial_tree", "flat", "pairwise", "dissemination"
+  Collective collective{};
+  Schedule (*build)(const BuildSpec&) = nullptr;
+  // Terms of the critical path for n ranks and `bytes` of payload per rank (the caller's largest block list).
+  topology::CostTerms (*cost)(int size, std::uint64_t bytes) = nullptr;
+  std::string_view source;  // paper, section
+};
+
+std::span<const AlgorithmRow> catalogue();
+
+// The row, or nullptr. `algorithm` empty: the first row of the collective.
+const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);
+
+// The cheapest row by the cost model; every collective but send/recv has at least one row.
+const AlgorithmRow& choose_algorithm(Collective collective, int size, std::uint64_t bytes,
+                                     const topology::LinkModel& link);
+
+}  // namespace holdfast::comm

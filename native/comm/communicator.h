@@ -1,0 +1,59 @@
+// Communicator: collectives over one immutable view. When the view ends (a peer is lost, close()), it ends:
+// running and later ops fail with the reason. It is never mutated; a new view means a new communicator.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "comm/schedule/layout.h"
+#include "comm/work.h"
+
+namespace holdfast::comm {
+
+// The agreed member list; members[r] is rank r's identity.
+struct View {
+  Epoch epoch;
+  std::vector<MemberId> members;
+};
+
+struct OpRequest {
+  Collective collective{};
+  DType dtype = DType::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  std::vector<Block> input;   // as collective.h says; the memory must stay valid until the work has ended
+  std::vector<Block> output;
+  Rank root{};                // broadcast, reduce, gather, scatter
+  Rank peer{};                // send, recv
+  std::uint32_t tag = 0;      // send, recv
+  Duration timeout{};         // zero: the group's default
+  std::string algorithm;      // empty: the cost model chooses
+  bool expect_wait = false;   // the caller waits at once (a blocking call): no thread is woken for it
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual Rank rank() const = 0;
+  virtual int size() const = 0;
+  virtual const View& view() const = 0;
+  virtual const std::string& name() const = 0;
+  // "shm", "tcp", "inproc" or "self" per rank.
+  virtual std::vector<std::string> transports() const = 0;
+
+  // Starts an op; ops start in call order and may run at the same time. An unusable request (wrong number of
+  // blocks, dtype/op not defined, root or peer out of range) is refused with kConfigError or kUnsupported.
+  // Any thread.
+  virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
+
+  // Fails every running op with kAborted, here and (PeerLost) on the other members. Any thread.
+  virtual void abort(const std::string& reason) = 0;
+  // Ends this member's part after its running ops have ended or `timeout` has passed. Any thread.
+  virtual Status close(Duration timeout) = 0;
+  // ok, or why the view ended.
+  virtual Status health() const = 0;
+};
+
+}  // namespace holdfast::comm

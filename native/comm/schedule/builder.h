@@ -1,0 +1,45 @@
+// Builder: algorithms say what moves; the builder derives message ordinals and dependencies from the slots.
+//
+// Ordinals count messages per directed link in program order, so two ranks agree on them without talking.
+// Dependencies: read-after-write (streamed when the reader takes exactly the slot the writer fills and both work
+// element by element), write-after-read and write-after-write (complete). Input chunk c and output chunk c are
+// taken to alias for every collective whose caller may pass one buffer for both.
+#pragma once
+
+#include "comm/schedule/schedule.h"
+
+namespace holdfast::comm {
+
+// What an algorithm is asked to build.
+struct BuildSpec {
+  Collective collective{};
+  Rank rank{};
+  int size = 1;
+  Rank root{};
+};
+
+class Builder {
+ public:
+  Builder(const BuildSpec& spec, std::uint32_t chunks);
+
+  static Slot input(int chunk);
+  static Slot output(int chunk);
+  // A new scratch chunk as large as `like` (an input or output slot).
+  Slot scratch(Slot like);
+
+  void send(int peer, Slot source);
+  void recv(int peer, Slot destination);
+  void copy(Slot destination, Slot source);
+  void reduce(Slot destination, Slot lhs, Slot rhs);
+  // The last reduction of a chunk: averages divide here.
+  void reduce_final(Slot destination, Slot lhs, Slot rhs);
+
+  Schedule finish() &&;
+
+ private:
+  Step& append(StepKind kind);
+
+  Schedule schedule_;
+};
+
+}  // namespace holdfast::comm

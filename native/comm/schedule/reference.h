@@ -1,0 +1,23 @@
+// Reference executor: a deliberately dumb second implementation that all tests compare with. It runs all ranks'
+// schedules in one thread on plain memory with the scalar reference kernels, no transport, no streaming, no fusion.
+#pragma once
+
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "comm/schedule/layout.h"
+#include "comm/schedule/schedule.h"
+
+namespace holdfast::comm {
+
+struct ReferenceRank {
+  std::vector<Block> input;
+  std::vector<Block> output;
+};
+
+// Fills every rank's output; code kProtocolError when the schedules deadlock.
+Status run_reference(const std::vector<Schedule>& schedules, std::vector<ReferenceRank>& ranks,
+                     DType dtype, ReduceOp op);
+
+}  // namespace holdfast::comm

@@ -1,0 +1,31 @@
+// Work: the caller's handle of one op in flight. Owners: the caller and the engine, until the op has ended.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "comm/collective.h"
+
+namespace holdfast::comm {
+
+class Work {
+ public:
+  virtual ~Work() = default;
+
+  virtual Collective collective() const = 0;  // any thread
+  virtual OpSeq sequence() const = 0;         // any thread
+
+  // Whether the op has ended, well or badly. Any thread; never blocks.
+  virtual bool done() const = 0;
+  // The outcome; CHECKs that done(). Any thread.
+  virtual Status status() const = 0;
+  // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the op running.
+  // Any thread; Python callers release the GIL first.
+  virtual Status wait(Duration timeout) = 0;
+  // Calls `callback` exactly once when the op has ended (at once when it has), from whichever thread ended it,
+  // with no lock of the runtime held. After it ran, done() is true.
+  virtual void on_done(std::function<void(const Status&)> callback) = 0;
+};
+
+}  // namespace holdfast::comm
