@@ -264,6 +264,7 @@ void Runtime::establish(Handshake& handshake) {
   const int fd = handshake.take_fd();
   ::epoll_ctl(parts_.epoll, EPOLL_CTL_DEL, fd, nullptr);
   peer->control = std::make_unique<comm::TcpLink>(fd);
+  peer->same_host = is_same_host(fd);
   auto offer = offered_.extract(theirs.from);
   const bool agreed = handshake.is_caller() ? !theirs.link.empty() : !offer.empty();
   if (agreed && !offer.empty()) {
@@ -292,7 +293,7 @@ void Runtime::establish(Handshake& handshake) {
 // Spinning pays while every rank has a core of its own, and starves the others when not.
 void Runtime::count_local_ranks() {
   int local = 1;
-  for (const auto& [id, peer] : peers_) local += peer->shm ? 1 : 0;
+  for (const auto& [id, peer] : peers_) local += peer->same_host ? 1 : 0;
   const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
   driver_.set_patience(local <= cores ? Patience{2000, 0} : Patience{50, 10});
 }

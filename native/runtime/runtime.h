@@ -25,6 +25,7 @@ struct Peer {
   comm::Segment bell;
   std::unique_ptr<comm::TcpLink> control;  // carries data too when there is no shm
   std::unique_ptr<comm::ShmLink> shm;
+  bool same_host = false;
   bool reported = false;  // its loss is known to the communicators
 
   comm::Link& data() { return shm ? static_cast<comm::Link&>(*shm) : *control; }

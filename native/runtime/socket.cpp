@@ -117,6 +117,23 @@ int accept_one(int listener) {
   return fd;
 }
 
+bool is_same_host(int fd) {
+  sockaddr_storage here{};
+  sockaddr_storage there{};
+  socklen_t length = sizeof here;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&here), &length) != 0) return false;
+  length = sizeof there;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &length) != 0) return false;
+  if (here.ss_family != there.ss_family) return false;
+  if (here.ss_family == AF_INET) {
+    return reinterpret_cast<const sockaddr_in&>(here).sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in&>(there).sin_addr.s_addr;
+  }
+  const auto& a = reinterpret_cast<const sockaddr_in6&>(here).sin6_addr;
+  const auto& b = reinterpret_cast<const sockaddr_in6&>(there).sin6_addr;
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
 std::vector<std::string> interface_addresses() {
   constexpr std::size_t kMaxAddresses = 8;
   std::vector<std::string> found;

@@ -24,6 +24,8 @@ Result<int> start_connect(const Endpoint& endpoint);
 Status connect_outcome(int fd, const Endpoint& endpoint);
 // A pending connection, non-blocking, or -1.
 int accept_one(int listener);
+// Whether both ends of a connection have one address, which is so for processes that share cores.
+bool is_same_host(int fd);
 // Addresses of this host's interfaces that are up, loopback last.
 std::vector<std::string> interface_addresses();
 

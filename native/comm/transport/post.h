@@ -16,6 +16,10 @@ namespace holdfast::comm {
 // Messages up to this size are sent without waiting for the receiver's grant.
 inline constexpr std::uint64_t kEagerBytes = 32 * 1024;
 
+// A message that streams behind its producer goes out in multiples of this: whole elements, and frames that are
+// worth their header.
+inline constexpr std::uint64_t kStreamBytes = 16 * 1024;
+
 // State common to both directions. `window` > 0: the memory is a ring of that many bytes through which a larger
 // message streams (a partial sum that is forwarded); 0: the memory holds the whole message.
 struct Post {
@@ -53,7 +57,10 @@ struct SendPost : Post {
   bool queued = false;        // is in the session's send queue
   bool announced = false;     // at least one frame was made
 
-  std::uint64_t sendable() const { return std::min(ready, eager() ? total_bytes : granted) - issued; }
+  std::uint64_t sendable() const {
+    const std::uint64_t end = std::min(ready, eager() ? total_bytes : granted);
+    return (end == total_bytes ? end : end / kStreamBytes * kStreamBytes) - issued;
+  }
   bool has_frame() const { return sendable() > 0 || (total_bytes == 0 && !announced); }
   std::span<const std::byte> next(std::uint64_t limit) const {
     return {data + place(issued), contiguous(issued, std::min(limit, sendable()))};
