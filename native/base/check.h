@@ -8,6 +8,9 @@ namespace holdfast {
 
 }  // namespace holdfast
 
+// Test frameworks bring a CHECK of their own; tests include theirs first and keep it.
+#ifndef CHECK
 #define CHECK(condition)                                            \
   (static_cast<bool>(condition) ? static_cast<void>(0)              \
                                 : ::holdfast::check_failed(#condition, __FILE__, __LINE__))
+#endif

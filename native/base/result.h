@@ -58,25 +58,31 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                           // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) { CHECK(!status_.is_ok()); }  // NOLINT
+  // Implicit on purpose: `return value;` and `return status;` both read well.
+  Result(T value) : value_(std::move(value)) {}
+  Result(Status status) : status_(std::move(status)) { require(!status_.is_ok()); }
 
   bool is_ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
   T& value() & {
-    CHECK(value_.has_value());
+    require(value_.has_value());
     return *value_;
   }
   const T& value() const& {
-    CHECK(value_.has_value());
+    require(value_.has_value());
     return *value_;
   }
   T&& value() && {
-    CHECK(value_.has_value());
+    require(value_.has_value());
     return std::move(*value_);
   }
 
  private:
+  // Not CHECK: tests that include this header have another one.
+  static void require(bool holds) {
+    if (!holds) check_failed("a Result is either a value or an error", __FILE__, __LINE__);
+  }
+
   std::optional<T> value_;
   Status status_;
 };

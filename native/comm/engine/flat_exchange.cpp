@@ -1,0 +1,190 @@
+#include "comm/engine/flat_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace holdfast::comm {
+namespace {
+
+std::uint64_t blocks_bytes(const std::vector<Block>& blocks, DType dtype) {
+  std::uint64_t count = 0;
+  for (const Block& b : blocks) count += b.count;
+  return count * dtype_bytes(dtype);
+}
+
+bool equal_blocks(const std::vector<Block>& blocks) {
+  return std::all_of(blocks.begin(), blocks.end(),
+                     [&](const Block& b) { return b.count == blocks.front().count; });
+}
+
+}  // namespace
+
+bool FlatExchange::carries(const OpRequest& request, int size) {
+  if (size < 2) return false;
+  switch (request.collective) {
+    case Collective::kBarrier: return true;
+    case Collective::kAllReduce:
+    case Collective::kReduce:
+      return blocks_bytes(request.input, request.dtype) <= kFlatBytes;
+    case Collective::kBroadcast:
+      return blocks_bytes(request.output, request.dtype) <= kFlatBytes;
+    case Collective::kAllGather:
+      return equal_blocks(request.output) &&
+             blocks_bytes(request.output, request.dtype) <= kFlatBytes;
+    case Collective::kReduceScatter:
+      return equal_blocks(request.input) &&
+             blocks_bytes(request.input, request.dtype) <= kFlatBytes;
+    default: return false;  // not every rank knows the others' sizes
+  }
+}
+
+void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
+  CHECK(stage_ == Stage::kDone);
+  ++op_;
+  request_ = &request;
+  signature_ = signature;
+  const bool publishes = request.collective != Collective::kBroadcast || request.root == rank_;
+  input_bytes_ = publishes ? blocks_bytes(request.input, request.dtype) : 0;
+  stage_ = Stage::kRoom;
+}
+
+bool FlatExchange::advance() {
+  moved_ = false;
+  if (stage_ == Stage::kRoom && has_room()) {
+    publish();
+    stage_ = Stage::kCollect;
+    moved_ = true;
+  }
+  if (stage_ == Stage::kCollect && collected()) {
+    if (failure_.is_ok()) finish();
+    stage_ = Stage::kDone;
+    moved_ = true;
+  }
+  return stage_ == Stage::kDone;
+}
+
+bool FlatExchange::has_room() const {
+  if (op_ <= 2) return true;
+  const auto all_read = [&] {
+    for (int r = 0; r < size(); ++r) {
+      // acquire: their reads of the slot are over
+      if (area({r}).read.load(std::memory_order_acquire) + 2 < op_) return false;
+    }
+    return true;
+  };
+  if (all_read()) return true;
+  // seq_cst: raised before the last look, against finish()'s store-then-look.
+  area(rank_).waits_for_room.store(1, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return all_read();
+}
+
+void FlatExchange::publish() {
+  FlatArea& own = area(rank_);
+  own.waits_for_room.store(0, std::memory_order_relaxed);  // relaxed: at worst one ring too many
+  FlatArea::Slot& to = own.slots[op_ % 2];
+  to.signature = signature_;
+  to.bytes = static_cast<std::uint32_t>(input_bytes_);
+  std::byte* at = to.data;
+  if (input_bytes_ > 0) {
+    for (const Block& block : request_->input) {
+      const std::uint64_t bytes = block.count * dtype_bytes(request_->dtype);
+      std::memcpy(at, block.data, bytes);
+      at += bytes;
+    }
+  }
+  own.posted.store(op_, std::memory_order_release);  // release: the slot is written
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank_.value) ring(peers_[index({r})]);
+  }
+}
+
+void FlatExchange::ring(FlatPeer& peer) {
+  if (peer.bell.ring() == Sleep::kOnSocket && peer.wake_by_socket) peer.wake_by_socket();
+}
+
+bool FlatExchange::needs(Rank rank) const {
+  switch (request_->collective) {
+    case Collective::kBroadcast: return rank == request_->root;
+    case Collective::kReduce: return rank_ == request_->root;
+    default: return true;
+  }
+}
+
+bool FlatExchange::collected() {
+  for (int r = 0; r < size(); ++r) {
+    if (!needs({r})) continue;
+    FlatArea& peer = area({r});
+    if (peer.posted.load(std::memory_order_acquire) < op_) return false;  // acquire: the slot
+    const FlatArea::Slot& from = peer.slots[op_ % 2];
+    const bool rooted = request_->collective == Collective::kBroadcast && rank_ != request_->root;
+    const std::uint64_t expected =
+        rooted ? blocks_bytes(request_->output, request_->dtype) : input_bytes_;
+    if (from.signature == signature_ && from.bytes == expected) continue;
+    failure_ = Status(Code::kProtocolError,
+                      "calls do not match: this rank has " + std::to_string(expected) +
+                          " bytes, rank " + std::to_string(r) + " has " +
+                          std::to_string(from.bytes) +
+                          (from.bytes == expected ? " but another op, dtype or root" : ""))
+                   .about({Rank{r}}, {});
+    return true;
+  }
+  return true;
+}
+
+void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const {
+  const ReduceKernel kernel = reduce_kernel(request_->dtype, request_->op);
+  kernel(out, slot({0}) + offset, slot({1}) + offset, count);
+  for (int r = 2; r < size(); ++r) kernel(out, out, slot({r}) + offset, count);
+  if (request_->op == ReduceOp::kAvg) {
+    divide_kernel(request_->dtype)(out, count, static_cast<std::uint32_t>(size()));
+  }
+}
+
+void FlatExchange::finish() {
+  const std::uint64_t element = dtype_bytes(request_->dtype);
+  switch (request_->collective) {
+    case Collective::kAllReduce: fold(0, request_->output[0].data, request_->output[0].count); break;
+    case Collective::kReduce:
+      if (rank_ == request_->root) fold(0, request_->output[0].data, request_->output[0].count);
+      break;
+    case Collective::kReduceScatter: {
+      const Block& out = request_->output[0];
+      fold(static_cast<std::uint64_t>(rank_.value) * out.count * element, out.data, out.count);
+      break;
+    }
+    case Collective::kAllGather:
+      for (int r = 0; r < size(); ++r) {
+        const Block& out = request_->output[index({r})];
+        if (out.count > 0) std::memcpy(out.data, slot({r}), out.count * element);
+      }
+      break;
+    case Collective::kBroadcast:
+      if (rank_ != request_->root && request_->output[0].count > 0) {
+        const Block& out = request_->output[0];
+        std::memcpy(out.data, slot(request_->root), out.count * element);
+      }
+      break;
+    default: break;
+  }
+  area(rank_).read.store(op_, std::memory_order_seq_cst);  // seq_cst: see has_room()
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_.value) continue;
+    if (area({r}).waits_for_room.load(std::memory_order_relaxed) != 0) ring(peers_[index({r})]);
+  }
+}
+
+std::vector<Rank> FlatExchange::waited_for() const {
+  std::vector<Rank> ranks;
+  for (int r = 0; r < size(); ++r) {
+    const FlatArea& peer = area({r});
+    const bool room = stage_ == Stage::kRoom && peer.read.load(std::memory_order_acquire) + 2 < op_;
+    const bool data = stage_ == Stage::kCollect && needs({r}) &&
+                      peer.posted.load(std::memory_order_acquire) < op_;
+    if (room || data) ranks.push_back({r});
+  }
+  return ranks;
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,202 @@
+#include "comm/engine/run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace holdfast::comm {
+namespace {
+
+// Local work done in one go before links are looked at again.
+constexpr std::uint64_t kLocalSlice = 256 * 1024;
+constexpr std::uint64_t kBlocked = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+Run::Run(Program program, const RunKey& key, const std::vector<Link*>& links)
+    : program_(std::move(program)), key_(key), links_(links) {
+  std::size_t sends = 0;
+  std::size_t recvs = 0;
+  for (Instruction& i : program_.instructions) {
+    if (i.kind == InstructionKind::kSend) i.post = static_cast<int>(sends++);
+    if (i.kind == InstructionKind::kRecv) i.post = static_cast<int>(recvs++);
+  }
+  sends_.resize(sends);  // never again: links hold pointers into both
+  recvs_.resize(recvs);
+  remaining_ = program_.instructions.size();
+}
+
+Run::~Run() { cancel(); }
+
+void Run::advance() {
+  bool moved = true;
+  while (moved && failure_.is_ok() && remaining_ > 0) {
+    touched_ = false;
+    moved = false;
+    for (Instruction& i : program_.instructions) {
+      if (i.complete) continue;
+      moved = advance_one(i) || moved;
+      if (!failure_.is_ok()) return;
+    }
+    if (touched_) return;  // a long local step: let the links have their turn
+  }
+  touched_ = false;
+}
+
+bool Run::advance_one(Instruction& instruction) {
+  const std::uint64_t ready = available(instruction);
+  if (ready == kBlocked) return false;
+  const std::uint64_t before = instruction.done;
+  const bool was_complete = instruction.complete;
+  bool started = false;
+  switch (instruction.kind) {
+    case InstructionKind::kSend: started = advance_send(instruction, ready); break;
+    case InstructionKind::kRecv: started = advance_recv(instruction, ready); break;
+    case InstructionKind::kCopy:
+    case InstructionKind::kReduce: started = advance_local(instruction, ready); break;
+  }
+  if (instruction.complete && !was_complete) --remaining_;
+  return started || instruction.done != before || instruction.complete != was_complete;
+}
+
+// Bytes of the instruction whose inputs exist; kBlocked when it must not start.
+std::uint64_t Run::available(const Instruction& instruction) const {
+  std::uint64_t bytes = instruction.bytes;
+  for (const Dependency& d : instruction.deps) {
+    const Instruction& on = program_.instructions[d.step];
+    if (on.complete) continue;
+    if (!d.streamed) return kBlocked;
+    bytes = std::min(bytes, on.done);
+  }
+  return bytes;
+}
+
+template <class P>
+void Run::prepare(Instruction& instruction, P& post) {
+  post.key = {key_.comm, key_.epoch, key_.op, key_.first_ordinal + instruction.ordinal};
+  post.signature = key_.signature;
+  post.total_bytes = instruction.bytes;
+  post.window = instruction.window;
+  post.touched = &touched_;
+}
+
+// Takes over a post's progress; false when there was none.
+template <class P>
+bool Run::follow(Instruction& instruction, const P& post) {
+  if (post.failed) {
+    failure_ = post.failure;
+    failed_peer_ = instruction.peer;
+    return true;
+  }
+  const bool moved = instruction.done != post.done || instruction.complete != post.finished;
+  instruction.done = post.done;
+  instruction.complete = post.finished;
+  return moved;
+}
+
+bool Run::advance_send(Instruction& instruction, std::uint64_t available) {
+  SendPost& post = sends_[static_cast<std::size_t>(instruction.post)];
+  Link& to = link(instruction);
+  if (!post.posted) {
+    const bool whole = available == instruction.bytes;
+    if (!whole && (available == 0 || instruction.bytes <= kEagerBytes)) return false;
+    prepare(instruction, post);
+    post.data = instruction.src;
+    post.ready = available;
+    if (!to.status().is_ok()) {
+      post.failed = true;
+      post.failure = to.status();
+    } else {
+      to.session().post(post);
+    }
+    follow(instruction, post);
+    return true;
+  }
+  if (available > post.ready) {
+    post.ready = available;
+    to.session().resume(post);
+  }
+  return follow(instruction, post);
+}
+
+bool Run::advance_recv(Instruction& instruction, std::uint64_t available) {
+  RecvPost& post = recvs_[static_cast<std::size_t>(instruction.post)];
+  Link& from = link(instruction);
+  if (instruction.drain >= 0) {
+    const Instruction& drain = program_.instructions[static_cast<std::size_t>(instruction.drain)];
+    available = std::min(available, drain.done + instruction.window);
+  }
+  if (!post.posted) {
+    // An eager message may come whole at any time, so all of it must be welcome.
+    if (available != instruction.bytes && instruction.bytes <= kEagerBytes) return false;
+    prepare(instruction, post);
+    post.data = instruction.dst;
+    post.combine = instruction.combine;
+    post.limit = available;
+    from.session().post(post);
+    if (!from.status().is_ok() && !post.finished) {
+      post.failed = true;
+      post.failure = from.status();
+    }
+    follow(instruction, post);
+    return true;
+  }
+  if (available > post.limit) {
+    post.limit = available;
+    from.session().resume(post);
+  }
+  return follow(instruction, post);
+}
+
+bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
+  std::uint64_t length = std::min(available - instruction.done, kLocalSlice);
+  const std::uint64_t at = instruction.done;
+  if (instruction.kind == InstructionKind::kReduce) {
+    const std::uint64_t element = instruction.combine.element_bytes;
+    length = length / element * element;
+    const std::uint64_t count = length / element;
+    instruction.combine.kernel(instruction.dst + at, instruction.src + at, instruction.right + at,
+                               count);
+    if (instruction.combine.divide != nullptr) {
+      instruction.combine.divide(instruction.dst + at, count, instruction.combine.divisor);
+    }
+  } else if (instruction.src == instruction.dst) {
+    length = available - at;  // in place: nothing to move
+  } else if (length > 0) {
+    std::memcpy(instruction.dst + at, instruction.src + at, length);
+  }
+  instruction.done += length;
+  instruction.complete = instruction.done == instruction.bytes;
+  if (instruction.done < available) touched_ = true;
+  return length > 0 || instruction.complete;
+}
+
+bool Run::waits_for(Rank rank) const {
+  const std::vector<Rank> all = waited_for();
+  return std::find(all.begin(), all.end(), rank) != all.end();
+}
+
+std::vector<Rank> Run::waited_for() const {
+  std::vector<Rank> ranks;
+  for (const Instruction& i : program_.instructions) {
+    if (i.complete || i.post < 0) continue;
+    const auto post = static_cast<std::size_t>(i.post);
+    const bool posted = i.kind == InstructionKind::kSend ? sends_[post].posted : recvs_[post].posted;
+    if (!posted || std::find(ranks.begin(), ranks.end(), i.peer) != ranks.end()) continue;
+    ranks.push_back(i.peer);
+  }
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+void Run::cancel() {
+  for (Instruction& i : program_.instructions) {
+    if (i.complete || i.post < 0) continue;
+    const auto index = static_cast<std::size_t>(i.post);
+    if (i.kind == InstructionKind::kSend && sends_[index].posted) link(i).cancel(sends_[index]);
+    if (i.kind == InstructionKind::kRecv && recvs_[index].posted) link(i).cancel(recvs_[index]);
+    i.complete = true;
+  }
+}
+
+}  // namespace holdfast::comm

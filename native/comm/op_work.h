@@ -1,0 +1,49 @@
+// The Work of a communicator's op: where the driving thread leaves the outcome and callers find it.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/communicator.h"
+#include "comm/executor.h"
+
+namespace holdfast::comm {
+
+class OpWork final : public Work {
+ public:
+  OpWork(OpRequest request, OpSeq sequence, std::shared_ptr<Executor> executor,
+         std::shared_ptr<const Clock> clock)
+      : request_(std::move(request)),
+        sequence_(sequence),
+        executor_(std::move(executor)),
+        clock_(std::move(clock)) {}
+
+  const OpRequest& request() const { return request_; }
+
+  Collective collective() const override { return request_.collective; }
+  OpSeq sequence() const override { return sequence_; }
+  bool done() const override { return done_.load(std::memory_order_acquire); }  // acquire: results
+  Status status() const override;
+  Status wait(Duration timeout) override;
+  void on_done(std::function<void(const Status&)> callback) override;
+
+  // Publishes the outcome: callbacks first, then done(). Once, with the runtime released.
+  void end(Status status);
+
+ private:
+  const OpRequest request_;
+  const OpSeq sequence_;
+  // Owners: every communicator of the node and the works they handed out.
+  const std::shared_ptr<Executor> executor_;
+  const std::shared_ptr<const Clock> clock_;
+
+  mutable std::mutex mutex_;  // guards status_, callbacks_, ended_
+  Status status_;
+  std::vector<std::function<void(const Status&)>> callbacks_;
+  bool ended_ = false;
+  std::atomic<bool> done_{false};
+};
+
+}  // namespace holdfast::comm

@@ -1,0 +1,123 @@
+#include "comm/request_check.h"
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/transport/frame.h"
+
+namespace holdfast::comm {
+namespace {
+
+struct Counts {
+  std::size_t input;
+  std::size_t output;
+};
+
+// How many blocks collective.h asks of this rank.
+Counts expected_blocks(const OpRequest& request, Rank rank, int size) {
+  const auto n = static_cast<std::size_t>(size);
+  const bool root = request.root == rank;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast: return {1, 1};
+    case Collective::kReduceScatter: return {n, 1};
+    case Collective::kAllGather: return {1, n};
+    case Collective::kAllToAll: return {n, n};
+    case Collective::kReduce: return {1, root ? std::size_t{1} : 0};
+    case Collective::kGather: return {1, root ? n : 0};
+    case Collective::kScatter: return {root ? n : 0, 1};
+    case Collective::kBarrier: return {0, 0};
+    case Collective::kSend: return {1, 0};
+    case Collective::kRecv: return {0, 1};
+  }
+  return {0, 0};
+}
+
+bool is_rooted(Collective c) {
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
+         c == Collective::kScatter;
+}
+
+bool reduces(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
+}
+
+std::string name(const OpRequest& request) {
+  return std::string(collective_name(request.collective));
+}
+
+Status out_of_range(const OpRequest& request, const char* what, Rank value, int size) {
+  return {Code::kConfigError, name(request) + ": " + what + " " + std::to_string(value.value) +
+                                  " is not a rank of this group; accepted: 0 to " +
+                                  std::to_string(size - 1)};
+}
+
+bool in_range(Rank rank, int size) { return rank.value >= 0 && rank.value < size; }
+
+Status check_peer(const OpRequest& request, Rank rank, int size) {
+  if (!in_range(request.peer, size)) return out_of_range(request, "peer", request.peer, size);
+  if (request.peer == rank) {
+    return {Code::kConfigError, name(request) + ": rank " + std::to_string(rank.value) +
+                                    " cannot exchange a message with itself"};
+  }
+  if (request.tag >= kPointToPoint) {
+    return {Code::kConfigError, name(request) + ": tag " + std::to_string(request.tag) +
+                                    " is too large; accepted: 0 to 2147483647"};
+  }
+  return Status::ok();
+}
+
+Status check_sizes(const OpRequest& request) {
+  const std::uint64_t limit = kMaxMessageBytes / dtype_bytes(request.dtype);
+  for (const auto* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count > limit || (block.count > 0 && block.data == nullptr)) {
+        return {Code::kConfigError, name(request) + ": a block of " + std::to_string(block.count) +
+                                        " elements has no memory or is too large"};
+      }
+    }
+  }
+  const bool pairs = request.collective == Collective::kAllReduce ||
+                     request.collective == Collective::kBroadcast ||
+                     (request.collective == Collective::kReduce && !request.output.empty());
+  if (pairs && request.input[0].count != request.output[0].count) {
+    return {Code::kConfigError, name(request) + ": input has " +
+                                    std::to_string(request.input[0].count) +
+                                    " elements, output has " +
+                                    std::to_string(request.output[0].count)};
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Status check_request(const OpRequest& request, Rank rank, int size) {
+  const Counts expected = expected_blocks(request, rank, size);
+  if (request.input.size() != expected.input || request.output.size() != expected.output) {
+    return {Code::kConfigError,
+            name(request) + " on " + std::to_string(size) + " ranks takes " +
+                std::to_string(expected.input) + " input and " + std::to_string(expected.output) +
+                " output blocks, got " + std::to_string(request.input.size()) + " and " +
+                std::to_string(request.output.size())};
+  }
+  if (is_rooted(request.collective) && !in_range(request.root, size)) {
+    return out_of_range(request, "root", request.root, size);
+  }
+  if (request.collective == Collective::kSend || request.collective == Collective::kRecv) {
+    TRY(check_peer(request, rank, size));
+  }
+  if (reduces(request.collective) && !reduce_defined(request.dtype, request.op)) {
+    return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
+                                    " is not defined on " +
+                                    std::string(dtype_name(request.dtype))};
+  }
+  if (!request.algorithm.empty() && find_algorithm(request.collective, request.algorithm) == nullptr) {
+    std::string accepted;
+    for (const AlgorithmRow& row : catalogue()) {
+      if (row.collective == request.collective) accepted += " " + std::string(row.algorithm);
+    }
+    return {Code::kConfigError, name(request) + ": no algorithm \"" + request.algorithm +
+                                    "\"; accepted:" + accepted};
+  }
+  return check_sizes(request);
+}
+
+}  // namespace holdfast::comm

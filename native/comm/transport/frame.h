@@ -1,0 +1,60 @@
+// Frame: the unit on every link, a fixed header and a bounded payload. What it is not: a message; a message is one
+// or more data frames with consecutive offsets. All fields little endian, 48 bytes, no padding.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace holdfast::comm {
+
+inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
+inline constexpr std::uint8_t kProtocolVersion = 1;
+inline constexpr std::size_t kFrameHeaderBytes = 48;
+// Bounds what one frame may make a receiver buffer or a small op wait for.
+inline constexpr std::uint32_t kMaxFramePayload = 256 * 1024;
+// No message is larger than a 48-bit address space.
+inline constexpr std::uint64_t kMaxMessageBytes = 1ULL << 48;
+
+enum class FrameKind : std::uint8_t {
+  kData = 1,   // payload at `offset` of a message of `total_bytes`
+  kGrant,      // receiver -> sender: bytes below `offset` may be sent
+  kAnnounce,   // sender -> receiver: a message that waits for a grant
+  kRevoke,     // the communicator's view has ended; payload: encoded reason
+  kGoodbye,    // the sender closes its side on purpose
+  kWake,       // look at shared memory
+  kHello,      // first frame of a connection; payload: who calls
+  kWelcome,    // its answer
+  kPad,        // shared memory only: skip to the start of the ring
+};
+
+// Names a message: both ends compute it, nothing depends on arrival order.
+struct MessageKey {
+  CommId comm;
+  Epoch epoch;
+  std::uint32_t op = 0;       // collective: its OpSeq; point to point: kPointToPoint | tag
+  std::uint32_t ordinal = 0;  // number of the message on this directed link within op
+  friend bool operator==(const MessageKey&, const MessageKey&) = default;
+};
+// Top bit of MessageKey::op; collectives count below it.
+inline constexpr std::uint32_t kPointToPoint = 0x8000'0000;
+
+struct FrameHeader {
+  FrameKind kind = FrameKind::kData;
+  std::uint32_t payload_bytes = 0;
+  MessageKey key;
+  std::uint32_t signature = 0;  // hash of (collective, dtype, op, root): differs when calls do not match
+  std::uint64_t offset = 0;
+  std::uint64_t total_bytes = 0;
+};
+
+void encode_header(const FrameHeader& header, std::span<std::byte, kFrameHeaderBytes> out);
+
+// kProtocolError for anything no peer of this version sends: the caller closes the connection.
+Result<FrameHeader> parse_header(std::span<const std::byte, kFrameHeaderBytes> bytes);
+
+}  // namespace holdfast::comm

@@ -1,0 +1,46 @@
+// Link: the transport port. One link joins this process to one peer; what it carries is decided by its Session,
+// how bytes get across by the pipe that implements pump().
+//
+// Thread: only the holder of the runtime. Nothing here blocks.
+#pragma once
+
+#include <string_view>
+
+#include "base/result.h"
+#include "comm/transport/session.h"
+
+namespace holdfast::comm {
+
+class Link {
+ public:
+  virtual ~Link() = default;
+
+  Session& session() { return session_; }
+  const Session& session() const { return session_; }
+
+  virtual std::string_view transport() const = 0;  // "inproc", "shm", "tcp"
+  // Moves what can be moved in both directions now; whether anything moved. After a failure it moves nothing.
+  virtual bool pump() = 0;
+  // ok, or why the link cannot be used any more (the peer died, broke the protocol, closed).
+  const Status& status() const { return status_; }
+
+  // Ends a post early. Afterwards neither the session nor the pipe refers to the post or its memory.
+  void cancel(SendPost& post) {
+    release(post);
+    session_.cancel(post);
+  }
+  void cancel(RecvPost& post) { session_.cancel(post); }
+
+ protected:
+  // The pipe may hold a half-written frame of this post: it must let go of the post's memory.
+  virtual void release(const SendPost& post) = 0;
+  void fail(Status why) {
+    if (status_.is_ok()) status_ = std::move(why);
+  }
+
+ private:
+  Session session_;
+  Status status_;
+};
+
+}  // namespace holdfast::comm

@@ -1,0 +1,157 @@
+#include "comm/transport/segment.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cctype>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+namespace holdfast::comm {
+namespace {
+
+constexpr const char* kDirectory = "/dev/shm";
+constexpr const char* kPrefix = "holdfast.";
+
+Status system_error(const std::string& what) {
+  return {Code::kSystem, what + ": " + std::strerror(errno)};
+}
+
+unsigned long pid_namespace() {
+  struct stat info{};
+  return ::stat("/proc/self/ns/pid", &info) == 0 ? static_cast<unsigned long>(info.st_ino) : 0;
+}
+
+// Field 22 of /proc/PID/stat: tells a process from a later one with the same number. 0: no such process.
+unsigned long long start_time(long pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::size_t at = name_end + 1;
+  for (int field = 3; field < 22; ++field) at = text.find(' ', at + 1);
+  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at, nullptr, 10);
+}
+
+// holdfast.<uid>.<pid namespace>.<pid>.<start time>.<purpose>.<number>
+std::string make_name(const std::string& purpose) {
+  static std::atomic<unsigned> number{0};  // relaxed: only uniqueness matters
+  return std::string(kPrefix) + std::to_string(::getuid()) + "." + std::to_string(pid_namespace()) +
+         "." + std::to_string(::getpid()) + "." + std::to_string(start_time(::getpid())) + "." +
+         purpose + "." + std::to_string(number.fetch_add(1, std::memory_order_relaxed));
+}
+
+bool plausible_name(const std::string& name) {
+  constexpr std::size_t kMaxName = 200;
+  if (name.rfind(kPrefix, 0) != 0 || name.size() > kMaxName) return false;
+  for (const char c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.') return false;
+  }
+  return name.find("..") == std::string::npos;
+}
+
+bool maker_is_gone(const std::string& name) {
+  unsigned uid = 0;
+  unsigned long space = 0;
+  long pid = 0;
+  unsigned long long started = 0;
+  if (std::sscanf(name.c_str(), "holdfast.%u.%lu.%ld.%llu.", &uid, &space, &pid, &started) != 4) {
+    return false;
+  }
+  if (uid != ::getuid() || space != pid_namespace() || space == 0) return false;
+  return start_time(pid) != started;
+}
+
+Result<std::byte*> map(int fd, std::size_t bytes) {
+  void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (data == MAP_FAILED) return system_error("cannot map shared memory");
+  return static_cast<std::byte*>(data);
+}
+
+}  // namespace
+
+Segment::Segment(Segment&& other) noexcept { *this = std::move(other); }
+
+Segment& Segment::operator=(Segment&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(name_, other.name_);
+  std::swap(linked_, other.linked_);
+  return *this;
+}
+
+Segment::~Segment() {
+  unlink();
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+void Segment::unlink() {
+  if (!linked_) return;
+  linked_ = false;
+  ::shm_unlink(("/" + name_).c_str());
+}
+
+Result<Segment> Segment::create(const std::string& purpose, std::size_t bytes) {
+  Segment segment;
+  segment.name_ = make_name(purpose);
+  const int fd = ::shm_open(("/" + segment.name_).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  if (fd < 0) return system_error("cannot create shared memory " + segment.name_);
+  segment.linked_ = true;
+  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    const Status status = system_error("cannot size shared memory to " + std::to_string(bytes));
+    ::close(fd);
+    return status;
+  }
+  Result<std::byte*> data = map(fd, bytes);
+  ::close(fd);
+  if (!data.is_ok()) return data.status();
+  segment.data_ = data.value();
+  segment.size_ = bytes;
+  return segment;
+}
+
+Result<Segment> Segment::open(const std::string& name, std::size_t bytes) {
+  if (!plausible_name(name)) {
+    return Status{Code::kProtocolError, "not a shared-memory name of Holdfast"};
+  }
+  const int fd = ::shm_open(("/" + name).c_str(), O_RDWR, 0);
+  if (fd < 0) return system_error("cannot open shared memory " + name);
+  struct stat info{};
+  if (::fstat(fd, &info) != 0 || info.st_uid != ::getuid() ||
+      static_cast<std::size_t>(info.st_size) != bytes) {
+    ::close(fd);
+    return Status{Code::kProtocolError, "shared memory " + name + " has another size or owner"};
+  }
+  Result<std::byte*> data = map(fd, bytes);
+  ::close(fd);
+  if (!data.is_ok()) return data.status();
+  Segment segment;
+  segment.name_ = name;
+  segment.data_ = data.value();
+  segment.size_ = bytes;
+  return segment;
+}
+
+int Segment::remove_orphans() {
+  DIR* directory = ::opendir(kDirectory);
+  if (directory == nullptr) return 0;
+  int removed = 0;
+  while (const dirent* entry = ::readdir(directory)) {
+    const std::string name = entry->d_name;
+    if (name.rfind(kPrefix, 0) != 0 || !maker_is_gone(name)) continue;
+    if (::shm_unlink(("/" + name).c_str()) == 0) ++removed;
+  }
+  ::closedir(directory);
+  return removed;
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,44 @@
+// Segment: a named shared-memory object, mapped. Names carry who made them, so that what a killed process left
+// behind can be told apart from what is in use; a segment that every reader has mapped is unlinked at once.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "base/result.h"
+
+namespace holdfast::comm {
+
+class Segment {
+ public:
+  Segment() = default;
+  Segment(Segment&& other) noexcept;
+  Segment& operator=(Segment&& other) noexcept;
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+  ~Segment();  // unmaps, and unlinks what this process created
+
+  // A zero-filled segment of `bytes`, readable by this user only. `purpose`: a short word for the name.
+  static Result<Segment> create(const std::string& purpose, std::size_t bytes);
+  // Maps a peer's segment; refuses one of another size or owner. The name comes from the network: anything but
+  // a name that create() makes is refused.
+  static Result<Segment> open(const std::string& name, std::size_t bytes);
+  // Removes segments whose maker is provably gone (this user, this PID namespace, no such process). Returns how
+  // many.
+  static int remove_orphans();
+
+  void unlink();  // the name goes, the mapping stays
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  const std::string& name() const { return name_; }
+  explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  std::string name_;
+  bool linked_ = false;  // this process created it and its name still exists
+};
+
+}  // namespace holdfast::comm

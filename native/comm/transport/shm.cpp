@@ -1,0 +1,70 @@
+#include "comm/transport/shm.h"
+
+#include <utility>
+
+namespace holdfast::comm {
+namespace {
+
+// Frames handled in one direction before the other links get their turn.
+constexpr int kFramesPerTurn = 16;
+
+}  // namespace
+
+ShmLink::ShmLink(Segment segment, bool creator, Bell peer_bell,
+                 std::function<void()> wake_by_socket)
+    : segment_(std::move(segment)),
+      writer_(segment_.data() + (creator ? 0 : kRingSegmentBytes)),
+      reader_(segment_.data() + (creator ? kRingSegmentBytes : 0)),
+      peer_bell_(peer_bell),
+      wake_by_socket_(std::move(wake_by_socket)) {}
+
+bool ShmLink::pump() {
+  if (!status().is_ok()) return false;
+  const bool sent = push();
+  const bool received = pull();
+  return sent || received;
+}
+
+bool ShmLink::push() {
+  bool moved = false;
+  OutFrame frame;
+  for (int i = 0; i < kFramesPerTurn && session().wants_to_send(); ++i) {
+    if (!writer_.has_room(kRingFramePayload)) break;
+    if (!session().next_frame(kRingFramePayload, frame)) break;
+    CHECK(writer_.write(frame.header, frame.payload));
+    session().sent(frame);
+    frame = {};
+    moved = true;
+    ring_peer();
+  }
+  return moved;
+}
+
+bool ShmLink::pull() {
+  bool moved = false;
+  for (int i = 0; i < kFramesPerTurn; ++i) {
+    auto peeked = reader_.peek();
+    if (!peeked.is_ok()) {
+      fail(peeked.status());
+      return true;
+    }
+    if (!peeked.value()) break;
+    const RingFrame& frame = *peeked.value();
+    moved = true;
+    if (Status status = session().begin_frame(frame.header); !status.is_ok()) {
+      fail(std::move(status));
+      return true;
+    }
+    std::span<const std::byte> rest = frame.payload;
+    while (!rest.empty()) rest = rest.subspan(session().payload(rest));
+    reader_.consume(frame);
+  }
+  if (moved && reader_.producer_waits()) ring_peer();
+  return moved;
+}
+
+void ShmLink::ring_peer() {
+  if (peer_bell_.ring() == Sleep::kOnSocket && wake_by_socket_) wake_by_socket_();
+}
+
+}  // namespace holdfast::comm

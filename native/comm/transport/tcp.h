@@ -1,0 +1,62 @@
+// TCP pipe: one connected, non-blocking socket. Copies: the kernel's two; a payload that is only copied is read
+// straight to its place, one that is reduced passes through a slice buffer that stays in L2.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "comm/transport/link.h"
+
+namespace holdfast::comm {
+
+class TcpLink final : public Link {
+ public:
+  explicit TcpLink(int fd);  // takes the descriptor, connected and greeted
+  ~TcpLink() override;
+  TcpLink(const TcpLink&) = delete;
+  TcpLink& operator=(const TcpLink&) = delete;
+
+  std::string_view transport() const override { return "tcp"; }
+  bool pump() override;
+
+  int fd() const { return fd_; }
+  // The poller saw the socket readable or broken.
+  void set_readable() { readable_ = true; }
+  bool wants_to_write() { return blocked_ && status().is_ok(); }
+  void set_writable() { blocked_ = false; }
+  // A goodbye has arrived: the end of the stream is no loss.
+  bool peer_left() const { return peer_left_; }
+  void set_peer_left() { peer_left_ = true; }
+
+ protected:
+  void release(const SendPost& post) override;
+
+ private:
+  bool push();
+  bool write_frame();
+  bool pull();
+  bool parse();
+  bool fill();
+  bool on_read(ssize_t count);
+  void lost(const char* call);
+
+  int fd_;
+  bool readable_ = true;
+  bool blocked_ = false;
+  bool peer_left_ = false;
+
+  // The frame being written, and how much of header + payload has gone.
+  OutFrame out_;
+  bool writing_ = false;
+  std::array<std::byte, kFrameHeaderBytes> out_header_{};
+  std::size_t written_ = 0;
+
+  // Bytes read and not yet consumed: [begin_, end_).
+  std::vector<std::byte> in_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool in_payload_ = false;
+};
+
+}  // namespace holdfast::comm

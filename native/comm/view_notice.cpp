@@ -1,0 +1,49 @@
+#include "comm/view_notice.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+namespace holdfast::comm {
+namespace {
+
+Status malformed() { return {Code::kProtocolError, "malformed view notice"}; }
+
+}  // namespace
+
+// Layout: code (1 byte), number of ranks (4 bytes), ranks (4 bytes each), text to the end.
+std::vector<std::byte> encode_notice(const ViewNotice& notice) {
+  const auto count = static_cast<std::uint32_t>(std::min(notice.ranks.size(), kMaxNoticeRanks));
+  const std::size_t text = std::min(notice.text.size(), kMaxNoticeText);
+  std::vector<std::byte> out(5 + 4 * std::size_t{count} + text);
+  out[0] = static_cast<std::byte>(notice.code);
+  std::memcpy(out.data() + 1, &count, 4);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(out.data() + 5 + 4 * i, &notice.ranks[i].value, 4);
+  }
+  if (text > 0) std::memcpy(out.data() + out.size() - text, notice.text.data(), text);
+  return out;
+}
+
+Result<ViewNotice> decode_notice(std::span<const std::byte> bytes, int size) {
+  if (bytes.size() < 5) return malformed();
+  ViewNotice notice;
+  const auto code = std::to_integer<std::uint8_t>(bytes[0]);
+  if (code == 0 || code > static_cast<std::uint8_t>(Code::kSystem)) return malformed();
+  notice.code = static_cast<Code>(code);
+  std::uint32_t count = 0;
+  std::memcpy(&count, bytes.data() + 1, 4);
+  if (count > kMaxNoticeRanks || bytes.size() - 5 < 4 * std::size_t{count}) return malformed();
+  for (std::size_t i = 0; i < count; ++i) {
+    Rank rank;
+    std::memcpy(&rank.value, bytes.data() + 5 + 4 * i, 4);
+    if (rank.value < 0 || rank.value >= size) return malformed();
+    notice.ranks.push_back(rank);
+  }
+  const auto text = bytes.subspan(5 + 4 * std::size_t{count});
+  if (text.size() > kMaxNoticeText) return malformed();
+  notice.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
+  return notice;
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,43 @@
+// Card: what a member tells the others of a group about itself through the store, and what it says in the greeting
+// of a connection. Both come from outside: parsing is total.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace holdfast::runtime {
+
+struct Card {
+  MemberId member;
+  std::string host;
+  std::vector<std::string> addresses;  // numeric, best first
+  std::uint16_t port = 0;
+  bool shm = false;           // may use shared memory
+  std::string bell;           // segment of its bell; empty without shm
+  std::string flat;           // segment of its flat area in this group; empty without shm
+  std::uint64_t nonce = 0;    // rank 0's becomes the communicator's id
+};
+
+std::string encode_card(const Card& card);
+// kProtocolError: damaged, or of another protocol version (naming both).
+Result<Card> parse_card(const std::string& text);
+
+// First payload on a connection, and its answer.
+struct Greeting {
+  MemberId from;
+  MemberId to;
+  std::string bell;  // caller's or answerer's bell segment; empty: no shared memory
+  std::string link;  // segment of the link, made by the caller; empty: no shared memory
+};
+
+inline constexpr std::size_t kMaxGreetingBytes = 1024;
+
+std::vector<std::byte> encode_greeting(const Greeting& greeting);
+Result<Greeting> parse_greeting(std::span<const std::byte> bytes);
+
+}  // namespace holdfast::runtime

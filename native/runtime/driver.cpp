@@ -1,0 +1,215 @@
+#include "runtime/driver.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+namespace holdfast::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A sleeper on the bell looks at its sockets this often: the latency of noticing a dead peer.
+constexpr Duration kSocketLook = milliseconds(4);
+// A driver that is awake looks at its sockets this often when only shared memory matters.
+constexpr Duration kBusySocketLook = std::chrono::microseconds(500);
+// The progress thread leaves the field to callers for this long after one has driven, then keeps watch itself.
+constexpr Duration kThreadPause = milliseconds(50);
+constexpr Duration kIdleSleep = milliseconds(500);
+// A caller that waits for another driver looks up this often, so no lost wake-up can hang it.
+constexpr Duration kCallerLook = milliseconds(20);
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+Driver::Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock)
+    : machinery_(machinery), bell_(bell), clock_(std::move(clock)) {}
+
+Driver::~Driver() {
+  stop_thread();
+  run_submissions();
+  run_deferred();
+}
+
+void Driver::start_thread() {
+  thread_ = std::thread([this] { thread_main(); });
+}
+
+void Driver::stop_thread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_.store(true, std::memory_order_relaxed);
+  }
+  thread_wakes_.notify_all();
+  wake_driver();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Driver::set_patience(Patience patience) { patience_ = patience; }
+
+void Driver::submit(Task task, bool wake) {
+  auto* submission = new Submission{std::move(task), nullptr};
+  submission->next = submissions_.load(std::memory_order_relaxed);
+  while (!submissions_.compare_exchange_weak(submission->next, submission,
+                                             std::memory_order_release,
+                                             std::memory_order_relaxed)) {
+  }
+  if (!wake) return;
+  async_pending_.store(true, std::memory_order_release);
+  wake_driver();
+  {
+    // Empty on purpose: a thread between its check and its wait has either seen the flag or gets the signal.
+    const std::lock_guard lock(mutex_);
+  }
+  thread_wakes_.notify_one();
+}
+
+bool Driver::run_submissions() {
+  // acquire: the tasks' contents
+  Submission* newest = submissions_.exchange(nullptr, std::memory_order_acquire);
+  if (newest == nullptr) return false;
+  Submission* oldest = nullptr;
+  while (newest != nullptr) {
+    Submission* next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  while (oldest != nullptr) {
+    const std::unique_ptr<Submission> submission(oldest);
+    oldest = oldest->next;
+    submission->task();
+  }
+  return true;
+}
+
+void Driver::run_deferred() {
+  while (!deferred_.empty()) {
+    std::vector<Task> tasks;
+    tasks.swap(deferred_);
+    for (Task& task : tasks) task();
+  }
+}
+
+// Rouses whoever drives from its sleep.
+void Driver::wake_driver() {
+  if (bell_.ring() == comm::Sleep::kOnSocket) machinery_.interrupt();
+}
+
+void Driver::drive_until(const std::function<bool()>& done, Instant deadline) {
+  std::unique_lock lock(mutex_);
+  while (!done() && clock_->now() < deadline) {
+    if (driving_) {
+      baton_wanted_.store(true, std::memory_order_relaxed);  // relaxed: only a hint
+      ++waiting_;
+      lock.unlock();
+      wake_driver();
+      lock.lock();
+      if (driving_ && !done()) callers_.wait_for(lock, kCallerLook);
+      --waiting_;
+      continue;
+    }
+    driving_ = true;
+    baton_wanted_.store(false, std::memory_order_relaxed);
+    lock.unlock();
+    fly(done, deadline, patience_);
+    std::vector<Task> tasks;
+    tasks.swap(deferred_);
+    const bool left_over = machinery_.busy();
+    lock.lock();
+    driving_ = false;
+    const bool others = waiting_ > 0;
+    lock.unlock();
+    for (Task& task : tasks) task();
+    if (others) callers_.notify_all();
+    lock.lock();
+    if (left_over && !others && done()) {
+      async_pending_.store(true, std::memory_order_release);
+      thread_wakes_.notify_one();
+    }
+  }
+}
+
+// Drives until there is something to run with the baton released, or done, or the deadline.
+bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience patience) {
+  int looks = 0;
+  for (;;) {
+    bool moved = run_submissions();
+    const Instant now = clock_->now();
+    if (machinery_.sockets_matter() || now >= next_look_) {
+      machinery_.poll_sockets(Duration::zero());
+      next_look_ = now + kBusySocketLook;
+    }
+    moved = machinery_.turn(now) || moved;
+    if (!deferred_.empty() || done()) return true;
+    if (now >= deadline) return false;
+    if (moved) {
+      looks = 0;
+    } else if (looks < patience.spins) {
+      ++looks;
+      relax();
+    } else if (looks < patience.spins + patience.yields) {
+      ++looks;
+      sched_yield();
+    } else {
+      rest(done, now, deadline);
+    }
+  }
+}
+
+// Sleeps, unless a last look after the announcement finds work.
+void Driver::rest(const std::function<bool()>& done, Instant now, Instant deadline) {
+  const bool on_sockets = machinery_.sockets_matter() || !machinery_.busy();
+  const std::uint32_t ticket =
+      bell_.announce(on_sockets ? comm::Sleep::kOnSocket : comm::Sleep::kOnFutex);
+  const bool work = run_submissions() || machinery_.turn(now) || !deferred_.empty() || done();
+  if (!work) {
+    const Instant until = std::min(deadline, machinery_.next_deadline());
+    const Duration left = std::max(Duration::zero(), until - now);
+    if (on_sockets) {
+      machinery_.poll_sockets(std::min(left, kIdleSleep));
+    } else {
+      bell_.sleep(ticket, std::min(left, kSocketLook));
+      next_look_ = {};
+    }
+  }
+  bell_.awake();
+}
+
+// The progress thread: drives asynchronous ops, and keeps watch while nobody else does.
+void Driver::thread_main() {
+  std::unique_lock lock(mutex_);
+  while (!stopping()) {
+    const bool asked = thread_wakes_.wait_for(lock, kThreadPause, [this] {
+      return stopping() || (!driving_ && async_pending_.load(std::memory_order_acquire));
+    });
+    if (stopping()) break;
+    if (driving_ || (!asked && waiting_ > 0)) continue;
+    driving_ = true;
+    async_pending_.store(false, std::memory_order_relaxed);
+    baton_wanted_.store(false, std::memory_order_relaxed);
+    lock.unlock();
+    const auto give_way = [this] {
+      return stopping() || (baton_wanted_.load(std::memory_order_relaxed) && !machinery_.busy());
+    };
+    // No spinning here: the cores belong to the computation that this op hides behind.
+    fly(give_way, clock_->now() + kIdleSleep, Patience{});
+    std::vector<Task> tasks;
+    tasks.swap(deferred_);
+    const bool more = machinery_.busy();
+    lock.lock();
+    driving_ = false;
+    if (more || !tasks.empty()) async_pending_.store(true, std::memory_order_release);
+    lock.unlock();
+    for (Task& task : tasks) task();
+    callers_.notify_all();
+    lock.lock();
+  }
+}
+
+}  // namespace holdfast::runtime

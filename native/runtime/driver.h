@@ -1,0 +1,96 @@
+// Driver: the Executor of production. Exactly one thread drives at a time: a blocked caller that lends itself, else
+// the progress thread. Who drives owns all mutable runtime state; the baton's mutex carries it from one to the next.
+//
+// A driver with nothing to do spins briefly (less when ranks outnumber cores), then sleeps: on the process's bell
+// when only shared memory can wake it, on its sockets otherwise.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/executor.h"
+#include "comm/transport/bell.h"
+
+namespace holdfast::runtime {
+
+// What is driven. Driving thread only.
+class Machinery {
+ public:
+  virtual ~Machinery() = default;
+  // Does all that can be done without blocking; whether anything moved.
+  virtual bool turn(Instant now) = 0;
+  // Waits for sockets at most `timeout` (zero: looks).
+  virtual void poll_sockets(Duration timeout) = 0;
+  // Whether a socket may bring the next piece of work (TCP data, handshakes).
+  virtual bool sockets_matter() const = 0;
+  // Whether ops or connections are under way.
+  virtual bool busy() const = 0;
+  virtual Instant next_deadline() const = 0;
+  // Interrupts poll_sockets() of another thread. Any thread.
+  virtual void interrupt() = 0;
+};
+
+struct Patience {
+  int spins = 0;   // looks without giving up the core
+  int yields = 0;  // looks that let other processes run
+};
+
+class Driver {
+ public:
+  using Task = comm::Executor::Task;
+
+  Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock);
+  ~Driver();
+
+  void start_thread();
+  void stop_thread();
+  void set_patience(Patience patience);  // driving thread only
+
+  void submit(Task task, bool wake);
+  void defer(Task task) { deferred_.push_back(std::move(task)); }
+  void drive_until(const std::function<bool()>& done, Instant deadline);
+
+ private:
+  struct Submission {
+    Task task;
+    Submission* next;
+  };
+
+  bool fly(const std::function<bool()>& done, Instant deadline, Patience patience);
+  bool run_submissions();
+  void run_deferred();
+  void wake_driver();
+  bool stopping() const { return stop_.load(std::memory_order_relaxed); }
+  void rest(const std::function<bool()>& done, Instant now, Instant deadline);
+  void thread_main();
+
+  Machinery& machinery_;
+  comm::Bell bell_;
+  const std::shared_ptr<const Clock> clock_;
+
+  std::mutex mutex_;  // guards driving_, waiting_
+  bool driving_ = false;
+  int waiting_ = 0;
+  std::condition_variable callers_;
+  std::condition_variable thread_wakes_;
+  std::atomic<bool> stop_{false};           // relaxed: followed by a wake-up
+  std::atomic<bool> baton_wanted_{false};   // a caller wants it; the idle progress thread gives way
+  std::atomic<bool> async_pending_{false};  // submitted work that no caller will drive
+
+  // Newest first; push from any thread (release), emptied by the driving thread (acquire).
+  std::atomic<Submission*> submissions_{nullptr};
+
+  // Driving thread only.
+  std::vector<Task> deferred_;
+  Patience patience_;
+  Instant next_look_{};
+  std::thread thread_;
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,110 @@
+#include "runtime/node.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "runtime/host_id.h"
+#include "runtime/meeting.h"
+#include "runtime/runtime.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// What users hold: dropping it without close() cleans up too.
+class Handle final : public comm::Communicator {
+ public:
+  Handle(std::shared_ptr<comm::LiveCommunicator> live, std::shared_ptr<Runtime> runtime)
+      : runtime_(std::move(runtime)), live_(std::move(live)) {}
+  ~Handle() override {
+    // Ops that still run are nobody's now: end them at once.
+    [[maybe_unused]] const Status closed = live_->close(Duration::zero());
+  }
+
+  Rank rank() const override { return live_->rank(); }
+  int size() const override { return live_->size(); }
+  const comm::View& view() const override { return live_->view(); }
+  const std::string& name() const override { return live_->name(); }
+  std::vector<std::string> transports() const override { return live_->transports(); }
+  Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
+    return live_->start(std::move(request));
+  }
+  void abort(const std::string& reason) override { live_->abort(reason); }
+  Status close(Duration timeout) override { return live_->close(timeout); }
+  Status health() const override { return live_->health(); }
+
+ private:
+  // Owners: the node and its communicators; the links that ops use live in it.
+  std::shared_ptr<Runtime> runtime_;
+  std::shared_ptr<comm::LiveCommunicator> live_;
+};
+
+class LiveNode final : public Node {
+ public:
+  explicit LiveNode(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  ~LiveNode() override {
+    runtime_->stop();
+    runtime_->submit([this] { runtime_->say_goodbye(); }, false);
+    runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kFarewell);
+  }
+
+  Result<std::shared_ptr<comm::Communicator>> join(Store& store,
+                                                   const JoinRequest& request) override {
+    if (request.size < 1 || request.rank.value < 0 || request.rank.value >= request.size) {
+      return Status{Code::kConfigError,
+                    "group " + request.group + ": rank " + std::to_string(request.rank.value) +
+                        " of " + std::to_string(request.size) + "; accepted: 0 to size - 1"};
+    }
+    const Duration timeout = request.timeout > Duration::zero()
+                                 ? request.timeout
+                                 : runtime_->parts().options.connect_timeout;
+    auto live = Meeting(runtime_, store, request, timeout).run();
+    if (!live.is_ok()) return live.status();
+    return std::shared_ptr<comm::Communicator>(
+        std::make_shared<Handle>(std::move(live).value(), runtime_));
+  }
+
+ private:
+  // Time for the last frames to reach the kernel.
+  static constexpr Duration kFarewell = std::chrono::milliseconds(2);
+  // Owners: the node and its communicators.
+  std::shared_ptr<Runtime> runtime_;
+};
+
+MemberId random_member() {
+  std::random_device device;
+  return {(std::uint64_t{device()} << 32) | device()};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Node>> Node::create(const Options& options) {
+  TRY(validate(options));
+  comm::Segment::remove_orphans();
+  Runtime::Parts parts;
+  parts.options = options;
+  parts.self = random_member();
+  parts.host = options.host_id.empty() ? host_id() : options.host_id;
+  parts.clock = std::make_shared<MonotonicClock>();
+  auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
+  if (!bell.is_ok()) return bell.status();
+  parts.bell = std::move(bell).value();
+  auto listener = listen_on(options.address, options.port);
+  if (!listener.is_ok()) return listener.status();
+  parts.listener = listener.value();
+  auto port = local_port(parts.listener);
+  if (!port.is_ok()) return port.status();
+  parts.port = port.value();
+  parts.epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  parts.interrupt = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (parts.epoll < 0 || parts.interrupt < 0) {
+    return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
+  }
+  auto runtime = std::make_shared<Runtime>(std::move(parts));
+  runtime->start();
+  return std::shared_ptr<Node>(std::make_shared<LiveNode>(std::move(runtime)));
+}
+
+}  // namespace holdfast::runtime

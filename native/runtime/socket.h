@@ -1,0 +1,32 @@
+// Sockets: the few system calls of TCP with errors that name address and port. Everything is non-blocking.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace holdfast::runtime {
+
+struct Endpoint {
+  std::string address;  // numeric IPv4 or IPv6
+  std::uint16_t port = 0;
+};
+
+std::string to_string(const Endpoint& endpoint);
+
+// Listens on `address` (empty: all interfaces) and port (0: any). kConfigError for an address that is none.
+Result<int> listen_on(const std::string& address, std::uint16_t port);
+Result<std::uint16_t> local_port(int fd);
+// Starts to connect; the socket becomes writable when it is through, see connect_outcome().
+Result<int> start_connect(const Endpoint& endpoint);
+Status connect_outcome(int fd, const Endpoint& endpoint);
+// A pending connection, non-blocking, or -1.
+int accept_one(int listener);
+// Whether both ends of a connection have one address, which is so for processes that share cores.
+bool is_same_host(int fd);
+// Addresses of this host's interfaces that are up, loopback last.
+std::vector<std::string> interface_addresses();
+
+}  // namespace holdfast::runtime
