@@ -62,9 +62,10 @@ DETERMINISTIC = (
 NONDETERMINISTIC = {
     "clock": r"\b(steady_clock|system_clock|high_resolution_clock|MonotonicClock|clock_gettime"
     r"|gettimeofday|__rdtsc|std::time)\b|base/clock\.h",
-    "thread": r"<(thread|future|stop_token|semaphore|barrier|latch)>|\bstd::(thread|jthread|async)\b"
-    r"|\bpthread_",
-    "lock": r"<(mutex|shared_mutex|condition_variable)>|\b(mutex|lock_guard|unique_lock|scoped_lock)\b",
+    "thread": r"<(thread|future|stop_token|semaphore|barrier|latch)>"
+    r"|\bstd::(thread|jthread|async)\b|\bpthread_",
+    "lock": r"<(mutex|shared_mutex|condition_variable)>"
+    r"|\b(mutex|lock_guard|unique_lock|scoped_lock)\b",
     "sleep": r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(",
     "socket": r"<(sys/socket|sys/epoll|netinet/|arpa/|netdb)",
     "random device": r"\brandom_device\b|\bs?rand\s*\(|\bgetrandom\b|<sys/random\.h>",
@@ -122,7 +123,7 @@ def lines_matching(text: str, pattern: str, what: str) -> Iterator[str]:
             yield f"{number}: {what}: {line.strip()}"
 
 
-# ---- the rules: (file name, text) -> complaints ---------------------------------------------------
+# ---- the rules: (file name, text) -> complaints ----------------------------------------------
 
 
 def includes_point_down(file: str, text: str) -> Iterator[str]:
@@ -182,8 +183,11 @@ def is_clean_text(file: str, text: str) -> Iterator[str]:
 
 def functions_are_short_cpp(file: str, text: str) -> Iterator[str]:
     """Counts lines from a function's opening brace to its closing one, by braces alone."""
-    code = re.sub(r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group().count("\n"),
-                  strip_cpp(text))
+    code = re.sub(
+        r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+        lambda m: "\n" * m.group().count("\n"),
+        strip_cpp(text),
+    )
     stack: list[tuple[bool, int]] = []
     head_start = 0
     for match in re.finditer(r"[{};]", code):
@@ -229,7 +233,10 @@ def names_say_what(file: str, text: str) -> Iterator[str]:
         if word in BANNED_WORDS:
             yield f"1: '{word}' in a file name says nothing"
     code = strip_cpp(text) if file.endswith(CPP) else text
-    types = r"(?m)^\s*(?:template\s*<.*>\s*)?(?:class|struct|enum(?: class)?)\s+(?:\[\[\w+\]\]\s*)?(\w+)"
+    types = (
+        r"(?m)^\s*(?:template\s*<.*>\s*)?(?:class|struct|enum(?: class)?)\s+"
+        r"(?:\[\[\w+\]\]\s*)?(\w+)"
+    )
     for match in re.finditer(types, code):
         for word in words(match.group(1)):
             if word in BANNED_WORDS:
@@ -391,8 +398,14 @@ def test_python_folders_hold_no_cpp() -> None:
 
 @pytest.mark.parametrize(
     "file",
-    ["README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "docs/architecture.md",
-     "docs/decisions.md"],
+    [
+        "README.md",
+        "LICENSE",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/architecture.md",
+        "docs/decisions.md",
+    ],
 )
 def test_the_papers_are_there(file: str) -> None:
     assert (ROOT / file).stat().st_size > 0
