@@ -8,6 +8,11 @@
 namespace holdfast::comm {
 namespace {
 
+// close() asks this often whether the running ops have ended.
+constexpr Duration kQuietLook = std::chrono::milliseconds(1);
+// More than the driver ever needs to run one task.
+constexpr Duration kLeaveTime = std::chrono::seconds(5);
+
 bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
 
 // FNV-1a over what must agree between ranks; sizes are compared on their own.
@@ -326,38 +331,44 @@ Status LiveCommunicator::close(Duration timeout) {
     if (closed_) return Status::ok();
     closed_ = true;
   }
-  // Owner: the last of this call and the task.
-  struct Progress {
+  // Owners: this call and its tasks, which may outlive it when the driver is stuck.
+  struct Leaving {
     std::atomic<bool> quiet{false};
-    std::atomic<bool> closed{false};
+    std::atomic<bool> gone{false};
   };
-  auto state = std::make_shared<Progress>();
-  const auto quiet = [self = shared_from_this(), state] {
-    if (self->active_.empty()) state->quiet.store(true, std::memory_order_release);
+  auto leaving = std::make_shared<Leaving>();
+  const auto is_quiet = [leaving] { return leaving->quiet.load(std::memory_order_acquire); };
+  const auto is_gone = [leaving] { return leaving->gone.load(std::memory_order_acquire); };
+  const auto look = [self = shared_from_this(), leaving] {
+    if (self->active_.empty()) leaving->quiet.store(true, std::memory_order_release);
   };
   const Instant deadline = clock_->now() + timeout;
-  while (!state->quiet.load(std::memory_order_acquire) && clock_->now() < deadline) {
-    executor_->submit(quiet, false);
-    const Instant look = std::min(deadline, clock_->now() + std::chrono::milliseconds(1));
-    executor_->drive_until([&] { return state->quiet.load(std::memory_order_acquire); }, look);
+  while (!is_quiet() && clock_->now() < deadline) {
+    executor_->submit(look, false);
+    executor_->drive_until(is_quiet, std::min(deadline, clock_->now() + kQuietLook));
   }
-  const bool in_time = state->quiet.load(std::memory_order_acquire);
-  const auto goodbye = [self = shared_from_this(), state, in_time] {
-    if (!in_time) self->end_view({Code::kAborted, {self->rank()}, "closed with ops running"});
-    for (std::size_t r = 0; r < self->config_.links.size(); ++r) {
-      Link* control = self->config_.links[r].control;
-      if (control == nullptr || !self->gone_[r].is_ok()) continue;
-      control->session().send_control(FrameKind::kGoodbye, self->id(), self->view().epoch, {});
-      control->pump();
-    }
-    self->fail_all({Code::kNotMember, "group " + self->name() + " is closed"});
-    state->closed.store(true, std::memory_order_release);
-  };
-  executor_->submit(goodbye, false);
-  executor_->drive_until([&] { return state->closed.load(std::memory_order_acquire); },
-                         clock_->now() + std::chrono::seconds(5));
-  if (in_time) return Status::ok();
+  executor_->submit(
+      [self = shared_from_this(), leaving, look] {
+        look();
+        self->leave();
+        leaving->gone.store(true, std::memory_order_release);
+      },
+      false);
+  executor_->drive_until(is_gone, clock_->now() + kLeaveTime);
+  if (is_quiet()) return Status::ok();
   return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
+}
+
+// Tells the others that this member goes; what still runs here ends first.
+void LiveCommunicator::leave() {
+  if (!active_.empty()) end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
+  for (std::size_t r = 0; r < config_.links.size(); ++r) {
+    Link* control = config_.links[r].control;
+    if (control == nullptr || !gone_[r].is_ok()) continue;
+    control->session().send_control(FrameKind::kGoodbye, config_.id, config_.view.epoch, {});
+    control->pump();
+  }
+  fail_all({Code::kNotMember, "group " + name() + " is closed"});
 }
 
 }  // namespace holdfast::comm

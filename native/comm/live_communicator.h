@@ -91,11 +91,11 @@ class LiveCommunicator final : public Communicator,
   void check_deadlines(Instant now);
   void finish(Active& active, Status status);
   void fail_all(const Status& status);
+  void leave();
   std::vector<Rank> waited_for(const Active& active) const;
   Status describe(const OpWork& work, const Status& cause, std::vector<Rank> ranks) const;
   std::string op_text(const OpWork& work) const;
 
-  const CommunicatorConfig& config() const { return config_; }
   CommunicatorConfig config_;
   std::vector<Link*> data_links_;
   // Owners: every communicator of the node and the works they handed out.

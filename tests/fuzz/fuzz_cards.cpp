@@ -1,0 +1,28 @@
+// Everything else that comes from outside: member cards from the store, greetings and view notices from sockets.
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "comm/view_notice.h"
+#include "runtime/card.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace holdfast;
+  const auto bytes = std::as_bytes(std::span(data, size));
+  auto card = runtime::parse_card(std::string(reinterpret_cast<const char*>(data), size));
+  if (card.is_ok()) {
+    // What was understood can be said again.
+    if (!runtime::parse_card(runtime::encode_card(card.value())).is_ok()) __builtin_trap();
+  }
+  auto greeting = runtime::parse_greeting(bytes);
+  if (greeting.is_ok() && runtime::encode_greeting(greeting.value()).size() > size + 2) {
+    __builtin_trap();
+  }
+  auto notice = comm::decode_notice(bytes, 8);
+  if (notice.is_ok()) {
+    for (const Rank r : notice.value().ranks) {
+      if (r.value < 0 || r.value >= 8) __builtin_trap();
+    }
+  }
+  return 0;
+}

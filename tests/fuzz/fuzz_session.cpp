@@ -1,0 +1,66 @@
+// Any bytes on an open link: the session must answer with a status, never crash, never hoard memory.
+// Input: a stream of frames as a socket would deliver it; a few posts are waiting on the other side.
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "comm/transport/session.h"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::comm;
+
+void feed(Session& session, std::span<const std::byte> bytes) {
+  while (bytes.size() >= kFrameHeaderBytes) {
+    auto header = parse_header(bytes.first<kFrameHeaderBytes>());
+    if (!header.is_ok()) return;
+    bytes = bytes.subspan(kFrameHeaderBytes);
+    if (!session.begin_frame(header.value()).is_ok()) return;
+    while (session.payload_left() > 0) {
+      if (bytes.empty()) return;
+      const std::uint64_t taken = session.payload(bytes);
+      if (taken == 0) return;  // the rest of an element never came
+      bytes = bytes.subspan(taken);
+    }
+    while (session.take_control()) {
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Session session;
+  bool touched = false;
+  std::vector<std::byte> memory(1 << 16);
+  SendPost send;
+  RecvPost small;
+  RecvPost large;
+  for (Post* post : {static_cast<Post*>(&send), static_cast<Post*>(&small), static_cast<Post*>(&large)}) {
+    post->touched = &touched;
+  }
+  send.key.op = 1;
+  send.total_bytes = send.ready = memory.size();
+  send.data = memory.data();
+  small.key.op = 2;
+  small.total_bytes = small.limit = 64;
+  small.data = memory.data();
+  large.key.op = 3;
+  large.total_bytes = large.limit = memory.size();
+  large.data = memory.data();
+  session.post(send);
+  session.post(small);
+  session.post(large);
+  session.retire({9}, {0});
+  feed(session, std::as_bytes(std::span(data, size)));
+  OutFrame out;
+  while (session.next_frame(4096, out)) {
+    session.sent(out);
+    out = {};
+  }
+  session.cancel(send);
+  session.cancel(small);
+  session.cancel(large);
+  return 0;
+}

@@ -1,0 +1,40 @@
+// A Store in memory, for nodes that are threads of one test process.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "base/store.h"
+
+namespace holdfast::testing {
+
+class MemoryStore final : public Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    values_[key] = value;
+    changed_.notify_all();
+    return Status::ok();
+  }
+
+  Result<std::string> get(const std::string& key, Duration timeout) override {
+    std::unique_lock lock(mutex_);
+    // system_clock: TSan does not intercept the steady-clock wait of this libstdc++.
+    const auto deadline = std::chrono::system_clock::now() + timeout;
+    while (!values_.contains(key)) {
+      if (changed_.wait_until(lock, deadline) == std::cv_status::timeout) break;
+    }
+    const auto found = values_.find(key);
+    if (found == values_.end()) return Status{Code::kTimeout, "no key " + key};
+    return found->second;
+  }
+
+ private:
+  std::mutex mutex_;  // guards values_
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace holdfast::testing

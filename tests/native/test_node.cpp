@@ -1,0 +1,322 @@
+// Whole nodes, each on a thread of its own, over real shared memory and real sockets.
+#include <doctest/doctest.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "memory_store.h"
+#include "runtime/node.h"
+#include "runtime/socket.h"
+
+namespace holdfast::runtime {
+namespace {
+
+using comm::Collective;
+using comm::OpRequest;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::MemoryStore;
+
+struct Member {
+  std::shared_ptr<Node> node;
+  std::shared_ptr<comm::Communicator> group;
+};
+
+Options options_for(const std::string& transport) {
+  Options options;
+  options.transports = {transport};
+  options.timeout = seconds(60);
+  options.connect_timeout = seconds(30);
+  options.address = "127.0.0.1";
+  return options;
+}
+
+// Runs `body` as every rank of a world; failures are collected, for doctest's checks belong to one thread.
+std::vector<std::string> run_world(int size, const std::string& transport,
+                                   const std::function<std::string(int, Member&)>& body) {
+  MemoryStore store;
+  std::vector<std::string> errors(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      std::string& error = errors[static_cast<std::size_t>(r)];
+      auto node = Node::create(options_for(transport));
+      if (!node.is_ok()) {
+        error = node.status().message();
+        return;
+      }
+      auto group = node.value()->join(store, {"world", {r}, size, {}, {}});
+      if (!group.is_ok()) {
+        error = group.status().message();
+        return;
+      }
+      Member member{node.value(), group.value()};
+      error = body(r, member);
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return errors;
+}
+
+void expect_no_errors(const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) CHECK(error == "");
+}
+
+comm::Block block(std::vector<float>& v) {
+  return {reinterpret_cast<std::byte*>(v.data()), v.size()};
+}
+
+OpRequest all_reduce(std::vector<float>& v) {
+  OpRequest request;
+  request.collective = Collective::kAllReduce;
+  request.input = request.output = {block(v)};
+  return request;
+}
+
+std::string all_reduce_sizes(int rank, Member& member) {
+  const int n = member.group->size();
+  for (const std::size_t count : {0UL, 1UL, 1000UL, 9000UL, 100'000UL, 700'001UL}) {
+    std::vector<float> v(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      v[i] = static_cast<float>(i % 1000) + static_cast<float>(rank);
+    }
+    auto work = member.group->start(all_reduce(v));
+    if (!work.is_ok()) return work.status().message();
+    if (Status s = work.value()->wait(seconds(60)); !s.is_ok()) return s.message();
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto sum = static_cast<float>(n * static_cast<int>(i % 1000) + n * (n - 1) / 2);
+      if (v[i] != sum) return "wrong sum at " + std::to_string(i) + " of " + std::to_string(count);
+    }
+  }
+  return "";
+}
+
+TEST_CASE("all-reduce over shared memory and tcp, 1 to 5 ranks") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (int n = 1; n <= 5; ++n) {
+      if (transport == "shm" || n > 1) expect_no_errors(run_world(n, transport, all_reduce_sizes));
+    }
+  }
+}
+
+std::string many_at_once(int rank, Member& member) {
+  constexpr std::size_t kOps = 60;
+  std::vector<std::vector<float>> v;
+  std::vector<std::shared_ptr<comm::Work>> works;
+  std::atomic<int> callbacks{0};
+  for (std::size_t i = 0; i < kOps; ++i) {
+    v.emplace_back(i % 3 == 0 ? 50'000 : 10, static_cast<float>(rank + 1));
+  }
+  for (auto& buffer : v) {
+    auto work = member.group->start(all_reduce(buffer));
+    if (!work.is_ok()) return work.status().message();
+    works.push_back(work.value());
+    works.back()->on_done([&](const Status&) { callbacks.fetch_add(1); });
+  }
+  const auto expected = static_cast<float>(member.group->size() * (member.group->size() + 1) / 2);
+  for (std::size_t i = kOps; i-- > 0;) {
+    if (Status s = works[i]->wait(seconds(60)); !s.is_ok()) return s.message();
+    if (v[i][0] != expected || v[i].back() != expected) return "wrong sum";
+  }
+  return callbacks.load() == static_cast<int>(kOps) ? "" : "callbacks lost";
+}
+
+TEST_CASE("many ops in flight end in any order of waiting") {
+  expect_no_errors(run_world(3, "shm", many_at_once));
+  expect_no_errors(run_world(3, "tcp", many_at_once));
+}
+
+std::string several_threads(int rank, Member& member) {
+  // Two groups' worth of traffic: messages by tag from several threads of each rank.
+  const int peer = 1 - rank;
+  std::vector<std::string> errors(4);
+  std::vector<std::thread> threads;
+  for (std::uint32_t tag = 0; tag < 4; ++tag) {
+    threads.emplace_back([&, tag] {
+      std::vector<float> out(5000, static_cast<float>(tag));
+      std::vector<float> in(5000);
+      for (int i = 0; i < 20 && errors[tag].empty(); ++i) {
+        OpRequest send;
+        send.collective = Collective::kSend;
+        send.input = {block(out)};
+        OpRequest recv;
+        recv.collective = Collective::kRecv;
+        recv.output = {block(in)};
+        send.peer = recv.peer = {peer};
+        send.tag = recv.tag = tag;
+        auto r = member.group->start(recv);
+        auto s = member.group->start(send);
+        for (auto* work : {&s, &r}) {
+          if (!work->is_ok()) errors[tag] = work->status().message();
+          if (Status status = work->value()->wait(seconds(60)); !status.is_ok()) {
+            errors[tag] = status.message();
+          }
+        }
+        if (in[4999] != static_cast<float>(tag)) errors[tag] = "wrong message";
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  return std::accumulate(errors.begin(), errors.end(), std::string());
+}
+
+TEST_CASE("several threads of a process may wait at once") {
+  expect_no_errors(run_world(2, "shm", several_threads));
+  expect_no_errors(run_world(2, "tcp", several_threads));
+}
+
+TEST_CASE("a rank that never comes is named") {
+  MemoryStore store;
+  auto node = Node::create(options_for("shm"));
+  REQUIRE(node.is_ok());
+  auto group = node.value()->join(store, {"world", {0}, 3, milliseconds(200), {}});
+  REQUIRE_FALSE(group.is_ok());
+  CHECK(group.status().code() == Code::kTimeout);
+  CHECK(group.status().ranks() == std::vector<Rank>{{1}, {2}});
+  CHECK(group.status().message().find("1, 2") != std::string::npos);
+}
+
+TEST_CASE("a rank that leaves ends the op on all others") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const auto errors = run_world(4, transport, [](int rank, Member& member) -> std::string {
+      std::vector<float> v(100'000, 1.0F);
+      if (rank == 2) return member.group->close(seconds(5)).message();
+      auto work = member.group->start(all_reduce(v));
+      if (!work.is_ok()) return work.status().message();
+      const Status status = work.value()->wait(seconds(30));
+      if (status.code() != Code::kPeerLost) return std::string("not lost: ") + status.message();
+      if (status.ranks() != std::vector<Rank>{{2}}) return "another rank: " + status.message();
+      const Status health = member.group->health();
+      return health.code() == Code::kPeerLost ? "" : "still healthy";
+    });
+    expect_no_errors(errors);
+  }
+}
+
+TEST_CASE("an op that takes too long names who is waited for, on every rank") {
+  const auto errors = run_world(3, "shm", [](int rank, Member& member) -> std::string {
+    std::vector<float> v(10, 1.0F);
+    if (rank == 1) {
+      while (member.group->health().is_ok()) std::this_thread::yield();
+      return "";
+    }
+    OpRequest request = all_reduce(v);
+    request.timeout = milliseconds(100);
+    auto work = member.group->start(request);
+    if (!work.is_ok()) return work.status().message();
+    const Status status = work.value()->wait(seconds(30));
+    if (status.code() != Code::kTimeout) return std::string("not a timeout: ") + status.message();
+    return status.message().find("rank 1") != std::string::npos ? "" : status.message();
+  });
+  expect_no_errors(errors);
+}
+
+TEST_CASE("abort ends the op here and on the others") {
+  const auto errors = run_world(2, "tcp", [](int rank, Member& member) -> std::string {
+    std::vector<float> v(10, 1.0F);
+    if (rank == 1) {
+      member.group->abort("no longer wanted");
+      while (member.group->health().is_ok()) std::this_thread::yield();
+      return member.group->health().code() == Code::kAborted ? "" : "not aborted";
+    }
+    auto work = member.group->start(all_reduce(v));
+    if (!work.is_ok()) return work.status().message();
+    const Status status = work.value()->wait(seconds(30));
+    return status.code() == Code::kPeerLost ? "" : "not lost: " + status.message();
+  });
+  expect_no_errors(errors);
+}
+
+TEST_CASE("calls that do not match are refused on every rank, not waited for") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (const std::size_t base : {100UL, 100'000UL}) {
+      const auto errors = run_world(2, transport, [base](int rank, Member& member) -> std::string {
+        std::vector<float> v(base + static_cast<std::size_t>(rank), 1.0F);
+        auto work = member.group->start(all_reduce(v));
+        if (!work.is_ok()) return work.status().message();
+        const Status status = work.value()->wait(seconds(30));
+        return status.code() == Code::kProtocolError ? "" : "not refused: " + status.message();
+      });
+      expect_no_errors(errors);
+    }
+  }
+}
+
+TEST_CASE("unusable requests are refused before anything moves") {
+  const auto errors = run_world(1, "shm", [](int, Member& member) -> std::string {
+    std::vector<float> v(4);
+    OpRequest request = all_reduce(v);
+    request.output.clear();
+    if (member.group->start(request).status().code() != Code::kConfigError) return "block count";
+    request = all_reduce(v);
+    request.op = ReduceOp::kBand;
+    if (member.group->start(request).status().code() != Code::kUnsupported) return "op";
+    request = all_reduce(v);
+    request.collective = Collective::kBroadcast;
+    request.root = {5};
+    if (member.group->start(request).status().code() != Code::kConfigError) return "root";
+    request = all_reduce(v);
+    request.algorithm = "magic";
+    if (member.group->start(request).status().code() != Code::kConfigError) return "algorithm";
+    return "";
+  });
+  expect_no_errors(errors);
+}
+
+TEST_CASE("options that cannot work are refused with what is accepted") {
+  Options options = options_for("carrier pigeon");
+  auto node = Node::create(options);
+  CHECK(node.status().code() == Code::kConfigError);
+  CHECK(node.status().message().find("\"shm\"") != std::string::npos);
+  options = options_for("tcp");
+  options.address = "not.an.address";
+  CHECK(Node::create(options).status().code() == Code::kConfigError);
+  options = options_for("tcp");
+  auto first = Node::create(options);
+  REQUIRE(first.is_ok());
+}
+
+TEST_CASE("a port in use is named") {
+  auto fd = listen_on("127.0.0.1", 0);
+  REQUIRE(fd.is_ok());
+  Options options = options_for("tcp");
+  options.port = local_port(fd.value()).value();
+  auto node = Node::create(options);
+  CHECK(node.status().code() == Code::kSystem);
+  CHECK(node.status().message().find(std::to_string(options.port)) != std::string::npos);
+  ::close(fd.value());
+}
+
+TEST_CASE("a stranger on the port is turned away and the group forms all the same") {
+  Options options = options_for("tcp");
+  auto probe = listen_on("127.0.0.1", 0);
+  options.port = local_port(probe.value()).value();
+  ::close(probe.value());
+  MemoryStore store;
+  auto node = Node::create(options);
+  REQUIRE(node.is_ok());
+  auto stranger = start_connect({"127.0.0.1", options.port});
+  REQUIRE(stranger.is_ok());
+  std::string error;
+  std::thread other([&] {
+    auto second = Node::create(options_for("tcp"));
+    auto group = second.value()->join(store, {"world", {1}, 2, {}, {}});
+    if (!group.is_ok()) error = group.status().message();
+  });
+  const std::string bytes(200, '\0');
+  [[maybe_unused]] const auto sent = ::send(stranger.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  auto group = node.value()->join(store, {"world", {0}, 2, {}, {}});
+  CHECK(group.is_ok());
+  other.join();
+  CHECK(error == "");
+  ::close(stranger.value());
+}
+
+}  // namespace
+}  // namespace holdfast::runtime
