@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 BIN := $(CURDIR)/$(VENV)/bin
 LOGS := $(CURDIR)/build/logs
 # A log for the summary, a copy for the eye, and the status of the command, not of tee.
-logged = mkdir -p $(LOGS) && $(2) 2>&1 | tee $(LOGS)/$(1).log
+logged = mkdir -p $(LOGS); echo '$(2)'; $(2) 2>&1 | tee $(LOGS)/$(1).log
 
 SOURCES := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake native bindings \
   comm ft compress topology -type f -not -path '*/__pycache__/*' 2>/dev/null)
@@ -99,13 +99,13 @@ native: system-build
 
 .PHONY: ctest
 ctest: native
-	$(call logged,ctest,ctest --test-dir build/native --output-on-failure)
+	@$(call logged,ctest,ctest --test-dir build/native --output-on-failure)
 
 # From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the wheel.
 .PHONY: pytest
 pytest: $(VENV)/.installed
 	@mkdir -p build/empty
-	cd build/empty && $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
+	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
 
 # ---- checks --------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ lint: system-check $(VENV)/.extras native  ## ruff, clang-format, clang-tidy, la
 	.ci/clang_tidy.sh build/native $(JOBS)
 	.ci/typing_view.sh
 	PYTHONPATH=build/typing $(BIN)/lint-imports --no-cache
-	$(call logged,tidy,$(BIN)/pytest -q tests/test_tidy.py)
+	@$(call logged,tidy,$(BIN)/pytest -q tests/test_tidy.py)
 
 .PHONY: fmt
 fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
@@ -136,11 +136,11 @@ sanitize: asan tsan  ## native tests under ASan + UBSan, then under TSan
 asan: system-build
 	@cmake -B build/asan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=address,undefined --log-level=WARNING
 	cmake --build build/asan
-	$(call logged,asan,$(FIXED_ADDRESSES) ctest --test-dir build/asan --output-on-failure)
+	@$(call logged,asan,$(FIXED_ADDRESSES) ctest --test-dir build/asan --output-on-failure)
 tsan: system-build
 	@cmake -B build/tsan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=thread --log-level=WARNING
 	cmake --build build/tsan
-	$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan --output-on-failure)
+	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan --output-on-failure)
 
 .PHONY: fuzz
 fuzz: system-check  ## each fuzzer for FUZZ_SECONDS (30)
@@ -148,7 +148,7 @@ fuzz: system-check  ## each fuzzer for FUZZ_SECONDS (30)
 	  -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF \
 	  --log-level=WARNING
 	cmake --build build/fuzz
-	$(call logged,fuzz,.ci/fuzz.sh build/fuzz $(FUZZ_SECONDS))
+	@$(call logged,fuzz,.ci/fuzz.sh build/fuzz $(FUZZ_SECONDS))
 
 .PHONY: clean distclean
 clean:  ## removes what was built
