@@ -2,31 +2,12 @@
 
 #include <algorithm>
 
+#include "comm/schedule/fusion.h"
+
 namespace holdfast::comm {
 namespace {
 
 constexpr std::uint64_t kLine = 64;
-
-bool reads(const Step& step, const Slot& slot) {
-  switch (step.kind) {
-    case StepKind::kSend:
-    case StepKind::kCopy: return step.lhs == slot;
-    case StepKind::kReduce: return step.lhs == slot || step.rhs == slot;
-    default: return false;
-  }
-}
-
-bool writes(const Step& step, const Slot& slot) {
-  return step.kind != StepKind::kSend && step.dst == slot;
-}
-
-// How one scratch chunk is used.
-struct ScratchUse {
-  int producer = -1;
-  int producers = 0;
-  int consumer = -1;
-  int consumers = 0;
-};
 
 class Lowering {
  public:
@@ -35,14 +16,12 @@ class Lowering {
         layout_(layout),
         arithmetic_(arithmetic),
         element_(dtype_bytes(arithmetic.dtype)),
-        uses_(schedule.scratch.size()),
+        uses_(scratch_uses(schedule)),
+        fused_into_(find_fusions(schedule)),
         window_(schedule.scratch.size(), 0),
-        fused_into_(schedule.steps.size(), -1),
         place_(schedule.scratch.size(), 0) {}
 
   Program run(BufferPool& pool) {
-    find_uses();
-    find_fusions();
     find_windows();
     Program program;
     program.scratch = pool.take(assign_scratch());
@@ -55,28 +34,6 @@ class Lowering {
   const Step& step(int i) const { return schedule_.steps[static_cast<std::size_t>(i)]; }
   int steps() const { return static_cast<int>(schedule_.steps.size()); }
 
-  void find_uses() {
-    for (std::uint32_t chunk = 0; chunk < uses_.size(); ++chunk) {
-      const Slot slot{Space::kScratch, chunk};
-      ScratchUse& use = uses_[chunk];
-      for (int i = 0; i < steps(); ++i) {
-        if (writes(step(i), slot)) use.producer = i, ++use.producers;
-        if (reads(step(i), slot)) use.consumer = i, ++use.consumers;
-      }
-    }
-  }
-
-  void find_fusions() {
-    for (const ScratchUse& use : uses_) {
-      if (use.producers != 1 || use.consumers != 1) continue;
-      const Step& producer = step(use.producer);
-      const Step& consumer = step(use.consumer);
-      if (producer.kind != StepKind::kRecv || consumer.kind != StepKind::kReduce) continue;
-      if (consumer.lhs == consumer.rhs || fused_recv(use.consumer) >= 0) continue;
-      fused_into_[static_cast<std::size_t>(use.producer)] = use.consumer;
-    }
-  }
-
   // The receive that was fused into reduction i, or -1.
   int fused_recv(int i) const {
     const auto found = std::find(fused_into_.begin(), fused_into_.end(), i);
@@ -86,7 +43,7 @@ class Lowering {
   void find_windows() {
     for (std::size_t chunk = 0; chunk < uses_.size(); ++chunk) {
       const ScratchUse& use = uses_[chunk];
-      if (use.producers != 1 || use.consumers != 1) continue;
+      if (!use.passes_once()) continue;
       const Step& producer = step(use.producer);
       const bool arrives = producer.kind == StepKind::kRecv || fused_recv(use.producer) >= 0;
       if (!arrives || step(use.consumer).kind != StepKind::kSend) continue;
@@ -206,7 +163,7 @@ class Lowering {
 
   void set_drain(const ScratchUse& use, const std::vector<int>& index,
                  std::vector<Instruction>& out) const {
-    if (use.producers != 1 || use.consumers != 1) return;
+    if (!use.passes_once()) return;
     Instruction& producer = out[static_cast<std::size_t>(index[static_cast<std::size_t>(use.producer)])];
     if (producer.window > 0 && use.consumer >= 0) {
       producer.drain = index[static_cast<std::size_t>(use.consumer)];
@@ -217,9 +174,9 @@ class Lowering {
   const Layout& layout_;
   const Arithmetic& arithmetic_;
   const std::uint64_t element_;
-  std::vector<ScratchUse> uses_;
+  const std::vector<ScratchUse> uses_;
+  const std::vector<int> fused_into_;   // by step: the reduction a receive became part of
   std::vector<std::uint64_t> window_;   // by scratch chunk; 0: whole
-  std::vector<int> fused_into_;         // by step: the reduction a receive became part of
   std::vector<std::uint64_t> place_;    // by scratch chunk: offset in scratch memory
   std::byte* scratch_ = nullptr;
 };

@@ -1,0 +1,36 @@
+// The builders of the catalogue, one file each.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/schedule/builder.h"
+#include "topology/cost_model.h"
+
+namespace holdfast::comm {
+
+Schedule build_ring_all_reduce(const BuildSpec& spec);
+Schedule build_ring_reduce_scatter(const BuildSpec& spec);
+Schedule build_ring_all_gather(const BuildSpec& spec);
+topology::CostTerms cost_ring_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_ring_reduce_scatter(int size, std::uint64_t bytes);
+topology::CostTerms cost_ring_all_gather(int size, std::uint64_t bytes);
+
+Schedule build_binomial_broadcast(const BuildSpec& spec);
+Schedule build_binomial_reduce(const BuildSpec& spec);
+topology::CostTerms cost_binomial_broadcast(int size, std::uint64_t bytes);
+topology::CostTerms cost_binomial_reduce(int size, std::uint64_t bytes);
+
+Schedule build_flat(const BuildSpec& spec);
+topology::CostTerms cost_flat_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_flat_block_exchange(int size, std::uint64_t bytes);
+topology::CostTerms cost_flat_reduce_scatter(int size, std::uint64_t bytes);
+topology::CostTerms cost_flat_broadcast(int size, std::uint64_t bytes);
+topology::CostTerms cost_flat_reduce(int size, std::uint64_t bytes);
+
+Schedule build_pairwise_all_to_all(const BuildSpec& spec);
+topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
+
+Schedule build_dissemination_barrier(const BuildSpec& spec);
+topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);
+
+}  // namespace holdfast::comm

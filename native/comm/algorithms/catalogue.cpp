@@ -1,0 +1,67 @@
+#include "comm/algorithms/catalogue.h"
+
+#include <array>
+
+#include "base/check.h"
+#include "comm/algorithms/algorithms.h"
+
+namespace holdfast::comm {
+namespace {
+
+constexpr std::string_view kRing = "Patarasuk, Yuan 2009, section 3";
+constexpr std::string_view kChan = "Chan et al. 2007, section 4";
+constexpr std::string_view kThakur = "Thakur, Rabenseifner, Gropp 2005, sections 4-6";
+constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, section 3";
+
+constexpr std::array kRows{
+    AlgorithmRow{"ring", Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce,
+                 kRing},
+    AlgorithmRow{"ring", Collective::kReduceScatter, build_ring_reduce_scatter,
+                 cost_ring_reduce_scatter, kRing},
+    AlgorithmRow{"ring", Collective::kAllGather, build_ring_all_gather, cost_ring_all_gather,
+                 kRing},
+    AlgorithmRow{"binomial_tree", Collective::kBroadcast, build_binomial_broadcast,
+                 cost_binomial_broadcast, kThakur},
+    AlgorithmRow{"binomial_tree", Collective::kReduce, build_binomial_reduce,
+                 cost_binomial_reduce, kThakur},
+    AlgorithmRow{"flat", Collective::kAllReduce, build_flat, cost_flat_all_reduce, kChan},
+    AlgorithmRow{"flat", Collective::kReduceScatter, build_flat, cost_flat_reduce_scatter, kChan},
+    AlgorithmRow{"flat", Collective::kAllGather, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"flat", Collective::kBroadcast, build_flat, cost_flat_broadcast, kChan},
+    AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan},
+    AlgorithmRow{"flat", Collective::kGather, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"flat", Collective::kScatter, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
+                 cost_pairwise_all_to_all, kThakur},
+    AlgorithmRow{"dissemination", Collective::kBarrier, build_dissemination_barrier,
+                 cost_dissemination_barrier, kHensgen},
+};
+
+}  // namespace
+
+std::span<const AlgorithmRow> catalogue() { return kRows; }
+
+const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm) {
+  for (const AlgorithmRow& row : kRows) {
+    if (row.collective != collective) continue;
+    if (algorithm.empty() || row.algorithm == algorithm) return &row;
+  }
+  return nullptr;
+}
+
+const AlgorithmRow& choose_algorithm(Collective collective, int size, std::uint64_t bytes,
+                                     const topology::LinkModel& link) {
+  const AlgorithmRow* best = nullptr;
+  double least = 0;
+  for (const AlgorithmRow& row : kRows) {
+    if (row.collective != collective) continue;
+    const double seconds = topology::predict_seconds(row.cost(size, bytes), link);
+    if (best != nullptr && seconds >= least) continue;
+    best = &row;
+    least = seconds;
+  }
+  CHECK(best != nullptr);
+  return *best;
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,104 @@
+#include "comm/schedule/builder.h"
+
+#include <utility>
+
+namespace holdfast::comm {
+namespace {
+
+bool reads(const Step& step) { return step.kind != StepKind::kRecv; }
+bool writes(const Step& step) { return step.kind != StepKind::kSend; }
+
+// Input chunk c and output chunk c may be one memory; a scratch chunk is only itself.
+bool may_alias(const Slot& a, const Slot& b) {
+  if (a.chunk != b.chunk) return false;
+  return a.space == b.space || (a.space != Space::kScratch && b.space != Space::kScratch);
+}
+
+bool reads_alias(const Step& step, const Slot& slot) {
+  if (!reads(step)) return false;
+  return may_alias(step.lhs, slot) || (step.kind == StepKind::kReduce && may_alias(step.rhs, slot));
+}
+
+bool reads_exactly(const Step& step, const Slot& slot) {
+  return step.lhs == slot || (step.kind == StepKind::kReduce && step.rhs == slot);
+}
+
+// Adds what `step` needs of the earlier step number `i`.
+void depend(Step& step, const Step& earlier, std::uint32_t i) {
+  const bool after_write = writes(earlier) && reads_alias(step, earlier.dst);
+  const bool overwrite = writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst);
+  const bool after_read = writes(step) && reads_alias(earlier, step.dst);
+  if (!after_write && !overwrite && !after_read) return;
+  const bool streamed =
+      after_write && reads_exactly(step, earlier.dst) && !overwrite && !after_read;
+  step.deps.push_back({i, streamed});
+}
+
+}  // namespace
+
+Builder::Builder(const BuildSpec& spec, std::uint32_t chunks) {
+  schedule_.collective = spec.collective;
+  schedule_.rank = spec.rank;
+  schedule_.size = spec.size;
+  schedule_.root = spec.root;
+  schedule_.chunks = chunks;
+}
+
+Slot Builder::input(int chunk) { return {Space::kInput, static_cast<std::uint32_t>(chunk)}; }
+Slot Builder::output(int chunk) { return {Space::kOutput, static_cast<std::uint32_t>(chunk)}; }
+
+Slot Builder::scratch(Slot like) {
+  schedule_.scratch.push_back(like);
+  return {Space::kScratch, static_cast<std::uint32_t>(schedule_.scratch.size() - 1)};
+}
+
+Step& Builder::append(StepKind kind) {
+  schedule_.steps.emplace_back();
+  schedule_.steps.back().kind = kind;
+  return schedule_.steps.back();
+}
+
+void Builder::send(int peer, Slot source) {
+  Step& step = append(StepKind::kSend);
+  step.peer = {peer};
+  step.lhs = source;
+}
+
+void Builder::recv(int peer, Slot destination) {
+  Step& step = append(StepKind::kRecv);
+  step.peer = {peer};
+  step.dst = destination;
+}
+
+void Builder::copy(Slot destination, Slot source) {
+  Step& step = append(StepKind::kCopy);
+  step.dst = destination;
+  step.lhs = source;
+}
+
+void Builder::reduce(Slot destination, Slot lhs, Slot rhs) {
+  Step& step = append(StepKind::kReduce);
+  step.dst = destination;
+  step.lhs = lhs;
+  step.rhs = rhs;
+}
+
+void Builder::reduce_final(Slot destination, Slot lhs, Slot rhs) {
+  reduce(destination, lhs, rhs);
+  schedule_.steps.back().final = true;
+}
+
+Schedule Builder::finish() && {
+  std::vector<std::uint32_t> sent(static_cast<std::size_t>(schedule_.size), 0);
+  std::vector<std::uint32_t> received(sent);
+  auto& steps = schedule_.steps;
+  for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    const auto peer = static_cast<std::size_t>(steps[i].peer.value);
+    if (steps[i].kind == StepKind::kSend) steps[i].ordinal = sent[peer]++;
+    if (steps[i].kind == StepKind::kRecv) steps[i].ordinal = received[peer]++;
+    for (std::uint32_t j = 0; j < i; ++j) depend(steps[i], steps[j], j);
+  }
+  return std::move(schedule_);
+}
+
+}  // namespace holdfast::comm
