@@ -1,0 +1,33 @@
+#include "comm/reduce/kernels.h"
+
+#include "comm/reduce/levels.h"
+
+namespace holdfast::comm {
+namespace {
+
+#if defined(__x86_64__)
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+}  // namespace
+
+ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
+#if defined(__x86_64__)
+  if (has_avx512()) return reduce_kernel_avx512(dtype, op);
+  if (__builtin_cpu_supports("avx2")) return reduce_kernel_avx2(dtype, op);
+#endif
+  return reduce_kernel_baseline(dtype, op);
+}
+
+DivideKernel divide_kernel(DType dtype) {
+#if defined(__x86_64__)
+  if (has_avx512()) return divide_kernel_avx512(dtype);
+  if (__builtin_cpu_supports("avx2")) return divide_kernel_avx2(dtype);
+#endif
+  return divide_kernel_baseline(dtype);
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,17 @@
+// The instruction levels the reduction loops are compiled for; which one runs is decided once, at run time.
+#pragma once
+
+#include "comm/reduce/kernels.h"
+
+namespace holdfast::comm {
+
+ReduceKernel reduce_kernel_baseline(DType dtype, ReduceOp op);
+DivideKernel divide_kernel_baseline(DType dtype);
+#if defined(__x86_64__)
+ReduceKernel reduce_kernel_avx2(DType dtype, ReduceOp op);
+DivideKernel divide_kernel_avx2(DType dtype);
+ReduceKernel reduce_kernel_avx512(DType dtype, ReduceOp op);
+DivideKernel divide_kernel_avx512(DType dtype);
+#endif
+
+}  // namespace holdfast::comm

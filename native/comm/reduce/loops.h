@@ -1,0 +1,233 @@
+// The reduction loops, as templates. Each instruction level compiles them once more, with internal linkage.
+#pragma once
+
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "comm/reduce/kernels.h"
+#include "comm/reduce/small_floats.h"
+
+namespace holdfast::comm {
+namespace {
+
+struct Bool {
+  std::uint8_t bits;
+};
+template <class T>
+struct Complex {
+  T re;
+  T im;
+};
+
+template <class T>
+concept Narrow = requires(T x) { x.widen(); };
+
+struct Sum {};
+struct Product {};
+struct Min {};
+struct Max {};
+struct Band {};
+struct Bor {};
+struct Bxor {};
+
+// Wrapping arithmetic: signed overflow is computed unsigned; types below int would promote to signed.
+template <class T>
+using Wrapping = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
+
+template <class T>
+T arithmetic(Sum, T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  } else {
+    return a + b;
+  }
+}
+template <class T>
+T arithmetic(Product, T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  } else {
+    return a * b;
+  }
+}
+// NaN wins: comparisons with it are false, so it is asked for first.
+template <class T>
+T arithmetic(Min, T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return (a < b || a != a) ? a : b;
+  } else {
+    return a < b ? a : b;
+  }
+}
+template <class T>
+T arithmetic(Max, T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return (a > b || a != a) ? a : b;
+  } else {
+    return a > b ? a : b;
+  }
+}
+template <class T>
+T arithmetic(Band, T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <class T>
+T arithmetic(Bor, T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <class T>
+T arithmetic(Bxor, T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+
+template <class Op, class T>
+T combine(T a, T b) {
+  if constexpr (Narrow<T>) {
+    return T::narrow(arithmetic(Op{}, a.widen(), b.widen()));
+  } else {
+    return arithmetic(Op{}, a, b);
+  }
+}
+
+template <class Op>
+Bool combine(Bool a, Bool b) {
+  const int x = a.bits != 0 ? 1 : 0;
+  const int y = b.bits != 0 ? 1 : 0;
+  constexpr bool kOr =
+      std::is_same_v<Op, Sum> || std::is_same_v<Op, Max> || std::is_same_v<Op, Bor>;
+  const int result = kOr ? x | y : std::is_same_v<Op, Bxor> ? x ^ y : x & y;
+  return {static_cast<std::uint8_t>(result)};
+}
+
+template <class Op, class T>
+Complex<T> combine(Complex<T> a, Complex<T> b) {
+  if constexpr (std::is_same_v<Op, Sum>) {
+    return {a.re + b.re, a.im + b.im};
+  } else {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
+}
+
+// An element at any address: slices of a stream and offsets in a caller's buffer need not be aligned.
+template <class T>
+struct [[gnu::packed]] Loose {
+  T value;
+};
+
+template <class T, class Op>
+void reduce_loop(void* dst, const void* lhs, const void* rhs, std::uint64_t count) {
+  auto* out = static_cast<Loose<T>*>(dst);
+  const auto* a = static_cast<const Loose<T>*>(lhs);
+  const auto* b = static_cast<const Loose<T>*>(rhs);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const T x = a[i].value;
+    const T y = b[i].value;
+    out[i].value = combine<Op>(x, y);
+  }
+}
+
+template <class T>
+void divide_loop(void* data, std::uint64_t count, std::uint32_t divisor) {
+  auto* x = static_cast<Loose<T>*>(data);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const T value = x[i].value;
+    if constexpr (Narrow<T>) {
+      x[i].value = T::narrow(value.widen() / static_cast<float>(divisor));
+    } else {
+      x[i].value = value / static_cast<T>(divisor);
+    }
+  }
+}
+
+// A complex number is two reals to a sum and to a divisor.
+template <class T>
+void divide_pairs(void* data, std::uint64_t count, std::uint32_t divisor) {
+  divide_loop<T>(data, 2 * count, divisor);
+}
+
+template <class T>
+ReduceKernel numeric_kernel(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kAvg: return reduce_loop<T, Sum>;
+    case ReduceOp::kProduct: return reduce_loop<T, Product>;
+    case ReduceOp::kMin: return reduce_loop<T, Min>;
+    case ReduceOp::kMax: return reduce_loop<T, Max>;
+    default: return nullptr;
+  }
+}
+
+template <class T>
+ReduceKernel bitwise_kernel(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kBand: return reduce_loop<T, Band>;
+    case ReduceOp::kBor: return reduce_loop<T, Bor>;
+    case ReduceOp::kBxor: return reduce_loop<T, Bxor>;
+    default: return nullptr;
+  }
+}
+
+template <class T>
+ReduceKernel integer_kernel(ReduceOp op) {
+  const ReduceKernel bitwise = bitwise_kernel<T>(op);
+  return bitwise != nullptr ? bitwise : numeric_kernel<T>(op);
+}
+
+ReduceKernel bool_kernel(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return reduce_loop<Bool, Sum>;
+    case ReduceOp::kProduct: return reduce_loop<Bool, Product>;
+    case ReduceOp::kMin: return reduce_loop<Bool, Min>;
+    case ReduceOp::kMax: return reduce_loop<Bool, Max>;
+    default: return bitwise_kernel<Bool>(op);
+  }
+}
+
+template <class T>
+ReduceKernel complex_kernel(ReduceOp op) {
+  if (op == ReduceOp::kSum || op == ReduceOp::kAvg) return reduce_loop<Complex<T>, Sum>;
+  return op == ReduceOp::kProduct ? reduce_loop<Complex<T>, Product> : nullptr;
+}
+
+[[maybe_unused]] ReduceKernel select_reduce(DType dtype, ReduceOp op) {
+  if (!reduce_defined(dtype, op)) return nullptr;
+  switch (dtype) {
+    case DType::kBool: return bool_kernel(op);
+    case DType::kU8: return integer_kernel<std::uint8_t>(op);
+    case DType::kI8: return integer_kernel<std::int8_t>(op);
+    case DType::kU16: return integer_kernel<std::uint16_t>(op);
+    case DType::kI16: return integer_kernel<std::int16_t>(op);
+    case DType::kU32: return integer_kernel<std::uint32_t>(op);
+    case DType::kI32: return integer_kernel<std::int32_t>(op);
+    case DType::kU64: return integer_kernel<std::uint64_t>(op);
+    case DType::kI64: return integer_kernel<std::int64_t>(op);
+    case DType::kF16: return numeric_kernel<Half>(op);
+    case DType::kBF16: return numeric_kernel<Bfloat>(op);
+    case DType::kF8E4M3: return numeric_kernel<Float8E4M3>(op);
+    case DType::kF8E5M2: return numeric_kernel<Float8E5M2>(op);
+    case DType::kF32: return numeric_kernel<float>(op);
+    case DType::kF64: return numeric_kernel<double>(op);
+    case DType::kC64: return complex_kernel<float>(op);
+    case DType::kC128: return complex_kernel<double>(op);
+  }
+  return nullptr;
+}
+
+[[maybe_unused]] DivideKernel select_divide(DType dtype) {
+  switch (dtype) {
+    case DType::kF16: return divide_loop<Half>;
+    case DType::kBF16: return divide_loop<Bfloat>;
+    case DType::kF8E4M3: return divide_loop<Float8E4M3>;
+    case DType::kF8E5M2: return divide_loop<Float8E5M2>;
+    case DType::kF32: return divide_loop<float>;
+    case DType::kF64: return divide_loop<double>;
+    case DType::kC64: return divide_pairs<float>;
+    case DType::kC128: return divide_pairs<double>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::comm
