@@ -261,7 +261,7 @@ void LiveCommunicator::check_deadlines(Instant now) {
   }
 }
 
-void LiveCommunicator::end_view(ViewNotice notice) {
+void LiveCommunicator::end_view(const ViewNotice& notice) {
   if (!health().is_ok()) return;
   const std::vector<std::byte> payload = encode_notice(notice);
   for (std::size_t r = 0; r < config_.links.size(); ++r) {

@@ -68,7 +68,7 @@ class LiveCommunicator final : public Communicator,
   void on_gone(Rank rank, Status why);
   void on_revoke(Rank from, std::span<const std::byte> payload);
   // Ends the view here and tells the other members.
-  void end_view(ViewNotice notice);
+  void end_view(const ViewNotice& notice);
   void unlink_flat() {
     if (config_.flat) config_.flat->unlink_own();
   }

@@ -1,5 +1,6 @@
 #include "runtime/card.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -85,7 +86,9 @@ Result<Card> parse_card(const std::string& text) {
   if (!read_number(fields, "nonce", card.nonce)) return damaged("no nonce");
   card.host = read_text(fields, "host");
   card.addresses = split(read_text(fields, "addresses"), ',');
-  if (card.addresses.empty() || card.addresses.size() > kMaxAddresses) return damaged("addresses");
+  const auto& addresses = card.addresses;
+  const bool gap = std::find(addresses.begin(), addresses.end(), "") != addresses.end();
+  if (addresses.empty() || addresses.size() > kMaxAddresses || gap) return damaged("addresses");
   card.shm = read_text(fields, "shm") == "1";
   card.bell = read_text(fields, "bell");
   card.flat = read_text(fields, "flat");

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Makes the virtual environment and puts into it what is missing.
+#   .ci/python.sh venv DIR             create it; sees the system's packages where torch is among them
+#   .ci/python.sh torch DIR            install torch, unless a usable one is importable
+#   .ci/python.sh extras DIR NAME...   install what pyproject.toml lists under these extras
+set -euo pipefail
+
+python=${PYTHON:-python3}
+torch=${TORCH:-torch==2.13.0}
+action=$1
+dir=$2
+shift 2
+
+# Imports it: metadata alone does not tell whether its libraries load.
+usable_torch='
+import sys
+import torch
+sys.exit(tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 11))'
+
+requirements='
+import sys
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)["project"]
+wanted = list(project["dependencies"])
+for extra in sys.argv[1:]:
+    wanted += project["optional-dependencies"][extra]
+print("\n".join(wanted))'
+
+pip() { "$dir/bin/python" -m pip --disable-pip-version-check "$@"; }
+
+case $action in
+  venv)
+    if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))'; then
+      echo "Holdfast needs Python 3.10 or newer, and $python is $("$python" -V)." >&2
+      echo "Name another one: make PYTHON=python3.12 ..." >&2
+      exit 1
+    fi
+    flags=()
+    if "$python" -c "$usable_torch" >/dev/null 2>&1; then flags=(--system-site-packages); fi
+    "$python" -m venv "${flags[@]}" "$dir"
+    ;;
+  torch)
+    if "$dir/bin/python" -c "$usable_torch" >/dev/null 2>&1; then exit 0; fi
+    pip install "$torch"
+    ;;
+  extras)
+    "$dir/bin/python" -c "$requirements" "$@" > "$dir/requirements.txt"
+    pip install --quiet -r "$dir/requirements.txt"
+    ;;
+  *)
+    echo "python.sh: no such action: $action" >&2
+    exit 2
+    ;;
+esac

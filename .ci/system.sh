@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that a make target needs, and only those whose file is not there yet.
+# Usage: .ci/system.sh build|check ...
+set -euo pipefail
+
+python=${PYTHON:-python3}
+missing=()
+
+# need PACKAGE CONDITION...: the package is wanted when the condition (a command) fails.
+need() {
+  local package=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing+=("$package")
+}
+
+has_header() { echo "#include <$1>" | c++ -E -x c++ - ; }
+has_python_header() {
+  "$python" -c 'import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))'
+}
+has_fuzzer_runtime() {
+  local flags=(-fsanitize=fuzzer,address,undefined)
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' |
+    clang++ "${flags[@]}" -x c++ - -o /dev/null
+}
+
+for set in "$@"; do
+  case $set in
+    build)
+      need build-essential command -v c++
+      need cmake command -v cmake
+      need ninja-build command -v ninja
+      need doctest-dev has_header doctest/doctest.h
+      need python3-dev has_python_header
+      need python3-venv "$python" -c 'import ensurepip, venv'
+      ;;
+    check)
+      need clang command -v clang++
+      need libclang-rt-14-dev has_fuzzer_runtime
+      need clang-format command -v clang-format
+      need clang-tidy command -v clang-tidy
+      ;;
+    *)
+      echo "system.sh: no such set of packages: $set" >&2
+      exit 2
+      ;;
+  esac
+done
+
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+  echo "Holdfast needs what these Debian packages contain: ${missing[*]}" >&2
+  echo "This system has no apt-get: install the equivalents with its own package tool." >&2
+  exit 1
+fi
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "Holdfast needs the Debian packages: ${missing[*]}" >&2
+    echo "Neither root nor sudo here: ask for them to be installed." >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "Installing Debian packages: ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -1,0 +1,157 @@
+# Everything a developer types. `make help` lists it. Set-up steps leave stamps, so they run once.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= $(shell nproc)
+RANKS ?= 4
+FUZZ_SECONDS ?= 30
+
+export PYTHON
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+BIN := $(CURDIR)/$(VENV)/bin
+LOGS := $(CURDIR)/build/logs
+# A log for the summary, a copy for the eye, and the status of the command, not of tee.
+logged = mkdir -p $(LOGS); echo '$(2)'; $(2) 2>&1 | tee $(LOGS)/$(1).log
+
+SOURCES := $(shell find CMakeLists.txt pyproject.toml README.md LICENSE cmake native bindings \
+  comm ft compress topology -type f -not -path '*/__pycache__/*' 2>/dev/null)
+PYTHON_PATHS := $(wildcard bindings comm ft compress topology tests examples)
+CPP_FILES = $(shell find native bindings tests -name '*.cpp' -o -name '*.h' -o -name '*.cu')
+
+CMAKE_NATIVE := -G Ninja -S . -DHOLDFAST_TESTS=ON -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF
+# Address randomisation of newer kernels is wider than ThreadSanitizer's map; off where we may.
+FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
+
+.PHONY: help
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# ---- what users type ---------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(VENV)/.installed  ## four processes train a character model on real text (about two minutes)
+	$(BIN)/holdfast run -n $(RANKS) examples/char_gpt.py
+
+.PHONY: test
+test: ctest pytest  ## native tests, then the Python tests against the built wheel
+
+.PHONY: check
+check: lint types sanitize fuzz  ## format, lint, types, layers, sanitizers, a short fuzz run
+	@.ci/summary.sh
+
+.PHONY: wheel
+wheel: $(VENV)/.wheel  ## the wheel, in dist/
+	@ls -l dist/*.whl
+
+.PHONY: bench
+bench: $(VENV)/.installed  ## collectives side by side with gloo
+	$(BIN)/python tests/bench/run.py
+
+# ---- set-up --------------------------------------------------------------------------------------
+
+.PHONY: system-build system-check
+system-build:
+	@.ci/system.sh build
+system-check:
+	@.ci/system.sh build check
+
+$(VENV)/.created: | system-build
+	.ci/python.sh venv $(VENV)
+	@touch $@
+
+$(VENV)/.torch: $(VENV)/.created
+	.ci/python.sh torch $(VENV)
+	@touch $@
+
+$(VENV)/.extras: $(VENV)/.created pyproject.toml
+	.ci/python.sh extras $(VENV) plot dev
+	@touch $@
+
+# The list of files: a file that went away must rebuild the wheel, too.
+.PHONY: FORCE
+build/sources.list: FORCE
+	@mkdir -p build
+	@printf '%s\n' $(sort $(SOURCES)) > $@.new
+	@if cmp -s $@ $@.new; then rm $@.new; else mv $@.new $@; fi
+
+$(VENV)/.wheel: $(SOURCES) build/sources.list $(VENV)/.torch $(VENV)/.extras
+	rm -f dist/holdfast-*.whl
+	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.wheel
+	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps dist/holdfast-*.whl
+	@touch $@
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+.PHONY: native
+native: system-build
+	@cmake -B build/native $(CMAKE_NATIVE) --log-level=WARNING
+	cmake --build build/native
+
+.PHONY: ctest
+ctest: native
+	@$(call logged,ctest,ctest --test-dir build/native --output-on-failure)
+
+# From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the wheel.
+.PHONY: pytest
+pytest: $(VENV)/.installed
+	@mkdir -p build/empty
+	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
+
+# ---- checks --------------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: system-check $(VENV)/.extras native  ## ruff, clang-format, clang-tidy, layers, house rules
+	$(BIN)/ruff check $(PYTHON_PATHS)
+	$(BIN)/ruff format --check $(PYTHON_PATHS)
+	@echo clang-format --dry-run -Werror ...
+	@clang-format --dry-run -Werror $(CPP_FILES)
+	.ci/clang_tidy.sh build/native $(JOBS)
+	.ci/typing_view.sh
+	PYTHONPATH=build/typing $(BIN)/lint-imports --no-cache
+	@$(call logged,tidy,$(BIN)/pytest -q tests/test_tidy.py)
+
+.PHONY: fmt
+fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
+	$(BIN)/ruff check --fix-only $(PYTHON_PATHS)
+	$(BIN)/ruff format $(PYTHON_PATHS)
+	clang-format -i $(CPP_FILES)
+
+.PHONY: types
+types: $(VENV)/.torch $(VENV)/.extras  ## mypy --strict
+	.ci/typing_view.sh
+	MYPYPATH=build/typing $(BIN)/mypy --strict -p holdfast
+
+.PHONY: sanitize asan tsan
+sanitize: asan tsan  ## native tests under ASan + UBSan, then under TSan
+asan: system-build
+	@cmake -B build/asan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=address,undefined --log-level=WARNING
+	cmake --build build/asan
+	@$(call logged,asan,$(FIXED_ADDRESSES) ctest --test-dir build/asan --output-on-failure)
+tsan: system-build
+	@cmake -B build/tsan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=thread --log-level=WARNING
+	cmake --build build/tsan
+	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan --output-on-failure)
+
+.PHONY: fuzz
+fuzz: system-check  ## each fuzzer for FUZZ_SECONDS (30)
+	@cmake -B build/fuzz -G Ninja -S . -DCMAKE_CXX_COMPILER=clang++ -DHOLDFAST_FUZZ=ON \
+	  -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF \
+	  --log-level=WARNING
+	cmake --build build/fuzz
+	@$(call logged,fuzz,.ci/fuzz.sh build/fuzz $(FUZZ_SECONDS))
+
+.PHONY: clean distclean
+clean:  ## removes what was built
+	rm -rf build dist demo-out $(VENV)/.wheel $(VENV)/.installed
+distclean: clean  ## removes the virtual environment, too
+	rm -rf $(VENV)

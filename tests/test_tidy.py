@@ -1,0 +1,417 @@
+"""The house rules that no compiler and no linter knows: layers, determinism, sizes, names.
+
+Each rule is a pure function from a file's text to complaints, so that every rule is itself tested
+on a line that breaks it. The rules are those of docs/architecture.md and CONTRIBUTING.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("bindings/holdfast", "comm", "ft", "compress", "topology")
+CPP = (".cpp", ".h", ".cu", ".cuh")
+FOLDERS = (
+    "native",
+    "comm",
+    "ft",
+    "compress",
+    "topology",
+    "bindings",
+    "tests",
+    "examples",
+    "cmake",
+    ".ci",
+)
+MAX_FILE_LINES = 400
+MAX_TEST_FILE_LINES = 600
+MAX_FUNCTION_LINES = 70
+MAX_COLUMNS = 100
+
+# Which folders of native/ a folder may include, besides itself.
+_LOWER = {"topology", "compress", "datatype", "base"}
+MAY_INCLUDE: dict[str, set[str]] = {
+    "base": set(),
+    "topology": {"base"},
+    "compress": {"base"},
+    "datatype": {"base"},
+    "comm": _LOWER,
+    "ft": {"base"},
+    "runtime": _LOWER | {"comm", "ft"},
+    "sim": _LOWER | {"comm", "ft"},
+    "include": set(),
+}
+# The group is a communicator per view: the one part of ft that sees comm.
+FT_GROUP_MAY_INCLUDE = _LOWER | {"comm"}
+
+# Same input, same bits, on every run: these folders see no clock, chance, thread or socket.
+DETERMINISTIC = (
+    "native/topology/",
+    "native/compress/",
+    "native/datatype/",
+    "native/comm/schedule/",
+    "native/comm/algorithms/",
+    "native/comm/engine/",
+    "native/ft/",
+)
+NONDETERMINISTIC = {
+    "clock": r"\b(steady_clock|system_clock|high_resolution_clock|MonotonicClock|clock_gettime"
+    r"|gettimeofday|__rdtsc|std::time)\b|base/clock\.h",
+    "thread": r"<(thread|future|stop_token|semaphore|barrier|latch)>"
+    r"|\bstd::(thread|jthread|async)\b|\bpthread_",
+    "lock": r"<(mutex|shared_mutex|condition_variable)>"
+    r"|\b(mutex|lock_guard|unique_lock|scoped_lock)\b",
+    "sleep": r"\b(sleep_for|sleep_until|usleep|nanosleep|sleep)\s*\(",
+    "socket": r"<(sys/socket|sys/epoll|netinet/|arpa/|netdb)",
+    "random device": r"\brandom_device\b|\bs?rand\s*\(|\bgetrandom\b|<sys/random\.h>",
+    "address order": r"\b(map|set)<[^,<>]*\*",
+}
+SLEEP = r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(|\b(time|asyncio)\.sleep\b"
+ENVIRONMENT_CPP = r"\b(secure_)?getenv\b|\benviron\b"
+# A copy of the environment for a child process is no option: `dict(os.environ)` passes.
+ENVIRONMENT_PY = r"\bos\.getenv\b|\bos\.environ\s*(\[|\.get\b|\.setdefault\b|\.pop\b)"
+BANNED_WORDS = {
+    *("master", "slave", "manager", "handler", "util", "utils"),
+    *("misc", "helper", "helpers"),
+}
+NOTE_TO_SELF = re.compile(r"\b(" + "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3)) + r")\b")
+
+
+def tree(*suffixes: str) -> list[Path]:
+    """Every source file of the repository with one of these suffixes; all when none is given."""
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*")]
+    found += list(ROOT.glob("*"))
+    return sorted(
+        path
+        for path in found
+        if path.is_file() and "__pycache__" not in path.parts and "corpus" not in path.parts
+        if path.suffix != ".so" and (not suffixes or path.suffix in suffixes)
+    )
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def strip_cpp(text: str, keep_strings: bool = False) -> str:
+    """C++ text with comments, and the contents of strings, blanked; line numbers stay."""
+    pattern = re.compile(
+        r'//[^\n]*|/\*.*?\*/|R"(?P<tag>[^()\s]*)\(.*?\)(?P=tag)"|"(?:\\.|[^"\\\n])*"'
+        r"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'",
+        re.DOTALL,
+    )
+
+    def blank(match: re.Match[str]) -> str:
+        token = match.group()
+        if token.startswith("/"):
+            return " " + "\n" * token.count("\n")
+        if keep_strings:
+            return token
+        return '""' + "\n" * token.count("\n")
+
+    return pattern.sub(blank, text)
+
+
+def lines_matching(text: str, pattern: str, what: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.search(pattern, line):
+            yield f"{number}: {what}: {line.strip()}"
+
+
+# ---- the rules: (file name, text) -> complaints ----------------------------------------------
+
+
+def includes_point_down(file: str, text: str) -> Iterator[str]:
+    folder = file.split("/")[1]
+    allowed = MAY_INCLUDE.get(folder)
+    if allowed is None:
+        yield f"1: native/{folder} is no folder of the architecture"
+        return
+    if file.startswith("native/ft/group"):
+        allowed = FT_GROUP_MAY_INCLUDE
+    for number, line in enumerate(strip_cpp(text, keep_strings=True).splitlines(), 1):
+        match = re.match(r"\s*#\s*include\s+([\"<])([^\">]+)", line)
+        if match is None:
+            continue
+        quote, target = match.groups()
+        top = target.split("/")[0]
+        if re.match(r"(torch|c10|ATen|nanobind|Python\.h|pybind11|mpi\.h)", target):
+            yield f"{number}: {target} belongs into bindings/"
+        elif quote == '"' and "/" not in target:
+            yield f'{number}: write "folder/{target}", as seen from native/'
+        elif quote == '"' and top in MAY_INCLUDE and top not in allowed | {folder}:
+            yield f"{number}: {folder} may not include {target}"
+
+
+def is_deterministic(file: str, text: str) -> Iterator[str]:
+    if not file.startswith(DETERMINISTIC) or file.startswith("native/ft/group"):
+        return
+    code = strip_cpp(text, keep_strings=True)
+    for what, pattern in NONDETERMINISTIC.items():
+        yield from lines_matching(code, pattern, what)
+    hashed = set(re.findall(r"\bunordered_\w+<[^;]*>\s+(\w+)\s*[;{=(]", code))
+    for table in hashed:
+        yield from lines_matching(
+            code, rf"for\s*\([^;)]*:\s*{table}\s*\)|\b{table}\.(begin|cbegin)\(", "hash order"
+        )
+
+
+def fits_the_page(file: str, text: str) -> Iterator[str]:
+    lines = text.splitlines()
+    limit = MAX_TEST_FILE_LINES if file.startswith("tests/") else MAX_FILE_LINES
+    if len(lines) > limit:
+        yield f"1: {len(lines)} lines, the limit is {limit}"
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_COLUMNS:
+            yield f"{number}: {len(line)} columns, the limit is {MAX_COLUMNS}"
+
+
+def is_clean_text(file: str, text: str) -> Iterator[str]:
+    if text and not text.endswith("\n"):
+        yield "1: no newline at the end"
+    for number, line in enumerate(text.splitlines(), 1):
+        if line != line.rstrip():
+            yield f"{number}: blanks at the end of the line"
+        if NOTE_TO_SELF.search(line):
+            yield f"{number}: open an issue instead: {line.strip()}"
+
+
+def functions_are_short_cpp(file: str, text: str) -> Iterator[str]:
+    """Counts lines from a function's opening brace to its closing one, by braces alone."""
+    code = re.sub(
+        r"(?m)^[ \t]*#(?:[^\n]*\\\n)*[^\n]*",
+        lambda m: "\n" * m.group().count("\n"),
+        strip_cpp(text),
+    )
+    stack: list[tuple[bool, int]] = []
+    head_start = 0
+    for match in re.finditer(r"[{};]", code):
+        at, token = match.start(), match.group()
+        line = code.count("\n", 0, at) + 1
+        if token == "{":
+            inside = any(is_function for is_function, _ in stack)
+            stack.append((not inside and opens_function(code[head_start:at]), line))
+        elif token == "}" and stack:
+            is_function, start = stack.pop()
+            if is_function and line - start + 1 > MAX_FUNCTION_LINES:
+                yield f"{start}: function of {line - start + 1} lines"
+        head_start = at + 1
+
+
+def opens_function(head: str) -> bool:
+    head = head.strip()
+    if re.search(r"\b(namespace|struct|class|union|enum|extern)\b[^()]*$", head):
+        return False
+    # An empty head follows a brace-initialised member in a constructor's list.
+    return head == "" or ("(" in head and re.search(r"=\s*$", head) is None)
+
+
+def functions_are_short_py(file: str, text: str) -> Iterator[str]:
+    """Counts a function's lines without its docstring: documentation is not what makes it long."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        first = node.body[0]
+        if ast.get_docstring(node) is not None:
+            lines -= (first.end_lineno or first.lineno) - first.lineno + 1
+        if lines > MAX_FUNCTION_LINES:
+            yield f"{node.lineno}: {node.name} has {lines} lines"
+
+
+def words(identifier: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", identifier)]
+
+
+def names_say_what(file: str, text: str) -> Iterator[str]:
+    for word in words(file.rsplit("/", 1)[-1]):
+        if word in BANNED_WORDS:
+            yield f"1: '{word}' in a file name says nothing"
+    code = strip_cpp(text) if file.endswith(CPP) else text
+    types = (
+        r"(?m)^\s*(?:template\s*<.*>\s*)?(?:class|struct|enum(?: class)?)\s+"
+        r"(?:\[\[\w+\]\]\s*)?(\w+)"
+    )
+    for match in re.finditer(types, code):
+        for word in words(match.group(1)):
+            if word in BANNED_WORDS:
+                line = code.count("\n", 0, match.start(1)) + 1
+                yield f"{line}: '{word}' in the type name {match.group(1)} says nothing"
+
+
+def reads_no_environment(file: str, text: str) -> Iterator[str]:
+    if file.startswith(("bindings/", "tests/", "examples/")):
+        return
+    if file.endswith(CPP):
+        yield from lines_matching(strip_cpp(text), ENVIRONMENT_CPP, "read it in bindings/")
+    elif file.startswith(PACKAGES):
+        yield from lines_matching(text, ENVIRONMENT_PY, "read it in bindings/")
+
+
+def never_sleeps(file: str, text: str) -> Iterator[str]:
+    if file.startswith(("tests/", "examples/")):
+        return
+    code = strip_cpp(text) if file.endswith(CPP) else text
+    yield from lines_matching(code, SLEEP, "wait for the event, with a timeout")
+
+
+def skips_say_why(file: str, text: str) -> Iterator[str]:
+    if not file.startswith("tests/"):
+        return
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.skip":
+            yield from _bare_mark(node, text)
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        reason = any(keyword.arg == "reason" for keyword in node.keywords)
+        if called in ("pytest.skip", "pytest.mark.skip") and not (reason or node.args):
+            yield f"{node.lineno}: {called} without a reason"
+        if called in ("pytest.mark.skipif", "pytest.mark.xfail") and not reason:
+            yield f"{node.lineno}: {called} without a reason"
+
+
+def _bare_mark(node: ast.Attribute, text: str) -> Iterator[str]:
+    if not text.splitlines()[node.lineno - 1][node.end_col_offset or 0 :].startswith("("):
+        yield f"{node.lineno}: pytest.mark.skip without a reason"
+
+
+# ---- the tree obeys them -------------------------------------------------------------------------
+
+Rule = Callable[[str, str], Iterator[str]]
+RULES: list[tuple[Rule, tuple[str, ...], str]] = [
+    (includes_point_down, CPP, "native/"),
+    (is_deterministic, CPP, "native/"),
+    (fits_the_page, (*CPP, ".py", ".pyi", ".cmake", ".sh", ".toml"), ""),
+    (is_clean_text, (), ""),
+    (functions_are_short_cpp, CPP, ""),
+    (functions_are_short_py, (".py",), ""),
+    (names_say_what, (*CPP, ".py", ".pyi"), ""),
+    (reads_no_environment, (*CPP, ".py"), ""),
+    (never_sleeps, (*CPP, ".py"), ""),
+    (skips_say_why, (".py",), ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "suffixes", "under"), RULES, ids=[rule.__name__ for rule, _, _ in RULES]
+)
+def test_the_tree_obeys(rule: Rule, suffixes: tuple[str, ...], under: str) -> None:
+    complaints = [
+        f"{name(path)}:{complaint}"
+        for path in tree(*suffixes)
+        if name(path).startswith(under) and path != Path(__file__).resolve()
+        for complaint in rule(name(path), path.read_text(encoding="utf-8"))
+    ]
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+# A text that breaks each rule, and one beside it that does not.
+LONG_BODY = "  x();\n" * MAX_FUNCTION_LINES
+SPECIMENS: list[tuple[Rule, str, str, str]] = [
+    (includes_point_down, "native/base/a.h", '#include "comm/work.h"\n', '#include "base/b.h"\n'),
+    (includes_point_down, "native/runtime/a.h", '#include "sim/w.h"\n', '#include "ft/w.h"\n'),
+    (includes_point_down, "native/sim/a.h", '#include "runtime/n.h"\n', '#include "comm/w.h"\n'),
+    (includes_point_down, "native/ft/a.h", '#include "comm/work.h"\n', '#include "base/b.h"\n'),
+    (includes_point_down, "native/comm/a.h", "#include <torch/all.h>\n", "#include <span>\n"),
+    (is_deterministic, "native/comm/engine/a.cpp", "std::mutex m;\n", "// no mutex\n"),
+    (is_deterministic, "native/topology/a.cpp", "std::map<Node*, int> m;\n", "map<int, int> m;\n"),
+    (
+        is_deterministic,
+        "native/ft/a.cpp",
+        "std::unordered_map<int, int> t;\nfor (auto& e : t) f(e);\n",
+        "std::unordered_map<int, int> t;\nt.find(1);\n",
+    ),
+    (fits_the_page, "native/a.cpp", "x" * 101 + "\n", "x" * 100 + "\n"),
+    (fits_the_page, "native/a.cpp", "\n" * 401, "\n" * 400),
+    (is_clean_text, "docs/a.md", "end", "end\n"),
+    (is_clean_text, "docs/a.md", "// TO" + "DO later\n", "// done\n"),
+    (
+        functions_are_short_cpp,
+        "native/a.cpp",
+        "int f(int a) {\n" + LONG_BODY + "}\n",
+        "namespace a {\n" + LONG_BODY + "}\n",
+    ),
+    (
+        functions_are_short_py,
+        "comm/a.py",
+        "def f():\n" + "    x()\n" * MAX_FUNCTION_LINES,
+        'def f():\n    """' + "\n" * MAX_FUNCTION_LINES + '"""\n    x()\n',
+    ),
+    (names_say_what, "native/link_manager.h", "\n", "\n"),
+    (names_say_what, "native/a.h", "class EventHandler {};\n", "class Event {};\n"),
+    (reads_no_environment, "native/a.cpp", 'std::getenv("A");\n', "// getenv\n"),
+    (reads_no_environment, "comm/a.py", "os.environ['A']\n", "dict(os.environ)\n"),
+    (never_sleeps, "comm/a.py", "time.sleep(1)\n", "event.wait(1)\n"),
+    (skips_say_why, "tests/a.py", "pytest.skip()\n", "pytest.skip('no GPU')\n"),
+    (skips_say_why, "tests/a.py", "@pytest.mark.skip\ndef f(): pass\n", "f = 1\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "file", "bad", "good"), SPECIMENS)
+def test_each_rule_finds_its_specimen(rule: Rule, file: str, bad: str, good: str) -> None:
+    assert list(rule(file, bad))
+    if bad != good:
+        assert not list(rule(file, good))
+
+
+def test_every_included_header_exists() -> None:
+    missing = [
+        f"{name(path)}: {target}"
+        for path in tree(*CPP)
+        if name(path).startswith("native/")
+        for target in re.findall(r'(?m)^\s*#\s*include\s+"([^"]+)"', path.read_text())
+        if not (ROOT / "native" / target).exists()
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_algorithm_is_in_the_catalogue() -> None:
+    folder = ROOT / "native/comm/algorithms"
+    catalogue = (folder / "catalogue.cpp").read_text() if folder.exists() else ""
+    missing = [
+        path.name
+        for path in sorted(folder.glob("*.cpp"))
+        if path.stem != "catalogue" and f'"{path.stem}"' not in catalogue
+    ]
+    assert not missing, f"no row in catalogue.cpp: {missing}"
+
+
+def test_every_package_folder_has_an_init_file() -> None:
+    missing = {
+        name(path.parent)
+        for path in tree(".py", ".pyi")
+        if name(path).startswith(PACKAGES) and not (path.parent / "__init__.py").exists()
+    }
+    assert not missing
+
+
+def test_python_folders_hold_no_cpp() -> None:
+    strays = [name(p) for p in tree(*CPP) if name(p).startswith(PACKAGES)]
+    assert not strays
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "README.md",
+        "LICENSE",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "docs/architecture.md",
+        "docs/decisions.md",
+    ],
+)
+def test_the_papers_are_there(file: str) -> None:
+    assert (ROOT / file).stat().st_size > 0
+
+
+def test_the_changelog_knows_the_version() -> None:
+    version = re.search(r'(?m)^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text())
+    assert version is not None
+    assert f"## [{version.group(1)}]" in (ROOT / "CHANGELOG.md").read_text()

@@ -1,0 +1,98 @@
+"""The wheel: what is in it, what is not, and that it is what the tests import."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {
+    "holdfast": "bindings/holdfast",
+    "holdfast/comm": "comm",
+    "holdfast/ft": "ft",
+    "holdfast/compress": "compress",
+    "holdfast/topology": "topology",
+}
+# Built, not copied: the core, the modules that link it.
+BUILT = re.compile(r"holdfast/(libholdfast\.so|_core\.[^/]*\.so|_c10d\.[^/]*\.so)")
+METADATA = re.compile(
+    r"holdfast-[^/]+\.dist-info/(METADATA|WHEEL|RECORD|entry_points\.txt|licenses/LICENSE)"
+)
+
+
+@pytest.fixture(scope="module")
+def wheel() -> zipfile.ZipFile:
+    found = sorted((ROOT / "dist").glob("holdfast-*.whl"))
+    if not found:
+        pytest.skip("no wheel in dist/: `make wheel` builds it")
+    assert len(found) == 1, "dist/ holds old wheels"
+    return zipfile.ZipFile(found[0])
+
+
+def expected_sources() -> set[str]:
+    return {
+        f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
+        for package, folder in PACKAGES.items()
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".pyi") or path.name == "py.typed"
+    }
+
+
+def test_the_wheel_holds_every_python_source_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+    names = {name for name in wheel.namelist() if not name.endswith("/")}
+    sources = {name for name in names if not (BUILT.fullmatch(name) or METADATA.fullmatch(name))}
+    assert sources == expected_sources()
+
+
+def test_the_wheel_holds_the_core_once(wheel: zipfile.ZipFile) -> None:
+    built = sorted(name.split("/")[1].split(".")[0] for name in wheel.namelist() if ".so" in name)
+    assert built == ["_c10d", "_core", "libholdfast"]
+
+
+def test_the_wheel_is_bound_to_this_platform_and_needs_no_torch(wheel: zipfile.ZipFile) -> None:
+    info = next(name for name in wheel.namelist() if name.endswith("/METADATA"))
+    metadata = Parser().parsestr(wheel.read(info).decode())
+    assert metadata["License-Expression"] == "Apache-2.0"
+    hard = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
+    assert [re.split(r"[^\w-]", r)[0] for r in hard] == ["numpy"]
+    assert "none-any" not in Path(wheel.filename or "").name
+
+
+def test_libraries_find_each_other_beside_themselves(
+    wheel: zipfile.ZipFile, tmp_path: Path
+) -> None:
+    """No path of the machine that built them: moved anywhere, they still load."""
+    for name in wheel.namelist():
+        if ".so" not in name:
+            continue
+        library = wheel.extract(name, tmp_path)
+        dynamic = subprocess.run(
+            ["readelf", "--dynamic", "--wide", library],
+            capture_output=True, text=True, check=True, timeout=60,
+        ).stdout  # fmt: skip
+        paths = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
+        assert paths == ["$ORIGIN"], name
+
+
+def test_the_tests_import_the_wheel() -> None:
+    """Not the working tree: a file that the wheel forgot must be missed."""
+    try:
+        distribution = importlib.metadata.distribution("holdfast")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("holdfast is not installed: `make test` installs the wheel")
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    if origin.get("dir_info", {}).get("editable"):
+        pytest.skip("an editable install; `make test` tests the wheel")
+    import holdfast
+
+    assert ROOT / "bindings" not in Path(holdfast.__file__).resolve().parents
+    groups = {(e.group, e.name, e.value) for e in distribution.entry_points}
+    assert ("torch.backends", "holdfast", "holdfast.torch:_autoload") in groups
+    assert ("console_scripts", "holdfast", "holdfast.cli:main") in groups
