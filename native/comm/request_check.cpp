@@ -75,6 +75,15 @@ Status check_sizes(const OpRequest& request) {
       }
     }
   }
+  if (!may_be_in_place(request.collective)) {
+    for (const Block& in : request.input) {
+      for (const Block& out : request.output) {
+        if (in.count == 0 || out.count == 0 || in.data != out.data) continue;
+        return {Code::kConfigError,
+                name(request) + ": input and output share memory; pass a separate output"};
+      }
+    }
+  }
   const bool pairs = request.collective == Collective::kAllReduce ||
                      request.collective == Collective::kBroadcast ||
                      (request.collective == Collective::kReduce && !request.output.empty());

@@ -8,15 +8,10 @@ namespace {
 bool reads(const Step& step) { return step.kind != StepKind::kRecv; }
 bool writes(const Step& step) { return step.kind != StepKind::kSend; }
 
-// Input chunk c and output chunk c may be one memory; a scratch chunk is only itself.
-bool may_alias(const Slot& a, const Slot& b) {
-  if (a.chunk != b.chunk) return false;
-  return a.space == b.space || (a.space != Space::kScratch && b.space != Space::kScratch);
-}
-
-bool reads_alias(const Step& step, const Slot& slot) {
+bool reads_alias(const Step& step, const Slot& slot, bool in_place) {
   if (!reads(step)) return false;
-  return may_alias(step.lhs, slot) || (step.kind == StepKind::kReduce && may_alias(step.rhs, slot));
+  return may_alias(step.lhs, slot, in_place) ||
+         (step.kind == StepKind::kReduce && may_alias(step.rhs, slot, in_place));
 }
 
 bool reads_exactly(const Step& step, const Slot& slot) {
@@ -24,10 +19,10 @@ bool reads_exactly(const Step& step, const Slot& slot) {
 }
 
 // Adds what `step` needs of the earlier step number `i`.
-void depend(Step& step, const Step& earlier, std::uint32_t i) {
-  const bool after_write = writes(earlier) && reads_alias(step, earlier.dst);
-  const bool overwrite = writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst);
-  const bool after_read = writes(step) && reads_alias(earlier, step.dst);
+void depend(Step& step, const Step& earlier, std::uint32_t i, bool in_place) {
+  const bool after_write = writes(earlier) && reads_alias(step, earlier.dst, in_place);
+  const bool overwrite = writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst, in_place);
+  const bool after_read = writes(step) && reads_alias(earlier, step.dst, in_place);
   if (!after_write && !overwrite && !after_read) return;
   const bool streamed =
       after_write && reads_exactly(step, earlier.dst) && !overwrite && !after_read;
@@ -92,11 +87,12 @@ Schedule Builder::finish() && {
   std::vector<std::uint32_t> sent(static_cast<std::size_t>(schedule_.size), 0);
   std::vector<std::uint32_t> received(sent);
   auto& steps = schedule_.steps;
+  const bool in_place = may_be_in_place(schedule_.collective);
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
     const auto peer = static_cast<std::size_t>(steps[i].peer.value);
     if (steps[i].kind == StepKind::kSend) steps[i].ordinal = sent[peer]++;
     if (steps[i].kind == StepKind::kRecv) steps[i].ordinal = received[peer]++;
-    for (std::uint32_t j = 0; j < i; ++j) depend(steps[i], steps[j], j);
+    for (std::uint32_t j = 0; j < i; ++j) depend(steps[i], steps[j], j, in_place);
   }
   return std::move(schedule_);
 }

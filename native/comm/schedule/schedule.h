@@ -6,7 +6,7 @@
 //   output   the caller's result; written only with final values (the chunk lemma of repair needs this:
 //            at every instant some rank holds final(c) or every rank still has its input(c))
 //   scratch  private temporaries; chunk i is as large as the input or output chunk it stands in for
-// Input and output may be the same memory (in place): chunk c of both then alias.
+// Input and output may be the same memory (in place, see may_be_in_place): chunk c of both then alias.
 //
 // Chunk counts by collective (n ranks): all_reduce K -> K for a K that the algorithm chooses (the caller's one
 // block is cut into K nearly equal chunks), broadcast and reduce likewise; reduce_scatter n -> n with only
@@ -59,5 +59,18 @@ struct Schedule {
   std::vector<Slot> scratch;    // scratch[i]: the input or output slot whose size scratch chunk i has
   std::vector<Step> steps;      // in an order in which a single thread could run them
 };
+
+// Whether callers may pass one buffer as input and output: chunk c of both may then be one memory. All-to-all may
+// not: a block would be overwritten by its successor before it has gone.
+constexpr bool may_be_in_place(Collective collective) {
+  return collective != Collective::kAllToAll;
+}
+
+// Whether two slots of one rank may be the same memory.
+constexpr bool may_alias(const Slot& a, const Slot& b, bool in_place) {
+  if (a.chunk != b.chunk) return false;
+  return a.space == b.space ||
+         (in_place && a.space != Space::kScratch && b.space != Space::kScratch);
+}
 
 }  // namespace holdfast::comm

@@ -1,0 +1,161 @@
+// The verifier proves every algorithm of the catalogue, and refuses schedules that are broken in each way it knows.
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/schedule/fusion.h"
+#include "comm/schedule/verifier.h"
+
+namespace holdfast::comm {
+namespace {
+
+std::vector<Schedule> build_all(const AlgorithmRow& row, int size, int root) {
+  std::vector<Schedule> schedules;
+  for (int r = 0; r < size; ++r) {
+    schedules.push_back(row.build({row.collective, {r}, size, {root}}));
+  }
+  return schedules;
+}
+
+bool is_rooted(Collective c) {
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
+         c == Collective::kScatter;
+}
+
+TEST_CASE("every algorithm is proven for 1 to 33 and 64 ranks") {
+  for (const AlgorithmRow& row : catalogue()) {
+    CAPTURE(row.algorithm);
+    CAPTURE(collective_name(row.collective));
+    for (int n = 1; n <= 64; n = n == 33 ? 64 : n + 1) {
+      CAPTURE(n);
+      std::set<int> roots{0};
+      if (is_rooted(row.collective)) {
+        for (int root = 0; root < n; ++root) {
+          if (n <= 9 || root % 7 == 3 || root == n - 1) roots.insert(root);
+        }
+      }
+      for (const int root : roots) {
+        CAPTURE(root);
+        const Status status = verify(build_all(row, n, root));
+        REQUIRE_MESSAGE(status.is_ok(), status.message());
+      }
+    }
+  }
+}
+
+TEST_CASE("ring partial sums have one reader, so that they can stream") {
+  for (const Schedule& s : build_all(*find_algorithm(Collective::kAllReduce, "ring"), 5, 0)) {
+    for (const ScratchUse& use : scratch_uses(s)) CHECK(use.passes_once());
+    int fused = 0;
+    for (const int into : find_fusions(s)) fused += into >= 0 ? 1 : 0;
+    CHECK(fused == 4);
+  }
+}
+
+std::vector<Schedule> ring3() {
+  return build_all(*find_algorithm(Collective::kAllReduce, "ring"), 3, 0);
+}
+
+void expect_refused(const std::vector<Schedule>& schedules, const std::string& reason) {
+  const Status status = verify(schedules);
+  CHECK(status.code() == Code::kProtocolError);
+  CHECK_MESSAGE(status.message().find(reason) != std::string::npos, status.message());
+}
+
+Step& first(Schedule& s, StepKind kind) {
+  for (Step& step : s.steps) {
+    if (step.kind == kind) return step;
+  }
+  FAIL("no such step");
+  return s.steps[0];
+}
+
+TEST_CASE("a missing message is refused") {
+  auto s = ring3();
+  s[1].steps.pop_back();
+  expect_refused(s, "nobody receives");
+  s = ring3();
+  first(s[1], StepKind::kSend).ordinal = 9;
+  expect_refused(s, "nobody");
+}
+
+TEST_CASE("a message numbered twice is refused") {
+  auto s = ring3();
+  int seen = 0;
+  for (Step& step : s[0].steps) {
+    if (step.kind == StepKind::kSend && ++seen == 2) step.ordinal = 0;
+  }
+  expect_refused(s, "sent twice");
+}
+
+TEST_CASE("counting a contribution twice is refused") {
+  auto s = ring3();
+  for (Step& step : s[0].steps) {
+    if (step.kind == StepKind::kReduce) step.rhs = step.lhs;
+  }
+  expect_refused(s, "twice");
+}
+
+TEST_CASE("leaving a contribution out is refused") {
+  auto s = ring3();
+  for (Step& step : s[2].steps) {
+    if (step.kind != StepKind::kReduce || !step.final) continue;
+    step.kind = StepKind::kCopy;
+    step.final = false;
+  }
+  expect_refused(s, "not final");
+}
+
+TEST_CASE("writing the input is refused") {
+  auto s = ring3();
+  first(s[0], StepKind::kRecv).dst = Builder::input(1);
+  expect_refused(s, "input is written");
+}
+
+TEST_CASE("a partial sum in the output is refused") {
+  auto s = ring3();
+  for (Step& step : s[0].steps) {
+    if (step.kind == StepKind::kReduce && !step.final) step.dst = Builder::output(0);
+  }
+  CHECK_FALSE(verify(s).is_ok());
+}
+
+TEST_CASE("unordered steps on one chunk are refused") {
+  auto s = ring3();
+  for (Step& step : s[1].steps) step.deps.clear();
+  expect_refused(s, "race");
+}
+
+TEST_CASE("a circle of sends that wait for each other is refused") {
+  // Each rank receives only after its own send is over: fine with buffers, deadlock without.
+  std::vector<Schedule> s;
+  for (int r = 0; r < 2; ++r) {
+    Builder b({Collective::kAllToAll, {r}, 2, {}}, 2);
+    b.send(1 - r, Builder::input(1 - r));
+    b.recv(1 - r, Builder::output(1 - r));
+    b.copy(Builder::output(r), Builder::input(r));
+    s.push_back(std::move(b).finish());
+    s.back().steps[1].deps.push_back({0, false});
+  }
+  expect_refused(s, "deadlock");
+}
+
+TEST_CASE("a wrong result is refused") {
+  auto s = build_all(*find_algorithm(Collective::kAllGather, "ring"), 3, 0);
+  first(s[0], StepKind::kCopy).dst = Builder::output(1);
+  CHECK_FALSE(verify(s).is_ok());
+}
+
+TEST_CASE("a step that names no peer or chunk is refused") {
+  auto s = ring3();
+  first(s[0], StepKind::kSend).peer = {7};
+  expect_refused(s, "no such peer");
+  s = ring3();
+  first(s[0], StepKind::kRecv).dst = {Space::kScratch, 99};
+  expect_refused(s, "no such chunk");
+}
+
+}  // namespace
+}  // namespace holdfast::comm
