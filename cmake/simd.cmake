@@ -1,8 +1,7 @@
 # Instruction levels of the reduction loops. No contraction anywhere: a fused multiply-add rounds once where the
 # reference rounds twice, and all levels must give the same bits.
 set(reduce ${CMAKE_SOURCE_DIR}/native/comm/reduce)
-# Loops are vectorised, straight-line code is not: g++ 12 contracts a complex product there against the flag.
-set(vectorise "-O3;-ffp-contract=off;-fno-tree-slp-vectorize")
+set(vectorise "-O3;-ffp-contract=off")
 set_source_files_properties(${reduce}/reference.cpp PROPERTIES COMPILE_OPTIONS
   "-ffp-contract=off;-fno-tree-vectorize")
 set_source_files_properties(${reduce}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS "${vectorise}")
