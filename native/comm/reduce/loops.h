@@ -101,24 +101,12 @@ Bool combine(Bool a, Bool b) {
   return {static_cast<std::uint8_t>(result)};
 }
 
-// A product rounded on its own. g++ 12 turns a complex product into a fused multiply-add in vectorised
-// AVX-512 loops, -ffp-contract=off or not.
-template <class T>
-T rounded(T product) {
-#if __has_builtin(__builtin_assoc_barrier)
-  return __builtin_assoc_barrier(product);
-#else
-  return product;
-#endif
-}
-
 template <class Op, class T>
 Complex<T> combine(Complex<T> a, Complex<T> b) {
   if constexpr (std::is_same_v<Op, Sum>) {
     return {a.re + b.re, a.im + b.im};
   } else {
-    return {rounded(a.re * b.re) - rounded(a.im * b.im),
-            rounded(a.re * b.im) + rounded(a.im * b.re)};
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   }
 }
 
