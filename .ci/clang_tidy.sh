@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy over native/, as many files at a time as there are cores. A file that passed is not read
-# again until it, a header, the checks or the compile commands change.
+# clang-tidy over native/, as many files at a time as there are cores. A file that passed is not
+# read again until it, a header, the checks or the compile commands change.
 # Usage: .ci/clang_tidy.sh BUILD_DIR JOBS
 set -euo pipefail
 

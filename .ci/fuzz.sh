@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every fuzzer for a short time from its committed corpus. Finds go to build/fuzz-new/NAME, crashes
-# to build/fuzz-crash-NAME-*; a crash fails the run, and its input belongs into the corpus with the fix.
+# Runs every fuzzer for a short time from its committed corpus. Finds go to build/fuzz-new/NAME,
+# crashes to build/fuzz-crash-NAME-*; a crash fails the run, and its input belongs into the corpus
+# with the fix.
 # Usage: .ci/fuzz.sh BUILD_DIR SECONDS
 set -euo pipefail
 

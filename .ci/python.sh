@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the virtual environment and puts into it what is missing.
-#   .ci/python.sh venv DIR             create it; sees the system's packages where torch is among them
+#   .ci/python.sh venv DIR             create it; sees the system's packages where torch is one
 #   .ci/python.sh torch DIR            install torch, unless a usable one is importable
 #   .ci/python.sh extras DIR NAME...   install what pyproject.toml lists under these extras
 set -euo pipefail

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lays the Python packages out as they are installed, by links, in build/typing/holdfast: type checkers
-# and import-linter see the names that users import, without an install.
+# Lays the Python packages out as they are installed, by links, in build/typing/holdfast: type
+# checkers and import-linter see the names that users import, without an install.
 set -euo pipefail
 
 view=build/typing/holdfast

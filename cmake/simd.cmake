@@ -1,5 +1,5 @@
-# Instruction levels of the reduction loops. No contraction anywhere: a fused multiply-add rounds once where the
-# reference rounds twice, and all levels must give the same bits.
+# Instruction levels of the reduction loops. No contraction anywhere: a fused multiply-add rounds
+# once where the reference rounds twice, and all levels must give the same bits.
 set(reduce ${CMAKE_SOURCE_DIR}/native/comm/reduce)
 set(vectorise "-O3;-ffp-contract=off")
 set_source_files_properties(${reduce}/reference.cpp PROPERTIES COMPILE_OPTIONS

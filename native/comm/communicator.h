@@ -22,14 +22,16 @@ struct OpRequest {
   Collective collective{};
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
-  std::vector<Block> input;   // as collective.h says; the memory must stay valid until the work has ended
+  // As collective.h says; the memory must stay valid until the work has ended.
+  std::vector<Block> input;
   std::vector<Block> output;
   Rank root{};                // broadcast, reduce, gather, scatter
   Rank peer{};                // send, recv
   std::uint32_t tag = 0;      // send, recv
   Duration timeout{};         // zero: the group's default
   std::string algorithm;      // empty: the cost model chooses
-  bool expect_wait = false;   // the caller waits at once (a blocking call): no thread is woken for it
+  // The caller waits at once (a blocking call): no thread is woken for it.
+  bool expect_wait = false;
 };
 
 class Communicator {
