@@ -1,5 +1,5 @@
-// CHECK: the errors we make. On in release builds, because a wrong collective is worse than a dead one.
-// The errors the world makes are values: see result.h.
+// CHECK: the errors we make. On in release builds, because a wrong collective is worse than a dead
+// one. The errors the world makes are values: see result.h.
 #pragma once
 
 namespace holdfast {
@@ -10,7 +10,7 @@ namespace holdfast {
 
 // Test frameworks bring a CHECK of their own; tests include theirs first and keep it.
 #ifndef CHECK
-#define CHECK(condition)                                            \
-  (static_cast<bool>(condition) ? static_cast<void>(0)              \
+#define CHECK(condition)                               \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
                                 : ::holdfast::check_failed(#condition, __FILE__, __LINE__))
 #endif

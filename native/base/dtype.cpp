@@ -14,12 +14,23 @@ struct Row {
 using Kind = Row::Kind;
 
 constexpr std::array<Row, kDTypeCount> kRows{{
-    {"bool", 1, Kind::kBool},     {"u8", 1, Kind::kInteger},   {"i8", 1, Kind::kInteger},
-    {"u16", 2, Kind::kInteger},   {"i16", 2, Kind::kInteger},  {"u32", 4, Kind::kInteger},
-    {"i32", 4, Kind::kInteger},   {"u64", 8, Kind::kInteger},  {"i64", 8, Kind::kInteger},
-    {"f16", 2, Kind::kFloat},     {"bf16", 2, Kind::kFloat},   {"f8_e4m3", 1, Kind::kFloat},
-    {"f8_e5m2", 1, Kind::kFloat}, {"f32", 4, Kind::kFloat},    {"f64", 8, Kind::kFloat},
-    {"c64", 8, Kind::kComplex},   {"c128", 16, Kind::kComplex},
+    {"bool", 1, Kind::kBool},
+    {"u8", 1, Kind::kInteger},
+    {"i8", 1, Kind::kInteger},
+    {"u16", 2, Kind::kInteger},
+    {"i16", 2, Kind::kInteger},
+    {"u32", 4, Kind::kInteger},
+    {"i32", 4, Kind::kInteger},
+    {"u64", 8, Kind::kInteger},
+    {"i64", 8, Kind::kInteger},
+    {"f16", 2, Kind::kFloat},
+    {"bf16", 2, Kind::kFloat},
+    {"f8_e4m3", 1, Kind::kFloat},
+    {"f8_e5m2", 1, Kind::kFloat},
+    {"f32", 4, Kind::kFloat},
+    {"f64", 8, Kind::kFloat},
+    {"c64", 8, Kind::kComplex},
+    {"c128", 16, Kind::kComplex},
 }};
 
 constexpr std::array<std::string_view, kReduceOpCount> kOps{"sum", "avg",  "product", "min",

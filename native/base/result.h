@@ -90,8 +90,8 @@ class [[nodiscard]] Result {
 }  // namespace holdfast
 
 // Returns from the enclosing function when `expression` (a Status) is an error.
-#define TRY(expression)                                       \
-  do {                                                        \
-    ::holdfast::Status try_status_ = (expression);            \
-    if (!try_status_.is_ok()) return try_status_;             \
+#define TRY(expression)                            \
+  do {                                             \
+    ::holdfast::Status try_status_ = (expression); \
+    if (!try_status_.is_ok()) return try_status_;  \
   } while (false)

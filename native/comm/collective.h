@@ -1,4 +1,5 @@
-// The collectives and what each one asks of its blocks. A block is a run of elements owned by the caller.
+// The collectives and what each one asks of its blocks. A block is a run of elements owned by the
+// caller.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Communicator: collectives over one immutable view. When the view ends (a peer is lost, close()), it ends:
-// running and later ops fail with the reason. It is never mutated; a new view means a new communicator.
+// Communicator: collectives over one immutable view. When the view ends (a peer is lost, close()),
+// it ends: running and later ops fail with the reason. It is never mutated; a new view means a new
+// communicator.
 #pragma once
 
 #include <memory>
@@ -25,11 +26,11 @@ struct OpRequest {
   // As collective.h says; the memory must stay valid until the work has ended.
   std::vector<Block> input;
   std::vector<Block> output;
-  Rank root{};                // broadcast, reduce, gather, scatter
-  Rank peer{};                // send, recv
-  std::uint32_t tag = 0;      // send, recv
-  Duration timeout{};         // zero: the group's default
-  std::string algorithm;      // empty: the cost model chooses
+  Rank root{};            // broadcast, reduce, gather, scatter
+  Rank peer{};            // send, recv
+  std::uint32_t tag = 0;  // send, recv
+  Duration timeout{};     // zero: the group's default
+  std::string algorithm;  // empty: the cost model chooses
   // The caller waits at once (a blocking call): no thread is woken for it.
   bool expect_wait = false;
 };
@@ -45,9 +46,9 @@ class Communicator {
   // "shm", "tcp", "inproc" or "self" per rank.
   virtual std::vector<std::string> transports() const = 0;
 
-  // Starts an op; ops start in call order and may run at the same time. An unusable request (wrong number of
-  // blocks, dtype/op not defined, root or peer out of range) is refused with kConfigError or kUnsupported.
-  // Any thread.
+  // Starts an op; ops start in call order and may run at the same time. An unusable request (wrong
+  // number of blocks, dtype/op not defined, root or peer out of range) is refused with kConfigError
+  // or kUnsupported. Any thread.
   virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
 
   // Fails every running op with kAborted, here and (PeerLost) on the other members. Any thread.

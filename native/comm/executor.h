@@ -1,5 +1,6 @@
-// Executor port: who drives the communicators. All mutable state of the runtime belongs to one thread at a time,
-// the one that drives; others submit. Implemented by the runtime and by the simulator.
+// Executor port: who drives the communicators. All mutable state of the runtime belongs to one
+// thread at a time, the one that drives; others submit. Implemented by the runtime and by the
+// simulator.
 #pragma once
 
 #include <functional>
@@ -13,10 +14,11 @@ class Executor {
   using Task = std::function<void()>;
   virtual ~Executor() = default;
 
-  // Runs `task` on the driving thread, in submission order. `wake`: see to it soon; otherwise the submitter is
-  // about to call drive_until(). Any thread.
+  // Runs `task` on the driving thread, in submission order. `wake`: see to it soon; otherwise the
+  // submitter is about to call drive_until(). Any thread.
   virtual void submit(Task task, bool wake) = 0;
-  // Runs `task` soon on whichever thread drives, but with the runtime released. Driving thread only.
+  // Runs `task` soon on whichever thread drives, but with the runtime released. Driving thread
+  // only.
   virtual void defer(Task task) = 0;
   // Lends the calling thread until done() or the deadline. Any thread, not from within a task.
   virtual void drive_until(const std::function<bool()>& done, Instant deadline) = 0;

@@ -85,7 +85,8 @@ Status LiveCommunicator::health() const {
 }
 
 Result<std::shared_ptr<Work>> LiveCommunicator::start(OpRequest request) {
-  if (request.algorithm.empty() && find_algorithm(request.collective, config_.algorithm) != nullptr) {
+  if (request.algorithm.empty() &&
+      find_algorithm(request.collective, config_.algorithm) != nullptr) {
     request.algorithm = config_.algorithm;
   }
   if (Status status = check_request(request, config_.rank, size()); !status.is_ok()) return status;
@@ -222,7 +223,8 @@ void LiveCommunicator::on_gone(Rank rank, Status why) {
   any_gone_ = true;
 }
 
-// What a departed peer had sent is still worth having: the view ends only when an op waits for it in vain.
+// What a departed peer had sent is still worth having: the view ends only when an op waits for it
+// in vain.
 bool LiveCommunicator::check_gone() {
   if (!health().is_ok()) return false;
   for (std::size_t r = 0; r < gone_.size(); ++r) {
@@ -255,7 +257,8 @@ void LiveCommunicator::check_deadlines(Instant now) {
     const std::vector<Rank> waits = waited_for(active);
     end_view({Code::kTimeout, waits,
               op_text(*active.work) + ": rank " + std::to_string(config_.rank.value) +
-                  " gave up after " + std::to_string(seconds) + " s (option timeout), waiting for " +
+                  " gave up after " + std::to_string(seconds) +
+                  " s (option timeout), waiting for " +
                   (waits.empty() ? "nobody" : rank_list(waits))});
     return;
   }

@@ -1,5 +1,5 @@
-// The communicator of production and simulation: starts ops on their path (flat exchange or scheduled run), drives
-// them, and ends the view for everybody when one member cannot go on.
+// The communicator of production and simulation: starts ops on their path (flat exchange or
+// scheduled run), drives them, and ends the view for everybody when one member cannot go on.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,8 @@
 
 namespace holdfast::comm {
 
-// The links to one member: where data goes, and the one that carries notices and dies with the peer.
+// The links to one member: where data goes, and the one that carries notices and dies with the
+// peer.
 struct MemberLinks {
   Link* data = nullptr;
   Link* control = nullptr;
@@ -78,7 +79,7 @@ class LiveCommunicator final : public Communicator,
     std::shared_ptr<OpWork> work;
     std::unique_ptr<Run> run;  // nothing: goes through the flat exchange
     Instant deadline;
-    bool begun = false;        // flat: its turn has come
+    bool begun = false;  // flat: its turn has come
   };
 
   void launch(const std::shared_ptr<OpWork>& work);
@@ -102,7 +103,8 @@ class LiveCommunicator final : public Communicator,
   const std::shared_ptr<Executor> executor_;
   const std::shared_ptr<const Clock> clock_;
 
-  mutable std::mutex mutex_;  // guards next_sequence_ (and the order of submissions), ended_, closed_
+  mutable std::mutex
+      mutex_;  // guards next_sequence_ (and the order of submissions), ended_, closed_
   std::uint32_t next_sequence_ = 0;
   Status ended_;
   bool closed_ = false;

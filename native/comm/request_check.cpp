@@ -88,10 +88,9 @@ Status check_sizes(const OpRequest& request) {
                      request.collective == Collective::kBroadcast ||
                      (request.collective == Collective::kReduce && !request.output.empty());
   if (pairs && request.input[0].count != request.output[0].count) {
-    return {Code::kConfigError, name(request) + ": input has " +
-                                    std::to_string(request.input[0].count) +
-                                    " elements, output has " +
-                                    std::to_string(request.output[0].count)};
+    return {Code::kConfigError,
+            name(request) + ": input has " + std::to_string(request.input[0].count) +
+                " elements, output has " + std::to_string(request.output[0].count)};
   }
   return Status::ok();
 }
@@ -101,11 +100,11 @@ Status check_sizes(const OpRequest& request) {
 Status check_request(const OpRequest& request, Rank rank, int size) {
   const Counts expected = expected_blocks(request, rank, size);
   if (request.input.size() != expected.input || request.output.size() != expected.output) {
-    return {Code::kConfigError,
-            name(request) + " on " + std::to_string(size) + " ranks takes " +
-                std::to_string(expected.input) + " input and " + std::to_string(expected.output) +
-                " output blocks, got " + std::to_string(request.input.size()) + " and " +
-                std::to_string(request.output.size())};
+    return {Code::kConfigError, name(request) + " on " + std::to_string(size) + " ranks takes " +
+                                    std::to_string(expected.input) + " input and " +
+                                    std::to_string(expected.output) + " output blocks, got " +
+                                    std::to_string(request.input.size()) + " and " +
+                                    std::to_string(request.output.size())};
   }
   if (is_rooted(request.collective) && !in_range(request.root, size)) {
     return out_of_range(request, "root", request.root, size);
@@ -115,16 +114,16 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
   }
   if (reduces(request.collective) && !reduce_defined(request.dtype, request.op)) {
     return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
-                                    " is not defined on " +
-                                    std::string(dtype_name(request.dtype))};
+                                    " is not defined on " + std::string(dtype_name(request.dtype))};
   }
-  if (!request.algorithm.empty() && find_algorithm(request.collective, request.algorithm) == nullptr) {
+  if (!request.algorithm.empty() &&
+      find_algorithm(request.collective, request.algorithm) == nullptr) {
     std::string accepted;
     for (const AlgorithmRow& row : catalogue()) {
       if (row.collective == request.collective) accepted += " " + std::string(row.algorithm);
     }
-    return {Code::kConfigError, name(request) + ": no algorithm \"" + request.algorithm +
-                                    "\"; accepted:" + accepted};
+    return {Code::kConfigError,
+            name(request) + ": no algorithm \"" + request.algorithm + "\"; accepted:" + accepted};
   }
   return check_sizes(request);
 }

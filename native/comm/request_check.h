@@ -1,4 +1,5 @@
-// Checks of what a caller asks for: before anything moves, and with an error that says what would be accepted.
+// Checks of what a caller asks for: before anything moves, and with an error that says what would
+// be accepted.
 #pragma once
 
 #include "comm/communicator.h"

@@ -1,4 +1,5 @@
-// View notice: the payload of a revoke frame, why a view has ended. Comes from the network, so decoding is total.
+// View notice: the payload of a revoke frame, why a view has ended. Comes from the network, so
+// decoding is total.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Work: the caller's handle of one op in flight. Owners: the caller and the engine, until the op has ended.
+// Work: the caller's handle of one op in flight. Owners: the caller and the engine, until the op
+// has ended.
 #pragma once
 
 #include <functional>
@@ -20,11 +21,11 @@ class Work {
   virtual bool done() const = 0;
   // The outcome; CHECKs that done(). Any thread.
   virtual Status status() const = 0;
-  // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the op running.
-  // Any thread; Python callers release the GIL first.
+  // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the
+  // op running. Any thread; Python callers release the GIL first.
   virtual Status wait(Duration timeout) = 0;
-  // Calls `callback` exactly once when the op has ended (at once when it has), from whichever thread ended it,
-  // with no lock of the runtime held. After it ran, done() is true.
+  // Calls `callback` exactly once when the op has ended (at once when it has), from whichever
+  // thread ended it, with no lock of the runtime held. After it ran, done() is true.
   virtual void on_done(std::function<void(const Status&)> callback) = 0;
 };
 

@@ -75,10 +75,10 @@ Result<Card> parse_card(const std::string& text) {
   unsigned version = 0;
   if (!read_number(fields, "version", version)) return damaged("no version");
   if (version != comm::kProtocolVersion) {
-    return Status{Code::kProtocolError,
-                  "speaks protocol version " + std::to_string(version) + ", this side version " +
-                      std::to_string(comm::kProtocolVersion) +
-                      "; install the same Holdfast everywhere"};
+    return Status{Code::kProtocolError, "speaks protocol version " + std::to_string(version) +
+                                            ", this side version " +
+                                            std::to_string(comm::kProtocolVersion) +
+                                            "; install the same Holdfast everywhere"};
   }
   Card card;
   if (!read_number(fields, "member", card.member.value)) return damaged("no member id");

@@ -1,5 +1,5 @@
-// Card: what a member tells the others of a group about itself through the store, and what it says in the greeting
-// of a connection. Both come from outside: parsing is total.
+// Card: what a member tells the others of a group about itself through the store, and what it says
+// in the greeting of a connection. Both come from outside: parsing is total.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@ struct Card {
   std::string host;
   std::vector<std::string> addresses;  // numeric, best first
   std::uint16_t port = 0;
-  bool shm = false;           // may use shared memory
-  std::string bell;           // segment of its bell; empty without shm
-  std::string flat;           // segment of its flat area in this group; empty without shm
-  std::uint64_t nonce = 0;    // rank 0's becomes the communicator's id
+  bool shm = false;         // may use shared memory
+  std::string bell;         // segment of its bell; empty without shm
+  std::string flat;         // segment of its flat area in this group; empty without shm
+  std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };
 
 std::string encode_card(const Card& card);

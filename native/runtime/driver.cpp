@@ -13,7 +13,8 @@ using std::chrono::milliseconds;
 constexpr Duration kSocketLook = milliseconds(4);
 // A driver that is awake looks at its sockets this often when only shared memory matters.
 constexpr Duration kBusySocketLook = std::chrono::microseconds(500);
-// The progress thread leaves the field to callers for this long after one has driven, then keeps watch itself.
+// The progress thread leaves the field to callers for this long after one has driven, then keeps
+// watch itself.
 constexpr Duration kThreadPause = milliseconds(50);
 constexpr Duration kIdleSleep = milliseconds(500);
 // A caller that waits for another driver looks up this often, so no lost wake-up can hang it.
@@ -55,15 +56,15 @@ void Driver::set_patience(Patience patience) { patience_ = patience; }
 void Driver::submit(Task task, bool wake) {
   auto* submission = new Submission{std::move(task), nullptr};
   submission->next = submissions_.load(std::memory_order_relaxed);
-  while (!submissions_.compare_exchange_weak(submission->next, submission,
-                                             std::memory_order_release,
-                                             std::memory_order_relaxed)) {
+  while (!submissions_.compare_exchange_weak(
+      submission->next, submission, std::memory_order_release, std::memory_order_relaxed)) {
   }
   if (!wake) return;
   async_pending_.store(true, std::memory_order_release);
   wake_driver();
   {
-    // Empty on purpose: a thread between its check and its wait has either seen the flag or gets the signal.
+    // Empty on purpose: a thread between its check and its wait has either seen the flag or gets
+    // the signal.
     const std::lock_guard lock(mutex_);
   }
   thread_wakes_.notify_one();

@@ -1,8 +1,9 @@
-// Driver: the Executor of production. Exactly one thread drives at a time: a blocked caller that lends itself, else
-// the progress thread. Who drives owns all mutable runtime state; the baton's mutex carries it from one to the next.
+// Driver: the Executor of production. Exactly one thread drives at a time: a blocked caller that
+// lends itself, else the progress thread. Who drives owns all mutable runtime state; the baton's
+// mutex carries it from one to the next.
 //
-// A driver with nothing to do spins briefly (less when ranks outnumber cores), then sleeps: on the process's bell
-// when only shared memory can wake it, on its sockets otherwise.
+// A driver with nothing to do spins briefly (less when ranks outnumber cores), then sleeps: on the
+// process's bell when only shared memory can wake it, on its sockets otherwise.
 #pragma once
 
 #include <atomic>

@@ -111,8 +111,9 @@ bool Handshake::read_greeting() {
     std::byte chunk[kFrameHeaderBytes + kMaxGreetingBytes];
     const ssize_t count = ::recv(fd_, chunk, want - in_.size(), MSG_DONTWAIT);
     if (count == 0) {
-      fail({Code::kProtocolError, "the other side closed the connection instead of greeting "
-                                  "(another version of Holdfast, or not Holdfast)"});
+      fail({Code::kProtocolError,
+            "the other side closed the connection instead of greeting "
+            "(another version of Holdfast, or not Holdfast)"});
       return false;
     }
     if (count < 0) {

@@ -1,5 +1,6 @@
-// Handshake: one connection on its way to become a link, caller's or answerer's side. A stranger's bytes, another
-// version, or silence end it; nothing it sends is trusted or buffered beyond one small frame.
+// Handshake: one connection on its way to become a link, caller's or answerer's side. A stranger's
+// bytes, another version, or silence end it; nothing it sends is trusted or buffered beyond one
+// small frame.
 #pragma once
 
 #include <cstddef>

@@ -9,8 +9,8 @@ namespace holdfast::runtime {
 std::string host_id() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  struct stat shm{};
-  struct stat pids{};
+  struct stat shm {};
+  struct stat pids {};
   ::stat("/dev/shm", &shm);
   ::stat("/proc/self/ns/pid", &pids);
   // Containers of one machine differ in the device of their /dev/shm.

@@ -41,7 +41,8 @@ bool Meeting::may_use_shm() const {
 }
 
 void Meeting::on_driver(const std::function<void()>& task) {
-  // Owners: this call and the task, which may outlive it when the deadline of a broken driver passes.
+  // Owners: this call and the task, which may outlive it when the deadline of a broken driver
+  // passes.
   auto done = std::make_shared<std::atomic<bool>>(false);
   runtime_->submit(
       [&task, done] {
@@ -89,10 +90,10 @@ Status Meeting::missing_error(const std::string& round, Rank first) {
                                ? request_.timeout
                                : runtime_->parts().options.connect_timeout;
   const double seconds = std::chrono::duration<double>(timeout).count();
-  return Status(Code::kTimeout, "group " + request_.group + ": " +
-                                    std::to_string(missing.size()) + " of " +
-                                    std::to_string(request_.size) + " ranks never came within " +
-                                    std::to_string(seconds) + " s: " + list(missing) +
+  return Status(Code::kTimeout, "group " + request_.group + ": " + std::to_string(missing.size()) +
+                                    " of " + std::to_string(request_.size) +
+                                    " ranks never came within " + std::to_string(seconds) +
+                                    " s: " + list(missing) +
                                     " (option connect_timeout; are they running, with the same "
                                     "world size and store?)")
       .about(missing, {});
@@ -210,8 +211,9 @@ Result<std::shared_ptr<comm::LiveCommunicator>> Meeting::create() {
       const Card& card = cards_[static_cast<std::size_t>(r)];
       config.view.members.push_back(card.member);
       Peer* peer = r == request_.rank.value ? nullptr : runtime_->find_peer(card.member);
-      config.links.push_back(peer == nullptr ? comm::MemberLinks{}
-                                             : comm::MemberLinks{&peer->data(), peer->control.get()});
+      config.links.push_back(peer == nullptr
+                                 ? comm::MemberLinks{}
+                                 : comm::MemberLinks{&peer->data(), peer->control.get()});
       if (peer != nullptr && !peer->shm) all_shm = false;
     }
     if (request_.size > 1) flat = open_flat();
@@ -226,8 +228,8 @@ Result<std::shared_ptr<comm::LiveCommunicator>> Meeting::create() {
   config.link_model = all_say("flat") || all_say("shm") ? topology::kShmLink : topology::kTcpLink;
   if (flat.has_value()) flat->unlink_own();
   if (flat.has_value() && all_say("flat")) config.flat = std::move(flat);
-  auto communicator = std::make_shared<comm::LiveCommunicator>(std::move(config), runtime_,
-                                                               runtime_->clock());
+  auto communicator =
+      std::make_shared<comm::LiveCommunicator>(std::move(config), runtime_, runtime_->clock());
   on_driver([&] { runtime_->add_communicator(communicator); });
   return communicator;
 }

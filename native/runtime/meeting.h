@@ -1,5 +1,6 @@
-// Meeting: how the members of a new group find each other: cards through the store, then connections, then one
-// more round through the store in which everybody says it is ready and what it could map.
+// Meeting: how the members of a new group find each other: cards through the store, then
+// connections, then one more round through the store in which everybody says it is ready and what
+// it could map.
 #pragma once
 
 #include <memory>

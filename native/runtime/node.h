@@ -1,5 +1,5 @@
-// Node: the only composition root. One per process: it owns the transports, the progress thread and all
-// communicators of the process.
+// Node: the only composition root. One per process: it owns the transports, the progress thread and
+// all communicators of the process.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct JoinRequest {
   std::string group;  // unique within the store; also names the group in errors
   Rank rank{};
   int size = 1;
-  Duration timeout{};  // zero: Options::connect_timeout
+  Duration timeout{};     // zero: Options::connect_timeout
   Duration op_timeout{};  // zero: Options::timeout; default of this group's ops
 };
 
@@ -23,13 +23,14 @@ class Node {
  public:
   virtual ~Node() = default;
 
-  // Opens the listener and starts the progress thread. kConfigError for unusable options, kSystem for a port
-  // that is in use (naming address and port).
+  // Opens the listener and starts the progress thread. kConfigError for unusable options, kSystem
+  // for a port that is in use (naming address and port).
   static Result<std::shared_ptr<Node>> create(const Options& options);
 
-  // Meets the other members through the store and connects to them. Collective over the group's members.
-  // kTimeout names the ranks that never came; kProtocolError a member of another version.
-  virtual Result<std::shared_ptr<comm::Communicator>> join(Store& store, const JoinRequest& request) = 0;
+  // Meets the other members through the store and connects to them. Collective over the group's
+  // members. kTimeout names the ranks that never came; kProtocolError a member of another version.
+  virtual Result<std::shared_ptr<comm::Communicator>> join(Store& store,
+                                                           const JoinRequest& request) = 0;
 };
 
 }  // namespace holdfast::runtime

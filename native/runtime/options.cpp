@@ -30,7 +30,8 @@ Status check_algorithm(const std::string& algorithm) {
   std::string last;
   for (const comm::AlgorithmRow& row : comm::catalogue()) {
     if (row.algorithm == algorithm) return Status::ok();
-    if (accepted.find(row.algorithm) == std::string::npos) accepted += ", " + std::string(row.algorithm);
+    if (accepted.find(row.algorithm) == std::string::npos)
+      accepted += ", " + std::string(row.algorithm);
   }
   return refuse("algorithm", "\"" + algorithm + "\"", accepted);
 }

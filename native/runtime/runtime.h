@@ -1,5 +1,5 @@
-// Runtime: everything of a process that the driving thread owns: sockets, peers, links, communicators. It turns;
-// the driver decides when and on which thread.
+// Runtime: everything of a process that the driving thread owns: sockets, peers, links,
+// communicators. It turns; the driver decides when and on which thread.
 #pragma once
 
 #include <map>

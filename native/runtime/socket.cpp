@@ -31,8 +31,8 @@ Result<SocketAddress> resolve(const Endpoint& endpoint) {
   addrinfo* found = nullptr;
   const std::string port = std::to_string(endpoint.port);
   if (getaddrinfo(endpoint.address.c_str(), port.c_str(), &hints, &found) != 0) {
-    return Status{Code::kConfigError, "address \"" + endpoint.address +
-                                          "\" is not a numeric IPv4 or IPv6 address"};
+    return Status{Code::kConfigError,
+                  "address \"" + endpoint.address + "\" is not a numeric IPv4 or IPv6 address"};
   }
   SocketAddress result;
   std::memcpy(&result.storage, found->ai_addr, found->ai_addrlen);
@@ -61,14 +61,14 @@ Result<int> listen_on(const std::string& address, std::uint16_t port) {
   const Endpoint endpoint{address.empty() ? "0.0.0.0" : address, port};
   auto where = resolve(endpoint);
   if (!where.is_ok()) return where.status();
-  const int fd = ::socket(where.value().storage.ss_family,
-                          SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd =
+      ::socket(where.value().storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error("cannot make a socket");
   const int one = 1;
   if (port != 0) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (::bind(fd, where.value().get(), where.value().length) != 0 || ::listen(fd, 1024) != 0) {
-    const Status status = system_error("cannot listen on " + to_string(endpoint) +
-                                       " (options address and port)");
+    const Status status =
+        system_error("cannot listen on " + to_string(endpoint) + " (options address and port)");
     ::close(fd);
     return status;
   }
@@ -90,8 +90,8 @@ Result<std::uint16_t> local_port(int fd) {
 Result<int> start_connect(const Endpoint& endpoint) {
   auto where = resolve(endpoint);
   if (!where.is_ok()) return where.status();
-  const int fd = ::socket(where.value().storage.ss_family,
-                          SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd =
+      ::socket(where.value().storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return system_error("cannot make a socket");
   set_no_delay(fd);
   if (::connect(fd, where.value().get(), where.value().length) != 0 && errno != EINPROGRESS) {

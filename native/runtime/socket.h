@@ -1,4 +1,5 @@
-// Sockets: the few system calls of TCP with errors that name address and port. Everything is non-blocking.
+// Sockets: the few system calls of TCP with errors that name address and port. Everything is
+// non-blocking.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct Endpoint {
 
 std::string to_string(const Endpoint& endpoint);
 
-// Listens on `address` (empty: all interfaces) and port (0: any). kConfigError for an address that is none.
+// Listens on `address` (empty: all interfaces) and port (0: any). kConfigError for an address that
+// is none.
 Result<int> listen_on(const std::string& address, std::uint16_t port);
 Result<std::uint16_t> local_port(int fd);
 // Starts to connect; the socket becomes writable when it is through, see connect_outcome().

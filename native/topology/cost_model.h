@@ -1,6 +1,7 @@
-// The alpha-beta-gamma model: time = messages * alpha + bytes on the wire * beta + bytes reduced * gamma.
-// Source: Hockney 1994; Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
-// MPICH", IJHPCA 2005, section 2. Pure arithmetic: who measures the constants is not decided here.
+// The alpha-beta-gamma model: time = messages * alpha + bytes on the wire * beta + bytes reduced *
+// gamma. Source: Hockney 1994; Thakur, Rabenseifner, Gropp, "Optimization of Collective
+// Communication Operations in MPICH", IJHPCA 2005, section 2. Pure arithmetic: who measures the
+// constants is not decided here.
 #pragma once
 
 namespace holdfast::topology {
@@ -22,7 +23,8 @@ constexpr double predict_seconds(const CostTerms& t, const LinkModel& link) {
          t.reduced_bytes * link.gamma_s_per_byte;
 }
 
-// Defaults measured on two-core loopback machines; `holdfast bench` replaces them by measured ones later.
+// Defaults measured on two-core loopback machines; `holdfast bench` replaces them by measured ones
+// later.
 inline constexpr LinkModel kShmLink{4e-6, 1.0 / 6e9, 1.0 / 12e9};
 inline constexpr LinkModel kTcpLink{20e-6, 1.0 / 2.5e9, 1.0 / 12e9};
 

@@ -1,4 +1,5 @@
-// Everything else that comes from outside: member cards from the store, greetings and view notices from sockets.
+// Everything else that comes from outside: member cards from the store, greetings and view notices
+// from sockets.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,7 +11,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace holdfast;
   const auto bytes = std::as_bytes(std::span(data, size));
   auto card = runtime::parse_card(std::string(reinterpret_cast<const char*>(data), size));
-  constexpr std::size_t kFarBelowTheLimit = 2048;  // saying it again adds the fields that were left out
+  constexpr std::size_t kFarBelowTheLimit =
+      2048;  // saying it again adds the fields that were left out
   if (card.is_ok() && size < kFarBelowTheLimit) {
     // What was understood can be said again.
     if (!runtime::parse_card(runtime::encode_card(card.value())).is_ok()) __builtin_trap();

@@ -1,5 +1,6 @@
-// Any bytes on an open link: the session must answer with a status, never crash, never hoard memory.
-// Input: a stream of frames as a socket would deliver it; a few posts are waiting on the other side.
+// Any bytes on an open link: the session must answer with a status, never crash, never hoard
+// memory. Input: a stream of frames as a socket would deliver it; a few posts are waiting on the
+// other side.
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -37,7 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SendPost send;
   RecvPost small;
   RecvPost large;
-  for (Post* post : {static_cast<Post*>(&send), static_cast<Post*>(&small), static_cast<Post*>(&large)}) {
+  for (Post* post :
+       {static_cast<Post*>(&send), static_cast<Post*>(&small), static_cast<Post*>(&large)}) {
     post->touched = &touched;
   }
   send.key.op = 1;

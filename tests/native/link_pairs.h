@@ -1,4 +1,5 @@
-// Pairs of connected links inside one test process, one maker per transport: the rows of the conformance suite.
+// Pairs of connected links inside one test process, one maker per transport: the rows of the
+// conformance suite.
 #pragma once
 
 #include <doctest/doctest.h>

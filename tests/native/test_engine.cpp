@@ -1,5 +1,5 @@
-// The engine over every transport: each algorithm of the catalogue, ranks 1..8, odd sizes, in and out of place.
-// Results must equal the reference executor's bit for bit on every rank.
+// The engine over every transport: each algorithm of the catalogue, ranks 1..8, odd sizes, in and
+// out of place. Results must equal the reference executor's bit for bit on every rank.
 #include <doctest/doctest.h>
 
 #include <algorithm>

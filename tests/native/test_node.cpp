@@ -1,6 +1,6 @@
 // Whole nodes, each on a thread of its own, over real shared memory and real sockets.
-#include <doctest/doctest.h>
 #include <arpa/inet.h>
+#include <doctest/doctest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -37,7 +37,8 @@ Options options_for(const std::string& transport) {
   return options;
 }
 
-// Runs `body` as every rank of a world; failures are collected, for doctest's checks belong to one thread.
+// Runs `body` as every rank of a world; failures are collected, for doctest's checks belong to one
+// thread.
 std::vector<std::string> run_world(int size, const std::string& transport,
                                    const std::function<std::string(int, Member&)>& body) {
   MemoryStore store;
@@ -310,7 +311,8 @@ TEST_CASE("a stranger on the port is turned away and the group forms all the sam
     if (!group.is_ok()) error = group.status().message();
   });
   const std::string bytes(200, '\0');
-  [[maybe_unused]] const auto sent = ::send(stranger.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  [[maybe_unused]] const auto sent =
+      ::send(stranger.value(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   auto group = node.value()->join(store, {"world", {0}, 2, {}, {}});
   CHECK(group.is_ok());
   other.join();

@@ -108,7 +108,8 @@ double value_of(const Format& f, unsigned bits) {
   } else if (exponent == 0) {
     value = std::ldexp(mantissa, 1 - bias - f.mantissa);
   } else {
-    value = std::ldexp((1U << f.mantissa) + mantissa, static_cast<int>(exponent) - bias - f.mantissa);
+    value =
+        std::ldexp((1U << f.mantissa) + mantissa, static_cast<int>(exponent) - bias - f.mantissa);
   }
   return negative ? -value : value;
 }
@@ -149,10 +150,9 @@ void check_sums(const Format& f, unsigned stride) {
       sum(&out, &a, &b, 1);
       const double exact = value_of(f, a) + value_of(f, b);
       const double got = value_of(f, out & (all - 1));
-      const double want = std::isfinite(exact) ? nearest(f, exact, positive)
-                          : std::isnan(exact) || f.finite
-                              ? std::numeric_limits<double>::quiet_NaN()
-                              : exact;
+      const double want = std::isfinite(exact)            ? nearest(f, exact, positive)
+                          : std::isnan(exact) || f.finite ? std::numeric_limits<double>::quiet_NaN()
+                                                          : exact;
       const bool right = std::isnan(want) ? std::isnan(got) : got == want;
       if (!right) {
         CAPTURE(a);

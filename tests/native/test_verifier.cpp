@@ -1,4 +1,5 @@
-// The verifier proves every algorithm of the catalogue, and refuses schedules that are broken in each way it knows.
+// The verifier proves every algorithm of the catalogue, and refuses schedules that are broken in
+// each way it knows.
 #include <doctest/doctest.h>
 
 #include <set>

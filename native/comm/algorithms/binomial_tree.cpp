@@ -1,16 +1,18 @@
 // Binomial tree: log2(n) rounds from or to a root; for small and medium messages.
-// Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA
-// 2005, sections 5 (broadcast) and 6.2 (reduce).
+// Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
+// MPICH", IJHPCA 2005, sections 5 (broadcast) and 6.2 (reduce).
 //
-// Critical path, n ranks, S bytes: ceil(log2 n) messages of S. A rank sends (broadcast) or receives (reduce) up to
-// ceil(log2 n) times. Copies beyond the wire's own: none; segments stream down the tree while they still arrive.
-// Reduce keeps partial sums in scratch; only the root's output is written, with final values.
+// Critical path, n ranks, S bytes: ceil(log2 n) messages of S. A rank sends (broadcast) or receives
+// (reduce) up to ceil(log2 n) times. Copies beyond the wire's own: none; segments stream down the
+// tree while they still arrive. Reduce keeps partial sums in scratch; only the root's output is
+// written, with final values.
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {
 namespace {
 
-// Ranks are numbered from the root; a node's children are at distance 1, 2, 4, ... below its lowest set bit.
+// Ranks are numbered from the root; a node's children are at distance 1, 2, 4, ... below its lowest
+// set bit.
 struct Tree {
   int size;
   int root;

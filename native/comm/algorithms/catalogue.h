@@ -1,5 +1,6 @@
-// The catalogue: one row per (algorithm, collective). The verifier sweep, the conformance suite, the planner,
-// the benchmark, the docs and the Python listing all iterate it. Adding an algorithm: one file and its rows.
+// The catalogue: one row per (algorithm, collective). The verifier sweep, the conformance suite,
+// the planner, the benchmark, the docs and the Python listing all iterate it. Adding an algorithm:
+// one file and its rows.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ struct AlgorithmRow {
   std::string_view algorithm;  // "ring", "binomial_tree", "flat", "pairwise", "dissemination"
   Collective collective{};
   Schedule (*build)(const BuildSpec&) = nullptr;
-  // Terms of the critical path for n ranks and `bytes` of payload per rank (the caller's largest block list).
+  // Terms of the critical path for n ranks and `bytes` of payload per rank (the caller's largest
+  // block list).
   topology::CostTerms (*cost)(int size, std::uint64_t bytes) = nullptr;
   std::string_view source;  // paper, section
 };

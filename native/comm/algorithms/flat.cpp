@@ -1,12 +1,12 @@
-// Flat: everybody sends what others need in one hop and folds what arrives in rank order. One message latency for
-// everything; bytes grow with the ranks, so it is for small messages. Over shared memory of one host the flat
-// exchange (engine/flat_exchange.h) does the same fold without messages.
-// Source: the one-hop exchange of Chan et al., "Collective communication: theory, practice, and experience", CCPE
-// 2007, section 4 (minimum-spanning of depth one).
+// Flat: everybody sends what others need in one hop and folds what arrives in rank order. One
+// message latency for everything; bytes grow with the ranks, so it is for small messages. Over
+// shared memory of one host the flat exchange (engine/flat_exchange.h) does the same fold without
+// messages. Source: the one-hop exchange of Chan et al., "Collective communication: theory,
+// practice, and experience", CCPE 2007, section 4 (minimum-spanning of depth one).
 //
-// Per rank, n ranks, S bytes: all_reduce n-1 messages, (n-1) S sent, (n-1) S reduced; all_gather and reduce_scatter
-// (n-1) S/n; broadcast, gather, scatter and reduce n-1 messages at the root, one elsewhere. Copies: arrivals of a
-// fold wait in scratch unless they are the last operand.
+// Per rank, n ranks, S bytes: all_reduce n-1 messages, (n-1) S sent, (n-1) S reduced; all_gather
+// and reduce_scatter (n-1) S/n; broadcast, gather, scatter and reduce n-1 messages at the root, one
+// elsewhere. Copies: arrivals of a fold wait in scratch unless they are the last operand.
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
 

@@ -1,8 +1,10 @@
-// Pairwise all-to-all(v): in round i every rank sends to the rank i ahead and receives from the rank i behind, so
-// that each link carries one message per round. Blocks may differ in size and may be empty.
-// Source: Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.4 (long messages, any number of ranks).
+// Pairwise all-to-all(v): in round i every rank sends to the rank i ahead and receives from the
+// rank i behind, so that each link carries one message per round. Blocks may differ in size and may
+// be empty. Source: Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.4 (long messages, any
+// number of ranks).
 //
-// Per rank: n-1 messages each way, every byte once. Copies beyond the wire's own: the rank's own block.
+// Per rank: n-1 messages each way, every byte once. Copies beyond the wire's own: the rank's own
+// block.
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {

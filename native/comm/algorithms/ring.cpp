@@ -1,14 +1,14 @@
 // Ring: each rank talks to its two neighbours only; bandwidth-optimal, latency linear in the ranks.
-// Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC 2009,
-// section 3; the ring itself goes back to Chan et al., "Collective communication: theory, practice, and
-// experience", CCPE 2007, section 5.
+// Source: Patarasuk, Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations",
+// JPDC 2009, section 3; the ring itself goes back to Chan et al., "Collective communication:
+// theory, practice, and experience", CCPE 2007, section 5.
 //
 // Per rank, n ranks, S bytes of all-reduce payload:
 //   all_reduce      2(n-1) messages, 2(n-1)/n S sent, (n-1)/n S reduced
 //   reduce_scatter   (n-1) messages,  (n-1)/n S sent, (n-1)/n S reduced
 //   all_gather       (n-1) messages,  (n-1)/n S sent
-// Copies beyond the wire's own: none. Partial sums stream through scratch on their way to the next rank; the
-// caller's output is written once, with final values.
+// Copies beyond the wire's own: none. Partial sums stream through scratch on their way to the next
+// rank; the caller's output is written once, with final values.
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {

@@ -1,5 +1,5 @@
-// Buffer pool: scratch memory of ops, kept between ops so that the hot path neither allocates nor takes page
-// faults. Thread: only the holder of the runtime.
+// Buffer pool: scratch memory of ops, kept between ops so that the hot path neither allocates nor
+// takes page faults. Thread: only the holder of the runtime.
 #pragma once
 
 #include <cstddef>

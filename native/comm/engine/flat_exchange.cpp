@@ -24,10 +24,8 @@ bool FlatExchange::carries(const OpRequest& request, int size) {
   switch (request.collective) {
     case Collective::kBarrier: return true;
     case Collective::kAllReduce:
-    case Collective::kReduce:
-      return blocks_bytes(request.input, request.dtype) <= kFlatBytes;
-    case Collective::kBroadcast:
-      return blocks_bytes(request.output, request.dtype) <= kFlatBytes;
+    case Collective::kReduce: return blocks_bytes(request.input, request.dtype) <= kFlatBytes;
+    case Collective::kBroadcast: return blocks_bytes(request.output, request.dtype) <= kFlatBytes;
     case Collective::kAllGather:
       return equal_blocks(request.output) &&
              blocks_bytes(request.output, request.dtype) <= kFlatBytes;
@@ -121,12 +119,12 @@ bool FlatExchange::collected() {
     const std::uint64_t expected =
         rooted ? blocks_bytes(request_->output, request_->dtype) : input_bytes_;
     if (from.signature == signature_ && from.bytes == expected) continue;
-    failure_ = Status(Code::kProtocolError,
-                      "calls do not match: this rank has " + std::to_string(expected) +
-                          " bytes, rank " + std::to_string(r) + " has " +
-                          std::to_string(from.bytes) +
-                          (from.bytes == expected ? " but another op, dtype or root" : ""))
-                   .about({Rank{r}}, {});
+    failure_ =
+        Status(Code::kProtocolError,
+               "calls do not match: this rank has " + std::to_string(expected) + " bytes, rank " +
+                   std::to_string(r) + " has " + std::to_string(from.bytes) +
+                   (from.bytes == expected ? " but another op, dtype or root" : ""))
+            .about({Rank{r}}, {});
     return true;
   }
   return true;
@@ -144,7 +142,9 @@ void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t coun
 void FlatExchange::finish() {
   const std::uint64_t element = dtype_bytes(request_->dtype);
   switch (request_->collective) {
-    case Collective::kAllReduce: fold(0, request_->output[0].data, request_->output[0].count); break;
+    case Collective::kAllReduce:
+      fold(0, request_->output[0].data, request_->output[0].count);
+      break;
     case Collective::kReduce:
       if (rank_ == request_->root) fold(0, request_->output[0].data, request_->output[0].count);
       break;

@@ -1,10 +1,11 @@
-// Flat exchange: the small-message path of one host. Every rank publishes its input once in memory that it owns
-// and everybody maps; each reads what it needs and folds in rank order, the same fold as the "flat" schedule.
-// Per op and rank: one copy in, one pass over the inputs, no message, no allocation. No rank ever writes another
-// rank's memory, so a rank that dies leaves nothing torn behind.
+// Flat exchange: the small-message path of one host. Every rank publishes its input once in memory
+// that it owns and everybody maps; each reads what it needs and folds in rank order, the same fold
+// as the "flat" schedule. Per op and rank: one copy in, one pass over the inputs, no message, no
+// allocation. No rank ever writes another rank's memory, so a rank that dies leaves nothing torn
+// behind.
 //
-// Two slots per rank alternate: a slot is written again only when every peer is done with the op before last.
-// Thread: only the holder of the runtime.
+// Two slots per rank alternate: a slot is written again only when every peer is done with the op
+// before last. Thread: only the holder of the runtime.
 #pragma once
 
 #include <atomic>

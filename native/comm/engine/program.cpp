@@ -164,7 +164,8 @@ class Lowering {
   void set_drain(const ScratchUse& use, const std::vector<int>& index,
                  std::vector<Instruction>& out) const {
     if (!use.passes_once()) return;
-    Instruction& producer = out[static_cast<std::size_t>(index[static_cast<std::size_t>(use.producer)])];
+    Instruction& producer =
+        out[static_cast<std::size_t>(index[static_cast<std::size_t>(use.producer)])];
     if (producer.window > 0 && use.consumer >= 0) {
       producer.drain = index[static_cast<std::size_t>(use.consumer)];
     }
@@ -175,9 +176,9 @@ class Lowering {
   const Arithmetic& arithmetic_;
   const std::uint64_t element_;
   const std::vector<ScratchUse> uses_;
-  const std::vector<int> fused_into_;   // by step: the reduction a receive became part of
-  std::vector<std::uint64_t> window_;   // by scratch chunk; 0: whole
-  std::vector<std::uint64_t> place_;    // by scratch chunk: offset in scratch memory
+  const std::vector<int> fused_into_;  // by step: the reduction a receive became part of
+  std::vector<std::uint64_t> window_;  // by scratch chunk; 0: whole
+  std::vector<std::uint64_t> place_;   // by scratch chunk: offset in scratch memory
   std::byte* scratch_ = nullptr;
 };
 

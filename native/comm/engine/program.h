@@ -1,6 +1,7 @@
-// Program: a schedule bound to memory and lowered to what a link can do. The one fusion so far: a receive whose
-// bytes only feed one reduction becomes a receive that reduces on arrival, so no partial sum is staged.
-// A partial sum that is only forwarded streams through a small window instead of a buffer of its full size.
+// Program: a schedule bound to memory and lowered to what a link can do. The one fusion so far: a
+// receive whose bytes only feed one reduction becomes a receive that reduces on arrival, so no
+// partial sum is staged. A partial sum that is only forwarded streams through a small window
+// instead of a buffer of its full size.
 #pragma once
 
 #include <cstddef>

@@ -181,7 +181,8 @@ std::vector<Rank> Run::waited_for() const {
   for (const Instruction& i : program_.instructions) {
     if (i.complete || i.post < 0) continue;
     const auto post = static_cast<std::size_t>(i.post);
-    const bool posted = i.kind == InstructionKind::kSend ? sends_[post].posted : recvs_[post].posted;
+    const bool posted =
+        i.kind == InstructionKind::kSend ? sends_[post].posted : recvs_[post].posted;
     if (!posted || std::find(ranks.begin(), ranks.end(), i.peer) != ranks.end()) continue;
     ranks.push_back(i.peer);
   }

@@ -1,5 +1,6 @@
-// Run: one op in flight, the only interpreter of schedules. It posts what its dependencies allow and follows
-// streams byte by byte; what moves the bytes are the links. Thread: only the holder of the runtime.
+// Run: one op in flight, the only interpreter of schedules. It posts what its dependencies allow
+// and follows streams byte by byte; what moves the bytes are the links. Thread: only the holder of
+// the runtime.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +53,9 @@ class Run {
   bool follow(Instruction& instruction, const P& post);
   template <class P>
   void prepare(Instruction& instruction, P& post);
-  Link& link(const Instruction& instruction) { return *links_[static_cast<std::size_t>(instruction.peer.value)]; }
+  Link& link(const Instruction& instruction) {
+    return *links_[static_cast<std::size_t>(instruction.peer.value)];
+  }
 
   Program program_;
   RunKey key_;

@@ -11,8 +11,8 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-// g++ 12 turns a vectorised complex product into fused multiply-adds wherever the level has them, whatever
-// -ffp-contract says; they round once where the reference rounds twice.
+// g++ 12 turns a vectorised complex product into fused multiply-adds wherever the level has them,
+// whatever -ffp-contract says; they round once where the reference rounds twice.
 bool is_complex_product(DType dtype, ReduceOp op) {
   return op == ReduceOp::kProduct && (dtype == DType::kC64 || dtype == DType::kC128);
 }

@@ -1,9 +1,9 @@
 // Reduction kernels: dst[i] = lhs[i] (op) rhs[i], one per (dtype, op), chosen once per collective.
 //
-// 16-bit and 8-bit floats are widened to f32 per element, reduced and rounded to nearest even once; NaN in gives
-// NaN out (min and max too). Integers wrap. Bool: sum and max are OR, product and min are AND.
-// dst may be the same memory as lhs or rhs, but may not overlap them otherwise. The SIMD kernels give the same
-// bits as the scalar reference of the same name.
+// 16-bit and 8-bit floats are widened to f32 per element, reduced and rounded to nearest even once;
+// NaN in gives NaN out (min and max too). Integers wrap. Bool: sum and max are OR, product and min
+// are AND. dst may be the same memory as lhs or rhs, but may not overlap them otherwise. The SIMD
+// kernels give the same bits as the scalar reference of the same name.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ using ReduceKernel = void (*)(void* dst, const void* lhs, const void* rhs, std::
 // In place: data[i] = data[i] / divisor, rounded once. Only where kAvg is defined.
 using DivideKernel = void (*)(void* data, std::uint64_t count, std::uint32_t divisor);
 
-// The fastest kernel this CPU can run; nullptr when reduce_defined() is false. kAvg gives the sum kernel.
+// The fastest kernel this CPU can run; nullptr when reduce_defined() is false. kAvg gives the sum
+// kernel.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 DivideKernel divide_kernel(DType dtype);
 

@@ -8,4 +8,3 @@ ReduceKernel reduce_kernel_baseline(DType dtype, ReduceOp op) { return select_re
 DivideKernel divide_kernel_baseline(DType dtype) { return select_divide(dtype); }
 
 }  // namespace holdfast::comm
-

@@ -1,4 +1,5 @@
-// The instruction levels the reduction loops are compiled for; which one runs is decided once, at run time.
+// The instruction levels the reduction loops are compiled for; which one runs is decided once, at
+// run time.
 #pragma once
 
 #include "comm/reduce/kernels.h"

@@ -1,4 +1,5 @@
-// The reduction loops, as templates. Each instruction level compiles them once more, with internal linkage.
+// The reduction loops, as templates. Each instruction level compiles them once more, with internal
+// linkage.
 #pragma once
 
 #include <complex>
@@ -22,7 +23,9 @@ struct Complex {
 };
 
 template <class T>
-concept Narrow = requires(T x) { x.widen(); };
+concept Narrow = requires(T x) {
+  x.widen();
+};
 
 struct Sum {};
 struct Product {};
@@ -32,7 +35,8 @@ struct Band {};
 struct Bor {};
 struct Bxor {};
 
-// Wrapping arithmetic: signed overflow is computed unsigned; types below int would promote to signed.
+// Wrapping arithmetic: signed overflow is computed unsigned; types below int would promote to
+// signed.
 template <class T>
 using Wrapping = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
 
@@ -110,7 +114,8 @@ Complex<T> combine(Complex<T> a, Complex<T> b) {
   }
 }
 
-// An element at any address: slices of a stream and offsets in a caller's buffer need not be aligned.
+// An element at any address: slices of a stream and offsets in a caller's buffer need not be
+// aligned.
 template <class T>
 struct [[gnu::packed]] Loose {
   T value;

@@ -1,6 +1,7 @@
-// Conversions between f32 and the 16- and 8-bit floats: exact widening, rounding to nearest even. Branch-free, so
-// that the compiler can vectorise the loops around them. Included by every instruction level's kernels; everything
-// here has internal linkage, or the linker could pick a copy compiled for a newer CPU.
+// Conversions between f32 and the 16- and 8-bit floats: exact widening, rounding to nearest even.
+// Branch-free, so that the compiler can vectorise the loops around them. Included by every
+// instruction level's kernels; everything here has internal linkage, or the linker could pick a
+// copy compiled for a newer CPU.
 #pragma once
 
 #include <bit>
@@ -12,8 +13,8 @@ namespace {
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 inline std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-// A float of `kExponent` exponent and `kMantissa` mantissa bits, IEEE 754 but for what kFinite says.
-// kFinite: e4m3fn, without infinities: all ones is NaN, and what does not fit becomes NaN.
+// A float of `kExponent` exponent and `kMantissa` mantissa bits, IEEE 754 but for what kFinite
+// says. kFinite: e4m3fn, without infinities: all ones is NaN, and what does not fit becomes NaN.
 template <int kExponent, int kMantissa, bool kFinite, class Storage>
 struct SmallFloat {
   Storage bits;
@@ -22,8 +23,7 @@ struct SmallFloat {
   static constexpr std::uint32_t kBias = (1U << (kExponent - 1)) - 1;
   static constexpr std::uint32_t kMagnitude = (1U << (kExponent + kMantissa)) - 1;
   static constexpr std::uint32_t kInfinity = kMagnitude - ((1U << kMantissa) - 1);
-  static constexpr std::uint32_t kNan =
-      kFinite ? kMagnitude : kInfinity | (1U << (kMantissa - 1));
+  static constexpr std::uint32_t kNan = kFinite ? kMagnitude : kInfinity | (1U << (kMantissa - 1));
   // First f32 (as bits) that rounds beyond the largest finite value.
   static constexpr std::uint32_t kLargestExponent = kFinite ? kBias + 1 : kBias;
   static constexpr std::uint32_t kLargestMantissa = (1U << kMantissa) - (kFinite ? 2 : 1);
@@ -51,8 +51,8 @@ struct SmallFloat {
         (x - ((127 - kBias) << 23) + ((1U << (kShift - 1)) - 1) + odd) >> kShift;
     // Adding a number whose last bit weighs as much as the smallest denormal rounds in hardware.
     constexpr std::uint32_t kAligner = (127 - kBias + 1 + static_cast<std::uint32_t>(kShift)) << 23;
-    const std::uint32_t tiny = as_bits(as_float(x < kSmallestNormal ? x : 0) + as_float(kAligner)) -
-                               kAligner;
+    const std::uint32_t tiny =
+        as_bits(as_float(x < kSmallestNormal ? x : 0) + as_float(kAligner)) - kAligner;
     const std::uint32_t beyond = x > 0x7f800000U ? kNan : (kFinite ? kMagnitude : kInfinity);
     const std::uint32_t rounded = x < kSmallestNormal ? tiny : normal;
     const std::uint32_t magnitude = x >= kOverflow ? beyond : rounded;

@@ -21,7 +21,8 @@ bool reads_exactly(const Step& step, const Slot& slot) {
 // Adds what `step` needs of the earlier step number `i`.
 void depend(Step& step, const Step& earlier, std::uint32_t i, bool in_place) {
   const bool after_write = writes(earlier) && reads_alias(step, earlier.dst, in_place);
-  const bool overwrite = writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst, in_place);
+  const bool overwrite =
+      writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst, in_place);
   const bool after_read = writes(step) && reads_alias(earlier, step.dst, in_place);
   if (!after_write && !overwrite && !after_read) return;
   const bool streamed =

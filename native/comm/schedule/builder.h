@@ -1,9 +1,11 @@
-// Builder: algorithms say what moves; the builder derives message ordinals and dependencies from the slots.
+// Builder: algorithms say what moves; the builder derives message ordinals and dependencies from
+// the slots.
 //
-// Ordinals count messages per directed link in program order, so two ranks agree on them without talking.
-// Dependencies: read-after-write (streamed when the reader takes exactly the slot the writer fills and both work
-// element by element), write-after-read and write-after-write (complete). Input chunk c and output chunk c are
-// taken to alias for every collective whose caller may pass one buffer for both.
+// Ordinals count messages per directed link in program order, so two ranks agree on them without
+// talking. Dependencies: read-after-write (streamed when the reader takes exactly the slot the
+// writer fills and both work element by element), write-after-read and write-after-write
+// (complete). Input chunk c and output chunk c are taken to alias for every collective whose caller
+// may pass one buffer for both.
 #pragma once
 
 #include "comm/schedule/schedule.h"

@@ -1,4 +1,5 @@
-// Contribution: what a chunk holds, symbolically: which input chunks of which ranks have been reduced into it.
+// Contribution: what a chunk holds, symbolically: which input chunks of which ranks have been
+// reduced into it.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +32,10 @@ class Contribution {
     auto j = b.atoms_.begin();
     while (i != a.atoms_.end() && j != b.atoms_.end()) {
       if (*i == *j) return &*i;
-      if (*i < *j) ++i;
-      else ++j;
+      if (*i < *j)
+        ++i;
+      else
+        ++j;
     }
     return nullptr;
   }

@@ -1,6 +1,7 @@
-// Fusion: which receives of a schedule become part of the reduction they feed, so that bytes are reduced as they
-// arrive. Decided here, on the schedule, so that the verifier proves what the engine runs: a fused receive is only
-// posted once the reduction's other operands and its destination are free.
+// Fusion: which receives of a schedule become part of the reduction they feed, so that bytes are
+// reduced as they arrive. Decided here, on the schedule, so that the verifier proves what the
+// engine runs: a fused receive is only posted once the reduction's other operands and its
+// destination are free.
 #pragma once
 
 #include <vector>
@@ -20,9 +21,9 @@ struct ScratchUse {
 
 std::vector<ScratchUse> scratch_uses(const Schedule& schedule);
 
-// By step: the reduction that a receive is part of, or -1. A receive is fused when its scratch feeds one reduction
-// only, and the reduction waits for no send: a rank that received only after its own send could wait for a peer
-// that does the same.
+// By step: the reduction that a receive is part of, or -1. A receive is fused when its scratch
+// feeds one reduction only, and the reduction waits for no send: a rank that received only after
+// its own send could wait for a peer that does the same.
 std::vector<int> find_fusions(const Schedule& schedule);
 
 }  // namespace holdfast::comm

@@ -17,15 +17,15 @@ struct Block {
 };
 
 struct Layout {
-  std::vector<Block> input;    // by chunk; chunks that do not exist on this rank have count 0
-  std::vector<Block> output;   // by chunk
+  std::vector<Block> input;   // by chunk; chunks that do not exist on this rank have count 0
+  std::vector<Block> output;  // by chunk
   std::vector<std::uint64_t> scratch;  // elements of each scratch chunk
   std::uint64_t scratch_elements = 0;  // their sum
 };
 
 // Cuts or assigns the caller's blocks (see collective.h for how many) to the schedule's chunks.
-// A block cut into K chunks is cut nearly equally, the first ones longer by one element, boundaries rounded to
-// 64-byte multiples where the block is long enough to give every chunk that much.
+// A block cut into K chunks is cut nearly equally, the first ones longer by one element, boundaries
+// rounded to 64-byte multiples where the block is long enough to give every chunk that much.
 Layout make_layout(const Schedule& schedule, const std::vector<Block>& input,
                    const std::vector<Block>& output, std::size_t element_bytes);
 

@@ -32,9 +32,7 @@ class Order {
       }
     }
   }
-  bool after(std::size_t i, std::size_t j) const {
-    return (rows_[i][j / 64] >> (j % 64) & 1) != 0;
-  }
+  bool after(std::size_t i, std::size_t j) const { return (rows_[i][j / 64] >> (j % 64) & 1) != 0; }
 
  private:
   std::size_t words_;

@@ -1,4 +1,5 @@
-// Races: two steps of one rank that touch one slot, at least one writing, with no dependency between them.
+// Races: two steps of one rank that touch one slot, at least one writing, with no dependency
+// between them.
 #pragma once
 
 #include "base/result.h"

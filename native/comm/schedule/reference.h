@@ -1,5 +1,6 @@
-// Reference executor: a deliberately dumb second implementation that all tests compare with. It runs all ranks'
-// schedules in one thread on plain memory with the scalar reference kernels, no transport, no streaming, no fusion.
+// Reference executor: a deliberately dumb second implementation that all tests compare with. It
+// runs all ranks' schedules in one thread on plain memory with the scalar reference kernels, no
+// transport, no streaming, no fusion.
 #pragma once
 
 #include <vector>

@@ -230,8 +230,10 @@ class Proof {
       case Collective::kAllGather: return Contribution(Atom{chunk, chunk});
       case Collective::kAllToAll: return Contribution(Atom{chunk, own});
       case Collective::kBroadcast: return Contribution(Atom{root, chunk});
-      case Collective::kGather: return own == root ? Contribution(Atom{chunk, chunk}) : Contribution{};
-      case Collective::kScatter: return chunk == own ? Contribution(Atom{root, own}) : Contribution{};
+      case Collective::kGather:
+        return own == root ? Contribution(Atom{chunk, chunk}) : Contribution{};
+      case Collective::kScatter:
+        return chunk == own ? Contribution(Atom{root, own}) : Contribution{};
       default: return {};
     }
   }

@@ -1,10 +1,11 @@
 // Verifier: runs every rank's schedule symbolically and proves it before it ever moves a byte.
 //
-// Each chunk carries the multiset of contributions (rank, input chunk) reduced into it. Proven: the collective's
-// postcondition on every rank; no contribution twice; deadlock freedom when no send completes before its receive
-// is posted (rendezvous semantics, the strictest transport); messages pair up one to one by (link, ordinal);
-// no two unordered steps touch one slot unless both read (aliased input/output counted as one);
-// input is never written, and output is written only with final values.
+// Each chunk carries the multiset of contributions (rank, input chunk) reduced into it. Proven: the
+// collective's postcondition on every rank; no contribution twice; deadlock freedom when no send
+// completes before its receive is posted (rendezvous semantics, the strictest transport); messages
+// pair up one to one by (link, ordinal); no two unordered steps touch one slot unless both read
+// (aliased input/output counted as one); input is never written, and output is written only with
+// final values.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,9 @@
-// Bell: how a process that sleeps is woken through shared memory. One per process; its words lie in a small
-// segment that every peer of the host maps.
+// Bell: how a process that sleeps is woken through shared memory. One per process; its words lie in
+// a small segment that every peer of the host maps.
 //
-// Sleeper: announce(), look for work once more, then sleep; a ringer that published work before it saw no sleeper
-// is seen by that second look (both sides put a full fence between their store and their load).
+// Sleeper: announce(), look for work once more, then sleep; a ringer that published work before it
+// saw no sleeper is seen by that second look (both sides put a full fence between their store and
+// their load).
 #pragma once
 
 #include <atomic>

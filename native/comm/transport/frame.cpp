@@ -39,17 +39,11 @@ bool lengths_fit(const WireHeader& w) {
 }  // namespace
 
 void encode_header(const FrameHeader& header, std::span<std::byte, kFrameHeaderBytes> out) {
-  const WireHeader wire{kFrameMagic,
-                        kProtocolVersion,
-                        static_cast<std::uint8_t>(header.kind),
-                        header.payload_bytes,
-                        header.key.comm.value,
-                        header.key.epoch.value,
-                        header.key.op,
-                        header.key.ordinal,
-                        header.signature,
-                        header.offset,
-                        header.total_bytes};
+  const WireHeader wire{
+      kFrameMagic,          kProtocolVersion,      static_cast<std::uint8_t>(header.kind),
+      header.payload_bytes, header.key.comm.value, header.key.epoch.value,
+      header.key.op,        header.key.ordinal,    header.signature,
+      header.offset,        header.total_bytes};
   std::memcpy(out.data(), &wire, sizeof wire);
 }
 

@@ -1,5 +1,6 @@
-// Frame: the unit on every link, a fixed header and a bounded payload. What it is not: a message; a message is one
-// or more data frames with consecutive offsets. All fields little endian, 48 bytes, no padding.
+// Frame: the unit on every link, a fixed header and a bounded payload. What it is not: a message; a
+// message is one or more data frames with consecutive offsets. All fields little endian, 48 bytes,
+// no padding.
 #pragma once
 
 #include <array>
@@ -21,15 +22,15 @@ inline constexpr std::uint32_t kMaxFramePayload = 256 * 1024;
 inline constexpr std::uint64_t kMaxMessageBytes = 1ULL << 48;
 
 enum class FrameKind : std::uint8_t {
-  kData = 1,   // payload at `offset` of a message of `total_bytes`
-  kGrant,      // receiver -> sender: bytes below `offset` may be sent
-  kAnnounce,   // sender -> receiver: a message that waits for a grant
-  kRevoke,     // the communicator's view has ended; payload: encoded reason
-  kGoodbye,    // the sender closes its side on purpose
-  kWake,       // look at shared memory
-  kHello,      // first frame of a connection; payload: who calls
-  kWelcome,    // its answer
-  kPad,        // shared memory only: skip to the start of the ring
+  kData = 1,  // payload at `offset` of a message of `total_bytes`
+  kGrant,     // receiver -> sender: bytes below `offset` may be sent
+  kAnnounce,  // sender -> receiver: a message that waits for a grant
+  kRevoke,    // the communicator's view has ended; payload: encoded reason
+  kGoodbye,   // the sender closes its side on purpose
+  kWake,      // look at shared memory
+  kHello,     // first frame of a connection; payload: who calls
+  kWelcome,   // its answer
+  kPad,       // shared memory only: skip to the start of the ring
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.
@@ -47,7 +48,8 @@ struct FrameHeader {
   FrameKind kind = FrameKind::kData;
   std::uint32_t payload_bytes = 0;
   MessageKey key;
-  std::uint32_t signature = 0;  // hash of (collective, dtype, op, root): differs when calls do not match
+  std::uint32_t signature =
+      0;  // hash of (collective, dtype, op, root): differs when calls do not match
   std::uint64_t offset = 0;
   std::uint64_t total_bytes = 0;
 };

@@ -1,5 +1,5 @@
-// Link: the transport port. One link joins this process to one peer; what it carries is decided by its Session,
-// how bytes get across by the pipe that implements pump().
+// Link: the transport port. One link joins this process to one peer; what it carries is decided by
+// its Session, how bytes get across by the pipe that implements pump().
 //
 // Thread: only the holder of the runtime. Nothing here blocks.
 #pragma once
@@ -19,12 +19,14 @@ class Link {
   const Session& session() const { return session_; }
 
   virtual std::string_view transport() const = 0;  // "inproc", "shm", "tcp"
-  // Moves what can be moved in both directions now; whether anything moved. After a failure it moves nothing.
+  // Moves what can be moved in both directions now; whether anything moved. After a failure it
+  // moves nothing.
   virtual bool pump() = 0;
   // ok, or why the link cannot be used any more (the peer died, broke the protocol, closed).
   const Status& status() const { return status_; }
 
-  // Ends a post early. Afterwards neither the session nor the pipe refers to the post or its memory.
+  // Ends a post early. Afterwards neither the session nor the pipe refers to the post or its
+  // memory.
   void cancel(SendPost& post) {
     release(post);
     session_.cancel(post);

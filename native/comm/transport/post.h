@@ -1,5 +1,5 @@
-// Posts: what the engine asks of a link. A post belongs to the engine, lives until it is complete, failed or
-// cancelled, and is only touched by the thread that holds the runtime.
+// Posts: what the engine asks of a link. A post belongs to the engine, lives until it is complete,
+// failed or cancelled, and is only touched by the thread that holds the runtime.
 #pragma once
 
 #include <algorithm>
@@ -16,12 +16,13 @@ namespace holdfast::comm {
 // Messages up to this size are sent without waiting for the receiver's grant.
 inline constexpr std::uint64_t kEagerBytes = 32 * 1024;
 
-// A message that streams behind its producer goes out in multiples of this: whole elements, and frames that are
-// worth their header.
+// A message that streams behind its producer goes out in multiples of this: whole elements, and
+// frames that are worth their header.
 inline constexpr std::uint64_t kStreamBytes = 16 * 1024;
 
-// State common to both directions. `window` > 0: the memory is a ring of that many bytes through which a larger
-// message streams (a partial sum that is forwarded); 0: the memory holds the whole message.
+// State common to both directions. `window` > 0: the memory is a ring of that many bytes through
+// which a larger message streams (a partial sum that is forwarded); 0: the memory holds the whole
+// message.
 struct Post {
   MessageKey key;
   std::uint32_t signature = 0;

@@ -61,8 +61,8 @@ Result<std::optional<RingFrame>> RingReader::peek() {
     if (available > kRingBytes || available < kLine) {
       return Status{Code::kProtocolError, "broken peer: ring cursor out of bounds"};
     }
-    auto header = parse_header(
-        std::span<const std::byte, kFrameHeaderBytes>(data_ + at, kFrameHeaderBytes));
+    auto header =
+        parse_header(std::span<const std::byte, kFrameHeaderBytes>(data_ + at, kFrameHeaderBytes));
     if (!header.is_ok()) return header.status();
     if (header.value().kind == FrameKind::kPad) {
       tail_ += kRingBytes - at;

@@ -1,6 +1,6 @@
-// Ring: one direction of a shared-memory link, a single-producer single-consumer queue of frames. A frame lies in
-// one piece, so that its payload can be reduced where it is. The other side is another process: nothing it writes
-// is trusted (cursors and headers are copied, then checked).
+// Ring: one direction of a shared-memory link, a single-producer single-consumer queue of frames. A
+// frame lies in one piece, so that its payload can be reduced where it is. The other side is
+// another process: nothing it writes is trusted (cursors and headers are copied, then checked).
 #pragma once
 
 #include <atomic>

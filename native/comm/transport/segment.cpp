@@ -27,11 +27,12 @@ Status system_error(const std::string& what) {
 }
 
 unsigned long pid_namespace() {
-  struct stat info{};
+  struct stat info {};
   return ::stat("/proc/self/ns/pid", &info) == 0 ? static_cast<unsigned long>(info.st_ino) : 0;
 }
 
-// Field 22 of /proc/PID/stat: tells a process from a later one with the same number. 0: no such process.
+// Field 22 of /proc/PID/stat: tells a process from a later one with the same number. 0: no such
+// process.
 unsigned long long start_time(long pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -125,7 +126,7 @@ Result<Segment> Segment::open(const std::string& name, std::size_t bytes) {
   }
   const int fd = ::shm_open(("/" + name).c_str(), O_RDWR, 0);
   if (fd < 0) return system_error("cannot open shared memory " + name);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd, &info) != 0 || info.st_uid != ::getuid() ||
       static_cast<std::size_t>(info.st_size) != bytes) {
     ::close(fd);

@@ -1,5 +1,6 @@
-// Segment: a named shared-memory object, mapped. Names carry who made them, so that what a killed process left
-// behind can be told apart from what is in use; a segment that every reader has mapped is unlinked at once.
+// Segment: a named shared-memory object, mapped. Names carry who made them, so that what a killed
+// process left behind can be told apart from what is in use; a segment that every reader has mapped
+// is unlinked at once.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,14 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
   ~Segment();  // unmaps, and unlinks what this process created
 
-  // A zero-filled segment of `bytes`, readable by this user only. `purpose`: a short word for the name.
+  // A zero-filled segment of `bytes`, readable by this user only. `purpose`: a short word for the
+  // name.
   static Result<Segment> create(const std::string& purpose, std::size_t bytes);
-  // Maps a peer's segment; refuses one of another size or owner. The name comes from the network: anything but
-  // a name that create() makes is refused.
+  // Maps a peer's segment; refuses one of another size or owner. The name comes from the network:
+  // anything but a name that create() makes is refused.
   static Result<Segment> open(const std::string& name, std::size_t bytes);
-  // Removes segments whose maker is provably gone (this user, this PID namespace, no such process). Returns how
-  // many.
+  // Removes segments whose maker is provably gone (this user, this PID namespace, no such process).
+  // Returns how many.
   static int remove_orphans();
 
   void unlink();  // the name goes, the mapping stays

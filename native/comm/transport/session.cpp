@@ -212,13 +212,10 @@ Status Session::begin_frame(const FrameHeader& header) {
       arrived_controls_.push_back({header, {}});
       arrived_controls_.back().payload.reserve(header.payload_bytes);
       break;
-    case FrameKind::kWake:
-      target_ = Target::kDiscard;
-      break;
+    case FrameKind::kWake: target_ = Target::kDiscard; break;
     case FrameKind::kHello:
     case FrameKind::kWelcome:
-    case FrameKind::kPad:
-      return broken("a handshake frame on an open link");
+    case FrameKind::kPad: return broken("a handshake frame on an open link");
   }
   if (ended && target_ == Target::kDiscard) ++dropped_frames_;
   if (status.is_ok() && left_ == 0) finish_frame();

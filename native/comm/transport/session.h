@@ -1,9 +1,10 @@
-// Session: the protocol of one link, without I/O. It matches messages by key, decides what goes out next, and
-// bounds what a peer can make this side remember. Pipes (inproc, shm, tcp) only move its frames.
+// Session: the protocol of one link, without I/O. It matches messages by key, decides what goes out
+// next, and bounds what a peer can make this side remember. Pipes (inproc, shm, tcp) only move its
+// frames.
 //
-// Small messages are eager: sent at once, kept in an unexpected buffer when they come early. Large ones wait for
-// a grant, which the receiver sends of its own accord when it posts; so a data frame always has a place to go and
-// a link never blocks behind a message that nobody has asked for yet.
+// Small messages are eager: sent at once, kept in an unexpected buffer when they come early. Large
+// ones wait for a grant, which the receiver sends of its own accord when it posts; so a data frame
+// always has a place to go and a link never blocks behind a message that nobody has asked for yet.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -21,7 +22,8 @@
 
 namespace holdfast::comm {
 
-// Early eager messages and notices one peer may park here; a peer that exceeds them is broken or hostile.
+// Early eager messages and notices one peer may park here; a peer that exceeds them is broken or
+// hostile.
 inline constexpr std::uint64_t kMaxUnexpectedBytes = 256ULL << 20;
 inline constexpr std::size_t kMaxNotices = 1U << 16;
 inline constexpr std::size_t kMaxUnexpectedMessages = 1U << 18;
@@ -57,12 +59,14 @@ class Session {
   bool idle() const { return sends_.empty() && recvs_.empty(); }
   bool wants_to_send() const { return !controls_.empty() || !sends_.empty(); }
 
-  // Pipe side, outgoing: the next frame with at most `max_payload` bytes; false when nothing can go now.
+  // Pipe side, outgoing: the next frame with at most `max_payload` bytes; false when nothing can go
+  // now.
   bool next_frame(std::uint64_t max_payload, OutFrame& out);
   // The payload of a data frame has left the caller's memory.
   void sent(const OutFrame& frame);
 
-  // Pipe side, incoming: begin_frame, then exactly payload_bytes through direct()/filled() or payload().
+  // Pipe side, incoming: begin_frame, then exactly payload_bytes through direct()/filled() or
+  // payload().
   Status begin_frame(const FrameHeader& header);
   // Where the rest of the payload may be written directly; empty when it must go through payload().
   std::span<std::byte> direct();
@@ -98,9 +102,9 @@ class Session {
   bool is_retired(CommId comm, Epoch epoch) const;
 
   std::deque<OutFrame> controls_;
-  std::deque<SendPost*> queue_;    // posts with bytes to send, round robin
-  std::vector<SendPost*> sends_;   // all incomplete sends
-  std::vector<RecvPost*> recvs_;   // all incomplete receives
+  std::deque<SendPost*> queue_;   // posts with bytes to send, round robin
+  std::vector<SendPost*> sends_;  // all incomplete sends
+  std::vector<RecvPost*> recvs_;  // all incomplete receives
   std::deque<Unexpected> unexpected_;
   std::uint64_t unexpected_bytes_ = 0;
   std::vector<Notice> notices_;

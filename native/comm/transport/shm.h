@@ -1,6 +1,6 @@
-// Shared-memory pipe: two rings in one segment of two processes of a host. Copies: one in by the sender, and one
-// out by the receiver, which for a reduction is the reduction itself.
-// What it cannot see is the peer's death: the control connection beside it does.
+// Shared-memory pipe: two rings in one segment of two processes of a host. Copies: one in by the
+// sender, and one out by the receiver, which for a reduction is the reduction itself. What it
+// cannot see is the peer's death: the control connection beside it does.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ inline constexpr std::size_t kShmLinkBytes = 2 * kRingSegmentBytes;
 
 class ShmLink final : public Link {
  public:
-  // `segment` of kShmLinkBytes; the creator writes its first half. `peer_bell` must outlive the link;
-  // `wake_by_socket` is called when the peer sleeps on its sockets.
+  // `segment` of kShmLinkBytes; the creator writes its first half. `peer_bell` must outlive the
+  // link; `wake_by_socket` is called when the peer sleeps on its sockets.
   ShmLink(Segment segment, bool creator, Bell peer_bell, std::function<void()> wake_by_socket);
 
   std::string_view transport() const override { return "shm"; }

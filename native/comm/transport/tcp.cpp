@@ -13,8 +13,8 @@ namespace {
 
 // One slice: read, then reduced while it is in L2.
 constexpr std::size_t kSliceBytes = 256 * 1024;
-// Read-ahead while a header is awaited: whole small messages come in one call, but a large payload is not
-// dragged through the buffer when it could go straight to its place.
+// Read-ahead while a header is awaited: whole small messages come in one call, but a large payload
+// is not dragged through the buffer when it could go straight to its place.
 constexpr std::size_t kReadAhead = 4096;
 // Below this a direct read saves less than its system call costs.
 constexpr std::size_t kDirectBytes = 2048;

@@ -1,5 +1,6 @@
-// TCP pipe: one connected, non-blocking socket. Copies: the kernel's two; a payload that is only copied is read
-// straight to its place, one that is reduced passes through a slice buffer that stays in L2.
+// TCP pipe: one connected, non-blocking socket. Copies: the kernel's two; a payload that is only
+// copied is read straight to its place, one that is reduced passes through a slice buffer that
+// stays in L2.
 #pragma once
 
 #include <array>
