@@ -1,0 +1,250 @@
+#include "group.h"
+
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "raise.h"
+#include "runtime/node.h"
+#include "store.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace holdfast::bindings {
+namespace {
+
+using comm::Communicator;
+using comm::OpRequest;
+using comm::Work;
+using runtime::Node;
+using runtime::Options;
+
+// How long a native wait may keep a signal (Ctrl-C) from its Python handler.
+constexpr Duration kSignalLook = std::chrono::milliseconds(100);
+
+Duration from_seconds(double seconds) {
+  constexpr double kLongest = 3e9;  // what 64 bits of nanoseconds hold, with room
+  const double bounded = seconds < 0 ? 0 : seconds > kLongest ? kLongest : seconds;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
+}
+
+template <class E>
+E from_name(const std::string& name, int count, std::string_view (*name_of)(E)) {
+  for (int i = 0; i < count; ++i) {
+    if (name_of(static_cast<E>(i)) == name) return static_cast<E>(i);
+  }
+  throw nb::value_error(("unknown name: " + name).c_str());
+}
+
+using Blocks = std::vector<std::pair<std::uintptr_t, std::uint64_t>>;
+
+std::vector<comm::Block> to_blocks(const Blocks& pairs) {
+  std::vector<comm::Block> blocks;
+  for (const auto& [address, count] : pairs) {
+    blocks.push_back({reinterpret_cast<std::byte*>(address), count});
+  }
+  return blocks;
+}
+
+struct Call {
+  std::string collective;
+  std::string dtype;
+  std::string op;
+  Blocks input;
+  Blocks output;
+  int root;
+  int peer;
+  std::uint32_t tag;
+  double timeout_s;  // 0: the group's
+};
+
+OpRequest to_request(const Call& call) {
+  OpRequest request;
+  request.collective =
+      from_name(call.collective, comm::kCollectiveCount, comm::collective_name);
+  request.dtype = from_name(call.dtype, kDTypeCount, dtype_name);
+  request.op = from_name(call.op, kReduceOpCount, reduce_op_name);
+  request.input = to_blocks(call.input);
+  request.output = to_blocks(call.output);
+  request.root = {call.root};
+  request.peer = {call.peer};
+  request.tag = call.tag;
+  request.timeout = from_seconds(call.timeout_s);
+  return request;
+}
+
+// Waits with the GIL released, and lets Python see signals now and then.
+Status wait_for(Work& work, Duration timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    const Duration left = end - std::chrono::steady_clock::now();
+    Status status;
+    {
+      const nb::gil_scoped_release release;
+      status = work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
+    }
+    if (work.done() || left <= kSignalLook) return status;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+// Drops a reference from whatever thread ended the op, unless the interpreter is going away.
+void drop(PyObject* object) {
+  if (Py_IsInitialized() == 0) return;
+  const nb::gil_scoped_acquire gil;
+  Py_DECREF(object);
+}
+
+// `keep` lives until the op has ended, even if the caller forgets the Work.
+std::shared_ptr<Work> start(Communicator& group, const Call& call, const nb::object& keep) {
+  auto work = value_or_raise(group.start(to_request(call)));
+  PyObject* held = keep.ptr();
+  Py_INCREF(held);
+  work->on_done([held](const Status&) { drop(held); });
+  return work;
+}
+
+void run(Communicator& group, const Call& call) {
+  OpRequest request = to_request(call);
+  request.expect_wait = true;
+  const auto work = value_or_raise(group.start(std::move(request)));
+  // The op has a time limit of its own; the caller's buffers must not go before it has ended.
+  constexpr Duration kForever = std::chrono::hours(24 * 400);
+  try {
+    raise_if(wait_for(*work, kForever));
+  } catch (nb::python_error&) {
+    if (!work->done()) {
+      group.abort("interrupted by a signal");
+      const nb::gil_scoped_release release;
+      [[maybe_unused]] const Status ended = work->wait(kForever);
+    }
+    throw;
+  }
+}
+
+void on_done(Work& work, const nb::callable& callback) {
+  PyObject* held = callback.ptr();
+  Py_INCREF(held);
+  work.on_done([held](const Status&) {
+    if (Py_IsInitialized() == 0) return;
+    const nb::gil_scoped_acquire gil;
+    PyObject* result = PyObject_CallNoArgs(held);
+    if (result == nullptr) PyErr_WriteUnraisable(held);
+    Py_XDECREF(result);
+    Py_DECREF(held);
+  });
+}
+
+// The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a callback: whoever
+// lets go of a native object must not hold the GIL.
+template <class T>
+std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
+  T* pointer = object.get();
+  return {pointer, [held = std::move(object)](T*) mutable {
+            if (PyGILState_Check() == 0) return held.reset();
+            const nb::gil_scoped_release release;
+            held.reset();
+          }};
+}
+
+void delete_capsule(PyObject* capsule) {
+  void* pointer = PyCapsule_GetPointer(capsule, "holdfast.Node");
+  delete static_cast<std::shared_ptr<Node>*>(pointer);
+}
+
+// How the c10d module, which is not built with nanobind, gets the process's node.
+nb::object capsule(const std::shared_ptr<Node>& node) {
+  auto* held = new std::shared_ptr<Node>(node);
+  return nb::steal(PyCapsule_New(held, "holdfast.Node", delete_capsule));
+}
+
+std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::string& group, int rank,
+                                   int size, double timeout_s, double op_timeout_s) {
+  PythonStore adapter(std::move(store));
+  Result<std::shared_ptr<Communicator>> joined = Status(Code::kAborted, "not joined");
+  {
+    const nb::gil_scoped_release release;
+    joined = node.join(adapter, {group, {rank}, size, from_seconds(timeout_s),
+                                 from_seconds(op_timeout_s)});
+  }
+  return without_gil(value_or_raise(std::move(joined)));
+}
+
+void bind_options(nb::module_& m) {
+  nb::class_<Options>(m, "Options")
+      .def(nb::init<>())
+      .def_rw("transports", &Options::transports)
+      .def_rw("address", &Options::address)
+      .def_rw("port", &Options::port)
+      .def_rw("host_id", &Options::host_id)
+      .def_rw("algorithm", &Options::algorithm)
+      .def_prop_rw(
+          "timeout_s",
+          [](const Options& o) { return std::chrono::duration<double>(o.timeout).count(); },
+          [](Options& o, double s) { o.timeout = from_seconds(s); })
+      .def_prop_rw(
+          "connect_timeout_s",
+          [](const Options& o) { return std::chrono::duration<double>(o.connect_timeout).count(); },
+          [](Options& o, double s) { o.connect_timeout = from_seconds(s); });
+  m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
+}
+
+void bind_work(nb::module_& m) {
+  nb::class_<Work>(m, "Work")
+      .def_prop_ro("sequence", [](const Work& w) { return w.sequence().value; })
+      .def("done", &Work::done)
+      .def("wait",
+           [](Work& w, double timeout_s) { raise_if(wait_for(w, from_seconds(timeout_s))); })
+      .def("check", [](const Work& w) { raise_if(w.status()); })
+      .def("on_done", on_done);
+}
+
+void bind_communicator(nb::module_& m) {
+  nb::class_<Communicator>(m, "Communicator")
+      .def_prop_ro("rank", [](const Communicator& c) { return c.rank().value; })
+      .def_prop_ro("size", &Communicator::size)
+      .def_prop_ro("epoch", [](const Communicator& c) { return c.view().epoch.value; })
+      .def_prop_ro("name", &Communicator::name)
+      .def_prop_ro("transports", &Communicator::transports)
+      .def("start", start, "call"_a, "keep"_a)
+      .def("run", run, "call"_a)
+      .def("abort", &Communicator::abort, "reason"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("close",
+           [](Communicator& c, double timeout_s) {
+             Status status;
+             {
+               const nb::gil_scoped_release release;
+               status = c.close(from_seconds(timeout_s));
+             }
+             raise_if(status);
+           })
+      .def("check", [](const Communicator& c) { raise_if(c.health()); });
+}
+
+}  // namespace
+
+void bind_group(nb::module_& m) {
+  bind_options(m);
+  bind_work(m);
+  nb::class_<Call>(m, "Call").def(
+      "__init__",
+      [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
+         Blocks output, int root, int peer, std::uint32_t tag, double timeout_s) {
+        new (self) Call{std::move(collective), std::move(dtype), std::move(op), std::move(input),
+                        std::move(output),     root,             peer,          tag,
+                        timeout_s};
+      },
+      "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
+      "tag"_a = 0, "timeout_s"_a = 0.0);
+  bind_communicator(m);
+  nb::class_<Node>(m, "Node")
+      .def_static("create",
+                  [](const Options& o) { return without_gil(value_or_raise(Node::create(o))); })
+      .def("join", join, "store"_a, "group"_a, "rank"_a, "size"_a, "timeout_s"_a, "op_timeout_s"_a)
+      .def("capsule", capsule);
+}
+
+}  // namespace holdfast::bindings

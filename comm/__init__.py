@@ -1,0 +1,8 @@
+"""Groups of ranks that exchange NumPy arrays and torch tensors."""
+
+from holdfast.comm.group import Group
+from holdfast.comm.launch import init
+from holdfast.comm.store import DirectoryStore
+from holdfast.comm.work import Work
+
+__all__ = ["DirectoryStore", "Group", "Work", "init"]

@@ -1,0 +1,100 @@
+"""DirectoryStore: a rendezvous store in a directory that all ranks share."""
+
+from __future__ import annotations
+
+import os
+import time
+import urllib.parse
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+# Polling starts eager, for ranks that start together, and calms down for those that wait.
+_FIRST_PAUSE_S = 0.0005
+_LONGEST_PAUSE_S = 0.02
+
+
+class DirectoryStore:
+    """A key-value store of files, with the methods of torch's stores that Holdfast uses.
+
+    Parameters
+    ----------
+    directory : str or Path
+        Made when absent. One directory serves one job: values of an earlier one would be found.
+
+    Raises
+    ------
+    OSError
+        When the directory cannot be made or written.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = Path(directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self._directory / urllib.parse.quote(key, safe="")
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Set a key; readers see the whole value or none.
+
+        Parameters
+        ----------
+        key : str
+            Any text.
+        value : str or bytes
+            Its value; text is stored as UTF-8.
+        """
+        path = self._path(key)
+        draft = path.with_name(f".{uuid.uuid4().hex}")
+        draft.write_bytes(value.encode() if isinstance(value, str) else value)
+        draft.rename(path)
+
+    def get(self, key: str) -> bytes:
+        """Return the value of a key.
+
+        Parameters
+        ----------
+        key : str
+            A key that was set.
+
+        Returns
+        -------
+        bytes
+            Its value.
+
+        Raises
+        ------
+        KeyError
+            When it was not set.
+        """
+        try:
+            return self._path(key).read_bytes()
+        except FileNotFoundError:
+            raise KeyError(key) from None
+
+    def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
+        """Wait until all keys are set.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            The keys.
+        timeout : timedelta
+            How long at most.
+
+        Raises
+        ------
+        TimeoutError
+            Naming the first key that never came.
+        """
+        deadline = time.monotonic() + timeout.total_seconds()
+        for key in keys:
+            path = self._path(key)
+            pause = _FIRST_PAUSE_S
+            while not path.exists():
+                if time.monotonic() >= deadline:
+                    raise TimeoutError(f"{key} was not set within {timeout.total_seconds()} s")
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_S)

@@ -1,0 +1,75 @@
+"""Work: one op in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+
+from holdfast import _core
+from holdfast.comm.arrays import Buffer
+
+# Longer than any time limit an op can have.
+_FOREVER_S = 1e9
+
+
+class Work:
+    """Handle of an op that was started with ``async_op=True``. Awaitable.
+
+    Parameters
+    ----------
+    native : _core.Work
+        The native handle.
+    outputs : sequence of Buffer
+        What is written; copies are stored back when the op is waited for.
+    """
+
+    def __init__(self, native: _core.Work, outputs: Sequence[Buffer]) -> None:
+        self._native = native
+        self._outputs = outputs
+        self._stored = False
+
+    def done(self) -> bool:
+        """Return whether the op has ended, well or badly. Never blocks."""
+        return self._native.done()
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until the op has ended.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait at most; the op goes on afterwards. Default: the op's own limit.
+
+        Raises
+        ------
+        Timeout
+            When it is still running.
+        HoldfastError
+            When the op failed.
+        """
+        self._native.wait(_FOREVER_S if timeout is None else timeout)
+        self._store()
+
+    def _store(self) -> None:
+        if self._stored:
+            return
+        self._stored = True
+        for output in self._outputs:
+            output.store()
+
+    def __await__(self) -> Generator[object, None, None]:
+        """Wait without blocking the event loop."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+
+        def finish() -> None:
+            if not future.done():
+                future.set_result(None)
+
+        def from_any_thread() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(finish)
+
+        self._native.on_done(from_any_thread)
+        yield from future.__await__()
+        self.wait()

@@ -1,0 +1,1 @@
+"""Gradient compression: filled by later work."""

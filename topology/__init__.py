@@ -1,0 +1,1 @@
+"""Discovery and planning: filled by later work."""
