@@ -1,0 +1,114 @@
+"""``holdfast info``: what is built in, what is off and why, which options are in force."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from dataclasses import fields
+from typing import Any
+
+from holdfast import _core
+from holdfast.options import Options
+
+
+def _torch() -> dict[str, Any]:
+    try:
+        version = importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return {"on": False, "why": "torch is not installed"}
+    try:
+        from holdfast.torch import native
+
+        module = native()
+    except ImportError as error:
+        return {"on": False, "why": str(error), "torch": version}
+    return {"on": True, "torch": version, "built_for": module.built_for_torch}
+
+
+def _parts() -> dict[str, dict[str, Any]]:
+    later = {"on": False, "why": "not part of this version"}
+    return {
+        "PyTorch backend": _torch(),
+        "shared memory": _shared_memory(),
+        "CUDA": later,
+        "UCX": later,
+        "MPI": later,
+    }
+
+
+def _shared_memory() -> dict[str, Any]:
+    if os.access("/dev/shm", os.W_OK):
+        return {"on": True}
+    return {"on": False, "why": "/dev/shm cannot be written; ranks of one host will use tcp"}
+
+
+def collect() -> dict[str, Any]:
+    """Collect what ``holdfast info`` shows.
+
+    Returns
+    -------
+    dict
+        JSON-compatible.
+
+    Raises
+    ------
+    ConfigError
+        When the environment sets an option that cannot be used.
+    """
+    options = Options.from_env()
+    in_force = {}
+    for field in fields(Options):
+        variable = f"HOLDFAST_{field.name.upper()}"
+        source = variable if os.environ.get(variable) else "default"
+        in_force[field.name] = {"value": getattr(options, field.name), "source": source}
+    return {
+        "version": importlib.metadata.version("holdfast"),
+        "protocol": _core.protocol_version,
+        "compiler": _core.compiler,
+        "instructions": _core.instruction_set(),
+        "python": platform.python_version(),
+        "parts": _parts(),
+        "dtypes": _core.dtypes(),
+        "reductions": _core.reduce_ops(),
+        "algorithms": [
+            {"algorithm": name, "collective": collective, "source": source}
+            for name, collective, source in _core.algorithms()
+        ],
+        "options": in_force,
+    }
+
+
+def show(*, as_json: bool) -> int:
+    """Print it.
+
+    Parameters
+    ----------
+    as_json : bool
+        One JSON object instead of text.
+
+    Returns
+    -------
+    int
+        Exit status 0.
+    """
+    info = collect()
+    if as_json:
+        print(json.dumps(info, indent=2))
+        return 0
+    print(f"holdfast {info['version']}, protocol {info['protocol']}")
+    print(f"  built with {info['compiler']}; reductions use {info['instructions']}")
+    print("parts")
+    for name, part in info["parts"].items():
+        state = "on" if part["on"] else f"off: {part['why']}"
+        extra = f" (torch {part['torch']})" if part["on"] and "torch" in part else ""
+        print(f"  {name:16} {state}{extra}")
+    print("options")
+    for name, option in info["options"].items():
+        value = ",".join(option["value"]) if name == "transports" else option["value"]
+        print(f"  {name:16} {value!s:12} ({option['source']})")
+    print("algorithms")
+    for row in info["algorithms"]:
+        print(f"  {row['collective']:16} {row['algorithm']:14} {row['source']}")
+    return 0

@@ -1,0 +1,178 @@
+"""``holdfast run``: the ranks of a job on this host, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import IO
+
+from holdfast.errors import ConfigError
+
+_MAX_RANKS = 1024
+_LOOK_S = 0.02
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _how(status: int) -> str:
+    if status >= 0:
+        return f"exited with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """N ranks of one script.
+
+    Parameters
+    ----------
+    ranks : int
+        How many.
+    command : sequence of str
+        Script and arguments.
+    tag_output : bool
+        Begin every line of output with its rank.
+    grace_s : float
+        Seconds for the others to end by themselves after one has failed.
+    """
+
+    ranks: int
+    command: Sequence[str]
+    tag_output: bool
+    grace_s: float
+
+    def run(self) -> int:
+        """Run to the end.
+
+        Returns
+        -------
+        int
+            0, or the status of the first rank that failed (128 + signal when a signal ended it).
+
+        Raises
+        ------
+        ConfigError
+            For a number of ranks or a script that cannot be run.
+        """
+        if not 1 <= self.ranks <= _MAX_RANKS:
+            raise ConfigError(f"-n {self.ranks}; accepted: 1 to {_MAX_RANKS}")
+        if not os.path.isfile(self.command[0]):
+            raise ConfigError(f"no script {self.command[0]!r}")
+        meeting = tempfile.mkdtemp(prefix="holdfast-run-")
+        try:
+            return self._run_in(meeting)
+        finally:
+            shutil.rmtree(meeting, ignore_errors=True)
+
+    def _run_in(self, meeting: str) -> int:
+        port = _free_port()
+        processes: list[subprocess.Popen[bytes]] = []
+        # A signal may come while ranks are still being started: the list is read when it does.
+        restore = _forward_signals(processes)
+        try:
+            for rank in range(self.ranks):
+                processes.append(self._start(rank, port, meeting))
+            return self._watch(processes)
+        finally:
+            _end(processes)
+            for number, handler in restore.items():
+                signal.signal(number, handler)
+
+    def _start(self, rank: int, port: int, meeting: str) -> subprocess.Popen[bytes]:
+        env = dict(
+            os.environ,
+            RANK=str(rank),
+            WORLD_SIZE=str(self.ranks),
+            LOCAL_RANK=str(rank),
+            LOCAL_WORLD_SIZE=str(self.ranks),
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(port),
+            HOLDFAST_STORE=f"file://{meeting}",
+        )
+        output = subprocess.PIPE if self.tag_output else None
+        process = subprocess.Popen(
+            [sys.executable, *self.command], env=env, stdout=output, stderr=output
+        )
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
+            if source is not None:
+                threading.Thread(target=_tag, args=(rank, source, target), daemon=True).start()
+        return process
+
+    def _watch(self, processes: list[subprocess.Popen[bytes]]) -> int:
+        """Wait for all; after a failure give the others their grace, then end them."""
+        first_failure = 0
+        deadline: float | None = None
+        reported: set[int] = set()
+        while True:
+            running = False
+            for rank, process in enumerate(processes):
+                status = process.poll()
+                running = running or status is None
+                if status is None or rank in reported:
+                    continue
+                reported.add(rank)
+                if status == 0:
+                    continue
+                ended = deadline is not None and time.monotonic() > deadline
+                if not ended:
+                    print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
+                if first_failure == 0:
+                    first_failure = status
+                    deadline = time.monotonic() + self.grace_s
+            if not running:
+                return 128 - first_failure if first_failure < 0 else first_failure
+            if deadline is not None and time.monotonic() > deadline:
+                _end(processes)
+            time.sleep(_LOOK_S)
+
+
+def _forward_signals(
+    processes: list[subprocess.Popen[bytes]],
+) -> dict[int, signal._HANDLER]:
+    """Pass SIGINT and SIGTERM on to the ranks; return the former handlers."""
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(number)
+
+    return {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+
+
+def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+    """End what still runs: politely first, then for good."""
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    for process in processes:
+        try:
+            process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _tag(rank: int, source: IO[bytes], target: IO[str]) -> None:
+    for line in source:
+        target.write(f"[{rank}] {line.decode(errors='replace')}")
+        target.flush()

@@ -1,0 +1,85 @@
+"""The ``holdfast`` command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from holdfast import _info, _launcher
+from holdfast.errors import HoldfastError
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast",
+        description="Collective communication that keeps going.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    info = commands.add_parser(
+        "info",
+        help="what is built in, what is off and why, which options are in force",
+        epilog="example: holdfast info --json",
+    )
+    info.add_argument("--json", action="store_true", help="for programs")
+    info.set_defaults(run=lambda arguments: _info.show(as_json=arguments.json))
+    run = commands.add_parser(
+        "run",
+        help="start the ranks of a job on this host",
+        description="Starts N ranks of a Python script on this host, ends all when one fails.",
+        epilog="example: holdfast run -n 4 train.py --epochs 3",
+    )
+    run.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of ranks")
+    run.add_argument(
+        "--tag-output",
+        action=argparse.BooleanOptionalAction,
+        default=False,
+        help="begin every line of output with its rank",
+    )
+    run.add_argument(
+        "--grace",
+        type=float,
+        default=5.0,
+        metavar="SECONDS",
+        help="time for the other ranks to end by themselves after one has failed (default: 5)",
+    )
+    run.add_argument("script", help="Python script that every rank runs")
+    run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    run.set_defaults(run=_run)
+    return parser
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    job = _launcher.Job(
+        ranks=arguments.ranks,
+        command=(arguments.script, *arguments.arguments),
+        tag_output=arguments.tag_output,
+        grace_s=arguments.grace,
+    )
+    return job.run()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; default: the process's.
+
+    Returns
+    -------
+    int
+        Exit status: 0, 2 for arguments that cannot be used, else the failing rank's.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        return 2
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""The PyTorch backend: ``torch.distributed.init_process_group("holdfast")``.
+
+torch calls :func:`_autoload` on ``import torch``; the native module loads on first use.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from holdfast.options import Options
+
+
+def _autoload() -> None:
+    """Make the backend's name known to torch. Never raises: that would break ``import torch``."""
+    try:
+        import torch.distributed as dist
+
+        if dist.is_available() and not hasattr(dist.Backend, "HOLDFAST"):
+            dist.Backend.register_backend("holdfast", _create, extended_api=True, devices=["cpu"])
+    except Exception as error:
+        warnings.warn(f"Holdfast could not register with torch: {error!r}", stacklevel=2)
+
+
+def native() -> Any:
+    """Load the native backend.
+
+    Returns
+    -------
+    module
+        ``holdfast._c10d``.
+
+    Raises
+    ------
+    ImportError
+        When it was not built, or for another minor version of torch.
+    """
+    import torch
+
+    try:
+        from holdfast import _c10d
+    except ImportError as error:
+        raise ImportError(
+            f"the PyTorch backend of Holdfast cannot be loaded ({error}). It is compiled against "
+            "the torch that is present when Holdfast is built: install Holdfast again with "
+            "`pip install --no-build-isolation --force-reinstall --no-deps holdfast`"
+        ) from error
+    here = ".".join(torch.__version__.split(".")[:2])
+    if _c10d.built_for_torch != here:
+        raise ImportError(
+            f"Holdfast was built for torch {_c10d.built_for_torch}, this is torch {here}; "
+            "install Holdfast again beside this torch"
+        )
+    return _c10d
+
+
+def _create(backend_options: Any, options: Options | None) -> Any:
+    """Make the backend of one process group; torch's creator function (extended API).
+
+    Parameters
+    ----------
+    backend_options : torch's DistributedBackendOptions
+        Store, rank, size, timeout and name of the group.
+    options : Options, optional
+        What the caller passed as ``pg_options``.
+
+    Returns
+    -------
+    HoldfastBackend
+        Connected to all members.
+
+    Raises
+    ------
+    ConfigError
+        When `options` is something else, or cannot be used.
+    Timeout
+        Naming the ranks that never came.
+    """
+    from holdfast import _process
+    from holdfast.errors import ConfigError
+    from holdfast.options import Options
+
+    c10d = native()
+    if options is None:
+        options = Options.from_env()
+    if not isinstance(options, Options):
+        raise ConfigError(
+            f"pg_options is a {type(options).__name__}; accepted: holdfast.Options(...)"
+        )
+    timeout = backend_options.timeout
+    if options.timeout != _default(options, "timeout"):
+        timeout = timedelta(seconds=options.timeout)
+    return c10d.create(
+        _process.node_capsule(options),
+        backend_options.store,
+        backend_options.group_rank,
+        backend_options.group_size,
+        backend_options.group_id or "default",
+        timeout,
+        timedelta(seconds=options.connect_timeout),
+    )
+
+
+def _default(options: Options, name: str) -> object:
+    for field in dataclasses.fields(options):
+        if field.name == name:
+            return field.default
+    return None

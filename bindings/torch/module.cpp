@@ -1,0 +1,67 @@
+// The Python module: how torch's creator function makes a backend, and how errors reach Python.
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/chrono.h>
+
+#include "backend.h"
+#include "raise.h"
+#include "runtime/node.h"
+#include "store_adapter.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using namespace holdfast;
+using torch_backend::HoldfastBackend;
+using torch_backend::StatusError;
+
+template <class T>
+using IntrusiveClass = py::class_<T, c10d::Backend, c10::intrusive_ptr<T>>;
+
+runtime::Node& node_in(const py::capsule& capsule) {
+  return **capsule.get_pointer<std::shared_ptr<runtime::Node>>();
+}
+
+c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
+                                           const c10::intrusive_ptr<c10d::Store>& store, int rank,
+                                           int size, const std::string& group,
+                                           std::chrono::milliseconds timeout,
+                                           std::chrono::milliseconds connect_timeout) {
+  runtime::Node& runtime = node_in(node);
+  const py::gil_scoped_release release;
+  torch_backend::StoreAdapter adapter(store);
+  auto communicator = torch_backend::value_or_raise(
+      runtime.join(adapter, {group, {rank}, size, connect_timeout, timeout}));
+  return c10::make_intrusive<HoldfastBackend>(std::move(communicator), timeout, group);
+}
+
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) std::rethrow_exception(pointer);
+  } catch (const StatusError& error) {
+    const Status& status = error.status();
+    py::list ranks;
+    for (const Rank rank : status.ranks()) ranks.append(rank.value);
+    const py::object exception =
+        py::module_::import("holdfast.errors")
+            .attr("from_status")(code_name(status.code()), status.message(), ranks,
+                                 status.epoch().value);
+    PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+  }
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_c10d, m) {
+  m.doc() = "The PyTorch backend of Holdfast. torch loads it; there is nothing to call.";
+  m.attr("built_for_torch") = HOLDFAST_TORCH_VERSION;
+  py::register_exception_translator(translate);
+  IntrusiveClass<HoldfastBackend>(m, "HoldfastBackend")
+      .def_property_readonly("options", &HoldfastBackend::getBackendOptions)
+      .def("_set_default_timeout", &HoldfastBackend::setTimeout, py::arg("timeout"))
+      .def("get_error", &HoldfastBackend::getError);
+  m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
+        py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"));
+}

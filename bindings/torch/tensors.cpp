@@ -1,0 +1,125 @@
+#include "tensors.h"
+
+#include <c10/core/GradMode.h>
+
+#include "raise.h"
+
+namespace holdfast::torch_backend {
+namespace {
+
+std::optional<DType> dtype_of(at::ScalarType type) {
+  switch (type) {
+    case at::kBool: return DType::kBool;
+    case at::kByte: return DType::kU8;
+    case at::kChar: return DType::kI8;
+    case at::kUInt16: return DType::kU16;
+    case at::kShort: return DType::kI16;
+    case at::kUInt32: return DType::kU32;
+    case at::kInt: return DType::kI32;
+    case at::kUInt64: return DType::kU64;
+    case at::kLong: return DType::kI64;
+    case at::kHalf: return DType::kF16;
+    case at::kBFloat16: return DType::kBF16;
+    case at::kFloat8_e4m3fn: return DType::kF8E4M3;
+    case at::kFloat8_e5m2: return DType::kF8E5M2;
+    case at::kFloat: return DType::kF32;
+    case at::kDouble: return DType::kF64;
+    case at::kComplexFloat: return DType::kC64;
+    case at::kComplexDouble: return DType::kC128;
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void Tensors::check(const at::Tensor& tensor) {
+  if (!tensor.defined()) raise({Code::kConfigError, op_ + ": an undefined tensor"});
+  if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
+    raise({Code::kUnsupported, op_ + ": a " + c10::str(tensor.layout()) + " tensor on " +
+                                   tensor.device().str() +
+                                   "; accepted: dense (strided) tensors on cpu"});
+  }
+  if (started_ && tensor.scalar_type() != scalar_type_) {
+    raise({Code::kConfigError, op_ + ": tensors of " + c10::str(scalar_type_) + " and " +
+                                   c10::str(tensor.scalar_type()) + " in one call"});
+  }
+  if (started_) return;
+  started_ = true;
+  scalar_type_ = tensor.scalar_type();
+  const std::optional<DType> known = dtype_of(scalar_type_);
+  moves_bytes_ = !known.has_value();
+  dtype_ = known.value_or(DType::kU8);
+}
+
+DType Tensors::reduced() const {
+  if (moves_bytes_) {
+    raise({Code::kUnsupported, op_ + ": dtype " + c10::str(scalar_type_) +
+                                   " can be moved but not reduced"});
+  }
+  return dtype_;
+}
+
+comm::Block Tensors::block(const at::Tensor& contiguous) {
+  held_.push_back(contiguous);
+  const auto elements = static_cast<std::uint64_t>(contiguous.numel());
+  const std::uint64_t count = moves_bytes_ ? elements * contiguous.element_size() : elements;
+  return {static_cast<std::byte*>(contiguous.data_ptr()), count};
+}
+
+comm::Block Tensors::input(const at::Tensor& tensor) {
+  check(tensor);
+  return block(tensor.contiguous());
+}
+
+comm::Block Tensors::output(const at::Tensor& tensor) {
+  check(tensor);
+  const at::Tensor contiguous = tensor.contiguous();
+  if (!contiguous.is_same(tensor)) copies_.emplace_back(tensor, contiguous);
+  return block(contiguous);
+}
+
+void Tensors::store_results() {
+  if (copies_.empty()) return;
+  const c10::NoGradGuard no_grad;
+  for (auto& [original, copy] : copies_) original.copy_(copy);
+  copies_.clear();
+}
+
+std::vector<comm::Block> Tensors::equal(const comm::Block& whole, int count) const {
+  const auto n = static_cast<std::uint64_t>(count);
+  if (whole.count % n != 0) {
+    raise({Code::kConfigError, op_ + ": " + std::to_string(whole.count) + " elements are not " +
+                                   std::to_string(count) + " equal blocks"});
+  }
+  const std::uint64_t each = whole.count / n;
+  std::vector<comm::Block> blocks;
+  for (std::uint64_t i = 0; i < n; ++i) {
+    blocks.push_back({whole.data + i * each * dtype_bytes(moved()), each});
+  }
+  return blocks;
+}
+
+std::vector<comm::Block> Tensors::rows(const comm::Block& whole, const at::Tensor& tensor,
+                                       int count, const std::vector<int64_t>& splits) const {
+  if (splits.empty()) return equal(whole, count);
+  const int64_t rows = tensor.dim() == 0 ? 1 : tensor.size(0);
+  int64_t sum = 0;
+  for (const int64_t split : splits) sum += split < 0 ? rows + 1 : split;
+  if (splits.size() != static_cast<std::size_t>(count) || sum != rows) {
+    raise({Code::kConfigError, op_ + ": split sizes " + c10::str(at::IntArrayRef(splits)) +
+                                   "; accepted: " + std::to_string(count) +
+                                   " numbers >= 0 that add up to the first dimension, " +
+                                   std::to_string(rows)});
+  }
+  const std::uint64_t row = rows == 0 ? 0 : whole.count / static_cast<std::uint64_t>(rows);
+  std::vector<comm::Block> blocks;
+  std::byte* at = whole.data;
+  for (const int64_t split : splits) {
+    const std::uint64_t elements = static_cast<std::uint64_t>(split) * row;
+    blocks.push_back({at, elements});
+    at += elements * dtype_bytes(moved());
+  }
+  return blocks;
+}
+
+}  // namespace holdfast::torch_backend

@@ -1,0 +1,52 @@
+// Tensors as blocks: what of a torch tensor the runtime needs, and what it refuses.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/dtype.h"
+#include "comm/schedule/layout.h"
+
+namespace holdfast::torch_backend {
+
+// The tensors of one op: keeps them alive, gives non-contiguous ones a contiguous stand-in, and copies results back.
+class Tensors {
+ public:
+  // `op` names the collective in errors.
+  explicit Tensors(std::string op) : op_(std::move(op)) {}
+
+  // Elements as the runtime counts them. Throws for sparse tensors, other devices, mixed dtypes.
+  comm::Block input(const at::Tensor& tensor);
+  comm::Block output(const at::Tensor& tensor);
+  // One tensor that is read and written in place.
+  comm::Block both(const at::Tensor& tensor) { return output(tensor); }
+
+  // The dtype of the op; any dtype can be moved, as bytes, but only known ones reduced.
+  DType moved() const { return moves_bytes_ ? DType::kU8 : dtype_; }
+  DType reduced() const;
+  // After the op.
+  void store_results();
+
+  // Cuts a block into equal ones, or into rows of a tensor of `rows` rows.
+  std::vector<comm::Block> equal(const comm::Block& whole, int count) const;
+  std::vector<comm::Block> rows(const comm::Block& whole, const at::Tensor& tensor, int count,
+                                const std::vector<int64_t>& splits) const;
+
+ private:
+  comm::Block block(const at::Tensor& contiguous);
+  void check(const at::Tensor& tensor);
+
+  std::string op_;
+  bool started_ = false;
+  bool moves_bytes_ = false;
+  at::ScalarType scalar_type_ = at::kFloat;
+  DType dtype_ = DType::kF32;
+  std::vector<at::Tensor> held_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, stand-in)
+};
+
+}  // namespace holdfast::torch_backend

@@ -1,0 +1,101 @@
+#include "work.h"
+
+#include <algorithm>
+
+#include "raise.h"
+
+namespace holdfast::torch_backend {
+namespace {
+
+// Longer than any op's own limit.
+constexpr Duration kForever = std::chrono::hours(24 * 400);
+
+}  // namespace
+
+void HoldfastWork::follow(std::vector<std::shared_ptr<comm::Work>> ops,
+                          std::vector<Tensors> tensors) {
+  ops_ = std::move(ops);
+  tensors_ = std::move(tensors);
+  left_.store(ops_.size(), std::memory_order_relaxed);  // relaxed: published by on_done's lock
+  if (ops_.empty()) return end();
+  // The ops keep this work alive until the last of them has ended.
+  auto self = c10::intrusive_ptr<HoldfastWork>::reclaim_copy(this);
+  for (const auto& op : ops_) {
+    op->on_done([self](const Status& status) { self->end_one(status); });
+  }
+}
+
+void HoldfastWork::end_one(const Status& status) {
+  if (!status.is_ok()) {
+    const std::lock_guard lock(state_mutex_);
+    if (!failure_) failure_ = std::make_exception_ptr(StatusError(status));
+  }
+  // acq_rel: the last one sees what the others left
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
+}
+
+void HoldfastWork::end() {
+  try {
+    for (Tensors& tensors : tensors_) tensors.store_results();
+  } catch (...) {
+    const std::lock_guard lock(state_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+  }
+  tensors_.clear();
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  std::exception_ptr failure;
+  {
+    const std::lock_guard lock(state_mutex_);
+    ended_.store(true, std::memory_order_release);  // release: results
+    future = future_;
+    failure = failure_;
+  }
+  // torch's own state, which its base class reads.
+  finish(failure);
+  if (!future) return;
+  if (failure) {
+    future->setErrorIfNeeded(failure);
+  } else {
+    future->markCompleted(at::IValue(results_));
+  }
+}
+
+bool HoldfastWork::isSuccess() const {
+  return ended_.load(std::memory_order_acquire) && exception() == nullptr;
+}
+
+bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
+  const bool limited = timeout != kNoTimeout && timeout > std::chrono::milliseconds::zero();
+  const auto end = std::chrono::steady_clock::now() + (limited ? Duration(timeout) : kForever);
+  for (const auto& op : ops_) {
+    const Duration left = end - std::chrono::steady_clock::now();
+    const Status status = op->wait(std::max(Duration::zero(), left));
+    if (!op->done()) raise(status);
+  }
+  if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
+  return true;
+}
+
+void HoldfastWork::abort() {
+  for (const auto& owner : owners_) owner->abort("Work.abort() was called");
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  bool ended = false;
+  std::exception_ptr failure;
+  {
+    const std::lock_guard lock(state_mutex_);
+    if (future_) return future_;
+    // Made on demand: blocking calls never ask, and it costs as much as a small op.
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    future = future_;
+    ended = ended_.load(std::memory_order_relaxed);
+    failure = failure_;
+  }
+  if (ended && failure) future->setErrorIfNeeded(failure);
+  if (ended && !failure) future->markCompleted(at::IValue(results_));
+  return future;
+}
+
+}  // namespace holdfast::torch_backend

@@ -1,0 +1,61 @@
+// c10d::Work over one or more ops of a communicator (coalesced calls are several).
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "tensors.h"
+
+namespace holdfast::torch_backend {
+
+class HoldfastWork final : public c10d::Work {
+ public:
+  // What a Work is about, beyond its ops.
+  struct About {
+    int rank = 0;
+    c10d::OpType type = c10d::OpType::UNKNOWN;
+    std::string title;
+    std::vector<at::Tensor> results;  // the Future's value
+    std::uint64_t sequence = 0;
+  };
+  HoldfastWork(About about, std::vector<std::shared_ptr<comm::Communicator>> owners)
+      : c10d::Work(about.rank, about.type),
+        results_(std::move(about.results)),
+        sequence_(about.sequence),
+        owners_(std::move(owners)) {}
+
+  // Takes ops that were started, and what they work on; once.
+  void follow(std::vector<std::shared_ptr<comm::Work>> ops, std::vector<Tensors> tensors);
+
+  bool isCompleted() override { return ended_.load(std::memory_order_acquire); }
+  bool isSuccess() const override;
+  bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
+  void synchronize() override {}
+  void abort() override;
+  std::vector<at::Tensor> result() override { return results_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  uint64_t getSequencenumber() const override { return sequence_; }
+
+ private:
+  void end_one(const Status& status);
+  void end();
+
+  const std::vector<at::Tensor> results_;
+  const std::uint64_t sequence_;
+  // Owners: the process group, its works. Empty for works that wait for nothing.
+  const std::vector<std::shared_ptr<comm::Communicator>> owners_;
+  std::vector<std::shared_ptr<comm::Work>> ops_;
+  std::vector<Tensors> tensors_;
+  std::atomic<std::size_t> left_{0};
+  std::atomic<bool> ended_{false};
+  std::mutex state_mutex_;  // guards failure_, future_
+  std::exception_ptr failure_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace holdfast::torch_backend

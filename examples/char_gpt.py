@@ -1,0 +1,210 @@
+"""Train a small GPT on characters of real text with DistributedDataParallel over Holdfast.
+
+The text is CPython's own documentation, which every Python carries (pydoc_data.topics, ~465 KB).
+Run it: holdfast run -n 4 examples/char_gpt.py
+The same over gloo: holdfast run -n 4 examples/char_gpt.py --backend gloo
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from pydoc_data.topics import topics
+from torch import nn
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+CONTEXT = 64
+WIDTH = 96
+HEADS = 4
+LAYERS = 3
+VALIDATION_BATCHES = 12
+
+
+class Block(nn.Module):
+    """Attention and a small network, each with its own residual path."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_attention = nn.LayerNorm(WIDTH)
+        self.mix = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
+        self.out = nn.Linear(WIDTH, WIDTH, bias=False)
+        self.before_network = nn.LayerNorm(WIDTH)
+        self.network = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        parts = self.mix(self.before_attention(x)).view(batch, length, 3, HEADS, WIDTH // HEADS)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(seen.transpose(1, 2).reshape(batch, length, WIDTH))
+        return x + self.network(self.before_network(x))
+
+
+class CharGPT(nn.Module):
+    """Predicts the next character."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        self.characters = nn.Embedding(vocabulary, WIDTH)
+        self.positions = nn.Embedding(CONTEXT, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.last = nn.LayerNorm(WIDTH)
+        self.head = nn.Linear(WIDTH, vocabulary)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        return self.head(self.last(self.blocks(self.characters(tokens) + self.positions(places))))
+
+
+def load_text() -> tuple[torch.Tensor, list[str]]:
+    """Return the text as character numbers, and the characters."""
+    text = "\n\n".join(topics[name] for name in sorted(topics))
+    characters = sorted(set(text))
+    number = {c: i for i, c in enumerate(characters)}
+    return torch.tensor([number[c] for c in text]), characters
+
+
+def pick(
+    data: torch.Tensor, batch: int, chance: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return random windows and the same windows one character on."""
+    starts = torch.randint(len(data) - CONTEXT - 1, (batch,), generator=chance)
+    windows = torch.stack([data[s : s + CONTEXT + 1] for s in starts])
+    return windows[:, :-1], windows[:, 1:]
+
+
+def loss_of(model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Mean cross entropy in nats per character."""
+    return functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+
+
+@torch.no_grad()
+def validation_loss(model: nn.Module, data: torch.Tensor, seed: int) -> float:
+    """Mean over fixed windows of held-out text, the same on every rank."""
+    chance = torch.Generator().manual_seed(seed)
+    losses = [loss_of(model, *pick(data, 32, chance)) for _ in range(VALIDATION_BATCHES)]
+    return float(torch.stack(losses).mean())
+
+
+@torch.no_grad()
+def sample(model: nn.Module, characters: list[str], length: int, seed: int) -> str:
+    """Write on from a heading."""
+    chance = torch.Generator().manual_seed(seed)
+    tokens = [characters.index(c) for c in "The "]
+    for _ in range(length):
+        logits = model(torch.tensor([tokens[-CONTEXT:]]))[0, -1]
+        chosen = torch.multinomial(torch.softmax(logits / 0.8, 0), 1, generator=chance)
+        tokens.append(int(chosen))
+    return "".join(characters[t] for t in tokens)
+
+
+class Progress:
+    """A bar on a terminal, plain lines elsewhere; on rank 0 only."""
+
+    def __init__(self, steps: int, shown: bool) -> None:
+        self.steps = steps
+        self.shown = shown
+        self.start = time.monotonic()
+        self.bar = sys.stderr.isatty()
+
+    def update(self, step: int, loss: float) -> None:
+        every = 1 if self.bar else max(1, self.steps // 10)
+        if not self.shown or (step % every != 0 and step != self.steps):
+            return
+        spent = time.monotonic() - self.start
+        left = spent / step * (self.steps - step)
+        line = f"step {step}/{self.steps}  loss {loss:.3f}  {spent:.0f} s, {left:.0f} s left"
+        if self.bar:
+            filled = 30 * step // self.steps
+            end = "\n" if step == self.steps else ""
+            print(f"\r[{'=' * filled:30}] {line}  ", end=end, file=sys.stderr, flush=True)
+        else:
+            print(line, flush=True)
+
+
+def save_curve(path: Path, losses: list[float], validation: float, title: str) -> None:
+    """Draw the training loss of every step and the validation loss at the end."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    axes.plot(range(1, len(losses) + 1), losses, linewidth=1, label="training")
+    axes.axhline(validation, color="tab:orange", linestyle="--", label="validation, at the end")
+    axes.set(xlabel="step", ylabel="loss (nats per character)", title=title)
+    axes.legend()
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--backend", default="holdfast", help="holdfast or gloo")
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--batch", type=int, default=16, help="windows per rank and step")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("demo-out/loss.png"))
+    parser.add_argument("--losses", type=Path, help="write the losses as JSON")
+    return parser.parse_args()
+
+
+def train(arguments: argparse.Namespace) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(arguments.seed)
+    data, characters = load_text()
+    cut = int(0.9 * len(data))
+    model = CharGPT(len(characters))
+    ddp = DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(ddp.parameters(), lr=3e-3)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / arguments.steps))
+    )
+    chance = torch.Generator().manual_seed(1000 * arguments.seed + rank)
+    progress = Progress(arguments.steps, rank == 0)
+    losses = []
+    for step in range(1, arguments.steps + 1):
+        loss = loss_of(ddp, *pick(data[:cut], arguments.batch, chance))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        mean = loss.detach().clone()
+        dist.all_reduce(mean)
+        losses.append(float(mean) / size)
+        progress.update(step, losses[-1])
+    validation = validation_loss(model, data[cut:], arguments.seed)
+    if rank != 0:
+        return
+    print(f"validation loss: {validation:.3f} nats per character ({size} ranks, "
+          f"{arguments.backend}, {time.monotonic() - progress.start:.0f} s)")
+    print(f"sample:\n{sample(model, characters, 200, arguments.seed)}\n")
+    save_curve(arguments.out, losses, validation, f"{size} ranks over {arguments.backend}")
+    print(f"loss curve: {arguments.out}")
+    if arguments.losses:
+        arguments.losses.write_text(json.dumps({"losses": losses, "validation": validation}))
+
+
+def main() -> None:
+    arguments = parse()
+    torch.set_num_threads(1)
+    dist.init_process_group(arguments.backend)
+    if dist.get_rank() == 0:
+        print(f"{dist.get_world_size()} ranks over {dist.get_backend()}, "
+              f"{os.cpu_count()} cores", flush=True)
+    train(arguments)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
