@@ -287,7 +287,7 @@ Rule = Callable[[str, str], Iterator[str]]
 RULES: list[tuple[Rule, tuple[str, ...], str]] = [
     (includes_point_down, CPP, "native/"),
     (is_deterministic, CPP, "native/"),
-    (fits_the_page, (*CPP, ".py", ".pyi", ".cmake", ".sh", ".toml"), ""),
+    (fits_the_page, (*CPP, ".py", ".pyi", ".cmake", ".txt", ".sh", ".toml"), ""),
     (is_clean_text, (), ""),
     (functions_are_short_cpp, CPP, ""),
     (functions_are_short_py, (".py",), ""),
