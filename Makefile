@@ -140,7 +140,7 @@ asan: system-build
 tsan: system-build
 	@cmake -B build/tsan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=thread --log-level=WARNING
 	cmake --build build/tsan
-	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan --output-on-failure)
+	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan -L threads --output-on-failure)
 
 .PHONY: fuzz
 fuzz: system-check  ## each fuzzer for FUZZ_SECONDS (30)

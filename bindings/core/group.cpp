@@ -63,8 +63,7 @@ struct Call {
 
 OpRequest to_request(const Call& call) {
   OpRequest request;
-  request.collective =
-      from_name(call.collective, comm::kCollectiveCount, comm::collective_name);
+  request.collective = from_name(call.collective, comm::kCollectiveCount, comm::collective_name);
   request.dtype = from_name(call.dtype, kDTypeCount, dtype_name);
   request.op = from_name(call.op, kReduceOpCount, reduce_op_name);
   request.input = to_blocks(call.input);
@@ -138,8 +137,8 @@ void on_done(Work& work, const nb::callable& callback) {
   });
 }
 
-// The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a callback: whoever
-// lets go of a native object must not hold the GIL.
+// The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a
+// callback: whoever lets go of a native object must not hold the GIL.
 template <class T>
 std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
   T* pointer = object.get();
@@ -167,8 +166,8 @@ std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::stri
   Result<std::shared_ptr<Communicator>> joined = Status(Code::kAborted, "not joined");
   {
     const nb::gil_scoped_release release;
-    joined = node.join(adapter, {group, {rank}, size, from_seconds(timeout_s),
-                                 from_seconds(op_timeout_s)});
+    joined = node.join(adapter,
+                       {group, {rank}, size, from_seconds(timeout_s), from_seconds(op_timeout_s)});
   }
   return without_gil(value_or_raise(std::move(joined)));
 }
@@ -233,8 +232,14 @@ void bind_group(nb::module_& m) {
       "__init__",
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
          Blocks output, int root, int peer, std::uint32_t tag, double timeout_s) {
-        new (self) Call{std::move(collective), std::move(dtype), std::move(op), std::move(input),
-                        std::move(output),     root,             peer,          tag,
+        new (self) Call{std::move(collective),
+                        std::move(dtype),
+                        std::move(op),
+                        std::move(input),
+                        std::move(output),
+                        root,
+                        peer,
+                        tag,
                         timeout_s};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,

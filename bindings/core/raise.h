@@ -1,4 +1,5 @@
-// Errors across the border: a Status becomes the exception class of holdfast.errors with the same name.
+// Errors across the border: a Status becomes the exception class of holdfast.errors with the same
+// name.
 #pragma once
 
 #include "base/result.h"

@@ -8,7 +8,8 @@ namespace nb = nanobind;
 namespace holdfast::bindings {
 namespace {
 
-// Stores say "it never came" in several ways: TimeoutError, torch's DistStoreError, a RuntimeError that says so.
+// Stores say "it never came" in several ways: TimeoutError, torch's DistStoreError, a RuntimeError
+// that says so.
 Status status_of(nb::python_error& error, const std::string& key) {
   const std::string text = error.what();
   const bool timed_out = error.matches(PyExc_TimeoutError) ||

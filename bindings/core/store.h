@@ -1,5 +1,5 @@
-// A Python store as the runtime's Store port: any object with torch's set(key, value), wait(keys, timeout) and
-// get(key). Called without the GIL; takes it for each call.
+// A Python store as the runtime's Store port: any object with torch's set(key, value), wait(keys,
+// timeout) and get(key). Called without the GIL; takes it for each call.
 #pragma once
 
 #include <nanobind/nanobind.h>
