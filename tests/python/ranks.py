@@ -1,0 +1,84 @@
+"""Runs a test's function as every rank of a world, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one rank ended."""
+
+    rank: int
+    status: int
+    output: str
+
+
+def start_rank(
+    module: str, function: str, rank: int, size: int, meeting: Path, env: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    """Start one rank; it calls `module.function()` with RANK and WORLD_SIZE set."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
+        f"import {module}; {module}.{function}()"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(size),
+            "HOLDFAST_STORE": f"file://{meeting}/directory",
+            "MEETING_FILE": str(meeting / "torch"),
+            "OMP_NUM_THREADS": "1",
+            **env,
+        },
+        cwd=meeting,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(processes: list[subprocess.Popen[str]], timeout_s: float) -> list[Outcome]:
+    """Collect all ranks; those that hang are ended and count as failed."""
+    outcomes = []
+    for rank, process in enumerate(processes):
+        try:
+            output, _ = process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+            output += f"\n(did not end within {timeout_s} s)"
+        outcomes.append(Outcome(rank, process.returncode, output))
+    return outcomes
+
+
+def run_ranks(
+    module: str,
+    function: str,
+    size: int,
+    meeting: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 120,
+) -> list[Outcome]:
+    """Run all ranks and require that every one of them succeeded."""
+    meeting.mkdir(parents=True, exist_ok=True)
+    processes = [start_rank(module, function, r, size, meeting, env or {}) for r in range(size)]
+    outcomes = finish(processes, timeout_s)
+    failed = [o for o in outcomes if o.status != 0]
+    text = "\n".join(f"--- rank {o.rank}, status {o.status}\n{o.output}" for o in failed)
+    assert not failed, f"{len(failed)} of {size} ranks failed\n{text}"
+    return outcomes
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End a rank the hard way."""
+    process.send_signal(signal.SIGKILL)

@@ -1,0 +1,44 @@
+"""kill -9 of a rank: PeerLost, naming it, on all survivors within a second."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from ranks import finish, kill, start_rank
+
+pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
+
+
+def segments() -> set[str]:
+    return {p.name for p in Path("/dev/shm").glob("holdfast.*")}
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("count", [100, 4_000_000])
+def test_survivors_learn_within_a_second(transport, count, tmp_path):
+    env = {"HOLDFAST_TRANSPORTS": transport, "COUNT": str(count)}
+    before = segments()
+    processes = [
+        start_rank("torch_ranks", "wait_for_lost_peer", r, 4, tmp_path, env) for r in range(4)
+    ]
+    assert processes[1].stdout is not None
+    while "ready" not in (line := processes[1].stdout.readline()):
+        assert line, "rank 1 ended before it was ready"
+    # The others are in the middle of an op that waits for rank 1.
+    time.sleep(0.3)
+    killed = time.time()
+    kill(processes[1])
+    outcomes = finish(processes, 30)
+    for outcome in (outcomes[0], outcomes[2], outcomes[3]):
+        assert outcome.status == 0, outcome.output
+        lost = [line for line in outcome.output.splitlines() if line.startswith("LOST")]
+        assert float(lost[0].split()[1]) - killed < 1.0, outcome.output
+    # What the killed rank left behind goes when the next node starts.
+    import holdfast
+    from holdfast import _core
+
+    node = _core.Node.create(holdfast.Options().native())
+    del node
+    assert segments() - before == set()
