@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, cast
 
-from holdfast import _core
+from holdfast import _core, _process
 from holdfast.comm.arrays import Buffer, buffer, split_blocks
 from holdfast.comm.work import Work
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, HoldfastError
 
 _OPS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor")
 
@@ -29,6 +30,7 @@ class Group:
 
     def __init__(self, native: _core.Communicator) -> None:
         self._native = native
+        _process.add(self)
 
     @property
     def rank(self) -> int:
@@ -305,10 +307,18 @@ class Group:
             self.close()
         else:
             self._native.abort(f"{type(error).__name__}: {error}")
+            self._leave()
 
     def __repr__(self) -> str:
         """Name, rank and size."""
         return f"Group(name={self.name!r}, rank={self.rank}, size={self.size}, epoch={self.epoch})"
+
+    def _leave(self) -> None:
+        with contextlib.suppress(HoldfastError):
+            self._native.close(0.0)
+
+    def _disown(self) -> None:
+        self._native = cast("_core.Communicator", _Disowned())
 
     def _call(
         self,
@@ -331,14 +341,6 @@ class Group:
             collective, like.dtype, op, input, output, root, peer, tag, timeout or 0.0
         )
 
-    @overload
-    def _go(
-        self, call: _core.Call, keep: list[Buffer], outputs: list[Buffer], async_op: Literal[True]
-    ) -> Work: ...
-    @overload
-    def _go(
-        self, call: _core.Call, keep: list[Buffer], outputs: list[Buffer], async_op: bool
-    ) -> Work | None: ...
     def _go(
         self, call: _core.Call, keep: list[Buffer], outputs: list[Buffer], async_op: bool
     ) -> Work | None:
@@ -390,3 +392,11 @@ class Group:
 def _same_dtype(what: str, one: Buffer, other: Buffer) -> None:
     if one.dtype != other.dtype:
         raise ConfigError(f"{what}: dtypes {one.dtype} and {other.dtype} differ")
+
+
+class _Disowned:
+    """Stands for the native group in a forked child, where every use is an error."""
+
+    def __getattr__(self, name: str) -> object:
+        _process.check()
+        raise AttributeError(name)

@@ -3,6 +3,8 @@
 #include <nanobind/stl/chrono.h>
 #include <nanobind/stl/string.h>
 
+#include "gil.h"
+
 namespace nb = nanobind;
 
 namespace holdfast::bindings {
@@ -21,7 +23,8 @@ Status status_of(nb::python_error& error, const std::string& key) {
 }  // namespace
 
 Status PythonStore::set(const std::string& key, const std::string& value) {
-  const nb::gil_scoped_acquire gil;
+  const GilTaken gil;
+  if (!gil) return Status{Code::kAborted, "store, key " + key + ": the interpreter is exiting"};
   try {
     store_.attr("set")(key, value);
     return Status::ok();
@@ -31,7 +34,8 @@ Status PythonStore::set(const std::string& key, const std::string& value) {
 }
 
 Result<std::string> PythonStore::get(const std::string& key, Duration timeout) {
-  const nb::gil_scoped_acquire gil;
+  const GilTaken gil;
+  if (!gil) return Status{Code::kAborted, "store, key " + key + ": the interpreter is exiting"};
   try {
     nb::list keys;
     keys.append(key);
