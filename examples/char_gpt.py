@@ -12,10 +12,10 @@ import os
 import sys
 import time
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import torch
 import torch.distributed as dist
-from pydoc_data.topics import topics
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -186,8 +186,10 @@ def train(arguments: argparse.Namespace) -> None:
     validation = validation_loss(model, data[cut:], arguments.seed)
     if rank != 0:
         return
-    print(f"validation loss: {validation:.3f} nats per character ({size} ranks, "
-          f"{arguments.backend}, {time.monotonic() - progress.start:.0f} s)")
+    print(
+        f"validation loss: {validation:.3f} nats per character ({size} ranks, "
+        f"{arguments.backend}, {time.monotonic() - progress.start:.0f} s)"
+    )
     print(f"sample:\n{sample(model, characters, 200, arguments.seed)}\n")
     save_curve(arguments.out, losses, validation, f"{size} ranks over {arguments.backend}")
     print(f"loss curve: {arguments.out}")
@@ -200,8 +202,10 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group(arguments.backend)
     if dist.get_rank() == 0:
-        print(f"{dist.get_world_size()} ranks over {dist.get_backend()}, "
-              f"{os.cpu_count()} cores", flush=True)
+        print(
+            f"{dist.get_world_size()} ranks over {dist.get_backend()}, {os.cpu_count()} cores",
+            flush=True,
+        )
     train(arguments)
     dist.destroy_process_group()
 

@@ -5,8 +5,9 @@ Run it: holdfast run -n 4 examples/group_numpy.py
 
 import asyncio
 
-import holdfast
 import numpy as np
+
+import holdfast
 
 
 async def overlap(group: holdfast.Group) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import shutil
 import signal
 import socket
@@ -13,13 +14,13 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import IO
 
 from holdfast.errors import ConfigError
 
 _MAX_RANKS = 1024
-_LOOK_S = 0.02
 
 
 def _free_port() -> int:
@@ -74,7 +75,7 @@ class Job:
         """
         if not 1 <= self.ranks <= _MAX_RANKS:
             raise ConfigError(f"-n {self.ranks}; accepted: 1 to {_MAX_RANKS}")
-        if not os.path.isfile(self.command[0]):
+        if not Path(self.command[0]).is_file():
             raise ConfigError(f"no script {self.command[0]!r}")
         meeting = tempfile.mkdtemp(prefix="holdfast-run-")
         try:
@@ -118,30 +119,38 @@ class Job:
 
     def _watch(self, processes: list[subprocess.Popen[bytes]]) -> int:
         """Wait for all; after a failure give the others their grace, then end them."""
+        ends: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for rank, process in enumerate(processes):
+            threading.Thread(target=_await, args=(rank, process, ends), daemon=True).start()
         first_failure = 0
         deadline: float | None = None
-        reported: set[int] = set()
-        while True:
-            running = False
-            for rank, process in enumerate(processes):
-                status = process.poll()
-                running = running or status is None
-                if status is None or rank in reported:
-                    continue
-                reported.add(rank)
-                if status == 0:
-                    continue
-                ended = deadline is not None and time.monotonic() > deadline
-                if not ended:
-                    print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
-                if first_failure == 0:
-                    first_failure = status
-                    deadline = time.monotonic() + self.grace_s
-            if not running:
-                return 128 - first_failure if first_failure < 0 else first_failure
-            if deadline is not None and time.monotonic() > deadline:
+        running = len(processes)
+        while running > 0:
+            try:
+                rank = ends.get(timeout=_left(deadline))
+            except queue.Empty:
                 _end(processes)
-            time.sleep(_LOOK_S)
+                deadline = None
+                continue
+            running -= 1
+            status = processes[rank].wait()
+            # Those that we ended ourselves, after the first failure's grace, are no news.
+            if status == 0 or (first_failure != 0 and deadline is None):
+                continue
+            print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
+            if first_failure == 0:
+                first_failure = status
+                deadline = time.monotonic() + self.grace_s
+        return 128 - first_failure if first_failure < 0 else first_failure
+
+
+def _await(rank: int, process: subprocess.Popen[bytes], ends: queue.SimpleQueue[int]) -> None:
+    process.wait()
+    ends.put(rank)
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _forward_signals(

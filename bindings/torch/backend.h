@@ -1,5 +1,5 @@
-// The c10d backend: one communicator per process group. What each collective does with its tensors is in
-// collectives.cpp; life cycle, coalescing and errors are in backend.cpp.
+// The c10d backend: one communicator per process group. What each collective does with its tensors
+// is in collectives.cpp; life cycle, coalescing and errors are in backend.cpp.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>

@@ -1,4 +1,5 @@
-// Every collective of c10d as requests to the communicator: which tensors are which blocks, and nothing else.
+// Every collective of c10d as requests to the communicator: which tensors are which blocks, and
+// nothing else.
 #include "backend.h"
 #include "raise.h"
 
@@ -230,8 +231,7 @@ WorkPtr HoldfastBackend::reduce_scatter_tensor_coalesced(TensorList& outputs, Te
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     items.push_back(reduce_scatter_item(outputs[i], inputs[i], opts.reduceOp));
   }
-  return go(OpType::COALESCED, "holdfast:reduce_scatter", std::move(items), outputs,
-            call_of(opts));
+  return go(OpType::COALESCED, "holdfast:reduce_scatter", std::move(items), outputs, call_of(opts));
 }
 
 WorkPtr HoldfastBackend::alltoall_base(Tensor& output, Tensor& input,
@@ -276,8 +276,7 @@ WorkPtr HoldfastBackend::gather(std::vector<TensorList>& outputs, TensorList& in
   item.request.dtype = item.tensors.moved();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::GATHER, "holdfast:gather", std::move(items), std::move(results),
-            call_of(opts));
+  return go(OpType::GATHER, "holdfast:gather", std::move(items), std::move(results), call_of(opts));
 }
 
 WorkPtr HoldfastBackend::scatter(TensorList& outputs, std::vector<TensorList>& inputs,
@@ -313,8 +312,8 @@ HoldfastBackend::Item HoldfastBackend::message_item(const TensorList& tensors, C
   if (!sends) item.request.output = {item.tensors.output(tensor)};
   item.request.peer = {peer};
   if (tag < 0) {
-    raise({Code::kConfigError, std::string(name) + ": tag " + std::to_string(tag) +
-                                   "; accepted: 0 to 2147483647"});
+    raise({Code::kConfigError,
+           std::string(name) + ": tag " + std::to_string(tag) + "; accepted: 0 to 2147483647"});
   }
   item.request.tag = static_cast<std::uint32_t>(tag);
   item.request.dtype = item.tensors.moved();

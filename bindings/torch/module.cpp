@@ -1,6 +1,6 @@
 // The Python module: how torch's creator function makes a backend, and how errors reach Python.
-#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <pybind11/chrono.h>
 

@@ -1,4 +1,5 @@
-// A Status as the C++ exception that torch carries; the module translates it to the class of holdfast.errors.
+// A Status as the C++ exception that torch carries; the module translates it to the class of
+// holdfast.errors.
 #pragma once
 
 #include <stdexcept>

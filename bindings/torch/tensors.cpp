@@ -53,8 +53,8 @@ void Tensors::check(const at::Tensor& tensor) {
 
 DType Tensors::reduced() const {
   if (moves_bytes_) {
-    raise({Code::kUnsupported, op_ + ": dtype " + c10::str(scalar_type_) +
-                                   " can be moved but not reduced"});
+    raise({Code::kUnsupported,
+           op_ + ": dtype " + c10::str(scalar_type_) + " can be moved but not reduced"});
   }
   return dtype_;
 }

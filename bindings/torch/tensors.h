@@ -13,7 +13,8 @@
 
 namespace holdfast::torch_backend {
 
-// The tensors of one op: keeps them alive, gives non-contiguous ones a contiguous stand-in, and copies results back.
+// The tensors of one op: keeps them alive, gives non-contiguous ones a contiguous stand-in, and
+// copies results back.
 class Tensors {
  public:
   // `op` names the collective in errors.

@@ -88,7 +88,8 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
     const std::lock_guard lock(state_mutex_);
     if (future_) return future_;
     // Made on demand: blocking calls never ask, and it costs as much as a small op.
-    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
     future = future_;
     ended = ended_.load(std::memory_order_relaxed);
     failure = failure_;

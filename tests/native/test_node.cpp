@@ -183,6 +183,45 @@ TEST_CASE("a rank that never comes is named") {
   CHECK(group.status().message().find("1, 2") != std::string::npos);
 }
 
+// What rank 1 would have put into the store.
+std::string card(const std::string& version, int port) {
+  return "version=" + version + "\nmember=1\nhost=elsewhere\naddresses=127.0.0.1\nport=" +
+         std::to_string(port) + "\nshm=0\nbell=\nflat=\nnonce=1\n";
+}
+
+TEST_CASE("a member of another version is refused, and named") {
+  MemoryStore store;
+  REQUIRE(store.set("holdfast/world/card/1", card("99", 1)).is_ok());
+  auto node = Node::create(options_for("tcp"));
+  auto group = node.value()->join(store, {"world", {0}, 2, seconds(5), {}});
+  CHECK(group.status().code() == Code::kProtocolError);
+  CHECK(group.status().ranks() == std::vector<Rank>{{1}});
+  CHECK(group.status().message().find("version 99") != std::string::npos);
+}
+
+TEST_CASE("an address that cannot be reached is named within the time limit") {
+  auto free_port = listen_on("127.0.0.1", 0);
+  const int port = local_port(free_port.value()).value();
+  ::close(free_port.value());
+  MemoryStore store;
+  REQUIRE(store.set("holdfast/world/card/1", card("1", port)).is_ok());
+  auto node = Node::create(options_for("tcp"));
+  auto group = node.value()->join(store, {"world", {0}, 2, milliseconds(300), {}});
+  CHECK(group.status().code() == Code::kTimeout);
+  CHECK(group.status().ranks() == std::vector<Rank>{{1}});
+  const std::string where = "127.0.0.1:" + std::to_string(port);
+  CHECK_MESSAGE(group.status().message().find(where) != std::string::npos,
+                group.status().message());
+}
+
+TEST_CASE("damaged bytes in the store are refused") {
+  MemoryStore store;
+  REQUIRE(store.set("holdfast/world/card/1", "\x7f\x45LF, not a card").is_ok());
+  auto node = Node::create(options_for("tcp"));
+  auto group = node.value()->join(store, {"world", {0}, 2, seconds(5), {}});
+  CHECK(group.status().code() == Code::kProtocolError);
+}
+
 TEST_CASE("a rank that leaves ends the op on all others") {
   for (const std::string transport : {"shm", "tcp"}) {
     const auto errors = run_world(4, transport, [](int rank, Member& member) -> std::string {

@@ -241,8 +241,10 @@ TEST_CASE("frames of an ended epoch are dropped") {
 
 TEST_CASE("calls that do not match fail on the rank that can tell") {
   for_each_transport([](LinkPair& pair) {
-    for (const auto& [mine, theirs] : std::vector<std::pair<std::size_t, std::size_t>>{
+    for (const auto& sizes : std::vector<std::pair<std::size_t, std::size_t>>{
              {100, 200}, {100, 1 << 20}, {1 << 20, 100}, {1 << 20, 2 << 20}}) {
+      const std::size_t mine = sizes.first;
+      const std::size_t theirs = sizes.second;
       CAPTURE(mine);
       CAPTURE(theirs);
       const auto data = pattern(theirs, 4);

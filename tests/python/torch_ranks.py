@@ -56,8 +56,11 @@ def check_reductions(rank: int, size: int) -> None:
         t = value(rank, 100, dtype)
         dist.all_reduce(t, op=dist.ReduceOp.AVG)
         check(t, (everybody(size, 100, dtype).sum(0) / size).to(dtype), ("avg", dtype))
-    for op, fold in ((dist.ReduceOp.BAND, "and"), (dist.ReduceOp.BOR, "or"),
-                     (dist.ReduceOp.BXOR, "xor")):
+    for op, fold in (
+        (dist.ReduceOp.BAND, "and"),
+        (dist.ReduceOp.BOR, "or"),
+        (dist.ReduceOp.BXOR, "xor"),
+    ):
         t = torch.tensor([rank + 1, 6], dtype=torch.int32)
         want = torch.tensor([1, 6], dtype=torch.int32)
         for r in range(1, size):
@@ -122,8 +125,10 @@ def check_all_to_all(rank: int, size: int) -> None:
     source = torch.arange(size * 4.0).view(size * 2, 2) + 100 * rank
     target = torch.zeros(size * 2, 2)
     dist.all_to_all_single(target, source)
-    want = [torch.arange(size * 4.0).view(size * 2, 2)[2 * rank : 2 * rank + 2] + 100 * r
-            for r in range(size)]
+    want = [
+        torch.arange(size * 4.0).view(size * 2, 2)[2 * rank : 2 * rank + 2] + 100 * r
+        for r in range(size)
+    ]
     check(target, torch.cat(want), "all_to_all_single")
     # Rank s sends (s + d) % 3 rows to rank d: some blocks are empty.
     give = [(rank + d) % 3 for d in range(size)]
@@ -175,8 +180,10 @@ def check_shapes_and_async(rank: int, size: int) -> None:
         view.copy_(torch.arange(24.0).view(4, 6))
     dist.broadcast(view, src=0)
     check(view, torch.arange(24.0).view(4, 6), "non-contiguous broadcast")
-    works = [(t, dist.all_reduce(t, async_op=True))
-             for t in (torch.full((n,), float(rank)) for n in (3, 70_000, 3, 0, 9000))]
+    works = [
+        (t, dist.all_reduce(t, async_op=True))
+        for t in (torch.full((n,), float(rank)) for n in (3, 70_000, 3, 0, 9000))
+    ]
     for t, work in reversed(works):
         future = work.get_future()
         work.wait()
@@ -239,20 +246,38 @@ def errors() -> None:
 
     rank, _ = join()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))  # type: ignore[union-attr]
-    expect(holdfast.Unsupported, "avg is not defined on i32",
-           lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.AVG))
-    expect(holdfast.Unsupported, "accepted: dense (strided) tensors on cpu",
-           lambda: backend.allreduce([torch.ones(2, device="meta")]))
-    expect(holdfast.Unsupported, "can be moved but not reduced",
-           lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e8m0fnu)))
-    expect(holdfast.ConfigError, "add up to the first dimension, 4",
-           lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4), [9, 1], [2, 2]))
-    expect(holdfast.ConfigError, "share memory",
-           lambda: (lambda t: dist.all_to_all_single(t, t))(torch.zeros(4)))
+    expect(
+        holdfast.Unsupported,
+        "avg is not defined on i32",
+        lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.AVG),
+    )
+    expect(
+        holdfast.Unsupported,
+        "accepted: dense (strided) tensors on cpu",
+        lambda: backend.allreduce([torch.ones(2, device="meta")]),
+    )
+    expect(
+        holdfast.Unsupported,
+        "can be moved but not reduced",
+        lambda: dist.all_reduce(torch.ones(2).to(torch.float8_e8m0fnu)),
+    )
+    expect(
+        holdfast.ConfigError,
+        "add up to the first dimension, 4",
+        lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4), [9, 1], [2, 2]),
+    )
+    expect(
+        holdfast.ConfigError,
+        "share memory",
+        lambda: (lambda t: dist.all_to_all_single(t, t))(torch.zeros(4)),
+    )
     # Calls that do not match fail on both ranks, at once.
     group = dist.new_group([0, 1])
-    expect(holdfast.ProtocolError, "do not match",
-           lambda: dist.all_reduce(torch.zeros(10 + rank), group=group))
+    expect(
+        holdfast.ProtocolError,
+        "do not match",
+        lambda: dist.all_reduce(torch.zeros(10 + rank), group=group),
+    )
     # The group has ended; another one goes on.
     expect(holdfast.ProtocolError, "", lambda: dist.all_reduce(torch.zeros(1), group=group))
     t = torch.ones(1)

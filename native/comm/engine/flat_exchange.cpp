@@ -21,17 +21,20 @@ bool equal_blocks(const std::vector<Block>& blocks) {
 
 bool FlatExchange::carries(const OpRequest& request, int size) {
   if (size < 2) return false;
+  // Every rank reads everybody's input: with many ranks that is worth it for smaller inputs only.
+  const std::uint64_t limit =
+      std::min(kFlatBytes, kFlatReadBytes / static_cast<std::uint64_t>(size));
   switch (request.collective) {
     case Collective::kBarrier: return true;
     case Collective::kAllReduce:
-    case Collective::kReduce: return blocks_bytes(request.input, request.dtype) <= kFlatBytes;
-    case Collective::kBroadcast: return blocks_bytes(request.output, request.dtype) <= kFlatBytes;
+    case Collective::kReduce: return blocks_bytes(request.input, request.dtype) <= limit;
+    case Collective::kBroadcast: return blocks_bytes(request.output, request.dtype) <= limit;
     case Collective::kAllGather:
       return equal_blocks(request.output) &&
-             blocks_bytes(request.output, request.dtype) <= kFlatBytes;
+             blocks_bytes(request.output, request.dtype) <= limit;
     case Collective::kReduceScatter:
       return equal_blocks(request.input) &&
-             blocks_bytes(request.input, request.dtype) <= kFlatBytes;
+             blocks_bytes(request.input, request.dtype) <= limit;
     default: return false;  // not every rank knows the others' sizes
   }
 }

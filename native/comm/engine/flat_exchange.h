@@ -24,6 +24,9 @@ namespace holdfast::comm {
 // Input bytes per rank up to which reading everybody's input beats moving partial sums.
 inline constexpr std::uint64_t kFlatBytes = 32 * 1024;
 
+// Bytes of all ranks' inputs together up to which that holds.
+inline constexpr std::uint64_t kFlatReadBytes = 256 * 1024;
+
 // One rank's area.
 struct FlatArea {
   struct Slot {

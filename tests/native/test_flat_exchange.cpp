@@ -1,0 +1,166 @@
+// The flat exchange against the reference run of the "flat" schedules: the same bits on every rank.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/engine/flat_exchange.h"
+#include "comm/schedule/reference.h"
+
+namespace holdfast::comm {
+namespace {
+
+// Every rank's exchange in one process, over real segments.
+class Host {
+ public:
+  explicit Host(int size) {
+    for (int r = 0; r < size; ++r) {
+      areas_.push_back(std::move(Segment::create("testflat", sizeof(FlatArea))).value());
+      bells_.push_back(std::move(Segment::create("testbell", sizeof(BellWords))).value());
+    }
+    for (int r = 0; r < size; ++r) {
+      std::vector<FlatPeer> peers;
+      for (std::size_t p = 0; p < areas_.size(); ++p) {
+        auto area = std::move(Segment::open(areas_[p].name(), sizeof(FlatArea))).value();
+        const Bell bell(reinterpret_cast<BellWords*>(bells_[p].data()));
+        peers.push_back({std::move(area), bell, {}});
+      }
+      ranks_.emplace_back(Rank{r}, std::move(peers));
+    }
+  }
+
+  // Drives all ranks until all have ended.
+  void run(const std::vector<OpRequest>& requests, std::uint32_t signature) {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].begin(requests[r], signature);
+    std::vector<bool> ended(ranks_.size());
+    for (std::size_t turn = 0; turn < 10 * ranks_.size(); ++turn) {
+      // Another order in every turn: no rank may rely on being early or late.
+      const std::size_t r = (turn * 7 + turn / ranks_.size()) % ranks_.size();
+      if (!ended[r]) ended[r] = ranks_[r].advance();
+    }
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      while (!ended[r]) {
+        ended[r] = ranks_[r].advance();
+        REQUIRE((ended[r] || ranks_[r].moved()));
+      }
+      REQUIRE(ranks_[r].failure().is_ok());
+      CHECK(ranks_[r].waited_for().empty());
+    }
+  }
+
+  FlatExchange& rank(std::size_t r) { return ranks_[r]; }
+
+ private:
+  std::vector<Segment> areas_;
+  std::vector<Segment> bells_;
+  std::vector<FlatExchange> ranks_;
+};
+
+struct Memory {
+  std::vector<std::vector<float>> input;
+  std::vector<std::vector<float>> output;
+};
+
+Memory make_memory(Collective c, int size, int rank, std::size_t count) {
+  const auto n = static_cast<std::size_t>(size);
+  Memory m;
+  m.input.assign(c == Collective::kReduceScatter ? n : 1, std::vector<float>(count));
+  m.output.assign(c == Collective::kAllGather ? n : 1, std::vector<float>(count, -1.0F));
+  auto state = static_cast<std::uint32_t>(rank + 1);
+  for (auto& block : m.input) {
+    for (float& x : block) {
+      state = state * 1664525U + 1013904223U;
+      x = static_cast<float>(state >> 8) * 1e-5F;
+    }
+  }
+  return m;
+}
+
+std::vector<Block> blocks(std::vector<std::vector<float>>& of) {
+  std::vector<Block> result;
+  for (auto& v : of) result.push_back({reinterpret_cast<std::byte*>(v.data()), v.size()});
+  return result;
+}
+
+void compare(Host& host, Collective c, int size, int root, std::size_t count) {
+  CAPTURE(collective_name(c));
+  CAPTURE(size);
+  CAPTURE(count);
+  std::vector<Memory> ours;
+  std::vector<Memory> theirs;
+  std::vector<OpRequest> requests;
+  std::vector<Schedule> schedules;
+  std::vector<ReferenceRank> reference;
+  for (int r = 0; r < size; ++r) {
+    ours.push_back(make_memory(c, size, r, count));
+    theirs.push_back(make_memory(c, size, r, count));
+    schedules.push_back(find_algorithm(c, "flat")->build({c, {r}, size, {root}}));
+  }
+  for (int r = 0; r < size; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    OpRequest request;
+    request.collective = c;
+    request.root = {root};
+    request.input = blocks(ours[i].input);
+    request.output = blocks(ours[i].output);
+    if (c == Collective::kBroadcast && r == root) request.output = request.input;
+    requests.push_back(request);
+    reference.push_back({blocks(theirs[i].input), blocks(theirs[i].output)});
+    REQUIRE(FlatExchange::carries(request, size));
+  }
+  host.run(requests, 7);
+  REQUIRE(run_reference(schedules, reference, DType::kF32, ReduceOp::kSum).is_ok());
+  for (std::size_t r = 0; r < ours.size(); ++r) {
+    if (c == Collective::kReduce && static_cast<int>(r) != root) continue;
+    if (c == Collective::kBroadcast && static_cast<int>(r) == root) continue;
+    for (std::size_t b = 0; b < ours[r].output.size(); ++b) {
+      const std::size_t bytes = count * sizeof(float);
+      const void* got = ours[r].output[b].data();
+      CHECK((bytes == 0 || std::memcmp(got, theirs[r].output[b].data(), bytes) == 0));
+    }
+  }
+}
+
+TEST_CASE("the flat exchange folds as the flat schedule does") {
+  for (const int size : {2, 3, 4, 8}) {
+    Host host(size);
+    for (const std::size_t count : {0UL, 1UL, 5UL, 250UL, 1000UL}) {
+      for (int root = 0; root < size; root += 2) {
+        for (const Collective c : {Collective::kAllReduce, Collective::kBroadcast,
+                                   Collective::kReduce, Collective::kAllGather,
+                                   Collective::kReduceScatter}) {
+          compare(host, c, size, root, count);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("what the exchange cannot carry is told by the call alone") {
+  OpRequest request;
+  std::vector<float> large(100'000);
+  request.collective = Collective::kAllReduce;
+  request.input = {{reinterpret_cast<std::byte*>(large.data()), large.size()}};
+  request.output = request.input;
+  CHECK_FALSE(FlatExchange::carries(request, 4));
+  request.input[0].count = request.output[0].count = 100;
+  CHECK(FlatExchange::carries(request, 4));
+  CHECK_FALSE(FlatExchange::carries(request, 1));
+  request.collective = Collective::kAllToAll;
+  CHECK_FALSE(FlatExchange::carries(request, 4));
+}
+
+TEST_CASE("a rank that has not come is named") {
+  Host host(3);
+  OpRequest barrier;
+  barrier.collective = Collective::kBarrier;
+  host.rank(0).begin(barrier, 1);
+  host.rank(1).begin(barrier, 1);
+  CHECK_FALSE(host.rank(0).advance());
+  CHECK_FALSE(host.rank(1).advance());
+  CHECK_FALSE(host.rank(0).advance());
+  CHECK(host.rank(0).waited_for() == std::vector<Rank>{{2}});
+}
+
+}  // namespace
+}  // namespace holdfast::comm
