@@ -181,6 +181,7 @@ std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::stri
     joined = node.join(adapter,
                        {group, {rank}, size, from_seconds(timeout_s), from_seconds(op_timeout_s)});
   }
+  adapter.raise_interrupt();
   return without_gil(value_or_raise(std::move(joined)));
 }
 
