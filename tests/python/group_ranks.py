@@ -8,8 +8,9 @@ import sys
 import threading
 import time
 
-import holdfast
 import numpy as np
+
+import holdfast
 
 
 class _Slow:
