@@ -6,6 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <sstream>
+
+#include "gil.h"
 #include "raise.h"
 #include "runtime/node.h"
 #include "store.h"
@@ -80,21 +83,26 @@ Status wait_for(Work& work, Duration timeout) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   for (;;) {
     const Duration left = end - std::chrono::steady_clock::now();
-    Status status;
     {
-      const nb::gil_scoped_release release;
-      status = work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
+      const GilReleased released;
+      // How the op ended is asked below: it may end just after a slice did in vain.
+      [[maybe_unused]] const Status slice =
+          work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
     }
-    if (work.done() || left <= kSignalLook) return status;
+    if (work.done()) return work.status();
+    if (left <= kSignalLook) break;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
+  std::ostringstream text;
+  text << comm::collective_name(work.collective()) << " #" << work.sequence().value
+       << " is still running after " << std::chrono::duration<double>(timeout).count()
+       << " s of waiting";
+  return {Code::kTimeout, text.str()};
 }
 
-// Drops a reference from whatever thread ended the op, unless the interpreter is going away.
+// Drops a reference from whatever thread ended the op.
 void drop(PyObject* object) {
-  if (Py_IsInitialized() == 0) return;
-  const nb::gil_scoped_acquire gil;
-  Py_DECREF(object);
+  if (const GilTaken gil; gil) Py_DECREF(object);
 }
 
 // `keep` lives until the op has ended, even if the caller forgets the Work.
@@ -117,7 +125,7 @@ void run(Communicator& group, const Call& call) {
   } catch (nb::python_error&) {
     if (!work->done()) {
       group.abort("interrupted by a signal");
-      const nb::gil_scoped_release release;
+      const GilReleased released;
       [[maybe_unused]] const Status ended = work->wait(kForever);
     }
     throw;
@@ -128,8 +136,8 @@ void on_done(Work& work, const nb::callable& callback) {
   PyObject* held = callback.ptr();
   Py_INCREF(held);
   work.on_done([held](const Status&) {
-    if (Py_IsInitialized() == 0) return;
-    const nb::gil_scoped_acquire gil;
+    const GilTaken gil;
+    if (!gil) return;
     PyObject* result = PyObject_CallNoArgs(held);
     if (result == nullptr) PyErr_WriteUnraisable(held);
     Py_XDECREF(result);
@@ -138,13 +146,17 @@ void on_done(Work& work, const nb::callable& callback) {
 }
 
 // The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a
-// callback: whoever lets go of a native object must not hold the GIL.
+// callback: whoever lets go of a native object must not hold the GIL. A forked child does not let
+// go at all: the destructor would speak to the parent's peers.
 template <class T>
 std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
   T* pointer = object.get();
-  return {pointer, [held = std::move(object)](T*) mutable {
-            if (PyGILState_Check() == 0) return held.reset();
-            const nb::gil_scoped_release release;
+  return {pointer, [held = std::move(object), process = this_process()](T*) mutable {
+            if (!is_process(process)) {
+              [[maybe_unused]] const auto* forgotten = new std::shared_ptr<T>(std::move(held));
+              return;
+            }
+            const GilReleased released;
             held.reset();
           }};
 }
@@ -165,10 +177,11 @@ std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::stri
   PythonStore adapter(std::move(store));
   Result<std::shared_ptr<Communicator>> joined = Status(Code::kAborted, "not joined");
   {
-    const nb::gil_scoped_release release;
+    const GilReleased released;
     joined = node.join(adapter,
                        {group, {rank}, size, from_seconds(timeout_s), from_seconds(op_timeout_s)});
   }
+  adapter.raise_interrupt();
   return without_gil(value_or_raise(std::move(joined)));
 }
 
@@ -210,12 +223,12 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro("transports", &Communicator::transports)
       .def("start", start, "call"_a, "keep"_a)
       .def("run", run, "call"_a)
-      .def("abort", &Communicator::abort, "reason"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("abort", &Communicator::abort, "reason"_a, nb::call_guard<GilReleased>())
       .def("close",
            [](Communicator& c, double timeout_s) {
              Status status;
              {
-               const nb::gil_scoped_release release;
+               const GilReleased released;
                status = c.close(from_seconds(timeout_s));
              }
              raise_if(status);
