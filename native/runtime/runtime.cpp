@@ -87,6 +87,13 @@ bool Runtime::busy() const {
   });
 }
 
+bool Runtime::latency_bound() const {
+  return std::none_of(communicators_.begin(), communicators_.end(), [](const auto& weak) {
+    const auto communicator = weak.lock();
+    return communicator && communicator->moves_bulk();
+  });
+}
+
 Instant Runtime::next_deadline() const {
   Instant next{Duration::max()};
   for (const auto& weak : communicators_) {

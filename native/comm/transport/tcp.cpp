@@ -19,7 +19,7 @@ constexpr std::size_t kReadAhead = 4096;
 // Below this a direct read saves less than its system call costs.
 constexpr std::size_t kDirectBytes = 2048;
 // Turns after which other links are looked at.
-constexpr int kReadsPerTurn = 8;
+constexpr int kReadsPerTurn = 32;
 constexpr int kFramesPerTurn = 8;
 
 }  // namespace
