@@ -105,13 +105,31 @@ void drop(PyObject* object) {
   if (const GilTaken gil; gil) Py_DECREF(object);
 }
 
-// `keep` lives until the op has ended, even if the caller forgets the Work.
-std::shared_ptr<Work> start(Communicator& group, const Call& call, const nb::object& keep) {
-  auto work = value_or_raise(group.start(to_request(call)));
-  PyObject* held = keep.ptr();
-  Py_INCREF(held);
-  work->on_done([held](const Status&) { drop(held); });
-  return work;
+// A work and the buffers it uses, which live until the op has ended even if Python forgets both.
+// Only then the runtime's thread has to wait for the interpreter to drop them: it moves the data of
+// all ops, and a busy interpreter would hold up every one.
+class PyWork {
+ public:
+  PyWork(std::shared_ptr<Work> work, nb::object keep)
+      : work_(std::move(work)), keep_(std::move(keep)) {}
+  PyWork(PyWork&&) = default;
+  PyWork& operator=(PyWork&&) = delete;
+  ~PyWork() {
+    if (work_ == nullptr || work_->done()) return;
+    work_->on_done([held = keep_.release().ptr()](const Status&) { drop(held); });
+  }
+
+  Work& operator*() const { return *work_; }
+  Work* operator->() const { return work_.get(); }
+
+ private:
+  // Owners: this and the engine, until the op has ended.
+  std::shared_ptr<Work> work_;
+  nb::object keep_;
+};
+
+PyWork start(Communicator& group, const Call& call, nb::object keep) {
+  return {value_or_raise(group.start(to_request(call))), std::move(keep)};
 }
 
 void run(Communicator& group, const Call& call) {
@@ -132,10 +150,10 @@ void run(Communicator& group, const Call& call) {
   }
 }
 
-void on_done(Work& work, const nb::callable& callback) {
+void on_done(const PyWork& work, const nb::callable& callback) {
   PyObject* held = callback.ptr();
   Py_INCREF(held);
-  work.on_done([held](const Status&) {
+  work->on_done([held](const Status&) {
     const GilTaken gil;
     if (!gil) return;
     PyObject* result = PyObject_CallNoArgs(held);
@@ -205,13 +223,16 @@ void bind_options(nb::module_& m) {
 }
 
 void bind_work(nb::module_& m) {
-  nb::class_<Work>(m, "Work")
-      .def_prop_ro("sequence", [](const Work& w) { return w.sequence().value; })
-      .def("done", &Work::done)
-      .def("wait",
-           [](Work& w, double timeout_s) { raise_if(wait_for(w, from_seconds(timeout_s))); })
-      .def("check", [](const Work& w) { raise_if(w.status()); })
-      .def("on_done", on_done);
+  nb::class_<PyWork>(m, "Work")
+      .def_prop_ro("sequence", [](const PyWork& w) { return w->sequence().value; })
+      .def("done", [](const PyWork& w) { return w->done(); })
+      .def(
+          "wait",
+          [](const PyWork& w, double timeout_s) {
+            raise_if(wait_for(*w, from_seconds(timeout_s)));
+          },
+          "timeout_s"_a)
+      .def("on_done", on_done, "callback"_a);
 }
 
 void bind_communicator(nb::module_& m) {

@@ -12,8 +12,9 @@ namespace nb = nanobind;
 namespace holdfast::bindings {
 namespace {
 
-// torch's stores wait in native code and hear no signal: ask in slices, and Ctrl-C works between.
-// Not shorter, for each slice that passes in vain makes torch's TCPStore write two warnings.
+// torch's stores wait in native code and hear no signal: ask in slices, and Ctrl-C works in
+// between. Not shorter, for each slice that passes in vain makes torch's TCPStore write two
+// warnings.
 constexpr Duration kSlice = std::chrono::seconds(5);
 
 // Class and text, without the trace: what() has all of it.
