@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from holdfast.errors import ConfigError, Unsupported
 
-_NUMPY = {
+# NumPy's and torch's names (those of ml_dtypes among them), and the runtime's.
+_DTYPES = {
     "bool": "bool",
     "uint8": "u8",
     "int8": "i8",
@@ -31,6 +32,18 @@ _NUMPY = {
 }
 
 
+class Site(NamedTuple):
+    """Where an argument stands: the beginning of every error about it."""
+
+    op: str
+    argument: str
+    group: str
+
+    def __str__(self) -> str:
+        """Op, group, rank and argument."""
+        return f"{self.op} of {self.group}: {self.argument}"
+
+
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """One array as the runtime sees it.
@@ -42,11 +55,13 @@ class Buffer:
     flat : array
         The same elements in one run: the array itself, or a contiguous copy.
     dtype : str
-        Holdfast's name of the element type.
+        The runtime's name of the element type.
     address : int
-        Address of the first element; 0 when there is none.
+        Address of the first element.
     count : int
         Number of elements.
+    item : int
+        Bytes of an element.
     """
 
     array: Any
@@ -54,6 +69,7 @@ class Buffer:
     dtype: str
     address: int
     count: int
+    item: int
 
     @property
     def block(self) -> tuple[int, int]:
@@ -67,23 +83,41 @@ class Buffer:
         if isinstance(self.array, np.ndarray):
             self.array[...] = self.flat
         else:
-            self.array.copy_(self.flat)
+            self.array.detach().copy_(self.flat)
+
+    def split(self, counts: list[int]) -> list[tuple[int, int]]:
+        """Cut the run into consecutive blocks.
+
+        Parameters
+        ----------
+        counts : list of int
+            Elements of each block; their sum is the buffer's.
+
+        Returns
+        -------
+        list of (int, int)
+            Address and number of elements of each.
+        """
+        blocks = []
+        address = self.address
+        for count in counts:
+            blocks.append((address, count))
+            address += count * self.item
+        return blocks
+
+    def __str__(self) -> str:
+        """Shape and dtype, for errors."""
+        return f"shape {tuple(self.array.shape)} {self.array.dtype}"
 
 
-def _is_tensor(array: object) -> bool:
-    # No import of torch: whoever passes a tensor has imported it.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(array, torch.Tensor)
-
-
-def buffer(array: Any, what: str, *, written: bool = False) -> Buffer:
+def buffer(array: Any, site: Site, *, written: bool = False) -> Buffer:
     """Look at an array as a run of elements.
 
     Parameters
     ----------
     array : numpy.ndarray or torch.Tensor
         Any shape; CPU. Arrays that are not contiguous are copied.
-    what : str
+    site : Site
         Names op and argument in errors.
     written : bool
         Whether the op writes it.
@@ -101,56 +135,42 @@ def buffer(array: Any, what: str, *, written: bool = False) -> Buffer:
         For a device or dtype that is not provided.
     """
     if isinstance(array, np.ndarray):
-        return _numpy_buffer(array, what, written)
-    if _is_tensor(array):
-        return _torch_buffer(array, what)
+        return _of_numpy(array, site, written)
+    # No import of torch: whoever passes a tensor has imported it.
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _of_torch(array, site, torch)
     raise ConfigError(
-        f"{what}: got {type(array).__name__}; accepted: a NumPy array or a torch tensor"
+        f"{site} is a {type(array).__name__}; accepted: a NumPy array or a torch tensor"
     )
 
 
-def _numpy_buffer(array: np.ndarray[Any, Any], what: str, written: bool) -> Buffer:
-    dtype = _NUMPY.get(array.dtype.name)
-    if dtype is None or not array.dtype.isnative:
-        raise Unsupported(f"{what}: dtype {array.dtype} ; accepted: {', '.join(_NUMPY)}")
-    if written and not array.flags.writeable:
-        raise ConfigError(f"{what}: the array is read-only; pass a copy")
-    flat = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    return Buffer(array, flat, dtype, flat.ctypes.data if flat.size else 0, flat.size)
-
-
-def _torch_buffer(tensor: Any, what: str) -> Buffer:
-    name = str(tensor.dtype).removeprefix("torch.")
-    dtype = _NUMPY.get(name)
+def _dtype(name: str, array: Any, site: Site) -> str:
+    dtype = _DTYPES.get(name)
     if dtype is None:
-        raise Unsupported(f"{what}: dtype {tensor.dtype}; accepted: {', '.join(_NUMPY)}")
-    if tensor.device.type != "cpu" or tensor.layout != sys.modules["torch"].strided:
+        raise Unsupported(f"{site} has dtype {array.dtype}; accepted: {', '.join(_DTYPES)}")
+    return dtype
+
+
+def _of_numpy(array: np.ndarray[Any, Any], site: Site, written: bool) -> Buffer:
+    dtype = _dtype(array.dtype.name, array, site)
+    if not array.dtype.isnative:
         raise Unsupported(
-            f"{what}: a {tensor.layout} tensor on {tensor.device}; accepted: dense tensors on cpu"
+            f"{site} has dtype {array.dtype}, of the other byte order; accepted: this machine's"
         )
-    flat = tensor if tensor.is_contiguous() else tensor.contiguous()
-    return Buffer(tensor, flat, dtype, flat.data_ptr(), flat.numel())
+    if written and not array.flags.writeable:
+        raise ConfigError(f"{site} is read-only; accepted: an array that can be written")
+    flat = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+    return Buffer(array, flat, dtype, flat.ctypes.data, flat.size, flat.itemsize)
 
 
-def split_blocks(whole: Buffer, counts: list[int]) -> list[tuple[int, int]]:
-    """Cut one buffer into consecutive blocks.
-
-    Parameters
-    ----------
-    whole : Buffer
-        The buffer.
-    counts : list of int
-        Elements of each block; their sum is the buffer's.
-
-    Returns
-    -------
-    list of (int, int)
-        Address and number of elements of each.
-    """
-    item = whole.flat.itemsize if isinstance(whole.flat, np.ndarray) else whole.flat.element_size()
-    blocks = []
-    address = whole.address
-    for count in counts:
-        blocks.append((address, count))
-        address += count * item
-    return blocks
+def _of_torch(tensor: Any, site: Site, torch: Any) -> Buffer:
+    dtype = _dtype(str(tensor.dtype).removeprefix("torch."), tensor, site)
+    if tensor.device.type != "cpu" or tensor.layout != torch.strided:
+        raise Unsupported(
+            f"{site} is a {tensor.layout} tensor on {tensor.device}; accepted: torch.strided on cpu"
+        )
+    flat = tensor
+    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+        flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    return Buffer(tensor, flat, dtype, flat.data_ptr(), flat.numel(), flat.element_size())

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, cast
 
-from holdfast import _core
-from holdfast.comm.arrays import Buffer, buffer, split_blocks
+from holdfast import _core, _process
+from holdfast.comm.requests import Request
 from holdfast.comm.work import Work
-from holdfast.errors import ConfigError
-
-_OPS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor")
+from holdfast.errors import HoldfastError
 
 
 class Group:
@@ -29,16 +28,20 @@ class Group:
 
     def __init__(self, native: _core.Communicator) -> None:
         self._native = native
+        self._rank = native.rank
+        self._size = native.size
+        self._label = f"group {native.name}, rank {self._rank} of {self._size}"
+        _process.add(self)
 
     @property
     def rank(self) -> int:
-        """This process's number, 0 to size - 1."""
-        return self._native.rank
+        """Number of this process, 0 to size - 1."""
+        return self._rank
 
     @property
     def size(self) -> int:
         """Number of ranks."""
-        return self._native.size
+        return self._size
 
     @property
     def epoch(self) -> int:
@@ -83,9 +86,10 @@ class Group:
         ConfigError, Unsupported
             For arguments that cannot be used.
         """
-        b = buffer(array, "all_reduce: array", written=True)
-        call = self._call("all_reduce", b, [b.block], [b.block], op=op, timeout=timeout)
-        return self._go(call, [b], [b], async_op)
+        request = self._request("all_reduce")
+        block = request.array("array", array, written=True).block
+        call = request.call([block], [block], op=op, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def reduce(
         self,
@@ -99,10 +103,11 @@ class Group:
 
         Parameters and errors as in :meth:`all_reduce`; `root` is the rank that gets the result.
         """
-        b = buffer(array, "reduce: array", written=self.rank == root)
-        output = [b.block] if self.rank == root else []
-        call = self._call("reduce", b, [b.block], output, op=op, root=root, timeout=timeout)
-        return self._go(call, [b], [b] if output else [], async_op)
+        request = self._request("reduce")
+        block = request.array("array", array, written=self._rank == root).block
+        output = [block] if self._rank == root else []
+        call = request.call([block], output, op=op, root=root, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def broadcast(
         self, array: Any, root: int = 0, async_op: bool = False, timeout: float | None = None
@@ -111,9 +116,10 @@ class Group:
 
         Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data.
         """
-        b = buffer(array, "broadcast: array", written=self.rank != root)
-        call = self._call("broadcast", b, [b.block], [b.block], root=root, timeout=timeout)
-        return self._go(call, [b], [b] if self.rank != root else [], async_op)
+        request = self._request("broadcast")
+        block = request.array("array", array, written=self._rank != root).block
+        call = request.call([block], [block], root=root, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def reduce_scatter(
         self,
@@ -134,10 +140,11 @@ class Group:
         op, async_op, timeout
             As in :meth:`all_reduce`.
         """
-        out = buffer(output, "reduce_scatter: output", written=True)
-        ins, blocks = self._blocks("reduce_scatter: input", input, out, written=False)
-        call = self._call("reduce_scatter", out, blocks, [out.block], op=op, timeout=timeout)
-        return self._go(call, [out, *ins], [out], async_op)
+        request = self._request("reduce_scatter")
+        own = request.array("output", output, written=True)
+        blocks = request.blocks("input", input, own, written=False)
+        call = request.call(blocks, [own.block], op=op, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def all_gather(
         self, output: Any, input: Any, async_op: bool = False, timeout: float | None = None
@@ -153,10 +160,11 @@ class Group:
         async_op, timeout
             As in :meth:`all_reduce`.
         """
-        own = buffer(input, "all_gather: input")
-        outs, blocks = self._blocks("all_gather: output", output, own, written=True)
-        call = self._call("all_gather", own, [own.block], blocks, timeout=timeout)
-        return self._go(call, [own, *outs], outs, async_op)
+        request = self._request("all_gather")
+        own = request.array("input", input)
+        blocks = request.blocks("output", output, own, written=True)
+        call = request.call([own.block], blocks, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def all_to_all(
         self,
@@ -178,13 +186,13 @@ class Group:
         async_op, timeout
             As in :meth:`all_reduce`.
         """
-        source = buffer(input, "all_to_all: input")
-        target = buffer(output, "all_to_all: output", written=True)
-        _same_dtype("all_to_all", source, target)
-        give = self._splits("input_splits", source, input_splits)
-        take = self._splits("output_splits", target, output_splits)
-        call = self._call("all_to_all", source, give, take, timeout=timeout)
-        return self._go(call, [source, target], [target], async_op)
+        request = self._request("all_to_all")
+        source = request.array("input", input)
+        target = request.array("output", output, written=True)
+        give = request.splits("input", source, input_splits)
+        take = request.splits("output", target, output_splits)
+        call = request.call(give, take, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def gather(
         self,
@@ -205,13 +213,13 @@ class Group:
         root, async_op, timeout
             As in :meth:`reduce`.
         """
-        own = buffer(input, "gather: input")
-        outs: list[Buffer] = []
-        blocks: list[tuple[int, int]] = []
-        if self.rank == root:
-            outs, blocks = self._blocks("gather: output", output, own, written=True)
-        call = self._call("gather", own, [own.block], blocks, root=root, timeout=timeout)
-        return self._go(call, [own, *outs], outs, async_op)
+        request = self._request("gather")
+        own = request.array("input", input)
+        blocks = []
+        if self._rank == root:
+            blocks = request.blocks("output", output, own, written=True)
+        call = request.call([own.block], blocks, root=root, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def scatter(
         self,
@@ -232,18 +240,18 @@ class Group:
         root, async_op, timeout
             As in :meth:`reduce`.
         """
-        own = buffer(output, "scatter: output", written=True)
-        ins: list[Buffer] = []
-        blocks: list[tuple[int, int]] = []
-        if self.rank == root:
-            ins, blocks = self._blocks("scatter: input", input, own, written=False)
-        call = self._call("scatter", own, blocks, [own.block], root=root, timeout=timeout)
-        return self._go(call, [own, *ins], [own], async_op)
+        request = self._request("scatter")
+        own = request.array("output", output, written=True)
+        blocks = []
+        if self._rank == root:
+            blocks = request.blocks("input", input, own, written=False)
+        call = request.call(blocks, [own.block], root=root, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def barrier(self, async_op: bool = False, timeout: float | None = None) -> Work | None:
         """Wait until every rank has come here."""
-        call = _core.Call("barrier", "u8", "sum", [], [], timeout_s=timeout or 0.0)
-        return self._go(call, [], [], async_op)
+        request = self._request("barrier")
+        return self._go(request, request.call([], [], timeout=timeout), async_op)
 
     def send(
         self,
@@ -254,9 +262,10 @@ class Group:
         timeout: float | None = None,
     ) -> Work | None:
         """Send to one rank; messages of one tag arrive in the order they were sent."""
-        b = buffer(array, "send: array")
-        call = self._call("send", b, [b.block], [], peer=peer, tag=tag, timeout=timeout)
-        return self._go(call, [b], [], async_op)
+        request = self._request("send")
+        block = request.array("array", array).block
+        call = request.call([block], [], peer=peer, tag=tag, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def recv(
         self,
@@ -267,9 +276,10 @@ class Group:
         timeout: float | None = None,
     ) -> Work | None:
         """Receive from one rank, into the array."""
-        b = buffer(array, "recv: array", written=True)
-        call = self._call("recv", b, [], [b.block], peer=peer, tag=tag, timeout=timeout)
-        return self._go(call, [b], [b], async_op)
+        request = self._request("recv")
+        block = request.array("array", array, written=True).block
+        call = request.call([], [block], peer=peer, tag=tag, timeout=timeout)
+        return self._go(request, call, async_op)
 
     def abort(self, reason: str = "aborted by the user") -> None:
         """End all running and later ops, here and (with PeerLost) on the other ranks."""
@@ -300,93 +310,39 @@ class Group:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close the group; at once when an exception passes."""
+        """Close the group; when an exception passes, at once, and the others learn of it."""
         if error is None:
             self.close()
         else:
             self._native.abort(f"{type(error).__name__}: {error}")
+            self._leave()
 
     def __repr__(self) -> str:
         """Name, rank and size."""
-        return f"Group(name={self.name!r}, rank={self.rank}, size={self.size}, epoch={self.epoch})"
+        return f"<holdfast.Group: {self._label}>"
 
-    def _call(
-        self,
-        collective: str,
-        like: Buffer,
-        input: list[tuple[int, int]],
-        output: list[tuple[int, int]],
-        *,
-        op: str = "sum",
-        root: int = 0,
-        peer: int = 0,
-        tag: int = 0,
-        timeout: float | None = None,
-    ) -> _core.Call:
-        if op not in _OPS:
-            raise ConfigError(f"{collective}: op = {op!r}; accepted: {', '.join(_OPS)}")
-        if not 0 <= tag < 2**31:
-            raise ConfigError(f"{collective}: tag = {tag}; accepted: 0 to 2147483647")
-        return _core.Call(
-            collective, like.dtype, op, input, output, root, peer, tag, timeout or 0.0
-        )
+    def _request(self, op: str) -> Request:
+        return Request(op, self._label, self._size)
 
-    @overload
-    def _go(
-        self, call: _core.Call, keep: list[Buffer], outputs: list[Buffer], async_op: Literal[True]
-    ) -> Work: ...
-    @overload
-    def _go(
-        self, call: _core.Call, keep: list[Buffer], outputs: list[Buffer], async_op: bool
-    ) -> Work | None: ...
-    def _go(
-        self, call: _core.Call, keep: list[Buffer], outputs: list[Buffer], async_op: bool
-    ) -> Work | None:
+    def _go(self, request: Request, call: _core.Call, async_op: bool) -> Work | None:
         if async_op:
-            return Work(self._native.start(call, keep), outputs)
+            return Work(self._native.start(call, request.buffers), request.outputs)
         self._native.run(call)
-        for output in outputs:
+        for output in request.outputs:
             output.store()
         return None
 
-    def _blocks(
-        self, what: str, arrays: Any, own: Buffer, *, written: bool
-    ) -> tuple[list[Buffer], list[tuple[int, int]]]:
-        """One block per rank, from a sequence of arrays or from one array cut equally."""
-        if isinstance(arrays, list | tuple):
-            if len(arrays) != self.size:
-                raise ConfigError(f"{what}: {len(arrays)} arrays for {self.size} ranks")
-            many = [buffer(a, f"{what}[{i}]", written=written) for i, a in enumerate(arrays)]
-            for b in many:
-                _same_dtype(what, own, b)
-            return many, [b.block for b in many]
-        whole = buffer(arrays, what, written=written)
-        _same_dtype(what, own, whole)
-        if whole.count != own.count * self.size:
-            raise ConfigError(
-                f"{what}: {whole.count} elements; accepted: {self.size} blocks of {own.count}"
-            )
-        return [whole], split_blocks(whole, [own.count] * self.size)
+    def _leave(self) -> None:
+        with contextlib.suppress(HoldfastError):
+            self._native.close(0.0)
 
-    def _splits(
-        self, what: str, whole: Buffer, splits: Sequence[int] | None
-    ) -> list[tuple[int, int]]:
-        if splits is None:
-            if whole.count % self.size != 0:
-                raise ConfigError(
-                    f"all_to_all: {whole.count} elements are not {self.size} equal blocks; "
-                    f"pass {what}"
-                )
-            splits = [whole.count // self.size] * self.size
-        fits = len(splits) == self.size and min(splits) >= 0 and sum(splits) == whole.count
-        if not fits:
-            raise ConfigError(
-                f"all_to_all: {what} = {list(splits)}; accepted: {self.size} numbers >= 0 that "
-                f"add up to {whole.count}"
-            )
-        return split_blocks(whole, list(splits))
+    def _disown(self) -> None:
+        self._native = cast("_core.Communicator", _Disowned())
 
 
-def _same_dtype(what: str, one: Buffer, other: Buffer) -> None:
-    if one.dtype != other.dtype:
-        raise ConfigError(f"{what}: dtypes {one.dtype} and {other.dtype} differ")
+class _Disowned:
+    """Stands for the native group in a forked child."""
+
+    def __getattr__(self, name: str) -> object:
+        _process.check()
+        raise AttributeError(name)

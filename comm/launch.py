@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from holdfast import _process
 from holdfast.comm.group import Group
-from holdfast.comm.store import DirectoryStore
-from holdfast.errors import ConfigError
+from holdfast.comm.store import DirectoryStore, PrefixStore
+from holdfast.errors import ConfigError, SystemFailure, Timeout
 from holdfast.options import Options
 
 _METHODS = "env://, file:///directory, tcp://host:port"
@@ -18,7 +18,6 @@ _METHODS = "env://, file:///directory, tcp://host:port"
 
 def init(
     init_method: str | None = None,
-    *,
     rank: int | None = None,
     size: int | None = None,
     store: Any = None,
@@ -57,18 +56,31 @@ def init(
     options = Options.from_env() if options is None else options
     rank = _number("rank", "RANK", rank)
     size = _number("size", "WORLD_SIZE", size)
-    if store is None:
-        store = _store(init_method or "env://", rank, size, options.connect_timeout)
     node = _process.node(options)
-    native = node.join(store, name, rank, size, options.connect_timeout, options.timeout)
-    return Group(native)
+    if store is not None:
+        native = node.join(store, name, rank, size, options.connect_timeout, options.timeout)
+        return Group(native)
+    address = _address(init_method or "env://")
+    # A group that meets again must not find what the last meeting, or attempt, has left there.
+    attempt = _number("attempt", "TORCHELASTIC_RESTART_COUNT", None, default=0)
+    prefix = f"{attempt}.{_process.meetings(address, name, rank)}/"
+    fresh = PrefixStore(prefix, _store(address, rank, size, options.connect_timeout))
+    native = node.join(fresh, name, rank, size, options.connect_timeout, options.timeout)
+    group = Group(native)
+    if address.startswith("tcp:"):
+        # Rank 0 keeps the store and may end as soon as this returns: by then nobody reads it.
+        group.barrier(timeout=options.connect_timeout)
+    _process.has_met(address, name, rank)
+    return group
 
 
-def _number(what: str, variable: str, value: int | None) -> int:
+def _number(what: str, variable: str, value: int | None, default: int | None = None) -> int:
     if value is not None:
         return value
     text = os.environ.get(variable)
     if text is None:
+        if default is not None:
+            return default
         raise ConfigError(f"no {what}: pass {what}=, or set {variable} (`holdfast run` does)")
     try:
         return int(text)
@@ -76,25 +88,41 @@ def _number(what: str, variable: str, value: int | None) -> int:
         raise ConfigError(f"{variable} = {text!r}; accepted: a whole number") from None
 
 
-def _store(method: str, rank: int, size: int, timeout_s: float) -> Any:
-    if method == "env://":
-        method = os.environ.get("HOLDFAST_STORE", "") or _master()
-    address = urlparse(method)
-    if address.scheme == "file" and address.path:
-        return DirectoryStore(address.path)
-    if address.scheme == "tcp" and address.hostname and address.port:
-        return _tcp_store(address.hostname, address.port, rank, size, timeout_s)
-    raise ConfigError(f"init_method = {method!r}; accepted: {_METHODS}")
-
-
-def _master() -> str:
+def _address(method: str) -> str:
+    if method != "env://":
+        return method
+    address = os.environ.get("HOLDFAST_STORE", "")
+    if address:
+        return address
     try:
-        return f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        host, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
     except KeyError as missing:
         raise ConfigError(
             f"env://: {missing.args[0]} is not set, nor is HOLDFAST_STORE; start the ranks with "
             f"`holdfast run`, or pass init_method: {_METHODS}"
         ) from None
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+
+def _store(method: str, rank: int, size: int, timeout_s: float) -> Any:
+    try:
+        address = urlparse(method)
+        port = address.port
+    except ValueError as error:
+        raise ConfigError(f"init_method = {method!r} ({error}); accepted: {_METHODS}") from None
+    if address.scheme == "file" and address.path and not address.netloc:
+        return _directory(unquote(address.path))
+    if address.scheme == "tcp" and address.hostname and port:
+        host = address.hostname
+        return _process.store(method, lambda: _tcp_store(host, port, rank, size, timeout_s))
+    raise ConfigError(f"init_method = {method!r}; accepted: {_METHODS}")
+
+
+def _directory(path: str) -> DirectoryStore:
+    try:
+        return DirectoryStore(path)
+    except OSError as error:
+        raise SystemFailure(f"init_method = 'file://{path}': {error}") from error
 
 
 def _tcp_store(host: str, port: int, rank: int, size: int, timeout_s: float) -> Any:
@@ -105,5 +133,17 @@ def _tcp_store(host: str, port: int, rank: int, size: int, timeout_s: float) -> 
             "a tcp:// store is torch's, and torch is not installed; use file:///directory on a "
             "file system that all ranks share, or install torch"
         ) from None
+    # Under torchrun its agent keeps the store.
+    keeps = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     limit = timedelta(seconds=timeout_s)
-    return TCPStore(host, port, size, rank == 0, limit, wait_for_workers=False)
+    try:
+        return TCPStore(host, port, size, keeps, limit, wait_for_workers=False, multi_tenant=True)
+    except RuntimeError as error:
+        first = str(error).partition("\n")[0]
+        if keeps:
+            raise SystemFailure(f"rank 0 cannot keep a store at {host}:{port}: {first}") from error
+        raise Timeout(
+            f"no store at {host}:{port} within {timeout_s:g} s (option connect_timeout), where "
+            f"rank 0 should keep it: {first}",
+            ranks=(0,),
+        ) from error

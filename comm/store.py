@@ -1,4 +1,4 @@
-"""DirectoryStore: a rendezvous store in a directory that all ranks share."""
+"""Stores through which ranks meet: a directory that all ranks share, and a store in a store."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 # Polling starts eager, for ranks that start together, and calms down for those that wait.
 _FIRST_PAUSE_S = 0.0005
@@ -94,7 +95,36 @@ class DirectoryStore:
             path = self._path(key)
             pause = _FIRST_PAUSE_S
             while not path.exists():
-                if time.monotonic() >= deadline:
+                left = deadline - time.monotonic()
+                if left <= 0:
                     raise TimeoutError(f"{key} was not set within {timeout.total_seconds()} s")
-                time.sleep(pause)
+                time.sleep(min(pause, left))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+
+class PrefixStore:
+    """A store inside another one: every key begins with the prefix.
+
+    Parameters
+    ----------
+    prefix : str
+        The beginning of all keys.
+    store : object
+        Any object with torch's ``set``, ``wait`` and ``get``.
+    """
+
+    def __init__(self, prefix: str, store: Any) -> None:
+        self._prefix = prefix
+        self._store = store
+
+    def set(self, key: str, value: str | bytes) -> None:
+        """Set a key, as the inner store does."""
+        self._store.set(self._prefix + key, value)
+
+    def get(self, key: str) -> Any:
+        """Return the value of a key, as the inner store does."""
+        return self._store.get(self._prefix + key)
+
+    def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
+        """Wait until all keys are set, as the inner store does."""
+        self._store.wait([self._prefix + key for key in keys], timeout)

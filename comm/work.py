@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 
-from holdfast import _core
+from holdfast import _core, _process
 from holdfast.comm.arrays import Buffer
 
 # Longer than any time limit an op can have.
@@ -47,6 +47,7 @@ class Work:
         HoldfastError
             When the op failed.
         """
+        _process.check()
         self._native.wait(_FOREVER_S if timeout is None else timeout)
         self._store()
 
@@ -59,6 +60,7 @@ class Work:
 
     def __await__(self) -> Generator[object, None, None]:
         """Wait without blocking the event loop."""
+        _process.check()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 

@@ -6,6 +6,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <sstream>
+
+#include "gil.h"
 #include "raise.h"
 #include "runtime/node.h"
 #include "store.h"
@@ -80,30 +83,53 @@ Status wait_for(Work& work, Duration timeout) {
   const auto end = std::chrono::steady_clock::now() + timeout;
   for (;;) {
     const Duration left = end - std::chrono::steady_clock::now();
-    Status status;
     {
-      const nb::gil_scoped_release release;
-      status = work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
+      const GilReleased released;
+      // How the op ended is asked below: it may end just after a slice did in vain.
+      [[maybe_unused]] const Status slice =
+          work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
     }
-    if (work.done() || left <= kSignalLook) return status;
+    if (work.done()) return work.status();
+    if (left <= kSignalLook) break;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
+  std::ostringstream text;
+  text << comm::collective_name(work.collective()) << " #" << work.sequence().value
+       << " is still running after " << std::chrono::duration<double>(timeout).count()
+       << " s of waiting";
+  return {Code::kTimeout, text.str()};
 }
 
-// Drops a reference from whatever thread ended the op, unless the interpreter is going away.
+// Drops a reference from whatever thread ended the op.
 void drop(PyObject* object) {
-  if (Py_IsInitialized() == 0) return;
-  const nb::gil_scoped_acquire gil;
-  Py_DECREF(object);
+  if (const GilTaken gil; gil) Py_DECREF(object);
 }
 
-// `keep` lives until the op has ended, even if the caller forgets the Work.
-std::shared_ptr<Work> start(Communicator& group, const Call& call, const nb::object& keep) {
-  auto work = value_or_raise(group.start(to_request(call)));
-  PyObject* held = keep.ptr();
-  Py_INCREF(held);
-  work->on_done([held](const Status&) { drop(held); });
-  return work;
+// A work and the buffers it uses, which live until the op has ended even if Python forgets both.
+// Only then the runtime's thread has to wait for the interpreter to drop them: it moves the data of
+// all ops, and a busy interpreter would hold up every one.
+class PyWork {
+ public:
+  PyWork(std::shared_ptr<Work> work, nb::object keep)
+      : work_(std::move(work)), keep_(std::move(keep)) {}
+  PyWork(PyWork&&) = default;
+  PyWork& operator=(PyWork&&) = delete;
+  ~PyWork() {
+    if (work_ == nullptr || work_->done()) return;
+    work_->on_done([held = keep_.release().ptr()](const Status&) { drop(held); });
+  }
+
+  Work& operator*() const { return *work_; }
+  Work* operator->() const { return work_.get(); }
+
+ private:
+  // Owners: this and the engine, until the op has ended.
+  std::shared_ptr<Work> work_;
+  nb::object keep_;
+};
+
+PyWork start(Communicator& group, const Call& call, nb::object keep) {
+  return {value_or_raise(group.start(to_request(call))), std::move(keep)};
 }
 
 void run(Communicator& group, const Call& call) {
@@ -117,19 +143,19 @@ void run(Communicator& group, const Call& call) {
   } catch (nb::python_error&) {
     if (!work->done()) {
       group.abort("interrupted by a signal");
-      const nb::gil_scoped_release release;
+      const GilReleased released;
       [[maybe_unused]] const Status ended = work->wait(kForever);
     }
     throw;
   }
 }
 
-void on_done(Work& work, const nb::callable& callback) {
+void on_done(const PyWork& work, const nb::callable& callback) {
   PyObject* held = callback.ptr();
   Py_INCREF(held);
-  work.on_done([held](const Status&) {
-    if (Py_IsInitialized() == 0) return;
-    const nb::gil_scoped_acquire gil;
+  work->on_done([held](const Status&) {
+    const GilTaken gil;
+    if (!gil) return;
     PyObject* result = PyObject_CallNoArgs(held);
     if (result == nullptr) PyErr_WriteUnraisable(held);
     Py_XDECREF(result);
@@ -138,13 +164,17 @@ void on_done(Work& work, const nb::callable& callback) {
 }
 
 // The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a
-// callback: whoever lets go of a native object must not hold the GIL.
+// callback: whoever lets go of a native object must not hold the GIL. A forked child does not let
+// go at all: the destructor would speak to the parent's peers.
 template <class T>
 std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
   T* pointer = object.get();
-  return {pointer, [held = std::move(object)](T*) mutable {
-            if (PyGILState_Check() == 0) return held.reset();
-            const nb::gil_scoped_release release;
+  return {pointer, [held = std::move(object), process = this_process()](T*) mutable {
+            if (!is_process(process)) {
+              [[maybe_unused]] const auto* forgotten = new std::shared_ptr<T>(std::move(held));
+              return;
+            }
+            const GilReleased released;
             held.reset();
           }};
 }
@@ -165,10 +195,11 @@ std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::stri
   PythonStore adapter(std::move(store));
   Result<std::shared_ptr<Communicator>> joined = Status(Code::kAborted, "not joined");
   {
-    const nb::gil_scoped_release release;
+    const GilReleased released;
     joined = node.join(adapter,
                        {group, {rank}, size, from_seconds(timeout_s), from_seconds(op_timeout_s)});
   }
+  adapter.raise_interrupt();
   return without_gil(value_or_raise(std::move(joined)));
 }
 
@@ -192,13 +223,16 @@ void bind_options(nb::module_& m) {
 }
 
 void bind_work(nb::module_& m) {
-  nb::class_<Work>(m, "Work")
-      .def_prop_ro("sequence", [](const Work& w) { return w.sequence().value; })
-      .def("done", &Work::done)
-      .def("wait",
-           [](Work& w, double timeout_s) { raise_if(wait_for(w, from_seconds(timeout_s))); })
-      .def("check", [](const Work& w) { raise_if(w.status()); })
-      .def("on_done", on_done);
+  nb::class_<PyWork>(m, "Work")
+      .def_prop_ro("sequence", [](const PyWork& w) { return w->sequence().value; })
+      .def("done", [](const PyWork& w) { return w->done(); })
+      .def(
+          "wait",
+          [](const PyWork& w, double timeout_s) {
+            raise_if(wait_for(*w, from_seconds(timeout_s)));
+          },
+          "timeout_s"_a)
+      .def("on_done", on_done, "callback"_a);
 }
 
 void bind_communicator(nb::module_& m) {
@@ -210,12 +244,12 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro("transports", &Communicator::transports)
       .def("start", start, "call"_a, "keep"_a)
       .def("run", run, "call"_a)
-      .def("abort", &Communicator::abort, "reason"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def("abort", &Communicator::abort, "reason"_a, nb::call_guard<GilReleased>())
       .def("close",
            [](Communicator& c, double timeout_s) {
              Status status;
              {
-               const nb::gil_scoped_release release;
+               const GilReleased released;
                status = c.close(from_seconds(timeout_s));
              }
              raise_if(status);

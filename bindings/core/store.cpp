@@ -3,49 +3,98 @@
 #include <nanobind/stl/chrono.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+
+#include "gil.h"
+
 namespace nb = nanobind;
 
 namespace holdfast::bindings {
 namespace {
 
+// torch's stores wait in native code and hear no signal: ask in slices, and Ctrl-C works in
+// between. Not shorter, for each slice that passes in vain makes torch's TCPStore write two
+// warnings.
+constexpr Duration kSlice = std::chrono::seconds(5);
+
+// Class and text, without the trace: what() has all of it.
+std::string text_of(const nb::python_error& error) {
+  const std::string kind = nb::cast<std::string>(error.type().attr("__name__"));
+  return kind + ": " + nb::str(error.value()).c_str();
+}
+
 // Stores say "it never came" in several ways: TimeoutError, torch's DistStoreError, a RuntimeError
 // that says so.
-Status status_of(nb::python_error& error, const std::string& key) {
-  const std::string text = error.what();
-  const bool timed_out = error.matches(PyExc_TimeoutError) ||
-                         text.find("imeout") != std::string::npos ||
-                         text.find("imed out") != std::string::npos;
-  return {timed_out ? Code::kTimeout : Code::kSystem, "store, key " + key + ": " + text};
+bool is_timeout(const nb::python_error& error) {
+  if (error.matches(PyExc_TimeoutError)) return true;
+  const std::string text = text_of(error);
+  return text.find("imeout") != std::string::npos || text.find("imed out") != std::string::npos;
+}
+
+Status exiting(const std::string& key) {
+  return {Code::kAborted, "store, key " + key + ": the interpreter is exiting"};
+}
+
+std::string to_bytes(const nb::object& value) {
+  if (!nb::isinstance<nb::bytes>(value)) return nb::cast<std::string>(value);
+  const auto bytes = nb::cast<nb::bytes>(value);
+  return {bytes.c_str(), bytes.size()};
+}
+
+// Whether the key came within the slice.
+bool wait_once(const nb::object& store, const std::string& key, Duration slice) {
+  nb::list keys;
+  keys.append(key);
+  // At least a millisecond: stores take zero for "no limit".
+  const auto limit = std::max<Duration>(slice, std::chrono::milliseconds(1));
+  try {
+    store.attr("wait")(keys, std::chrono::duration_cast<std::chrono::microseconds>(limit));
+    return true;
+  } catch (nb::python_error& error) {
+    if (!is_timeout(error)) throw;
+  }
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  return false;
 }
 
 }  // namespace
 
+Status PythonStore::status_of(nb::python_error error, const std::string& key) {
+  if (!error.matches(PyExc_Exception)) {
+    interrupt_.emplace(std::move(error));
+    return {Code::kAborted, "store, key " + key + ": interrupted"};
+  }
+  const Code code = is_timeout(error) ? Code::kTimeout : Code::kSystem;
+  return {code, "store, key " + key + ": " + text_of(error)};
+}
+
+void PythonStore::raise_interrupt() {
+  if (interrupt_.has_value()) throw std::move(*interrupt_);
+}
+
 Status PythonStore::set(const std::string& key, const std::string& value) {
-  const nb::gil_scoped_acquire gil;
+  const GilTaken gil;
+  if (!gil) return exiting(key);
   try {
     store_.attr("set")(key, value);
     return Status::ok();
   } catch (nb::python_error& error) {
-    return status_of(error, key);
+    return status_of(std::move(error), key);
   }
 }
 
 Result<std::string> PythonStore::get(const std::string& key, Duration timeout) {
-  const nb::gil_scoped_acquire gil;
+  const GilTaken gil;
+  if (!gil) return exiting(key);
+  const auto end = std::chrono::steady_clock::now() + timeout;
   try {
-    nb::list keys;
-    keys.append(key);
-    // At least a millisecond: stores take zero for "no limit".
-    const auto limit = std::max<Duration>(timeout, std::chrono::milliseconds(1));
-    store_.attr("wait")(keys, std::chrono::duration_cast<std::chrono::microseconds>(limit));
-    const nb::object value = store_.attr("get")(key);
-    if (nb::isinstance<nb::bytes>(value)) {
-      const auto bytes = nb::cast<nb::bytes>(value);
-      return std::string(bytes.c_str(), bytes.size());
+    for (;;) {
+      const Duration left = end - std::chrono::steady_clock::now();
+      if (wait_once(store_, key, std::min(left, kSlice))) return to_bytes(store_.attr("get")(key));
+      if (left <= kSlice) return Status{Code::kTimeout, "store: key " + key + " never came"};
     }
-    return nb::cast<std::string>(value);
   } catch (nb::python_error& error) {
-    return status_of(error, key);
+    return status_of(std::move(error), key);
   }
 }
 

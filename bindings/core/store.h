@@ -1,8 +1,10 @@
-// A Python store as the runtime's Store port: any object with torch's set(key, value), wait(keys,
-// timeout) and get(key). Called without the GIL; takes it for each call.
+// A Python store as the runtime's Store port: any object with torch's set(key, value),
+// wait(keys, timeout) and get(key). Called without the interpreter's lock; takes it for each call.
 #pragma once
 
 #include <nanobind/nanobind.h>
+
+#include <optional>
 
 #include "base/store.h"
 
@@ -14,8 +16,14 @@ class PythonStore final : public Store {
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Duration timeout) override;
 
+  // Throws what was no failure of the store: Ctrl-C, SystemExit. Needs the lock.
+  void raise_interrupt();
+
  private:
+  Status status_of(nanobind::python_error error, const std::string& key);
+
   nanobind::object store_;
+  std::optional<nanobind::python_error> interrupt_;
 };
 
 }  // namespace holdfast::bindings

@@ -6,11 +6,10 @@ import importlib.metadata
 import json
 import os
 import platform
-from dataclasses import fields
 from typing import Any
 
-from holdfast import _core
-from holdfast.options import Options
+from holdfast import __version__, _core
+from holdfast.options import Options, variables
 
 
 def _torch() -> dict[str, Any]:
@@ -59,12 +58,11 @@ def collect() -> dict[str, Any]:
     """
     options = Options.from_env()
     in_force = {}
-    for field in fields(Options):
-        variable = f"HOLDFAST_{field.name.upper()}"
-        source = variable if os.environ.get(variable) else "default"
-        in_force[field.name] = {"value": getattr(options, field.name), "source": source}
+    for name, variable in variables().items():
+        source = variable if os.environ.get(variable, "").strip() else "default"
+        in_force[name] = {"value": getattr(options, name), "source": source}
     return {
-        "version": importlib.metadata.version("holdfast"),
+        "version": __version__,
         "protocol": _core.protocol_version,
         "compiler": _core.compiler,
         "instructions": _core.instruction_set(),

@@ -21,6 +21,8 @@ from typing import IO
 from holdfast.errors import ConfigError
 
 _MAX_RANKS = 1024
+# Time for the last lines of ranks that have ended.
+_LAST_WORDS_S = 2.0
 
 
 def _free_port() -> int:
@@ -86,14 +88,19 @@ class Job:
     def _run_in(self, meeting: str) -> int:
         port = _free_port()
         processes: list[subprocess.Popen[bytes]] = []
+        tags: list[threading.Thread] = []
         # A signal may come while ranks are still being started: the list is read when it does.
         restore = _forward_signals(processes)
         try:
             for rank in range(self.ranks):
                 processes.append(self._start(rank, port, meeting))
+                tags += _tag_output(rank, processes[-1])
             return self._watch(processes)
         finally:
             _end(processes)
+            for tag in tags:
+                # Bounded: a process that a rank has left behind may hold the pipe open.
+                tag.join(_LAST_WORDS_S)
             for number, handler in restore.items():
                 signal.signal(number, handler)
 
@@ -106,16 +113,15 @@ class Job:
             LOCAL_WORLD_SIZE=str(self.ranks),
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=str(port),
-            HOLDFAST_STORE=f"file://{meeting}",
+            HOLDFAST_STORE=Path(meeting).as_uri(),
         )
+        if self.tag_output:
+            # Into a pipe Python would write late; the lines are put together here.
+            env["PYTHONUNBUFFERED"] = "1"
         output = subprocess.PIPE if self.tag_output else None
-        process = subprocess.Popen(
+        return subprocess.Popen(
             [sys.executable, *self.command], env=env, stdout=output, stderr=output
         )
-        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr)):
-            if source is not None:
-                threading.Thread(target=_tag, args=(rank, source, target), daemon=True).start()
-        return process
 
     def _watch(self, processes: list[subprocess.Popen[bytes]]) -> int:
         """Wait for all; after a failure give the others their grace, then end them."""
@@ -179,6 +185,17 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _tag_output(rank: int, process: subprocess.Popen[bytes]) -> list[threading.Thread]:
+    threads = [
+        threading.Thread(target=_tag, args=(rank, source, target), daemon=True)
+        for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))
+        if source is not None
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
 
 
 def _tag(rank: int, source: IO[bytes], target: IO[str]) -> None:

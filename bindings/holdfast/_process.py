@@ -1,31 +1,57 @@
-"""The process's one runtime per set of options: made on first use, closed at exit."""
+"""What a process owns: one runtime per set of options, its open groups, the stores it meets at.
+
+Made on first use, closed at exit, of no use in a forked child.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
 import threading
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from holdfast import _core
 from holdfast.errors import HoldfastError
 from holdfast.options import Options
 
 
-class _Nodes:
-    """The nodes of this process, by the options that shape one."""
+class _Open(Protocol):
+    """A group, as long as it is open."""
 
+    def _leave(self) -> None:
+        """End what runs and leave; never raises, never waits long."""
+
+    def _disown(self) -> None:
+        """Forget the native group: it is the parent's."""
+
+
+class _Process:
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards _nodes
-        self._nodes: dict[Options, _core.Node] = {}
+        self._lock = threading.Lock()  # guards the tables
+        self._nodes: dict[Options, _core.Node] = {}  # by the options that shape one
+        self._groups: weakref.WeakSet[_Open] = weakref.WeakSet()
+        self._stores: dict[str, object] = {}  # by address
+        self._meetings: dict[tuple[str, str, int], int] = {}
         self._pid = os.getpid()
 
-    def get(self, options: Options) -> _core.Node:
+    def check(self) -> None:
+        """Refuse to work in a forked child whose parent had a runtime."""
         if os.getpid() != self._pid:
             raise HoldfastError(
                 "Holdfast was used before this process was forked, and its threads did not come "
                 "along: use the 'spawn' start method, or first use Holdfast in the child"
             )
+
+    def add(self, group: _Open) -> None:
+        """Close the group at exit, if it is still open."""
+        with self._lock:
+            self._groups.add(group)
+
+    def get(self, options: Options) -> _core.Node:
+        self.check()
         # Time limits belong to a group, not to the process.
         defaults = Options()
         key = replace(options, timeout=defaults.timeout, connect_timeout=defaults.connect_timeout)
@@ -34,20 +60,54 @@ class _Nodes:
                 self._nodes[key] = _core.Node.create(options.native())
             return self._nodes[key]
 
+    def store(self, address: str, make: Callable[[], object]) -> object:
+        """Return the store at an address: one until exit, for rank 0 keeps it for the others."""
+        with self._lock:
+            found = self._stores.get(address)
+        if found is None:
+            made = make()  # waits: not under the lock
+            with self._lock:
+                found = self._stores.setdefault(address, made)
+        return found
+
+    def meetings(self, address: str, name: str, rank: int) -> int:
+        """Return how often this rank has met a group of that name there."""
+        with self._lock:
+            return self._meetings.get((address, name, rank), 0)
+
+    def has_met(self, address: str, name: str, rank: int) -> None:
+        """Count one meeting."""
+        with self._lock:
+            key = (address, name, rank)
+            self._meetings[key] = self._meetings.get(key, 0) + 1
+
     def forked(self) -> None:
         """Begin anew in a child, unless the parent's runtime already ran."""
         self._lock = threading.Lock()
+        for group in list(self._groups):
+            group._disown()
         if not self._nodes:
             self._pid = os.getpid()
 
     def close(self) -> None:
-        if os.getpid() == self._pid:
-            self._nodes.clear()
+        """Close everything while callbacks still find an interpreter."""
+        if os.getpid() != self._pid:
+            return
+        for group in list(self._groups):
+            group._leave()
+        self._nodes.clear()
+        self._stores.clear()
 
 
-_nodes = _Nodes()
-atexit.register(_nodes.close)
-os.register_at_fork(after_in_child=_nodes.forked)
+_process = _Process()
+atexit.register(_process.close)
+os.register_at_fork(after_in_child=_process.forked)
+
+add = _process.add
+check = _process.check
+store = _process.store
+meetings = _process.meetings
+has_met = _process.has_met
 
 
 def node(options: Options | None = None) -> _core.Node:
@@ -70,7 +130,7 @@ def node(options: Options | None = None) -> _core.Node:
     ConfigError
         When the options cannot be used.
     """
-    return _nodes.get(Options.from_env() if options is None else options)
+    return _process.get(Options.from_env() if options is None else options)
 
 
 def node_capsule(options: Options | None = None) -> object:

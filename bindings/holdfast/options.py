@@ -12,9 +12,10 @@ from dataclasses import dataclass, fields
 from holdfast import _core
 from holdfast.errors import ConfigError
 
-_PREFIX = "HOLDFAST_"
+PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
+_LONGEST_S = 365 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +57,23 @@ class Options:
     algorithm: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot work."""
-        self.native()
+        """Bring values to their types and refuse what cannot work."""
+        object.__setattr__(self, "transports", _names("transports", self.transports))
+        for name in ("timeout", "connect_timeout"):
+            object.__setattr__(self, name, _seconds(name, getattr(self, name)))
+        object.__setattr__(self, "port", _port(self.port))
+        for name in ("address", "host_id", "algorithm"):
+            _text(name, getattr(self, name))
+        _core.validate(self.native())
 
     def native(self) -> _core.Options:
-        """Return the validated native options.
+        """Return the same values for the runtime.
 
         Returns
         -------
         _core.Options
-            The same values for the runtime.
-
-        Raises
-        ------
-        ConfigError
-            Naming the option, its value, and what is accepted.
+            The native options.
         """
-        if isinstance(self.port, bool) or not 0 <= self.port <= 65535:
-            raise ConfigError(f"option port = {self.port!r}; accepted: 0 to 65535")
-        if isinstance(self.transports, str):
-            raise ConfigError(
-                f"option transports = {self.transports!r}; accepted: a tuple of names, "
-                'e.g. ("shm", "tcp")'
-            )
-        for name in ("timeout", "connect_timeout"):
-            seconds = getattr(self, name)
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-                raise ConfigError(f"option {name} = {seconds!r}; accepted: a number of seconds")
-            if not math.isfinite(seconds):
-                raise ConfigError(f"option {name} = {seconds!r}; accepted: a finite number")
         options = _core.Options()
         options.transports = list(self.transports)
         options.timeout_s = self.timeout
@@ -93,7 +82,6 @@ class Options:
         options.port = self.port
         options.host_id = self.host_id
         options.algorithm = self.algorithm
-        _core.validate(options)
         return options
 
     @classmethod
@@ -117,20 +105,63 @@ class Options:
         """
         env = os.environ if env is None else env
         values: dict[str, object] = {}
-        for field in fields(cls):
-            variable = _PREFIX + field.name.upper()
-            text = env.get(variable)
-            if text is not None and text != "":
-                values[field.name] = _parse(variable, field.name, text)
+        for name, variable in variables().items():
+            text = env.get(variable, "").strip()
+            if text == "":
+                continue
+            try:
+                values[name] = _parse(name, text)
+                cls(**{name: values[name]})  # type: ignore[arg-type]
+            except ConfigError as error:
+                accepted = str(error).partition("; accepted: ")[2]
+                raise ConfigError(f"{variable} = {text!r}; accepted: {accepted}") from None
         _warn_of_unknown(env)
-        try:
-            return cls(**values)  # type: ignore[arg-type]
-        except ConfigError as error:
-            names = ", ".join(_PREFIX + name.upper() for name in values)
-            raise ConfigError(f"{error} (set by the environment: {names})") from None
+        return cls(**values)  # type: ignore[arg-type]
 
 
-def _parse(variable: str, name: str, text: str) -> object:
+def variables() -> dict[str, str]:
+    """Return the environment variable of each option.
+
+    Returns
+    -------
+    dict of str to str
+        By the option's name.
+    """
+    return {field.name: PREFIX + field.name.upper() for field in fields(Options)}
+
+
+def _refuse(name: str, value: object, accepted: str) -> ConfigError:
+    return ConfigError(f"option {name} = {value!r}; accepted: {accepted}")
+
+
+def _names(name: str, value: object) -> tuple[str, ...]:
+    names = tuple(value) if isinstance(value, tuple | list) else ()
+    if not names or not all(isinstance(part, str) for part in names):
+        raise _refuse(name, value, 'a tuple of names, e.g. ("shm", "tcp")')
+    return names
+
+
+def _seconds(name: str, value: object) -> float:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    number = float(value) if known else math.nan  # type: ignore[arg-type]
+    if not 0 < number <= _LONGEST_S:
+        raise _refuse(name, value, "a number of seconds, more than 0, at most one year")
+    return number
+
+
+def _port(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
+        raise _refuse("port", value, "a whole number, 0 to 65535")
+    return value
+
+
+def _text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise _refuse(name, value, "a string")
+
+
+def _parse(name: str, text: str) -> object:
+    """Return the value that the text stands for, or the text where it stands for none."""
     try:
         if name == "transports":
             return tuple(part.strip() for part in text.split(","))
@@ -139,16 +170,18 @@ def _parse(variable: str, name: str, text: str) -> object:
         if name == "port":
             return int(text)
     except ValueError:
-        accepted = "a whole number, 0 to 65535" if name == "port" else "a number of seconds"
-        raise ConfigError(f"{variable} = {text!r}; accepted: {accepted}") from None
+        pass  # the option's own check refuses the text, and says what it accepts
     return text
 
 
 def _warn_of_unknown(env: Mapping[str, str]) -> None:
-    known = [_PREFIX + field.name.upper() for field in fields(Options)]
+    known = variables()
     for variable in env:
-        if not variable.startswith(_PREFIX) or variable in known or variable in _OTHER:
+        if not variable.startswith(PREFIX) or variable in (*known.values(), *_OTHER):
             continue
-        close = difflib.get_close_matches(variable, known, n=1)
-        hint = f"; did you mean {close[0]}?" if close else f"; known: {', '.join(known)}"
-        warnings.warn(f"{variable} is no option of Holdfast{hint}", stacklevel=3)
+        name = variable.removeprefix(PREFIX).lower()
+        close = difflib.get_close_matches(name, known, n=1)
+        hint = (
+            f"did you mean {known[close[0]]}?" if close else f"known: {', '.join(known.values())}"
+        )
+        warnings.warn(f"{variable} is no option of Holdfast; {hint}", stacklevel=3)

@@ -13,6 +13,9 @@ constexpr Duration kQuietLook = std::chrono::milliseconds(1);
 // More than the driver ever needs to run one task.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
+// From here on an op takes longer than its waits.
+constexpr std::uint64_t kBulkBytes = 512 * 1024;
+
 bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
 
 // FNV-1a over what must agree between ranks; sizes are compared on their own.
@@ -116,6 +119,7 @@ void LiveCommunicator::launch(const std::shared_ptr<OpWork>& work) {
   Active active;
   active.work = work;
   active.deadline = clock_->now() + request.timeout;
+  active.bytes = payload_bytes(request);
   next_deadline_ = std::min(next_deadline_, active.deadline);
   const bool flat = config_.flat && (request.algorithm.empty() || request.algorithm == "flat") &&
                     FlatExchange::carries(request, size());
@@ -152,6 +156,11 @@ const Schedule& LiveCommunicator::schedule_for(const OpRequest& request) {
   if (found != schedules_.end()) return found->second;
   const BuildSpec spec{request.collective, config_.rank, size(), request.root};
   return schedules_.emplace(key, row.build(spec)).first->second;
+}
+
+bool LiveCommunicator::moves_bulk() const {
+  return std::any_of(active_.begin(), active_.end(),
+                     [](const Active& a) { return a.bytes > kBulkBytes; });
 }
 
 bool LiveCommunicator::progress(Instant now) {
@@ -276,14 +285,15 @@ void LiveCommunicator::end_view(const ViewNotice& notice) {
   fail_all(Status(notice.code, notice.text).about(notice.ranks, config_.view.epoch));
 }
 
+// Passed on to everybody: else a member that hears it late would take one that heard it early, and
+// left, for the lost.
 void LiveCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) {
-  if (!health().is_ok()) return;
   auto notice = decode_notice(payload, size());
   if (!notice.is_ok()) notice = ViewNotice{Code::kProtocolError, {from}, "malformed view notice"};
   ViewNotice& n = notice.value();
-  // The one who aborts or gives up is, to the others, lost.
+  // The one who aborts is, to the others, lost.
   if (n.code == Code::kAborted) n = {Code::kPeerLost, {from}, n.text};
-  fail_all(Status(n.code, n.text).about(n.ranks, config_.view.epoch));
+  end_view(n);
 }
 
 void LiveCommunicator::fail_all(const Status& status) {

@@ -64,6 +64,8 @@ class LiveCommunicator final : public Communicator,
   CommId id() const { return config_.id; }
   bool progress(Instant now);
   bool busy() const { return !active_.empty(); }
+  // Whether an op is under way whose bytes, not whose latency, take the time.
+  bool moves_bulk() const;
   Instant next_deadline() const { return next_deadline_; }
   // The peer died or left; ops that can end without it do, then the view ends.
   void on_gone(Rank rank, Status why);
@@ -79,6 +81,7 @@ class LiveCommunicator final : public Communicator,
     std::shared_ptr<OpWork> work;
     std::unique_ptr<Run> run;  // nothing: goes through the flat exchange
     Instant deadline;
+    std::uint64_t bytes = 0;
     bool begun = false;  // flat: its turn has come
   };
 

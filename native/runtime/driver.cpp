@@ -16,6 +16,8 @@ constexpr Duration kBusySocketLook = std::chrono::microseconds(500);
 // The progress thread leaves the field to callers for this long after one has driven, then keeps
 // watch itself.
 constexpr Duration kThreadPause = milliseconds(50);
+// While bulk data moves, a sleeper loses little, and other processes get its time slices whole.
+constexpr Patience kBulkPatience{0, 10};
 constexpr Duration kIdleSleep = milliseconds(500);
 // A caller that waits for another driver looks up this often, so no lost wake-up can hang it.
 constexpr Duration kCallerLook = milliseconds(20);
@@ -137,7 +139,7 @@ void Driver::drive_until(const std::function<bool()>& done, Instant deadline) {
 }
 
 // Drives until there is something to run with the baton released, or done, or the deadline.
-bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience patience) {
+bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience small) {
   int looks = 0;
   for (;;) {
     bool moved = run_submissions();
@@ -149,6 +151,8 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience p
     moved = machinery_.turn(now) || moved;
     if (!deferred_.empty() || done()) return true;
     if (now >= deadline) return false;
+    const bool bulk = small.yields > kBulkPatience.yields && !machinery_.latency_bound();
+    const Patience patience = bulk ? kBulkPatience : small;
     if (moved) {
       looks = 0;
     } else if (looks < patience.spins) {

@@ -32,6 +32,8 @@ class Machinery {
   virtual bool sockets_matter() const = 0;
   // Whether ops or connections are under way.
   virtual bool busy() const = 0;
+  // Whether what is under way is small, so that each wait is worth looking for.
+  virtual bool latency_bound() const = 0;
   virtual Instant next_deadline() const = 0;
   // Interrupts poll_sockets() of another thread. Any thread.
   virtual void interrupt() = 0;
@@ -63,7 +65,7 @@ class Driver {
     Submission* next;
   };
 
-  bool fly(const std::function<bool()>& done, Instant deadline, Patience patience);
+  bool fly(const std::function<bool()>& done, Instant deadline, Patience small);
   bool run_submissions();
   void run_deferred();
   void wake_driver();

@@ -61,6 +61,7 @@ class Runtime final : public comm::Executor,
   void poll_sockets(Duration timeout) override;
   bool sockets_matter() const override { return sockets_matter_ || !handshakes_.empty(); }
   bool busy() const override;
+  bool latency_bound() const override;
   Instant next_deadline() const override;
   void interrupt() override;
 

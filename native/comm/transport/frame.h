@@ -17,7 +17,7 @@ inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
 inline constexpr std::uint8_t kProtocolVersion = 1;
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 // Bounds what one frame may make a receiver buffer or a small op wait for.
-inline constexpr std::uint32_t kMaxFramePayload = 256 * 1024;
+inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
 // No message is larger than a 48-bit address space.
 inline constexpr std::uint64_t kMaxMessageBytes = 1ULL << 48;
 

@@ -1,0 +1,40 @@
+#include "gil.h"
+
+#include <unistd.h>
+
+namespace holdfast::bindings {
+
+bool interpreter_is_leaving() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return Py_IsInitialized() == 0 || Py_IsFinalizing() != 0;
+#else
+  return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0;
+#endif
+}
+
+GilReleased::GilReleased() {
+  if (PyGILState_Check() != 0 && !interpreter_is_leaving()) state_ = PyEval_SaveThread();
+}
+
+GilReleased::~GilReleased() {
+  if (state_ == nullptr) return;
+  // Another thread finalizes; this one has nothing left to do in Python. The process ends soon.
+  while (interpreter_is_leaving()) ::pause();
+  PyEval_RestoreThread(state_);
+}
+
+GilTaken::GilTaken() {
+  if (interpreter_is_leaving()) return;
+  state_ = PyGILState_Ensure();
+  taken_ = true;
+}
+
+GilTaken::~GilTaken() {
+  if (taken_) PyGILState_Release(state_);
+}
+
+int this_process() { return ::getpid(); }
+
+bool is_process(int id) { return ::getpid() == id; }
+
+}  // namespace holdfast::bindings

@@ -1,0 +1,178 @@
+"""Requests: a group's arguments, checked and cut into the blocks that a native call takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast import _core
+from holdfast.comm.arrays import Buffer, Site, buffer
+from holdfast.errors import ConfigError
+
+OPS = tuple(_core.reduce_ops())
+_LARGEST_TAG = 2**31 - 1
+
+Block = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Request:
+    """One op of one group, on its way to the runtime.
+
+    Parameters
+    ----------
+    op : str
+        Name of the collective.
+    group : str
+        Name, rank and size of the group, for errors.
+    size : int
+        Ranks of the group.
+    """
+
+    op: str
+    group: str
+    size: int
+    buffers: list[Buffer] = field(default_factory=list)
+    outputs: list[Buffer] = field(default_factory=list)
+
+    def refuse(self, what: str, accepted: str) -> ConfigError:
+        """Return the error that names op, group, rank, what is wrong, and what is accepted."""
+        return ConfigError(f"{self.op} of {self.group}: {what}; accepted: {accepted}")
+
+    def array(self, argument: str, array: Any, *, written: bool = False) -> Buffer:
+        """Take one array; it stays alive, and is stored back when written, with the op.
+
+        Parameters
+        ----------
+        argument : str
+            Its name in errors.
+        array : array
+            NumPy array or torch tensor.
+        written : bool
+            Whether the op writes it.
+
+        Returns
+        -------
+        Buffer
+            Its elements, of the same dtype as the op's other arrays.
+        """
+        taken = buffer(array, Site(self.op, argument, self.group), written=written)
+        if self.buffers and self.buffers[0].dtype != taken.dtype:
+            raise self.refuse(
+                f"{argument} has {taken}, another array has {self.buffers[0]}", "one dtype"
+            )
+        self.buffers.append(taken)
+        if written:
+            self.outputs.append(taken)
+        return taken
+
+    def blocks(self, argument: str, arrays: Any, own: Buffer, *, written: bool) -> list[Block]:
+        """Take one block per rank: a sequence of arrays, or one array that is cut equally.
+
+        Parameters
+        ----------
+        argument : str
+            Its name in errors.
+        arrays : array or sequence of arrays
+            `size` arrays, or one of `size` times the elements of `own`.
+        own : Buffer
+            One block.
+        written : bool
+            Whether the op writes them.
+
+        Returns
+        -------
+        list of (int, int)
+            Address and number of elements of each block.
+        """
+        if isinstance(arrays, list | tuple):
+            if len(arrays) != self.size:
+                raise self.refuse(
+                    f"{argument} has {len(arrays)} arrays", f"{self.size}, one a rank"
+                )
+            many = [
+                self.array(f"{argument}[{i}]", one, written=written) for i, one in enumerate(arrays)
+            ]
+            return [one.block for one in many]
+        whole = self.array(argument, arrays, written=written)
+        if whole.count != own.count * self.size:
+            raise self.refuse(
+                f"{argument} has {whole}, one block has {own}",
+                f"{self.size} blocks of {own.count} elements, {own.count * self.size} in all",
+            )
+        return whole.split([own.count] * self.size)
+
+    def splits(self, argument: str, whole: Buffer, splits: Sequence[int] | None) -> list[Block]:
+        """Cut an array of all_to_all into one block per rank.
+
+        Parameters
+        ----------
+        argument : str
+            ``"input"`` or ``"output"``.
+        whole : Buffer
+            The array.
+        splits : sequence of int, optional
+            Elements of each block; default: equal ones.
+
+        Returns
+        -------
+        list of (int, int)
+            Address and number of elements of each block.
+        """
+        if splits is None:
+            if whole.count % self.size != 0:
+                raise self.refuse(
+                    f"{argument} has {whole}, which are not {self.size} equal blocks",
+                    f"a multiple of {self.size} elements, or {argument}_splits",
+                )
+            splits = [whole.count // self.size] * self.size
+        counts = [int(count) for count in splits]
+        if len(counts) != self.size or min(counts) < 0 or sum(counts) != whole.count:
+            raise self.refuse(
+                f"{argument}_splits = {counts} for {whole}",
+                f"{self.size} numbers >= 0 that add up to {whole.count}",
+            )
+        return whole.split(counts)
+
+    def call(
+        self,
+        input: list[Block],
+        output: list[Block],
+        *,
+        op: str = "sum",
+        root: int = 0,
+        peer: int = 0,
+        tag: int = 0,
+        timeout: float | None = None,
+    ) -> _core.Call:
+        """Return the native call.
+
+        Parameters
+        ----------
+        input, output : list of (int, int)
+            The blocks.
+        op : str
+            How to reduce.
+        root, peer, tag : int
+            As the collective needs them.
+        timeout : float, optional
+            Seconds; default: the group's.
+
+        Returns
+        -------
+        _core.Call
+            The call.
+        """
+        if op not in OPS:
+            raise self.refuse(f"op = {op!r}", ", ".join(OPS))
+        for argument, value in (("root", root), ("peer", peer)):
+            if not 0 <= value < self.size:
+                raise self.refuse(f"{argument} = {value}", f"0 to {self.size - 1}")
+        if not 0 <= tag <= _LARGEST_TAG:
+            raise self.refuse(f"tag = {tag}", f"0 to {_LARGEST_TAG}")
+        if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
+            raise self.refuse(f"timeout = {timeout}", "seconds, more than 0; None: the group's")
+        dtype = self.buffers[0].dtype if self.buffers else "u8"
+        return _core.Call(self.op, dtype, op, input, output, root, peer, tag, timeout or 0.0)
