@@ -1,6 +1,7 @@
 #include "backend.h"
 
 #include <Python.h>
+#include <unistd.h>
 
 #include "raise.h"
 
@@ -13,7 +14,9 @@ constexpr Duration kCloseTime = std::chrono::seconds(10);
 // Lets go of the GIL where this thread holds it: the runtime's thread may need it in a callback.
 class WithoutGil {
  public:
-  WithoutGil() : state_(PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {}
+  WithoutGil()
+      : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {
+  }
   ~WithoutGil() {
     if (state_ != nullptr) PyEval_RestoreThread(state_);
   }
@@ -30,22 +33,32 @@ HoldfastBackend::HoldfastBackend(std::shared_ptr<comm::Communicator> group,
                                  std::chrono::milliseconds timeout, std::string group_name)
     : Backend(group->rank().value, group->size()),
       group_(std::move(group)),
-      options_(c10::make_intrusive<BackendOptions>(timeout)) {
+      options_(c10::make_intrusive<BackendOptions>(timeout)),
+      process_(::getpid()) {
   options_->group_name = std::move(group_name);
   init();
 }
 
 HoldfastBackend::~HoldfastBackend() {
+  if (is_forked()) {
+    // The child has neither the threads nor the right to say goodbye for its parent.
+    [[maybe_unused]] const auto* leaked = new std::shared_ptr(std::move(group_));
+    return;
+  }
   const WithoutGil release;
   group_.reset();
 }
 
+bool HoldfastBackend::is_forked() const { return ::getpid() != process_; }
+
 void HoldfastBackend::abort() {
+  if (is_forked()) return;
   const WithoutGil release;
   group_->abort("abort() was called");
 }
 
 void HoldfastBackend::shutdown() {
+  if (is_forked()) return;
   const WithoutGil release;
   // A group whose ops cannot end any more has said why already.
   [[maybe_unused]] const Status status = group_->close(kCloseTime);
@@ -62,38 +75,56 @@ c10d::ErrorType HoldfastBackend::getError() {
 
 WorkPtr HoldfastBackend::go(c10d::OpType type, const char* title, std::vector<Item> items,
                             TensorList results, const CallOptions& call) {
-  ++sequence_;
+  if (is_forked()) {
+    raise({Code::kNotMember,
+           "this process was forked from a member of group " + group_->name() +
+               ", and the runtime's threads did not come along: use the 'spawn' start method, or "
+               "init_process_group() in the child only"});
+  }
+  // Messages concern two ranks; the count of collectives is the same on all of them.
+  if (!c10d::isP2POp(type)) sequence_.fetch_add(1, std::memory_order_relaxed);
   const auto limit = call.timeout == c10d::kUnsetTimeout ? options_->timeout : call.timeout;
-  std::vector<std::shared_ptr<comm::Work>> ops;
-  std::vector<Tensors> tensors;
+  const auto work =
+      coalescing_ ? c10::intrusive_ptr<HoldfastWork>() : new_work(type, title, results);
+  Started started;
+  Status refused;
   for (Item& item : items) {
     item.request.timeout = limit;
     item.request.expect_wait = !call.async && !coalescing_;
-    ops.push_back(value_or_raise(group_->start(std::move(item.request))));
-    tensors.push_back(std::move(item.tensors));
+    auto op = group_->start(std::move(item.request));
+    if (!op.is_ok()) {
+      refused = op.status();
+      break;
+    }
+    started.ops.push_back(std::move(op).value());
+    started.tensors.push_back(std::move(item.tensors));
   }
-  if (coalescing_) {
-    coalesced_ops_.insert(coalesced_ops_.end(), ops.begin(), ops.end());
-    for (Tensors& t : tensors) coalesced_tensors_.push_back(std::move(t));
+  if (work) {
+    work->follow(std::move(started));
+  } else {
+    coalesced_.append(std::move(started));
     coalesced_results_.insert(coalesced_results_.end(), results.begin(), results.end());
-    return nullptr;
   }
-  auto work = c10::make_intrusive<HoldfastWork>(
-      HoldfastWork::About{getRank(), type, title, std::move(results), sequence_},
-      std::vector{group_});
-  work->follow(std::move(ops), std::move(tensors));
-  return work;
+  if (refused.is_ok()) return work;
+  // The ops before the refused one run on; their works keep the memory until they end.
+  if (coalescing_) endCoalescing();
+  raise(refused);
+}
+
+c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(c10d::OpType type, const char* title,
+                                                           TensorList results) {
+  return c10::make_intrusive<HoldfastWork>(
+      HoldfastWork::About{getRank(), type, title, std::move(results), getSequenceNumberForGroup()},
+      group_);
 }
 
 void HoldfastBackend::startCoalescing() { coalescing_ = true; }
 
 WorkPtr HoldfastBackend::endCoalescing() {
   coalescing_ = false;
-  auto work = c10::make_intrusive<HoldfastWork>(
-      HoldfastWork::About{getRank(), c10d::OpType::COALESCED, "holdfast:coalesced",
-                          std::exchange(coalesced_results_, {}), sequence_},
-      std::vector{group_});
-  work->follow(std::exchange(coalesced_ops_, {}), std::exchange(coalesced_tensors_, {}));
+  const auto work = new_work(c10d::OpType::COALESCED, "holdfast:coalesced",
+                             std::exchange(coalesced_results_, {}));
+  work->follow(std::exchange(coalesced_, {}));
   return work;
 }
 

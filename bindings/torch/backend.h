@@ -4,6 +4,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,12 +45,18 @@ class HoldfastBackend final : public c10d::Backend {
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void setSequenceNumberForGroup() override {}
-  uint64_t getSequenceNumberForGroup() override { return sequence_; }
+  uint64_t getSequenceNumberForGroup() override {
+    return sequence_.load(std::memory_order_relaxed);  // relaxed: a number, guards nothing
+  }
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
   WorkPtr allreduce(TensorList& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPtr allreduce_coalesced(TensorList& tensors,
                               const c10d::AllreduceCoalescedOptions& opts) override;
+  // Refused, with what is accepted.
+  WorkPtr allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& opts) override {
+    return allreduce(tensors, opts);
+  }
   WorkPtr broadcast(TensorList& tensors, const c10d::BroadcastOptions& opts) override;
   WorkPtr reduce(TensorList& tensors, const c10d::ReduceOptions& opts) override;
   WorkPtr allgather(std::vector<TensorList>& outputs, TensorList& inputs,
@@ -86,6 +93,9 @@ class HoldfastBackend final : public c10d::Backend {
     Tensors tensors;
   };
 
+  bool is_forked() const;
+  c10::intrusive_ptr<HoldfastWork> new_work(c10d::OpType type, const char* title,
+                                            TensorList results);
   WorkPtr go(c10d::OpType type, const char* title, std::vector<Item> items, TensorList results,
              const CallOptions& call);
   Item all_reduce_item(const Tensor& tensor, const c10d::ReduceOp& op);
@@ -99,12 +109,12 @@ class HoldfastBackend final : public c10d::Backend {
   // Owners: this backend and its works.
   std::shared_ptr<comm::Communicator> group_;
   c10::intrusive_ptr<BackendOptions> options_;
-  std::uint64_t sequence_ = 0;
+  const pid_t process_;
+  std::atomic<std::uint64_t> sequence_{0};  // of collectives
 
   // Between startCoalescing and endCoalescing: what was started. One thread calls both.
   bool coalescing_ = false;
-  std::vector<std::shared_ptr<comm::Work>> coalesced_ops_;
-  std::vector<Tensors> coalesced_tensors_;
+  Started coalesced_;
   TensorList coalesced_results_;
 };
 

@@ -1,6 +1,7 @@
 #include "tensors.h"
 
-#include <c10/core/GradMode.h>
+#include <ATen/MemoryOverlap.h>
+#include <c10/core/InferenceMode.h>
 
 #include "raise.h"
 
@@ -28,6 +29,12 @@ std::optional<DType> dtype_of(at::ScalarType type) {
     case at::kComplexDouble: return DType::kC128;
     default: return std::nullopt;
   }
+}
+
+// The tensor itself where its memory holds its values in order, else a copy of which that is true:
+// strides, and bits that say "conjugate me" or "negate me" when read.
+at::Tensor plain(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
 }  // namespace
@@ -68,19 +75,25 @@ comm::Block Tensors::block(const at::Tensor& contiguous) {
 
 comm::Block Tensors::input(const at::Tensor& tensor) {
   check(tensor);
-  return block(tensor.contiguous());
+  return block(plain(tensor));
 }
 
 comm::Block Tensors::output(const at::Tensor& tensor) {
   check(tensor);
-  const at::Tensor contiguous = tensor.contiguous();
-  if (!contiguous.is_same(tensor)) copies_.emplace_back(tensor, contiguous);
-  return block(contiguous);
+  const at::Tensor stand_in = plain(tensor);
+  if (stand_in.is_same(tensor)) return block(tensor);
+  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    raise({Code::kConfigError, op_ + ": an output of which several elements are one memory (" +
+                                   "expanded?); pass a clone()"});
+  }
+  copies_.emplace_back(tensor, stand_in);
+  return block(stand_in);
 }
 
 void Tensors::store_results() {
   if (copies_.empty()) return;
-  const c10::NoGradGuard no_grad;
+  // Neither autograd's business, nor refused when the caller's tensors were made in this mode.
+  const c10::InferenceMode no_autograd;
   for (auto& [original, copy] : copies_) original.copy_(copy);
   copies_.clear();
 }

@@ -12,10 +12,9 @@ constexpr Duration kForever = std::chrono::hours(24 * 400);
 
 }  // namespace
 
-void HoldfastWork::follow(std::vector<std::shared_ptr<comm::Work>> ops,
-                          std::vector<Tensors> tensors) {
-  ops_ = std::move(ops);
-  tensors_ = std::move(tensors);
+void HoldfastWork::follow(Started started) {
+  ops_ = std::move(started.ops);
+  tensors_ = std::move(started.tensors);
   left_.store(ops_.size(), std::memory_order_relaxed);  // relaxed: published by on_done's lock
   if (ops_.empty()) return end();
   // The ops keep this work alive until the last of them has ended.
@@ -76,9 +75,7 @@ bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
   return true;
 }
 
-void HoldfastWork::abort() {
-  for (const auto& owner : owners_) owner->abort("Work.abort() was called");
-}
+void HoldfastWork::abort() { group_->abort("Work.abort() was called"); }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   c10::intrusive_ptr<c10::ivalue::Future> future;

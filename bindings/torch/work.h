@@ -2,9 +2,12 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -13,24 +16,35 @@
 
 namespace holdfast::torch_backend {
 
+// Ops that were started, and what they work on.
+struct Started {
+  std::vector<std::shared_ptr<comm::Work>> ops;
+  std::vector<Tensors> tensors;
+
+  void append(Started more) {
+    std::move(more.ops.begin(), more.ops.end(), std::back_inserter(ops));
+    std::move(more.tensors.begin(), more.tensors.end(), std::back_inserter(tensors));
+  }
+};
+
 class HoldfastWork final : public c10d::Work {
  public:
   // What a Work is about, beyond its ops.
   struct About {
     int rank = 0;
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    std::string title;
+    const char* title = nullptr;      // in profiles; a literal
     std::vector<at::Tensor> results;  // the Future's value
     std::uint64_t sequence = 0;
   };
-  HoldfastWork(About about, std::vector<std::shared_ptr<comm::Communicator>> owners)
-      : c10d::Work(about.rank, about.type),
+  HoldfastWork(About about, std::shared_ptr<comm::Communicator> group)
+      : c10d::Work(about.rank, about.type, at::hasCallbacks() ? about.title : nullptr,
+                   about.results),
         results_(std::move(about.results)),
         sequence_(about.sequence),
-        owners_(std::move(owners)) {}
+        group_(std::move(group)) {}
 
-  // Takes ops that were started, and what they work on; once.
-  void follow(std::vector<std::shared_ptr<comm::Work>> ops, std::vector<Tensors> tensors);
+  void follow(Started started);  // once
 
   bool isCompleted() override { return ended_.load(std::memory_order_acquire); }
   bool isSuccess() const override;
@@ -47,8 +61,8 @@ class HoldfastWork final : public c10d::Work {
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
-  // Owners: the process group, its works. Empty for works that wait for nothing.
-  const std::vector<std::shared_ptr<comm::Communicator>> owners_;
+  // Owners: the process group, its works.
+  const std::shared_ptr<comm::Communicator> group_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
   std::atomic<std::size_t> left_{0};

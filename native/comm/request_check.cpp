@@ -84,15 +84,21 @@ Status check_sizes(const OpRequest& request) {
       }
     }
   }
-  const bool pairs = request.collective == Collective::kAllReduce ||
-                     request.collective == Collective::kBroadcast ||
-                     (request.collective == Collective::kReduce && !request.output.empty());
-  if (pairs && request.input[0].count != request.output[0].count) {
-    return {Code::kConfigError,
-            name(request) + ": input has " + std::to_string(request.input[0].count) +
-                " elements, output has " + std::to_string(request.output[0].count)};
-  }
   return Status::ok();
+}
+
+// What a rank gives to itself: its own input and output block have one size. The engine relies on
+// it, since it moves as many bytes as the destination holds.
+Status check_own_block(const OpRequest& request, Rank rank) {
+  if (request.input.empty() || request.output.empty()) return Status::ok();
+  const auto own = [&](const std::vector<Block>& blocks) {
+    return blocks[blocks.size() == 1 ? 0 : static_cast<std::size_t>(rank.value)].count;
+  };
+  if (own(request.input) == own(request.output)) return Status::ok();
+  return {Code::kConfigError, name(request) + ": rank " + std::to_string(rank.value) +
+                                  "'s own block has " + std::to_string(own(request.input)) +
+                                  " elements in the input and " +
+                                  std::to_string(own(request.output)) + " in the output"};
 }
 
 }  // namespace
@@ -125,6 +131,7 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
     return {Code::kConfigError,
             name(request) + ": no algorithm \"" + request.algorithm + "\"; accepted:" + accepted};
   }
+  TRY(check_own_block(request, rank));
   return check_sizes(request);
 }
 
