@@ -285,14 +285,15 @@ void LiveCommunicator::end_view(const ViewNotice& notice) {
   fail_all(Status(notice.code, notice.text).about(notice.ranks, config_.view.epoch));
 }
 
+// Passed on to everybody: else a member that hears it late would take one that heard it early, and
+// left, for the lost.
 void LiveCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) {
-  if (!health().is_ok()) return;
   auto notice = decode_notice(payload, size());
   if (!notice.is_ok()) notice = ViewNotice{Code::kProtocolError, {from}, "malformed view notice"};
   ViewNotice& n = notice.value();
-  // The one who aborts or gives up is, to the others, lost.
+  // The one who aborts is, to the others, lost.
   if (n.code == Code::kAborted) n = {Code::kPeerLost, {from}, n.text};
-  fail_all(Status(n.code, n.text).about(n.ranks, config_.view.epoch));
+  end_view(n);
 }
 
 void LiveCommunicator::fail_all(const Status& status) {

@@ -296,10 +296,10 @@ void Runtime::establish(Handshake& handshake) {
   count_local_ranks();
 }
 
-// How long to look before sleeping. Giving the core up between looks costs an idle machine a fraction of a
-// microsecond and saves a busy one its time slices: with other work on the cores, 2 ranks at 4 KiB take 7 us this
-// way and 250 us when they spin. More ranks than cores take turns: 4 on 2 cores, 9 us against 26 us for sleeping at
-// once; long looking only delays the others.
+// How long to look before sleeping. Giving the core up between looks costs an idle machine
+// a fraction of a microsecond and saves a busy one its time slices: with other work on the cores, 2
+// ranks at 4 KiB take 7 us this way and 250 us when they spin. More ranks than cores take turns: 4
+// on 2 cores, 9 us against 26 us for sleeping at once; long looking only delays the others.
 void Runtime::count_local_ranks() {
   int local = 1;
   for (const auto& [id, peer] : peers_) local += peer->same_host ? 1 : 0;

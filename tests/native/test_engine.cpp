@@ -219,7 +219,7 @@ TEST_CASE("chunks larger than the windows stream without deadlock") {
       std::uint32_t op = 0;
       for (const AlgorithmRow& row : catalogue()) {
         if (row.collective == Collective::kBarrier) continue;
-        compare(world, {row, n, {n - 1}, 1'500'007, true}, op++);
+        compare(world, {row, n, {n - 1}, 3'000'007, true}, op++);
       }
     }
   }

@@ -126,9 +126,9 @@ TEST_CASE("the flat exchange folds as the flat schedule does") {
     Host host(size);
     for (const std::size_t count : {0UL, 1UL, 5UL, 250UL, 1000UL}) {
       for (int root = 0; root < size; root += 2) {
-        for (const Collective c : {Collective::kAllReduce, Collective::kBroadcast,
-                                   Collective::kReduce, Collective::kAllGather,
-                                   Collective::kReduceScatter}) {
+        for (const Collective c :
+             {Collective::kAllReduce, Collective::kBroadcast, Collective::kReduce,
+              Collective::kAllGather, Collective::kReduceScatter}) {
           compare(host, c, size, root, count);
         }
       }

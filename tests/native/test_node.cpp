@@ -185,8 +185,9 @@ TEST_CASE("a rank that never comes is named") {
 
 // What rank 1 would have put into the store.
 std::string card(const std::string& version, int port) {
-  return "version=" + version + "\nmember=1\nhost=elsewhere\naddresses=127.0.0.1\nport=" +
-         std::to_string(port) + "\nshm=0\nbell=\nflat=\nnonce=1\n";
+  return "version=" + version +
+         "\nmember=1\nhost=elsewhere\naddresses=127.0.0.1\nport=" + std::to_string(port) +
+         "\nshm=0\nbell=\nflat=\nnonce=1\n";
 }
 
 TEST_CASE("a member of another version is refused, and named") {

@@ -30,11 +30,9 @@ bool FlatExchange::carries(const OpRequest& request, int size) {
     case Collective::kReduce: return blocks_bytes(request.input, request.dtype) <= limit;
     case Collective::kBroadcast: return blocks_bytes(request.output, request.dtype) <= limit;
     case Collective::kAllGather:
-      return equal_blocks(request.output) &&
-             blocks_bytes(request.output, request.dtype) <= limit;
+      return equal_blocks(request.output) && blocks_bytes(request.output, request.dtype) <= limit;
     case Collective::kReduceScatter:
-      return equal_blocks(request.input) &&
-             blocks_bytes(request.input, request.dtype) <= limit;
+      return equal_blocks(request.input) && blocks_bytes(request.input, request.dtype) <= limit;
     default: return false;  // not every rank knows the others' sizes
   }
 }

@@ -16,7 +16,8 @@
 
 namespace holdfast::comm {
 
-// Windows of forwarded partial sums: a few frames, so that both neighbours stay busy while one of them is off its core.
+// Windows of forwarded partial sums: a few frames, so that both neighbours stay busy while one of
+// them is off its core.
 inline constexpr std::uint64_t kWindowBytes = 2048 * 1024;
 
 enum class InstructionKind : std::uint8_t { kSend, kRecv, kCopy, kReduce };

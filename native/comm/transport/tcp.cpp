@@ -31,7 +31,12 @@ TcpLink::~TcpLink() { ::close(fd_); }
 bool TcpLink::pump() {
   if (!status().is_ok()) return false;
   const bool sent = push();
-  const bool received = readable_ && pull();
+  const bool received = (readable_ || write_error_ != 0) && pull();
+  // What the peer said before it went is read first: it may be why.
+  if (write_error_ != 0 && !received && status().is_ok()) {
+    errno = write_error_;
+    lost("send");
+  }
   return sent || received;
 }
 
@@ -41,7 +46,7 @@ void TcpLink::lost(const char* call) {
 
 bool TcpLink::push() {
   bool moved = false;
-  for (int i = 0; i < kFramesPerTurn && !blocked_ && status().is_ok(); ++i) {
+  for (int i = 0; i < kFramesPerTurn && !blocked_ && write_error_ == 0; ++i) {
     if (!writing_) {
       if (!session().next_frame(kMaxFramePayload, out_)) break;
       encode_header(out_.header, out_header_);
@@ -76,7 +81,7 @@ bool TcpLink::write_frame() {
     if (sent < 0) {
       if (errno == EINTR) continue;
       blocked_ = true;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) lost("send");
+      if (errno != EAGAIN && errno != EWOULDBLOCK) write_error_ = errno;
       return false;
     }
     written_ += static_cast<std::size_t>(sent);

@@ -45,6 +45,7 @@ class TcpLink final : public Link {
   int fd_;
   bool readable_ = true;
   bool blocked_ = false;
+  int write_error_ = 0;  // errno of a send that failed
   bool peer_left_ = false;
 
   // The frame being written, and how much of header + payload has gone.

@@ -1,0 +1,87 @@
+// How the end of a view spreads: notices on the wire, and who passes them on.
+#include <doctest/doctest.h>
+
+#include "comm/live_communicator.h"
+#include "comm/transport/inproc.h"
+#include "comm/view_notice.h"
+
+namespace holdfast::comm {
+namespace {
+
+// Runs everything at once, on the calling thread.
+class InlineExecutor final : public Executor {
+ public:
+  void submit(Task task, bool) override { task(); }
+  void defer(Task task) override { task(); }
+  void drive_until(const std::function<bool()>&, Instant) override {}
+};
+
+// Rank 0 of three, and the other ends of its links.
+struct Member {
+  std::unique_ptr<Link> to_one;
+  std::unique_ptr<Link> to_two;
+  std::unique_ptr<Link> one;
+  std::unique_ptr<Link> two;
+  std::shared_ptr<LiveCommunicator> group;
+
+  Member() {
+    std::tie(to_one, one) = make_inproc_pair();
+    std::tie(to_two, two) = make_inproc_pair();
+    CommunicatorConfig config;
+    config.id = {42};
+    config.view.members = {{10}, {11}, {12}};
+    config.rank = {0};
+    config.name = "test";
+    config.links = {{}, {to_one.get(), to_one.get()}, {to_two.get(), to_two.get()}};
+    config.timeout = std::chrono::seconds(60);
+    config.link_model = topology::kShmLink;
+    group = std::make_shared<LiveCommunicator>(
+        std::move(config), std::make_shared<InlineExecutor>(), std::make_shared<MonotonicClock>());
+  }
+};
+
+std::optional<ViewNotice> heard(Link& link) {
+  link.pump();
+  auto frame = link.session().take_control();
+  if (!frame || frame->header.kind != FrameKind::kRevoke) return std::nullopt;
+  auto notice = decode_notice(frame->payload, 3);
+  REQUIRE(notice.is_ok());
+  return notice.value();
+}
+
+TEST_CASE("a notice survives the wire, and nothing else is taken for one") {
+  const ViewNotice notice{Code::kPeerLost, {{1}, {2}}, "connection reset"};
+  const auto bytes = encode_notice(notice);
+  const auto back = decode_notice(bytes, 3);
+  REQUIRE(back.is_ok());
+  CHECK(back.value().code == notice.code);
+  CHECK(back.value().ranks == notice.ranks);
+  CHECK(back.value().text == notice.text);
+  CHECK_FALSE(decode_notice(bytes, 2).is_ok());
+  CHECK_FALSE(decode_notice(std::span(bytes).first(8), 3).is_ok());
+  CHECK_FALSE(decode_notice({}, 3).is_ok());
+}
+
+TEST_CASE("a member passes the first notice on, so that nobody blames the messenger") {
+  Member member;
+  const auto payload = encode_notice({Code::kPeerLost, {{1}}, "rank 1 was killed"});
+  member.group->on_revoke({1}, payload);
+  const auto passed_on = heard(*member.two);
+  REQUIRE(passed_on.has_value());
+  CHECK(passed_on->ranks == std::vector<Rank>{{1}});
+  CHECK(member.group->health().ranks() == std::vector<Rank>{{1}});
+  // Once: the second notice of the same view is old news.
+  member.group->on_revoke({2}, payload);
+  CHECK_FALSE(heard(*member.two).has_value());
+}
+
+TEST_CASE("who aborts is lost to the others") {
+  Member member;
+  member.group->on_revoke({2}, encode_notice({Code::kAborted, {{2}}, "aborted: enough"}));
+  CHECK(member.group->health().code() == Code::kPeerLost);
+  CHECK(member.group->health().ranks() == std::vector<Rank>{{2}});
+  CHECK(heard(*member.one)->code == Code::kPeerLost);
+}
+
+}  // namespace
+}  // namespace holdfast::comm
