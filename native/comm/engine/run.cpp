@@ -65,7 +65,8 @@ std::uint64_t Run::available(const Instruction& instruction) const {
   for (const Dependency& d : instruction.deps) {
     const Instruction& on = program_.instructions[d.step];
     if (on.complete) continue;
-    if (!d.streamed) return kBlocked;
+    // No byte of an empty message tells that it came: it carries order only, as in a barrier.
+    if (!d.streamed || instruction.bytes == 0) return kBlocked;
     bytes = std::min(bytes, on.done);
   }
   return bytes;
