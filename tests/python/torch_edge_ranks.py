@@ -146,7 +146,7 @@ def coalesce(rank: int, size: int) -> None:
 
 
 def refuse_the_second_of_two(rank: int, size: int) -> None:
-    """The first op has started when the second is refused: it ends in memory that is still there."""
+    """The first op has started when the second is refused: its memory is still there."""
     import holdfast
 
     options = dist.AllreduceCoalescedOptions()
@@ -306,7 +306,9 @@ def wrong_shapes(rank: int, size: int) -> None:
         lambda: backend.alltoall([zeros(3)] * size, [zeros(2) for _ in range(size)]),
         lambda: backend.alltoall_base(zeros(size * 3), zeros(size * 2), [], []),
         # Every rank takes part as root, so that none waits for the others.
-        lambda: backend.gather([[zeros(3)] * size], [zeros(2)], dist_root(dist.GatherOptions, rank)),
+        lambda: backend.gather(
+            [[zeros(3)] * size], [zeros(2)], dist_root(dist.GatherOptions, rank)
+        ),
         lambda: backend.scatter(
             [zeros(3)], [[zeros(2)] * size], dist_root(dist.ScatterOptions, rank)
         ),
@@ -394,9 +396,7 @@ def time_limits() -> None:
     if rank == 0:
         t = torch.ones(3)
         work = dist.all_reduce(t, async_op=True)
-        expect(
-            holdfast.Timeout, "still running", lambda: work.wait(timedelta(milliseconds=50))
-        )
+        expect(holdfast.Timeout, "still running", lambda: work.wait(timedelta(milliseconds=50)))
         assert not work.is_completed()
         dist.distributed_c10d._get_default_store().set("waited", "yes")
         work.wait()

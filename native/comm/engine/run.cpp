@@ -65,7 +65,7 @@ std::uint64_t Run::available(const Instruction& instruction) const {
   for (const Dependency& d : instruction.deps) {
     const Instruction& on = program_.instructions[d.step];
     if (on.complete) continue;
-    // No byte of an empty message tells that it came: it carries order only, as in a barrier.
+    // A token of no bytes has no stream to follow: it is there when its producer has ended.
     if (!d.streamed || instruction.bytes == 0) return kBlocked;
     bytes = std::min(bytes, on.done);
   }
