@@ -329,8 +329,9 @@ def bad_arguments(group: Group) -> None:
     refused(config, lambda: group.all_reduce(a, timeout=-1), "timeout = -1")
     refused(unsupported, lambda: group.all_reduce(np.array(["x"])), "<U1", here, "float32")
     refused(unsupported, lambda: group.all_reduce(np.ones(2, dtype=">f4")), "byte order")
-    refused((config, unsupported), lambda: group.all_reduce(a, op="band"), "band", "all_reduce")  # type: ignore[arg-type]
-    refused((config, unsupported), lambda: group.all_reduce(np.ones(2, dtype=int), op="avg"), "avg")  # type: ignore[arg-type]
+    undefined: Any = (config, unsupported)
+    refused(undefined, lambda: group.all_reduce(a, op="band"), "band", "all_reduce")
+    refused(undefined, lambda: group.all_reduce(np.ones(2, dtype=int), op="avg"), "avg")
     refused(
         config, lambda: group.all_gather(np.ones(n + 1, dtype=np.float32), a[:1]),
         "all_gather", here, f"({n + 1},) float32", "(1,) float32", f"{n} blocks of 1",
