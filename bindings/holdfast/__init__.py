@@ -4,7 +4,11 @@
 tensors without torch.distributed, see :func:`holdfast.init` and :class:`holdfast.Group`.
 """
 
-from holdfast.comm import DirectoryStore, Group, Work, init
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from holdfast.errors import (
     Aborted,
     AuthFailed,
@@ -17,7 +21,10 @@ from holdfast.errors import (
     Timeout,
     Unsupported,
 )
-from holdfast.options import Options
+
+if TYPE_CHECKING:
+    from holdfast.comm import DirectoryStore, Group, Work, init
+    from holdfast.options import Options
 
 __version__ = "0.1.0"
 
@@ -38,3 +45,25 @@ __all__ = [
     "Work",
     "init",
 ]
+
+# These load the native core. Every `import torch` imports this package, to learn the backend's
+# name: it must cost nothing there, and a core that cannot be loaded must not break it.
+_ON_FIRST_USE = {
+    "DirectoryStore": "holdfast.comm",
+    "Group": "holdfast.comm",
+    "Work": "holdfast.comm",
+    "init": "holdfast.comm",
+    "Options": "holdfast.options",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_ON_FIRST_USE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})
