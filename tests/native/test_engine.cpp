@@ -235,5 +235,48 @@ TEST_CASE("averages divide once, by the number of ranks") {
   }
 }
 
+// Advances all ranks but `late` (-1: all) until nothing moves any more.
+void advance_but(World& world, std::vector<std::unique_ptr<Run>>& runs, int late) {
+  for (int idle = 0; idle < 3;) {
+    bool moved = world.pump();
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      if (static_cast<int>(r) == late) continue;
+      moved = moved || runs[r]->touched();
+      runs[r]->advance();
+    }
+    idle = moved ? 0 : idle + 1;
+  }
+}
+
+TEST_CASE("nobody leaves a barrier before the last rank has entered it") {
+  for (const TransportRow& transport : testing::transports()) {
+    CAPTURE(transport.name);
+    for (int n = 2; n <= 9; ++n) {
+      World world(transport, n);
+      for (int late = 0; late < n; ++late) {
+        BufferPool pool;
+        std::vector<std::unique_ptr<Run>> runs;
+        for (int r = 0; r < n; ++r) {
+          const Schedule schedule =
+              find_algorithm(Collective::kBarrier, "")->build({Collective::kBarrier, {r}, n, {}});
+          const Layout layout = make_layout(schedule, {}, {}, 1);
+          const RunKey key{{1}, {0}, static_cast<std::uint32_t>(late), 0, 0};
+          runs.push_back(std::make_unique<Run>(lower(schedule, layout, {DType::kU8}, pool), key,
+                                               world.links[static_cast<std::size_t>(r)]));
+        }
+        advance_but(world, runs, late);
+        for (int r = 0; r < n; ++r) {
+          CAPTURE(n);
+          CAPTURE(late);
+          CAPTURE(r);
+          CHECK_FALSE(runs[static_cast<std::size_t>(r)]->finished());
+        }
+        advance_but(world, runs, -1);
+        for (const auto& run : runs) CHECK(run->finished());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace holdfast::comm

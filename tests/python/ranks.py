@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ class Outcome:
     rank: int
     status: int
     output: str
+    pid: int
 
 
 def start_rank(
@@ -56,7 +57,7 @@ def finish(processes: list[subprocess.Popen[str]], timeout_s: float) -> list[Out
             process.kill()
             output, _ = process.communicate()
             output += f"\n(did not end within {timeout_s} s)"
-        outcomes.append(Outcome(rank, process.returncode, output))
+        outcomes.append(Outcome(rank, process.returncode, output, process.pid))
     return outcomes
 
 
@@ -77,6 +78,13 @@ def run_ranks(
     text = "\n".join(f"--- rank {o.rank}, status {o.status}\n{o.output}" for o in failed)
     assert not failed, f"{len(failed)} of {size} ranks failed\n{text}"
     return outcomes
+
+
+def segments_of(outcomes: Sequence[Outcome]) -> set[str]:
+    """Shared memory that these ranks made and left: other jobs on the machine have their own."""
+    pids = {str(o.pid) for o in outcomes}
+    names = {p.name for p in Path("/dev/shm").glob("holdfast.*")}
+    return {name for name in names if name.split(".")[3] in pids}
 
 
 def kill(process: subprocess.Popen[str]) -> None:

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import pytest
-from ranks import finish, run_ranks, start_rank
-
-
-def segments() -> set[str]:
-    return {p.name for p in Path("/dev/shm").glob("holdfast.*")}
+from ranks import finish, run_ranks, segments_of, start_rank
 
 
 @pytest.mark.parametrize("way", ["exit_with_ops_running", "exit_while_a_thread_waits"])
 def test_exit_ends_what_still_runs(way, tmp_path):
-    before = segments()
-    for outcome in run_ranks("group_ranks", way, 2, tmp_path, timeout_s=30):
-        assert outcome.output == ""
-    assert segments() <= before
+    outcomes = run_ranks("group_ranks", way, 2, tmp_path, timeout_s=30)
+    assert [o.output for o in outcomes] == ["", ""]
+    assert segments_of(outcomes) == set()
 
 
 def test_an_exception_ends_the_rank_with_its_own_trace_only(tmp_path):

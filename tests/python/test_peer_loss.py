@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
-from ranks import finish, kill, start_rank
+from ranks import finish, kill, segments_of, start_rank
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
-
-
-def segments() -> set[str]:
-    return {p.name for p in Path("/dev/shm").glob("holdfast.*")}
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("count", [100, 4_000_000])
 def test_survivors_learn_within_a_second(transport, count, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport, "COUNT": str(count)}
-    before = segments()
     processes = [
         start_rank("torch_ranks", "wait_for_lost_peer", r, 4, tmp_path, env) for r in range(4)
     ]
@@ -41,4 +35,4 @@ def test_survivors_learn_within_a_second(transport, count, tmp_path):
 
     node = _core.Node.create(holdfast.Options().native())
     del node
-    assert segments() - before == set()
+    assert segments_of(outcomes) == set()

@@ -65,7 +65,8 @@ std::uint64_t Run::available(const Instruction& instruction) const {
   for (const Dependency& d : instruction.deps) {
     const Instruction& on = program_.instructions[d.step];
     if (on.complete) continue;
-    if (!d.streamed) return kBlocked;
+    // A token of no bytes has no stream to follow: it is there when its producer has ended.
+    if (!d.streamed || instruction.bytes == 0) return kBlocked;
     bytes = std::min(bytes, on.done);
   }
   return bytes;
