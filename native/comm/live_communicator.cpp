@@ -105,13 +105,8 @@ Result<std::shared_ptr<Work>> LiveCommunicator::start(OpRequest request) {
 
 void LiveCommunicator::launch(const std::shared_ptr<OpWork>& work) {
   const OpRequest& request = work->request();
-  Status ended = health();
-  if (ended.is_ok() && any_gone_) {
-    for (std::size_t r = 0; r < gone_.size(); ++r) {
-      if (!gone_[r].is_ok()) ended = Status(gone_[r]).about({Rank{static_cast<int>(r)}}, {});
-    }
-    end_view({ended.code(), ended.ranks(), ended.message()});
-  }
+  // A member that has left is no reason to refuse: what it sent before may be all this op needs.
+  const Status ended = health();
   if (!ended.is_ok()) {
     executor_->defer([work, status = describe(*work, ended, ended.ranks())] { work->end(status); });
     return;

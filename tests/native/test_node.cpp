@@ -240,6 +240,34 @@ TEST_CASE("a rank that leaves ends the op on all others") {
   }
 }
 
+TEST_CASE("what a rank sent before it left is still delivered") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const auto errors = run_world(2, transport, [](int rank, Member& member) -> std::string {
+      std::vector<float> v(100, 3.0F);
+      OpRequest request;
+      request.collective = rank == 0 ? Collective::kRecv : Collective::kSend;
+      request.peer = {1 - rank};
+      if (rank == 1) request.input = {block(v)};
+      if (rank == 0) {
+        request.output = {block(v)};
+        v.assign(100, 0.0F);
+        std::this_thread::sleep_for(milliseconds(200));  // rank 1 is gone by now
+      }
+      auto work = member.group->start(request);
+      if (!work.is_ok()) return work.status().message();
+      const Status status = work.value()->wait(seconds(30));
+      if (!status.is_ok()) return status.message();
+      if (v[99] != 3.0F) return "not delivered";
+      if (rank == 1) return "";
+      // The next message will never come.
+      auto next = member.group->start(request);
+      if (!next.is_ok()) return next.status().message();
+      return next.value()->wait(seconds(30)).code() == Code::kPeerLost ? "" : "not lost";
+    });
+    expect_no_errors(errors);
+  }
+}
+
 TEST_CASE("an op that takes too long names who is waited for, on every rank") {
   const auto errors = run_world(3, "shm", [](int rank, Member& member) -> std::string {
     std::vector<float> v(10, 1.0F);
