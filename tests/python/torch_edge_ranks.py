@@ -195,6 +195,10 @@ def count_in_step(rank: int, size: int) -> None:
     dist.all_gather_object(counts, cpu_backend()._get_sequence_number_for_group())
     assert len(set(counts)) == 1, counts
     assert counts[0] == before + 1, (before, counts)  # type: ignore[operator]
+    # Large enough to go as messages that carry the collective's number.
+    t = torch.ones(50_000)
+    dist.all_reduce(t)
+    check(t, torch.full((50_000,), float(size)), "after a message between two")
 
 
 def profile(rank: int, size: int) -> None:
