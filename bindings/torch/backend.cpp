@@ -1,8 +1,8 @@
 #include "backend.h"
 
-#include <Python.h>
 #include <unistd.h>
 
+#include "gil.h"
 #include "raise.h"
 
 namespace holdfast::torch_backend {
@@ -10,22 +10,6 @@ namespace {
 
 // A process that goes down in order waits this long for its running ops.
 constexpr Duration kCloseTime = std::chrono::seconds(10);
-
-// Lets go of the GIL where this thread holds it: the runtime's thread may need it in a callback.
-class WithoutGil {
- public:
-  WithoutGil()
-      : state_(Py_IsInitialized() != 0 && PyGILState_Check() != 0 ? PyEval_SaveThread() : nullptr) {
-  }
-  ~WithoutGil() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
-  }
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-
- private:
-  PyThreadState* state_;
-};
 
 }  // namespace
 
@@ -115,7 +99,7 @@ c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(c10d::OpType type, co
                                                            TensorList results) {
   return c10::make_intrusive<HoldfastWork>(
       HoldfastWork::About{getRank(), type, title, std::move(results), getSequenceNumberForGroup()},
-      group_);
+      group_, callbacks_);
 }
 
 void HoldfastBackend::startCoalescing() { coalescing_ = true; }

@@ -108,6 +108,8 @@ class HoldfastBackend final : public c10d::Backend {
 
   // Owners: this backend and its works.
   std::shared_ptr<comm::Communicator> group_;
+  // Owners: this backend, its works, the threads in it.
+  const std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   c10::intrusive_ptr<BackendOptions> options_;
   const pid_t process_;
   std::atomic<std::uint64_t> sequence_{0};  // of collectives

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gil.h"
 #include "raise.h"
 
 namespace holdfast::torch_backend {
@@ -43,19 +44,29 @@ void HoldfastWork::end() {
   tensors_.clear();
   c10::intrusive_ptr<c10::ivalue::Future> future;
   std::exception_ptr failure;
+  bool may_block = false;
   {
     const std::lock_guard lock(state_mutex_);
-    ended_.store(true, std::memory_order_release);  // release: results
-    future = future_;
+    settled_ = true;
     failure = failure_;
+    future = future_;
+    may_block = has_python_callbacks_;
   }
   // torch's own state, which its base class reads.
   finish(failure);
+  ended_.store(true, std::memory_order_release);  // release: results
   if (!future) return;
-  if (failure) {
-    future->setErrorIfNeeded(failure);
+  if (!may_block) return complete(*future);
+  auto self = c10::intrusive_ptr<HoldfastWork>::reclaim_copy(this);
+  callbacks_->run([self, future] { self->complete(*future); });
+}
+
+// What is settled does not change: no lock.
+void HoldfastWork::complete(c10::ivalue::Future& future) const {
+  if (failure_) {
+    future.setErrorIfNeeded(failure_);
   } else {
-    future->markCompleted(at::IValue(results_));
+    future.markCompleted(at::IValue(results_));
   }
 }
 
@@ -71,6 +82,8 @@ bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
     const Status status = op->wait(std::max(Duration::zero(), left));
     if (!op->done()) raise(status);
   }
+  // Who has waited for the op may look at its Future.
+  if (const auto future = completing()) future->wait();
   if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
   return true;
 }
@@ -78,22 +91,20 @@ bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
 void HoldfastWork::abort() { group_->abort("Work.abort() was called"); }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
-  c10::intrusive_ptr<c10::ivalue::Future> future;
-  bool ended = false;
-  std::exception_ptr failure;
-  {
-    const std::lock_guard lock(state_mutex_);
-    if (future_) return future_;
-    // Made on demand: blocking calls never ask, and it costs as much as a small op.
-    future_ =
-        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    future = future_;
-    ended = ended_.load(std::memory_order_relaxed);
-    failure = failure_;
-  }
-  if (ended && failure) future->setErrorIfNeeded(failure);
-  if (ended && !failure) future->markCompleted(at::IValue(results_));
-  return future;
+  const std::lock_guard lock(state_mutex_);
+  has_python_callbacks_ = has_python_callbacks_ || holds_gil();
+  if (future_) return future_;
+  // Made on demand: blocking calls never ask, and it costs as much as a small op.
+  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  // Nobody else has it yet, so that nothing is called back.
+  if (settled_) complete(*future_);
+  return future_;
+}
+
+// The Future that another thread is about to complete.
+c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::completing() const {
+  const std::lock_guard lock(state_mutex_);
+  return has_python_callbacks_ ? future_ : nullptr;
 }
 
 }  // namespace holdfast::torch_backend

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "callbacks.h"
 #include "comm/communicator.h"
 #include "tensors.h"
 
@@ -37,12 +38,14 @@ class HoldfastWork final : public c10d::Work {
     std::vector<at::Tensor> results;  // the Future's value
     std::uint64_t sequence = 0;
   };
-  HoldfastWork(About about, std::shared_ptr<comm::Communicator> group)
+  HoldfastWork(About about, std::shared_ptr<comm::Communicator> group,
+               std::shared_ptr<Callbacks> callbacks)
       : c10d::Work(about.rank, about.type, at::hasCallbacks() ? about.title : nullptr,
                    about.results),
         results_(std::move(about.results)),
         sequence_(about.sequence),
-        group_(std::move(group)) {}
+        group_(std::move(group)),
+        callbacks_(std::move(callbacks)) {}
 
   void follow(Started started);  // once
 
@@ -58,18 +61,23 @@ class HoldfastWork final : public c10d::Work {
  private:
   void end_one(const Status& status);
   void end();
+  void complete(c10::ivalue::Future& future) const;
+  c10::intrusive_ptr<c10::ivalue::Future> completing() const;
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
   // Owners: the process group, its works.
   const std::shared_ptr<comm::Communicator> group_;
+  const std::shared_ptr<Callbacks> callbacks_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
   std::atomic<std::size_t> left_{0};
   std::atomic<bool> ended_{false};
-  std::mutex state_mutex_;  // guards failure_, future_
+  mutable std::mutex state_mutex_;  // guards the rest
+  bool settled_ = false;            // failure_ is final
   std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  bool has_python_callbacks_ = false;  // or may have
 };
 
 }  // namespace holdfast::torch_backend

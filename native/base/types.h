@@ -21,7 +21,8 @@ using Epoch = Strong<struct EpochTag, std::uint32_t>;
 using MemberId = Strong<struct MemberIdTag, std::uint64_t>;
 // Identity of a communicator, agreed by its members.
 using CommId = Strong<struct CommIdTag, std::uint64_t>;
-// Number of an op inside one communicator, in program order, from 0.
+// Number of an op inside one communicator, in program order, from 0; collectives and messages are
+// counted apart.
 using OpSeq = Strong<struct OpSeqTag, std::uint32_t>;
 
 using Duration = std::chrono::nanoseconds;

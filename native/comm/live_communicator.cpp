@@ -97,8 +97,9 @@ Result<std::shared_ptr<Work>> LiveCommunicator::start(OpRequest request) {
   const bool wake = !request.expect_wait;
   const std::lock_guard lock(mutex_);
   if (closed_) return Status{Code::kNotMember, "group " + name() + " is closed"};
-  auto work =
-      std::make_shared<OpWork>(std::move(request), OpSeq{next_sequence_++}, executor_, clock_);
+  // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
+  std::uint32_t& next = is_point_to_point(request.collective) ? next_message_ : next_sequence_;
+  auto work = std::make_shared<OpWork>(std::move(request), OpSeq{next++}, executor_, clock_);
   executor_->submit([self = shared_from_this(), work] { self->launch(work); }, wake);
   return std::shared_ptr<Work>(work);
 }

@@ -107,8 +107,9 @@ class LiveCommunicator final : public Communicator,
   const std::shared_ptr<const Clock> clock_;
 
   mutable std::mutex
-      mutex_;  // guards next_sequence_ (and the order of submissions), ended_, closed_
-  std::uint32_t next_sequence_ = 0;
+      mutex_;  // guards the two counters (and the order of submissions), ended_, closed_
+  std::uint32_t next_sequence_ = 0;  // of collectives
+  std::uint32_t next_message_ = 0;   // of sends and receives
   Status ended_;
   bool closed_ = false;
 

@@ -167,6 +167,25 @@ std::string several_threads(int rank, Member& member) {
   return std::accumulate(errors.begin(), errors.end(), std::string());
 }
 
+std::string messages_between_some(int rank, Member& member) {
+  std::vector<float> v{1};
+  if (rank < 2) {
+    OpRequest message;
+    message.collective = rank == 0 ? Collective::kSend : Collective::kRecv;
+    (rank == 0 ? message.input : message.output) = {block(v)};
+    message.peer = {1 - rank};
+    auto work = member.group->start(message);
+    if (!work.is_ok()) return work.status().message();
+    if (Status s = work.value()->wait(seconds(60)); !s.is_ok()) return s.message();
+  }
+  return all_reduce_sizes(rank, member);
+}
+
+TEST_CASE("messages between some ranks leave the count of collectives as it is") {
+  expect_no_errors(run_world(3, "shm", messages_between_some));
+  expect_no_errors(run_world(3, "tcp", messages_between_some));
+}
+
 TEST_CASE("several threads of a process may wait at once") {
   expect_no_errors(run_world(2, "shm", several_threads));
   expect_no_errors(run_world(2, "tcp", several_threads));

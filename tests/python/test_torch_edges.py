@@ -1,4 +1,4 @@
-"""The edges of the torch API: rare dtypes, odd tensors, refusals, time limits, groups, forks."""
+"""The edges of the torch API: rare dtypes, odd tensors, groups, ways to meet, callbacks."""
 
 from __future__ import annotations
 
@@ -16,16 +16,25 @@ def free_port() -> str:
         return str(probe.getsockname()[1])
 
 
-@pytest.mark.parametrize(
-    "program",
-    ["edges", "groups", "refusals", "time_limits", "abort", "drop_in_flight", "fork"],
-)
-def test_edges(program, tmp_path):
-    run_ranks("torch_edge_ranks", program, 2, tmp_path)
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_odd_tensors_dtypes_and_coalesced_calls(size, tmp_path):
+    run_ranks("torch_edge_ranks", "edges", size, tmp_path)
 
 
-@pytest.mark.parametrize("program", ["join_again", "join_by_environment", "join_by_address"])
-def test_ways_to_meet(program, tmp_path):
+def test_groups_overlap_and_serve_several_threads(tmp_path):
+    run_ranks("torch_edge_ranks", "groups", 3, tmp_path)
+
+
+@pytest.mark.parametrize("way", ["join_again", "join_by_environment", "join_by_address"])
+def test_ways_to_meet(way, tmp_path):
     port = free_port()
     env = {"PORT": port, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    run_ranks("torch_edge_ranks", program, 2, tmp_path, env=env)
+    run_ranks("torch_edge_ranks", way, 2, tmp_path, env=env)
+
+
+def test_callbacks_may_wait_for_ops_they_start(tmp_path):
+    run_ranks("torch_edge_ranks", "callbacks", 2, tmp_path)
+
+
+def test_hooks_and_uneven_inputs_of_ddp(tmp_path):
+    run_ranks("torch_edge_ranks", "hooks", 2, tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -73,14 +74,17 @@ def move_every_dtype(rank: int, size: int) -> None:
 
 
 def reduce_rare_dtypes(rank: int, size: int) -> None:
+    def small(r: int) -> Tensor:  # sums are exact in every dtype
+        return (SMALL + r).remainder(3).float()
+
     for dtype, wide in SUMMED_IN.items():
-        want = torch.stack([of_rank(r, dtype).to(wide) for r in range(size)])
+        want = torch.stack([small(r).to(wide) for r in range(size)])
         for op, fold in (
             (dist.ReduceOp.SUM, want.sum(0)),
             (dist.ReduceOp.MAX, want.amax(0)),
             (dist.ReduceOp.MIN, want.amin(0)),
         ):
-            t = of_rank(rank, dtype)
+            t = small(rank).to(dtype)
             dist.all_reduce(t, op=op)
             check(raw(t), raw(fold.to(dtype)), (op, dtype))
 
@@ -146,7 +150,7 @@ def coalesce(rank: int, size: int) -> None:
 
 
 def refuse_the_second_of_two(rank: int, size: int) -> None:
-    """The first op has started when the second is refused: its memory is still there."""
+    """The first op runs when the second is refused: it ends in memory that is still there."""
     import holdfast
 
     options = dist.AllreduceCoalescedOptions()
@@ -191,6 +195,10 @@ def count_in_step(rank: int, size: int) -> None:
     dist.all_gather_object(counts, cpu_backend()._get_sequence_number_for_group())
     assert len(set(counts)) == 1, counts
     assert counts[0] == before + 1, (before, counts)  # type: ignore[operator]
+    # Large enough to go as messages that carry the collective's number.
+    t = torch.ones(50_000)
+    dist.all_reduce(t)
+    check(t, torch.full((50_000,), float(size)), "after a message between two")
 
 
 def profile(rank: int, size: int) -> None:
@@ -250,6 +258,58 @@ def groups() -> None:
     dist.destroy_process_group()
 
 
+def hooks() -> None:
+    """DDP's communication hooks, which hang callbacks on Futures, and uneven inputs."""
+    from torch import nn
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    rank, size = join()
+    power = powerSGD_hook.PowerSGDState(None, 1, start_powerSGD_iter=2)
+    for state, hook in (
+        (None, default_hooks.allreduce_hook),
+        (None, default_hooks.fp16_compress_hook),
+        # Its callback waits for the Future of an op that it starts.
+        (power, powerSGD_hook.powerSGD_hook),
+    ):
+        torch.manual_seed(0)
+        layers = nn.Sequential(nn.Linear(10, 300), nn.ReLU(), nn.Linear(300, 4))
+        model = nn.parallel.DistributedDataParallel(layers)
+        model.register_comm_hook(state, hook)
+        for step in range(5):
+            chance = torch.Generator().manual_seed(10 * step + rank)
+            model(torch.randn(4, 10, generator=chance)).sum().backward()
+        own = layers[0].weight.grad
+        gradients = [torch.zeros_like(own) for _ in range(size)]
+        dist.all_gather(gradients, own)
+        assert own.abs().sum() > 0
+        for gradient in gradients:
+            check(gradient, own, hook)
+    plain = nn.parallel.DistributedDataParallel(nn.Linear(4, 4))
+    with plain.join():
+        for _ in range(2 + rank):
+            plain(torch.ones(3, 4)).sum().backward()
+    dist.destroy_process_group()
+
+
+def callbacks() -> None:
+    """A callback may start an op and wait for it; who waited for an op may look at its Future."""
+    _, size = join()
+    for n in (3, 100_000):
+
+        def twice(future: torch.futures.Future[list[Tensor]]) -> float:
+            t = future.value()[0]
+            return dist.all_reduce(t, async_op=True).get_future().wait()[0].sum().item()
+
+        first = dist.all_reduce(torch.ones(n), async_op=True)
+        assert first.get_future().then(twice).wait() == n * size * size
+        work = dist.all_reduce(torch.ones(n), async_op=True)
+        future = work.get_future()
+        work.wait()
+        assert future.done()
+        assert future.value()[0].sum().item() == n * size
+    dist.destroy_process_group()
+
+
 def join_again() -> None:
     """A store outlives a group: under torchrun the next group of the same name finds it."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -292,10 +352,21 @@ def join_by_address() -> None:
     dist.destroy_process_group()
 
 
+def other_options() -> None:
+    import holdfast
+
+    method = f"file://{os.environ['MEETING_FILE']}"
+    for options in (dist.ProcessGroupGloo._Options(), {"timeout": 3}):
+        call = functools.partial(join_by, method, options)
+        expect(holdfast.ConfigError, "accepted: holdfast.Options(", call)
+
+
 def wrong_shapes(rank: int, size: int) -> None:
     import holdfast
 
     backend, zeros = cpu_backend(), torch.zeros
+    gathering, scattering = dist.GatherOptions(), dist.ScatterOptions()
+    gathering.rootRank = scattering.rootRank = rank
     calls: tuple[Callable[[], object], ...] = (
         lambda: backend._allgather_base(zeros(size * 3), zeros(2)),
         lambda: backend._allgather_base(zeros(size * 20_000), zeros(30_000)),
@@ -305,13 +376,8 @@ def wrong_shapes(rank: int, size: int) -> None:
         lambda: backend.reduce_scatter([zeros(3)], [[zeros(2)] * size]),
         lambda: backend.alltoall([zeros(3)] * size, [zeros(2) for _ in range(size)]),
         lambda: backend.alltoall_base(zeros(size * 3), zeros(size * 2), [], []),
-        # Every rank takes part as root, so that none waits for the others.
-        lambda: backend.gather(
-            [[zeros(3)] * size], [zeros(2)], dist_root(dist.GatherOptions, rank)
-        ),
-        lambda: backend.scatter(
-            [zeros(3)], [[zeros(2)] * size], dist_root(dist.ScatterOptions, rank)
-        ),
+        lambda: backend.gather([[zeros(3)] * size], [zeros(2)], gathering),
+        lambda: backend.scatter([zeros(3)], [[zeros(2)] * size], scattering),
     )
     for i, call in enumerate(calls):
         try:
@@ -320,12 +386,6 @@ def wrong_shapes(rank: int, size: int) -> None:
             assert "elements" in str(error), (i, error)
         else:
             raise AssertionError(f"call {i} was not refused")
-
-
-def dist_root(kind: type, rank: int) -> object:
-    options = kind()
-    options.rootRank = rank
-    return options
 
 
 def wrong_tensors(rank: int, size: int) -> None:
