@@ -19,6 +19,9 @@ struct View {
   std::vector<MemberId> members;
 };
 
+// As the peer of a receive: whose message comes first.
+inline constexpr Rank kAnySource{-1};
+
 struct OpRequest {
   Collective collective{};
   DType dtype = DType::kF32;
@@ -27,7 +30,7 @@ struct OpRequest {
   std::vector<Block> input;
   std::vector<Block> output;
   Rank root{};            // broadcast, reduce, gather, scatter
-  Rank peer{};            // send, recv
+  Rank peer{};            // send, recv; recv: or kAnySource
   std::uint32_t tag = 0;  // send, recv
   Duration timeout{};     // zero: the group's default
   std::string algorithm;  // empty: the cost model chooses

@@ -2,9 +2,6 @@
 // scheduled run), drives them, and ends the view for everybody when one member cannot go on.
 #pragma once
 
-#include <atomic>
-#include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,35 +9,14 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "comm/communicator.h"
-#include "comm/engine/buffer_pool.h"
-#include "comm/engine/flat_exchange.h"
-#include "comm/engine/run.h"
+#include "comm/call_log.h"
+#include "comm/communicator_config.h"
 #include "comm/executor.h"
+#include "comm/op_runs.h"
 #include "comm/op_work.h"
 #include "comm/view_notice.h"
-#include "topology/cost_model.h"
 
 namespace holdfast::comm {
-
-// The links to one member: where data goes, and the one that carries notices and dies with the
-// peer.
-struct MemberLinks {
-  Link* data = nullptr;
-  Link* control = nullptr;
-};
-
-struct CommunicatorConfig {
-  CommId id;
-  View view;
-  Rank rank;
-  std::string name;
-  std::vector<MemberLinks> links;  // by rank; own entry empty
-  std::optional<FlatExchange> flat;
-  topology::LinkModel link_model;
-  Duration timeout{};
-  std::string algorithm;
-};
 
 class LiveCommunicator final : public Communicator,
                                public std::enable_shared_from_this<LiveCommunicator> {
@@ -63,13 +39,16 @@ class LiveCommunicator final : public Communicator,
   // Driving thread only.
   CommId id() const { return config_.id; }
   bool progress(Instant now);
-  bool busy() const { return !active_.empty(); }
+  bool busy() const { return !active_.empty() || ending_.has_value(); }
   // Whether an op is under way whose bytes, not whose latency, take the time.
   bool moves_bulk() const;
   Instant next_deadline() const { return next_deadline_; }
-  // The peer died or left; ops that can end without it do, then the view ends.
-  void on_gone(Rank rank, Status why);
+  enum class Gone : std::uint8_t { kDied, kLeft };
+  // Ops that can end without the peer do, then the view ends.
+  void on_gone(Rank rank, Gone how, Status why);
   void on_revoke(Rank from, std::span<const std::byte> payload);
+  // A peer has waited long in this call.
+  void on_call(Rank from, std::span<const std::byte> payload);
   // Ends the view here and tells the other members.
   void end_view(const ViewNotice& notice);
   void unlink_flat() {
@@ -79,20 +58,35 @@ class LiveCommunicator final : public Communicator,
  private:
   struct Active {
     std::shared_ptr<OpWork> work;
-    std::unique_ptr<Run> run;  // nothing: goes through the flat exchange
+    std::unique_ptr<Run> run;  // nothing: on the flat exchange, or unbound
     Instant deadline;
+    Instant stalls;  // from then on its peers are told what waits here
     std::uint64_t bytes = 0;
-    bool begun = false;  // flat: its turn has come
+    std::uint32_t history = 0;  // of the collectives before it
+    bool begun = false;         // flat: its turn has come
+    bool unbound = false;       // a receive that does not know its source yet
+  };
+  // A view that is about to end: the members tell each other what they had called.
+  struct Ending {
+    ViewNotice notice;
+    Instant deadline;
+    std::vector<std::optional<CallReport>> reports;  // by rank
   };
 
   void launch(const std::shared_ptr<OpWork>& work);
-  std::unique_ptr<Run> make_run(const OpWork& work);
-  const Schedule& schedule_for(const OpRequest& request);
-  std::uint64_t next_message(const OpRequest& request);
   bool advance_flat();
   bool advance_runs();
+  bool bind_receives();
   bool check_gone();
   void check_deadlines(Instant now);
+  void time_out(const Active& active);
+  void tell_call(Active& active);
+  void disagree(const Disagreement& disagreement);
+  void fail_op(const Active& active, ViewNotice notice);
+  void end_with_reports(ViewNotice notice, OpSeq sequence);
+  void report_again(OpSeq sequence);
+  bool collect_reports(Instant now);
+  void send_to_members(FrameKind kind, const std::vector<std::byte>& payload);
   void finish(Active& active, Status status);
   void fail_all(const Status& status);
   void leave();
@@ -115,11 +109,12 @@ class LiveCommunicator final : public Communicator,
 
   // Driving thread only.
   std::vector<Active> active_;
-  BufferPool pool_;
-  std::map<std::tuple<Collective, std::string, int>, Schedule> schedules_;
-  std::map<std::tuple<Collective, int, std::uint32_t>, std::uint32_t> messages_;
+  OpRuns runs_;
+  CallLog calls_;
+  std::optional<Ending> ending_;
   std::vector<Status> gone_;  // by rank; ok while present
   bool any_gone_ = false;
+  bool any_died_ = false;
   Instant next_deadline_{Duration::max()};
 };
 

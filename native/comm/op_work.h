@@ -26,9 +26,12 @@ class OpWork final : public Work {
   OpSeq sequence() const override { return sequence_; }
   bool done() const override { return done_.load(std::memory_order_acquire); }  // acquire: results
   Status status() const override;
+  Rank source() const override { return source_; }
   Status wait(Duration timeout) override;
   void on_done(std::function<void(const Status&)> callback) override;
 
+  // Who sends what this receives. Driving thread, before end().
+  void set_source(Rank source) { source_ = source; }
   // Publishes the outcome: callbacks first, then done(). Once, with the runtime released.
   void end(Status status);
 
@@ -39,6 +42,7 @@ class OpWork final : public Work {
   const std::shared_ptr<Executor> executor_;
   const std::shared_ptr<const Clock> clock_;
 
+  Rank source_{-1};           // published by done_
   mutable std::mutex mutex_;  // guards status_, callbacks_, ended_
   Status status_;
   std::vector<std::function<void(const Status&)>> callbacks_;

@@ -53,7 +53,9 @@ Status out_of_range(const OpRequest& request, const char* what, Rank value, int 
 bool in_range(Rank rank, int size) { return rank.value >= 0 && rank.value < size; }
 
 Status check_peer(const OpRequest& request, Rank rank, int size) {
-  if (!in_range(request.peer, size)) return out_of_range(request, "peer", request.peer, size);
+  const bool any = request.collective == Collective::kRecv && request.peer == kAnySource;
+  if (!any && !in_range(request.peer, size))
+    return out_of_range(request, "peer", request.peer, size);
   if (request.peer == rank) {
     return {Code::kConfigError, name(request) + ": rank " + std::to_string(rank.value) +
                                     " cannot exchange a message with itself"};

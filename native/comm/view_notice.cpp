@@ -11,17 +11,24 @@ Status malformed() { return {Code::kProtocolError, "malformed view notice"}; }
 
 }  // namespace
 
-// Layout: code (1 byte), number of ranks (4 bytes), ranks (4 bytes each), text to the end.
+// Layout: code (1 byte), number of ranks (4 bytes), ranks (4 bytes each), whether a report follows
+// (1 byte), the report, text to the end.
 std::vector<std::byte> encode_notice(const ViewNotice& notice) {
   const auto count = static_cast<std::uint32_t>(std::min(notice.ranks.size(), kMaxNoticeRanks));
-  const std::size_t text = std::min(notice.text.size(), kMaxNoticeText);
-  std::vector<std::byte> out(5 + 4 * std::size_t{count} + text);
+  std::vector<std::byte> out(5 + 4 * std::size_t{count});
   out[0] = static_cast<std::byte>(notice.code);
   std::memcpy(out.data() + 1, &count, 4);
   for (std::size_t i = 0; i < count; ++i) {
     std::memcpy(out.data() + 5 + 4 * i, &notice.ranks[i].value, 4);
   }
-  if (text > 0) std::memcpy(out.data() + out.size() - text, notice.text.data(), text);
+  out.push_back(static_cast<std::byte>(notice.report.has_value()));
+  if (notice.report) {
+    const std::vector<std::byte> report = encode_report(*notice.report);
+    out.insert(out.end(), report.begin(), report.end());
+  }
+  const auto text = std::as_bytes(std::span(notice.text));
+  out.insert(out.end(), text.begin(),
+             text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMaxNoticeText)));
   return out;
 }
 
@@ -40,7 +47,16 @@ Result<ViewNotice> decode_notice(std::span<const std::byte> bytes, int size) {
     if (rank.value < 0 || rank.value >= size) return malformed();
     notice.ranks.push_back(rank);
   }
-  const auto text = bytes.subspan(5 + 4 * std::size_t{count});
+  auto text = bytes.subspan(5 + 4 * std::size_t{count});
+  if (text.empty()) return malformed();
+  const auto has_report = std::to_integer<std::uint8_t>(text[0]);
+  if (has_report > 1) return malformed();
+  text = text.subspan(1);
+  if (has_report == 1) {
+    auto report = decode_report(text);
+    if (!report.is_ok()) return report.status();
+    notice.report = report.value();
+  }
   if (text.size() > kMaxNoticeText) return malformed();
   notice.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
   return notice;

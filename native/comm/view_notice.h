@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "comm/call.h"
 
 namespace holdfast::comm {
 
@@ -15,6 +17,9 @@ struct ViewNotice {
   Code code = Code::kPeerLost;
   std::vector<Rank> ranks;  // lost, or the one that gave up
   std::string text;
+  // Set when the members shall tell each other what they had called: then the view ends when all
+  // have answered, or soon without.
+  std::optional<CallReport> report = {};
 };
 
 inline constexpr std::size_t kMaxNoticeRanks = 4096;

@@ -21,6 +21,8 @@ class Work {
   virtual bool done() const = 0;
   // The outcome; CHECKs that done(). Any thread.
   virtual Status status() const = 0;
+  // recv: the rank whose message came; -1 for everything else. Once done().
+  virtual Rank source() const = 0;
   // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the
   // op running. Any thread; Python callers release the GIL first.
   virtual Status wait(Duration timeout) = 0;

@@ -143,10 +143,18 @@ void Runtime::take_controls(Peer& peer) {
     const auto at = std::find(members.begin(), members.end(), peer.id);
     if (at == members.end()) continue;
     const Rank from{static_cast<int>(at - members.begin())};
-    if (frame->header.kind == FrameKind::kRevoke) target->on_revoke(from, frame->payload);
-    if (frame->header.kind == FrameKind::kGoodbye) {
-      target->on_gone(from, {Code::kPeerLost, "rank " + std::to_string(from.value) + " has left"});
-    }
+    deliver(*target, from, *frame);
+  }
+}
+
+void Runtime::deliver(comm::LiveCommunicator& to, Rank from, const comm::ControlFrame& frame) {
+  switch (frame.header.kind) {
+    case FrameKind::kRevoke: return to.on_revoke(from, frame.payload);
+    case FrameKind::kCall: return to.on_call(from, frame.payload);
+    case FrameKind::kGoodbye:
+      return to.on_gone(from, comm::LiveCommunicator::Gone::kLeft,
+                        {Code::kPeerLost, "rank " + std::to_string(from.value) + " has left"});
+    default: return;
   }
 }
 
@@ -159,7 +167,9 @@ void Runtime::report_loss(Peer& peer) {
     if (!c) continue;
     const auto& members = c->view().members;
     const auto at = std::find(members.begin(), members.end(), peer.id);
-    if (at != members.end()) c->on_gone(Rank{static_cast<int>(at - members.begin())}, why);
+    if (at == members.end()) continue;
+    c->on_gone(Rank{static_cast<int>(at - members.begin())}, comm::LiveCommunicator::Gone::kDied,
+               why);
   }
 }
 
@@ -317,11 +327,7 @@ void Runtime::add_communicator(const std::shared_ptr<comm::LiveCommunicator>& co
     }
     const auto at = std::find(members.begin(), members.end(), it->from);
     const Rank from{static_cast<int>(at - members.begin())};
-    if (at != members.end() && it->frame.header.kind == FrameKind::kRevoke) {
-      communicator->on_revoke(from, it->frame.payload);
-    } else if (at != members.end()) {
-      communicator->on_gone(from, {Code::kPeerLost, "it has left"});
-    }
+    if (at != members.end()) deliver(*communicator, from, it->frame);
     it = early_.erase(it);
   }
 }

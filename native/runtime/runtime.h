@@ -95,6 +95,7 @@ class Runtime final : public comm::Executor,
   void watch(int fd, std::uint32_t events, void* tag);
   bool pump_peer(Peer& peer);
   void take_controls(Peer& peer);
+  static void deliver(comm::LiveCommunicator& to, Rank from, const comm::ControlFrame& frame);
   void report_loss(Peer& peer);
   void count_local_ranks();
   bool may_use(const std::string& transport) const;

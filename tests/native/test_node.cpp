@@ -10,9 +10,8 @@
 #include <numeric>
 #include <thread>
 
-#include "memory_store.h"
-#include "runtime/node.h"
 #include "runtime/socket.h"
+#include "worlds.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -21,64 +20,13 @@ using comm::Collective;
 using comm::OpRequest;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::all_reduce;
+using testing::block;
+using testing::expect_no_errors;
+using testing::Member;
 using testing::MemoryStore;
-
-struct Member {
-  std::shared_ptr<Node> node;
-  std::shared_ptr<comm::Communicator> group;
-};
-
-Options options_for(const std::string& transport) {
-  Options options;
-  options.transports = {transport};
-  options.timeout = seconds(60);
-  options.connect_timeout = seconds(30);
-  options.address = "127.0.0.1";
-  return options;
-}
-
-// Runs `body` as every rank of a world; failures are collected, for doctest's checks belong to one
-// thread.
-std::vector<std::string> run_world(int size, const std::string& transport,
-                                   const std::function<std::string(int, Member&)>& body) {
-  MemoryStore store;
-  std::vector<std::string> errors(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int r = 0; r < size; ++r) {
-    threads.emplace_back([&, r] {
-      std::string& error = errors[static_cast<std::size_t>(r)];
-      auto node = Node::create(options_for(transport));
-      if (!node.is_ok()) {
-        error = node.status().message();
-        return;
-      }
-      auto group = node.value()->join(store, {"world", {r}, size, {}, {}});
-      if (!group.is_ok()) {
-        error = group.status().message();
-        return;
-      }
-      Member member{node.value(), group.value()};
-      error = body(r, member);
-    });
-  }
-  for (std::thread& t : threads) t.join();
-  return errors;
-}
-
-void expect_no_errors(const std::vector<std::string>& errors) {
-  for (const std::string& error : errors) CHECK(error == "");
-}
-
-comm::Block block(std::vector<float>& v) {
-  return {reinterpret_cast<std::byte*>(v.data()), v.size()};
-}
-
-OpRequest all_reduce(std::vector<float>& v) {
-  OpRequest request;
-  request.collective = Collective::kAllReduce;
-  request.input = request.output = {block(v)};
-  return request;
-}
+using testing::options_for;
+using testing::run_world;
 
 std::string all_reduce_sizes(int rank, Member& member) {
   const int n = member.group->size();

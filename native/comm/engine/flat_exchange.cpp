@@ -124,7 +124,7 @@ bool FlatExchange::collected() {
         Status(Code::kProtocolError,
                "calls do not match: this rank has " + std::to_string(expected) + " bytes, rank " +
                    std::to_string(r) + " has " + std::to_string(from.bytes) +
-                   (from.bytes == expected ? " but another op, dtype or root" : ""))
+                   (from.bytes == expected ? " but another call, now or earlier" : ""))
             .about({Rank{r}}, {});
     return true;
   }

@@ -31,6 +31,7 @@ enum class FrameKind : std::uint8_t {
   kHello,     // first frame of a connection; payload: who calls
   kWelcome,   // its answer
   kPad,       // shared memory only: skip to the start of the ring
+  kCall,      // the sender has waited long in this call; payload: encoded call
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.

@@ -18,7 +18,7 @@ Status mismatch(const Post& post, const FrameHeader& header) {
                                       std::to_string(header.total_bytes)};
   }
   return {Code::kProtocolError,
-          "calls do not match: collective, dtype, reduction or root differ from the peer's"};
+          "calls do not match: this call, or an earlier one, differs from the peer's"};
 }
 
 bool matches(const Post& post, const FrameHeader& header) {
@@ -208,6 +208,7 @@ Status Session::begin_frame(const FrameHeader& header) {
       break;
     case FrameKind::kRevoke:
     case FrameKind::kGoodbye:
+    case FrameKind::kCall:
       target_ = Target::kControl;
       arrived_controls_.push_back({header, {}});
       arrived_controls_.back().payload.reserve(header.payload_bytes);
@@ -289,6 +290,14 @@ std::optional<FrameHeader> Session::take_notice(FrameKind kind, const MessageKey
   *found = notices_.back();
   notices_.pop_back();
   return header;
+}
+
+bool Session::has_arrived(const MessageKey& key) const {
+  const bool early = std::any_of(unexpected_.begin(), unexpected_.end(),
+                                 [&](const Unexpected& u) { return u.key == key; });
+  return early || std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) {
+           return n.header.kind == FrameKind::kAnnounce && n.header.key == key;
+         });
 }
 
 std::span<std::byte> Session::direct() {

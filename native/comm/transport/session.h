@@ -56,6 +56,8 @@ class Session {
   void retire(CommId comm, Epoch epoch);
   void send_control(FrameKind kind, CommId comm, Epoch epoch, std::vector<std::byte> payload);
   std::optional<ControlFrame> take_control();
+  // Whether this message is here, or waits at the peer for a grant, with no receive posted for it.
+  bool has_arrived(const MessageKey& key) const;
   bool idle() const { return sends_.empty() && recvs_.empty(); }
   bool wants_to_send() const { return !controls_.empty() || !sends_.empty(); }
 

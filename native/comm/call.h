@@ -1,0 +1,66 @@
+// Call: what a rank called at one place of its program, to be compared with what the others called
+// there. A group's collectives are numbered in call order on every rank, so equal numbers must be
+// equal calls. Pure values; calls of others come from the network, so decoding is total.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace holdfast::comm {
+
+struct Call {
+  OpSeq sequence;
+  Collective collective{};
+  DType dtype = DType::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  Rank root{};
+  std::uint64_t input = 0;   // elements of all blocks together
+  std::uint64_t output = 0;  // likewise
+  friend bool operator==(const Call&, const Call&) = default;
+};
+
+// What a rank answers when it is asked for its call of a number: that one and those shortly before,
+// for the first difference may have gone unnoticed; and its latest.
+struct CallReport {
+  OpSeq sequence;           // the number in question
+  std::vector<Call> calls;  // by number, rising
+
+  const Call* find(OpSeq number) const;
+};
+// Calls in a report, at most.
+inline constexpr std::size_t kReportedCalls = 16;
+
+inline constexpr std::size_t kCallBytes = 28;
+
+Call call_of(const OpRequest& request, OpSeq sequence);
+
+// Whether two ranks that make these calls can never end them. Sizes count where the collective
+// wants the same ones everywhere; blocks that differ by rank are checked message by message.
+bool conflict(const Call& a, const Call& b);
+
+// "all_reduce #3 (f32, 1000 elements, sum)"
+std::string call_text(const Call& call);
+
+// Changes with every call that conflicts with another, so that a rank whose past calls were others
+// is found at its next message.
+std::uint32_t history_after(std::uint32_t history, const Call& call);
+
+// Who called what at the first number where calls conflict (else at the number in question), ranks
+// with equal calls together; `reports[r]`: nothing when rank r did not answer.
+std::string reports_text(const std::vector<std::optional<CallReport>>& reports);
+
+std::vector<std::byte> encode_call(const Call& call);
+// kProtocolError for anything encode_call() does not make.
+Result<Call> decode_call(std::span<const std::byte> bytes);
+
+std::vector<std::byte> encode_report(const CallReport& report);
+// Takes the report from the front of `bytes`.
+Result<CallReport> decode_report(std::span<const std::byte>& bytes);
+
+}  // namespace holdfast::comm

@@ -1,0 +1,34 @@
+// What a live communicator is made of; the runtime fills it in when the members have met.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/engine/flat_exchange.h"
+#include "comm/transport/link.h"
+#include "topology/cost_model.h"
+
+namespace holdfast::comm {
+
+// The links to one member: where data goes, and the one that carries notices and dies with the
+// peer.
+struct MemberLinks {
+  Link* data = nullptr;
+  Link* control = nullptr;
+};
+
+struct CommunicatorConfig {
+  CommId id;
+  View view;
+  Rank rank;
+  std::string name;
+  std::vector<MemberLinks> links;  // by rank; own entry empty
+  std::optional<FlatExchange> flat;
+  topology::LinkModel link_model;
+  Duration timeout{};
+  std::string algorithm;
+};
+
+}  // namespace holdfast::comm
