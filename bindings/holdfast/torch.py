@@ -95,25 +95,13 @@ def _create(backend_options: Any, options: Options | None) -> Any:
         timeout = timedelta(seconds=options.timeout)
     return c10d.create(
         _process.node_capsule(options),
-        _unused_part(backend_options.store, backend_options.group_rank),
+        backend_options.store,
         backend_options.group_rank,
         backend_options.group_size,
         backend_options.group_id or "default",
         timeout,
         timedelta(seconds=options.connect_timeout),
     )
-
-
-def _unused_part(store: Any, rank: int) -> Any:
-    """Return the part of a group's store for this meeting.
-
-    A store may outlive a group, and the next group of the same name must not read its cards (torch
-    counts names anew after `destroy_process_group()`). All ranks meet equally often, so they agree.
-    """
-    from torch.distributed import PrefixStore
-
-    meeting = store.add(f"holdfast/meeting/{rank}", 1)
-    return PrefixStore(f"meeting {meeting}", store)
 
 
 def _default(options: Options, name: str) -> object:

@@ -13,13 +13,13 @@ constexpr Duration kCloseTime = std::chrono::seconds(10);
 
 }  // namespace
 
-HoldfastBackend::HoldfastBackend(std::shared_ptr<comm::Communicator> group,
-                                 std::chrono::milliseconds timeout, std::string group_name)
+HoldfastBackend::HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home home)
     : Backend(group->rank().value, group->size()),
       group_(std::move(group)),
-      options_(c10::make_intrusive<BackendOptions>(timeout)),
+      options_(c10::make_intrusive<BackendOptions>(home.timeout)),
+      home_(std::move(home)),
       process_(::getpid()) {
-  options_->group_name = std::move(group_name);
+  options_->group_name = home_.group;
   init();
 }
 
@@ -57,19 +57,25 @@ c10d::ErrorType HoldfastBackend::getError() {
   }
 }
 
-WorkPtr HoldfastBackend::go(c10d::OpType type, const char* title, std::vector<Item> items,
-                            TensorList results, const CallOptions& call) {
-  if (is_forked()) {
-    raise({Code::kNotMember,
-           "this process was forked from a member of group " + group_->name() +
-               ", and the runtime's threads did not come along: use the 'spawn' start method, or "
-               "init_process_group() in the child only"});
-  }
+void HoldfastBackend::refuse_in_child() const {
+  if (!is_forked()) return;
+  raise({Code::kNotMember,
+         "this process was forked from a member of group " + group_->name() +
+             ", and the runtime's threads did not come along: use the 'spawn' start method, or "
+             "init_process_group() in the child only"});
+}
+
+WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOptions& call) {
+  refuse_in_child();
   // Messages concern two ranks; the count of collectives is the same on all of them.
-  if (!c10d::isP2POp(type)) sequence_.fetch_add(1, std::memory_order_relaxed);
+  if (!c10d::isP2POp(face.type)) sequence_.fetch_add(1, std::memory_order_relaxed);
   const auto limit = call.timeout == c10d::kUnsetTimeout ? options_->timeout : call.timeout;
-  const auto work =
-      coalescing_ ? c10::intrusive_ptr<HoldfastWork>() : new_work(type, title, results);
+  c10::intrusive_ptr<HoldfastWork> work;
+  if (coalescing_) {
+    coalesced_results_.insert(coalesced_results_.end(), face.results.begin(), face.results.end());
+  } else {
+    work = new_work(std::move(face));
+  }
   Started started;
   Status refused;
   for (Item& item : items) {
@@ -87,7 +93,6 @@ WorkPtr HoldfastBackend::go(c10d::OpType type, const char* title, std::vector<It
     work->follow(std::move(started));
   } else {
     coalesced_.append(std::move(started));
-    coalesced_results_.insert(coalesced_results_.end(), results.begin(), results.end());
   }
   if (refused.is_ok()) return work;
   // The ops before the refused one run on; their works keep the memory until they end.
@@ -95,26 +100,34 @@ WorkPtr HoldfastBackend::go(c10d::OpType type, const char* title, std::vector<It
   raise(refused);
 }
 
-c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(c10d::OpType type, const char* title,
-                                                           TensorList results) {
+c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(Face face) {
   return c10::make_intrusive<HoldfastWork>(
-      HoldfastWork::About{getRank(), type, title, std::move(results), getSequenceNumberForGroup()},
-      group_, callbacks_);
+      HoldfastWork::About{getRank(), face.type, face.title, std::move(face.inputs),
+                          std::move(face.results), getSequenceNumberForGroup(), timed_},
+      group_, callbacks_, completions_);
 }
 
 void HoldfastBackend::startCoalescing() { coalescing_ = true; }
 
 WorkPtr HoldfastBackend::endCoalescing() {
   coalescing_ = false;
-  const auto work = new_work(c10d::OpType::COALESCED, "holdfast:coalesced",
-                             std::exchange(coalesced_results_, {}));
+  TensorList results = std::exchange(coalesced_results_, {});
+  const auto work =
+      new_work({OpType::COALESCED, "holdfast:coalesced", results, std::move(results)});
   work->follow(std::exchange(coalesced_, {}));
   return work;
 }
 
-void HoldfastBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool) {
+void HoldfastBackend::registerOnCompletionHook(Completions::Hook&& hook) {
+  if (completions_) raise({Code::kConfigError, "a completion hook is registered already"});
+  onCompletionHook_ = std::move(hook);
+  completions_ = std::make_shared<Completions>(onCompletionHook_);
+}
+
+void HoldfastBackend::waitForPendingWorks() {
+  if (!completions_ || is_forked()) return;
   const WithoutGil release;
-  barrier(opts)->wait();
+  completions_->wait();
 }
 
 }  // namespace holdfast::torch_backend

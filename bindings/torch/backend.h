@@ -1,5 +1,6 @@
 // The c10d backend: one communicator per process group. What each collective does with its tensors
-// is in collectives.cpp; life cycle, coalescing and errors are in backend.cpp.
+// is in collectives.cpp, sparse.cpp and monitored_barrier.cpp, how groups come from groups in
+// groups.cpp; life cycle, coalescing and errors are in backend.cpp.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "completions.h"
+#include "groups.h"
 #include "tensors.h"
 #include "work.h"
 
@@ -18,6 +21,10 @@ namespace holdfast::torch_backend {
 using Tensor = at::Tensor;
 using TensorList = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using c10d::OpType;
+
+// The tag of monitoredBarrier's messages, above what callers may use.
+inline constexpr std::uint32_t kMonitorTag = 0x7fff'ffff;
 
 // What dist.* calls hand over besides tensors.
 struct CallOptions {
@@ -31,8 +38,7 @@ class HoldfastBackend final : public c10d::Backend {
     explicit BackendOptions(std::chrono::milliseconds limit) : Options("holdfast", limit) {}
   };
 
-  HoldfastBackend(std::shared_ptr<comm::Communicator> group, std::chrono::milliseconds timeout,
-                  std::string group_name);
+  HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home home);
   ~HoldfastBackend() override;
 
   const std::string getBackendName() const override { return "holdfast"; }
@@ -42,21 +48,33 @@ class HoldfastBackend final : public c10d::Backend {
   void shutdown() override;
   c10d::ErrorType getError() override;
   bool supportsCoalescing() const override { return true; }
+  bool supportsSplitting() const override { return true; }
+  bool supportsShrinking() const override { return true; }
+  bool supportsTimeEstimation() const override { return false; }
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override {
     return sequence_.load(std::memory_order_relaxed);  // relaxed: a number, guards nothing
   }
+  // Collective over the new group's members; they meet through `store` (shrink: this group's own).
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& options) override;
+  c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const c10::intrusive_ptr<Options>& options, const int& rank,
+                                    const int& size) override;
+  c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
+                                     const c10::intrusive_ptr<Options>& options) override;
+  void registerOnCompletionHook(Completions::Hook&& hook) override;
+  void waitForPendingWorks() override;
+  void enableCollectivesTiming() override { timed_ = true; }
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
   WorkPtr allreduce(TensorList& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPtr allreduce_coalesced(TensorList& tensors,
                               const c10d::AllreduceCoalescedOptions& opts) override;
-  // Refused, with what is accepted.
-  WorkPtr allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& opts) override {
-    return allreduce(tensors, opts);
-  }
+  WorkPtr allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& opts) override;
   WorkPtr broadcast(TensorList& tensors, const c10d::BroadcastOptions& opts) override;
   WorkPtr reduce(TensorList& tensors, const c10d::ReduceOptions& opts) override;
   WorkPtr allgather(std::vector<TensorList>& outputs, TensorList& inputs,
@@ -85,6 +103,7 @@ class HoldfastBackend final : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
   WorkPtr send(TensorList& tensors, int dst, int tag) override;
   WorkPtr recv(TensorList& tensors, int src, int tag) override;
+  WorkPtr recvAnysource(TensorList& tensors, int tag) override;
 
  private:
   // One op to start: the request and the tensors it works on.
@@ -93,11 +112,22 @@ class HoldfastBackend final : public c10d::Backend {
     Tensors tensors;
   };
 
+  // How a call shows in profiles, and what its Future holds.
+  struct Face {
+    OpType type = OpType::UNKNOWN;
+    const char* title = nullptr;  // a literal
+    TensorList inputs;
+    TensorList results;
+  };
+
   bool is_forked() const;
-  c10::intrusive_ptr<HoldfastWork> new_work(c10d::OpType type, const char* title,
-                                            TensorList results);
-  WorkPtr go(c10d::OpType type, const char* title, std::vector<Item> items, TensorList results,
-             const CallOptions& call);
+  void refuse_in_child() const;
+  c10::intrusive_ptr<HoldfastWork> new_work(Face face);
+  WorkPtr go(Face face, std::vector<Item> items, const CallOptions& call);
+  Home home_for(const c10::intrusive_ptr<c10d::Store>& store, const std::string& kind,
+                const c10::intrusive_ptr<Options>& options) const;
+  std::shared_ptr<comm::Work> signal(comm::Collective kind, int peer);
+  void watch_barrier(std::chrono::milliseconds limit, bool wait_all_ranks);
   Item all_reduce_item(const Tensor& tensor, const c10d::ReduceOp& op);
   Item all_gather_item(const TensorList& outputs, const Tensor& input);
   Item all_gather_item(const Tensor& output, const Tensor& input);
@@ -111,7 +141,10 @@ class HoldfastBackend final : public c10d::Backend {
   // Owners: this backend, its works, the threads in it.
   const std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   c10::intrusive_ptr<BackendOptions> options_;
+  const Home home_;
   const pid_t process_;
+  std::shared_ptr<Completions> completions_;  // owners: this backend, its works
+  bool timed_ = false;
   std::atomic<std::uint64_t> sequence_{0};  // of collectives
 
   // Between startCoalescing and endCoalescing: what was started. One thread calls both.

@@ -1,12 +1,15 @@
 // Every collective of c10d as requests to the communicator: which tensors are which blocks, and
 // nothing else.
+#include <ATen/ops/scalar_tensor.h>
+
+#include <optional>
+
 #include "backend.h"
 #include "raise.h"
 
 namespace holdfast::torch_backend {
 namespace {
 
-using c10d::OpType;
 using comm::Collective;
 
 ReduceOp reduce_op(const c10d::ReduceOp& op) {
@@ -19,10 +22,27 @@ ReduceOp reduce_op(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::BAND: return ReduceOp::kBand;
     case c10d::ReduceOp::BOR: return ReduceOp::kBor;
     case c10d::ReduceOp::BXOR: return ReduceOp::kBxor;
+    case c10d::ReduceOp::PREMUL_SUM: return ReduceOp::kSum;  // of what scaled() gives
     default:
       raise({Code::kUnsupported,
-             "reduction op PREMUL_SUM; accepted: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR"});
+             "reduction op " + std::to_string(static_cast<int>(op.op_)) +
+                 "; accepted: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM"});
   }
+}
+
+// PREMUL_SUM: every rank's contribution times its factor, in the tensor's own dtype.
+std::optional<Tensor> scaled(const Tensor& tensor, const c10d::ReduceOp& op) {
+  if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return std::nullopt;
+  const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  if (factor == nullptr) raise({Code::kConfigError, "PREMUL_SUM without a factor"});
+  const auto type = tensor.scalar_type();
+  // fp8 has no arithmetic of its own.
+  const auto compute = at::isFloat8Type(type) ? at::kFloat : type;
+  const Tensor by = factor->tensor_factor.defined()
+                        ? factor->tensor_factor.reshape({}).to(at::kCPU, compute)
+                        : at::scalar_tensor(factor->double_factor, at::dtype(compute));
+  const at::NoGradGuard no_grad;
+  return tensor.to(compute).mul(by).to(type);
 }
 
 template <class O>
@@ -73,22 +93,26 @@ HoldfastBackend::Item HoldfastBackend::all_reduce_item(const Tensor& tensor,
   item.request.collective = Collective::kAllReduce;
   item.request.op = reduce_op(op);
   item.request.input = item.request.output = {item.tensors.both(tensor)};
+  if (const auto own = scaled(tensor, op)) item.request.input = {item.tensors.input(*own)};
   item.request.dtype = item.tensors.reduced();
   return item;
 }
 
 WorkPtr HoldfastBackend::allreduce(TensorList& tensors, const c10d::AllreduceOptions& opts) {
+  const Tensor& tensor = single(tensors, "all_reduce");
+  if (tensor.is_sparse()) return allreduce_sparse(tensors, opts);
   std::vector<Item> items;
-  items.push_back(all_reduce_item(single(tensors, "all_reduce"), opts.reduceOp));
-  return go(OpType::ALLREDUCE, "holdfast:all_reduce", std::move(items), tensors, call_of(opts));
+  items.push_back(all_reduce_item(tensor, opts.reduceOp));
+  return go({OpType::ALLREDUCE, "holdfast:all_reduce", tensors, tensors}, std::move(items),
+            call_of(opts));
 }
 
 WorkPtr HoldfastBackend::allreduce_coalesced(TensorList& tensors,
                                              const c10d::AllreduceCoalescedOptions& opts) {
   std::vector<Item> items;
   for (const Tensor& t : tensors) items.push_back(all_reduce_item(t, opts.reduceOp));
-  return go(OpType::ALLREDUCE_COALESCED, "holdfast:all_reduce", std::move(items), tensors,
-            call_of(opts));
+  return go({OpType::ALLREDUCE_COALESCED, "holdfast:all_reduce", tensors, tensors},
+            std::move(items), call_of(opts));
 }
 
 WorkPtr HoldfastBackend::broadcast(TensorList& tensors, const c10d::BroadcastOptions& opts) {
@@ -102,7 +126,8 @@ WorkPtr HoldfastBackend::broadcast(TensorList& tensors, const c10d::BroadcastOpt
   item.request.dtype = item.tensors.moved();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::BROADCAST, "holdfast:broadcast", std::move(items), tensors, call_of(opts));
+  return go({OpType::BROADCAST, "holdfast:broadcast", tensors, tensors}, std::move(items),
+            call_of(opts));
 }
 
 WorkPtr HoldfastBackend::reduce(TensorList& tensors, const c10d::ReduceOptions& opts) {
@@ -113,11 +138,14 @@ WorkPtr HoldfastBackend::reduce(TensorList& tensors, const c10d::ReduceOptions& 
   item.request.op = reduce_op(opts.reduceOp);
   item.request.input = {root ? item.tensors.both(tensor) : item.tensors.input(tensor)};
   if (root) item.request.output = item.request.input;
+  if (const auto own = scaled(tensor, opts.reduceOp)) {
+    item.request.input = {item.tensors.input(*own)};
+  }
   item.request.root = {static_cast<int>(opts.rootRank)};
   item.request.dtype = item.tensors.reduced();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::REDUCE, "holdfast:reduce", std::move(items), tensors, call_of(opts));
+  return go({OpType::REDUCE, "holdfast:reduce", tensors, tensors}, std::move(items), call_of(opts));
 }
 
 HoldfastBackend::Item HoldfastBackend::all_gather_item(const TensorList& outputs,
@@ -144,14 +172,15 @@ WorkPtr HoldfastBackend::allgather(std::vector<TensorList>& outputs, TensorList&
   const TensorList& list = single(outputs, "all_gather");
   std::vector<Item> items;
   items.push_back(all_gather_item(list, single(inputs, "all_gather")));
-  return go(OpType::ALLGATHER, "holdfast:all_gather", std::move(items), list, call_of(opts));
+  return go({OpType::ALLGATHER, "holdfast:all_gather", inputs, list}, std::move(items),
+            call_of(opts));
 }
 
 WorkPtr HoldfastBackend::_allgather_base(Tensor& output, Tensor& input,
                                          const c10d::AllgatherOptions& opts) {
   std::vector<Item> items;
   items.push_back(all_gather_item(output, input));
-  return go(OpType::_ALLGATHER_BASE, "holdfast:all_gather", std::move(items), {output},
+  return go({OpType::_ALLGATHER_BASE, "holdfast:all_gather", {input}, {output}}, std::move(items),
             call_of(opts));
 }
 
@@ -169,8 +198,8 @@ WorkPtr HoldfastBackend::allgather_coalesced(std::vector<TensorList>& outputs, T
     results.insert(results.end(), of_input.begin(), of_input.end());
     items.push_back(all_gather_item(of_input, inputs[i]));
   }
-  return go(OpType::ALLGATHER_COALESCED, "holdfast:all_gather", std::move(items),
-            std::move(results), call_of(opts));
+  return go({OpType::ALLGATHER_COALESCED, "holdfast:all_gather", inputs, std::move(results)},
+            std::move(items), call_of(opts));
 }
 
 WorkPtr HoldfastBackend::allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
@@ -180,7 +209,8 @@ WorkPtr HoldfastBackend::allgather_into_tensor_coalesced(TensorList& outputs, Te
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     items.push_back(all_gather_item(outputs[i], inputs[i]));
   }
-  return go(OpType::COALESCED, "holdfast:all_gather", std::move(items), outputs, call_of(opts));
+  return go({OpType::COALESCED, "holdfast:all_gather", inputs, outputs}, std::move(items),
+            call_of(opts));
 }
 
 HoldfastBackend::Item HoldfastBackend::reduce_scatter_item(const Tensor& output,
@@ -189,7 +219,9 @@ HoldfastBackend::Item HoldfastBackend::reduce_scatter_item(const Tensor& output,
   Item item{{}, Tensors("reduce_scatter")};
   item.request.collective = Collective::kReduceScatter;
   item.request.op = reduce_op(op);
-  item.request.input = inputs_of(item.tensors, inputs);
+  TensorList own;
+  for (const Tensor& t : inputs) own.push_back(scaled(t, op).value_or(t));
+  item.request.input = inputs_of(item.tensors, own);
   item.request.output = {item.tensors.output(output)};
   item.request.dtype = item.tensors.reduced();
   return item;
@@ -201,7 +233,8 @@ HoldfastBackend::Item HoldfastBackend::reduce_scatter_item(const Tensor& output,
   Item item{{}, Tensors("reduce_scatter")};
   item.request.collective = Collective::kReduceScatter;
   item.request.op = reduce_op(op);
-  item.request.input = item.tensors.equal(item.tensors.input(input), getSize());
+  item.request.input =
+      item.tensors.equal(item.tensors.input(scaled(input, op).value_or(input)), getSize());
   item.request.output = {item.tensors.output(output)};
   item.request.dtype = item.tensors.reduced();
   return item;
@@ -212,16 +245,17 @@ WorkPtr HoldfastBackend::reduce_scatter(TensorList& outputs, std::vector<TensorL
   const Tensor& output = single(outputs, "reduce_scatter");
   std::vector<Item> items;
   items.push_back(reduce_scatter_item(output, single(inputs, "reduce_scatter"), opts.reduceOp));
-  return go(OpType::REDUCE_SCATTER, "holdfast:reduce_scatter", std::move(items), outputs,
-            call_of(opts));
+  return go({OpType::REDUCE_SCATTER, "holdfast:reduce_scatter", single(inputs, "reduce_scatter"),
+             outputs},
+            std::move(items), call_of(opts));
 }
 
 WorkPtr HoldfastBackend::_reduce_scatter_base(Tensor& output, Tensor& input,
                                               const c10d::ReduceScatterOptions& opts) {
   std::vector<Item> items;
   items.push_back(reduce_scatter_item(output, input, opts.reduceOp));
-  return go(OpType::_REDUCE_SCATTER_BASE, "holdfast:reduce_scatter", std::move(items), {output},
-            call_of(opts));
+  return go({OpType::_REDUCE_SCATTER_BASE, "holdfast:reduce_scatter", {input}, {output}},
+            std::move(items), call_of(opts));
 }
 
 WorkPtr HoldfastBackend::reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
@@ -231,7 +265,8 @@ WorkPtr HoldfastBackend::reduce_scatter_tensor_coalesced(TensorList& outputs, Te
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     items.push_back(reduce_scatter_item(outputs[i], inputs[i], opts.reduceOp));
   }
-  return go(OpType::COALESCED, "holdfast:reduce_scatter", std::move(items), outputs, call_of(opts));
+  return go({OpType::COALESCED, "holdfast:reduce_scatter", inputs, outputs}, std::move(items),
+            call_of(opts));
 }
 
 WorkPtr HoldfastBackend::alltoall_base(Tensor& output, Tensor& input,
@@ -247,7 +282,7 @@ WorkPtr HoldfastBackend::alltoall_base(Tensor& output, Tensor& input,
   item.request.dtype = item.tensors.moved();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::ALLTOALL_BASE, "holdfast:all_to_all", std::move(items), {output},
+  return go({OpType::ALLTOALL_BASE, "holdfast:all_to_all", {input}, {output}}, std::move(items),
             call_of(opts));
 }
 
@@ -260,7 +295,8 @@ WorkPtr HoldfastBackend::alltoall(TensorList& outputs, TensorList& inputs,
   item.request.dtype = item.tensors.moved();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::ALLTOALL, "holdfast:all_to_all", std::move(items), outputs, call_of(opts));
+  return go({OpType::ALLTOALL, "holdfast:all_to_all", inputs, outputs}, std::move(items),
+            call_of(opts));
 }
 
 WorkPtr HoldfastBackend::gather(std::vector<TensorList>& outputs, TensorList& inputs,
@@ -276,7 +312,8 @@ WorkPtr HoldfastBackend::gather(std::vector<TensorList>& outputs, TensorList& in
   item.request.dtype = item.tensors.moved();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::GATHER, "holdfast:gather", std::move(items), std::move(results), call_of(opts));
+  return go({OpType::GATHER, "holdfast:gather", inputs, std::move(results)}, std::move(items),
+            call_of(opts));
 }
 
 WorkPtr HoldfastBackend::scatter(TensorList& outputs, std::vector<TensorList>& inputs,
@@ -290,7 +327,8 @@ WorkPtr HoldfastBackend::scatter(TensorList& outputs, std::vector<TensorList>& i
   item.request.dtype = item.tensors.moved();
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::SCATTER, "holdfast:scatter", std::move(items), outputs, call_of(opts));
+  return go({OpType::SCATTER, "holdfast:scatter", root ? inputs[0] : TensorList{}, outputs},
+            std::move(items), call_of(opts));
 }
 
 WorkPtr HoldfastBackend::barrier(const c10d::BarrierOptions& opts) {
@@ -298,7 +336,7 @@ WorkPtr HoldfastBackend::barrier(const c10d::BarrierOptions& opts) {
   item.request.collective = Collective::kBarrier;
   std::vector<Item> items;
   items.push_back(std::move(item));
-  return go(OpType::BARRIER, "holdfast:barrier", std::move(items), {}, call_of(opts));
+  return go({OpType::BARRIER, "holdfast:barrier", {}, {}}, std::move(items), call_of(opts));
 }
 
 HoldfastBackend::Item HoldfastBackend::message_item(const TensorList& tensors, Collective kind,
@@ -311,9 +349,9 @@ HoldfastBackend::Item HoldfastBackend::message_item(const TensorList& tensors, C
   if (sends) item.request.input = {item.tensors.input(tensor)};
   if (!sends) item.request.output = {item.tensors.output(tensor)};
   item.request.peer = {peer};
-  if (tag < 0) {
-    raise({Code::kConfigError,
-           std::string(name) + ": tag " + std::to_string(tag) + "; accepted: 0 to 2147483647"});
+  if (tag < 0 || static_cast<std::uint32_t>(tag) >= kMonitorTag) {
+    raise({Code::kConfigError, std::string(name) + ": tag " + std::to_string(tag) +
+                                   "; accepted: 0 to " + std::to_string(kMonitorTag - 1)});
   }
   item.request.tag = static_cast<std::uint32_t>(tag);
   item.request.dtype = item.tensors.moved();
@@ -323,13 +361,22 @@ HoldfastBackend::Item HoldfastBackend::message_item(const TensorList& tensors, C
 WorkPtr HoldfastBackend::send(TensorList& tensors, int dst, int tag) {
   std::vector<Item> items;
   items.push_back(message_item(tensors, Collective::kSend, dst, tag));
-  return go(OpType::SEND, "holdfast:send", std::move(items), tensors, {c10d::kUnsetTimeout, true});
+  return go({OpType::SEND, "holdfast:send", tensors, tensors}, std::move(items),
+            {c10d::kUnsetTimeout, true});
 }
 
 WorkPtr HoldfastBackend::recv(TensorList& tensors, int src, int tag) {
   std::vector<Item> items;
   items.push_back(message_item(tensors, Collective::kRecv, src, tag));
-  return go(OpType::RECV, "holdfast:recv", std::move(items), tensors, {c10d::kUnsetTimeout, true});
+  return go({OpType::RECV, "holdfast:recv", tensors, tensors}, std::move(items),
+            {c10d::kUnsetTimeout, true});
+}
+
+WorkPtr HoldfastBackend::recvAnysource(TensorList& tensors, int tag) {
+  std::vector<Item> items;
+  items.push_back(message_item(tensors, Collective::kRecv, comm::kAnySource.value, tag));
+  return go({OpType::RECVANYSOURCE, "holdfast:recvAnySource", tensors, tensors}, std::move(items),
+            {c10d::kUnsetTimeout, true});
 }
 
 }  // namespace holdfast::torch_backend

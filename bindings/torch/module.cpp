@@ -7,7 +7,6 @@
 #include "backend.h"
 #include "raise.h"
 #include "runtime/node.h"
-#include "store_adapter.h"
 
 namespace py = pybind11;
 
@@ -20,8 +19,8 @@ using torch_backend::StatusError;
 template <class T>
 using IntrusiveClass = py::class_<T, c10d::Backend, c10::intrusive_ptr<T>>;
 
-runtime::Node& node_in(const py::capsule& capsule) {
-  return **capsule.get_pointer<std::shared_ptr<runtime::Node>>();
+std::shared_ptr<runtime::Node> node_in(const py::capsule& capsule) {
+  return *capsule.get_pointer<std::shared_ptr<runtime::Node>>();
 }
 
 c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
@@ -29,12 +28,7 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
                                            int size, const std::string& group,
                                            std::chrono::milliseconds timeout,
                                            std::chrono::milliseconds connect_timeout) {
-  runtime::Node& runtime = node_in(node);
-  const py::gil_scoped_release release;
-  torch_backend::StoreAdapter adapter(store);
-  auto communicator = torch_backend::value_or_raise(
-      runtime.join(adapter, {group, {rank}, size, connect_timeout, timeout}));
-  return c10::make_intrusive<HoldfastBackend>(std::move(communicator), timeout, group);
+  return torch_backend::join({node_in(node), store, group, timeout, connect_timeout}, rank, size);
 }
 
 void translate(std::exception_ptr pointer) {

@@ -91,6 +91,7 @@ comm::Block Tensors::output(const at::Tensor& tensor) {
 }
 
 void Tensors::store_results() {
+  if (const auto then = std::exchange(then_, nullptr)) then();
   if (copies_.empty()) return;
   // Neither autograd's business, nor refused when the caller's tensors were made in this mode.
   const c10::InferenceMode no_autograd;

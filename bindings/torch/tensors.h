@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +32,8 @@ class Tensors {
   DType reduced() const;
   // After the op.
   void store_results();
+  // What is still to be done then, where copying back is not all.
+  void when_stored(std::function<void()> then) { then_ = std::move(then); }
 
   // Cuts a block into equal ones, or into rows of a tensor of `rows` rows.
   std::vector<comm::Block> equal(const comm::Block& whole, int count) const;
@@ -48,6 +51,7 @@ class Tensors {
   DType dtype_ = DType::kF32;
   std::vector<at::Tensor> held_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, stand-in)
+  std::function<void()> then_;
 };
 
 }  // namespace holdfast::torch_backend

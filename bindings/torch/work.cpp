@@ -16,6 +16,8 @@ constexpr Duration kForever = std::chrono::hours(24 * 400);
 void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);
   tensors_ = std::move(started.tensors);
+  if (timed_) began_ = std::chrono::steady_clock::now();
+  if (completions_) completions_->begun();
   left_.store(ops_.size(), std::memory_order_relaxed);  // relaxed: published by on_done's lock
   if (ops_.empty()) return end();
   // The ops keep this work alive until the last of them has ended.
@@ -42,7 +44,9 @@ void HoldfastWork::end() {
     if (!failure_) failure_ = std::current_exception();
   }
   tensors_.clear();
+  if (timed_) ended_at_ = std::chrono::steady_clock::now();
   c10::intrusive_ptr<c10::ivalue::Future> future;
+  c10::intrusive_ptr<c10::ivalue::Future> result;
   std::exception_ptr failure;
   bool may_block = false;
   {
@@ -50,15 +54,57 @@ void HoldfastWork::end() {
     settled_ = true;
     failure = failure_;
     future = future_;
+    result = future_result_;
     may_block = has_python_callbacks_;
   }
   // torch's own state, which its base class reads.
   finish(failure);
   ended_.store(true, std::memory_order_release);  // release: results
-  if (!future) return;
-  if (!may_block) return complete(*future);
+  if (completions_) tell_completions();
+  if (!may_block) {
+    if (future) complete(*future);
+    return;
+  }
   auto self = c10::intrusive_ptr<HoldfastWork>::reclaim_copy(this);
-  callbacks_->run([self, future] { self->complete(*future); });
+  callbacks_->run([self, future, result] {
+    if (future) self->complete(*future);
+    if (result) result->markCompleted(static_cast<int64_t>(self->outcome()));
+  });
+}
+
+void HoldfastWork::tell_completions() {
+  auto info = std::make_shared<c10d::WorkInfo>(retrieveOpType(), sequence_, began_, ended_at_,
+                                               ended_at_ - began_);
+  callbacks_->run([completions = completions_, info] { completions->ended(info); });
+}
+
+// What is settled does not change: no lock.
+c10d::WorkResult HoldfastWork::outcome() const {
+  if (!failure_) return c10d::WorkResult::SUCCESS;
+  try {
+    std::rethrow_exception(failure_);
+  } catch (const StatusError& error) {
+    return error.status().code() == Code::kTimeout ? c10d::WorkResult::TIMEOUT
+                                                   : c10d::WorkResult::COMM_ERROR;
+  } catch (...) {
+    return c10d::WorkResult::UNKNOWN;
+  }
+}
+
+int HoldfastWork::sourceRank() const {
+  if (ops_.size() != 1 || !ops_[0]->done()) {
+    raise({Code::kConfigError, "the source of a receive is known when it has ended; wait() first"});
+  }
+  return ops_[0]->source().value;
+}
+
+float HoldfastWork::getDuration() const {
+  if (!timed_ || !ended_.load(std::memory_order_acquire)) {
+    raise({Code::kConfigError,
+           "no duration: the work has not ended, or the group's collectives are not timed (call "
+           "_enable_collectives_timing() first)"});
+  }
+  return std::chrono::duration<float, std::milli>(ended_at_ - began_).count();
 }
 
 // What is settled does not change: no lock.
@@ -99,6 +145,15 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   // Nobody else has it yet, so that nothing is called back.
   if (settled_) complete(*future_);
   return future_;
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFutureResult() {
+  const std::lock_guard lock(state_mutex_);
+  has_python_callbacks_ = true;
+  if (future_result_) return future_result_;
+  future_result_ = c10::make_intrusive<c10::ivalue::Future>(c10::IntType::get());
+  if (settled_) future_result_->markCompleted(static_cast<int64_t>(outcome()));
+  return future_result_;
 }
 
 // The Future that another thread is about to complete.

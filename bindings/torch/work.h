@@ -13,6 +13,7 @@
 
 #include "callbacks.h"
 #include "comm/communicator.h"
+#include "completions.h"
 #include "tensors.h"
 
 namespace holdfast::torch_backend {
@@ -34,18 +35,22 @@ class HoldfastWork final : public c10d::Work {
   struct About {
     int rank = 0;
     c10d::OpType type = c10d::OpType::UNKNOWN;
-    const char* title = nullptr;      // in profiles; a literal
+    const char* title = nullptr;  // in profiles; a literal
+    std::vector<at::Tensor> inputs;
     std::vector<at::Tensor> results;  // the Future's value
     std::uint64_t sequence = 0;
+    bool timed = false;
   };
   HoldfastWork(About about, std::shared_ptr<comm::Communicator> group,
-               std::shared_ptr<Callbacks> callbacks)
+               std::shared_ptr<Callbacks> callbacks, std::shared_ptr<Completions> completions)
       : c10d::Work(about.rank, about.type, at::hasCallbacks() ? about.title : nullptr,
-                   about.results),
+                   about.inputs),
         results_(std::move(about.results)),
         sequence_(about.sequence),
+        timed_(about.timed || completions),
         group_(std::move(group)),
-        callbacks_(std::move(callbacks)) {}
+        callbacks_(std::move(callbacks)),
+        completions_(std::move(completions)) {}
 
   void follow(Started started);  // once
 
@@ -56,19 +61,29 @@ class HoldfastWork final : public c10d::Work {
   void abort() override;
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
+  // Its value is a c10d::WorkResult; it never fails.
+  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
+  int sourceRank() const override;
+  float getDuration() const override;  // milliseconds; throws where timing is off
   uint64_t getSequencenumber() const override { return sequence_; }
 
  private:
   void end_one(const Status& status);
   void end();
+  void tell_completions();
+  c10d::WorkResult outcome() const;
   void complete(c10::ivalue::Future& future) const;
   c10::intrusive_ptr<c10::ivalue::Future> completing() const;
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
+  const bool timed_;
   // Owners: the process group, its works.
   const std::shared_ptr<comm::Communicator> group_;
   const std::shared_ptr<Callbacks> callbacks_;
+  const std::shared_ptr<Completions> completions_;
+  std::chrono::steady_clock::time_point began_;  // where timed
+  std::chrono::steady_clock::time_point ended_at_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
   std::atomic<std::size_t> left_{0};
@@ -77,6 +92,7 @@ class HoldfastWork final : public c10d::Work {
   bool settled_ = false;            // failure_ is final
   std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_result_;
   bool has_python_callbacks_ = false;  // or may have
 };
 

@@ -1,0 +1,95 @@
+#include "groups.h"
+
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+
+#include <algorithm>
+
+#include "backend.h"
+#include "gil.h"
+#include "raise.h"
+#include "store_adapter.h"
+
+namespace holdfast::torch_backend {
+namespace {
+
+// torch's shrink flag: what still runs is ended first.
+constexpr int kShrinkAbort = 1;
+
+c10::intrusive_ptr<c10d::Store> part_of(const c10::intrusive_ptr<c10d::Store>& store,
+                                        const std::string& prefix) {
+  return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
+}
+
+// The part of a group's store for this meeting. A store may outlive a group, and the next group of
+// the same name must not read its cards (torch counts names anew after destroy_process_group()).
+// All ranks meet equally often, so they agree.
+c10::intrusive_ptr<c10d::Store> unused_part(const c10::intrusive_ptr<c10d::Store>& store,
+                                            int rank) {
+  const int64_t meeting = store->add("holdfast/meeting/" + std::to_string(rank), 1);
+  return part_of(store, "meeting " + std::to_string(meeting));
+}
+
+int place_of(int rank, const std::vector<int>& ranks) {
+  const auto found = std::find(ranks.begin(), ranks.end(), rank);
+  return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
+}
+
+}  // namespace
+
+c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size) {
+  const WithoutGil release;
+  StoreAdapter adapter(unused_part(home.store, rank));
+  auto group = value_or_raise(
+      home.node->join(adapter, {home.group, {rank}, size, home.connect_timeout, home.timeout}));
+  return c10::make_intrusive<HoldfastBackend>(std::move(group), std::move(home));
+}
+
+Home HoldfastBackend::home_for(const c10::intrusive_ptr<c10d::Store>& store,
+                               const std::string& kind,
+                               const c10::intrusive_ptr<Options>& options) const {
+  Home home = home_;
+  home.store = store;
+  home.timeout = options_->timeout;
+  home.group += "/" + kind;
+  if (!options) return home;
+  home.timeout = options->timeout;
+  if (!options->group_name.empty()) home.group = options->group_name;
+  return home;
+}
+
+c10::intrusive_ptr<c10d::Backend> HoldfastBackend::split(
+    const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
+    const c10::intrusive_ptr<Options>& options) {
+  const int place = place_of(getRank(), ranks);
+  if (place < 0) return nullptr;  // goes on without
+  return join(home_for(store, "split", options), place, static_cast<int>(ranks.size()));
+}
+
+c10::intrusive_ptr<c10d::Backend> HoldfastBackend::merge(
+    const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Options>& options,
+    const int& rank, const int& size) {
+  return join(home_for(store, "merge", options), rank, size);
+}
+
+c10::intrusive_ptr<c10d::Backend> HoldfastBackend::shrink(
+    const std::vector<int64_t>& ranks_to_exclude, int flags,
+    const c10::intrusive_ptr<Options>& options) {
+  std::vector<int> ranks;
+  std::string name = "shrunk without";
+  for (int r = 0; r < getSize(); ++r) {
+    const bool goes =
+        std::find(ranks_to_exclude.begin(), ranks_to_exclude.end(), r) != ranks_to_exclude.end();
+    if (goes) name += " " + std::to_string(r);
+    if (!goes) ranks.push_back(r);
+  }
+  const int place = place_of(getRank(), ranks);
+  if (place < 0) {
+    raise({Code::kConfigError, "shrink: rank " + std::to_string(getRank()) +
+                                   " is among the excluded; only ranks that stay may call it"});
+  }
+  if ((flags & kShrinkAbort) != 0) abort();
+  return join(home_for(part_of(home_.store, name), name, options), place,
+              static_cast<int>(ranks.size()));
+}
+
+}  // namespace holdfast::torch_backend
