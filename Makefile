@@ -43,7 +43,7 @@ demo: $(VENV)/.installed  ## four processes train a character model on real text
 test: ctest pytest  ## native tests, then the Python tests against the built wheel
 
 .PHONY: check
-check: lint types sanitize fuzz  ## format, lint, types, layers, sanitizers, a short fuzz run
+check: lint types torch-headers sanitize fuzz  ## format, lint, types, layers, sanitizers, a short fuzz run
 	@.ci/summary.sh
 
 .PHONY: wheel
@@ -107,6 +107,12 @@ pytest: $(VENV)/.installed
 	@mkdir -p build/empty
 	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
 
+.PHONY: test-torch
+test-torch: $(VENV)/.installed  ## PyTorch's own distributed tests beside gloo (about 15 minutes)
+	@mkdir -p build/empty
+	cd build/empty; $(BIN)/python $(CURDIR)/tests/torch_suite/table.py \
+	  --logs $(LOGS) --out $(CURDIR)/docs/torch-distributed-tests.md
+
 # ---- checks --------------------------------------------------------------------------------------
 
 .PHONY: lint
@@ -130,6 +136,12 @@ fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
 types: $(VENV)/.torch $(VENV)/.extras  ## mypy --strict
 	.ci/typing_view.sh
 	MYPYPATH=build/typing $(BIN)/mypy --strict -p holdfast
+
+# The newest minor versions after the one that the tests run with.
+TORCH_HEADERS ?= 2.14.1 2.15.0
+.PHONY: torch-headers
+torch-headers: $(VENV)/.created  ## compiles the torch backend against newer versions' headers
+	@$(call logged,torch-headers,.ci/torch_headers.sh $(BIN)/python $(TORCH_HEADERS))
 
 .PHONY: sanitize asan tsan
 sanitize: asan tsan  ## native tests under ASan + UBSan, then under TSan

@@ -38,6 +38,7 @@ bool HoldfastBackend::is_forked() const { return ::getpid() != process_; }
 void HoldfastBackend::abort() {
   if (is_forked()) return;
   const WithoutGil release;
+  observers_->failing();
   group_->abort("abort() was called");
 }
 
@@ -104,7 +105,7 @@ c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(Face face) {
   return c10::make_intrusive<HoldfastWork>(
       HoldfastWork::About{getRank(), face.type, face.title, std::move(face.inputs),
                           std::move(face.results), getSequenceNumberForGroup(), timed_},
-      group_, callbacks_, completions_);
+      group_, callbacks_, observers_);
 }
 
 void HoldfastBackend::startCoalescing() { coalescing_ = true; }
@@ -118,16 +119,16 @@ WorkPtr HoldfastBackend::endCoalescing() {
   return work;
 }
 
-void HoldfastBackend::registerOnCompletionHook(Completions::Hook&& hook) {
-  if (completions_) raise({Code::kConfigError, "a completion hook is registered already"});
+void HoldfastBackend::registerOnCompletionHook(Observers::Hook&& hook) {
+  if (onCompletionHook_) raise({Code::kConfigError, "a completion hook is registered already"});
   onCompletionHook_ = std::move(hook);
-  completions_ = std::make_shared<Completions>(onCompletionHook_);
+  observers_->set_hook(onCompletionHook_);
 }
 
 void HoldfastBackend::waitForPendingWorks() {
-  if (!completions_ || is_forked()) return;
+  if (is_forked()) return;
   const WithoutGil release;
-  completions_->wait();
+  observers_->wait();
 }
 
 }  // namespace holdfast::torch_backend

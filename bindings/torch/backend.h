@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "completions.h"
 #include "groups.h"
+#include "observers.h"
 #include "tensors.h"
 #include "work.h"
 
@@ -36,6 +36,11 @@ class HoldfastBackend final : public c10d::Backend {
  public:
   struct BackendOptions final : c10d::Backend::Options {
     explicit BackendOptions(std::chrono::milliseconds limit) : Options("holdfast", limit) {}
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+    c10::intrusive_ptr<Options> clone() const override {
+      return c10::make_intrusive<BackendOptions>(*this);
+    }
+#endif
   };
 
   HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home home);
@@ -66,9 +71,23 @@ class HoldfastBackend final : public c10d::Backend {
                                     const int& size) override;
   c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
                                      const c10::intrusive_ptr<Options>& options) override;
-  void registerOnCompletionHook(Completions::Hook&& hook) override;
+  void registerOnCompletionHook(Observers::Hook&& hook) override;
   void waitForPendingWorks() override;
   void enableCollectivesTiming() override { timed_ = true; }
+#ifdef C10D_BACKEND_HAS_HOOKS
+  void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
+    observers_->add_abort_hook(id, std::move(hook));
+  }
+  void unregisterAbortHook(int64_t id) override { observers_->remove_abort_hook(id); }
+#endif
+#ifdef HOLDFAST_HAS_COMPLETION_HOOKS
+  bool supportsAbortHooks() const override { return true; }
+  bool supportsCompletionHooks() const override { return true; }
+  void registerCompletionHook(int64_t id, c10d::CompletionHook hook) override {
+    observers_->add_completion_hook(id, std::move(hook));
+  }
+  void unregisterCompletionHook(int64_t id) override { observers_->remove_completion_hook(id); }
+#endif
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
   WorkPtr allreduce(TensorList& tensors, const c10d::AllreduceOptions& opts) override;
@@ -98,6 +117,10 @@ class HoldfastBackend final : public c10d::Backend {
                    const c10d::AllToAllOptions& opts) override;
   WorkPtr gather(std::vector<TensorList>& outputs, TensorList& inputs,
                  const c10d::GatherOptions& opts) override;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE  // which came with the single-tensor names
+  WorkPtr gather_into_tensor(Tensor& output, Tensor& input,
+                             const c10d::GatherOptions& opts) override;
+#endif
   WorkPtr scatter(TensorList& outputs, std::vector<TensorList>& inputs,
                   const c10d::ScatterOptions& opts) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
@@ -143,7 +166,8 @@ class HoldfastBackend final : public c10d::Backend {
   c10::intrusive_ptr<BackendOptions> options_;
   const Home home_;
   const pid_t process_;
-  std::shared_ptr<Completions> completions_;  // owners: this backend, its works
+  // Owners: this backend, its works, the threads of callbacks_.
+  const std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
   bool timed_ = false;
   std::atomic<std::uint64_t> sequence_{0};  // of collectives
 

@@ -316,6 +316,23 @@ WorkPtr HoldfastBackend::gather(std::vector<TensorList>& outputs, TensorList& in
             call_of(opts));
 }
 
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+WorkPtr HoldfastBackend::gather_into_tensor(Tensor& output, Tensor& input,
+                                            const c10d::GatherOptions& opts) {
+  Item item{{}, Tensors("gather")};
+  const bool root = opts.rootRank == getRank();
+  item.request.collective = Collective::kGather;
+  item.request.input = {item.tensors.input(input)};
+  if (root) item.request.output = item.tensors.equal(item.tensors.output(output), getSize());
+  item.request.root = {static_cast<int>(opts.rootRank)};
+  item.request.dtype = item.tensors.moved();
+  std::vector<Item> items;
+  items.push_back(std::move(item));
+  return go({OpType::GATHER, "holdfast:gather", {input}, root ? TensorList{output} : TensorList{}},
+            std::move(items), call_of(opts));
+}
+#endif
+
 WorkPtr HoldfastBackend::scatter(TensorList& outputs, std::vector<TensorList>& inputs,
                                  const c10d::ScatterOptions& opts) {
   Item item{{}, Tensors("scatter")};

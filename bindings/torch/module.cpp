@@ -55,7 +55,11 @@ PYBIND11_MODULE(_c10d, m) {
   IntrusiveClass<HoldfastBackend>(m, "HoldfastBackend")
       .def_property_readonly("options", &HoldfastBackend::getBackendOptions)
       .def("_set_default_timeout", &HoldfastBackend::setTimeout, py::arg("timeout"))
-      .def("get_error", &HoldfastBackend::getError);
+      .def("get_error", &HoldfastBackend::getError)
+      .def("split", &HoldfastBackend::split, py::arg("store"), py::arg("ranks"),
+           py::arg("opts") = nullptr)
+      .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),
+           py::arg("size"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
         py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"));
 }

@@ -17,7 +17,7 @@ void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);
   tensors_ = std::move(started.tensors);
   if (timed_) began_ = std::chrono::steady_clock::now();
-  if (completions_) completions_->begun();
+  if (watched_) observers_->begun();
   left_.store(ops_.size(), std::memory_order_relaxed);  // relaxed: published by on_done's lock
   if (ops_.empty()) return end();
   // The ops keep this work alive until the last of them has ended.
@@ -60,7 +60,8 @@ void HoldfastWork::end() {
   // torch's own state, which its base class reads.
   finish(failure);
   ended_.store(true, std::memory_order_release);  // release: results
-  if (completions_) tell_completions();
+  if (failure) observers_->failing();
+  if (watched_) tell_observers();
   if (!may_block) {
     if (future) complete(*future);
     return;
@@ -72,10 +73,15 @@ void HoldfastWork::end() {
   });
 }
 
-void HoldfastWork::tell_completions() {
+void HoldfastWork::tell_observers() {
   auto info = std::make_shared<c10d::WorkInfo>(retrieveOpType(), sequence_, began_, ended_at_,
                                                ended_at_ - began_);
-  callbacks_->run([completions = completions_, info] { completions->ended(info); });
+#ifdef HOLDFAST_HAS_COMPLETION_HOOKS
+  if (outcome() == c10d::WorkResult::SUCCESS) {
+    observers_->succeeded({getCompletionKey(), info->activeDuration.count() * 1000});
+  }
+#endif
+  callbacks_->run([observers = observers_, info] { observers->ended(info); });
 }
 
 // What is settled does not change: no lock.

@@ -13,7 +13,7 @@
 
 #include "callbacks.h"
 #include "comm/communicator.h"
-#include "completions.h"
+#include "observers.h"
 #include "tensors.h"
 
 namespace holdfast::torch_backend {
@@ -42,15 +42,16 @@ class HoldfastWork final : public c10d::Work {
     bool timed = false;
   };
   HoldfastWork(About about, std::shared_ptr<comm::Communicator> group,
-               std::shared_ptr<Callbacks> callbacks, std::shared_ptr<Completions> completions)
+               std::shared_ptr<Callbacks> callbacks, std::shared_ptr<Observers> observers)
       : c10d::Work(about.rank, about.type, at::hasCallbacks() ? about.title : nullptr,
                    about.inputs),
         results_(std::move(about.results)),
         sequence_(about.sequence),
-        timed_(about.timed || completions),
+        watched_(observers->watched()),
+        timed_(about.timed || watched_),
         group_(std::move(group)),
         callbacks_(std::move(callbacks)),
-        completions_(std::move(completions)) {}
+        observers_(std::move(observers)) {}
 
   void follow(Started started);  // once
 
@@ -70,18 +71,19 @@ class HoldfastWork final : public c10d::Work {
  private:
   void end_one(const Status& status);
   void end();
-  void tell_completions();
+  void tell_observers();
   c10d::WorkResult outcome() const;
   void complete(c10::ivalue::Future& future) const;
   c10::intrusive_ptr<c10::ivalue::Future> completing() const;
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
+  const bool watched_;  // observers are told
   const bool timed_;
   // Owners: the process group, its works.
   const std::shared_ptr<comm::Communicator> group_;
   const std::shared_ptr<Callbacks> callbacks_;
-  const std::shared_ptr<Completions> completions_;
+  const std::shared_ptr<Observers> observers_;
   std::chrono::steady_clock::time_point began_;  // where timed
   std::chrono::steady_clock::time_point ended_at_;
   std::vector<std::shared_ptr<comm::Work>> ops_;

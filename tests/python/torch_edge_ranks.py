@@ -394,17 +394,10 @@ def wrong_tensors(rank: int, size: int) -> None:
     backend = cpu_backend()
     sparse = torch.eye(3).to_sparse()
     overlapping = torch.ones(1).expand(4)
-    premultiply = dist._make_nccl_premul_sum(2.0)
     cases: tuple[tuple[type[Exception], str, Callable[[], object]], ...] = (
         (holdfast.Unsupported, "meta", lambda: backend.broadcast([torch.ones(2, device="meta")])),
         (holdfast.Unsupported, "Sparse", lambda: backend.broadcast([sparse])),
-        (holdfast.Unsupported, "strided", lambda: backend.allreduce([sparse])),
         (holdfast.ConfigError, "one memory", lambda: dist.all_reduce(overlapping)),
-        (
-            holdfast.Unsupported,
-            "PREMUL_SUM",
-            lambda: dist.all_reduce(torch.ones(2), op=premultiply),
-        ),
         (
             holdfast.Unsupported,
             "avg is not defined on i64",

@@ -23,6 +23,10 @@ from typing import Any
 
 # A test that takes longer hangs.
 TEST_TIMEOUT_S = 90
+# What no backend outside of torch's own tree can pass on 2.13, and why.
+OUT_OF_REACH = {
+    "test_ddp_logging_data_cpu": "DDP's logger calls every backend outside of the tree 'custom'",
+}
 # Of a failure's text, the end says most.
 REASON_CHARACTERS = 1500
 
@@ -54,6 +58,8 @@ def load_suite(backend: str, gate: str, ranks: int, folder: Path) -> Any:
         TEMP_DIR=str(folder),
         DISTRIBUTED_TESTS_DEFAULT_TIMEOUT=str(TEST_TIMEOUT_S),
         MASTER_ADDR="127.0.0.1",
+        # Opens the tests that make the process group anew.
+        INIT_METHOD=f"file://{folder}/second_meeting",
         OMP_NUM_THREADS="1",
     )
     # The suite asks whether the gate's library is there before it asks what it runs.
@@ -93,12 +99,14 @@ def load_suite(backend: str, gate: str, ranks: int, folder: Path) -> Any:
             if fn in self.skip_return_code_checks:
                 return
             codes = [p.exitcode for p in self.processes]
-            self.assertEqual(codes, codes[:1] * len(codes), "exit statuses of the ranks")
+            assert codes == codes[:1] * len(codes), f"exit statuses of the ranks: {codes}"
 
     return Retargeted
 
 
-def _monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+def _monitored_barrier(
+    group: Any = None, timeout: Any = None, wait_all_ranks: bool = False
+) -> None:
     import torch.distributed as dist
 
     group = group or dist.group.WORLD
@@ -115,15 +123,15 @@ class Recorder(unittest.TestResult):
     outcome = "passed"
     reason = ""
 
-    def addError(self, test: Any, err: Any) -> None:
+    def addError(self, test: Any, err: Any) -> None:  # noqa: N802
         super().addError(test, err)
         self._failed(self.errors[-1][1])
 
-    def addFailure(self, test: Any, err: Any) -> None:
+    def addFailure(self, test: Any, err: Any) -> None:  # noqa: N802
         super().addFailure(test, err)
         self._failed(self.failures[-1][1])
 
-    def addSkip(self, test: Any, reason: str) -> None:
+    def addSkip(self, test: Any, reason: str) -> None:  # noqa: N802
         super().addSkip(test, reason)
         self.outcome, self.reason = "skipped", reason
 
@@ -157,7 +165,7 @@ def run(case: Any, names: list[str], log: Path) -> Iterator[dict[str, object]]:
     Yields
     ------
     dict
-        `test`, `outcome` ("passed", "failed", "skipped"), `seconds`, `reason`.
+        `test`, `outcome` ("passed", "failed", "skipped", "out of reach"), `seconds`, `reason`.
     """
     for name in names:
         recorder = Recorder()
@@ -166,6 +174,8 @@ def run(case: Any, names: list[str], log: Path) -> Iterator[dict[str, object]]:
             print(f"\n======== {name}", file=sys.stderr)
             case(name).run(recorder)
         seconds = round(time.monotonic() - began, 2)
+        if recorder.outcome == "failed" and name in OUT_OF_REACH:
+            recorder.outcome, recorder.reason = "out of reach", OUT_OF_REACH[name]
         yield {
             "test": name,
             "outcome": recorder.outcome,
