@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, cast
 
 from holdfast import _core, _process
-from holdfast.comm.requests import Request
+from holdfast.comm.requests import ANY_SOURCE, Request
 from holdfast.comm.work import Work
 from holdfast.errors import HoldfastError
 
@@ -270,16 +270,34 @@ class Group:
     def recv(
         self,
         array: Any,
-        peer: int,
+        peer: int | None = None,
         tag: int = 0,
         async_op: bool = False,
         timeout: float | None = None,
-    ) -> Work | None:
-        """Receive from one rank, into the array."""
+    ) -> Work | int:
+        """Receive into the array.
+
+        Parameters
+        ----------
+        array : array
+            As many elements as are sent, of the same dtype.
+        peer : int, optional
+            Rank to receive from; default: from whose message of this tag comes first.
+        tag, async_op, timeout
+            As in :meth:`send`.
+
+        Returns
+        -------
+        Work or int
+            The sender's rank; a Work (see its `source`) with ``async_op=True``.
+        """
         request = self._request("recv")
         block = request.array("array", array, written=True).block
-        call = request.call([], [block], peer=peer, tag=tag, timeout=timeout)
-        return self._go(request, call, async_op)
+        source = ANY_SOURCE if peer is None else peer
+        call = request.call([], [block], peer=source, tag=tag, timeout=timeout)
+        if async_op:
+            return self._start(request, call)
+        return self._run(request, call)
 
     def abort(self, reason: str = "aborted by the user") -> None:
         """End all running and later ops, here and (with PeerLost) on the other ranks."""
@@ -326,11 +344,18 @@ class Group:
 
     def _go(self, request: Request, call: _core.Call, async_op: bool) -> Work | None:
         if async_op:
-            return Work(self._native.start(call, request.buffers), request.outputs)
-        self._native.run(call)
+            return self._start(request, call)
+        self._run(request, call)
+        return None
+
+    def _start(self, request: Request, call: _core.Call) -> Work:
+        return Work(self._native.start(call, request.buffers), request.outputs)
+
+    def _run(self, request: Request, call: _core.Call) -> int:
+        source = self._native.run(call)
         for output in request.outputs:
             output.store()
-        return None
+        return source
 
     def _leave(self) -> None:
         with contextlib.suppress(HoldfastError):

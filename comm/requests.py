@@ -13,6 +13,8 @@ from holdfast.errors import ConfigError
 
 OPS = tuple(_core.reduce_ops())
 _LARGEST_TAG = 2**31 - 1
+# As the peer of a receive: whose message comes first.
+ANY_SOURCE = -1
 
 Block = tuple[int, int]
 
@@ -167,8 +169,9 @@ class Request:
         """
         if op not in OPS:
             raise self.refuse(f"op = {op!r}", ", ".join(OPS))
-        for argument, value in (("root", root), ("peer", peer)):
-            if not 0 <= value < self.size:
+        lowest = ANY_SOURCE if self.op == "recv" else 0
+        for argument, value, least in (("root", root, 0), ("peer", peer, lowest)):
+            if not least <= value < self.size:
                 raise self.refuse(f"{argument} = {value}", f"0 to {self.size - 1}")
         if not 0 <= tag <= _LARGEST_TAG:
             raise self.refuse(f"tag = {tag}", f"0 to {_LARGEST_TAG}")

@@ -32,6 +32,12 @@ class Work:
         """Return whether the op has ended, well or badly. Never blocks."""
         return self._native.done()
 
+    @property
+    def source(self) -> int | None:
+        """Rank whose message a receive took; None before it has ended, and for other ops."""
+        source = self._native.source
+        return None if source < 0 else source
+
     def wait(self, timeout: float | None = None) -> None:
         """Block until the op has ended.
 

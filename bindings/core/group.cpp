@@ -132,7 +132,8 @@ PyWork start(Communicator& group, const Call& call, nb::object keep) {
   return {value_or_raise(group.start(to_request(call))), std::move(keep)};
 }
 
-void run(Communicator& group, const Call& call) {
+// Returns whose message came, for recv; else -1.
+int run(Communicator& group, const Call& call) {
   OpRequest request = to_request(call);
   request.expect_wait = true;
   const auto work = value_or_raise(group.start(std::move(request)));
@@ -148,6 +149,7 @@ void run(Communicator& group, const Call& call) {
     }
     throw;
   }
+  return work->source().value;
 }
 
 void on_done(const PyWork& work, const nb::callable& callback) {
@@ -225,6 +227,7 @@ void bind_options(nb::module_& m) {
 void bind_work(nb::module_& m) {
   nb::class_<PyWork>(m, "Work")
       .def_prop_ro("sequence", [](const PyWork& w) { return w->sequence().value; })
+      .def_prop_ro("source", [](const PyWork& w) { return w->done() ? w->source().value : -1; })
       .def("done", [](const PyWork& w) { return w->done(); })
       .def(
           "wait",
@@ -283,6 +286,13 @@ void bind_group(nb::module_& m) {
       .def_static("create",
                   [](const Options& o) { return without_gil(value_or_raise(Node::create(o))); })
       .def("join", join, "store"_a, "group"_a, "rank"_a, "size"_a, "timeout_s"_a, "op_timeout_s"_a)
+      .def(
+          "close",
+          [](Node& node, double timeout_s) {
+            const GilReleased released;
+            node.close(from_seconds(timeout_s));
+          },
+          "timeout_s"_a)
       .def("capsule", capsule);
 }
 

@@ -17,6 +17,9 @@ from holdfast import _core
 from holdfast.errors import HoldfastError
 from holdfast.options import Options
 
+# Ops that nobody waited for have this long at exit; the others may be waiting for them.
+_LAST_OPS_S = 2.0
+
 
 class _Open(Protocol):
     """A group, as long as it is open."""
@@ -95,6 +98,8 @@ class _Process:
             return
         for group in list(self._groups):
             group._leave()
+        for node in self._nodes.values():
+            node.close(_LAST_OPS_S)
         self._nodes.clear()
         self._stores.clear()
 

@@ -7,8 +7,8 @@
 namespace holdfast::comm {
 namespace {
 
-// Messages have no call to agree on.
-constexpr std::uint32_t kMessageSignature = 99;
+// Both ends of a message agree on its dtype only.
+std::uint32_t message_signature(DType dtype) { return 99 + static_cast<std::uint32_t>(dtype); }
 
 Schedule message_schedule(Collective collective, Rank peer, Rank rank, int size) {
   Schedule schedule;
@@ -59,9 +59,9 @@ std::unique_ptr<Run> OpRuns::make(const OpWork& work, std::uint32_t history) {
 std::unique_ptr<Run> OpRuns::make_message(const OpWork& work, Rank peer) {
   const OpRequest& request = work.request();
   const std::uint32_t ordinal = next_message(request.collective, peer, request.tag)++;
-  return make(
-      request, message_schedule(request.collective, peer, config_.rank, size()),
-      {config_.id, config_.view.epoch, kPointToPoint | request.tag, kMessageSignature, ordinal});
+  return make(request, message_schedule(request.collective, peer, config_.rank, size()),
+              {config_.id, config_.view.epoch, kPointToPoint | request.tag,
+               message_signature(request.dtype), ordinal});
 }
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Schedule& schedule,

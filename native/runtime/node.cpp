@@ -4,6 +4,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <mutex>
 #include <random>
 
 #include "runtime/host_id.h"
@@ -62,8 +64,29 @@ class LiveNode final : public Node {
                                  : runtime_->parts().options.connect_timeout;
     auto live = Meeting(runtime_, store, request, timeout).run();
     if (!live.is_ok()) return live.status();
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(groups_, [](const auto& group) { return group.expired(); });
+      groups_.push_back(live.value());
+    }
     return std::shared_ptr<comm::Communicator>(
         std::make_shared<Handle>(std::move(live).value(), runtime_));
+  }
+
+  void close(Duration timeout) override {
+    std::vector<std::weak_ptr<comm::LiveCommunicator>> groups;
+    {
+      const std::lock_guard lock(mutex_);
+      groups.swap(groups_);
+    }
+    const Instant deadline = runtime_->clock()->now() + timeout;
+    for (const auto& weak : groups) {
+      const auto group = weak.lock();
+      if (!group) continue;
+      const Duration left = deadline - runtime_->clock()->now();
+      [[maybe_unused]] const Status closed = group->close(std::max(Duration::zero(), left));
+    }
+    runtime_->stop();
   }
 
  private:
@@ -71,6 +94,8 @@ class LiveNode final : public Node {
   static constexpr Duration kFarewell = std::chrono::milliseconds(2);
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
+  std::mutex mutex_;  // guards groups_
+  std::vector<std::weak_ptr<comm::LiveCommunicator>> groups_;
 };
 
 MemberId random_member() {

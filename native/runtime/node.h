@@ -31,6 +31,10 @@ class Node {
   // members. kTimeout names the ranks that never came; kProtocolError a member of another version.
   virtual Result<std::shared_ptr<comm::Communicator>> join(Store& store,
                                                            const JoinRequest& request) = 0;
+
+  // Closes all groups of this node, giving their running ops `timeout` in all, and stops its
+  // thread: afterwards nothing is called back from it. For the end of the process.
+  virtual void close(Duration timeout) = 0;
 };
 
 }  // namespace holdfast::runtime

@@ -1,8 +1,9 @@
-// Everything else that comes from outside: member cards from the store, greetings and view notices
-// from sockets.
+// Everything else that comes from outside: member cards from the store, greetings, view notices
+// and calls from sockets.
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "comm/view_notice.h"
 #include "runtime/card.h"
@@ -26,6 +27,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const Rank r : notice.value().ranks) {
       if (r.value < 0 || r.value >= 8) __builtin_trap();
     }
+  }
+  if (auto call = comm::decode_call(bytes); call.is_ok()) {
+    if (comm::encode_call(call.value()) != std::vector(bytes.begin(), bytes.end())) {
+      __builtin_trap();
+    }
+    if (comm::call_text(call.value()).empty()) __builtin_trap();
   }
   return 0;
 }

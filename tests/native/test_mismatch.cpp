@@ -96,6 +96,23 @@ OpRequest receive(std::vector<float>& v, Rank from, std::uint32_t tag) {
   return request;
 }
 
+TEST_CASE("a receive of another dtype fails on both ends") {
+  expect_no_errors(run_world(2, "tcp", [](int rank, Member& member) -> std::string {
+    std::vector<float> v(10);
+    OpRequest request = receive(v, {1}, 3);
+    if (rank == 1) {
+      request.collective = Collective::kSend;
+      request.input.swap(request.output);
+      request.peer = {0};
+      request.dtype = DType::kI32;
+    }
+    Status status = member.group->start(request).value()->wait(seconds(20));
+    while (status.is_ok()) status = member.group->health();  // the sender hears of it
+    const bool told = status.message().find("dtypes of send and recv differ") != std::string::npos;
+    return told ? "" : status.message();
+  }));
+}
+
 std::string any_source(int rank, Member& member) {
   constexpr int kEach = 10;
   const int size = member.group->size();

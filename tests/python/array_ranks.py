@@ -112,6 +112,16 @@ def messages(group: Group) -> None:
         assert work is not None
         work.wait()
     group.barrier()  # whoever leaves first is lost to those that still start an op
+    if group.rank == 0:
+        got = [group.recv(a, tag=100) for _ in range(n - 1)]
+        assert sorted(got) == list(range(1, n)), got
+        for _ in range(n - 1):
+            work = group.recv(a, tag=101, async_op=True)
+            work.wait()
+            equal(a, np.full(5, work.source))
+    else:
+        group.send(np.full(5, group.rank), 0, tag=100)
+        group.send(np.full(5, group.rank), 0, tag=101)
 
 
 @world
@@ -366,8 +376,9 @@ def mismatched_sizes(group: Group) -> None:
 def mismatched_calls(group: Group) -> None:
     a = np.ones(10)
     call = group.all_reduce if group.rank == 0 else group.broadcast
-    own = "all_reduce" if group.rank == 0 else "broadcast"
-    refused(holdfast.ProtocolError, lambda: call(a), own, "do not match")
+    # Each rank is told what all of them called.
+    calls = ("all_reduce #0 (f64, 10 elements, sum)", "broadcast #0 (f64, 10 elements, root 0)")
+    refused(holdfast.ProtocolError, lambda: call(a), "do not match", "rank 0 called", *calls)
 
 
 @world

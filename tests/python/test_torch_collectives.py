@@ -37,5 +37,6 @@ def test_errors_name_what_is_wrong_and_what_is_accepted(tmp_path):
     run_ranks("torch_ranks", "errors", 2, tmp_path)
 
 
-def test_a_process_that_forgets_to_destroy_its_group_ends(tmp_path):
+@pytest.mark.parametrize("time", range(4))  # it went wrong in two of three
+def test_a_process_that_forgets_to_destroy_its_group_ends(time, tmp_path):
     run_ranks("torch_ranks", "forget_to_destroy", 2, tmp_path, timeout_s=30)

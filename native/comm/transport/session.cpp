@@ -17,6 +17,9 @@ Status mismatch(const Post& post, const FrameHeader& header) {
                                       std::to_string(post.total_bytes) + " bytes, the peer's has " +
                                       std::to_string(header.total_bytes)};
   }
+  if ((post.key.op & kPointToPoint) != 0) {
+    return {Code::kProtocolError, "calls do not match: the dtypes of send and recv differ"};
+  }
   return {Code::kProtocolError,
           "calls do not match: this call, or an earlier one, differs from the peer's"};
 }
