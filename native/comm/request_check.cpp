@@ -103,6 +103,30 @@ Status check_own_block(const OpRequest& request, Rank rank) {
                                   std::to_string(own(request.output)) + " in the output"};
 }
 
+Status check_algorithm(const OpRequest& request) {
+  const AlgorithmRow* row = find_algorithm(request.collective, request.algorithm);
+  if (row == nullptr) {
+    std::string accepted;
+    for (const AlgorithmRow& other : catalogue()) {
+      if (other.collective == request.collective) accepted += " " + std::string(other.algorithm);
+    }
+    return {Code::kConfigError,
+            name(request) + ": no algorithm \"" + request.algorithm + "\"; accepted:" + accepted};
+  }
+  if (row->blocks == Blocks::kAny) return Status::ok();
+  for (const auto* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count == request.input[0].count) continue;
+      return {Code::kConfigError,
+              name(request) + ": algorithm \"" + request.algorithm +
+                  "\" takes equal blocks on all ranks, this rank has blocks of " +
+                  std::to_string(request.input[0].count) + " and " + std::to_string(block.count) +
+                  " elements; \"pairwise\" takes any"};
+    }
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 Status check_request(const OpRequest& request, Rank rank, int size) {
@@ -124,15 +148,7 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
     return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
                                     " is not defined on " + std::string(dtype_name(request.dtype))};
   }
-  if (!request.algorithm.empty() &&
-      find_algorithm(request.collective, request.algorithm) == nullptr) {
-    std::string accepted;
-    for (const AlgorithmRow& row : catalogue()) {
-      if (row.collective == request.collective) accepted += " " + std::string(row.algorithm);
-    }
-    return {Code::kConfigError,
-            name(request) + ": no algorithm \"" + request.algorithm + "\"; accepted:" + accepted};
-  }
+  if (!request.algorithm.empty()) TRY(check_algorithm(request));
   TRY(check_own_block(request, rank));
   return check_sizes(request);
 }

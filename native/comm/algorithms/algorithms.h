@@ -27,6 +27,26 @@ topology::CostTerms cost_flat_reduce_scatter(int size, std::uint64_t bytes);
 topology::CostTerms cost_flat_broadcast(int size, std::uint64_t bytes);
 topology::CostTerms cost_flat_reduce(int size, std::uint64_t bytes);
 
+Schedule build_halving_doubling_all_reduce(const BuildSpec& spec);
+Schedule build_halving_doubling_reduce_scatter(const BuildSpec& spec);
+Schedule build_halving_doubling_all_gather(const BuildSpec& spec);
+topology::CostTerms cost_halving_doubling_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_halving_doubling_reduce_scatter(int size, std::uint64_t bytes);
+topology::CostTerms cost_halving_doubling_all_gather(int size, std::uint64_t bytes);
+
+Schedule build_bruck_all_gather(const BuildSpec& spec);
+Schedule build_bruck_all_to_all(const BuildSpec& spec);
+topology::CostTerms cost_bruck_all_gather(int size, std::uint64_t bytes);
+topology::CostTerms cost_bruck_all_to_all(int size, std::uint64_t bytes);
+
+Schedule build_double_tree(const BuildSpec& spec);
+topology::CostTerms cost_double_tree_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_double_tree_broadcast(int size, std::uint64_t bytes);
+topology::CostTerms cost_double_tree_reduce(int size, std::uint64_t bytes);
+
+Schedule build_scatter_allgather_broadcast(const BuildSpec& spec);
+topology::CostTerms cost_scatter_allgather_broadcast(int size, std::uint64_t bytes);
+
 Schedule build_pairwise_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
 

@@ -13,6 +13,9 @@ constexpr std::string_view kChan = "Chan et al. 2007, section 4";
 constexpr std::string_view kThakur = "Thakur, Rabenseifner, Gropp 2005, sections 4-6";
 constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, section 3";
 
+constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
+constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
+
 constexpr std::array kRows{
     AlgorithmRow{"ring", Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce,
                  kRing},
@@ -31,8 +34,27 @@ constexpr std::array kRows{
     AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan},
     AlgorithmRow{"flat", Collective::kGather, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"flat", Collective::kScatter, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"halving_doubling", Collective::kAllReduce, build_halving_doubling_all_reduce,
+                 cost_halving_doubling_all_reduce, kThakur},
+    AlgorithmRow{"halving_doubling", Collective::kReduceScatter,
+                 build_halving_doubling_reduce_scatter, cost_halving_doubling_reduce_scatter,
+                 kThakur},
+    AlgorithmRow{"halving_doubling", Collective::kAllGather, build_halving_doubling_all_gather,
+                 cost_halving_doubling_all_gather, kThakur},
+    AlgorithmRow{"bruck", Collective::kAllGather, build_bruck_all_gather, cost_bruck_all_gather,
+                 kBruck},
+    AlgorithmRow{"double_tree", Collective::kAllReduce, build_double_tree,
+                 cost_double_tree_all_reduce, kSanders},
+    AlgorithmRow{"double_tree", Collective::kBroadcast, build_double_tree,
+                 cost_double_tree_broadcast, kSanders},
+    AlgorithmRow{"double_tree", Collective::kReduce, build_double_tree, cost_double_tree_reduce,
+                 kSanders},
+    AlgorithmRow{"scatter_allgather", Collective::kBroadcast, build_scatter_allgather_broadcast,
+                 cost_scatter_allgather_broadcast, kThakur},
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
                  cost_pairwise_all_to_all, kThakur},
+    AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,
+                 kBruck, Blocks::kEqual},
     AlgorithmRow{"dissemination", Collective::kBarrier, build_dissemination_barrier,
                  cost_dissemination_barrier, kHensgen},
 };
@@ -54,7 +76,8 @@ const AlgorithmRow& choose_algorithm(Collective collective, int size, std::uint6
   const AlgorithmRow* best = nullptr;
   double least = 0;
   for (const AlgorithmRow& row : kRows) {
-    if (row.collective != collective) continue;
+    // Whether all ranks' blocks are equal, no rank can know: only who asks for such a row can.
+    if (row.collective != collective || row.blocks == Blocks::kEqual) continue;
     const double seconds = topology::predict_seconds(row.cost(size, bytes), link);
     if (best != nullptr && seconds >= least) continue;
     best = &row;

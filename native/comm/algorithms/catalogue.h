@@ -12,14 +12,18 @@
 
 namespace holdfast::comm {
 
+// What an algorithm needs of the blocks of all ranks.
+enum class Blocks : std::uint8_t { kAny, kEqual };
+
 struct AlgorithmRow {
-  std::string_view algorithm;  // "ring", "binomial_tree", "flat", "pairwise", "dissemination"
+  std::string_view algorithm;  // "ring", "binomial_tree", ...; the file's name
   Collective collective{};
   Schedule (*build)(const BuildSpec&) = nullptr;
   // Terms of the critical path for n ranks and `bytes` of payload per rank (the caller's largest
   // block list).
   topology::CostTerms (*cost)(int size, std::uint64_t bytes) = nullptr;
   std::string_view source;  // paper, section
+  Blocks blocks = Blocks::kAny;
 };
 
 std::span<const AlgorithmRow> catalogue();
