@@ -52,7 +52,8 @@ wheel: $(VENV)/.wheel  ## the wheel, in dist/
 
 .PHONY: bench
 bench: $(VENV)/.installed  ## collectives side by side with gloo
-	$(BIN)/python tests/bench/run.py
+	$(BIN)/holdfast bench -n 2,4 --sizes 4K,64K,1M,16M,64M \
+	  -c all_reduce,all_gather,reduce_scatter,broadcast,all_to_all
 
 # ---- set-up --------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from holdfast import _info, _launcher
+from holdfast.comm.bench import command as bench
 from holdfast.errors import HoldfastError
 
 
@@ -46,6 +47,16 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("script", help="Python script that every rank runs")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     run.set_defaults(run=_run)
+    measure = commands.add_parser(
+        "bench",
+        help="time collectives beside gloo and MPI",
+        description="Times collectives on this host, Holdfast, gloo and MPI in turns in one run. "
+        "Sizes and bandwidths as nccl-tests define them; a ratio above 1 means that Holdfast is "
+        "faster.",
+        epilog=bench.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    bench.add_arguments(measure)
     return parser
 
 

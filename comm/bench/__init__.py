@@ -1,0 +1,1 @@
+"""The collective benchmark: Holdfast beside gloo and MPI, interleaved in one run."""

@@ -1,0 +1,223 @@
+"""``holdfast bench``: the arguments, the ranks' processes, and what is printed meanwhile."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from holdfast import __version__
+from holdfast.comm.bench import plan, report
+from holdfast.errors import ConfigError, HoldfastError
+
+_DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
+_TRANSPORTS = ("shm", "tcp")
+_PEERS = ("gloo", "mpi")
+_LOOK_S = 0.1
+# Ranks that have written nothing for this long hang.
+_SILENCE_S = 300.0
+
+EXAMPLES = """examples:
+  holdfast bench                                         all_reduce, 2 ranks, beside what is there
+  holdfast bench -c all -n 2,4 --sizes 4K,1M,64M --plot bench.png
+  holdfast bench -c all_reduce --min 4 --max 256M --factor 4 --json > rows.jsonl
+  holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add = parser.add_argument
+    add("-c", "--collectives", default="all_reduce", metavar="LIST", help="with commas, or all")
+    add("-n", "--ranks", default="2", metavar="LIST", help="numbers of ranks (default: 2)")
+    add("--sizes", metavar="LIST", help=f"bytes (default: {_DEFAULT_SIZES})")
+    add("--min", metavar="SIZE", help="smallest size, instead of --sizes")
+    add("--max", metavar="SIZE", default="256M", help="largest size (default: 256M)")
+    add("--factor", type=int, default=4, help="from one size to the next (default: 4)")
+    add("--dtypes", default="float32", metavar="LIST", help=f"of {', '.join(plan.DTYPES)}")
+    add("--transport", default="shm,tcp", metavar="LIST", help="of Holdfast (default: shm,tcp)")
+    add("--algorithm", default="", metavar="LIST", help="of Holdfast (default: it chooses)")
+    add("--peers", default="all", metavar="LIST", help="gloo, mpi, all or none (default: all)")
+    add(
+        "--api",
+        default="torch",
+        choices=("torch", "group"),
+        help="Holdfast through torch's API or holdfast.Group (default: torch)",
+    )
+    add("--mpiexec", metavar="PATH", help="the MPI to compare with (default: the one on PATH)")
+    add("--rounds", type=int, default=7, help="turns of each contestant per row (default: 7)")
+    add("--json", action="store_true", help="one JSON object a line")
+    add("--plot", type=Path, metavar="FILE", help="draw bus bandwidth over size")
+    parser.set_defaults(run=run)
+
+
+def _find_mpi(arguments: argparse.Namespace, peers: tuple[str, ...]) -> tuple[str, list[str]]:
+    """Return MPI's name and how to start its ranks; empty when there is none."""
+    if "mpi" not in peers:
+        return "", []
+    here = str(Path(sys.executable).parent)
+    path = arguments.mpiexec or shutil.which("mpiexec", path=f"{here}:{os.environ.get('PATH')}")
+    if path is None or importlib.util.find_spec("mpi4py") is None:
+        missing = "mpiexec" if path is None else "mpi4py"
+        print(f"no {missing}: measuring without MPI", file=sys.stderr)
+        return "", []
+    try:
+        told = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=30, check=True
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConfigError(f"--mpiexec {path}: {error}") from None
+    if "Open MPI" in told or "OpenRTE" in told:
+        extra = ["--oversubscribe", "--bind-to", "none"]
+        if os.geteuid() == 0:
+            extra.append("--allow-run-as-root")
+        return "openmpi", [path, *extra]
+    return ("mpich" if "HYDRA" in told or "MPICH" in told else "mpi"), [path]
+
+
+def _cases(arguments: argparse.Namespace) -> list[plan.Case]:
+    collectives = plan.chosen("--collectives", arguments.collectives, plan.COLLECTIVES)
+    dtypes = plan.chosen("--dtypes", arguments.dtypes, plan.DTYPES)
+    if arguments.min:
+        sizes = plan.sizes_between(
+            plan.parse_size(arguments.min), plan.parse_size(arguments.max), arguments.factor
+        )
+    else:
+        listed = (arguments.sizes or _DEFAULT_SIZES).split(",")
+        sizes = tuple(plan.parse_size(text) for text in listed)
+    return [
+        plan.Case(collective, size, dtype)
+        for collective in collectives
+        for dtype in (dtypes if collective != "barrier" else dtypes[:1])
+        for size in (sizes if collective != "barrier" else sizes[:1])
+    ]
+
+
+def _ranks(text: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 2 or max(numbers) > 1024:
+        raise ConfigError(f"--ranks {text!r}; accepted: numbers from 2 to 1024, with commas")
+    return numbers
+
+
+def _start(config: dict[str, Any], ranks: int, mpi: list[str]) -> list[subprocess.Popen[bytes]]:
+    file = f"{config['folder']}/config"
+    Path(file).write_text(json.dumps(config))
+    command = [sys.executable, "-m", "holdfast.comm.bench.rank", file]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if mpi:
+        return [subprocess.Popen([*mpi, "-n", str(ranks), *command], env=env, stdout=sys.stderr)]
+    places = [{"RANK": str(r), "WORLD_SIZE": str(ranks)} for r in range(ranks)]
+    return [subprocess.Popen(command, env={**env, **place}, stdout=sys.stderr) for place in places]
+
+
+def _follow(processes: list[subprocess.Popen[bytes]], file: Path) -> Iterator[report.Row]:
+    """Yield rows as rank 0 writes them, until all ranks have ended."""
+    silent_since = time.monotonic()
+    with file.open() as rows:
+        part = ""
+        while True:
+            statuses = [process.poll() for process in processes]
+            for text in iter(rows.readline, ""):
+                part += text
+                if part.endswith("\n"):
+                    yield report.Row(*json.loads(part))
+                    part, silent_since = "", time.monotonic()
+            if any(status not in (None, 0) for status in statuses):
+                raise HoldfastError("a rank of the benchmark failed; its message is above")
+            if all(status == 0 for status in statuses):
+                return
+            if time.monotonic() - silent_since > _SILENCE_S:
+                raise HoldfastError(f"the ranks have measured nothing for {_SILENCE_S:.0f} s")
+            time.sleep(_LOOK_S)
+
+
+def _progress(done: int, total: int) -> None:
+    if sys.stderr.isatty():
+        filled = 30 * done // total
+        bar = "#" * filled + "." * (30 - filled)
+        print(f"\r[{bar}] {done}/{total} rows", end="" if done < total else "\n", file=sys.stderr)
+
+
+def _measure(config: dict[str, Any], ranks: int, mpi: list[str]) -> Iterator[list[report.Row]]:
+    """Yield the rows of one case after the other."""
+    processes: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
+        rows = Path(folder, "rows")
+        rows.touch()
+        config = {**config, "folder": folder, "rows": str(rows)}
+        try:
+            processes = _start(config, ranks, mpi)
+            of_case: list[report.Row] = []
+            for row in _follow(processes, rows):
+                last = of_case[-1] if of_case else row
+                if (last.collective, last.size, last.dtype) != (
+                    row.collective,
+                    row.size,
+                    row.dtype,
+                ):
+                    yield of_case
+                    of_case = []
+                of_case.append(row)
+            if of_case:
+                yield of_case
+        finally:
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                try:
+                    process.wait(10)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Raises
+    ------
+    ConfigError
+        For arguments that cannot be used; the message names what is accepted.
+    HoldfastError
+        When a rank fails.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise ConfigError("holdfast bench needs torch: its ranks meet through it, gloo is in it")
+    numbers, cases = _ranks(arguments.ranks), _cases(arguments)
+    peers = () if arguments.peers == "none" else plan.chosen("--peers", arguments.peers, _PEERS)
+    name, mpi = _find_mpi(arguments, peers)
+    config: dict[str, Any] = {
+        "cases": [(c.collective, c.size, c.dtype) for c in cases],
+        "transports": plan.chosen("--transport", arguments.transport, _TRANSPORTS),
+        "algorithms": [a for a in arguments.algorithm.split(",") if a],
+        "peers": peers,
+        "api": arguments.api,
+        "rounds": max(1, arguments.rounds),
+        "mpi": name,
+    }
+    everything: list[report.Row] = []
+    if not arguments.json:
+        print(report.HEADER)
+    for done, ranks in enumerate(numbers):
+        for index, rows in enumerate(_measure(config, ranks, mpi), 1):
+            report.compare(rows)
+            everything += rows
+            for row in rows:
+                text = json.dumps(row.as_json(__version__)) if arguments.json else report.line(row)
+                print(text, flush=True)
+            _progress(done * len(cases) + index, len(numbers) * len(cases))
+    if arguments.plot:
+        report.plot(everything, arguments.plot)
+    return 0

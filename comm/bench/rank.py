@@ -1,0 +1,96 @@
+"""One rank of the benchmark: ``python -m holdfast.comm.bench.rank CONFIG``; rank 0 writes the rows.
+
+Started by the command, or by mpiexec when MPI takes part.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from holdfast.comm.bench.contestants import (
+    Contestant,
+    GroupContestant,
+    MpiContestant,
+    TorchContestant,
+)
+from holdfast.comm.bench.plan import Case
+from holdfast.comm.bench.timing import measure
+from holdfast.options import Options
+
+
+def _place(config: dict[str, Any]) -> tuple[int, int, Any]:
+    """Return rank, size and, where it takes part, MPI's world."""
+    if not config["mpi"]:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), None
+    from mpi4py import MPI
+
+    return MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size, MPI.COMM_WORLD
+
+
+def _contestants(config: dict[str, Any], rank: int, ranks: int, world: Any) -> list[Contestant]:
+    import torch.distributed as dist
+
+    import holdfast
+
+    found: list[Contestant] = []
+    for transport in config["transports"]:
+        for algorithm in config["algorithms"] or [""]:
+            options = Options(transports=(transport,), algorithm=algorithm)
+            name = "/".join(part for part in ("holdfast", transport, algorithm) if part)
+            if config["api"] == "torch":
+                group = dist.new_group(backend="holdfast", pg_options=options)
+                found.append(TorchContestant(name, group, rank, ranks))
+            else:
+                store = f"file://{config['folder']}/groups"
+                native = holdfast.init(store, rank, ranks, options=options, name=name)
+                found.append(GroupContestant(name, native))
+    if "gloo" in config["peers"]:
+        found.append(TorchContestant("gloo", dist.new_group(backend="gloo"), rank, ranks))
+    if world is not None:
+        found.append(MpiContestant(config["mpi"], world))
+    return found
+
+
+def main() -> int:
+    """Run all cases; the configuration is the file named by the first argument."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    rank, ranks, world = _place(config)
+    import torch
+    import torch.distributed as dist
+
+    # torch is renaming functions; both names do.
+    warnings.simplefilter("ignore", FutureWarning)
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{config['folder']}/meeting", rank=rank, world_size=ranks
+    )
+    contestants = _contestants(config, rank, ranks, world)
+
+    def slowest(values: list[float]) -> list[float]:
+        t = torch.tensor(values, dtype=torch.float64)
+        dist.all_reduce(t, op=dist.ReduceOp.MAX)
+        return list(t.tolist())
+
+    with Path(config["rows"]).open("a") as rows:
+        for collective, size, dtype in config["cases"]:
+            case = Case(collective, size, dtype)
+            for name, times in measure(
+                contestants, case, config["rounds"], slowest, dist.barrier
+            ).items():
+                if rank != 0:
+                    continue
+                row = [ranks, collective, size, dtype, name]
+                rows.write(json.dumps([*row, times.mean, times.p50, times.p95, times.p99]) + "\n")
+            rows.flush()
+    dist.barrier()
+    dist.destroy_process_group()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""What is shown: rows with bandwidths and ratios, as a table, JSON lines or a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.comm.bench.plan import bus_factor
+from holdfast.errors import ConfigError
+
+
+@dataclass(slots=True)
+class Row:
+    """One contestant in one case; times in seconds.
+
+    Parameters
+    ----------
+    ranks, collective, size, dtype
+        The case; `size` in bytes.
+    name : str
+        The contestant, as in ``holdfast/shm`` or ``gloo``.
+    mean, p50, p95, p99 : float
+        Seconds.
+    ratios : dict of str to float
+        Holdfast's rows: each peer's time by this one's; above 1 Holdfast is faster.
+    """
+
+    ranks: int
+    collective: str
+    size: int
+    dtype: str
+    name: str
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    ratios: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether this is somebody else's row."""
+        return not self.name.startswith("holdfast")
+
+    @property
+    def algbw(self) -> float:
+        """Algorithm bandwidth in GB/s."""
+        return 0.0 if self.collective == "barrier" else self.size / self.mean / 1e9
+
+    @property
+    def busbw(self) -> float:
+        """Bus bandwidth in GB/s."""
+        return self.algbw * bus_factor(self.collective, self.ranks)
+
+    def as_json(self, version: str) -> dict[str, object]:
+        """Return what a program reads; the fastest peer is `peer`."""
+        best = min(self.ratios, key=lambda peer: self.ratios[peer], default=None)
+        return {
+            "name": self.collective,
+            "contestant": self.name,
+            "ranks": self.ranks,
+            "bytes": self.size,
+            "dtype": self.dtype,
+            "algbw": round(self.algbw, 4),
+            "busbw": round(self.busbw, 4),
+            "time_us": round(self.mean * 1e6, 2),
+            "p50_us": round(self.p50 * 1e6, 2),
+            "p95_us": round(self.p95 * 1e6, 2),
+            "p99_us": round(self.p99 * 1e6, 2),
+            "peer": best,
+            "ratio": round(self.ratios[best], 3) if best else None,
+            "ratios": {peer: round(ratio, 3) for peer, ratio in self.ratios.items()},
+            "version": version,
+        }
+
+
+def compare(rows: Sequence[Row]) -> None:
+    """Give Holdfast's rows of one case their ratios to the peers of the same case."""
+    for row in rows:
+        if not row.is_peer:
+            row.ratios = {peer.name: peer.mean / row.mean for peer in rows if peer.is_peer}
+
+
+def size_text(size: int) -> str:
+    """Return bytes as people write them."""
+    for unit, letter in ((1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit}{letter}"
+    return str(size)
+
+
+HEADER = (
+    f"{'ranks':>5} {'collective':<14} {'size':>6} {'dtype':<8} {'contestant':<18} "
+    f"{'time us':>11} {'p50':>10} {'p99':>10} {'algbw':>8} {'busbw':>8}  faster than (x)"
+)
+
+
+def line(row: Row) -> str:
+    """Return a row of the table; bandwidths in GB/s."""
+    ratios = ", ".join(f"{peer} {ratio:.2f}" for peer, ratio in row.ratios.items())
+    return (
+        f"{row.ranks:>5} {row.collective:<14} {size_text(row.size):>6} {row.dtype:<8} "
+        f"{row.name:<18} {row.mean * 1e6:>11.1f} {row.p50 * 1e6:>10.1f} {row.p99 * 1e6:>10.1f} "
+        f"{row.algbw:>8.2f} {row.busbw:>8.2f}  {ratios}"
+    )
+
+
+def plot(rows: Iterable[Row], path: Path) -> None:
+    """Draw bus bandwidth over size, one panel a collective and number of ranks.
+
+    Raises
+    ------
+    ConfigError
+        When matplotlib is not installed, or cannot write that kind of file.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise ConfigError(
+            "--plot needs matplotlib; install it with `pip install holdfast[plot]`"
+        ) from None
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    panels: dict[tuple[str, int], dict[str, list[tuple[int, float]]]] = {}
+    for row in rows:
+        lines = panels.setdefault((row.collective, row.ranks), {})
+        value = row.busbw if row.collective != "barrier" else row.mean * 1e6
+        lines.setdefault(row.name, []).append((row.size, value))
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(7, 3.2 * len(panels)), squeeze=False, layout="constrained"
+    )
+    for axis, ((collective, ranks), lines) in zip(axes[:, 0], panels.items(), strict=True):
+        for name, points in lines.items():
+            axis.plot(*zip(*points, strict=True), marker="o", label=name)
+        axis.set_title(f"{collective}, {ranks} ranks")
+        axis.set_xscale("log", base=2)
+        axis.set_xlabel("bytes")
+        axis.set_ylabel("time, us" if collective == "barrier" else "bus bandwidth, GB/s")
+        axis.legend()
+    try:
+        figure.savefig(path)
+    except (ValueError, OSError) as error:
+        raise ConfigError(f"--plot {path}: {error}") from None

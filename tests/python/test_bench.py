@@ -1,0 +1,131 @@
+"""`holdfast bench`: real runs beside gloo and MPI, its arithmetic, and its refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="waits for torch: gloo is in it")
+
+from holdfast.comm.bench import plan, report  # noqa: E402
+from holdfast.comm.bench.timing import percentile  # noqa: E402
+from holdfast.errors import ConfigError  # noqa: E402
+
+
+def bench(*arguments: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", "bench", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+def rows_of(done: subprocess.CompletedProcess[str]) -> list[dict]:
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_every_collective_beside_gloo_with_consistent_rows(tmp_path):
+    picture = tmp_path / "bench.png"
+    rows = rows_of(
+        bench(
+            *("-c", "all", "--sizes", "4K,256K", "--rounds", "2", "--json"),
+            *("--peers", "gloo", "--plot", str(picture)),
+        )
+    )
+    assert {row["name"] for row in rows} == set(plan.COLLECTIVES)
+    assert {row["contestant"] for row in rows} == {"holdfast/shm", "holdfast/tcp", "gloo"}
+    gloo = {(r["name"], r["bytes"]): r["time_us"] for r in rows if r["contestant"] == "gloo"}
+    for row in rows:
+        assert row["time_us"] > 0
+        assert row["p50_us"] <= row["p95_us"] <= row["p99_us"]
+        if row["contestant"] == "gloo":
+            assert row["ratio"] is None
+            continue
+        expected = gloo[row["name"], row["bytes"]] / row["time_us"]
+        assert row["ratios"]["gloo"] == pytest.approx(expected, rel=0.05, abs=0.01)
+        if row["name"] != "barrier":
+            factor = plan.bus_factor(row["name"], row["ranks"])
+            assert row["busbw"] == pytest.approx(row["algbw"] * factor, rel=0.02, abs=1e-3)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_groups_algorithms_and_dtypes_may_be_chosen():
+    rows = rows_of(
+        bench(
+            *("-c", "all_reduce", "--sizes", "64K", "--rounds", "1", "--json", "--api", "group"),
+            *("--algorithm", "ring,halving_doubling", "--dtypes", "float64,int32"),
+            *("--transport", "tcp", "--peers", "none", "-n", "3"),
+        )
+    )
+    assert {(row["contestant"], row["dtype"]) for row in rows} == {
+        (f"holdfast/tcp/{algorithm}", dtype)
+        for algorithm in ("ring", "halving_doubling")
+        for dtype in ("float64", "int32")
+    }
+
+
+def test_the_table_names_every_row():
+    done = bench("-c", "barrier", "--rounds", "1", "--peers", "gloo")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split()[:3] == ["ranks", "collective", "size"]
+    assert len(lines) == 4
+    assert all("barrier" in line for line in lines[1:])
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None or shutil.which("mpiexec") is None,
+    reason="waits for mpi4py and an MPI (pip install mpi4py mpich)",
+)
+def test_mpi_takes_part():
+    rows = rows_of(bench("-c", "all_reduce", "--sizes", "4K", "--rounds", "1", "--json"))
+    assert len({row["contestant"] for row in rows}) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["-c", "all_reduces"], ["all_reduces", "accepted", "reduce_scatter"]),
+        (["--sizes", "4Q"], ["4Q", "64K"]),
+        (["--min", "4M", "--max", "4K"], ["largest size"]),
+        (["-n", "1"], ["1", "from 2"]),
+        (["--dtypes", "float31"], ["float31", "bfloat16"]),
+        (["--transport", "pigeon"], ["pigeon", "shm"]),
+        (["--peers", "nccl"], ["nccl", "gloo"]),
+        (["--mpiexec", "/nowhere/mpiexec"], ["/nowhere/mpiexec"]),
+    ],
+)
+def test_bad_arguments_are_refused_with_what_is_accepted(arguments, parts):
+    if "--mpiexec" in arguments and importlib.util.find_spec("mpi4py") is None:
+        pytest.skip("waits for mpi4py")
+    done = bench(*arguments, timeout_s=30)
+    assert done.returncode == 2
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_sizes_and_percentiles():
+    assert plan.parse_size("64K") == 65536
+    assert plan.parse_size("2MiB") == 2 << 20
+    assert plan.sizes_between(4, 300, 8) == (4, 32, 256)
+    with pytest.raises(ConfigError):
+        plan.parse_size("0")
+    assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 2.0
+    assert percentile([1.0, 2.0, 3.0, 4.0], 0.99) == 4.0
+    assert percentile([7.0], 0.5) == 7.0
+    assert report.size_text(65536) == "64K"
+    assert report.size_text(100) == "100"
+
+
+def test_bus_bandwidth_is_that_of_nccl_tests():
+    assert plan.bus_factor("all_reduce", 4) == 1.5
+    assert plan.bus_factor("all_gather", 4) == 0.75
+    assert plan.bus_factor("broadcast", 4) == 1.0
