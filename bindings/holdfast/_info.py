@@ -6,6 +6,8 @@ import importlib.metadata
 import json
 import os
 import platform
+import shlex
+from pathlib import Path
 from typing import Any
 
 from holdfast import __version__, _core
@@ -110,3 +112,26 @@ def show(*, as_json: bool) -> int:
     for row in info["algorithms"]:
         print(f"  {row['collective']:16} {row['algorithm']:14} {row['source']}")
     return 0
+
+
+def build_flags(*, compiler: bool, linker: bool) -> str:
+    """Return what a C or C++ compiler needs to build against the installed library.
+
+    Parameters
+    ----------
+    compiler, linker : bool
+        Which flags.
+
+    Returns
+    -------
+    str
+        Flags for a shell.
+    """
+    package = Path(__file__).parent
+    flags = []
+    if compiler:
+        flags.append(f"-I{package / 'include'}")
+    if linker:
+        # No link-time name: the library lies in the package, beside the modules that use it.
+        flags += [f"-L{package}", f"-Wl,-rpath,{package}", "-lholdfast"]
+    return shlex.join(flags)

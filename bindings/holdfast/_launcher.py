@@ -120,7 +120,7 @@ class Job:
             env["PYTHONUNBUFFERED"] = "1"
         output = subprocess.PIPE if self.tag_output else None
         return subprocess.Popen(
-            [sys.executable, *self.command], env=env, stdout=output, stderr=output
+            [*_interpreter(self.command[0]), *self.command], env=env, stdout=output, stderr=output
         )
 
     def _watch(self, processes: list[subprocess.Popen[bytes]]) -> int:
@@ -148,6 +148,12 @@ class Job:
                 first_failure = status
                 deadline = time.monotonic() + self.grace_s
         return 128 - first_failure if first_failure < 0 else first_failure
+
+
+def _interpreter(script: str) -> list[str]:
+    """Programs run themselves; everything else is Python's."""
+    is_program = os.access(script, os.X_OK) and not script.endswith(".py")
+    return [] if is_program else [sys.executable]
 
 
 def _await(rank: int, process: subprocess.Popen[bytes], ends: queue.SimpleQueue[int]) -> None:

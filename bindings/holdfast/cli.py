@@ -23,11 +23,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: holdfast info --json",
     )
     info.add_argument("--json", action="store_true", help="for programs")
-    info.set_defaults(run=lambda arguments: _info.show(as_json=arguments.json))
+    info.add_argument("--cflags", action="store_true", help="flags to compile C programs")
+    info.add_argument("--libs", action="store_true", help="flags to link them")
+    info.set_defaults(run=_info_command)
     run = commands.add_parser(
         "run",
         help="start the ranks of a job on this host",
-        description="Starts N ranks of a Python script on this host, ends all when one fails.",
+        description="Starts N ranks of a Python script, or of a program, on this host; ends all "
+        "when one fails.",
         epilog="example: holdfast run -n 4 train.py --epochs 3",
     )
     run.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of ranks")
@@ -44,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="time for the other ranks to end by themselves after one has failed (default: 5)",
     )
-    run.add_argument("script", help="Python script that every rank runs")
+    run.add_argument("script", help="Python script (*.py) or program that every rank runs")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     run.set_defaults(run=_run)
     measure = commands.add_parser(
@@ -58,6 +61,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     bench.add_arguments(measure)
     return parser
+
+
+def _info_command(arguments: argparse.Namespace) -> int:
+    if arguments.cflags or arguments.libs:
+        print(_info.build_flags(compiler=arguments.cflags, linker=arguments.libs))
+        return 0
+    return _info.show(as_json=arguments.json)
 
 
 def _run(arguments: argparse.Namespace) -> int:

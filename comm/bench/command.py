@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -65,7 +66,7 @@ def _find_mpi(arguments: argparse.Namespace, peers: tuple[str, ...]) -> tuple[st
     if "mpi" not in peers:
         return "", []
     here = str(Path(sys.executable).parent)
-    path = arguments.mpiexec or shutil.which("mpiexec", path=f"{here}:{os.environ.get('PATH')}")
+    path = arguments.mpiexec or shutil.which("mpiexec", path=here) or shutil.which("mpiexec")
     if path is None or importlib.util.find_spec("mpi4py") is None:
         missing = "mpiexec" if path is None else "mpi4py"
         print(f"no {missing}: measuring without MPI", file=sys.stderr)
@@ -119,8 +120,10 @@ def _start(config: dict[str, Any], ranks: int, mpi: list[str]) -> list[subproces
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     if mpi:
         return [subprocess.Popen([*mpi, "-n", str(ranks), *command], env=env, stdout=sys.stderr)]
-    places = [{"RANK": str(r), "WORLD_SIZE": str(ranks)} for r in range(ranks)]
-    return [subprocess.Popen(command, env={**env, **place}, stdout=sys.stderr) for place in places]
+    return [
+        subprocess.Popen([*command, str(rank), str(ranks)], env=env, stdout=sys.stderr)
+        for rank in range(ranks)
+    ]
 
 
 def _follow(processes: list[subprocess.Popen[bytes]], file: Path) -> Iterator[report.Row]:
@@ -141,7 +144,9 @@ def _follow(processes: list[subprocess.Popen[bytes]], file: Path) -> Iterator[re
                 return
             if time.monotonic() - silent_since > _SILENCE_S:
                 raise HoldfastError(f"the ranks have measured nothing for {_SILENCE_S:.0f} s")
-            time.sleep(_LOOK_S)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running = (p for p in processes if p.poll() is None)
+                next(running, processes[0]).wait(_LOOK_S)
 
 
 def _progress(done: int, total: int) -> None:

@@ -1,12 +1,12 @@
-"""One rank of the benchmark: ``python -m holdfast.comm.bench.rank CONFIG``; rank 0 writes the rows.
+"""One rank of the benchmark: ``python -m holdfast.comm.bench.rank CONFIG [RANK SIZE]``.
 
-Started by the command, or by mpiexec when MPI takes part.
+Started by the command, or, without rank and size, by mpiexec when MPI takes part. Rank 0 writes
+the rows.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -26,7 +26,7 @@ from holdfast.options import Options
 def _place(config: dict[str, Any]) -> tuple[int, int, Any]:
     """Return rank, size and, where it takes part, MPI's world."""
     if not config["mpi"]:
-        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), None
+        return int(sys.argv[2]), int(sys.argv[3]), None
     from mpi4py import MPI
 
     return MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size, MPI.COMM_WORLD

@@ -1,0 +1,233 @@
+// The collectives of the C interface: pointers and counts as blocks.
+#include <numeric>
+
+#include "handles.h"
+
+using namespace holdfast;
+using comm::Block;
+using comm::Collective;
+using comm::OpRequest;
+using Blocks = std::vector<Block>;
+
+namespace {
+
+static_assert(HF_C128 == static_cast<int>(DType::kC128));
+static_assert(HF_F16 == static_cast<int>(DType::kF16));
+static_assert(HF_BXOR == static_cast<int>(ReduceOp::kBxor));
+
+// Ops have their own time limit; blocking calls wait for it.
+constexpr Duration kForever = std::chrono::hours(24 * 400);
+
+// One call on its way: what is wrong with its arguments, or its request.
+struct Call {
+  hf_group* group;
+  hf_work** work;
+  OpRequest request;
+  Status wrong;
+
+  Call(Collective collective, hf_group* on, hf_dtype dtype, hf_work** into)
+      : group(on), work(into) {
+    request.collective = collective;
+    if (on == nullptr) wrong = c::missing("group");
+    if (dtype < HF_BOOL || dtype > HF_C128) {
+      wrong = {Code::kConfigError, "dtype " + std::to_string(static_cast<int>(dtype)) +
+                                       "; accepted: HF_BOOL (0) to HF_C128 (16)"};
+      return;
+    }
+    request.dtype = static_cast<DType>(dtype);
+  }
+
+  Call& reduces(hf_op op) {
+    if (op < HF_SUM || op > HF_BXOR) {
+      wrong = {Code::kConfigError, "op " + std::to_string(static_cast<int>(op)) +
+                                       "; accepted: HF_SUM (0) to HF_BXOR (7)"};
+    } else {
+      request.op = static_cast<ReduceOp>(op);
+    }
+    return *this;
+  }
+
+  bool is_root() const { return wrong.is_ok() && group->group->rank() == request.root; }
+  std::size_t size() const {
+    return group == nullptr ? 0 : static_cast<std::size_t>(group->group->size());
+  }
+
+  // The runtime never writes through an input.
+  Blocks one(const void* data, std::uint64_t count) const {
+    return {{static_cast<std::byte*>(const_cast<void*>(data)), count}};
+  }
+  Blocks equal(const void* data, std::uint64_t count) const {
+    return split(data, std::vector<std::uint64_t>(size(), count));
+  }
+  // NULL counts are refused.
+  Blocks split(const void* data, const std::uint64_t* counts) {
+    if (counts == nullptr) {
+      wrong = c::missing("counts");
+      return {};
+    }
+    return split(data, std::vector<std::uint64_t>(counts, counts + size()));
+  }
+  Blocks split(const void* data, const std::vector<std::uint64_t>& counts) const {
+    Blocks blocks;
+    auto* at = static_cast<std::byte*>(const_cast<void*>(data));
+    for (const std::uint64_t count : counts) {
+      blocks.push_back({at, count});
+      if (at != nullptr) at += count * dtype_bytes(request.dtype);
+    }
+    return blocks;
+  }
+
+  hf_status go(int32_t* source = nullptr) {
+    return c::guarded([&]() -> Status {
+      if (!wrong.is_ok()) return wrong;
+      request.expect_wait = work == nullptr;
+      auto started = group->group->start(std::move(request));
+      if (!started.is_ok()) return started.status();
+      if (work != nullptr) {
+        *work = new hf_work{std::move(started).value()};
+        return Status::ok();
+      }
+      const Status status = started.value()->wait(kForever);
+      if (source != nullptr) *source = started.value()->source().value;
+      return status;
+    });
+  }
+};
+
+}  // namespace
+
+hf_status hf_all_reduce(hf_group* group, const void* input, void* output, uint64_t count,
+                        hf_dtype dtype, hf_op op, hf_work** work) {
+  Call call(Collective::kAllReduce, group, dtype, work);
+  call.request.input = call.one(input, count);
+  call.request.output = call.one(output, count);
+  return call.reduces(op).go();
+}
+
+hf_status hf_broadcast(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t root,
+                       hf_work** work) {
+  Call call(Collective::kBroadcast, group, dtype, work);
+  call.request.root = {root};
+  call.request.input = call.request.output = call.one(buffer, count);
+  return call.go();
+}
+
+hf_status hf_reduce(hf_group* group, const void* input, void* output, uint64_t count,
+                    hf_dtype dtype, hf_op op, int32_t root, hf_work** work) {
+  Call call(Collective::kReduce, group, dtype, work);
+  call.request.root = {root};
+  call.request.input = call.one(input, count);
+  if (call.is_root()) call.request.output = call.one(output, count);
+  return call.reduces(op).go();
+}
+
+hf_status hf_all_gather(hf_group* group, const void* input, void* output, uint64_t count,
+                        hf_dtype dtype, hf_work** work) {
+  Call call(Collective::kAllGather, group, dtype, work);
+  call.request.input = call.one(input, count);
+  call.request.output = call.equal(output, count);
+  return call.go();
+}
+
+hf_status hf_all_gatherv(hf_group* group, const void* input, void* output, const uint64_t* counts,
+                         hf_dtype dtype, hf_work** work) {
+  Call call(Collective::kAllGather, group, dtype, work);
+  call.request.output = call.split(output, counts);
+  if (call.wrong.is_ok()) call.request.input = call.one(input, counts[hf_group_rank(group)]);
+  return call.go();
+}
+
+hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, uint64_t count,
+                            hf_dtype dtype, hf_op op, hf_work** work) {
+  Call call(Collective::kReduceScatter, group, dtype, work);
+  call.request.input = call.equal(input, count);
+  call.request.output = call.one(output, count);
+  return call.reduces(op).go();
+}
+
+hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
+                             const uint64_t* counts, hf_dtype dtype, hf_op op, hf_work** work) {
+  Call call(Collective::kReduceScatter, group, dtype, work);
+  call.request.input = call.split(input, counts);
+  if (call.wrong.is_ok()) call.request.output = call.one(output, counts[hf_group_rank(group)]);
+  return call.reduces(op).go();
+}
+
+hf_status hf_all_to_all(hf_group* group, const void* input, void* output, uint64_t count,
+                        hf_dtype dtype, hf_work** work) {
+  Call call(Collective::kAllToAll, group, dtype, work);
+  call.request.input = call.equal(input, count);
+  call.request.output = call.equal(output, count);
+  return call.go();
+}
+
+hf_status hf_all_to_allv(hf_group* group, const void* input, const uint64_t* input_counts,
+                         void* output, const uint64_t* output_counts, hf_dtype dtype,
+                         hf_work** work) {
+  Call call(Collective::kAllToAll, group, dtype, work);
+  call.request.input = call.split(input, input_counts);
+  call.request.output = call.split(output, output_counts);
+  return call.go();
+}
+
+hf_status hf_gather(hf_group* group, const void* input, void* output, uint64_t count,
+                    hf_dtype dtype, int32_t root, hf_work** work) {
+  Call call(Collective::kGather, group, dtype, work);
+  call.request.root = {root};
+  call.request.input = call.one(input, count);
+  if (call.is_root()) call.request.output = call.equal(output, count);
+  return call.go();
+}
+
+hf_status hf_scatter(hf_group* group, const void* input, void* output, uint64_t count,
+                     hf_dtype dtype, int32_t root, hf_work** work) {
+  Call call(Collective::kScatter, group, dtype, work);
+  call.request.root = {root};
+  if (call.is_root()) call.request.input = call.equal(input, count);
+  call.request.output = call.one(output, count);
+  return call.go();
+}
+
+hf_status hf_barrier(hf_group* group, hf_work** work) {
+  return Call(Collective::kBarrier, group, HF_U8, work).go();
+}
+
+hf_status hf_send(hf_group* group, const void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
+                  uint32_t tag, hf_work** work) {
+  Call call(Collective::kSend, group, dtype, work);
+  call.request.peer = {peer};
+  call.request.tag = tag;
+  call.request.input = call.one(buffer, count);
+  return call.go();
+}
+
+hf_status hf_recv(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
+                  uint32_t tag, int32_t* source, hf_work** work) {
+  Call call(Collective::kRecv, group, dtype, work);
+  call.request.peer = {peer};
+  call.request.tag = tag;
+  call.request.output = call.one(buffer, count);
+  return call.go(source);
+}
+
+hf_status hf_work_test(hf_work* work, int* done) {
+  return c::guarded([&]() -> Status {
+    if (work == nullptr || done == nullptr) return c::missing("work or done");
+    *done = work->work->done() ? 1 : 0;
+    return Status::ok();
+  });
+}
+
+hf_status hf_work_wait(hf_work* work, int64_t timeout_ns) {
+  return c::guarded([&]() -> Status {
+    if (work == nullptr) return c::missing("work");
+    return work->work->wait(timeout_ns < 0 ? kForever : Duration(timeout_ns));
+  });
+}
+
+int32_t hf_work_source(const hf_work* work) {
+  if (work == nullptr || !work->work->done()) return HF_ANY_SOURCE;
+  return work->work->source().value;
+}
+
+void hf_work_free(hf_work* work) { delete work; }

@@ -1,0 +1,195 @@
+// Options, nodes and groups of the C interface.
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+
+#include "handles.h"
+
+using namespace holdfast;
+
+namespace {
+
+constexpr Duration kForever = std::chrono::hours(24 * 365);
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts(1);
+  for (const char c : list) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else if (c != ' ') {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+Result<runtime::Options> to_native(const hf_options* from) {
+  runtime::Options to;
+  if (from == nullptr) return to;
+  if (from->size != sizeof(hf_options)) {
+    return Status{Code::kConfigError, "hf_options.size is " + std::to_string(from->size) +
+                                          "; call hf_options_init(), which sets it to " +
+                                          std::to_string(sizeof(hf_options))};
+  }
+  const auto text = [](const char* value) { return std::string(value == nullptr ? "" : value); };
+  if (const std::string names = text(from->transports); !names.empty()) {
+    to.transports = split(names);
+  }
+  if (from->timeout_ns != 0) to.timeout = Duration(from->timeout_ns);
+  if (from->connect_timeout_ns != 0) to.connect_timeout = Duration(from->connect_timeout_ns);
+  to.address = text(from->address);
+  to.port = from->port;
+  to.host_id = text(from->host_id);
+  to.algorithm = text(from->algorithm);
+  return to;
+}
+
+template <class T>
+Status read_number(const char* variable, T least, T most, T* to) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return Status::ok();
+  T value{};
+  const char* end = text + std::strlen(text);
+  const auto parsed = std::from_chars(text, end, value);
+  if (parsed.ec != std::errc() || parsed.ptr != end || value < least || value > most) {
+    return {Code::kConfigError, std::string(variable) + " = \"" + text +
+                                    "\"; accepted: a number from " + std::to_string(least) +
+                                    " to " + std::to_string(most)};
+  }
+  *to = value;
+  return Status::ok();
+}
+
+Status read_seconds(const char* variable, int64_t* nanoseconds) {
+  constexpr double kLongest = 365.0 * 24 * 3600;
+  double seconds = static_cast<double>(*nanoseconds) / 1e9;
+  TRY(read_number(variable, 1e-6, kLongest, &seconds));
+  *nanoseconds = static_cast<int64_t>(seconds * 1e9);
+  return Status::ok();
+}
+
+Status joined(hf_node* node, Store& store, const char* name, int32_t rank, int32_t size,
+              hf_group** group) {
+  auto native = node->node->join(store, {name, {rank}, size, {}, {}});
+  if (!native.is_ok()) return native.status();
+  auto transports = native.value()->transports();
+  *group = new hf_group{std::move(native).value(), std::move(transports)};
+  return Status::ok();
+}
+
+}  // namespace
+
+hf_status hf_options_init(hf_options* options) {
+  return c::guarded([&]() -> Status {
+    if (options == nullptr) return c::missing("options");
+    const runtime::Options defaults;
+    *options = {};
+    options->size = sizeof(hf_options);
+    options->transports = "shm,tcp";
+    options->timeout_ns = defaults.timeout.count();
+    options->connect_timeout_ns = defaults.connect_timeout.count();
+    return Status::ok();
+  });
+}
+
+hf_status hf_options_from_env(hf_options* options) {
+  if (const hf_status status = hf_options_init(options); status != HF_OK) return status;
+  return c::guarded([&]() -> Status {
+    const std::pair<const char*, const char**> texts[] = {
+        {"HOLDFAST_TRANSPORTS", &options->transports},
+        {"HOLDFAST_ADDRESS", &options->address},
+        {"HOLDFAST_HOST_ID", &options->host_id},
+        {"HOLDFAST_ALGORITHM", &options->algorithm}};
+    for (const auto& [variable, to] : texts) {
+      const char* text = std::getenv(variable);
+      if (text != nullptr && *text != '\0') *to = text;
+    }
+    TRY(read_seconds("HOLDFAST_TIMEOUT", &options->timeout_ns));
+    TRY(read_seconds("HOLDFAST_CONNECT_TIMEOUT", &options->connect_timeout_ns));
+    return read_number<std::uint16_t>("HOLDFAST_PORT", 0, 65535, &options->port);
+  });
+}
+
+hf_status hf_node_create(const hf_options* options, hf_node** node) {
+  return c::guarded([&]() -> Status {
+    if (node == nullptr) return c::missing("node");
+    const auto native = to_native(options);
+    if (!native.is_ok()) return native.status();
+    auto created = runtime::Node::create(native.value());
+    if (!created.is_ok()) return created.status();
+    *node = new hf_node{std::move(created).value()};
+    return Status::ok();
+  });
+}
+
+void hf_node_free(hf_node* node) { delete node; }
+
+hf_status hf_group_join(hf_node* node, hf_store* store, const char* name, int32_t rank,
+                        int32_t size, hf_group** group) {
+  return c::guarded([&]() -> Status {
+    if (node == nullptr || store == nullptr) return c::missing("node or store");
+    if (name == nullptr || group == nullptr) return c::missing("name or group");
+    return joined(node, *store->store, name, rank, size, group);
+  });
+}
+
+hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group) {
+  return c::guarded([&]() -> Status {
+    if (node == nullptr || name == nullptr || group == nullptr) {
+      return c::missing("node, name or group");
+    }
+    int32_t rank = -1;
+    int32_t size = -1;
+    TRY(read_number<int32_t>("RANK", 0, 1 << 20, &rank));
+    TRY(read_number<int32_t>("WORLD_SIZE", 1, 1 << 20, &size));
+    const char* where = std::getenv("HOLDFAST_STORE");
+    const std::string scheme = "file://";
+    const std::string address = where == nullptr ? "" : where;
+    if (rank < 0 || size < 0 || address.compare(0, scheme.size(), scheme) != 0) {
+      return {Code::kConfigError,
+              "the environment must have RANK, WORLD_SIZE and HOLDFAST_STORE=file:///directory "
+              "(it is \"" +
+                  address + "\"); `holdfast run -n 4 program` sets them"};
+    }
+    auto store = c::open_directory(address.substr(scheme.size()));
+    if (!store.is_ok()) return store.status();
+    return joined(node, *store.value(), name, rank, size, group);
+  });
+}
+
+hf_status hf_group_close(hf_group* group, int64_t timeout_ns) {
+  return c::guarded([&]() -> Status {
+    if (group == nullptr) return c::missing("group");
+    return group->group->close(timeout_ns < 0 ? kForever : Duration(timeout_ns));
+  });
+}
+
+void hf_group_free(hf_group* group) { delete group; }
+
+hf_status hf_group_abort(hf_group* group, const char* reason) {
+  return c::guarded([&]() -> Status {
+    if (group == nullptr) return c::missing("group");
+    group->group->abort(reason == nullptr ? "aborted by the user" : reason);
+    return Status::ok();
+  });
+}
+
+hf_status hf_group_health(hf_group* group) {
+  return c::guarded(
+      [&]() -> Status { return group == nullptr ? c::missing("group") : group->group->health(); });
+}
+
+int32_t hf_group_rank(const hf_group* group) {
+  return group == nullptr ? -1 : group->group->rank().value;
+}
+
+int32_t hf_group_size(const hf_group* group) { return group == nullptr ? 0 : group->group->size(); }
+
+uint32_t hf_group_epoch(const hf_group* group) {
+  return group == nullptr ? 0 : group->group->view().epoch.value;
+}
+
+const char* hf_group_transport(const hf_group* group, int32_t rank) {
+  if (group == nullptr || rank < 0 || rank >= group->group->size()) return nullptr;
+  return group->transports[static_cast<std::size_t>(rank)].c_str();
+}

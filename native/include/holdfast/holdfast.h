@@ -1,0 +1,205 @@
+/* Holdfast's C interface: collectives that outlive a rank, for C, C++, Rust, Fortran and ctypes.
+ *
+ * Every function returns a status. On failure, hf_last_error() says what happened, to whom, and
+ * what to do; it belongs to the calling thread and holds until that thread's next call. Handles are
+ * opaque; each has a function that frees it, which takes NULL. Functions may be called from any
+ * thread, but a handle must not be freed while another thread uses it. No exception leaves the
+ * library. Not to be used in the child of a fork().
+ *
+ * Collectives: `count` is in elements. Memory stays the caller's, and must stay as it is (inputs)
+ * or alone (outputs) until the op has ended. `work`: NULL blocks until the op has ended; else the
+ * function returns at once and *work must be waited for and freed. Input and output may be one
+ * buffer wherever both have one shape, but not in all-to-all. All ranks of a group make the same
+ * calls in the same order; where they do not, every rank gets HF_PROTOCOL_ERROR and is told what
+ * each of them called.
+ */
+#ifndef HOLDFAST_HOLDFAST_H
+#define HOLDFAST_HOLDFAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when functions or fields are added; what is there stays. */
+#define HF_ABI_VERSION 1
+
+typedef enum hf_status {
+  HF_OK = 0,
+  HF_PEER_LOST = 1,      /* a peer died or left during the op, or before it */
+  HF_TIMEOUT = 2,        /* a time limit has passed */
+  HF_NOT_MEMBER = 3,     /* the group is closed, or its view has ended */
+  HF_AUTH_FAILED = 4,    /* a token or certificate was refused */
+  HF_PROTOCOL_ERROR = 5, /* calls that do not match, another version, damaged bytes */
+  HF_CONFIG_ERROR = 6,   /* an option or argument that cannot be used */
+  HF_ABORTED = 7,        /* the group was aborted here */
+  HF_UNSUPPORTED = 8,    /* valid, but not provided */
+  HF_SYSTEM = 9          /* the operating system refused */
+} hf_status;
+
+typedef enum hf_dtype {
+  HF_BOOL,
+  HF_U8,
+  HF_I8,
+  HF_U16,
+  HF_I16,
+  HF_U32,
+  HF_I32,
+  HF_U64,
+  HF_I64,
+  HF_F16,
+  HF_BF16,
+  HF_F8E4M3,
+  HF_F8E5M2,
+  HF_F32,
+  HF_F64,
+  HF_C64,
+  HF_C128
+} hf_dtype;
+
+typedef enum hf_op {
+  HF_SUM,
+  HF_AVG, /* floating and complex types */
+  HF_PRODUCT,
+  HF_MIN,
+  HF_MAX,
+  HF_BAND, /* integers and bool, as the next two */
+  HF_BOR,
+  HF_BXOR
+} hf_op;
+
+#define HF_ANY_SOURCE (-1)
+
+typedef struct hf_node hf_node;   /* the runtime of a process: sockets, a thread */
+typedef struct hf_store hf_store; /* where the members of a new group find each other */
+typedef struct hf_group hf_group; /* ranks that call collectives together */
+typedef struct hf_work hf_work;   /* one op in flight */
+
+/* Set `size` to sizeof(hf_options), or call hf_options_init(), which does. Strings are read during
+ * the call that takes the options. NULL or empty: the default. */
+typedef struct hf_options {
+  size_t size;
+  const char* transports;     /* "shm,tcp" (default), "shm", "tcp" */
+  int64_t timeout_ns;         /* of an op; default 30 minutes */
+  int64_t connect_timeout_ns; /* for all members to appear; default 5 minutes */
+  const char* address;        /* to listen on; default: found by itself */
+  uint16_t port;              /* to listen on; 0: the system chooses */
+  const char* host_id;        /* who counts as one host; default: the machine */
+  const char* algorithm;      /* wherever it has the collective; default: the cost model chooses */
+} hf_options;
+
+/* A store of the caller's. Both functions return a status; get() waits until the key is set, at
+ * most timeout_ns, then copies at most `capacity` bytes and sets *length to the whole length. */
+typedef struct hf_store_functions {
+  size_t size;
+  void* context;
+  hf_status (*set)(void* context, const char* key, const void* value, size_t length);
+  hf_status (*get)(void* context, const char* key, int64_t timeout_ns, void* value, size_t capacity,
+                   size_t* length);
+} hf_store_functions;
+
+/* ---- versions and errors ---- */
+
+const char* hf_version(void);
+int hf_abi_version(void);
+const char* hf_status_name(hf_status status);
+/* What the calling thread's last failed call has to say; "" when it did not fail. */
+const char* hf_last_error(void);
+/* The ranks it is about: copies at most `capacity`, returns how many there are. */
+size_t hf_last_error_ranks(int32_t* ranks, size_t capacity);
+
+/* ---- set-up ---- */
+
+hf_status hf_options_init(hf_options* options);
+/* Defaults, overridden by HOLDFAST_TRANSPORTS, HOLDFAST_TIMEOUT (seconds), HOLDFAST_PORT, ... The
+ * strings are the environment's. */
+hf_status hf_options_from_env(hf_options* options);
+
+/* `options` NULL: the defaults. */
+hf_status hf_node_create(const hf_options* options, hf_node** node);
+void hf_node_free(hf_node* node);
+
+/* A directory that all ranks share; one directory serves one job. */
+hf_status hf_store_directory(const char* path, hf_store** store);
+hf_status hf_store_custom(const hf_store_functions* functions, hf_store** store);
+void hf_store_free(hf_store* store);
+
+/* Meets the other ranks; collective over them. `name` is unique within the store. */
+hf_status hf_group_join(hf_node* node, hf_store* store, const char* name, int32_t rank,
+                        int32_t size, hf_group** group);
+/* The same with RANK, WORLD_SIZE and HOLDFAST_STORE (file:///path) from the environment, as
+ * `holdfast run` sets them. */
+hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group);
+/* Leaves after this rank's running ops have ended, or timeout_ns has passed. */
+hf_status hf_group_close(hf_group* group, int64_t timeout_ns);
+/* Closes at once where it is still open. Works of the group stay usable. */
+void hf_group_free(hf_group* group);
+/* Ends all running and later ops, here and (HF_PEER_LOST) on the other ranks. */
+hf_status hf_group_abort(hf_group* group, const char* reason);
+/* HF_OK, or why the group's view has ended. */
+hf_status hf_group_health(hf_group* group);
+int32_t hf_group_rank(const hf_group* group);
+int32_t hf_group_size(const hf_group* group);
+uint32_t hf_group_epoch(const hf_group* group);
+/* "shm", "tcp" or "self"; NULL for a rank that is none. Holds as long as the group. */
+const char* hf_group_transport(const hf_group* group, int32_t rank);
+
+/* ---- collectives ---- */
+
+hf_status hf_all_reduce(hf_group* group, const void* input, void* output, uint64_t count,
+                        hf_dtype dtype, hf_op op, hf_work** work);
+/* The buffer of `root` goes to all. */
+hf_status hf_broadcast(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t root,
+                       hf_work** work);
+/* `output` is used at the root only. */
+hf_status hf_reduce(hf_group* group, const void* input, void* output, uint64_t count,
+                    hf_dtype dtype, hf_op op, int32_t root, hf_work** work);
+/* `count` elements from each rank; `output` holds size * count. */
+hf_status hf_all_gather(hf_group* group, const void* input, void* output, uint64_t count,
+                        hf_dtype dtype, hf_work** work);
+/* counts[r] elements from rank r, one after the other in `output`. */
+hf_status hf_all_gatherv(hf_group* group, const void* input, void* output, const uint64_t* counts,
+                         hf_dtype dtype, hf_work** work);
+/* `input` holds size * count; rank r gets the sum of block r. */
+hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, uint64_t count,
+                            hf_dtype dtype, hf_op op, hf_work** work);
+hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
+                             const uint64_t* counts, hf_dtype dtype, hf_op op, hf_work** work);
+/* `count` elements to and from each rank. */
+hf_status hf_all_to_all(hf_group* group, const void* input, void* output, uint64_t count,
+                        hf_dtype dtype, hf_work** work);
+hf_status hf_all_to_allv(hf_group* group, const void* input, const uint64_t* input_counts,
+                         void* output, const uint64_t* output_counts, hf_dtype dtype,
+                         hf_work** work);
+/* `output` (size * count) is used at the root only. */
+hf_status hf_gather(hf_group* group, const void* input, void* output, uint64_t count,
+                    hf_dtype dtype, int32_t root, hf_work** work);
+/* `input` (size * count) is used at the root only. */
+hf_status hf_scatter(hf_group* group, const void* input, void* output, uint64_t count,
+                     hf_dtype dtype, int32_t root, hf_work** work);
+hf_status hf_barrier(hf_group* group, hf_work** work);
+/* Messages of one tag arrive in the order they were sent. Tags: 0 to 2147483647. */
+hf_status hf_send(hf_group* group, const void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
+                  uint32_t tag, hf_work** work);
+/* `peer`: a rank or HF_ANY_SOURCE. `source`, unless NULL: who sent it; blocking calls only. */
+hf_status hf_recv(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
+                  uint32_t tag, int32_t* source, hf_work** work);
+
+/* ---- ops in flight ---- */
+
+/* *done becomes 0 or 1. Never blocks. */
+hf_status hf_work_test(hf_work* work, int* done);
+/* The op's outcome; HF_TIMEOUT leaves it running. Negative timeout_ns: the op's own limit. */
+hf_status hf_work_wait(hf_work* work, int64_t timeout_ns);
+/* A receive's sender, once it has ended; else HF_ANY_SOURCE. */
+int32_t hf_work_source(const hf_work* work);
+/* The op runs on: its memory must stay until it has ended. */
+void hf_work_free(hf_work* work);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

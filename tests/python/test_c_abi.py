@@ -1,0 +1,122 @@
+"""The C interface: the header in C and C++, the example, ctypes, and what the library exports."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ranks import finish, run_ranks, start_rank
+
+import holdfast
+
+PACKAGE = Path(holdfast.__file__).parent
+HEADER = PACKAGE / "include" / "holdfast" / "holdfast.h"
+EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "c" / "all_reduce.c"
+LIBRARY = PACKAGE / "libholdfast.so"
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="waits for a C compiler")
+
+
+def flags(*which: str) -> list[str]:
+    command = [sys.executable, "-m", "holdfast.cli", "info", *which]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.split()
+
+
+@needs_compiler
+def test_the_example_builds_without_warnings_and_runs(tmp_path):
+    program = tmp_path / "all_reduce"
+    strict = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    built = subprocess.run(
+        ["cc", *strict, str(EXAMPLE), *flags("--cflags", "--libs"), "-o", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", "run", "-n", "4", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"rank {rank} of 4: the sum is 10" for rank in range(4)
+    ]
+    alone = subprocess.run(
+        [str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={k: v for k, v in os.environ.items() if k != "RANK"},
+    )
+    assert alone.returncode == 1
+    assert "holdfast run -n 4" in alone.stderr
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler")
+def test_the_header_is_cpp_too(tmp_path):
+    source = tmp_path / "use.cpp"
+    source.write_text("#include <holdfast/holdfast.h>\nint main() { return hf_abi_version(); }\n")
+    subprocess.run(
+        [
+            *("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"),
+            *(str(source), *flags("--cflags")),
+        ],
+        timeout=60,
+        check=True,
+    )
+
+
+@pytest.mark.skipif(shutil.which("nm") is None, reason="waits for nm (binutils)")
+def test_exactly_the_declared_functions_are_exported_with_a_version():
+    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    declared = set(re.findall(r"\b(hf_\w+)\(", text))
+    listed = subprocess.run(
+        ["nm", "-D", "--defined-only", "--with-symbol-versions", str(LIBRARY)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    exported = set(re.findall(r" T (hf_\w+@@HOLDFAST_1)$", listed, flags=re.MULTILINE))
+    assert len(declared) >= 40
+    assert exported == {f"{function}@@HOLDFAST_1" for function in declared}
+    assert not re.findall(r" hf_\w+$", listed, flags=re.MULTILINE)
+
+
+ENV = {"LIBHOLDFAST": str(LIBRARY)}
+
+
+def environment(path: Path, transport: str) -> dict[str, str]:
+    return {**ENV, "HOLDFAST_TRANSPORTS": transport, "HOLDFAST_STORE": f"file://{path}/meet"}
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("program", ["every_collective", "ops_in_flight"])
+def test_collectives_by_ctypes(program, transport, tmp_path):
+    run_ranks("c_abi_ranks", program, 3, tmp_path, env=environment(tmp_path, transport))
+
+
+@pytest.mark.parametrize("program", ["refusals", "other_calls", "own_store"])
+def test_refusals_mismatches_and_stores(program, tmp_path):
+    run_ranks("c_abi_ranks", program, 2, tmp_path, env=environment(tmp_path, "shm,tcp"))
+
+
+def test_survivors_learn_who_was_lost(tmp_path):
+    env = environment(tmp_path, "shm")
+    processes = [start_rank("c_abi_ranks", "lose_a_rank", r, 3, tmp_path, env) for r in range(3)]
+    outcomes = finish(processes, 60)
+    assert outcomes[1].status == -signal.SIGKILL
+    for outcome in outcomes:
+        assert outcome.rank == 1 or outcome.status == 0, outcome.output
