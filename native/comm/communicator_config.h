@@ -26,6 +26,7 @@ struct CommunicatorConfig {
   std::string name;
   std::vector<MemberLinks> links;  // by rank; own entry empty
   std::optional<FlatExchange> flat;
+  std::vector<int> hosts;  // by rank, as in BuildSpec
   topology::LinkModel link_model;
   Duration timeout{};
   std::string algorithm;

@@ -92,14 +92,16 @@ std::optional<Rank> OpRuns::find_message(std::uint32_t tag) {
 }
 
 const Schedule& OpRuns::schedule_for(const OpRequest& request) {
-  const AlgorithmRow& row =
-      request.algorithm.empty()
-          ? choose_algorithm(request.collective, size(), payload_bytes(request), config_.link_model)
-          : *find_algorithm(request.collective, request.algorithm);
+  const int hosts =
+      config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
+  const AlgorithmRow& row = request.algorithm.empty()
+                                ? choose_algorithm({request.collective, size(), hosts,
+                                                    payload_bytes(request), config_.link_model})
+                                : *find_algorithm(request.collective, request.algorithm);
   const std::tuple key{request.collective, std::string(row.algorithm), request.root.value};
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) return found->second;
-  const BuildSpec spec{request.collective, config_.rank, size(), request.root};
+  const BuildSpec spec{request.collective, config_.rank, size(), request.root, config_.hosts};
   return schedules_.emplace(key, row.build(spec)).first->second;
 }
 

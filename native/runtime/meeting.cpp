@@ -196,6 +196,18 @@ std::optional<comm::FlatExchange> Meeting::open_flat() {
   return comm::FlatExchange(request_.rank, std::move(peers));
 }
 
+// The hosts of all members, numbered as they appear: every member has the same cards.
+std::vector<int> Meeting::hosts() const {
+  std::vector<std::string> names;
+  std::vector<int> numbers;
+  for (const Card& card : cards_) {
+    const auto found = std::find(names.begin(), names.end(), card.host);
+    numbers.push_back(static_cast<int>(found - names.begin()));
+    if (found == names.end()) names.push_back(card.host);
+  }
+  return numbers;
+}
+
 Result<std::shared_ptr<comm::LiveCommunicator>> Meeting::create() {
   comm::CommunicatorConfig config;
   config.id = CommId{cards_[0].nonce};
@@ -204,6 +216,7 @@ Result<std::shared_ptr<comm::LiveCommunicator>> Meeting::create() {
   config.timeout = request_.op_timeout > Duration::zero() ? request_.op_timeout
                                                           : runtime_->parts().options.timeout;
   config.algorithm = runtime_->parts().options.algorithm;
+  config.hosts = hosts();
   bool all_shm = true;
   std::optional<comm::FlatExchange> flat;
   on_driver([&] {

@@ -28,6 +28,7 @@ class Meeting {
   Result<std::vector<std::string>> round(const std::string& name, const std::string& value);
   Status missing_error(const std::string& round, Rank first);
   std::optional<comm::FlatExchange> open_flat();
+  std::vector<int> hosts() const;
   Duration left() const;
   std::string key(const std::string& round, Rank rank) const;
   bool may_use_shm() const;

@@ -122,6 +122,9 @@ struct Case {
   std::size_t count;
   bool in_place;
   ReduceOp op = ReduceOp::kSum;
+  std::vector<int> hosts = {};
+
+  BuildSpec spec(int rank) const { return {row.collective, {rank}, size, root, hosts}; }
 };
 
 std::vector<std::vector<float>> run_on_reference(const Case& c) {
@@ -129,7 +132,7 @@ std::vector<std::vector<float>> run_on_reference(const Case& c) {
   std::vector<Buffers> buffers;
   std::vector<ReferenceRank> ranks;
   for (int r = 0; r < c.size; ++r) {
-    const BuildSpec spec{c.row.collective, {r}, c.size, c.root};
+    const BuildSpec spec = c.spec(r);
     schedules.push_back(c.row.build(spec));
     buffers.push_back(make_buffers(spec, c.count, c.in_place));
   }
@@ -145,11 +148,11 @@ std::vector<std::vector<float>> run_on_links(World& world, const Case& c, std::u
   std::vector<std::unique_ptr<Run>> runs;
   BufferPool pool;
   for (int r = 0; r < c.size; ++r) {
-    const BuildSpec spec{c.row.collective, {r}, c.size, c.root};
+    const BuildSpec spec = c.spec(r);
     buffers.push_back(make_buffers(spec, c.count, c.in_place));
   }
   for (int r = 0; r < c.size; ++r) {
-    const Schedule schedule = c.row.build({c.row.collective, {r}, c.size, c.root});
+    const Schedule schedule = c.row.build(c.spec(r));
     Buffers& b = buffers[static_cast<std::size_t>(r)];
     const Layout layout = make_layout(schedule, b.in(), b.out(), sizeof(float));
     const Arithmetic arithmetic{DType::kF32, c.op, static_cast<std::uint32_t>(c.size)};
@@ -221,6 +224,26 @@ TEST_CASE("chunks larger than the windows stream without deadlock") {
         // These forward nothing: no window is ever in their way.
         if (row.algorithm == "flat" || row.algorithm == "pairwise") continue;
         compare(world, {row, n, {n - 1}, 3'000'007, true}, op++);
+      }
+    }
+  }
+}
+
+TEST_CASE("algorithms of two levels give the reference's bits on hosts of several shapes") {
+  const std::vector<std::vector<int>> shapes{
+      {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 1}, {0, 0, 1, 2, 2, 1, 1}};
+  for (const TransportRow& transport : testing::transports()) {
+    CAPTURE(transport.name);
+    for (const std::vector<int>& hosts : shapes) {
+      const auto n = static_cast<int>(hosts.size());
+      World world(transport, n);
+      std::uint32_t op = 0;
+      for (const AlgorithmRow& row : catalogue()) {
+        if (row.level_cost == nullptr) continue;
+        for (const std::size_t count : {0U, 5U, 1023U, 40'001U}) {
+          const Rank root{static_cast<int>(count) % n};
+          compare(world, {row, n, root, count, count % 2 == 1, ReduceOp::kSum, hosts}, op++);
+        }
       }
     }
   }

@@ -46,6 +46,53 @@ TEST_CASE("every algorithm is proven for 1 to 33 and 64 ranks") {
   }
 }
 
+TEST_CASE("two levels are proven for hosts of all shapes") {
+  const std::vector<std::vector<int>> shapes{{0, 0, 0, 0},
+                                             {0, 0, 1, 1},
+                                             {0, 1, 0, 1},
+                                             {0, 0, 0, 1},
+                                             {0, 1, 1, 1},
+                                             {0, 1, 2, 3},
+                                             {0, 0, 1, 1, 2, 2},
+                                             {0, 0, 0, 1, 1, 1},
+                                             {0, 1, 1, 2, 2, 2, 2},
+                                             {0, 1, 2, 0, 1, 2, 0},
+                                             {0, 0, 0, 0, 0, 1, 1, 1},
+                                             {0, 1},
+                                             {0, 1, 1, 0, 2, 1, 0, 2, 2, 2, 0, 1, 1, 0, 3, 3}};
+  int rows = 0;
+  for (const AlgorithmRow& row : catalogue()) {
+    if (row.level_cost == nullptr) continue;
+    ++rows;
+    CAPTURE(collective_name(row.collective));
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      CAPTURE(i);
+      const auto n = static_cast<int>(shapes[i].size());
+      for (int root = 0; root < (is_rooted(row.collective) ? n : 1); ++root) {
+        CAPTURE(root);
+        std::vector<Schedule> schedules;
+        for (int r = 0; r < n; ++r) {
+          schedules.push_back(row.build({row.collective, {r}, n, {root}, shapes[i]}));
+        }
+        const Status status = verify(schedules);
+        REQUIRE_MESSAGE(status.is_ok(), status.message());
+      }
+    }
+  }
+  CHECK(rows == 5);
+}
+
+TEST_CASE("two levels are chosen for several hosts with several ranks only") {
+  const auto chosen = [](int size, int hosts, std::uint64_t bytes) {
+    return choose_algorithm({Collective::kAllReduce, size, hosts, bytes, topology::kTcpLink})
+        .algorithm;
+  };
+  CHECK(chosen(8, 2, 64U << 20) == "two_level");
+  CHECK(chosen(64, 8, 1U << 20) == "two_level");
+  CHECK(chosen(8, 1, 64U << 20) != "two_level");
+  CHECK(chosen(8, 8, 64U << 20) != "two_level");
+}
+
 TEST_CASE("ring partial sums have one reader, so that they can stream") {
   for (const Schedule& s : build_all(*find_algorithm(Collective::kAllReduce, "ring"), 5, 0)) {
     for (const ScratchUse& use : scratch_uses(s)) CHECK(use.passes_once());

@@ -50,6 +50,17 @@ topology::CostTerms cost_scatter_allgather_broadcast(int size, std::uint64_t byt
 Schedule build_pairwise_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
 
+// Terms inside the hosts and across them, one after the other.
+struct LevelCost {
+  topology::CostTerms inside;
+  topology::CostTerms across;
+};
+Schedule build_two_level(const BuildSpec& spec);
+LevelCost cost_two_level_all_reduce(int size, int hosts, std::uint64_t bytes);
+LevelCost cost_two_level_reduce_scatter(int size, int hosts, std::uint64_t bytes);
+LevelCost cost_two_level_all_gather(int size, int hosts, std::uint64_t bytes);
+LevelCost cost_two_level_rooted(int size, int hosts, std::uint64_t bytes);
+
 Schedule build_dissemination_barrier(const BuildSpec& spec);
 topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);
 

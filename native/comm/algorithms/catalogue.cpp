@@ -14,6 +14,7 @@ constexpr std::string_view kThakur = "Thakur, Rabenseifner, Gropp 2005, sections
 constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, section 3";
 
 constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
+constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
 constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
 
 constexpr std::array kRows{
@@ -51,6 +52,16 @@ constexpr std::array kRows{
                  kSanders},
     AlgorithmRow{"scatter_allgather", Collective::kBroadcast, build_scatter_allgather_broadcast,
                  cost_scatter_allgather_broadcast, kThakur},
+    AlgorithmRow{"two_level", Collective::kAllReduce, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_all_reduce},
+    AlgorithmRow{"two_level", Collective::kReduceScatter, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_reduce_scatter},
+    AlgorithmRow{"two_level", Collective::kAllGather, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_all_gather},
+    AlgorithmRow{"two_level", Collective::kBroadcast, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_rooted},
+    AlgorithmRow{"two_level", Collective::kReduce, build_two_level, nullptr, kKaronis, Blocks::kAny,
+                 cost_two_level_rooted},
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
                  cost_pairwise_all_to_all, kThakur},
     AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,
@@ -71,14 +82,25 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
   return nullptr;
 }
 
-const AlgorithmRow& choose_algorithm(Collective collective, int size, std::uint64_t bytes,
-                                     const topology::LinkModel& link) {
+const AlgorithmRow& choose_algorithm(const Problem& problem) {
+  const bool levels = problem.hosts > 1 && problem.hosts < problem.size;
   const AlgorithmRow* best = nullptr;
   double least = 0;
   for (const AlgorithmRow& row : kRows) {
     // Whether all ranks' blocks are equal, no rank can know: only who asks for such a row can.
-    if (row.collective != collective || row.blocks == Blocks::kEqual) continue;
-    const double seconds = topology::predict_seconds(row.cost(size, bytes), link);
+    if (row.collective != problem.collective || row.blocks == Blocks::kEqual) continue;
+    if (row.level_cost != nullptr && !levels) continue;
+    double seconds = 0;
+    if (row.level_cost != nullptr) {
+      const LevelCost cost = row.level_cost(problem.size, problem.hosts, problem.bytes);
+      seconds = topology::predict_seconds(cost.inside, topology::kShmLink) +
+                topology::predict_seconds(cost.across, problem.link);
+    } else {
+      topology::CostTerms cost = row.cost(problem.size, problem.bytes);
+      // All ranks of a host share its way out; of a ring, one in and one out crosses it.
+      if (levels && row.algorithm != "ring") cost.wire_bytes *= problem.size / problem.hosts;
+      seconds = topology::predict_seconds(cost, problem.link);
+    }
     if (best != nullptr && seconds >= least) continue;
     best = &row;
     least = seconds;

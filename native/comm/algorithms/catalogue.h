@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "comm/algorithms/algorithms.h"
 #include "comm/schedule/builder.h"
 #include "topology/cost_model.h"
 
@@ -20,10 +21,12 @@ struct AlgorithmRow {
   Collective collective{};
   Schedule (*build)(const BuildSpec&) = nullptr;
   // Terms of the critical path for n ranks and `bytes` of payload per rank (the caller's largest
-  // block list).
+  // block list); nullptr where levels matter.
   topology::CostTerms (*cost)(int size, std::uint64_t bytes) = nullptr;
   std::string_view source;  // paper, section
   Blocks blocks = Blocks::kAny;
+  // For algorithms of two levels, which are for several hosts with several ranks.
+  LevelCost (*level_cost)(int size, int hosts, std::uint64_t bytes) = nullptr;
 };
 
 std::span<const AlgorithmRow> catalogue();
@@ -31,8 +34,16 @@ std::span<const AlgorithmRow> catalogue();
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);
 
+// What the cost model must know; the same on every rank.
+struct Problem {
+  Collective collective{};
+  int size = 1;
+  int hosts = 1;
+  std::uint64_t bytes = 0;
+  topology::LinkModel link;  // between any two ranks
+};
+
 // The cheapest row by the cost model; every collective but send/recv has at least one row.
-const AlgorithmRow& choose_algorithm(Collective collective, int size, std::uint64_t bytes,
-                                     const topology::LinkModel& link);
+const AlgorithmRow& choose_algorithm(const Problem& problem);
 
 }  // namespace holdfast::comm

@@ -18,6 +18,8 @@ struct BuildSpec {
   Rank rank{};
   int size = 1;
   Rank root{};
+  // By rank, numbered from 0 by first appearance; empty: all ranks on one host.
+  std::vector<int> hosts = {};
 };
 
 class Builder {
