@@ -22,15 +22,24 @@ class Outcome:
 
 
 def start_rank(
-    module: str, function: str, rank: int, size: int, meeting: Path, env: Mapping[str, str]
+    module: str,
+    function: str,
+    rank: int,
+    size: int,
+    meeting: Path,
+    env: Mapping[str, str],
+    before: Sequence[str] = (),
 ) -> subprocess.Popen[str]:
-    """Start one rank; it calls `module.function()` with RANK and WORLD_SIZE set."""
+    """Start one rank; it calls `module.function()` with RANK and WORLD_SIZE set.
+
+    `before`: a command that runs the rest of its arguments.
+    """
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
         f"import {module}; {module}.{function}()"
     )
     return subprocess.Popen(
-        [sys.executable, "-c", code],
+        [*before, sys.executable, "-c", code],
         env={
             **os.environ,
             "RANK": str(rank),

@@ -1,0 +1,37 @@
+"""What ranks do that play several hosts, by HOLDFAST_HOST_ID, each test its own layout."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+import holdfast
+
+
+def collectives() -> None:
+    hosts = os.environ["HOSTS"].split(",")
+    algorithm = os.environ.get("HOLDFAST_ALGORITHM", "")
+    with holdfast.init() as group:
+        me, n = group.rank, group.size
+        for r in range(n):
+            expected = "self" if r == me else "shm" if hosts[r] == hosts[me] else "tcp"
+            assert group.transports[r] == expected, (r, group.transports)
+        for count in (1, 1000, 300_001):
+            a = np.full(count, me + 1.0)
+            group.all_reduce(a)
+            assert (a == n * (n + 1) / 2).all(), (algorithm, count)
+            root = count % n
+            b = np.full(count, float(me))
+            group.broadcast(b, root=root)
+            assert (b == root).all()
+            gathered = np.empty(n * count)
+            group.all_gather(gathered, np.full(count, float(me)))
+            assert (gathered.reshape(n, count) == np.arange(n)[:, None]).all()
+            part = np.empty(count)
+            group.reduce_scatter(part, np.repeat(np.arange(n) + me, count).astype(float))
+            assert (part == n * me + n * (n - 1) / 2).all()
+            c = np.full(count, me + 1.0)
+            group.reduce(c, root=root)
+            assert me != root or (c == n * (n + 1) / 2).all()
+        group.barrier()
