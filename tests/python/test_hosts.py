@@ -13,7 +13,7 @@ from ranks import finish, start_rank
 
 # Two namespaces that nobody else has, and addresses kept for tests (RFC 5737).
 SPACES = (f"hf{os.getpid()}a", f"hf{os.getpid()}b")
-ADDRESSES = ("192.0.2.1", "192.0.2.2")
+ADDRESSES = ("198.51.100.1", "198.51.100.2")
 
 
 def run_on_hosts(hosts: list[str], path: Path, algorithm: str) -> None:
