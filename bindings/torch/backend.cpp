@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "comm/transport/post.h"
 #include "gil.h"
 #include "raise.h"
 
@@ -10,6 +11,17 @@ namespace {
 
 // A process that goes down in order waits this long for its running ops.
 constexpr Duration kCloseTime = std::chrono::seconds(10);
+
+// Messages that go without being asked for need no thread to look after them: most callers wait at
+// once, and who does not finds them when he comes.
+bool is_small_message(const comm::OpRequest& request) {
+  if (request.collective != comm::Collective::kSend &&
+      request.collective != comm::Collective::kRecv) {
+    return false;
+  }
+  const comm::Block& block = request.input.empty() ? request.output[0] : request.input[0];
+  return block.count * dtype_bytes(request.dtype) <= comm::kEagerBytes;
+}
 
 }  // namespace
 
@@ -71,6 +83,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
   // Messages concern two ranks; the count of collectives is the same on all of them.
   if (!c10d::isP2POp(face.type)) sequence_.fetch_add(1, std::memory_order_relaxed);
   const auto limit = call.timeout == c10d::kUnsetTimeout ? options_->timeout : call.timeout;
+  const OpType face_type = face.type;
   c10::intrusive_ptr<HoldfastWork> work;
   if (coalescing_) {
     coalesced_results_.insert(coalesced_results_.end(), face.results.begin(), face.results.end());
@@ -81,7 +94,8 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
   Status refused;
   for (Item& item : items) {
     item.request.timeout = limit;
-    item.request.expect_wait = !call.async && !coalescing_;
+    const bool lazy = !coalescing_ && is_small_message(item.request);
+    item.request.expect_wait = (!call.async && !coalescing_) || lazy;
     auto op = group_->start(std::move(item.request));
     if (!op.is_ok()) {
       refused = op.status();
@@ -89,9 +103,11 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
     }
     started.ops.push_back(std::move(op).value());
     started.tensors.push_back(std::move(item.tensors));
+    started.lazy = started.lazy || lazy;
   }
   if (work) {
     work->follow(std::move(started));
+    if (face_type == OpType::SEND) work->push();
   } else {
     coalesced_.append(std::move(started));
   }

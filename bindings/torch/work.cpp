@@ -16,6 +16,7 @@ constexpr Duration kForever = std::chrono::hours(24 * 400);
 void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);
   tensors_ = std::move(started.tensors);
+  lazy_.store(started.lazy, std::memory_order_relaxed);  // relaxed: whoever asks has this work
   if (timed_) began_ = std::chrono::steady_clock::now();
   if (watched_) observers_->begun();
   left_.store(ops_.size(), std::memory_order_relaxed);  // relaxed: published by on_done's lock
@@ -25,6 +26,20 @@ void HoldfastWork::follow(Started started) {
   for (const auto& op : ops_) {
     op->on_done([self](const Status& status) { self->end_one(status); });
   }
+}
+
+void HoldfastWork::push() {
+  constexpr Duration kOneLook = std::chrono::microseconds(1);
+  for (const auto& op : ops_) {
+    // Not done is no failure.
+    [[maybe_unused]] const Status status = op->wait(kOneLook);
+  }
+  if (!ended_.load(std::memory_order_acquire)) look_after();
+}
+
+// Somebody wants to be told, or asks again and again: the op must get on without a wait.
+void HoldfastWork::look_after() {
+  if (lazy_.exchange(false, std::memory_order_relaxed)) group_->wake();
 }
 
 void HoldfastWork::end_one(const Status& status) {
@@ -143,6 +158,7 @@ bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
 void HoldfastWork::abort() { group_->abort("Work.abort() was called"); }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
+  look_after();
   const std::lock_guard lock(state_mutex_);
   has_python_callbacks_ = has_python_callbacks_ || holds_gil();
   if (future_) return future_;
@@ -154,6 +170,7 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFutureResult() {
+  look_after();
   const std::lock_guard lock(state_mutex_);
   has_python_callbacks_ = true;
   if (future_result_) return future_result_;

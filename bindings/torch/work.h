@@ -22,6 +22,7 @@ namespace holdfast::torch_backend {
 struct Started {
   std::vector<std::shared_ptr<comm::Work>> ops;
   std::vector<Tensors> tensors;
+  bool lazy = false;  // the caller is expected to wait; no thread looks after them meanwhile
 
   void append(Started more) {
     std::move(more.ops.begin(), more.ops.end(), std::back_inserter(ops));
@@ -54,8 +55,14 @@ class HoldfastWork final : public c10d::Work {
         observers_(std::move(observers)) {}
 
   void follow(Started started);  // once
+  // Gives what was started lazily a moment of the calling thread, then the runtime's thread.
+  void push();
 
-  bool isCompleted() override { return ended_.load(std::memory_order_acquire); }
+  bool isCompleted() override {
+    if (ended_.load(std::memory_order_acquire)) return true;
+    look_after();
+    return false;
+  }
   bool isSuccess() const override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   void synchronize() override {}
@@ -71,6 +78,7 @@ class HoldfastWork final : public c10d::Work {
  private:
   void end_one(const Status& status);
   void end();
+  void look_after();
   void tell_observers();
   c10d::WorkResult outcome() const;
   void complete(c10::ivalue::Future& future) const;
@@ -88,6 +96,7 @@ class HoldfastWork final : public c10d::Work {
   std::chrono::steady_clock::time_point ended_at_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
+  std::atomic<bool> lazy_{false};
   std::atomic<std::size_t> left_{0};
   std::atomic<bool> ended_{false};
   mutable std::mutex state_mutex_;  // guards the rest

@@ -54,6 +54,9 @@ class Communicator {
   // or kUnsupported. Any thread.
   virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
 
+  // Has the runtime's own thread see to what was started with expect_wait: nobody waits for it
+  // after all. Any thread.
+  virtual void wake() = 0;
   // Fails every running op with kAborted, here and (PeerLost) on the other members. Any thread.
   virtual void abort(const std::string& reason) = 0;
   // Ends this member's part after its running ops have ended or `timeout` has passed. Any thread.

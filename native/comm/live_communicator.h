@@ -32,6 +32,9 @@ class LiveCommunicator final : public Communicator,
   const std::string& name() const override { return config_.name; }
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<Work>> start(OpRequest request) override;
+  void wake() override {
+    executor_->submit([] {}, true);
+  }
   void abort(const std::string& reason) override;
   Status close(Duration timeout) override;
   Status health() const override;

@@ -33,6 +33,7 @@ class Handle final : public comm::Communicator {
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
     return live_->start(std::move(request));
   }
+  void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }
   Status health() const override { return live_->health(); }

@@ -88,11 +88,24 @@ def receive_from_anybody() -> None:
         work = dist.irecv(large, tag=8)
         work.wait()
         check(large[-1:], torch.tensor([float(work._source_rank())]), "a large one")
+        # Nobody waits: asking for it, or for its Future, must be enough.
+        dist.distributed_c10d._get_default_store().wait(["sent"])
+        t = torch.zeros(3)
+        work = dist.irecv(t, src=1, tag=9)
+        deadline = time.monotonic() + 20
+        while not work.is_completed():
+            assert time.monotonic() < deadline, "polled in vain"
+        check(t, torch.ones(3), "polled")
+        assert dist.irecv(t, src=1, tag=9).get_future().wait()[0] is not None
+        check(t, torch.ones(3) * 2, "by its Future")
     else:
         for _ in range(2):
             dist.send(torch.full((3,), float(rank)), dst=0, tag=7)
         if rank == 1:
             dist.send(torch.full((1_000_000,), 1.0), dst=0, tag=8)
+            dist.distributed_c10d._get_default_store().set("sent", "yes")
+            for i in (1, 2):
+                dist.isend(torch.ones(3) * i, dst=0, tag=9)
     dist.barrier()
     dist.destroy_process_group()
 
