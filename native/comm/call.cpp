@@ -122,7 +122,7 @@ const Call* CallReport::find(OpSeq number) const {
 }
 
 std::string call_text(const Call& call) {
-  const std::string name =
+  std::string name =
       std::string(collective_name(call.collective)) + " #" + std::to_string(call.sequence.value);
   if (call.collective == Collective::kBarrier) return name;
   const std::uint64_t count = common_size(call).value_or(std::max(call.input, call.output));

@@ -145,7 +145,12 @@ def test_ctrl_c_ends_the_wait_for_other_ranks(store, tmp_path, unused_port):
     if store == "tcp":
         pytest.importorskip("torch", reason="waits for torch: a tcp:// store is torch's")
     method = tmp_path.as_uri() if store == "file" else f"tcp://127.0.0.1:{unused_port}"
-    code = f"import holdfast; print('ready', flush=True); holdfast.init({method!r}, rank=0, size=2)"
+    # Jobs in the background of a shell inherit Ctrl-C ignored, and so would this one.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import holdfast; print('ready', flush=True)\n"
+        f"holdfast.init({method!r}, rank=0, size=2)"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

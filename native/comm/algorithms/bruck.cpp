@@ -51,6 +51,7 @@ Schedule build_bruck_all_to_all(const BuildSpec& spec) {
   Builder b(spec, static_cast<std::uint32_t>(n));
   b.copy(Builder::output(own), Builder::input(own));
   std::vector<Slot> held;
+  held.reserve(static_cast<std::size_t>(n));
   for (int j = 0; j < n; ++j) held.push_back(Builder::input((own + j) % n));
   for (int distance = 1; distance < n; distance *= 2) {
     for (int j = 1; j < n; ++j) {

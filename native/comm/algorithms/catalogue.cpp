@@ -98,7 +98,9 @@ const AlgorithmRow& choose_algorithm(const Problem& problem) {
     } else {
       topology::CostTerms cost = row.cost(problem.size, problem.bytes);
       // All ranks of a host share its way out; of a ring, one in and one out crosses it.
-      if (levels && row.algorithm != "ring") cost.wire_bytes *= problem.size / problem.hosts;
+      if (levels && row.algorithm != "ring") {
+        cost.wire_bytes *= static_cast<double>(problem.size) / problem.hosts;
+      }
       seconds = topology::predict_seconds(cost, problem.link);
     }
     if (best != nullptr && seconds >= least) continue;

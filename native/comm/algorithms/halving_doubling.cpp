@@ -47,6 +47,7 @@ struct Fold {
 // What this rank holds of each chunk: its input, then partial sums.
 std::vector<Slot> inputs(int count) {
   std::vector<Slot> held;
+  held.reserve(static_cast<std::size_t>(count));
   for (int c = 0; c < count; ++c) held.push_back(Builder::input(c));
   return held;
 }

@@ -125,6 +125,7 @@ Schedule all_reduce(const BuildSpec& spec) {
   }
   if (place < lanes) {
     std::vector<Slot> held;
+    held.reserve(places.hosts());
     for (int j = 0; j < hosts; ++j) {
       held.push_back(
           fold(b, places.own(), spec.rank.value, place * hosts + j, places.hosts() == 1));
@@ -223,8 +224,9 @@ struct Edges {
     const int lowest = node & -node;
     if (node > 0) parent = members[static_cast<std::size_t>(node - lowest)];
     for (int distance = node == 0 ? 1 << 30 : lowest >> 1; distance > 0; distance >>= 1) {
-      if (distance < count - node)
-        children.push_back(members[static_cast<std::size_t>(node + distance)]);
+      if (distance >= count - node) continue;
+      const int child = node + distance;
+      children.push_back(members[static_cast<std::size_t>(child)]);
     }
   }
 };
