@@ -447,6 +447,8 @@ def interrupted(group: Group) -> None:
     import threading
 
     if group.rank == 0:
+        # Jobs in the background of a shell inherit Ctrl-C ignored.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             group.recv(np.ones(3), 1)
