@@ -93,6 +93,20 @@ TEST_CASE("two levels are chosen for several hosts with several ranks only") {
   CHECK(chosen(8, 8, 64U << 20) != "two_level");
 }
 
+TEST_CASE("every collective finds a row, whatever the hosts") {
+  for (int c = 0; c < static_cast<int>(Collective::kSend); ++c) {
+    for (const auto& [size, hosts] : {std::pair{1, 1}, {7, 4}, {8, 3}, {8, 8}}) {
+      for (const std::uint64_t bytes : {0ULL, 4096ULL, 1ULL << 30}) {
+        const auto collective = static_cast<Collective>(c);
+        const AlgorithmRow& row =
+            choose_algorithm({collective, size, hosts, bytes, topology::kTcpLink});
+        CHECK(row.collective == collective);
+        CHECK(row.blocks == Blocks::kAny);
+      }
+    }
+  }
+}
+
 TEST_CASE("ring partial sums have one reader, so that they can stream") {
   for (const Schedule& s : build_all(*find_algorithm(Collective::kAllReduce, "ring"), 5, 0)) {
     for (const ScratchUse& use : scratch_uses(s)) CHECK(use.passes_once());

@@ -59,7 +59,8 @@ Schedule build_two_level(const BuildSpec& spec);
 LevelCost cost_two_level_all_reduce(int size, int hosts, std::uint64_t bytes);
 LevelCost cost_two_level_reduce_scatter(int size, int hosts, std::uint64_t bytes);
 LevelCost cost_two_level_all_gather(int size, int hosts, std::uint64_t bytes);
-LevelCost cost_two_level_rooted(int size, int hosts, std::uint64_t bytes);
+LevelCost cost_two_level_broadcast(int size, int hosts, std::uint64_t bytes);
+LevelCost cost_two_level_reduce(int size, int hosts, std::uint64_t bytes);
 
 Schedule build_dissemination_barrier(const BuildSpec& spec);
 topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);

@@ -318,7 +318,8 @@ Schedule build_two_level(const BuildSpec& spec) {
   }
 }
 
-// L = n / H where hosts are alike. All lanes of a host share its way out.
+// L = n / H, as if hosts were alike. All lanes of a host share its way out; messages to several
+// hosts are in flight together and count as one.
 LevelCost cost_two_level_all_reduce(int size, int hosts, std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
   const double local = std::max(1.0, static_cast<double>(size) / hosts);
@@ -341,11 +342,18 @@ LevelCost cost_two_level_all_gather(int size, int hosts, std::uint64_t bytes) {
   return {{1, (local - 1) / local * s, 0}, {1, (hosts - 1.0) / hosts * s, 0}};
 }
 
-LevelCost cost_two_level_rooted(int size, int hosts, std::uint64_t bytes) {
+LevelCost cost_two_level_broadcast(int size, int hosts, std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double inside = log2_up(size / hosts);
+  const double inside = log2_up((size + hosts - 1) / hosts);
   const double across = log2_up(hosts);
   return {{inside, inside * s, 0}, {across, across * s, 0}};
+}
+
+LevelCost cost_two_level_reduce(int size, int hosts, std::uint64_t bytes) {
+  LevelCost cost = cost_two_level_broadcast(size, hosts, bytes);
+  cost.inside.reduced_bytes = cost.inside.wire_bytes;
+  cost.across.reduced_bytes = cost.across.wire_bytes;
+  return cost;
 }
 
 }  // namespace holdfast::comm
