@@ -23,6 +23,13 @@ constexpr double predict_seconds(const CostTerms& t, const LinkModel& link) {
          t.reduced_bytes * link.gamma_s_per_byte;
 }
 
+// ceil(log2 count): rounds of doubling until `count` are reached.
+constexpr double doublings(int count) {
+  double rounds = 0;
+  for (int reached = 1; reached < count; reached *= 2) ++rounds;
+  return rounds;
+}
+
 // Defaults measured on two-core loopback machines; `holdfast bench` replaces them by measured ones
 // later.
 inline constexpr LinkModel kShmLink{4e-6, 1.0 / 6e9, 1.0 / 12e9};

@@ -31,12 +31,6 @@ struct Tree {
   int reach() const { return is_root() ? size : lowest_bit(); }
 };
 
-double rounds(int size) {
-  int count = 0;
-  for (int reached = 1; reached < size; reached *= 2) ++count;
-  return count;
-}
-
 }  // namespace
 
 Schedule build_binomial_broadcast(const BuildSpec& spec) {
@@ -80,12 +74,12 @@ Schedule build_binomial_reduce(const BuildSpec& spec) {
 }
 
 topology::CostTerms cost_binomial_broadcast(int size, std::uint64_t bytes) {
-  return {rounds(size), rounds(size) * static_cast<double>(bytes), 0};
+  return {topology::doublings(size), topology::doublings(size) * static_cast<double>(bytes), 0};
 }
 
 topology::CostTerms cost_binomial_reduce(int size, std::uint64_t bytes) {
-  const double moved = rounds(size) * static_cast<double>(bytes);
-  return {rounds(size), moved, moved};
+  const double moved = topology::doublings(size) * static_cast<double>(bytes);
+  return {topology::doublings(size), moved, moved};
 }
 
 }  // namespace holdfast::comm

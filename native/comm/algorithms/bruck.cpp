@@ -14,15 +14,7 @@
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {
-namespace {
-
-double rounds(int size) {
-  int count = 0;
-  for (int reached = 1; reached < size; reached *= 2) ++count;
-  return count;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // After the round of distance d this rank has the blocks of the 2d ranks from itself on.
 Schedule build_bruck_all_gather(const BuildSpec& spec) {
@@ -70,11 +62,11 @@ Schedule build_bruck_all_to_all(const BuildSpec& spec) {
 }
 
 topology::CostTerms cost_bruck_all_gather(int size, std::uint64_t bytes) {
-  return {rounds(size), (size - 1.0) / size * static_cast<double>(bytes), 0};
+  return {topology::doublings(size), (size - 1.0) / size * static_cast<double>(bytes), 0};
 }
 
 topology::CostTerms cost_bruck_all_to_all(int size, std::uint64_t bytes) {
-  return {rounds(size), rounds(size) / 2 * static_cast<double>(bytes), 0};
+  return {topology::doublings(size), topology::doublings(size) / 2 * static_cast<double>(bytes), 0};
 }
 
 }  // namespace holdfast::comm

@@ -89,15 +89,9 @@ void pass_down(Builder& b, const Tree& tree, Slot held) {
   for (const int child : tree.children()) b.send(child, held);
 }
 
-double levels(int size) {
-  int count = 0;
-  for (int reached = 1; reached < size; reached *= 2) ++count;
-  return count;
-}
-
 // Until the first chunk is through, then one chunk after the other.
 topology::CostTerms cost_one_way(int size, std::uint64_t bytes) {
-  const double steps = levels(size) + kChunksPerTree;
+  const double steps = topology::doublings(size) + kChunksPerTree;
   return {steps, steps / kChunksPerTree * static_cast<double>(bytes), 0};
 }
 

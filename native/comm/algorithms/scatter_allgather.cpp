@@ -33,12 +33,6 @@ struct Part {
   bool holds(int other, int chunk) const { return chunk >= other && chunk < end_of(other); }
 };
 
-double levels(int size) {
-  int count = 0;
-  for (int reached = 1; reached < size; reached *= 2) ++count;
-  return count;
-}
-
 void scatter(Builder& b, const Part& part) {
   const auto held = [&](int c) { return part.node == 0 ? Builder::input(c) : Builder::output(c); };
   if (part.node > 0) {
@@ -81,7 +75,7 @@ Schedule build_scatter_allgather_broadcast(const BuildSpec& spec) {
 
 topology::CostTerms cost_scatter_allgather_broadcast(int size, std::uint64_t bytes) {
   const double moved = (size - 1.0) / size * static_cast<double>(bytes);
-  return {levels(size) + size - 1, 2 * moved, 0};
+  return {topology::doublings(size) + size - 1, 2 * moved, 0};
 }
 
 }  // namespace holdfast::comm

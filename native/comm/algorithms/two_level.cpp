@@ -300,12 +300,6 @@ Schedule reduce(const BuildSpec& spec) {
   return std::move(b).finish();
 }
 
-double log2_up(int count) {
-  int rounds = 0;
-  for (int reached = 1; reached < count; reached *= 2) ++rounds;
-  return rounds;
-}
-
 }  // namespace
 
 Schedule build_two_level(const BuildSpec& spec) {
@@ -344,8 +338,8 @@ LevelCost cost_two_level_all_gather(int size, int hosts, std::uint64_t bytes) {
 
 LevelCost cost_two_level_broadcast(int size, int hosts, std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double inside = log2_up((size + hosts - 1) / hosts);
-  const double across = log2_up(hosts);
+  const double inside = topology::doublings((size + hosts - 1) / hosts);
+  const double across = topology::doublings(hosts);
   return {{inside, inside * s, 0}, {across, across * s, 0}};
 }
 
