@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,6 +40,10 @@ def steady(what: str, once: Callable[[int], None], warm: int, times: int) -> Non
     before = held()
     for i in range(times):
         once(warm + i)
+    # A thread that ran a callback stays for ten seconds, in case there is another one.
+    deadline = time.monotonic() + 20
+    while entries("/proc/self/task") > before["threads"] and time.monotonic() < deadline:
+        time.sleep(0.1)
     after = held()
     for name in ("descriptors", "threads", "segments"):
         assert after[name] <= before[name], (what, name, before, after)
