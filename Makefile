@@ -46,6 +46,12 @@ test: ctest pytest  ## native tests, then the Python tests against the built whe
 check: lint types torch-headers sanitize fuzz  ## format, lint, types, layers, sanitizers, a short fuzz run
 	@.ci/summary.sh
 
+.PHONY: sim
+SEED ?= 1
+COUNT ?= 1
+sim: $(VENV)/.installed  ## a simulated world under faults: make sim SEED=42, or COUNT=100000 from there
+	$(BIN)/holdfast simulate --seed $(SEED) --count $(COUNT)
+
 .PHONY: wheel
 wheel: $(VENV)/.wheel  ## the wheel, in dist/
 	@ls -l dist/*.whl

@@ -2,7 +2,8 @@
 
 from holdfast.comm.group import Group
 from holdfast.comm.launch import init
+from holdfast.comm.outcome import Outcome, View
 from holdfast.comm.store import DirectoryStore
 from holdfast.comm.work import Work
 
-__all__ = ["DirectoryStore", "Group", "Work", "init"]
+__all__ = ["DirectoryStore", "Group", "Outcome", "View", "Work", "init"]

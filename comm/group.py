@@ -1,4 +1,4 @@
-"""Group: collectives over a fixed set of ranks."""
+"""Group: collectives over ranks that may come and go."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from types import TracebackType
 from typing import Any, cast
 
 from holdfast import _core, _process
+from holdfast.comm.membership import Membership
 from holdfast.comm.requests import ANY_SOURCE, Request
 from holdfast.comm.work import Work
 from holdfast.errors import HoldfastError
 
 
-class Group:
-    """The ranks of one view and the collectives over them. Made by :func:`holdfast.init`.
+class Group(Membership):
+    """The ranks of a group and the collectives over them. Made by :func:`holdfast.init`.
+
+    When a rank is lost, ops under way are repaired and go on among the survivors, who keep their
+    numbers; see :meth:`outcome` for what a result is made of, and the option `on_peer_loss`.
 
     Arrays are NumPy arrays or CPU torch tensors of any shape; every rank passes the same number of
     elements and the same dtype, unless said otherwise. With ``async_op=True`` a method returns a
@@ -27,39 +31,16 @@ class Group:
     """
 
     def __init__(self, native: _core.Communicator) -> None:
-        self._native = native
-        self._rank = native.rank
-        self._size = native.size
-        self._label = f"group {native.name}, rank {self._rank} of {self._size}"
+        super().__init__(native)
         _process.add(self)
 
-    @property
-    def rank(self) -> int:
-        """Number of this process, 0 to size - 1."""
-        return self._rank
-
-    @property
-    def size(self) -> int:
-        """Number of ranks."""
-        return self._size
-
-    @property
-    def epoch(self) -> int:
-        """Number of the view."""
-        return self._native.epoch
-
-    @property
-    def name(self) -> str:
-        """Name of the group."""
-        return self._native.name
-
-    @property
-    def transports(self) -> tuple[str, ...]:
-        """What carries data to each rank: ``"shm"``, ``"tcp"``, or ``"self"``."""
-        return tuple(self._native.transports)
-
     def all_reduce(
-        self, array: Any, op: str = "sum", async_op: bool = False, timeout: float | None = None
+        self,
+        array: Any,
+        op: str = "sum",
+        async_op: bool = False,
+        timeout: float | None = None,
+        atomic: bool = False,
     ) -> Work | None:
         """Reduce over all ranks, in place; every rank gets the same bits.
 
@@ -73,6 +54,9 @@ class Group:
             Return a :class:`Work` at once.
         timeout : float, optional
             Seconds; default: the group's.
+        atomic : bool
+            Have one set of contributors for the whole result even when a rank is lost on the way;
+            costs a copy of the input.
 
         Returns
         -------
@@ -88,7 +72,7 @@ class Group:
         """
         request = self._request("all_reduce")
         block = request.array("array", array, written=True).block
-        call = request.call([block], [block], op=op, timeout=timeout)
+        call = request.call([block], [block], op=op, timeout=timeout, atomic=atomic)
         return self._go(request, call, async_op)
 
     def reduce(
@@ -352,10 +336,10 @@ class Group:
         return Work(self._native.start(call, request.buffers), request.outputs)
 
     def _run(self, request: Request, call: _core.Call) -> int:
-        source = self._native.run(call)
+        self._last = work = self._native.run(call)
         for output in request.outputs:
             output.store()
-        return source
+        return work.source
 
     def _leave(self) -> None:
         with contextlib.suppress(HoldfastError):

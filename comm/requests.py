@@ -148,6 +148,7 @@ class Request:
         peer: int = 0,
         tag: int = 0,
         timeout: float | None = None,
+        atomic: bool = False,
     ) -> _core.Call:
         """Return the native call.
 
@@ -161,6 +162,8 @@ class Request:
             As the collective needs them.
         timeout : float, optional
             Seconds; default: the group's.
+        atomic : bool
+            One set of contributors for the whole result.
 
         Returns
         -------
@@ -178,4 +181,6 @@ class Request:
         if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
             raise self.refuse(f"timeout = {timeout}", "seconds, more than 0; None: the group's")
         dtype = self.buffers[0].dtype if self.buffers else "u8"
-        return _core.Call(self.op, dtype, op, input, output, root, peer, tag, timeout or 0.0)
+        return _core.Call(
+            self.op, dtype, op, input, output, root, peer, tag, timeout or 0.0, atomic
+        )

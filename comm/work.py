@@ -7,6 +7,8 @@ from collections.abc import Generator, Sequence
 
 from holdfast import _core, _process
 from holdfast.comm.arrays import Buffer
+from holdfast.comm.outcome import Outcome
+from holdfast.errors import ConfigError
 
 # Longer than any time limit an op can have.
 _FOREVER_S = 1e9
@@ -37,6 +39,13 @@ class Work:
         """Rank whose message a receive took; None before it has ended, and for other ops."""
         source = self._native.source
         return None if source < 0 else source
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the result is made of. Once it has ended, and well."""
+        if not self._native.done():
+            raise ConfigError("outcome of an op that has not ended; wait() for it first")
+        return Outcome(*self._native.outcome)
 
     def wait(self, timeout: float | None = None) -> None:
         """Block until the op has ended.

@@ -230,4 +230,41 @@ int32_t hf_work_source(const hf_work* work) {
   return work->work->source().value;
 }
 
+namespace {
+
+size_t copy_ranks(const std::vector<Rank>& from, int32_t* ranks, size_t capacity) {
+  for (std::size_t i = 0; i < from.size() && i < capacity; ++i) ranks[i] = from[i].value;
+  return from.size();
+}
+
+bool has_outcome(const hf_work* work) {
+  return work != nullptr && work->work->done() && work->work->status().is_ok();
+}
+
+}  // namespace
+
+hf_status hf_work_outcome(const hf_work* work, hf_outcome* outcome) {
+  return c::guarded([&]() -> Status {
+    if (work == nullptr || outcome == nullptr) return c::missing("work or outcome");
+    if (!has_outcome(work)) {
+      return Status{Code::kConfigError, "the op has not ended well; hf_work_wait() for it first"};
+    }
+    const comm::Outcome& from = work->work->outcome();
+    *outcome = {from.epoch.value, from.retried ? 1 : 0};
+    return Status::ok();
+  });
+}
+
+size_t hf_work_contributors(const hf_work* work, int32_t* ranks, size_t capacity) {
+  return has_outcome(work) ? copy_ranks(work->work->outcome().contributors, ranks, capacity) : 0;
+}
+
+size_t hf_work_missing(const hf_work* work, int32_t* ranks, size_t capacity) {
+  return has_outcome(work) ? copy_ranks(work->work->outcome().missing, ranks, capacity) : 0;
+}
+
+size_t hf_group_live_ranks(const hf_group* group, int32_t* ranks, size_t capacity) {
+  return group == nullptr ? 0 : copy_ranks(group->group->live_ranks(), ranks, capacity);
+}
+
 void hf_work_free(hf_work* work) { delete work; }

@@ -41,6 +41,11 @@ Result<runtime::Options> to_native(const hf_options* from) {
   to.port = from->port;
   to.host_id = text(from->host_id);
   to.algorithm = text(from->algorithm);
+  to.fault_tolerance = from->no_fault_tolerance == 0;
+  to.on_peer_loss =
+      from->on_peer_loss == HF_RAISE ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
+  if (from->heartbeat_ns != 0) to.heartbeat = Duration(from->heartbeat_ns);
+  to.coordinator = text(from->coordinator);
   return to;
 }
 
@@ -88,6 +93,7 @@ hf_status hf_options_init(hf_options* options) {
     options->transports = "shm,tcp";
     options->timeout_ns = defaults.timeout.count();
     options->connect_timeout_ns = defaults.connect_timeout.count();
+    options->heartbeat_ns = defaults.heartbeat.count();
     return Status::ok();
   });
 }
@@ -99,13 +105,26 @@ hf_status hf_options_from_env(hf_options* options) {
         {"HOLDFAST_TRANSPORTS", &options->transports},
         {"HOLDFAST_ADDRESS", &options->address},
         {"HOLDFAST_HOST_ID", &options->host_id},
-        {"HOLDFAST_ALGORITHM", &options->algorithm}};
+        {"HOLDFAST_ALGORITHM", &options->algorithm},
+        {"HOLDFAST_COORDINATOR", &options->coordinator}};
     for (const auto& [variable, to] : texts) {
       const char* text = std::getenv(variable);
       if (text != nullptr && *text != '\0') *to = text;
     }
     TRY(read_seconds("HOLDFAST_TIMEOUT", &options->timeout_ns));
     TRY(read_seconds("HOLDFAST_CONNECT_TIMEOUT", &options->connect_timeout_ns));
+    TRY(read_seconds("HOLDFAST_HEARTBEAT", &options->heartbeat_ns));
+    std::int32_t tolerant = 1;
+    TRY(read_number<std::int32_t>("HOLDFAST_FAULT_TOLERANCE", 0, 1, &tolerant));
+    options->no_fault_tolerance = 1 - tolerant;
+    if (const char* text = std::getenv("HOLDFAST_ON_PEER_LOSS"); text != nullptr && *text != '\0') {
+      const std::string name(text);
+      if (name != "continue" && name != "raise") {
+        return {Code::kConfigError,
+                "HOLDFAST_ON_PEER_LOSS = \"" + name + "\"; accepted: \"continue\" or \"raise\""};
+      }
+      options->on_peer_loss = name == "raise" ? HF_RAISE : HF_CONTINUE;
+    }
     return read_number<std::uint16_t>("HOLDFAST_PORT", 0, 65535, &options->port);
   });
 }
@@ -177,6 +196,14 @@ hf_status hf_group_abort(hf_group* group, const char* reason) {
 hf_status hf_group_health(hf_group* group) {
   return c::guarded(
       [&]() -> Status { return group == nullptr ? c::missing("group") : group->group->health(); });
+}
+
+hf_status hf_group_advance(hf_group* group, int64_t timeout_ns) {
+  return c::guarded([&]() -> Status {
+    if (group == nullptr) return c::missing("group");
+    const Duration timeout = timeout_ns < 0 ? Duration::zero() : Duration(timeout_ns);
+    return group->group->advance(timeout)->wait(kForever);
+  });
 }
 
 int32_t hf_group_rank(const hf_group* group) {

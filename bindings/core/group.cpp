@@ -62,6 +62,7 @@ struct Call {
   int peer;
   std::uint32_t tag;
   double timeout_s;  // 0: the group's
+  bool atomic;
 };
 
 OpRequest to_request(const Call& call) {
@@ -75,6 +76,7 @@ OpRequest to_request(const Call& call) {
   request.peer = {call.peer};
   request.tag = call.tag;
   request.timeout = from_seconds(call.timeout_s);
+  request.atomic = call.atomic;
   return request;
 }
 
@@ -132,8 +134,29 @@ PyWork start(Communicator& group, const Call& call, nb::object keep) {
   return {value_or_raise(group.start(to_request(call))), std::move(keep)};
 }
 
-// Returns whose message came, for recv; else -1.
-int run(Communicator& group, const Call& call) {
+// (epoch, contributors, missing, retried)
+nb::tuple outcome_of(const comm::Outcome& outcome) {
+  const auto numbers = [](const std::vector<Rank>& ranks) {
+    nb::list list;
+    for (const Rank rank : ranks) list.append(rank.value);
+    return nb::tuple(list);
+  };
+  return nb::make_tuple(outcome.epoch.value, numbers(outcome.contributors),
+                        numbers(outcome.missing), outcome.retried);
+}
+
+// Ends when all members have come; (epoch, ranks that are there).
+nb::tuple advance(Communicator& group, double timeout_s) {
+  const auto work = group.advance(from_seconds(timeout_s));
+  constexpr Duration kForever = std::chrono::hours(24 * 400);
+  raise_if(wait_for(*work, kForever));
+  const comm::Outcome& passed = work->outcome();
+  nb::list ranks;
+  for (const Rank rank : passed.contributors) ranks.append(rank.value);
+  return nb::make_tuple(passed.epoch.value, nb::tuple(ranks));
+}
+
+PyWork run(Communicator& group, const Call& call) {
   OpRequest request = to_request(call);
   request.expect_wait = true;
   const auto work = value_or_raise(group.start(std::move(request)));
@@ -149,7 +172,7 @@ int run(Communicator& group, const Call& call) {
     }
     throw;
   }
-  return work->source().value;
+  return {work, nb::none()};
 }
 
 void on_done(const PyWork& work, const nb::callable& callback) {
@@ -213,6 +236,18 @@ void bind_options(nb::module_& m) {
       .def_rw("port", &Options::port)
       .def_rw("host_id", &Options::host_id)
       .def_rw("algorithm", &Options::algorithm)
+      .def_rw("fault_tolerance", &Options::fault_tolerance)
+      .def_rw("coordinator", &Options::coordinator)
+      .def_prop_rw(
+          "raise_on_peer_loss",
+          [](const Options& o) { return o.on_peer_loss == comm::PeerLoss::kRaise; },
+          [](Options& o, bool raises) {
+            o.on_peer_loss = raises ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
+          })
+      .def_prop_rw(
+          "heartbeat_s",
+          [](const Options& o) { return std::chrono::duration<double>(o.heartbeat).count(); },
+          [](Options& o, double s) { o.heartbeat = from_seconds(s); })
       .def_prop_rw(
           "timeout_s",
           [](const Options& o) { return std::chrono::duration<double>(o.timeout).count(); },
@@ -229,6 +264,7 @@ void bind_work(nb::module_& m) {
       .def_prop_ro("sequence", [](const PyWork& w) { return w->sequence().value; })
       .def_prop_ro("source", [](const PyWork& w) { return w->done() ? w->source().value : -1; })
       .def("done", [](const PyWork& w) { return w->done(); })
+      .def_prop_ro("outcome", [](const PyWork& w) { return outcome_of(w->outcome()); })
       .def(
           "wait",
           [](const PyWork& w, double timeout_s) {
@@ -247,6 +283,13 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro("transports", &Communicator::transports)
       .def("start", start, "call"_a, "keep"_a)
       .def("run", run, "call"_a)
+      .def("advance", advance, "timeout_s"_a)
+      .def_prop_ro("live_ranks",
+                   [](const Communicator& c) {
+                     std::vector<int> ranks;
+                     for (const Rank rank : c.live_ranks()) ranks.push_back(rank.value);
+                     return ranks;
+                   })
       .def("abort", &Communicator::abort, "reason"_a, nb::call_guard<GilReleased>())
       .def("close",
            [](Communicator& c, double timeout_s) {
@@ -268,7 +311,7 @@ void bind_group(nb::module_& m) {
   nb::class_<Call>(m, "Call").def(
       "__init__",
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
-         Blocks output, int root, int peer, std::uint32_t tag, double timeout_s) {
+         Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -277,10 +320,11 @@ void bind_group(nb::module_& m) {
                         root,
                         peer,
                         tag,
-                        timeout_s};
+                        timeout_s,
+                        atomic};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
-      "tag"_a = 0, "timeout_s"_a = 0.0);
+      "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false);
   bind_communicator(m);
   nb::class_<Node>(m, "Node")
       .def_static("create",

@@ -7,6 +7,7 @@
 #include "comm/algorithms/catalogue.h"
 #include "comm/transport/frame.h"
 #include "group.h"
+#include "simulation.h"
 
 namespace nb = nanobind;
 
@@ -53,4 +54,5 @@ NB_MODULE(_core, m) {
     return names;
   });
   bindings::bind_group(m);
+  bindings::bind_simulation(m);
 }

@@ -23,8 +23,9 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.comm import DirectoryStore, Group, Work, init
+    from holdfast.comm import DirectoryStore, Group, Outcome, View, Work, init
     from holdfast.options import Options
+    from holdfast.torch import advance, live_ranks, outcome
 
 __version__ = "0.1.0"
 
@@ -37,13 +38,18 @@ __all__ = [
     "HoldfastError",
     "NotMember",
     "Options",
+    "Outcome",
     "PeerLost",
     "ProtocolError",
     "SystemFailure",
     "Timeout",
     "Unsupported",
+    "View",
     "Work",
+    "advance",
     "init",
+    "live_ranks",
+    "outcome",
 ]
 
 # These load the native core. Every `import torch` imports this package, to learn the backend's
@@ -51,9 +57,14 @@ __all__ = [
 _ON_FIRST_USE = {
     "DirectoryStore": "holdfast.comm",
     "Group": "holdfast.comm",
+    "Outcome": "holdfast.comm",
+    "View": "holdfast.comm",
     "Work": "holdfast.comm",
     "init": "holdfast.comm",
     "Options": "holdfast.options",
+    "advance": "holdfast.torch",
+    "live_ranks": "holdfast.torch",
+    "outcome": "holdfast.torch",
 }
 
 

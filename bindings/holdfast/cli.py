@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from holdfast import _info, _launcher
+from holdfast import _info, _launcher, _simulate
 from holdfast.comm.bench import command as bench
 from holdfast.errors import HoldfastError
 
@@ -60,6 +60,16 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     bench.add_arguments(measure)
+    simulate = commands.add_parser(
+        "simulate",
+        help="run the fault-tolerance protocol in virtual time, under faults",
+        description="Runs the code of production on simulated time and connections: ranks crash, "
+        "pause, leave, come back; connections break, stall, lose messages. Every op's result is "
+        "checked.",
+        epilog=_simulate.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _simulate.add_arguments(simulate)
     return parser
 
 

@@ -15,6 +15,7 @@ from holdfast.errors import ConfigError
 PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
+_PEER_LOSS = ("continue", "raise")
 _LONGEST_S = 365 * 24 * 3600.0
 
 
@@ -41,6 +42,18 @@ class Options:
     algorithm : str
         Algorithm to use wherever it serves; empty: the cost model chooses.
         ``HOLDFAST_ALGORITHM``.
+    fault_tolerance : bool
+        Repair ops that a lost rank cut off, and go on among the survivors. Without it the first
+        loss ends the group. ``HOLDFAST_FAULT_TOLERANCE``, 1 or 0.
+    on_peer_loss : str
+        What a loss means: ``"continue"``, or ``"raise"`` PeerLost on every survivor, from the same
+        op on, until ``advance()``. ``HOLDFAST_ON_PEER_LOSS``.
+    heartbeat : float
+        Seconds between two signs of life; three that fail to come make a rank silent.
+        ``HOLDFAST_HEARTBEAT``.
+    coordinator : str
+        ``"host:port"`` of the job's coordinator; empty: the lowest living rank does its work.
+        ``HOLDFAST_COORDINATOR``.
 
     Raises
     ------
@@ -55,14 +68,21 @@ class Options:
     port: int = 0
     host_id: str = ""
     algorithm: str = ""
+    fault_tolerance: bool = True
+    on_peer_loss: str = "continue"
+    heartbeat: float = 0.5
+    coordinator: str = ""
 
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
         object.__setattr__(self, "transports", _names("transports", self.transports))
-        for name in ("timeout", "connect_timeout"):
+        for name in ("timeout", "connect_timeout", "heartbeat"):
             object.__setattr__(self, name, _seconds(name, getattr(self, name)))
         object.__setattr__(self, "port", _port(self.port))
-        for name in ("address", "host_id", "algorithm"):
+        object.__setattr__(self, "fault_tolerance", _flag("fault_tolerance", self.fault_tolerance))
+        if self.on_peer_loss not in _PEER_LOSS:
+            raise _refuse("on_peer_loss", self.on_peer_loss, '"continue" or "raise"')
+        for name in ("address", "host_id", "algorithm", "coordinator"):
             _text(name, getattr(self, name))
         _core.validate(self.native())
 
@@ -82,6 +102,10 @@ class Options:
         options.port = self.port
         options.host_id = self.host_id
         options.algorithm = self.algorithm
+        options.fault_tolerance = self.fault_tolerance
+        options.raise_on_peer_loss = self.on_peer_loss == "raise"
+        options.heartbeat_s = self.heartbeat
+        options.coordinator = self.coordinator
         return options
 
     @classmethod
@@ -155,6 +179,12 @@ def _port(value: object) -> int:
     return value
 
 
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _refuse(name, value, "True or False (1 or 0)")
+    return value
+
+
 def _text(name: str, value: object) -> None:
     if not isinstance(value, str):
         raise _refuse(name, value, "a string")
@@ -165,7 +195,9 @@ def _parse(name: str, text: str) -> object:
     try:
         if name == "transports":
             return tuple(part.strip() for part in text.split(","))
-        if name in ("timeout", "connect_timeout"):
+        if name == "fault_tolerance":
+            return {"1": True, "0": False}.get(text, text)
+        if name in ("timeout", "connect_timeout", "heartbeat"):
             return float(text)
         if name == "port":
             return int(text)

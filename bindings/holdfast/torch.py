@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.comm.outcome import Outcome, View
     from holdfast.options import Options
 
 
@@ -102,6 +103,87 @@ def _create(backend_options: Any, options: Options | None) -> Any:
         timeout,
         timedelta(seconds=options.connect_timeout),
     )
+
+
+def _backend(group: Any) -> Any:
+    import torch
+    import torch.distributed as dist
+
+    from holdfast.errors import ConfigError
+
+    group = dist.group.WORLD if group is None else group
+    if group is None:
+        raise ConfigError("torch.distributed is not initialised; call init_process_group() first")
+    backend = group._get_backend(torch.device("cpu"))
+    if not isinstance(backend, native().HoldfastBackend):
+        raise ConfigError(
+            f"the group's backend is {type(backend).__name__}; accepted: a group of "
+            'init_process_group("holdfast") or new_group(backend="holdfast")'
+        )
+    return backend
+
+
+def outcome(work: Any) -> Outcome:
+    """Return what the result of an op with ``async_op=True`` is made of.
+
+    Parameters
+    ----------
+    work : torch.distributed.Work
+        Of a holdfast group; it has ended well.
+
+    Returns
+    -------
+    Outcome
+        The same on every rank that survives the op.
+
+    Raises
+    ------
+    ConfigError
+        When it has not ended, or belongs to another backend.
+    """
+    from holdfast.comm.outcome import Outcome
+
+    return Outcome(*native().outcome(work))
+
+
+def live_ranks(group: Any = None) -> tuple[int, ...]:
+    """Return the ranks of a process group that have a member in the current view.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        Default: the world.
+    """
+    return tuple(_backend(group).live_ranks())
+
+
+def advance(group: Any = None, timeout: float = 0.0) -> View:
+    """Pass a step boundary; collective over the living ranks.
+
+    Ranks that wait to come in are admitted; after a loss with ``on_peer_loss="raise"`` the group is
+    usable again from here on.
+
+    Parameters
+    ----------
+    group : ProcessGroup, optional
+        Default: the world.
+    timeout : float
+        Seconds; 0: the group's.
+
+    Returns
+    -------
+    View
+        Its epoch, and the ranks that are there.
+
+    Raises
+    ------
+    Timeout, NotMember
+        When the members could not agree in time; when this process was voted out.
+    """
+    from holdfast.comm.outcome import View
+
+    epoch, ranks = _backend(group).advance(timedelta(seconds=timeout))
+    return View(epoch, tuple(ranks))
 
 
 def _default(options: Options, name: str) -> object:

@@ -73,6 +73,10 @@ class HoldfastBackend final : public c10d::Backend {
                                      const c10::intrusive_ptr<Options>& options) override;
   void registerOnCompletionHook(Observers::Hook&& hook) override;
   void waitForPendingWorks() override;
+  // Ranks that have a member in the current view.
+  std::vector<int> live_ranks() const;
+  // A step boundary: (epoch, ranks that are there). Collective over those ranks.
+  std::pair<std::uint32_t, std::vector<int>> advance(std::chrono::milliseconds timeout);
   void enableCollectivesTiming() override { timed_ = true; }
 #ifdef C10D_BACKEND_HAS_HOOKS
   void registerAbortHook(int64_t id, c10d::AbortHook hook) override {

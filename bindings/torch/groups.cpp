@@ -92,4 +92,24 @@ c10::intrusive_ptr<c10d::Backend> HoldfastBackend::shrink(
               static_cast<int>(ranks.size()));
 }
 
+std::vector<int> HoldfastBackend::live_ranks() const {
+  std::vector<int> ranks;
+  for (const Rank rank : group_->live_ranks()) ranks.push_back(rank.value);
+  return ranks;
+}
+
+std::pair<std::uint32_t, std::vector<int>> HoldfastBackend::advance(
+    std::chrono::milliseconds timeout) {
+  const auto work = group_->advance(timeout);
+  {
+    const WithoutGil released;
+    constexpr Duration kForever = std::chrono::hours(24 * 400);
+    [[maybe_unused]] const Status ended = work->wait(kForever);
+  }
+  raise_if(work->status());
+  std::vector<int> ranks;
+  for (const Rank rank : work->outcome().contributors) ranks.push_back(rank.value);
+  return {work->outcome().epoch.value, std::move(ranks)};
+}
+
 }  // namespace holdfast::torch_backend

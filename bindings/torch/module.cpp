@@ -46,6 +46,24 @@ void translate(std::exception_ptr pointer) {
   }
 }
 
+// (epoch, contributors, missing, retried)
+py::tuple outcome(const c10::intrusive_ptr<c10d::Work>& work) {
+  const auto* ours = dynamic_cast<const torch_backend::HoldfastWork*>(work.get());
+  if (ours == nullptr) {
+    torch_backend::raise({Code::kConfigError,
+                          "work of another backend; accepted: what an op with "
+                          "async_op=True on a holdfast group returned"});
+  }
+  const comm::Outcome made_of = ours->made_of();
+  const auto numbers = [](const std::vector<Rank>& ranks) {
+    py::tuple tuple(ranks.size());
+    for (std::size_t i = 0; i < ranks.size(); ++i) tuple[i] = ranks[i].value;
+    return tuple;
+  };
+  return py::make_tuple(made_of.epoch.value, numbers(made_of.contributors),
+                        numbers(made_of.missing), made_of.retried);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_c10d, m) {
@@ -56,10 +74,13 @@ PYBIND11_MODULE(_c10d, m) {
       .def_property_readonly("options", &HoldfastBackend::getBackendOptions)
       .def("_set_default_timeout", &HoldfastBackend::setTimeout, py::arg("timeout"))
       .def("get_error", &HoldfastBackend::getError)
+      .def("live_ranks", &HoldfastBackend::live_ranks)
+      .def("advance", &HoldfastBackend::advance, py::arg("timeout"))
       .def("split", &HoldfastBackend::split, py::arg("store"), py::arg("ranks"),
            py::arg("opts") = nullptr)
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),
            py::arg("size"));
+  m.def("outcome", outcome, py::arg("work"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
         py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"));
 }

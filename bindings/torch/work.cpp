@@ -179,6 +179,35 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFutureResult() {
   return future_result_;
 }
 
+comm::Outcome HoldfastWork::made_of() const {
+  comm::Outcome whole;
+  bool first = true;
+  for (const auto& op : ops_) {
+    if (!op->done())
+      raise({Code::kConfigError, "outcome of work that has not ended; wait() first"});
+    raise_if(op->status());
+    const comm::Outcome& part = op->outcome();
+    if (first) {
+      whole = part;
+      first = false;
+      continue;
+    }
+    whole.epoch = std::max(whole.epoch, part.epoch);
+    whole.retried = whole.retried || part.retried;
+    std::erase_if(whole.contributors, [&](Rank rank) {
+      return std::find(part.contributors.begin(), part.contributors.end(), rank) ==
+             part.contributors.end();
+    });
+    for (const Rank rank : part.missing) {
+      if (std::find(whole.missing.begin(), whole.missing.end(), rank) == whole.missing.end()) {
+        whole.missing.push_back(rank);
+      }
+    }
+  }
+  std::sort(whole.missing.begin(), whole.missing.end());
+  return whole;
+}
+
 // The Future that another thread is about to complete.
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::completing() const {
   const std::lock_guard lock(state_mutex_);

@@ -74,6 +74,8 @@ class HoldfastWork final : public c10d::Work {
   int sourceRank() const override;
   float getDuration() const override;  // milliseconds; throws where timing is off
   uint64_t getSequencenumber() const override { return sequence_; }
+  // Of all its ops together, once it has ended well; throws before.
+  comm::Outcome made_of() const;
 
  private:
   void end_one(const Status& status);

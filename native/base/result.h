@@ -27,6 +27,8 @@ enum class Code : std::uint8_t {
   kSystem,         // the operating system refused (sockets, memory)
 };
 
+inline constexpr int kCodeCount = 10;
+
 const char* code_name(Code code);
 
 class [[nodiscard]] Status {

@@ -53,14 +53,6 @@ T take(std::span<const std::byte>& bytes) {
   return value;
 }
 
-std::string ranks_text(const std::vector<std::size_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
-}
-
 std::string answer_text(const std::optional<CallReport>& report, OpSeq number) {
   if (!report) return "did not answer";
   if (const Call* call = report->find(number)) return "called " + call_text(*call);
@@ -85,6 +77,14 @@ std::optional<OpSeq> first_conflict(const std::vector<std::optional<CallReport>>
 }
 
 }  // namespace
+
+std::string rank_list(const std::vector<Rank>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i].value);
+  }
+  return text;
+}
 
 Call call_of(const OpRequest& request, OpSeq sequence) {
   return {sequence,     request.collective,      request.dtype,           request.op,
@@ -133,26 +133,27 @@ std::string call_text(const Call& call) {
   return text + ")";
 }
 
-std::string reports_text(const std::vector<std::optional<CallReport>>& reports) {
+std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
+                         const std::vector<Rank>& names) {
   OpSeq number;
   for (const auto& report : reports) {
     if (report) number = report->sequence;
   }
   number = first_conflict(reports).value_or(number);
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> groups;
+  std::vector<std::pair<std::string, std::vector<Rank>>> groups;
   for (std::size_t r = 0; r < reports.size(); ++r) {
     const std::string answer = answer_text(reports[r], number);
     const auto found = std::find_if(groups.begin(), groups.end(),
                                     [&](const auto& group) { return group.first == answer; });
     if (found == groups.end()) {
-      groups.push_back({answer, {r}});
+      groups.push_back({answer, {names[r]}});
     } else {
-      found->second.push_back(r);
+      found->second.push_back(names[r]);
     }
   }
   std::string text;
   for (const auto& [answer, ranks] : groups) {
-    text += (text.empty() ? "" : "; ") + ranks_text(ranks) + " " + answer;
+    text += (text.empty() ? "" : "; ") + rank_list(ranks) + " " + answer;
   }
   return text;
 }

@@ -38,6 +38,9 @@ inline constexpr std::size_t kReportedCalls = 16;
 
 inline constexpr std::size_t kCallBytes = 28;
 
+// "rank 3", "ranks 1, 2".
+std::string rank_list(const std::vector<Rank>& ranks);
+
 Call call_of(const OpRequest& request, OpSeq sequence);
 
 // Whether two ranks that make these calls can never end them. Sizes count where the collective
@@ -52,8 +55,9 @@ std::string call_text(const Call& call);
 std::uint32_t history_after(std::uint32_t history, const Call& call);
 
 // Who called what at the first number where calls conflict (else at the number in question), ranks
-// with equal calls together; `reports[r]`: nothing when rank r did not answer.
-std::string reports_text(const std::vector<std::optional<CallReport>>& reports);
+// with equal calls together; `reports[i]`: nothing when rank `ranks[i]` did not answer.
+std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
+                         const std::vector<Rank>& ranks);
 
 std::vector<std::byte> encode_call(const Call& call);
 // kProtocolError for anything encode_call() does not make.

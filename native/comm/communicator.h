@@ -1,6 +1,6 @@
-// Communicator: collectives over one immutable view. When the view ends (a peer is lost, close()),
-// it ends: running and later ops fail with the reason. It is never mutated; a new view means a new
-// communicator.
+// Communicator: the collectives of a group, as callers see it. The views of the group may change
+// underneath: ops go on from one to the next. When the group ends (abort, close(), calls that do
+// not match, a loss with PeerLoss::kRaise), running and later ops fail with the reason.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace holdfast::comm {
 
-// The agreed member list; members[r] is rank r's identity.
+// The agreed member list; members[r] is rank r's identity, MemberId{} where the rank is vacant.
 struct View {
   Epoch epoch;
   std::vector<MemberId> members;
@@ -21,6 +21,12 @@ struct View {
 
 // As the peer of a receive: whose message comes first.
 inline constexpr Rank kAnySource{-1};
+
+// What the loss of a member means to a group.
+enum class PeerLoss : std::uint8_t {
+  kContinue,  // ops are repaired and go on among the survivors
+  kRaise,     // ops fail on all survivors, from the same op on, until advance()
+};
 
 struct OpRequest {
   Collective collective{};
@@ -36,6 +42,8 @@ struct OpRequest {
   std::string algorithm;  // empty: the cost model chooses
   // The caller waits at once (a blocking call): no thread is woken for it.
   bool expect_wait = false;
+  // The whole result has one set of contributors; costs a copy of the input when it is in place.
+  bool atomic = false;
 };
 
 class Communicator {
@@ -44,7 +52,10 @@ class Communicator {
 
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
-  virtual const View& view() const = 0;
+  // Any thread.
+  virtual View view() const = 0;
+  // Ranks that have a member in the current view, rising. Any thread.
+  virtual std::vector<Rank> live_ranks() const = 0;
   virtual const std::string& name() const = 0;
   // "shm", "tcp", "inproc" or "self" per rank.
   virtual std::vector<std::string> transports() const = 0;
@@ -53,6 +64,10 @@ class Communicator {
   // number of blocks, dtype/op not defined, root or peer out of range) is refused with kConfigError
   // or kUnsupported. Any thread.
   virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
+
+  // A step boundary, collective over the members: ends when all of them have come and all joiners
+  // that were ready are in. Ops started before it end first. Any thread.
+  virtual std::shared_ptr<Work> advance(Duration timeout) = 0;
 
   // Has the runtime's own thread see to what was started with expect_wait: nobody waits for it
   // after all. Any thread.

@@ -21,15 +21,16 @@ struct MemberLinks {
 
 struct CommunicatorConfig {
   CommId id;
-  View view;
-  Rank rank;
+  View view;                // the members that are there, without gaps
+  Rank rank;                // in the view
+  std::vector<Rank> ranks;  // by rank in the view: the rank in the group, as users know it
+  int group_size = 0;       // ranks of the group, vacant ones included
   std::string name;
   std::vector<MemberLinks> links;  // by rank; own entry empty
   std::optional<FlatExchange> flat;
   std::vector<int> hosts;  // by rank, as in BuildSpec
   topology::LinkModel link_model;
-  Duration timeout{};
-  std::string algorithm;
+  bool protect = true;  // ops can be repaired when a member is lost
 };
 
 }  // namespace holdfast::comm

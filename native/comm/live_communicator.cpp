@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 #include "comm/algorithms/catalogue.h"
-#include "comm/request_check.h"
 
 namespace holdfast::comm {
 namespace {
@@ -15,17 +16,28 @@ constexpr std::uint64_t kBulkBytes = 512 * 1024;
 // nothing, short enough for a person.
 constexpr Duration kStallTime = std::chrono::seconds(1);
 
+// In the messages of a round; any value that calls have with the chance of a hash.
+constexpr std::uint32_t kRoundSignature = 0x526f756e;
+
+// Collectives whose result every member has: one that holds it can serve all others.
+bool is_replicated(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kBroadcast ||
+         c == Collective::kAllGather || c == Collective::kBarrier;
+}
+
 }  // namespace
 
-LiveCommunicator::LiveCommunicator(CommunicatorConfig config, std::shared_ptr<Executor> executor,
+LiveCommunicator::LiveCommunicator(CommunicatorConfig config, ViewOwner& owner,
                                    std::shared_ptr<const Clock> clock)
     : config_(std::move(config)),
-      executor_(std::move(executor)),
+      owner_(owner),
       clock_(std::move(clock)),
       runs_(config_, data_links_),
       calls_(config_.view.members.size()),
       gone_(config_.view.members.size()) {
   for (const MemberLinks& links : config_.links) data_links_.push_back(links.data);
+  const BuildSpec spec{Collective::kBarrier, config_.rank, size(), {}, {}};
+  barrier_ = find_algorithm(Collective::kBarrier, "dissemination")->build(spec);
 }
 
 LiveCommunicator::~LiveCommunicator() { CHECK(active_.empty()); }
@@ -38,60 +50,54 @@ std::vector<std::string> LiveCommunicator::transports() const {
   return names;
 }
 
-Status LiveCommunicator::health() const {
-  const std::lock_guard lock(mutex_);
-  return ended_;
+bool LiveCommunicator::is_flat(const Launch& launch) const {
+  const OpRequest& request = *launch.request;
+  return config_.flat && !launch.repair &&
+         (request.algorithm.empty() || request.algorithm == "flat") &&
+         FlatExchange::carries(request, size());
 }
 
-Result<std::shared_ptr<Work>> LiveCommunicator::start(OpRequest request) {
-  if (request.algorithm.empty() &&
-      find_algorithm(request.collective, config_.algorithm) != nullptr) {
-    request.algorithm = config_.algorithm;
-  }
-  if (Status status = check_request(request, config_.rank, size()); !status.is_ok()) return status;
-  if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
-  const bool wake = !request.expect_wait;
-  const std::lock_guard lock(mutex_);
-  if (closed_) return Status{Code::kNotMember, "group " + name() + " is closed"};
-  // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
-  std::uint32_t& next = is_point_to_point(request.collective) ? next_message_ : next_sequence_;
-  auto work = std::make_shared<OpWork>(std::move(request), OpSeq{next++}, executor_, clock_);
-  executor_->submit([self = shared_from_this(), work] { self->launch(work); }, wake);
-  return std::shared_ptr<Work>(work);
+void LiveCommunicator::note_call(const OpWork& work) {
+  [[maybe_unused]] const auto known = calls_.record(call_of(work.request(), work.sequence()));
 }
 
-void LiveCommunicator::launch(const std::shared_ptr<OpWork>& work) {
-  const OpRequest& request = work->request();
-  // A member that has left is no reason to refuse: what it sent before may be all this op needs.
-  const Status ended = health();
-  if (!ended.is_ok()) {
-    executor_->defer([work, status = describe(*work, ended, ended.ranks())] { work->end(status); });
-    return;
-  }
-  const Instant now = clock_->now();
+void LiveCommunicator::launch(Launch launch) {
   Active active;
-  active.work = work;
-  active.deadline = now + request.timeout;
-  active.stalls = active.deadline;
+  active.launch = std::move(launch);
+  const OpRequest& request = *active.launch.request;
+  const OpSeq sequence = active.work().sequence();
+  active.stalls = std::min(active.launch.deadline, clock_->now() + kStallTime);
   active.bytes = payload_bytes(request);
-  std::optional<Disagreement> differs;
-  if (!is_point_to_point(request.collective)) {
-    active.stalls = std::min(active.deadline, now + kStallTime);
-    differs = calls_.record(call_of(request, work->sequence()));
-    active.history = calls_.history();
-  }
+  const auto differs = calls_.record(call_of(active.work().request(), sequence));
+  active.history = calls_.history();
   next_deadline_ = std::min(next_deadline_, active.stalls);
-  const bool flat = config_.flat && (request.algorithm.empty() || request.algorithm == "flat") &&
-                    FlatExchange::carries(request, size());
-  active.unbound = request.collective == Collective::kRecv;
-  if (request.collective == Collective::kSend) {
-    active.run = runs_.make_message(*work, request.peer);
-  } else if (!flat && !active.unbound) {
-    active.run = runs_.make(*work, active.history);
+  if (is_flat(active.launch)) {
+    active.stage = Stage::kFlat;
+  } else {
+    choose_ending(active);
+    const std::uint32_t signature = signature_of(active.work().request(), active.history);
+    active.run = active.launch.repair
+                     ? runs_.make(request, active.launch.repair->schedule,
+                                  active.launch.repair->layout, sequence, signature)
+                     : runs_.make(request, sequence, signature);
   }
   active_.push_back(std::move(active));
-  if (ending_) report_again(work->sequence());
+  if (ending_) report_again(sequence);
   if (differs) disagree(*differs);
+}
+
+// By the op alone, so that it is the same on every member: all of them take part in a round.
+void LiveCommunicator::choose_ending(Active& active) {
+  if (!config_.protect || size() == 1) {
+    active.kept = true;
+    return;
+  }
+  if (active.launch.repair || active.bytes > kKeptBytes ||
+      !is_replicated(active.work().collective())) {
+    return;
+  }
+  active.kept = true;
+  active.closes_batch = ++kept_ops_ % kKeptOps == 0;
 }
 
 bool LiveCommunicator::moves_bulk() const {
@@ -101,10 +107,10 @@ bool LiveCommunicator::moves_bulk() const {
 
 bool LiveCommunicator::progress(Instant now) {
   if (ending_) return collect_reports(now);
-  if (active_.empty()) return false;
-  bool moved = bind_receives();
-  moved = advance_flat() || moved;
+  if (!busy()) return false;
+  bool moved = advance_flat();
   moved = advance_runs() || moved;
+  if (!rounds_.empty()) moved = advance_rounds() || moved;
   if (any_gone_ && !moved) moved = check_gone();
   if (now >= next_deadline_) check_deadlines(now);
   return moved;
@@ -114,47 +120,24 @@ bool LiveCommunicator::advance_flat() {
   bool moved = false;
   for (std::size_t i = 0; i < active_.size();) {
     Active& active = active_[i];
-    if (active.run != nullptr || active.unbound) {
+    if (active.stage != Stage::kFlat) {
       ++i;
       continue;
     }
     if (!active.begun) {
-      config_.flat->begin(active.work->request(),
-                          signature_of(active.work->request(), active.history));
+      config_.flat->begin(*active.launch.request,
+                          signature_of(active.work().request(), active.history));
       active.begun = true;
     }
     const bool ended = config_.flat->advance();
     moved = moved || config_.flat->moved();
     if (!ended) return moved;  // flat ops go one after the other
     if (const Status failure = config_.flat->failure(); !failure.is_ok()) {
-      fail_op(active, {failure.code(), {config_.rank}, failure.message()});
+      fail_op(active, {failure.code(), {group_rank(config_.rank)}, failure.message()});
       return true;
     }
-    finish(active, Status::ok());
+    finish(active);
     active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  return moved;
-}
-
-// A receive from any source takes the first message of its tag; receives of that tag that were
-// posted later wait until it has, so that messages go to receives in the order of posting.
-bool LiveCommunicator::bind_receives() {
-  bool moved = false;
-  std::vector<std::uint32_t> held_back;
-  for (Active& active : active_) {
-    if (!active.unbound) continue;
-    const OpRequest& request = active.work->request();
-    if (std::find(held_back.begin(), held_back.end(), request.tag) != held_back.end()) continue;
-    const std::optional<Rank> source =
-        request.peer == kAnySource ? runs_.find_message(request.tag) : request.peer;
-    if (!source) {
-      held_back.push_back(request.tag);
-      continue;
-    }
-    active.work->set_source(*source);
-    active.run = runs_.make_message(*active.work, *source);
-    active.unbound = false;
-    moved = true;
   }
   return moved;
 }
@@ -163,48 +146,163 @@ bool LiveCommunicator::advance_runs() {
   bool moved = false;
   for (std::size_t i = 0; i < active_.size();) {
     Active& active = active_[i];
+    if (active.stage == Stage::kHeldBack && rounds_.empty()) {
+      next_stage(active);
+      finish(active);
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
     if (active.run == nullptr || !active.run->touched()) {
       ++i;
       continue;
     }
     moved = true;
-    active.run->advance();
-    if (active.run->failed()) {
-      const Status failure = active.run->failure();
-      const Rank peer = active.run->failed_peer();
-      const bool lost = failure.code() == Code::kPeerLost;
-      fail_op(active, {failure.code(),
-                       {lost ? peer : config_.rank},
-                       "with rank " + std::to_string(peer.value) + ": " + failure.message()});
-      return true;
-    }
-    if (active.run->finished()) {
-      finish(active, Status::ok());
-      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
+    if (!advance_run(active)) {
       ++i;
+      continue;
     }
+    if (ended_ || ending_) return true;
+    finish(active);
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
   }
   return moved;
 }
 
-std::vector<Rank> LiveCommunicator::waited_for(const Active& active) const {
-  if (active.run != nullptr) return active.run->waited_for();
-  if (!active.unbound) return active.begun ? config_.flat->waited_for() : std::vector<Rank>{};
-  // The message may be anybody's: a death is one too many, departures only when nobody is left.
-  std::vector<Rank> present;
-  std::vector<Rank> others;
-  for (std::int32_t r = 0; r < size(); ++r) {
-    if (Rank{r} == config_.rank) continue;
-    others.push_back({r});
-    if (gone_[static_cast<std::size_t>(r)].is_ok()) present.push_back({r});
+// Whether the op has ended, well; or the view has.
+bool LiveCommunicator::advance_run(Active& active) {
+  for (;;) {
+    active.run->advance();
+    if (active.run->failed()) {
+      const Status failure = active.run->failure();
+      const Rank peer = active.run->failed_peer();
+      const Link* link = data_links_[static_cast<std::size_t>(peer.value)];
+      // A link that breaks, for whatever reason, is a member that is missed.
+      const bool broken = link != nullptr && !link->status().is_ok();
+      const bool lost = failure.code() == Code::kPeerLost || broken;
+      if (lost && config_.protect) {
+        owner_.on_missed(peer, failure);
+        return false;
+      }
+      fail_op(active,
+              {failure.code(),
+               {group_rank(lost ? peer : config_.rank)},
+               "with rank " + std::to_string(group_rank(peer).value) + ": " + failure.message()});
+      return true;
+    }
+    if (!active.run->finished()) return false;
+    next_stage(active);
+    if (active.run == nullptr) return active.stage != Stage::kHeldBack;
   }
-  return any_died_ || present.empty() ? others : present;
 }
 
-void LiveCommunicator::finish(Active& active, Status status) {
-  if (active.run != nullptr) runs_.end(*active.run);
-  executor_->defer([work = active.work, status = std::move(status)] { work->end(status); });
+// After a run's end: a round that shows that everybody holds the result, or nothing more.
+void LiveCommunicator::next_stage(Active& active) {
+  const OpSeq sequence = active.work().sequence();
+  if (active.run) {
+    runs_.end(*active.run);
+    active.run.reset();
+  }
+  if (active.stage == Stage::kRun && !active.kept && !is_planted(Planted::kSkipRound)) {
+    active.stage = Stage::kRound;
+    active.run = make_round(sequence);
+    return;
+  }
+  if (!active.closes_batch) return;
+  // Two batches of kept results are enough: the next one waits until the last is stable.
+  if (!rounds_.empty()) {
+    active.stage = Stage::kHeldBack;
+    return;
+  }
+  rounds_.push_back({sequence, nullptr});
+}
+
+std::unique_ptr<Run> LiveCommunicator::make_round(OpSeq sequence) {
+  OpRequest request;
+  request.collective = Collective::kBarrier;
+  return runs_.make(request, barrier_, make_layout(barrier_, {}, {}, 1),
+                    {sequence.value | kRoundBit}, kRoundSignature);
+}
+
+// A round of a batch says that this member holds all up to its last op.
+bool LiveCommunicator::advance_rounds() {
+  Round& round = rounds_.front();
+  if (!round.run) {
+    for (const Active& active : active_) {
+      if (active.work().sequence() <= round.through) return false;
+    }
+    round.run = make_round(round.through);
+  }
+  if (!round.run->touched()) return false;
+  round.run->advance();
+  if (round.run->failed()) owner_.on_missed(round.run->failed_peer(), round.run->failure());
+  if (!round.run->finished()) return false;
+  runs_.end(*round.run);
+  owner_.on_stable(round.through);
+  rounds_.pop_front();
+  return true;
+}
+
+std::vector<Rank> LiveCommunicator::waited_for(const Active& active) const {
+  if (active.run != nullptr) return active.run->waited_for();
+  return active.begun ? config_.flat->waited_for() : std::vector<Rank>{};
+}
+
+void LiveCommunicator::finish(Active& active) {
+  if (active.run) runs_.end(*active.run);
+  const bool kept = active.kept && config_.protect && size() > 1;
+  const Held held = active.stage == Stage::kFlat ? Held::kFlat
+                    : kept                       ? Held::kHere
+                                                 : Held::kEverywhere;
+  owner_.on_op_ended(active.launch.work, held);
+}
+
+std::vector<Stopped> LiveCommunicator::interrupt() {
+  if (config_.flat) advance_flat();
+  std::vector<Stopped> result;
+  result.reserve(active_.size());
+  for (Active& active : active_) {
+    Stopped stopped;
+    stopped.work = active.launch.work;
+    stopped.flat = active.stage == Stage::kFlat;
+    stopped.complete = active.stage == Stage::kRound || active.stage == Stage::kHeldBack;
+    if (active.run) {
+      if (!stopped.complete) stopped.held = active.run->held();
+      runs_.end(*active.run);
+      active.run.reset();
+    }
+    result.push_back(std::move(stopped));
+  }
+  // A stopped op of the flat exchange keeps its place there: others may have ended it.
+  std::erase_if(active_, [](const Active& a) { return a.stage != Stage::kFlat; });
+  for (Round& round : rounds_) {
+    if (round.run) runs_.end(*round.run);
+  }
+  rounds_.clear();
+  ending_.reset();
+  ended_ = true;
+  retire();
+  return result;
+}
+
+bool LiveCommunicator::finish_flat(const Launch& launch) {
+  CHECK(config_.flat.has_value());
+  if (active_.empty() || active_.front().launch.work != launch.work) {
+    Active active;
+    active.launch = launch;
+    active.stage = Stage::kFlat;
+    note_call(*launch.work);
+    active.history = calls_.history();
+    active_.push_front(std::move(active));
+  }
+  Active& active = active_.front();
+  if (!active.begun) {
+    config_.flat->begin(*active.launch.request,
+                        signature_of(active.work().request(), active.history));
+    active.begun = true;
+  }
+  if (!config_.flat->advance() || !config_.flat->failure().is_ok()) return false;
+  active_.pop_front();
+  return true;
 }
 
 }  // namespace holdfast::comm

@@ -1,9 +1,13 @@
-// The communicator of production and simulation: starts ops on their path (flat exchange or
-// scheduled run), drives them, and ends the view for everybody when one member cannot go on.
+// The communicator of production and simulation: runs the collectives of one view, each on its path
+// (flat exchange or scheduled run), finds calls that do not match, and ends the view for everybody
+// when one member cannot go on. It is never mutated to another view: the group above makes a new
+// one.
+//
+// Thread: only the holder of the runtime.
 #pragma once
 
+#include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,63 +15,116 @@
 #include "base/clock.h"
 #include "comm/call_log.h"
 #include "comm/communicator_config.h"
-#include "comm/executor.h"
 #include "comm/op_runs.h"
 #include "comm/op_work.h"
 #include "comm/view_notice.h"
 
 namespace holdfast::comm {
 
-class LiveCommunicator final : public Communicator,
-                               public std::enable_shared_from_this<LiveCommunicator> {
+// Results up to this size are kept after their op has ended, so that it need not wait until all
+// members hold theirs.
+inline constexpr std::uint64_t kKeptBytes = 32 * 1024;
+// One round in so many kept ops tells that all members hold them.
+inline constexpr std::uint32_t kKeptOps = 16;
+
+// What to run in place of a collective's own schedule, for an op that an earlier view began.
+struct RepairRun {
+  Schedule schedule;
+  Layout layout;
+};
+
+struct Launch {
+  std::shared_ptr<OpWork> work;
+  // The work's request in the ranks and blocks of this view.
+  std::shared_ptr<const OpRequest> request;
+  Instant deadline;
+  std::optional<RepairRun> repair = {};
+};
+
+// How an op that was stopped stood.
+struct Stopped {
+  std::shared_ptr<OpWork> work;
+  bool complete = false;  // all of the result is here
+  bool flat = false;
+  std::vector<Run::Held> held;
+};
+
+// What is known of the other members when an op ends well.
+enum class Held : std::uint8_t {
+  kEverywhere,  // all of them hold the result
+  kFlat,        // all of them can still read what it is made of
+  kHere,        // nothing
+};
+
+// Whoever made the communicator.
+class ViewOwner {
  public:
-  LiveCommunicator(CommunicatorConfig config, std::shared_ptr<Executor> executor,
-                   std::shared_ptr<const Clock> clock);
-  ~LiveCommunicator() override;
+  virtual ~ViewOwner() = default;
+  virtual void on_op_ended(const std::shared_ptr<OpWork>& work, Held held) = 0;
+  // All members hold the results of all ops up to this one.
+  virtual void on_stable(OpSeq through) = 0;
+  // An op waits in vain for this rank of the view.
+  virtual void on_missed(Rank rank, const Status& why) = 0;
+  // The view is over for all members; `status`, without an op's name, says why.
+  virtual void on_view_failed(const Status& status) = 0;
+};
 
-  // Communicator: any thread.
-  Rank rank() const override { return config_.rank; }
-  int size() const override { return static_cast<int>(config_.view.members.size()); }
-  const View& view() const override { return config_.view; }
-  const std::string& name() const override { return config_.name; }
-  std::vector<std::string> transports() const override;
-  Result<std::shared_ptr<Work>> start(OpRequest request) override;
-  void wake() override {
-    executor_->submit([] {}, true);
-  }
-  void abort(const std::string& reason) override;
-  Status close(Duration timeout) override;
-  Status health() const override;
+class LiveCommunicator {
+ public:
+  LiveCommunicator(CommunicatorConfig config, ViewOwner& owner, std::shared_ptr<const Clock> clock);
+  ~LiveCommunicator();
+  LiveCommunicator(const LiveCommunicator&) = delete;
+  LiveCommunicator& operator=(const LiveCommunicator&) = delete;
 
-  // Driving thread only.
-  CommId id() const { return config_.id; }
+  const CommunicatorConfig& config() const { return config_; }
+  Rank rank() const { return config_.rank; }
+  int size() const { return static_cast<int>(config_.view.members.size()); }
+  std::vector<std::string> transports() const;
+
+  void launch(Launch launch);
+  // Writes an op into the log of calls that ended before this view, here or everywhere.
+  void note_call(const OpWork& work);
   bool progress(Instant now);
-  bool busy() const { return !active_.empty() || ending_.has_value(); }
+  bool busy() const { return !active_.empty() || ending_.has_value() || !rounds_.empty(); }
+  bool has_ops() const { return !active_.empty(); }
   // Whether an op is under way whose bytes, not whose latency, take the time.
   bool moves_bulk() const;
-  Instant next_deadline() const { return next_deadline_; }
-  enum class Gone : std::uint8_t { kDied, kLeft };
-  // Ops that can end without the peer do, then the view ends.
-  void on_gone(Rank rank, Gone how, Status why);
+  Instant next_deadline() const { return busy() ? next_deadline_ : Instant{Duration::max()}; }
+
+  // The member can send nothing more: ops that can end without it do.
+  void on_gone(Rank rank, Status why);
   void on_revoke(Rank from, std::span<const std::byte> payload);
   // A peer has waited long in this call.
   void on_call(Rank from, std::span<const std::byte> payload);
-  // Ends the view here and tells the other members.
+  // Ends the view here and tells the other members. Ranks in the notice are the group's.
   void end_view(const ViewNotice& notice);
-  void unlink_flat() {
-    if (config_.flat) config_.flat->unlink_own();
-  }
+  void say_goodbye() { send_to_members(FrameKind::kGoodbye, {}); }
+
+  // Ends the view for a new one: nothing of it moves any more, here.
+  std::vector<Stopped> interrupt();
+  // Forgets the stopped ops that were not finished.
+  void abandon() { active_.clear(); }
+  // Goes on with a stopped op of the flat exchange; whether it has ended. In order of sequence.
+  bool finish_flat(const Launch& launch);
 
  private:
+  enum class Stage : std::uint8_t { kFlat, kRun, kRound, kHeldBack };
   struct Active {
-    std::shared_ptr<OpWork> work;
-    std::unique_ptr<Run> run;  // nothing: on the flat exchange, or unbound
-    Instant deadline;
-    Instant stalls;  // from then on its peers are told what waits here
+    Launch launch;
+    Stage stage = Stage::kRun;
+    std::unique_ptr<Run> run;  // of the op, then of its round
+    Instant stalls;            // from then on its peers are told what waits here
     std::uint64_t bytes = 0;
     std::uint32_t history = 0;  // of the collectives before it
     bool begun = false;         // flat: its turn has come
-    bool unbound = false;       // a receive that does not know its source yet
+    bool kept = false;          // ends without a round
+    bool closes_batch = false;  // kept, and followed by a round for all of its batch
+    const OpWork& work() const { return *launch.work; }
+  };
+  // A round that no op waits for.
+  struct Round {
+    OpSeq through;
+    std::unique_ptr<Run> run;  // nothing: earlier ops still run
   };
   // A view that is about to end: the members tell each other what they had called.
   struct Ending {
@@ -76,10 +133,14 @@ class LiveCommunicator final : public Communicator,
     std::vector<std::optional<CallReport>> reports;  // by rank
   };
 
-  void launch(const std::shared_ptr<OpWork>& work);
+  bool is_flat(const Launch& launch) const;
+  void choose_ending(Active& active);
   bool advance_flat();
   bool advance_runs();
-  bool bind_receives();
+  bool advance_rounds();
+  bool advance_run(Active& active);
+  void next_stage(Active& active);
+  std::unique_ptr<Run> make_round(OpSeq sequence);
   bool check_gone();
   void check_deadlines(Instant now);
   void time_out(const Active& active);
@@ -90,34 +151,29 @@ class LiveCommunicator final : public Communicator,
   void report_again(OpSeq sequence);
   bool collect_reports(Instant now);
   void send_to_members(FrameKind kind, const std::vector<std::byte>& payload);
-  void finish(Active& active, Status status);
+  void finish(Active& active);
   void fail_all(const Status& status);
-  void leave();
+  void retire();
   std::vector<Rank> waited_for(const Active& active) const;
-  Status describe(const OpWork& work, const Status& cause, std::vector<Rank> ranks) const;
+  Rank group_rank(Rank rank) const { return config_.ranks[static_cast<std::size_t>(rank.value)]; }
+  std::vector<Rank> group_ranks(const std::vector<Rank>& ranks) const;
   std::string op_text(const OpWork& work) const;
 
   CommunicatorConfig config_;
   std::vector<Link*> data_links_;
-  // Owners: every communicator of the node and the works they handed out.
-  const std::shared_ptr<Executor> executor_;
-  const std::shared_ptr<const Clock> clock_;
+  ViewOwner& owner_;
+  const std::shared_ptr<const Clock> clock_;  // owners: the communicators of the node
 
-  mutable std::mutex
-      mutex_;  // guards the two counters (and the order of submissions), ended_, closed_
-  std::uint32_t next_sequence_ = 0;  // of collectives
-  std::uint32_t next_message_ = 0;   // of sends and receives
-  Status ended_;
-  bool closed_ = false;
-
-  // Driving thread only.
-  std::vector<Active> active_;
+  std::deque<Active> active_;
+  std::deque<Round> rounds_;
   OpRuns runs_;
+  Schedule barrier_;
+  std::uint32_t kept_ops_ = 0;
   CallLog calls_;
   std::optional<Ending> ending_;
+  bool ended_ = false;
   std::vector<Status> gone_;  // by rank; ok while present
   bool any_gone_ = false;
-  bool any_died_ = false;
   Instant next_deadline_{Duration::max()};
 };
 

@@ -1,43 +1,34 @@
 // How a communicator's view ends: who has gone, who waits too long, which calls do not match, and
 // what the members tell each other about it.
 #include <algorithm>
-#include <atomic>
 
 #include "comm/live_communicator.h"
 
 namespace holdfast::comm {
 namespace {
 
-// close() asks this often whether the running ops have ended.
-constexpr Duration kQuietLook = std::chrono::milliseconds(1);
-// More than the driver ever needs to run one task.
-constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
 // Members answer from their progress threads; one that is stopped must not hold the others up.
 constexpr Duration kReportTime = std::chrono::milliseconds(300);
 
-std::string rank_list(const std::vector<Rank>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i].value);
-  }
-  return text;
-}
-
 }  // namespace
 
-void LiveCommunicator::on_gone(Rank rank, Gone how, Status why) {
+std::vector<Rank> LiveCommunicator::group_ranks(const std::vector<Rank>& ranks) const {
+  std::vector<Rank> result;
+  result.reserve(ranks.size());
+  for (const Rank rank : ranks) result.push_back(group_rank(rank));
+  return result;
+}
+
+void LiveCommunicator::on_gone(Rank rank, Status why) {
   Status& gone = gone_[static_cast<std::size_t>(rank.value)];
   if (!gone.is_ok()) return;
   gone = std::move(why);
   any_gone_ = true;
-  any_died_ = any_died_ || how == Gone::kDied;
 }
 
-// What a departed peer had sent is still worth having: the view ends only when an op waits for it
-// in vain.
+// What a departed peer had sent is still worth having: it is missed only when an op waits for it in
+// vain.
 bool LiveCommunicator::check_gone() {
-  if (!health().is_ok()) return false;
   for (std::size_t r = 0; r < gone_.size(); ++r) {
     if (gone_[r].is_ok()) continue;
     if (data_links_[r] != nullptr && data_links_[r]->pump()) return true;
@@ -45,7 +36,11 @@ bool LiveCommunicator::check_gone() {
     for (const Active& active : active_) {
       const std::vector<Rank> waits = waited_for(active);
       if (std::find(waits.begin(), waits.end(), rank) == waits.end()) continue;
-      fail_op(active, {gone_[r].code(), {rank}, gone_[r].message()});
+      if (config_.protect) {
+        owner_.on_missed(rank, gone_[r]);
+        return true;
+      }
+      fail_op(active, {gone_[r].code(), {group_rank(rank)}, gone_[r].message()});
       return true;
     }
   }
@@ -55,49 +50,53 @@ bool LiveCommunicator::check_gone() {
 void LiveCommunicator::check_deadlines(Instant now) {
   next_deadline_ = {Duration::max()};
   for (Active& active : active_) {
-    if (now >= active.deadline) return time_out(active);
+    if (now >= active.launch.deadline) return time_out(active);
     if (now >= active.stalls) tell_call(active);
     next_deadline_ = std::min(next_deadline_, active.stalls);
   }
 }
 
 void LiveCommunicator::time_out(const Active& active) {
-  const double seconds = std::chrono::duration<double>(active.work->request().timeout).count();
-  const std::vector<Rank> waits = waited_for(active);
+  const double seconds = std::chrono::duration<double>(active.work().request().timeout).count();
+  const std::vector<Rank> waits = group_ranks(waited_for(active));
   fail_op(active, {Code::kTimeout, waits,
-                   "rank " + std::to_string(config_.rank.value) + " gave up when the timeout of " +
-                       std::to_string(seconds) + " s had passed (option timeout), waiting for " +
+                   "rank " + std::to_string(group_rank(config_.rank).value) +
+                       " gave up when the timeout of " + std::to_string(seconds) +
+                       " s had passed (option timeout), waiting for " +
                        (waits.empty() ? "nobody" : rank_list(waits))});
 }
 
 void LiveCommunicator::tell_call(Active& active) {
-  active.stalls = active.deadline;
+  active.stalls = active.launch.deadline;
   send_to_members(FrameKind::kCall,
-                  encode_call(call_of(active.work->request(), active.work->sequence())));
+                  encode_call(call_of(active.work().request(), active.work().sequence())));
 }
 
 void LiveCommunicator::on_call(Rank from, std::span<const std::byte> payload) {
   const auto call = decode_call(payload);
-  if (!call.is_ok()) return end_view({Code::kProtocolError, {from}, call.status().message()});
+  if (!call.is_ok()) {
+    return end_view({Code::kProtocolError, {group_rank(from)}, call.status().message()});
+  }
   if (const auto differs = calls_.hear(from, call.value())) disagree(*differs);
 }
 
 void LiveCommunicator::disagree(const Disagreement& d) {
+  const Rank self = group_rank(config_.rank);
   end_with_reports({Code::kProtocolError,
-                    {config_.rank},
-                    "calls do not match: ranks " + std::to_string(config_.rank.value) + " and " +
-                        std::to_string(d.with.value) + " differ in collective #" +
-                        std::to_string(d.sequence.value) + " of group " + name()},
+                    {self},
+                    "calls do not match: ranks " + std::to_string(self.value) + " and " +
+                        std::to_string(group_rank(d.with).value) + " differ in collective #" +
+                        std::to_string(d.sequence.value) + " of group " + config_.name},
                    d.sequence);
 }
 
 // A notice about one op; its text gets the op's name. Where calls may be to blame, the members tell
 // each other what they called before the view ends.
 void LiveCommunicator::fail_op(const Active& active, ViewNotice notice) {
-  notice.text = op_text(*active.work) + ": " + notice.text;
+  notice.text = op_text(active.work()) + ": " + notice.text;
   const bool calls = notice.code == Code::kProtocolError || notice.code == Code::kTimeout;
-  if (!calls || is_point_to_point(active.work->collective())) return end_view(notice);
-  end_with_reports(std::move(notice), active.work->sequence());
+  if (!calls) return end_view(notice);
+  end_with_reports(std::move(notice), active.work().sequence());
 }
 
 void LiveCommunicator::send_to_members(FrameKind kind, const std::vector<std::byte>& payload) {
@@ -110,13 +109,13 @@ void LiveCommunicator::send_to_members(FrameKind kind, const std::vector<std::by
 }
 
 void LiveCommunicator::end_view(const ViewNotice& notice) {
-  if (!health().is_ok()) return;
+  if (ended_) return;
   send_to_members(FrameKind::kRevoke, encode_notice(notice));
   fail_all(Status(notice.code, notice.text).about(notice.ranks, config_.view.epoch));
 }
 
 void LiveCommunicator::end_with_reports(ViewNotice notice, OpSeq sequence) {
-  if (ending_ || !health().is_ok()) return;
+  if (ending_ || ended_) return;
   notice.report = calls_.report(sequence);
   send_to_members(FrameKind::kRevoke, encode_notice(notice));
   Ending ending{std::move(notice), clock_->now() + kReportTime, {}};
@@ -144,7 +143,7 @@ bool LiveCommunicator::collect_reports(Instant now) {
   }
   if (!complete && now < ending_->deadline) return false;
   const ViewNotice& notice = ending_->notice;
-  const std::string text = notice.text + "; " + reports_text(ending_->reports);
+  const std::string text = notice.text + "; " + reports_text(ending_->reports, config_.ranks);
   fail_all(Status(notice.code, text).about(notice.ranks, config_.view.epoch));
   return true;
 }
@@ -152,13 +151,13 @@ bool LiveCommunicator::collect_reports(Instant now) {
 // Passed on to everybody: else a member that hears it late would take one that heard it early, and
 // left, for the lost.
 void LiveCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) {
-  auto notice = decode_notice(payload, size());
+  auto notice = decode_notice(payload, config_.group_size);
   if (!notice.is_ok()) {
-    notice = ViewNotice{Code::kProtocolError, {from}, "malformed view notice"};
+    notice = ViewNotice{Code::kProtocolError, {group_rank(from)}, "malformed view notice"};
   }
   ViewNotice& n = notice.value();
   // The one who aborts is, to the others, lost.
-  if (n.code == Code::kAborted) n = {Code::kPeerLost, {from}, n.text};
+  if (n.code == Code::kAborted) n = {Code::kPeerLost, {group_rank(from)}, n.text};
   if (!n.report) return end_view(n);
   const CallReport report = *n.report;
   end_with_reports(std::move(n), report.sequence);
@@ -167,15 +166,23 @@ void LiveCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) 
 }
 
 void LiveCommunicator::fail_all(const Status& status) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ended_.is_ok()) return;
-    ended_ = status;
-  }
+  if (ended_) return;
+  ended_ = true;
   ending_.reset();
-  std::vector<Active> failed;
+  std::deque<Active> failed;
   failed.swap(active_);
-  for (Active& active : failed) finish(active, describe(*active.work, status, status.ranks()));
+  for (Active& active : failed) {
+    if (active.run) runs_.end(*active.run);
+  }
+  for (Round& round : rounds_) {
+    if (round.run) runs_.end(*round.run);
+  }
+  rounds_.clear();
+  retire();
+  owner_.on_view_failed(status);
+}
+
+void LiveCommunicator::retire() {
   for (Link* link : data_links_) {
     if (link != nullptr) link->session().retire(config_.id, config_.view.epoch);
   }
@@ -183,63 +190,7 @@ void LiveCommunicator::fail_all(const Status& status) {
 
 std::string LiveCommunicator::op_text(const OpWork& work) const {
   return std::string(collective_name(work.collective())) + " #" +
-         std::to_string(work.sequence().value) + " of group " + name();
-}
-
-Status LiveCommunicator::describe(const OpWork& work, const Status& cause,
-                                  std::vector<Rank> ranks) const {
-  std::string text = op_text(work) + " (epoch " + std::to_string(config_.view.epoch.value) +
-                     ", rank " + std::to_string(config_.rank.value) + " of " +
-                     std::to_string(size()) + ") failed";
-  if (cause.code() == Code::kPeerLost && !ranks.empty()) text += ": lost " + rank_list(ranks);
-  text += ": " + cause.message();
-  return Status(cause.code(), std::move(text)).about(std::move(ranks), config_.view.epoch);
-}
-
-void LiveCommunicator::abort(const std::string& reason) {
-  const ViewNotice notice{Code::kAborted, {config_.rank}, "aborted: " + reason, {}};
-  executor_->submit([self = shared_from_this(), notice] { self->end_view(notice); }, true);
-}
-
-Status LiveCommunicator::close(Duration timeout) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return Status::ok();
-    closed_ = true;
-  }
-  // Owners: this call and its tasks, which may outlive it when the driver is stuck.
-  struct Leaving {
-    std::atomic<bool> quiet{false};
-    std::atomic<bool> gone{false};
-  };
-  auto leaving = std::make_shared<Leaving>();
-  const auto is_quiet = [leaving] { return leaving->quiet.load(std::memory_order_acquire); };
-  const auto is_gone = [leaving] { return leaving->gone.load(std::memory_order_acquire); };
-  const auto look = [self = shared_from_this(), leaving] {
-    if (self->active_.empty()) leaving->quiet.store(true, std::memory_order_release);
-  };
-  const Instant deadline = clock_->now() + timeout;
-  while (!is_quiet() && clock_->now() < deadline) {
-    executor_->submit(look, false);
-    executor_->drive_until(is_quiet, std::min(deadline, clock_->now() + kQuietLook));
-  }
-  executor_->submit(
-      [self = shared_from_this(), leaving, look] {
-        look();
-        self->leave();
-        leaving->gone.store(true, std::memory_order_release);
-      },
-      false);
-  executor_->drive_until(is_gone, clock_->now() + kLeaveTime);
-  if (is_quiet()) return Status::ok();
-  return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
-}
-
-// Tells the others that this member goes; what still runs here ends first.
-void LiveCommunicator::leave() {
-  if (!active_.empty()) end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
-  send_to_members(FrameKind::kGoodbye, {});
-  fail_all({Code::kNotMember, "group " + name() + " is closed"});
+         std::to_string(work.sequence().value) + " of group " + config_.name;
 }
 
 }  // namespace holdfast::comm

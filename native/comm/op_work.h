@@ -27,11 +27,14 @@ class OpWork final : public Work {
   bool done() const override { return done_.load(std::memory_order_acquire); }  // acquire: results
   Status status() const override;
   Rank source() const override { return source_; }
+  const Outcome& outcome() const override { return outcome_; }
   Status wait(Duration timeout) override;
   void on_done(std::function<void(const Status&)> callback) override;
 
   // Who sends what this receives. Driving thread, before end().
   void set_source(Rank source) { source_ = source; }
+  // Driving thread, before end().
+  void set_outcome(Outcome outcome) { outcome_ = std::move(outcome); }
   // Publishes the outcome: callbacks first, then done(). Once, with the runtime released.
   void end(Status status);
 
@@ -43,6 +46,7 @@ class OpWork final : public Work {
   const std::shared_ptr<const Clock> clock_;
 
   Rank source_{-1};           // published by done_
+  Outcome outcome_;           // likewise
   mutable std::mutex mutex_;  // guards status_, callbacks_, ended_
   Status status_;
   std::vector<std::function<void(const Status&)>> callbacks_;

@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "comm/collective.h"
+#include "comm/outcome.h"
 
 namespace holdfast::comm {
 
@@ -23,6 +24,8 @@ class Work {
   virtual Status status() const = 0;
   // recv: the rank whose message came; -1 for everything else. Once done().
   virtual Rank source() const = 0;
+  // Collectives: what the result is made of. Once done(), and well.
+  virtual const Outcome& outcome() const = 0;
   // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the
   // op running. Any thread; Python callers release the GIL first.
   virtual Status wait(Duration timeout) = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 
 namespace holdfast::runtime {
 namespace {
@@ -40,21 +41,7 @@ bool Meeting::may_use_shm() const {
          runtime_->parts().bell;
 }
 
-void Meeting::on_driver(const std::function<void()>& task) {
-  // Owners: this call and the task, which may outlive it when the deadline of a broken driver
-  // passes.
-  auto done = std::make_shared<std::atomic<bool>>(false);
-  runtime_->submit(
-      [&task, done] {
-        task();
-        done->store(true, std::memory_order_release);
-      },
-      false);
-  runtime_->drive_until([done] { return done->load(std::memory_order_acquire); },
-                        Instant{Duration::max()});
-}
-
-Result<std::shared_ptr<comm::LiveCommunicator>> Meeting::run() {
+Result<std::shared_ptr<ft::Group>> Meeting::run() {
   TRY(exchange_cards());
   TRY(connect());
   return create();
@@ -133,12 +120,12 @@ Status Meeting::exchange_cards() {
 Status Meeting::connect() {
   // Owners: this call and its tasks on the driver.
   auto missing = std::make_shared<std::atomic<int>>(request_.size);
-  on_driver([&] {
+  runtime_->run([&] {
     for (const Card& card : cards_) runtime_->connect(card, deadline_);
   });
   std::vector<Rank> absent;
   do {
-    on_driver([&] {
+    runtime_->run([&] {
       absent.clear();
       for (int r = 0; r < request_.size; ++r) {
         const Card& card = cards_[static_cast<std::size_t>(r)];
@@ -157,7 +144,7 @@ Status Meeting::connect() {
 
 Status Meeting::connect_error(const std::vector<Rank>& absent) {
   std::string why;
-  on_driver([&] {
+  runtime_->run([&] {
     for (const Rank r : absent) {
       const Status failure =
           runtime_->connect_failure(cards_[static_cast<std::size_t>(r.value)].member);
@@ -172,79 +159,127 @@ Status Meeting::connect_error(const std::vector<Rank>& absent) {
 }
 
 // Every member's flat area, when all of them are on this host.
-std::optional<comm::FlatExchange> Meeting::open_flat() {
+std::vector<comm::FlatPeer> Meeting::open_flat() {
   std::vector<comm::FlatPeer> peers;
   for (int r = 0; r < request_.size; ++r) {
     const Card& card = cards_[static_cast<std::size_t>(r)];
     const bool own = r == request_.rank.value;
-    if (card.flat.empty() || card.host != runtime_->parts().host) return std::nullopt;
+    if (card.flat.empty() || card.host != runtime_->parts().host) return {};
     Peer* peer = own ? nullptr : runtime_->find_peer(card.member);
-    if (!own && (peer == nullptr || !peer->shm)) return std::nullopt;
+    if (!own && (peer == nullptr || !peer->shm)) return {};
     if (own) {
-      peers.push_back({std::move(own_flat_), runtime_->own_bell(), {}});
+      auto mine = std::make_shared<comm::Segment>(std::move(own_flat_));
+      peers.push_back({std::move(mine), runtime_->own_bell(), {}});
       continue;
     }
     auto segment = comm::Segment::open(card.flat, sizeof(comm::FlatArea));
-    if (!segment.is_ok()) return std::nullopt;
+    if (!segment.is_ok()) return {};
     comm::TcpLink* control = peer->control.get();
     const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
-    peers.push_back({std::move(segment).value(), bell, [control] {
+    peers.push_back({std::make_shared<comm::Segment>(std::move(segment).value()), bell, [control] {
                        control->session().send_control(comm::FrameKind::kWake, {}, {}, {});
                        control->pump();
                      }});
   }
-  return comm::FlatExchange(request_.rank, std::move(peers));
+  return peers;
 }
 
-// The hosts of all members, numbered as they appear: every member has the same cards.
-std::vector<int> Meeting::hosts() const {
-  std::vector<std::string> names;
-  std::vector<int> numbers;
-  for (const Card& card : cards_) {
-    const auto found = std::find(names.begin(), names.end(), card.host);
-    numbers.push_back(static_cast<int>(found - names.begin()));
-    if (found == names.end()) names.push_back(card.host);
+Meeting::Word Meeting::own_word() {
+  Word word{"tcp", {}, {1}};
+  runtime_->run([&] {
+    std::vector<MemberId> members;
+    bool all_shm = true;
+    for (const Card& card : cards_) {
+      members.push_back(card.member);
+      Peer* peer = runtime_->find_peer(card.member);
+      if (peer != nullptr && !peer->shm) all_shm = false;
+    }
+    if (all_shm) word.memory = "shm";
+    if (request_.size > 1) flat_ = open_flat();
+    if (!flat_.empty()) word.memory = "flat";
+    if (const auto world = runtime_->hub().find_world(members)) {
+      word.world = world->id();
+      word.epoch = world->view().epoch;
+    }
+  });
+  return word;
+}
+
+Result<Meeting::Word> Meeting::parse_word(const std::string& text) {
+  Word word;
+  std::istringstream in(text);
+  in >> word.memory >> word.world.value >> word.epoch.value;
+  if (in.fail() || word.epoch.value == 0) {
+    return Status{Code::kProtocolError, "damaged word in the store: " + text.substr(0, 64)};
   }
-  return numbers;
+  return word;
 }
 
-Result<std::shared_ptr<comm::LiveCommunicator>> Meeting::create() {
-  comm::CommunicatorConfig config;
+// Only what every member sees alike may decide.
+Result<ft::GroupConfig> Meeting::agree(const std::vector<Word>& words) {
+  const auto all_say = [&](const std::string& memory) {
+    return std::all_of(words.begin(), words.end(),
+                       [&](const Word& word) { return word.memory == memory; });
+  };
+  ft::GroupConfig config;
   config.id = CommId{cards_[0].nonce};
   config.rank = request_.rank;
   config.name = request_.group;
-  config.timeout = request_.op_timeout > Duration::zero() ? request_.op_timeout
-                                                          : runtime_->parts().options.timeout;
-  config.algorithm = runtime_->parts().options.algorithm;
-  config.hosts = hosts();
-  bool all_shm = true;
-  std::optional<comm::FlatExchange> flat;
-  on_driver([&] {
-    for (int r = 0; r < request_.size; ++r) {
-      const Card& card = cards_[static_cast<std::size_t>(r)];
-      config.view.members.push_back(card.member);
-      Peer* peer = r == request_.rank.value ? nullptr : runtime_->find_peer(card.member);
-      config.links.push_back(peer == nullptr
-                                 ? comm::MemberLinks{}
-                                 : comm::MemberLinks{&peer->data(), peer->control.get()});
-      if (peer != nullptr && !peer->shm) all_shm = false;
+  const Options& options = runtime_->parts().options;
+  config.timeout = request_.op_timeout > Duration::zero() ? request_.op_timeout : options.timeout;
+  config.algorithm = options.algorithm;
+  config.on_peer_loss = options.on_peer_loss;
+  config.protect = options.fault_tolerance;
+  config.shares_memory = all_say("flat") || all_say("shm");
+  if (all_say("flat")) config.flat = std::move(flat_);
+  for (const Word& word : words) {
+    if (word.world != words[0].world) {
+      return Status{Code::kProtocolError,
+                    "group " + request_.group +
+                        ": its members were parted by a change of view while they met; make the "
+                        "group again"};
     }
-    if (request_.size > 1) flat = open_flat();
-  });
-  auto ready = round("ready", flat.has_value() ? "flat" : all_shm ? "shm" : "tcp");
+    config.epoch = std::max(config.epoch, word.epoch);
+  }
+  for (const Card& card : cards_) config.members.push_back(card.member);
+  return config;
+}
+
+std::shared_ptr<ft::World> Meeting::make_world() {
+  ft::WorldView view;
+  view.epoch = {1};
+  for (const Card& card : cards_) {
+    view.members.push_back(card.member);
+    view.cards.push_back(encode_card(card));
+  }
+  const CommId id{cards_[0].nonce};
+  ft::Membership membership(id, request_.group, runtime_->parts().self, std::move(view),
+                            runtime_->membership_settings());
+  auto world = std::make_shared<ft::World>(id, std::move(membership), runtime_->hub());
+  runtime_->hub().add_world(world);
+  return world;
+}
+
+Result<std::shared_ptr<ft::Group>> Meeting::create() {
+  const Word own = own_word();
+  auto ready = round("ready", own.memory + " " + std::to_string(own.world.value) + " " +
+                                  std::to_string(own.epoch.value));
   if (!ready.is_ok()) return ready.status();
-  const auto& answers = ready.value();
-  const auto all_say = [&](const std::string& word) {
-    return std::all_of(answers.begin(), answers.end(), [&](const auto& a) { return a == word; });
-  };
-  // Only what every member sees alike may steer the choice of an algorithm.
-  config.link_model = all_say("flat") || all_say("shm") ? topology::kShmLink : topology::kTcpLink;
-  if (flat.has_value()) flat->unlink_own();
-  if (flat.has_value() && all_say("flat")) config.flat = std::move(flat);
-  auto communicator =
-      std::make_shared<comm::LiveCommunicator>(std::move(config), runtime_, runtime_->clock());
-  on_driver([&] { runtime_->add_communicator(communicator); });
-  return communicator;
+  std::vector<Word> words;
+  for (const std::string& text : ready.value()) {
+    auto word = parse_word(text);
+    if (!word.is_ok()) return word.status();
+    words.push_back(std::move(word).value());
+  }
+  own_flat_.unlink();
+  auto config = agree(words);
+  if (!config.is_ok()) return config.status();
+  Result<std::shared_ptr<ft::Group>> made = Status(Code::kAborted, "not made");
+  runtime_->run([&] {
+    made = runtime_->make_group(std::move(config).value(), words[0].world,
+                                [this] { return make_world(); });
+  });
+  return made;
 }
 
 }  // namespace holdfast::runtime

@@ -18,7 +18,7 @@ namespace {
 // What users hold: dropping it without close() cleans up too.
 class Handle final : public comm::Communicator {
  public:
-  Handle(std::shared_ptr<comm::LiveCommunicator> live, std::shared_ptr<Runtime> runtime)
+  Handle(std::shared_ptr<ft::Group> live, std::shared_ptr<Runtime> runtime)
       : runtime_(std::move(runtime)), live_(std::move(live)) {}
   ~Handle() override {
     // Ops that still run are nobody's now: end them at once.
@@ -27,12 +27,14 @@ class Handle final : public comm::Communicator {
 
   Rank rank() const override { return live_->rank(); }
   int size() const override { return live_->size(); }
-  const comm::View& view() const override { return live_->view(); }
+  comm::View view() const override { return live_->view(); }
+  std::vector<Rank> live_ranks() const override { return live_->live_ranks(); }
   const std::string& name() const override { return live_->name(); }
   std::vector<std::string> transports() const override { return live_->transports(); }
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
     return live_->start(std::move(request));
   }
+  std::shared_ptr<comm::Work> advance(Duration timeout) override { return live_->advance(timeout); }
   void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }
@@ -41,7 +43,7 @@ class Handle final : public comm::Communicator {
  private:
   // Owners: the node and its communicators; the links that ops use live in it.
   std::shared_ptr<Runtime> runtime_;
-  std::shared_ptr<comm::LiveCommunicator> live_;
+  std::shared_ptr<ft::Group> live_;
 };
 
 class LiveNode final : public Node {
@@ -49,7 +51,7 @@ class LiveNode final : public Node {
   explicit LiveNode(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
   ~LiveNode() override {
     runtime_->stop();
-    runtime_->submit([this] { runtime_->say_goodbye(); }, false);
+    runtime_->submit([this] { runtime_->hub().say_goodbye(); }, false);
     runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kFarewell);
   }
 
@@ -75,7 +77,7 @@ class LiveNode final : public Node {
   }
 
   void close(Duration timeout) override {
-    std::vector<std::weak_ptr<comm::LiveCommunicator>> groups;
+    std::vector<std::weak_ptr<ft::Group>> groups;
     {
       const std::lock_guard lock(mutex_);
       groups.swap(groups_);
@@ -96,7 +98,7 @@ class LiveNode final : public Node {
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
   std::mutex mutex_;  // guards groups_
-  std::vector<std::weak_ptr<comm::LiveCommunicator>> groups_;
+  std::vector<std::weak_ptr<ft::Group>> groups_;
 };
 
 MemberId random_member() {

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "base/types.h"
+#include "comm/communicator.h"
 
 namespace holdfast::runtime {
 
@@ -30,6 +31,17 @@ struct Options {
   std::string host_id;
   // Algorithm to use wherever it has a row for the collective; empty: the cost model chooses.
   std::string algorithm;
+  // Whether ops that a lost member cut off are repaired and go on among the survivors. Without it
+  // the first loss ends the group; small ops then save a look at what others hold.
+  bool fault_tolerance = true;
+  // What the loss of a member means: kContinue repairs the ops and goes on; kRaise fails them on
+  // every survivor, from the same op on, until the next advance().
+  comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
+  // Time between two signs of life. Three that fail to come make a peer silent; all time limits of
+  // the fault detector follow from it.
+  Duration heartbeat = std::chrono::milliseconds(500);
+  // "host:port" of the job's coordinator; empty: the lowest living rank does its work.
+  std::string coordinator;
 };
 
 // kConfigError naming the option, the value, and what is accepted.

@@ -1,5 +1,5 @@
-// Runtime: everything of a process that the driving thread owns: sockets, peers, links,
-// communicators. It turns; the driver decides when and on which thread.
+// Runtime: everything of a process that the driving thread owns: sockets, peers, links, worlds. It
+// turns; the driver decides when and on which thread.
 #pragma once
 
 #include <map>
@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "comm/live_communicator.h"
 #include "comm/transport/bell.h"
 #include "comm/transport/segment.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
+#include "ft/group_hub.h"
 #include "runtime/driver.h"
 #include "runtime/handshake.h"
 #include "runtime/options.h"
@@ -21,18 +21,17 @@ namespace holdfast::runtime {
 
 // One process we are connected to.
 struct Peer {
-  MemberId id;
   comm::Segment bell;
   std::unique_ptr<comm::TcpLink> control;  // carries data too when there is no shm
   std::unique_ptr<comm::ShmLink> shm;
   bool same_host = false;
-  bool reported = false;  // its loss is known to the communicators
 
   comm::Link& data() { return shm ? static_cast<comm::Link&>(*shm) : *control; }
 };
 
 class Runtime final : public comm::Executor,
                       public Machinery,
+                      public ft::HubOwner,
                       public std::enable_shared_from_this<Runtime> {
  public:
   struct Parts {
@@ -59,19 +58,34 @@ class Runtime final : public comm::Executor,
   // Machinery: driving thread only, but interrupt().
   bool turn(Instant now) override;
   void poll_sockets(Duration timeout) override;
-  bool sockets_matter() const override { return sockets_matter_ || !handshakes_.empty(); }
+  bool sockets_matter() const override {
+    return sockets_matter_ || hub_.is_changing() || !handshakes_.empty();
+  }
   bool busy() const override;
   bool latency_bound() const override;
   Instant next_deadline() const override;
   void interrupt() override;
+
+  // ft::HubOwner: driving thread only.
+  void want(const ft::Joiner& joiner) override;
+  void nudge(MemberId peer) override;
+  std::string host_of(const std::string& card) const override;
+  void say(const std::string& text) override;
 
   // Driving thread only.
   void connect(const Card& card, Instant deadline);
   Peer* find_peer(MemberId id);
   // Why the last attempt to reach the member failed; ok when none did.
   Status connect_failure(MemberId id) const;
-  void add_communicator(const std::shared_ptr<comm::LiveCommunicator>& communicator);
-  void say_goodbye();
+  ft::Hub& hub() { return hub_; }
+
+  // Makes the group a part of the world, or of one that `make_world` makes when there is none.
+  Result<std::shared_ptr<ft::Group>> make_group(
+      ft::GroupConfig config, CommId world,
+      const std::function<std::shared_ptr<ft::World>()>& make_world);
+  ft::MembershipSettings membership_settings() const;
+  // Runs `task` on the driving thread and waits for it. Any thread.
+  void run(const std::function<void()>& task);
 
   void start() { driver_.start_thread(); }
   void stop();
@@ -93,10 +107,7 @@ class Runtime final : public comm::Executor,
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
   void watch(int fd, std::uint32_t events, void* tag);
-  bool pump_peer(Peer& peer);
-  void take_controls(Peer& peer);
-  static void deliver(comm::LiveCommunicator& to, Rank from, const comm::ControlFrame& frame);
-  void report_loss(Peer& peer);
+  void reap();
   void count_local_ranks();
   bool may_use(const std::string& transport) const;
 
@@ -107,13 +118,8 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, comm::Segment> offered_;
   std::map<MemberId, Attempt> attempts_;
   std::map<MemberId, Status> connect_failures_;
-  // Weak: a communicator belongs to its user and to its ops.
-  std::vector<std::weak_ptr<comm::LiveCommunicator>> communicators_;
-  struct EarlyRevoke {
-    MemberId from;
-    comm::ControlFrame frame;
-  };
-  std::vector<EarlyRevoke> early_;  // for communicators not yet known here
+  ft::Hub hub_;
+  Instant next_reap_{};
   bool sockets_matter_ = false;
   Driver driver_;  // last: its thread stops before the rest goes
 };

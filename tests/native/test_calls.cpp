@@ -80,11 +80,12 @@ TEST_CASE("who called what reads as a sentence, equal calls together") {
   CallLog behind(5);
   behind.record(call(0, Collective::kBarrier, 0));
   const CallReport called{{0}, {other}};
-  CHECK(reports_text({log.report({0}), called, log.report({0}), nothing, std::nullopt}) ==
+  CHECK(reports_text({log.report({0}), called, log.report({0}), nothing, std::nullopt},
+                     {{0}, {1}, {2}, {3}, {4}}) ==
         "ranks 0, 2 called all_reduce #0 (f32, 1000 elements, sum); rank 1 called broadcast #0 "
         "(i64, 4 elements, root 2); rank 3 has not called #0, nor anything before; rank 4 did not "
         "answer");
-  CHECK(reports_text({behind.report({1})}) == "rank 0 has not called #1 (last: barrier #0)");
+  CHECK(reports_text({behind.report({1})}, {{0}}) == "rank 0 has not called #1 (last: barrier #0)");
 }
 
 TEST_CASE("the first difference is told, not the call that stumbled over it") {
@@ -97,7 +98,7 @@ TEST_CASE("the first difference is told, not the call that stumbled over it") {
   one.record(call(1, Collective::kBarrier));
   two.record(call(1, Collective::kBarrier));
   CHECK(one.history() != two.history());
-  CHECK(reports_text({one.report({1}), two.report({1})}) ==
+  CHECK(reports_text({one.report({1}), two.report({1})}, {{0}, {1}}) ==
         "rank 0 called broadcast #0 (f32, 10 elements, root 0); "
         "rank 1 called broadcast #0 (f32, 10 elements, root 1)");
 }

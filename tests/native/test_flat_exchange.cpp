@@ -21,11 +21,12 @@ class Host {
     for (int r = 0; r < size; ++r) {
       std::vector<FlatPeer> peers;
       for (std::size_t p = 0; p < areas_.size(); ++p) {
-        auto area = std::move(Segment::open(areas_[p].name(), sizeof(FlatArea))).value();
+        auto area = std::make_shared<Segment>(
+            std::move(Segment::open(areas_[p].name(), sizeof(FlatArea))).value());
         const Bell bell(reinterpret_cast<BellWords*>(bells_[p].data()));
         peers.push_back({std::move(area), bell, {}});
       }
-      ranks_.emplace_back(Rank{r}, std::move(peers));
+      ranks_.emplace_back(Rank{r}, Epoch{1}, std::move(peers));
     }
   }
 

@@ -190,9 +190,31 @@ TEST_CASE("damaged bytes in the store are refused") {
   CHECK(group.status().code() == Code::kProtocolError);
 }
 
-TEST_CASE("a rank that leaves ends the op on all others") {
+TEST_CASE("a rank that leaves is no hindrance to the others") {
   for (const std::string transport : {"shm", "tcp"}) {
-    const auto errors = run_world(4, transport, [](int rank, Member& member) -> std::string {
+    for (const std::size_t count : {10UL, 100'000UL}) {
+      const auto errors = run_world(4, transport, [count](int rank, Member& member) -> std::string {
+        std::vector<float> v(count, 1.0F);
+        if (rank == 2) return member.group->close(seconds(5)).message();
+        auto work = member.group->start(all_reduce(v));
+        if (!work.is_ok()) return work.status().message();
+        const Status status = work.value()->wait(seconds(30));
+        if (!status.is_ok()) return status.message();
+        if (v.front() != 3.0F || v.back() != 3.0F) return "wrong sum";
+        const comm::Outcome& outcome = work.value()->outcome();
+        if (outcome.missing != std::vector<Rank>{{2}}) return "nobody is said to be missing";
+        if (outcome.contributors != std::vector<Rank>{{0}, {1}, {3}}) return "other contributors";
+        return outcome.epoch == Epoch{2} && outcome.retried ? "" : "another epoch";
+      });
+      expect_no_errors(errors);
+    }
+  }
+}
+
+TEST_CASE("with on_peer_loss=raise a rank that leaves ends the op on all others, until advance()") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    const auto raise = [](Options& options) { options.on_peer_loss = comm::PeerLoss::kRaise; };
+    const auto body = [](int rank, Member& member) -> std::string {
       std::vector<float> v(100'000, 1.0F);
       if (rank == 2) return member.group->close(seconds(5)).message();
       auto work = member.group->start(all_reduce(v));
@@ -200,11 +222,30 @@ TEST_CASE("a rank that leaves ends the op on all others") {
       const Status status = work.value()->wait(seconds(30));
       if (status.code() != Code::kPeerLost) return std::string("not lost: ") + status.message();
       if (status.ranks() != std::vector<Rank>{{2}}) return "another rank: " + status.message();
-      const Status health = member.group->health();
-      return health.code() == Code::kPeerLost ? "" : "still healthy";
-    });
-    expect_no_errors(errors);
+      const Status advanced = member.group->advance({})->wait(seconds(30));
+      if (!advanced.is_ok()) return advanced.message();
+      v.assign(v.size(), 1.0F);
+      work = member.group->start(all_reduce(v));
+      const Status again = work.value()->wait(seconds(30));
+      return !again.is_ok() ? again.message() : v[0] == 3.0F ? "" : "wrong sum";
+    };
+    expect_no_errors(run_world(4, transport, body, raise));
   }
+}
+
+TEST_CASE("without fault tolerance a rank that leaves ends the group") {
+  const auto off = [](Options& options) { options.fault_tolerance = false; };
+  const auto body = [](int rank, Member& member) -> std::string {
+    std::vector<float> v(100'000, 1.0F);
+    if (rank == 2) return member.group->close(seconds(5)).message();
+    auto work = member.group->start(all_reduce(v));
+    if (!work.is_ok()) return work.status().message();
+    const Status status = work.value()->wait(seconds(30));
+    if (status.code() != Code::kPeerLost) return std::string("not lost: ") + status.message();
+    if (status.ranks() != std::vector<Rank>{{2}}) return "another rank: " + status.message();
+    return member.group->health().code() == Code::kPeerLost ? "" : "still healthy";
+  };
+  expect_no_errors(run_world(4, "shm", body, off));
 }
 
 TEST_CASE("what a rank sent before it left is still delivered") {

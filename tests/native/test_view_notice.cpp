@@ -8,12 +8,14 @@
 namespace holdfast::comm {
 namespace {
 
-// Runs everything at once, on the calling thread.
-class InlineExecutor final : public Executor {
+// Remembers how the view ended.
+class Owner final : public ViewOwner {
  public:
-  void submit(Task task, bool) override { task(); }
-  void defer(Task task) override { task(); }
-  void drive_until(const std::function<bool()>&, Instant) override {}
+  void on_op_ended(const std::shared_ptr<OpWork>&, Held) override {}
+  void on_stable(OpSeq) override {}
+  void on_missed(Rank, const Status&) override {}
+  void on_view_failed(const Status& status) override { health = status; }
+  Status health;
 };
 
 // Rank 0 of three, and the other ends of its links.
@@ -22,7 +24,8 @@ struct Member {
   std::unique_ptr<Link> to_two;
   std::unique_ptr<Link> one;
   std::unique_ptr<Link> two;
-  std::shared_ptr<LiveCommunicator> group;
+  Owner owner;
+  std::unique_ptr<LiveCommunicator> group;
 
   Member() {
     std::tie(to_one, one) = make_inproc_pair();
@@ -33,10 +36,11 @@ struct Member {
     config.rank = {0};
     config.name = "test";
     config.links = {{}, {to_one.get(), to_one.get()}, {to_two.get(), to_two.get()}};
-    config.timeout = std::chrono::seconds(60);
+    config.ranks = {{0}, {1}, {2}};
+    config.group_size = 3;
     config.link_model = topology::kShmLink;
-    group = std::make_shared<LiveCommunicator>(
-        std::move(config), std::make_shared<InlineExecutor>(), std::make_shared<MonotonicClock>());
+    group = std::make_unique<LiveCommunicator>(std::move(config), owner,
+                                               std::make_shared<MonotonicClock>());
   }
 };
 
@@ -69,7 +73,7 @@ TEST_CASE("a member passes the first notice on, so that nobody blames the messen
   const auto passed_on = heard(*member.two);
   REQUIRE(passed_on.has_value());
   CHECK(passed_on->ranks == std::vector<Rank>{{1}});
-  CHECK(member.group->health().ranks() == std::vector<Rank>{{1}});
+  CHECK(member.owner.health.ranks() == std::vector<Rank>{{1}});
   // Once: the second notice of the same view is old news.
   member.group->on_revoke({2}, payload);
   CHECK_FALSE(heard(*member.two).has_value());
@@ -78,8 +82,8 @@ TEST_CASE("a member passes the first notice on, so that nobody blames the messen
 TEST_CASE("who aborts is lost to the others") {
   Member member;
   member.group->on_revoke({2}, encode_notice({Code::kAborted, {{2}}, "aborted: enough"}));
-  CHECK(member.group->health().code() == Code::kPeerLost);
-  CHECK(member.group->health().ranks() == std::vector<Rank>{{2}});
+  CHECK(member.owner.health.code() == Code::kPeerLost);
+  CHECK(member.owner.health.ranks() == std::vector<Rank>{{2}});
   CHECK(heard(*member.one)->code == Code::kPeerLost);
 }
 

@@ -37,14 +37,17 @@ inline Options options_for(const std::string& transport) {
 // Runs `body` as every rank of a world; failures are collected, for doctest's checks belong to one
 // thread.
 inline std::vector<std::string> run_world(int size, const std::string& transport,
-                                          const std::function<std::string(int, Member&)>& body) {
+                                          const std::function<std::string(int, Member&)>& body,
+                                          const std::function<void(Options&)>& adjust = {}) {
   MemoryStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int r = 0; r < size; ++r) {
     threads.emplace_back([&, r] {
       std::string& error = errors[static_cast<std::size_t>(r)];
-      auto node = Node::create(options_for(transport));
+      Options options = options_for(transport);
+      if (adjust) adjust(options);
+      auto node = Node::create(options);
       if (!node.is_ok()) {
         error = node.status().message();
         return;

@@ -25,6 +25,10 @@ class Options(ctypes.Structure):
         ("port", ctypes.c_uint16),
         ("host_id", c_char_p),
         ("algorithm", c_char_p),
+        ("no_fault_tolerance", c_int32),
+        ("on_peer_loss", c_int),
+        ("heartbeat_ns", c_int64),
+        ("coordinator", c_char_p),
     )
 
 
@@ -218,7 +222,40 @@ def lose_a_rank() -> None:
     LIB.hf_last_error_ranks.restype = c_size_t
     assert LIB.hf_last_error_ranks(ranks, c_size_t(4)) == 1
     assert ranks[0] == 1
-    check(LIB.hf_group_health(group), PEER_LOST)
+    check(LIB.hf_group_health(group))
+    check(LIB.hf_group_advance(group, c_int64(-1)))
+    check(LIB.hf_all_reduce(group, a, a, n(len(a)), F32, SUM, None))
+    LIB.hf_group_free(group)
+    LIB.hf_node_free(node)
+
+
+class Outcome(ctypes.Structure):
+    _fields_ = (("epoch", ctypes.c_uint32), ("retried", ctypes.c_int32))
+
+
+def go_on() -> None:
+    """Rank 1 goes; the others' op ends with what the two of them gave."""
+    node, group = join()
+    if LIB.hf_group_rank(group) == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    a = floats(*[1.0] * 1_000_000)
+    work = c_void_p()
+    check(LIB.hf_all_reduce(group, a, a, n(len(a)), F32, SUM, byref(work)))
+    outcome = Outcome()
+    if LIB.hf_work_outcome(work, byref(outcome)) != OK:
+        check(LIB.hf_work_wait(work, c_int64(-1)))
+        check(LIB.hf_work_outcome(work, byref(outcome)))
+    assert outcome.epoch == 2
+    ranks = (c_int32 * 4)()
+    for function in ("hf_work_contributors", "hf_work_missing", "hf_group_live_ranks"):
+        getattr(LIB, function).restype = c_size_t
+    assert LIB.hf_work_contributors(work, ranks, c_size_t(4)) == 2
+    assert list(ranks)[:2] == [0, 2]
+    assert LIB.hf_work_missing(work, ranks, c_size_t(4)) == 1
+    assert ranks[0] == 1
+    assert LIB.hf_group_live_ranks(group, ranks, c_size_t(4)) == 2
+    assert a[0] == a[999_999] == 2.0
+    LIB.hf_work_free(work)
     LIB.hf_group_free(group)
     LIB.hf_node_free(node)
 

@@ -114,9 +114,16 @@ def test_refusals_mismatches_and_stores(program, tmp_path):
 
 
 def test_survivors_learn_who_was_lost(tmp_path):
-    env = environment(tmp_path, "shm")
+    env = {**environment(tmp_path, "shm"), "HOLDFAST_ON_PEER_LOSS": "raise"}
     processes = [start_rank("c_abi_ranks", "lose_a_rank", r, 3, tmp_path, env) for r in range(3)]
     outcomes = finish(processes, 60)
     assert outcomes[1].status == -signal.SIGKILL
     for outcome in outcomes:
+        assert outcome.rank == 1 or outcome.status == 0, outcome.output
+
+
+def test_survivors_go_on_and_are_told_who_is_missing(tmp_path):
+    env = environment(tmp_path, "shm")
+    processes = [start_rank("c_abi_ranks", "go_on", r, 3, tmp_path, env) for r in range(3)]
+    for outcome in finish(processes, 60):
         assert outcome.rank == 1 or outcome.status == 0, outcome.output

@@ -1,4 +1,4 @@
-"""kill -9 of a rank: PeerLost, naming it, on all survivors within a second."""
+"""kill -9 of a rank, with on_peer_loss=raise: PeerLost, naming it, on all survivors at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ pytest.importorskip("torch", reason="waits for torch: the backend is built again
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("count", [100, 4_000_000])
 def test_survivors_learn_within_a_second(transport, count, tmp_path):
-    env = {"HOLDFAST_TRANSPORTS": transport, "COUNT": str(count)}
+    env = {
+        "HOLDFAST_TRANSPORTS": transport,
+        "COUNT": str(count),
+        "HOLDFAST_ON_PEER_LOSS": "raise",
+    }
     processes = [
         start_rank("torch_ranks", "wait_for_lost_peer", r, 4, tmp_path, env) for r in range(4)
     ]
@@ -36,3 +40,13 @@ def test_survivors_learn_within_a_second(transport, count, tmp_path):
     node = _core.Node.create(holdfast.Options().native())
     del node
     assert segments_of(outcomes) == set()
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_survivors_go_on(transport, tmp_path):
+    env = {"HOLDFAST_TRANSPORTS": transport}
+    processes = [
+        start_rank("torch_ranks", "go_on_without_a_peer", r, 4, tmp_path, env) for r in range(4)
+    ]
+    for outcome in finish(processes, 60):
+        assert outcome.rank == 1 or outcome.status == 0, outcome.output

@@ -10,6 +10,8 @@ from ranks import finish, run_ranks, start_rank
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
+RAISE = {"HOLDFAST_ON_PEER_LOSS": "raise"}
+
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 def test_odd_reductions_give_the_right_sums(transport, tmp_path):
@@ -36,7 +38,7 @@ def test_a_group_shrinks_in_peace(tmp_path):
 
 def test_survivors_shrink_the_group_and_go_on(tmp_path):
     processes = [
-        start_rank("torch_group_ranks", "shrink_after_a_death", r, 4, tmp_path, {})
+        start_rank("torch_group_ranks", "shrink_after_a_death", r, 4, tmp_path, RAISE)
         for r in range(4)
     ]
     outcomes = finish(processes, 120)

@@ -295,6 +295,32 @@ def forget_to_destroy() -> None:
         work.wait()
 
 
+def go_on_without_a_peer() -> None:
+    """Rank 1 ends in mid-loop; the others' sums go on, and say what they are made of."""
+    import signal
+
+    import holdfast
+
+    rank, size = join()
+    dist.all_reduce(torch.ones(1))
+    assert holdfast.live_ranks() == tuple(range(size))
+    for step in range(40):
+        if rank == 1 and step == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+        data = torch.full((200_000,), float(rank + 1))
+        work = dist.all_reduce(data, async_op=True)
+        work.wait()
+        made_of = holdfast.outcome(work)
+        sure = float(sum(r + 1 for r in made_of.contributors))
+        perhaps = {sure, sure + sum(r + 1 for r in made_of.missing)}
+        assert set(data.unique().tolist()) <= perhaps, (step, data.unique(), made_of)
+    assert holdfast.live_ranks() == (0, 2, 3)
+    view = holdfast.advance()
+    assert view.ranks == (0, 2, 3)
+    assert view.epoch == 2, view
+    dist.destroy_process_group()
+
+
 def wait_for_lost_peer() -> None:
     """Rank 1 is killed by the test; the others must learn it at once."""
     import time

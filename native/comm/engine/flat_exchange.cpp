@@ -63,7 +63,7 @@ bool FlatExchange::advance() {
 }
 
 bool FlatExchange::has_room() const {
-  if (op_ <= 2) return true;
+  if (op_ - first_ <= 2) return true;
   const auto all_read = [&] {
     for (int r = 0; r < size(); ++r) {
       // acquire: their reads of the slot are over
@@ -79,7 +79,7 @@ bool FlatExchange::has_room() const {
 }
 
 void FlatExchange::publish() {
-  FlatArea& own = area(rank_);
+  FlatArea::Half& own = area(rank_);
   own.waits_for_room.store(0, std::memory_order_relaxed);  // relaxed: at worst one ring too many
   FlatArea::Slot& to = own.slots[op_ % 2];
   to.signature = signature_;
@@ -102,7 +102,8 @@ void FlatExchange::ring(FlatPeer& peer) {
   if (peer.bell.ring() == Sleep::kOnSocket && peer.wake_by_socket) peer.wake_by_socket();
 }
 
-bool FlatExchange::needs(Rank rank) const {
+// Whose input this rank's result is made of.
+bool FlatExchange::reads(Rank rank) const {
   switch (request_->collective) {
     case Collective::kBroadcast: return rank == request_->root;
     case Collective::kReduce: return rank_ == request_->root;
@@ -112,9 +113,12 @@ bool FlatExchange::needs(Rank rank) const {
 
 bool FlatExchange::collected() {
   for (int r = 0; r < size(); ++r) {
-    if (!needs({r})) continue;
-    FlatArea& peer = area({r});
+    FlatArea::Half& peer = area({r});
     if (peer.posted.load(std::memory_order_acquire) < op_) return false;  // acquire: the slot
+  }
+  for (int r = 0; r < size(); ++r) {
+    if (!reads({r})) continue;
+    const FlatArea::Half& peer = area({r});
     const FlatArea::Slot& from = peer.slots[op_ % 2];
     const bool rooted = request_->collective == Collective::kBroadcast && rank_ != request_->root;
     const std::uint64_t expected =
@@ -179,10 +183,10 @@ void FlatExchange::finish() {
 std::vector<Rank> FlatExchange::waited_for() const {
   std::vector<Rank> ranks;
   for (int r = 0; r < size(); ++r) {
-    const FlatArea& peer = area({r});
+    const FlatArea::Half& peer = area({r});
     const bool room = stage_ == Stage::kRoom && peer.read.load(std::memory_order_acquire) + 2 < op_;
-    const bool data = stage_ == Stage::kCollect && needs({r}) &&
-                      peer.posted.load(std::memory_order_acquire) < op_;
+    const bool data =
+        stage_ == Stage::kCollect && peer.posted.load(std::memory_order_acquire) < op_;
     if (room || data) ranks.push_back({r});
   }
   return ranks;

@@ -5,13 +5,17 @@
 // behind.
 //
 // Two slots per rank alternate: a slot is written again only when every peer is done with the op
-// before last. Thread: only the holder of the runtime.
+// before last. The areas outlive a view: the next one counts on in the other pair of slots, so that
+// ops of the last view that everybody had published can still be finished from its slots, those of
+// a dead rank included. An op ends only when all have published, so that it ends for all or for
+// none. Thread: only the holder of the runtime.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -34,14 +38,19 @@ struct FlatArea {
     std::uint32_t bytes;
     alignas(64) std::byte data[kFlatBytes];
   };
-  alignas(64) std::atomic<std::uint64_t> posted;  // ops whose input is published
-  std::atomic<std::uint64_t> read;                // ops that need nothing more from the others
-  std::atomic<std::uint32_t> waits_for_room;      // sleeps until others have read
-  alignas(64) Slot slots[2];
+  // One view's counters and slots; views alternate.
+  struct Half {
+    alignas(64) std::atomic<std::uint64_t> posted;  // ops whose input is published
+    std::atomic<std::uint64_t> read;                // ops that need nothing more from the others
+    std::atomic<std::uint32_t> waits_for_room;      // sleeps until others have read
+    alignas(64) Slot slots[2];
+  };
+  Half halves[2];
 };
 
 struct FlatPeer {
-  Segment segment;  // of sizeof(FlatArea)
+  // Owners: the exchanges of a group's successive views.
+  std::shared_ptr<Segment> segment;  // of sizeof(FlatArea)
   Bell bell;
   std::function<void()> wake_by_socket;
 };
@@ -49,11 +58,16 @@ struct FlatPeer {
 class FlatExchange {
  public:
   // `peers[r]`: rank r's area, own one included.
-  FlatExchange(Rank rank, std::vector<FlatPeer> peers) : rank_(rank), peers_(std::move(peers)) {}
+  // `epoch`: of the view; counters of earlier views of the same areas are below its own.
+  FlatExchange(Rank rank, Epoch epoch, std::vector<FlatPeer> peers)
+      : rank_(rank),
+        peers_(std::move(peers)),
+        half_(epoch.value % 2),
+        first_(std::uint64_t{epoch.value} << 32),
+        op_(first_) {}
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
   static bool carries(const OpRequest& request, int size);
-  void unlink_own() { peers_[index(rank_)].segment.unlink(); }
 
   // One op at a time, in the order of the communicator.
   void begin(const OpRequest& request, std::uint32_t signature);
@@ -66,14 +80,14 @@ class FlatExchange {
  private:
   enum class Stage : std::uint8_t { kRoom, kCollect, kDone };
 
-  FlatArea& area(Rank rank) const {
-    return *reinterpret_cast<FlatArea*>(peers_[index(rank)].segment.data());
+  FlatArea::Half& area(Rank rank) const {
+    return reinterpret_cast<FlatArea*>(peers_[index(rank)].segment->data())->halves[half_];
   }
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
   int size() const { return static_cast<int>(peers_.size()); }
   bool has_room() const;
   void publish();
-  bool needs(Rank rank) const;
+  bool reads(Rank rank) const;
   bool collected();
   void finish();
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
@@ -82,7 +96,9 @@ class FlatExchange {
 
   Rank rank_;
   std::vector<FlatPeer> peers_;
-  std::uint64_t op_ = 0;
+  std::size_t half_;
+  std::uint64_t first_;
+  std::uint64_t op_;
   const OpRequest* request_ = nullptr;
   std::uint32_t signature_ = 0;
   std::uint64_t input_bytes_ = 0;

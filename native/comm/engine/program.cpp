@@ -123,6 +123,7 @@ class Lowering {
       default: result.kind = InstructionKind::kRecv; break;
     }
     result.dst = address(s.dst);
+    result.writes_output = s.dst.space == Space::kOutput;
     result.window = window(s.dst);
     result.bytes = bytes(s.dst);
     return result;
@@ -132,6 +133,7 @@ class Lowering {
     const Step& s = step(i);
     result.kind = InstructionKind::kReduce;
     result.dst = address(s.dst);
+    result.writes_output = s.dst.space == Space::kOutput;
     result.window = window(s.dst);
     result.bytes = bytes(s.dst);
     result.src = address(s.lhs);

@@ -33,6 +33,7 @@ struct Instruction {
   std::uint64_t bytes = 0;
   std::uint64_t window = 0;  // send: of src; recv: of dst
   int drain = -1;            // recv with a window: the send that empties it
+  bool writes_output = false;
   std::vector<Dependency> deps;
 
   // State of a run.

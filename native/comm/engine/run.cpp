@@ -191,6 +191,18 @@ std::vector<Rank> Run::waited_for() const {
   return ranks;
 }
 
+std::vector<Run::Held> Run::held() const {
+  std::vector<Held> result;
+  for (const Instruction& i : program_.instructions) {
+    if (!i.writes_output) continue;
+    std::uint64_t done = i.complete ? i.bytes : i.done;
+    if (!i.complete && i.post >= 0) done = recvs_[static_cast<std::size_t>(i.post)].done;
+    if (done > 0)
+      result.push_back({i.dst, done / i.combine.element_bytes * i.combine.element_bytes});
+  }
+  return result;
+}
+
 void Run::cancel() {
   for (Instruction& i : program_.instructions) {
     if (i.complete || i.post < 0) continue;

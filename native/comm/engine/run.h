@@ -39,6 +39,13 @@ class Run {
   // Whether an unfinished message to or from `rank` holds the run up.
   bool waits_for(Rank rank) const;
   std::vector<Rank> waited_for() const;
+  // What has got its final value so far, piece by piece: a result is filled from the front of each
+  // chunk, in whole elements.
+  struct Held {
+    const std::byte* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<Held> held() const;
   // Takes every post back; afterwards no link refers to the op's memory.
   void cancel();
   BufferPool::Buffer take_scratch() { return std::move(program_.scratch); }

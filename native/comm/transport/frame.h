@@ -22,16 +22,18 @@ inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
 inline constexpr std::uint64_t kMaxMessageBytes = 1ULL << 48;
 
 enum class FrameKind : std::uint8_t {
-  kData = 1,  // payload at `offset` of a message of `total_bytes`
-  kGrant,     // receiver -> sender: bytes below `offset` may be sent
-  kAnnounce,  // sender -> receiver: a message that waits for a grant
-  kRevoke,    // the communicator's view has ended; payload: encoded reason
-  kGoodbye,   // the sender closes its side on purpose
-  kWake,      // look at shared memory
-  kHello,     // first frame of a connection; payload: who calls
-  kWelcome,   // its answer
-  kPad,       // shared memory only: skip to the start of the ring
-  kCall,      // the sender has waited long in this call; payload: encoded call
+  kData = 1,    // payload at `offset` of a message of `total_bytes`
+  kGrant,       // receiver -> sender: bytes below `offset` may be sent
+  kAnnounce,    // sender -> receiver: a message that waits for a grant
+  kRevoke,      // the communicator's view has ended; payload: encoded reason
+  kGoodbye,     // the sender closes its side on purpose
+  kWake,        // look at shared memory
+  kHello,       // first frame of a connection; payload: who calls
+  kWelcome,     // its answer
+  kPad,         // shared memory only: skip to the start of the ring
+  kCall,        // the sender has waited long in this call; payload: encoded call
+  kMembership,  // part of a message of membership: at `offset` of `total_bytes`
+  kHeartbeat,   // the sender lives
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.
@@ -44,6 +46,9 @@ struct MessageKey {
 };
 // Top bit of MessageKey::op; collectives count below it.
 inline constexpr std::uint32_t kPointToPoint = 0x8000'0000;
+// Beside the number of a collective: the round in which its members tell each other that they hold
+// its result.
+inline constexpr std::uint32_t kRoundBit = 0x4000'0000;
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kData;

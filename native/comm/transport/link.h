@@ -24,6 +24,10 @@ class Link {
   virtual bool pump() = 0;
   // ok, or why the link cannot be used any more (the peer died, broke the protocol, closed).
   const Status& status() const { return status_; }
+  // After a failure: whether it proves that the peer's process has gone.
+  virtual bool closed_by_peer() const { return false; }
+  // Bytes that have come so far, where the link counts them.
+  virtual std::uint64_t received() const { return 0; }
 
   // Ends a post early. Afterwards neither the session nor the pipe refers to the post or its
   // memory.

@@ -120,6 +120,15 @@ Result<Segment> Segment::create(const std::string& purpose, std::size_t bytes) {
   return segment;
 }
 
+Result<Segment> Segment::create_private(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return system_error("cannot map memory");
+  Segment segment;
+  segment.data_ = static_cast<std::byte*>(memory);
+  segment.size_ = bytes;
+  return segment;
+}
+
 Result<Segment> Segment::open(const std::string& name, std::size_t bytes) {
   if (!plausible_name(name)) {
     return Status{Code::kProtocolError, "not a shared-memory name of Holdfast"};

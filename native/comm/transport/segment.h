@@ -22,6 +22,8 @@ class Segment {
   // A zero-filled segment of `bytes`, readable by this user only. `purpose`: a short word for the
   // name.
   static Result<Segment> create(const std::string& purpose, std::size_t bytes);
+  // Zero-filled memory of this process alone, without a name.
+  static Result<Segment> create_private(std::size_t bytes);
   // Maps a peer's segment; refuses one of another size or owner. The name comes from the network:
   // anything but a name that create() makes is refused.
   static Result<Segment> open(const std::string& name, std::size_t bytes);

@@ -145,10 +145,16 @@ bool Session::is_retired(CommId comm, Epoch epoch) const {
 
 void Session::send_control(FrameKind kind, CommId comm, Epoch epoch,
                            std::vector<std::byte> payload) {
+  FrameHeader header;
+  header.kind = kind;
+  header.key.comm = comm;
+  header.key.epoch = epoch;
+  send_control(header, std::move(payload));
+}
+
+void Session::send_control(const FrameHeader& header, std::vector<std::byte> payload) {
   OutFrame out;
-  out.header.kind = kind;
-  out.header.key.comm = comm;
-  out.header.key.epoch = epoch;
+  out.header = header;
   out.header.payload_bytes = static_cast<std::uint32_t>(payload.size());
   out.owned_payload = std::move(payload);
   controls_.push_back(std::move(out));
@@ -212,6 +218,8 @@ Status Session::begin_frame(const FrameHeader& header) {
     case FrameKind::kRevoke:
     case FrameKind::kGoodbye:
     case FrameKind::kCall:
+    case FrameKind::kMembership:
+    case FrameKind::kHeartbeat:
       target_ = Target::kControl;
       arrived_controls_.push_back({header, {}});
       arrived_controls_.back().payload.reserve(header.payload_bytes);
@@ -314,6 +322,10 @@ std::span<std::byte> Session::direct() {
   return {recv_->data + at, run};
 }
 
+std::uint64_t Session::unit() const {
+  return target_ == Target::kRecv ? recv_->combine.element_bytes : 1;
+}
+
 void Session::filled(std::uint64_t bytes) {
   CHECK(bytes <= left_);
   left_ -= bytes;
@@ -329,7 +341,8 @@ void Session::filled(std::uint64_t bytes) {
 std::uint64_t Session::payload(std::span<const std::byte> bytes) {
   bytes = bytes.first(std::min<std::uint64_t>(bytes.size(), left_));
   if (const std::span<std::byte> to = direct(); !to.empty()) {
-    const std::uint64_t run = std::min(to.size(), bytes.size());
+    const std::uint64_t run = std::min(to.size(), bytes.size()) / unit() * unit();
+    if (run == 0) return 0;
     std::memcpy(to.data(), bytes.data(), run);
     filled(run);
     return run;

@@ -55,6 +55,7 @@ class Session {
   // The view (comm, epoch) has ended: forget its early arrivals and drop its later frames.
   void retire(CommId comm, Epoch epoch);
   void send_control(FrameKind kind, CommId comm, Epoch epoch, std::vector<std::byte> payload);
+  void send_control(const FrameHeader& header, std::vector<std::byte> payload);
   std::optional<ControlFrame> take_control();
   // Whether this message is here, or waits at the peer for a grant, with no receive posted for it.
   bool has_arrived(const MessageKey& key) const;
@@ -72,6 +73,9 @@ class Session {
   Status begin_frame(const FrameHeader& header);
   // Where the rest of the payload may be written directly; empty when it must go through payload().
   std::span<std::byte> direct();
+  // Bytes of an element: what direct() is filled in multiples of. A result may lie over its input,
+  // so an element that is half overwritten would be lost with the peer that sends it.
+  std::uint64_t unit() const;
   void filled(std::uint64_t bytes);
   // Hands over payload bytes; consumes whole elements, returns how many bytes it took.
   std::uint64_t payload(std::span<const std::byte> bytes);

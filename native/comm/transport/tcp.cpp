@@ -1,5 +1,6 @@
 #include "comm/transport/tcp.h"
 
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -41,6 +42,7 @@ bool TcpLink::pump() {
 }
 
 void TcpLink::lost(const char* call) {
+  closed_by_peer_ = errno == ECONNRESET || errno == EPIPE;
   fail({Code::kPeerLost, std::string(call) + ": " + std::strerror(errno)});
 }
 
@@ -114,7 +116,7 @@ bool TcpLink::pull() {
 bool TcpLink::fill() {
   if (begin_ == end_) begin_ = end_ = 0;
   if (in_payload_ && begin_ == end_) {
-    const std::span<std::byte> direct = session().direct();
+    const std::span<std::byte> direct = whole_elements(session().direct());
     if (direct.size() >= kDirectBytes) {
       const ssize_t count = ::recv(fd_, direct.data(), direct.size(), MSG_DONTWAIT);
       if (!on_read(count)) return false;
@@ -137,14 +139,28 @@ bool TcpLink::fill() {
   return true;
 }
 
+// As much of `place` as whole elements have arrived for.
+std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
+  const std::uint64_t unit = session().unit();
+  if (unit == 1 || place.size() < kDirectBytes) return place;
+  int arrived = 0;
+  if (::ioctl(fd_, FIONREAD, &arrived) != 0) return {};
+  const auto count = std::min<std::uint64_t>(place.size(), static_cast<std::uint64_t>(arrived));
+  return place.first(count / unit * unit);
+}
+
 bool TcpLink::on_read(ssize_t count) {
-  if (count > 0) return true;
+  if (count > 0) {
+    received_ += static_cast<std::uint64_t>(count);
+    return true;
+  }
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
     readable_ = errno == EINTR;
     return false;
   }
   if (count == 0) {
-    fail({Code::kPeerLost, peer_left_ ? "the peer left" : "connection closed by the peer"});
+    closed_by_peer_ = true;
+    fail({Code::kPeerLost, "connection closed by the peer"});
   } else {
     lost("receive");
   }

@@ -26,9 +26,10 @@ class TcpLink final : public Link {
   void set_readable() { readable_ = true; }
   bool wants_to_write() { return blocked_ && status().is_ok(); }
   void set_writable() { blocked_ = false; }
-  // A goodbye has arrived: the end of the stream is no loss.
-  bool peer_left() const { return peer_left_; }
-  void set_peer_left() { peer_left_ = true; }
+  // The kernel of the peer's host said that the other end is closed. Any other failure proves
+  // nothing.
+  bool closed_by_peer() const override { return closed_by_peer_; }
+  std::uint64_t received() const override { return received_; }
 
  protected:
   void release(const SendPost& post) override;
@@ -39,6 +40,7 @@ class TcpLink final : public Link {
   bool pull();
   bool parse();
   bool fill();
+  std::span<std::byte> whole_elements(std::span<std::byte> place) const;
   bool on_read(ssize_t count);
   void lost(const char* call);
 
@@ -46,7 +48,8 @@ class TcpLink final : public Link {
   bool readable_ = true;
   bool blocked_ = false;
   int write_error_ = 0;  // errno of a send that failed
-  bool peer_left_ = false;
+  bool closed_by_peer_ = false;
+  std::uint64_t received_ = 0;
 
   // The frame being written, and how much of header + payload has gone.
   OutFrame out_;

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; what is there stays. */
-#define HF_ABI_VERSION 1
+#define HF_ABI_VERSION 2
 
 typedef enum hf_status {
   HF_OK = 0,
@@ -72,6 +72,11 @@ typedef enum hf_op {
 
 #define HF_ANY_SOURCE (-1)
 
+typedef enum hf_peer_loss {
+  HF_CONTINUE, /* ops are repaired and go on among the survivors */
+  HF_RAISE     /* HF_PEER_LOST on all survivors, from the same op on, until hf_group_advance() */
+} hf_peer_loss;
+
 typedef struct hf_node hf_node;   /* the runtime of a process: sockets, a thread */
 typedef struct hf_store hf_store; /* where the members of a new group find each other */
 typedef struct hf_group hf_group; /* ranks that call collectives together */
@@ -88,6 +93,11 @@ typedef struct hf_options {
   uint16_t port;              /* to listen on; 0: the system chooses */
   const char* host_id;        /* who counts as one host; default: the machine */
   const char* algorithm;      /* wherever it has the collective; default: the cost model chooses */
+  int32_t no_fault_tolerance; /* 1: the first loss of a rank ends the group */
+  hf_peer_loss on_peer_loss;  /* what the loss of a rank means */
+  int64_t heartbeat_ns;    /* between two signs of life; default 0.5 s. Three that do not come make
+                              a rank silent */
+  const char* coordinator; /* "host:port"; default: the lowest living rank does its work */
 } hf_options;
 
 /* A store of the caller's. Both functions return a status; get() waits until the key is set, at
@@ -143,6 +153,11 @@ hf_status hf_group_health(hf_group* group);
 int32_t hf_group_rank(const hf_group* group);
 int32_t hf_group_size(const hf_group* group);
 uint32_t hf_group_epoch(const hf_group* group);
+/* Ranks that have a member in the current view: copies at most `capacity`, returns how many. */
+size_t hf_group_live_ranks(const hf_group* group, int32_t* ranks, size_t capacity);
+/* A step boundary, collective over the ranks that are there: admits those that wait to come in.
+ * Negative timeout_ns: the group's. */
+hf_status hf_group_advance(hf_group* group, int64_t timeout_ns);
 /* "shm", "tcp" or "self"; NULL for a rank that is none. Holds as long as the group. */
 const char* hf_group_transport(const hf_group* group, int32_t rank);
 
@@ -195,6 +210,16 @@ hf_status hf_work_test(hf_work* work, int* done);
 hf_status hf_work_wait(hf_work* work, int64_t timeout_ns);
 /* A receive's sender, once it has ended; else HF_ANY_SOURCE. */
 int32_t hf_work_source(const hf_work* work);
+/* What a collective's result is made of, once it has ended well; the same on every rank. */
+typedef struct hf_outcome {
+  uint32_t epoch;  /* of the view in which it ended */
+  int32_t retried; /* 1: repaired after a loss */
+} hf_outcome;
+hf_status hf_work_outcome(const hf_work* work, hf_outcome* outcome);
+/* Ranks whose data every part of the result has; ranks whose data is not, or not everywhere, in it.
+ * Copy at most `capacity`, return how many. */
+size_t hf_work_contributors(const hf_work* work, int32_t* ranks, size_t capacity);
+size_t hf_work_missing(const hf_work* work, int32_t* ranks, size_t capacity);
 /* The op runs on: its memory must stay until it has ended. */
 void hf_work_free(hf_work* work);
 

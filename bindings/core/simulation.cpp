@@ -1,0 +1,69 @@
+#include "simulation.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "gil.h"
+#include "raise.h"
+#include "sim/simulation.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace holdfast::bindings {
+namespace {
+
+nb::dict run(const std::string& scenario, bool with_log) {
+  const sim::Scenario parsed = value_or_raise(sim::parse_scenario(scenario));
+  sim::Verdict verdict;
+  {
+    const GilReleased released;
+    verdict = sim::simulate(parsed, with_log);
+  }
+  nb::dict result;
+  result["violation"] = verdict.violation;
+  result["hash"] = verdict.hash;
+  result["events"] = verdict.events;
+  result["ops"] = verdict.ops;
+  result["views"] = verdict.views;
+  result["admitted"] = verdict.admitted;
+  result["stopped"] = verdict.stopped;
+  result["seconds"] = std::chrono::duration<double>(verdict.took).count();
+  result["log"] = verdict.log;
+  return result;
+}
+
+// Worlds of consecutive seeds: (ops that ended, [(seed, violation)]).
+nb::tuple run_many(std::uint64_t first, std::uint64_t count) {
+  std::uint64_t ops = 0;
+  std::vector<std::pair<std::uint64_t, std::string>> violations;
+  {
+    const GilReleased released;
+    for (std::uint64_t seed = first; seed < first + count; ++seed) {
+      const sim::Verdict verdict = sim::simulate(sim::make_scenario(seed));
+      ops += verdict.ops;
+      if (!verdict.ok()) violations.emplace_back(seed, verdict.violation);
+    }
+  }
+  return nb::make_tuple(ops, violations);
+}
+
+std::string shrink(const std::string& scenario) {
+  const sim::Scenario parsed = value_or_raise(sim::parse_scenario(scenario));
+  const GilReleased released;
+  return sim::to_text(sim::shrink(parsed));
+}
+
+}  // namespace
+
+void bind_simulation(nb::module_& m) {
+  m.def(
+      "make_scenario", [](std::uint64_t seed) { return sim::to_text(sim::make_scenario(seed)); },
+      "seed"_a);
+  m.def("simulate", run, "scenario"_a, "with_log"_a = false);
+  m.def("simulate_many", run_many, "first"_a, "count"_a);
+  m.def("shrink_scenario", shrink, "scenario"_a);
+}
+
+}  // namespace holdfast::bindings

@@ -1,0 +1,29 @@
+// Planted bugs: mistakes that tests switch on, one at a time, to show that the simulator would
+// catch them. Without HOLDFAST_PLANTED they are not compiled in.
+#pragma once
+
+namespace holdfast {
+
+enum class Planted {
+  kNone,
+  kSkipRepairPiece,   // the last transfer of a repair plan is left out
+  kAcceptStaleEpoch,  // messages of an earlier view are taken for this one's
+  kForgetVote,        // a coordinator does not wait for the last member's acceptance
+  kCountTwice,        // a held piece is reduced again
+  kForgetHeld,        // an interrupted op reports that it holds nothing
+  kSkipRound,         // large ops end before all are known to hold them
+  kDropKept,          // results of small ops are not kept
+  kStaleOutcome,      // an op's outcome does not know of the last loss
+  kIgnoreBallot,      // members accept proposals of coordinators that are outranked
+  kLateStop,          // a boundary does not stop the groups
+};
+inline constexpr int kPlantedCount = 11;
+
+#ifdef HOLDFAST_PLANTED
+inline Planted planted = Planted::kNone;
+inline bool is_planted(Planted bug) { return planted == bug; }
+#else
+constexpr bool is_planted(Planted) { return false; }
+#endif
+
+}  // namespace holdfast

@@ -1,0 +1,259 @@
+#include "comm/message_ops.h"
+
+#include <algorithm>
+
+#include "comm/call.h"
+
+namespace holdfast::comm {
+namespace {
+
+// The group's messages are apart from its collectives, whose views end.
+CommId messages_of(CommId group) { return {group.value ^ 0x6d65'7373'6167'6573ULL}; }
+
+// Both ends of a message agree on its dtype only.
+std::uint32_t message_signature(DType dtype) { return 99 + static_cast<std::uint32_t>(dtype); }
+
+Schedule message_schedule(Collective collective, Rank peer, Rank rank, int size) {
+  Schedule schedule;
+  schedule.collective = collective;
+  schedule.rank = rank;
+  schedule.size = size;
+  schedule.chunks = 1;
+  Step step;
+  step.peer = peer;
+  const bool sends = collective == Collective::kSend;
+  step.kind = sends ? StepKind::kSend : StepKind::kRecv;
+  (sends ? step.lhs : step.dst) = {sends ? Space::kInput : Space::kOutput, 0};
+  schedule.steps.push_back(step);
+  return schedule;
+}
+
+}  // namespace
+
+MessageOps::MessageOps(CommId group, Rank rank, int size) : id_(messages_of(group)), rank_(rank) {
+  resize(size);
+}
+
+MessageOps::~MessageOps() { CHECK(active_.empty()); }
+
+void MessageOps::resize(int size) {
+  links_.resize(static_cast<std::size_t>(size));
+  since_.resize(links_.size());
+  gone_.resize(links_.size());
+}
+
+void MessageOps::seat(Rank rank, Link* link, Epoch since) {
+  const auto r = static_cast<std::size_t>(rank.value);
+  for (std::size_t i = 0; i < active_.size();) {
+    const bool with = active_[i].run != nullptr && active_[i].peer == rank;
+    const bool waits = active_[i].unbound && active_[i].peer == rank;
+    if (!with && !waits) {
+      ++i;
+      continue;
+    }
+    const std::string why = gone_[r].is_ok() ? "it is no member any more" : gone_[r].message();
+    end(i, Status(Code::kPeerLost, why).about({rank}, {}));
+  }
+  if (links_[r] != nullptr) links_[r]->session().retire(id_, key(rank, 0).epoch);
+  links_[r] = link;
+  since_[r] = since;
+  if (link == nullptr) return;
+  gone_[r] = Status::ok();
+  std::erase_if(messages_,
+                [&](const auto& entry) { return std::get<1>(entry.first) == rank.value; });
+}
+
+MessageKey MessageOps::key(Rank peer, std::uint32_t tag) const {
+  const Epoch since = std::max(since_[static_cast<std::size_t>(peer.value)],
+                               since_[static_cast<std::size_t>(rank_.value)]);
+  return {id_, since, kPointToPoint | tag, 0};
+}
+
+std::unique_ptr<Run> MessageOps::make(const OpWork& work, Rank peer) {
+  const OpRequest& request = work.request();
+  const Schedule schedule = message_schedule(request.collective, peer, rank_, size());
+  const Layout layout =
+      make_layout(schedule, request.input, request.output, dtype_bytes(request.dtype));
+  const MessageKey name = key(peer, request.tag);
+  const RunKey run_key{name.comm, name.epoch, name.op, message_signature(request.dtype),
+                       next_message(request.collective, peer, request.tag)++};
+  const Arithmetic arithmetic{request.dtype, request.op, 1};
+  return std::make_unique<Run>(lower(schedule, layout, arithmetic, pool_), run_key, links_);
+}
+
+void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
+  Active active;
+  active.work = std::move(work);
+  active.deadline = deadline;
+  const OpRequest& request = active.work->request();
+  active.peer = request.peer;
+  active.unbound = request.collective == Collective::kRecv;
+  const bool vacant =
+      request.peer != kAnySource && links_[static_cast<std::size_t>(request.peer.value)] == nullptr;
+  if (vacant) {
+    const Status& gone = gone_[static_cast<std::size_t>(request.peer.value)];
+    const std::string why = gone.is_ok() ? "the rank is vacant" : gone.message();
+    ended_.push_back({active.work, Status(Code::kPeerLost, why).about({request.peer}, {})});
+    return;
+  }
+  if (request.collective == Collective::kSend) active.run = make(*active.work, request.peer);
+  next_deadline_ = std::min(next_deadline_, deadline);
+  active_.push_back(std::move(active));
+}
+
+bool MessageOps::moves_bulk() const {
+  constexpr std::uint64_t kBulkBytes = 512 * 1024;
+  return std::any_of(active_.begin(), active_.end(), [](const Active& a) {
+    const OpRequest& request = a.work->request();
+    const auto& blocks = request.input.empty() ? request.output : request.input;
+    return blocks[0].count * dtype_bytes(request.dtype) > kBulkBytes;
+  });
+}
+
+bool MessageOps::progress(Instant now) {
+  if (active_.empty()) return false;
+  bool moved = bind_receives();
+  for (std::size_t i = 0; i < active_.size();) {
+    Run* run = active_[i].run.get();
+    if (run == nullptr || !run->touched()) {
+      ++i;
+      continue;
+    }
+    moved = true;
+    run->advance();
+    if (run->failed()) {
+      const Status failure = run->failure();
+      const Link* link = links_[static_cast<std::size_t>(active_[i].peer.value)];
+      const bool broken = link != nullptr && !link->status().is_ok();
+      const Code code = broken ? Code::kPeerLost : failure.code();
+      const Status status = Status(code, "with rank " + std::to_string(active_[i].peer.value) +
+                                             ": " + failure.message())
+                                .about({code == Code::kPeerLost ? active_[i].peer : rank_}, {});
+      if (code != Code::kPeerLost) failure_ = {active_[i].work, status};
+      if (failure_) return true;
+      end(i, status);
+    } else if (run->finished()) {
+      end(i, Status::ok());
+    } else {
+      ++i;
+    }
+  }
+  if (any_gone_ && !moved) moved = check_gone();
+  if (now >= next_deadline_) check_deadlines(now);
+  return moved;
+}
+
+void MessageOps::end(std::size_t index, Status status) {
+  Active active = std::move(active_[index]);
+  active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
+  if (active.run) {
+    active.run->cancel();
+    pool_.give(active.run->take_scratch());
+  }
+  ended_.push_back({std::move(active.work), std::move(status)});
+}
+
+// A receive from any source takes the first message of its tag; receives of that tag that were
+// posted later wait until it has, so that messages go to receives in the order of posting.
+bool MessageOps::bind_receives() {
+  bool moved = false;
+  std::vector<std::uint32_t> held_back;
+  for (Active& active : active_) {
+    if (!active.unbound) continue;
+    const OpRequest& request = active.work->request();
+    if (std::find(held_back.begin(), held_back.end(), request.tag) != held_back.end()) continue;
+    const std::optional<Rank> source =
+        request.peer == kAnySource ? find_message(request.tag) : request.peer;
+    if (!source) {
+      held_back.push_back(request.tag);
+      continue;
+    }
+    active.work->set_source(*source);
+    active.peer = *source;
+    active.run = make(*active.work, *source);
+    active.unbound = false;
+    moved = true;
+  }
+  return moved;
+}
+
+// A rank whose next message with this tag has come, or waits to be fetched. Ranks take turns.
+std::optional<Rank> MessageOps::find_message(std::uint32_t tag) {
+  for (int i = 0; i < size(); ++i) {
+    const Rank rank{(first_asked_ + i) % size()};
+    const Link* link = links_[static_cast<std::size_t>(rank.value)];
+    if (link == nullptr) continue;
+    MessageKey name = key(rank, tag);
+    name.ordinal = next_message(Collective::kRecv, rank, tag);
+    if (!link->session().has_arrived(name)) continue;
+    first_asked_ = (rank.value + 1) % size();
+    return rank;
+  }
+  return std::nullopt;
+}
+
+std::vector<Rank> MessageOps::waited_for(const Active& active) const {
+  if (active.run != nullptr) return active.run->waited_for();
+  if (!active.unbound || active.peer != kAnySource) return {};
+  // The message may be anybody's: a death is one too many, departures only when nobody is left.
+  std::vector<Rank> present;
+  std::vector<Rank> others;
+  for (std::int32_t r = 0; r < size(); ++r) {
+    if (Rank{r} == rank_) continue;
+    others.push_back({r});
+    if (!is_gone({r})) present.push_back({r});
+  }
+  return any_died_ || present.empty() ? others : present;
+}
+
+void MessageOps::on_gone(Rank rank, bool died, const Status& why) {
+  gone_[static_cast<std::size_t>(rank.value)] = why;
+  any_gone_ = true;
+  any_died_ = any_died_ || died;
+}
+
+// What a departed peer had sent is still worth having.
+bool MessageOps::check_gone() {
+  for (std::int32_t r = 0; r < size(); ++r) {
+    if (!is_gone({r})) continue;
+    Link* link = links_[static_cast<std::size_t>(r)];
+    if (link != nullptr && link->pump()) return true;
+    for (std::size_t i = 0; i < active_.size(); ++i) {
+      const std::vector<Rank> waits = waited_for(active_[i]);
+      if (std::find(waits.begin(), waits.end(), Rank{r}) == waits.end()) continue;
+      const Status& gone = gone_[static_cast<std::size_t>(r)];
+      end(i, Status(gone.code(), gone.message()).about({Rank{r}}, {}));
+      return true;
+    }
+  }
+  return false;
+}
+
+void MessageOps::check_deadlines(Instant now) {
+  next_deadline_ = {Duration::max()};
+  for (Active& active : active_) {
+    if (now < active.deadline) {
+      next_deadline_ = std::min(next_deadline_, active.deadline);
+      continue;
+    }
+    const double seconds = std::chrono::duration<double>(active.work->request().timeout).count();
+    const std::vector<Rank> waits = waited_for(active);
+    failure_ = {active.work, Status(Code::kTimeout,
+                                    "rank " + std::to_string(rank_.value) +
+                                        " gave up when the timeout of " + std::to_string(seconds) +
+                                        " s had passed (option timeout), waiting for " +
+                                        (waits.empty() ? "nobody" : rank_list(waits)))
+                                 .about(waits, {})};
+    return;
+  }
+}
+
+void MessageOps::fail_all(const Status& status) {
+  while (!active_.empty()) end(0, status);
+  for (std::int32_t r = 0; r < size(); ++r) {
+    Link* link = links_[static_cast<std::size_t>(r)];
+    if (link != nullptr) link->session().retire(id_, key({r}, 0).epoch);
+  }
+}
+
+}  // namespace holdfast::comm

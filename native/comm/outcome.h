@@ -1,0 +1,18 @@
+// Outcome: what a collective's result is made of, the same on every member that survives it.
+#pragma once
+
+#include <vector>
+
+#include "base/types.h"
+
+namespace holdfast::comm {
+
+struct Outcome {
+  Epoch epoch;                     // of the view in which the op ended
+  std::vector<Rank> contributors;  // ranks whose data every part of the result has; rising
+  std::vector<Rank> missing;       // ranks of the group whose data is not, or not everywhere, in it
+  bool retried = false;            // the op was repaired after a loss
+  friend bool operator==(const Outcome&, const Outcome&) = default;
+};
+
+}  // namespace holdfast::comm

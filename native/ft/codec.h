@@ -1,0 +1,93 @@
+// Writer and reader of little-endian fields. The reader never reads beyond its bytes, and refuses a
+// count before anything is sized by it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace holdfast::ft {
+
+class Writer {
+ public:
+  template <class T>
+  void number(T value) {
+    static_assert(std::is_integral_v<T>);
+    for (std::size_t i = 0; i < sizeof value; ++i) {
+      out_.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i)));
+    }
+  }
+  void bytes(std::span<const std::byte> bytes) {
+    number(static_cast<std::uint32_t>(bytes.size()));
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+  void text(const std::string& text) { bytes(std::as_bytes(std::span(text))); }
+  template <class List, class Each>
+  void list(const List& list, Each each) {
+    number(static_cast<std::uint32_t>(list.size()));
+    for (const auto& item : list) each(item);
+  }
+  std::vector<std::byte> take() { return std::move(out_); }
+
+ private:
+  std::vector<std::byte> out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  bool failed() const { return failed_; }
+  // Everything was read, and nothing is left.
+  bool ended() const { return !failed_ && rest_.empty(); }
+
+  template <class T>
+  T number() {
+    T value{};
+    if (rest_.size() < sizeof value) {
+      failed_ = true;
+      rest_ = {};
+      return value;
+    }
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_ = rest_.subspan(sizeof value);
+    return value;
+  }
+  std::vector<std::byte> bytes(std::size_t most) {
+    const std::span<const std::byte> part = take(most);
+    return {part.begin(), part.end()};
+  }
+  std::string text(std::size_t most) {
+    const std::span<const std::byte> part = take(most);
+    return {reinterpret_cast<const char*>(part.data()), part.size()};
+  }
+  // Calls `each` for every item; at most `most` items of at least `least` bytes.
+  template <class Each>
+  void list(std::size_t most, std::size_t least, Each each) {
+    const std::size_t count = number<std::uint32_t>();
+    if (count > most || count * least > rest_.size()) failed_ = true;
+    for (std::size_t i = 0; i < count && !failed_; ++i) each();
+  }
+
+ private:
+  std::span<const std::byte> take(std::size_t most) {
+    const std::size_t count = number<std::uint32_t>();
+    if (failed_ || count > most || count > rest_.size()) {
+      failed_ = true;
+      return {};
+    }
+    const std::span<const std::byte> part = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return part;
+  }
+
+  std::span<const std::byte> rest_;
+  bool failed_ = false;
+};
+
+}  // namespace holdfast::ft

@@ -1,0 +1,334 @@
+#include "ft/coordinator.h"
+
+#include <algorithm>
+
+#include "base/planted.h"
+
+#include "ft/quorum.h"
+
+namespace holdfast::ft {
+
+void Coordinator::begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> reports,
+                        bool boundary, bool established) {
+  established_ = established;
+  last_at_boundary_ = boundary;
+  view_ = std::move(view);
+  last_reports_ = std::move(reports);
+}
+
+Message Coordinator::make(MessageKind kind) const {
+  Message m;
+  m.kind = kind;
+  m.world = world_;
+  m.generation = generation_;
+  m.epoch = view_.epoch;
+  return m;
+}
+
+std::vector<MemberId> Coordinator::lost() const {
+  std::vector<MemberId> result;
+  for (const auto& [member, proven] : lost_) result.push_back(member);
+  return result;
+}
+
+std::vector<MemberId> Coordinator::staying() const {
+  std::vector<MemberId> result = view_.present();
+  std::erase_if(result, [&](MemberId m) { return lost_.contains(m); });
+  return result;
+}
+
+void Coordinator::on_message(MemberId from, const Message& message, Instant now) {
+  if (message.world != world_) return;
+  if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
+  if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
+  learn(message);
+  if (!view_.has(from)) {
+    // A member of an older view that missed its own exclusion.
+    if (view_.epoch.value == 0 || lobby_.contains(from)) return;
+    Message fenced = make(MessageKind::kFenced);
+    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
+                  " of the group does not have this process any more";
+    return send(from, std::move(fenced));
+  }
+  outranked_by_ = std::max(outranked_by_, message.generation);
+  if (!blocked_.empty()) take_back(from, now);
+  if (message.epoch < view_.epoch) {
+    return send(from, decided());
+  }
+  if (message.kind == MessageKind::kReport) on_report(from, message, now);
+  if (message.kind == MessageKind::kSuspect) on_suspect(from, message, now);
+  if (message.kind == MessageKind::kBoundary) on_boundary(from, message, now);
+  if (message.kind == MessageKind::kAccept) on_accept(from, message, now);
+}
+
+// A coordinator that was started anew, or took over, knows only what members tell it.
+void Coordinator::learn(const Message& message) {
+  if (message.view.epoch <= view_.epoch || message.kind == MessageKind::kDecide) return;
+  view_ = message.view;
+  last_reports_ = message.reports;
+  last_at_boundary_ = message.boundary;
+  proposal_.reset();
+  reports_.clear();
+  boundaries_.clear();
+  std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
+  const Message said = decided();
+  for (const MemberId member : view_.present()) send(member, said);
+}
+
+void Coordinator::on_report(MemberId from, const Message& message, Instant now) {
+  for (const MemberId m : message.lost) {
+    const auto& unproven = message.unproven;
+    const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
+    // What is not proven echoes what was prepared, which may be out of date.
+    if (proven && view_.has(m)) lose(m, true, now);
+  }
+  std::vector<MemberId> lost = message.lost;
+  std::sort(lost.begin(), lost.end());
+  // A report for another coordinator's ballot is news, but no promise.
+  if (message.generation == generation_) {
+    Report report{std::move(lost), message.body, {}};
+    if (auto accepted = decode(message.accepted); !message.accepted.empty() && accepted.is_ok()) {
+      report.accepted = std::move(accepted).value();
+    }
+    reports_[from] = std::move(report);
+  }
+  try_decide(now);
+}
+
+void Coordinator::on_suspect(MemberId from, const Message& message, Instant now) {
+  const MemberId accuser = message.origin == kNobody ? from : message.origin;
+  for (const MemberId m : message.lost) {
+    if (view_.has(m) && view_.has(accuser) && m != accuser) {
+      complaints_.emplace(std::minmax(m, accuser), now);
+    }
+  }
+  if (weigh_complaints(now)) try_decide(now);
+}
+
+void Coordinator::on_closed(MemberId member, Instant now) {
+  if (lobby_.erase(member) > 0) tell_lobby(false);
+  if (!view_.has(member)) return;
+  lose(member, true, now);
+  try_decide(now);
+}
+
+void Coordinator::on_silent(MemberId member, Instant now) {
+  if (lobby_.erase(member) > 0) tell_lobby(false);
+  if (!view_.has(member) || lost_.contains(member)) return;
+  lose(member, false, now);
+  try_decide(now);
+}
+
+void Coordinator::lose(MemberId member, bool proven, Instant now) {
+  const auto [at, is_new] = lost_.emplace(member, proven);
+  at->second = at->second || proven;
+  if (!is_new) return;
+  // What was proposed under this ballot must not change.
+  if (proposal_) return raise_ballot(now);
+  prepare(now);
+}
+
+// While the view cannot be decided without it, a silent member that speaks again is welcome.
+void Coordinator::take_back(MemberId member, Instant now) {
+  const auto at = lost_.find(member);
+  if (at == lost_.end() || at->second) return;
+  lost_.erase(at);
+  std::erase_if(complaints_, [&](const auto& entry) {
+    return entry.first.first == member || entry.first.second == member;
+  });
+  blocked_.clear();
+  if (proposal_) return raise_ballot(now);
+  prepare(now);
+}
+
+// Two members that do not hear each other: one has to go, though this process may hear both. The
+// one that is party to more such quarrels; of equals, the later in the view.
+bool Coordinator::weigh_complaints(Instant now) {
+  if (complaints_.empty()) return false;
+  std::map<MemberId, int> quarrels;
+  for (const auto& [pair, since] : complaints_) {
+    if (now - since < settings_.heartbeat) continue;
+    if (lost_.contains(pair.first) || lost_.contains(pair.second)) continue;
+    ++quarrels[pair.first];
+    ++quarrels[pair.second];
+  }
+  MemberId worst = kNobody;
+  for (const MemberId m : view_.present()) {
+    if (quarrels.contains(m) && (worst == kNobody || quarrels[m] >= quarrels[worst])) worst = m;
+  }
+  if (worst == kNobody) return false;
+  lose(worst, false, now);
+  return true;
+}
+
+// Begins again under a ballot of its own above all it knows of.
+void Coordinator::raise_ballot(Instant now) {
+  const std::uint64_t count = std::max(outranked_by_, generation_).value >> 16;
+  generation_ = {(count + 1) << 16 | (generation_.value & 0xffff)};
+  established_ = false;
+  proposal_.reset();
+  reports_.clear();
+  prepare(now);
+}
+
+void Coordinator::prepare(Instant now) {
+  Message m = make(MessageKind::kPrepare);
+  m.lost = lost();
+  for (const auto& [member, proven] : lost_) {
+    if (!proven) m.unproven.push_back(member);
+  }
+  for (const MemberId member : staying()) {
+    const auto report = reports_.find(member);
+    if (report == reports_.end() || report->second.lost != m.lost) send(member, m);
+  }
+  next_retry_ = now + settings_.heartbeat;
+}
+
+void Coordinator::tick(Instant now) {
+  if (weigh_complaints(now)) try_decide(now);
+  if (now < next_retry_) return;
+  // Of two coordinators that outrank each other, the lower rank gets a round to itself.
+  next_retry_ =
+      now + settings_.heartbeat + settings_.heartbeat / 8 * static_cast<int>(generation_.value % 8);
+  if (outranked_by_ > generation_ && (is_at_work() || !boundaries_.empty())) {
+    return raise_ballot(now);
+  }
+  // An unproven loss of everybody's opinion but the quorum's, or messages that went astray.
+  if (proposal_) {
+    const Message again = *proposal_;
+    for (const MemberId member : staying()) {
+      if (!accepted_by_.contains(member)) send(member, again);
+    }
+    try_commit(now);
+  } else if (!lost_.empty() || !reports_.empty()) {
+    prepare(now);
+    try_decide(now);
+  }
+  refuse_the_late(now);
+  if (!lobby_.empty()) tell_lobby(false);
+}
+
+bool Coordinator::allowed() {
+  Vote vote;
+  vote.view = view_.present();
+  vote.staying = staying();
+  vote.authority = settings_.authority;
+  vote.all_proven =
+      std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
+  blocked_.clear();
+  if (may_decide(vote)) return true;
+  blocked_ = "no quorum: " + std::to_string(vote.staying.size()) + " of " +
+             std::to_string(vote.view.size()) + " members can be reached, and the others' death " +
+             "is not proven";
+  return false;
+}
+
+void Coordinator::try_decide(Instant now) {
+  if (proposal_) return;
+  if (lost_.empty() && reports_.empty()) return try_admit(now);
+  const std::vector<MemberId> gone = lost();
+  const Message* accepted = nullptr;
+  for (const MemberId member : staying()) {
+    const auto report = reports_.find(member);
+    if (report == reports_.end() || report->second.lost != gone) {
+      // Nobody is lost any more, but some have stopped: all stop, and go on in the next view.
+      if (gone.empty()) prepare(now);
+      return;
+    }
+    const auto& value = report->second.accepted;
+    const bool counts = value && value->view.epoch.value == view_.epoch.value + 1;
+    if (counts && (accepted == nullptr || accepted->generation < value->generation)) {
+      accepted = &*value;
+    }
+  }
+  if (!allowed()) return;
+  if (accepted != nullptr) return propose(*accepted, now);
+  decide(gone, now);
+}
+
+void Coordinator::decide(const std::vector<MemberId>& gone, Instant now) {
+  Message next = make(MessageKind::kPropose);
+  next.view = view_;
+  ++next.view.epoch.value;
+  next.version = admitted_;
+  for (std::size_t r = 0; r < next.view.members.size(); ++r) {
+    const MemberId member = next.view.members[r];
+    if (std::find(gone.begin(), gone.end(), member) != gone.end()) {
+      next.view.members[r] = kNobody;
+      next.view.cards[r].clear();
+    } else if (member != kNobody) {
+      next.reports.emplace_back(member, reports_[member].body);
+    }
+  }
+  propose(std::move(next), now);
+}
+
+void Coordinator::propose(Message value, Instant now) {
+  value.kind = MessageKind::kPropose;
+  value.generation = generation_;
+  value.epoch = view_.epoch;
+  accepted_by_.clear();
+  for (const MemberId member : staying()) send(member, value);
+  proposal_ = std::move(value);
+  next_retry_ = now + settings_.heartbeat;
+  try_commit(now);
+}
+
+void Coordinator::on_accept(MemberId from, const Message& message, Instant now) {
+  if (!proposal_ || message.generation != generation_) return;
+  accepted_by_.insert(from);
+  try_commit(now);
+}
+
+void Coordinator::try_commit(Instant now) {
+  const std::vector<MemberId> all = staying();
+  std::size_t missing = 0;
+  for (const MemberId m : all) missing += accepted_by_.contains(m) ? 0 : 1;
+  const bool accepted = missing <= (is_planted(Planted::kForgetVote) ? 1U : 0U);
+  // The first view of a world has no members before it.
+  if (!accepted || (view_.epoch.value > 0 && !allowed())) return;
+  publish(*std::exchange(proposal_, std::nullopt), now);
+}
+
+Message Coordinator::decided() const {
+  Message m = make(MessageKind::kDecide);
+  m.view = view_;
+  m.reports = last_reports_;
+  m.version = admitted_;
+  m.boundary = last_at_boundary_;
+  return m;
+}
+
+void Coordinator::publish(Message value, Instant now) {
+  established_ = true;
+  std::vector<MemberId> audience = view_.present();
+  for (const MemberId m : value.view.present()) {
+    if (!view_.has(m)) audience.push_back(m);
+  }
+  view_ = std::move(value.view);
+  last_reports_ = std::move(value.reports);
+  last_at_boundary_ = value.boundary;
+  admitted_ = std::max(admitted_, value.version);
+  const Message m = decided();
+  for (const MemberId member : audience) {
+    const auto lost = lost_.find(member);
+    if (lost != lost_.end() && lost->second) continue;
+    if (view_.has(member)) {
+      send(member, m);
+      continue;
+    }
+    Message fenced = make(MessageKind::kFenced);
+    fenced.text = "voted out in view " + std::to_string(view_.epoch.value) +
+                  ": it was not heard of for too long";
+    send(member, std::move(fenced));
+  }
+  std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
+  complaints_.clear();
+  reports_.clear();
+  boundaries_.clear();
+  blocked_.clear();
+  std::erase_if(lobby_, [&](const auto& entry) { return view_.has(entry.first); });
+  if (!lost_.empty()) prepare(now);
+}
+
+}  // namespace holdfast::ft

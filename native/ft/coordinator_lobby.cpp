@@ -1,0 +1,167 @@
+// The lobby of the coordinator: who waits, who may come in, and when.
+#include <algorithm>
+
+#include "ft/coordinator.h"
+#include "ft/detector.h"
+
+namespace holdfast::ft {
+
+void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
+  Message refused = make(MessageKind::kRefused);
+  if (message.joiners.size() != 1 || message.joiners[0].member != from) return;
+  if (message.text != name_) {
+    refused.text =
+        "this coordinator serves the group \"" + name_ + "\", not \"" + message.text + "\"";
+    return send(from, std::move(refused));
+  }
+  if (view_.has(from) || lobby_.contains(from)) return;  // asked twice
+  if (lobby_.size() >= kMaxLobby) {
+    refused.text = "the lobby is full (" + std::to_string(kMaxLobby) + " processes wait)";
+    return send(from, std::move(refused));
+  }
+  Waiting waiting{message.joiners[0], now, ++arrivals_, 0};
+  if (const auto why = objection(waiting, now)) {
+    refused.text = *why;
+    return send(from, std::move(refused));
+  }
+  lobby_.emplace(from, std::move(waiting));
+  tell_lobby(false);
+}
+
+// Why the joiner cannot have what it wants. A rank that is taken may be vacant soon: its holder may
+// be dead without anybody having noticed yet.
+std::optional<std::string> Coordinator::objection(const Waiting& waiting, Instant now) const {
+  const Rank wanted = waiting.joiner.wanted;
+  if (wanted.value < 0 && settings_.elastic) return std::nullopt;
+  if (wanted.value >= static_cast<std::int32_t>(kMaxRanks)) {
+    return "rank " + std::to_string(wanted.value) + "; accepted: below " +
+           std::to_string(kMaxRanks);
+  }
+  const auto size = static_cast<std::int32_t>(view_.members.size());
+  if (view_.epoch.value > 0 && !settings_.elastic && (wanted.value < 0 || wanted.value >= size)) {
+    return "rank " + std::to_string(wanted.value) + " is not one of this group's, which are 0 to " +
+           std::to_string(size - 1);
+  }
+  const bool patient = now - waiting.since < settings_.heartbeat * (kMostHeartbeats + 2);
+  if (wanted.value < 0 || wanted.value >= size || patient) return std::nullopt;
+  if (view_.members[static_cast<std::size_t>(wanted.value)] == kNobody) return std::nullopt;
+  return "rank " + std::to_string(wanted.value) + " is held by a live process";
+}
+
+void Coordinator::refuse_the_late(Instant now) {
+  for (auto at = lobby_.begin(); at != lobby_.end();) {
+    const auto why = objection(at->second, now);
+    if (!why) {
+      ++at;
+      continue;
+    }
+    Message refused = make(MessageKind::kRefused);
+    refused.text = *why;
+    send(at->first, std::move(refused));
+    at = lobby_.erase(at);
+  }
+}
+
+// To joiners: whom they must be connected to. To members: who comes, and, once somebody may be
+// admitted, a version that their next step boundary sees.
+void Coordinator::tell_lobby(bool newly_ready) {
+  if (newly_ready) {
+    version_ = std::max(version_ + 1, generation_.value << 16);
+  }
+  Message m = make(MessageKind::kLobby);
+  m.version = version_;
+  m.view = view_;
+  for (const auto& [member, waiting] : lobby_) m.joiners.push_back(waiting.joiner);
+  for (const MemberId member : view_.present()) send(member, m);
+  m.version = arrivals_;
+  for (const auto& [member, waiting] : lobby_) send(member, m);
+}
+
+void Coordinator::on_ready(MemberId from, const Message& message, Instant now) {
+  const auto at = lobby_.find(from);
+  if (at == lobby_.end()) return;
+  const bool first = at->second.ready == 0;
+  if (message.epoch == view_.epoch) at->second.ready = message.version;
+  if (view_.epoch.value == 0 && try_first_view(now)) return;
+  if (first && at->second.ready > 0) tell_lobby(true);
+}
+
+// Joiners that are connected to all members and to each other, and whose rank is free, by arrival.
+std::vector<Coordinator::Waiting> Coordinator::admissible() const {
+  std::vector<Waiting> queue;
+  for (const auto& [member, waiting] : lobby_) queue.push_back(waiting);
+  std::sort(queue.begin(), queue.end(),
+            [](const Waiting& a, const Waiting& b) { return a.joined < b.joined; });
+  std::vector<Waiting> chosen;
+  std::set<Rank> taken;
+  for (const Waiting& w : queue) {
+    const bool meets_all = std::all_of(chosen.begin(), chosen.end(), [&](const Waiting& other) {
+      return other.ready >= w.joined && w.ready >= other.joined;
+    });
+    const auto rank = static_cast<std::size_t>(w.joiner.wanted.value);
+    const bool wants = w.joiner.wanted.value >= 0;
+    const bool free = !wants || (!taken.contains(w.joiner.wanted) &&
+                                 (rank >= view_.members.size() || view_.members[rank] == kNobody));
+    if (w.ready < w.joined || !meets_all || !free) continue;
+    chosen.push_back(w);
+    if (wants) taken.insert(w.joiner.wanted);
+  }
+  return chosen;
+}
+
+void Coordinator::seat(WorldView& view, const std::vector<Waiting>& joiners) const {
+  for (const bool wanting : {true, false}) {
+    for (const Waiting& w : joiners) {
+      if ((w.joiner.wanted.value >= 0) != wanting) continue;
+      const auto vacant = std::find(view.members.begin(), view.members.end(), kNobody);
+      std::size_t rank = wanting ? static_cast<std::size_t>(w.joiner.wanted.value)
+                                 : static_cast<std::size_t>(vacant - view.members.begin());
+      if (rank >= view.members.size()) {
+        view.members.resize(rank + 1, kNobody);
+        view.cards.resize(rank + 1);
+      }
+      view.members[rank] = w.joiner.member;
+      view.cards[rank] = w.joiner.card;
+    }
+  }
+}
+
+void Coordinator::on_boundary(MemberId from, const Message& message, Instant now) {
+  boundaries_[from] = {message.version, message.body};
+  try_admit(now);
+}
+
+// All members are at the boundary: the next view begins there, with the joiners that are ready. It
+// begins even when none is left, for the members wait for it.
+void Coordinator::try_admit(Instant now) {
+  const std::vector<MemberId> members = view_.present();
+  if (proposal_ || members.empty() || !lost_.empty() || !reports_.empty()) return;
+  Message next = make(MessageKind::kPropose);
+  for (const MemberId member : members) {
+    const auto at = boundaries_.find(member);
+    if (at == boundaries_.end()) return;
+    next.reports.emplace_back(member, at->second.second);
+  }
+  // Nobody has promised this ballot yet: a view without changes first.
+  if (!established_) return prepare(now);
+  next.view = view_;
+  ++next.view.epoch.value;
+  next.boundary = true;
+  next.version = version_;
+  seat(next.view, admissible());
+  propose(std::move(next), now);
+}
+
+// A world that nobody has formed yet begins when enough strangers know each other.
+bool Coordinator::try_first_view(Instant now) {
+  const std::vector<Waiting> joiners = admissible();
+  if (!settings_.elastic || joiners.size() < settings_.min_peers) return false;
+  Message next = make(MessageKind::kPropose);
+  next.view.epoch = {1};
+  next.boundary = true;
+  seat(next.view, joiners);
+  propose(std::move(next), now);
+  return true;
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,252 @@
+#include "ft/group.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/request_check.h"
+#include "ft/group_world.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::OpRequest;
+using comm::OpWork;
+
+// close() asks this often whether the running ops have ended.
+constexpr Duration kQuietLook = std::chrono::milliseconds(1);
+// More than the driver ever needs to run one task.
+constexpr Duration kLeaveTime = std::chrono::seconds(5);
+
+}  // namespace
+
+Group::Group(GroupConfig config, std::shared_ptr<World> world,
+             std::shared_ptr<comm::Executor> executor, std::shared_ptr<const Clock> clock)
+    : config_(std::move(config)),
+      world_(std::move(world)),
+      executor_(std::move(executor)),
+      clock_(std::move(clock)),
+      next_sequence_(config_.next_sequence),
+      view_{config_.epoch, config_.members},
+      epoch_(config_.epoch),
+      launched_(config_.next_sequence),
+      messages_(config_.id, config_.rank, static_cast<int>(config_.members.size())) {}
+
+Group::~Group() { CHECK(ops_.empty()); }
+
+int Group::size() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(view_.members.size());
+}
+
+comm::View Group::view() const {
+  const std::lock_guard lock(mutex_);
+  return view_;
+}
+
+std::vector<Rank> Group::live_ranks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Rank> ranks;
+  for (std::size_t r = 0; r < view_.members.size(); ++r) {
+    if (view_.members[r] != kNobody) ranks.push_back({static_cast<std::int32_t>(r)});
+  }
+  return ranks;
+}
+
+std::vector<std::string> Group::transports() const {
+  std::vector<std::string> names(config_.members.size(), "none");
+  if (!comm_) return names;
+  const std::vector<std::string> present = comm_->transports();
+  for (std::size_t i = 0; i < present_.size(); ++i) {
+    names[static_cast<std::size_t>(present_[i].value)] = present[i];
+  }
+  return names;
+}
+
+Status Group::health() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+std::optional<Rank> Group::rank_of(MemberId member) const {
+  const auto at = std::find(config_.members.begin(), config_.members.end(), member);
+  if (member == kNobody || at == config_.members.end()) return std::nullopt;
+  return Rank{static_cast<std::int32_t>(at - config_.members.begin())};
+}
+
+std::optional<Rank> Group::view_rank_of(MemberId member, Epoch epoch) const {
+  const auto rank = rank_of(member);
+  if (!rank || !comm_ || epoch != epoch_) return std::nullopt;
+  const auto at = std::find(present_.begin(), present_.end(), *rank);
+  if (at == present_.end()) return std::nullopt;
+  return Rank{static_cast<std::int32_t>(at - present_.begin())};
+}
+
+Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
+  if (request.algorithm.empty() &&
+      comm::find_algorithm(request.collective, config_.algorithm) != nullptr) {
+    request.algorithm = config_.algorithm;
+  }
+  if (Status status = comm::check_request(request, config_.rank, size()); !status.is_ok()) {
+    return status;
+  }
+  if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
+  const bool wake = !request.expect_wait;
+  const std::lock_guard lock(mutex_);
+  if (closed_) return Status{Code::kNotMember, "group " + name() + " is closed"};
+  if (advancing_) {
+    return Status{Code::kConfigError, "group " + name() + ": " +
+                                          std::string(comm::collective_name(request.collective)) +
+                                          " while advance() is under way; wait for it first"};
+  }
+  // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
+  const bool message = comm::is_point_to_point(request.collective);
+  std::uint32_t& next = message ? next_message_ : next_sequence_;
+  auto work = std::make_shared<OpWork>(std::move(request), OpSeq{next++}, executor_, clock_);
+  executor_->submit([self = shared_from_this(), work,
+                     message] { message ? self->launch_message(work) : self->launch(work); },
+                    wake);
+  return std::shared_ptr<comm::Work>(work);
+}
+
+bool Group::progress(Instant now) {
+  bool moved = messages_.progress(now);
+  end_messages();
+  if (comm_) {
+    moved = comm_->progress(now) || moved;
+  } else {
+    fail_stopped(now);
+  }
+  if (advance_) check_advance(now);
+  return moved;
+}
+
+void Group::end_messages() {
+  for (auto& ended : messages_.take_ended()) {
+    end(ended.work, ended.status.is_ok() ? ended.status : describe(*ended.work, ended.status));
+  }
+  // As with a collective: whoever gave up on a message has lost its place in the program.
+  if (const auto failure = messages_.take_failure()) {
+    const comm::ViewNotice notice{failure->status.code(), failure->status.ranks(),
+                                  op_text(*failure->work) + ": " + failure->status.message()};
+    if (comm_) return comm_->end_view(notice);
+    fail(failure->status);
+  }
+}
+
+bool Group::moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
+
+Instant Group::next_deadline() const {
+  Instant next = messages_.next_deadline();
+  if (comm_) return std::min(next, comm_->next_deadline());
+  for (const auto& [sequence, op] : ops_) next = std::min(next, op.deadline);
+  if (advance_) next = std::min(next, advance_->deadline);
+  return next;
+}
+
+// Between two views nobody else watches the time.
+void Group::fail_stopped(Instant now) {
+  for (const auto& [sequence, op] : ops_) {
+    if (now < op.deadline) continue;
+    const std::string blocked = world_->membership().blocked();
+    const Status late(Code::kTimeout,
+                      "the timeout passed (option timeout) while the members could not agree on "
+                      "the next view" +
+                          (blocked.empty() ? "" : ": " + blocked));
+    return fail(late);
+  }
+}
+
+void Group::on_view_failed(const Status& status) { fail(status); }
+
+void Group::fail(const Status& status) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.is_ok()) return;
+    ended_ = status;
+  }
+  while (!ops_.empty()) {
+    const std::shared_ptr<OpWork> work = ops_.begin()->second.work;
+    end(work, describe(*work, status));
+  }
+  if (advance_) end_advance(status);
+  messages_.fail_all(status);
+  end_messages();
+  kept_.clear();
+  flat_ends_.clear();
+  if (previous_) previous_->abandon();
+}
+
+std::string Group::op_text(const OpWork& work) const {
+  return std::string(comm::collective_name(work.collective())) + " #" +
+         std::to_string(work.sequence().value) + " of group " + name();
+}
+
+Status Group::describe(const OpWork& work, const Status& cause) const {
+  std::vector<Rank> ranks = cause.ranks();
+  std::string text = op_text(work) + " (epoch " + std::to_string(epoch_.value) + ", rank " +
+                     std::to_string(config_.rank.value) + " of " +
+                     std::to_string(config_.members.size()) + ") failed";
+  if (cause.code() == Code::kPeerLost && !ranks.empty()) text += ": lost " + comm::rank_list(ranks);
+  text += ": " + cause.message();
+  return Status(cause.code(), std::move(text)).about(std::move(ranks), epoch_);
+}
+
+void Group::abort(const std::string& reason) {
+  const comm::ViewNotice notice{Code::kAborted, {config_.rank}, "aborted: " + reason, {}};
+  executor_->submit(
+      [self = shared_from_this(), notice] {
+        if (self->comm_) return self->comm_->end_view(notice);
+        self->fail(Status(notice.code, notice.text).about(notice.ranks, self->epoch_));
+      },
+      true);
+}
+
+Status Group::close(Duration timeout) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return Status::ok();
+    closed_ = true;
+  }
+  // Owners: this call and its tasks, which may outlive it when the driver is stuck.
+  struct Leaving {
+    std::atomic<bool> quiet{false};
+    std::atomic<bool> gone{false};
+  };
+  auto leaving = std::make_shared<Leaving>();
+  const auto is_quiet = [leaving] { return leaving->quiet.load(std::memory_order_acquire); };
+  const auto is_gone = [leaving] { return leaving->gone.load(std::memory_order_acquire); };
+  const auto look = [self = shared_from_this(), leaving] {
+    if (self->quiet()) leaving->quiet.store(true, std::memory_order_release);
+  };
+  const Instant deadline = clock_->now() + timeout;
+  while (!is_quiet() && clock_->now() < deadline) {
+    executor_->submit(look, false);
+    executor_->drive_until(is_quiet, std::min(deadline, clock_->now() + kQuietLook));
+  }
+  executor_->submit(
+      [self = shared_from_this(), leaving, look] {
+        look();
+        self->leave();
+        leaving->gone.store(true, std::memory_order_release);
+      },
+      false);
+  executor_->drive_until(is_gone, clock_->now() + kLeaveTime);
+  if (is_quiet()) return Status::ok();
+  return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
+}
+
+// Tells the others that this member goes; what still runs here ends first.
+void Group::leave() {
+  if (comm_) {
+    if (!quiet()) {
+      comm_->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
+    }
+    comm_->say_goodbye();
+    [[maybe_unused]] const auto stopped = comm_->interrupt();
+    comm_->abandon();
+  }
+  fail({Code::kNotMember, "group " + name() + " is closed"});
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,212 @@
+// Group: collectives that outlive members. A communicator per view; ops go from one to the next: a
+// view that ends stops them, the members' reports decide their fate, and the next view repairs them
+// (group_repair.h) or runs them afresh. Users see one sequence of ops.
+//
+// Thread: the Communicator interface any thread; all else only the holder of the runtime.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/executor.h"
+#include "comm/live_communicator.h"
+#include "comm/message_ops.h"
+#include "ft/group_repair.h"
+#include "ft/group_report.h"
+
+namespace holdfast::ft {
+
+class World;
+
+struct GroupConfig {
+  CommId id;
+  std::string name;
+  Rank rank;                         // this member's
+  std::vector<MemberId> members;     // by rank; MemberId{} where vacant
+  std::vector<Rank> world_ranks;     // by rank
+  Epoch epoch;                       // of the first view
+  bool whole = false;                // has all ranks of its world
+  bool shares_memory = false;        // all members do; chooses the cost model
+  std::vector<comm::FlatPeer> flat;  // by rank; empty: not all members share memory
+  Duration timeout{};
+  std::string algorithm;
+  comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
+  bool protect = true;
+  std::uint32_t next_sequence = 0;  // of a group that runs already
+};
+
+// A view of a world, as one of its groups sees it.
+struct NextView {
+  Epoch epoch;
+  std::vector<MemberId> members;  // by rank
+  std::vector<Rank> world_ranks;  // likewise
+  bool boundary = false;          // begins at a step boundary of all members
+};
+
+class Group final : public comm::Communicator,
+                    public comm::ViewOwner,
+                    public std::enable_shared_from_this<Group> {
+ public:
+  // `world` outlives the group.
+  Group(GroupConfig config, std::shared_ptr<World> world, std::shared_ptr<comm::Executor> executor,
+        std::shared_ptr<const Clock> clock);
+  ~Group() override;
+
+  // Communicator: any thread.
+  Rank rank() const override { return config_.rank; }
+  int size() const override;
+  comm::View view() const override;
+  std::vector<Rank> live_ranks() const override;
+  const std::string& name() const override { return config_.name; }
+  std::vector<std::string> transports() const override;
+  Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
+  std::shared_ptr<comm::Work> advance(Duration timeout) override;
+  void wake() override {
+    executor_->submit([] {}, true);
+  }
+  void abort(const std::string& reason) override;
+  Status close(Duration timeout) override;
+  Status health() const override;
+
+  // Driving thread only.
+  CommId id() const { return config_.id; }
+  const GroupConfig& config() const { return config_; }
+  bool progress(Instant now);
+  bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->busy()); }
+  bool moves_bulk() const;
+  Instant next_deadline() const;
+  bool has_member(MemberId member) const { return rank_of(member).has_value(); }
+  // A process has gone without a word, or has said goodbye to this group.
+  void on_died(MemberId member, const Status& why);
+  void on_goodbye(MemberId member);
+  void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
+  void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
+
+  // Ends the view's communicator; what this member holds. Again: says it again.
+  GroupReport stop();
+  bool stopped() const { return comm_ == nullptr; }
+  // The next view, `members` by rank, and what those of the last one had reported.
+  void adopt(const NextView& next, const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  // The first view.
+  void begin_view(const NextView& next);
+  // This process is no member any more.
+  void fence(const std::string& why);
+  // A boundary: whether nothing is under way; what a joiner must know.
+  bool quiet() const { return ops_.empty() && !messages_.busy(); }
+  // Nothing is under way that others may wait for, results served to them included. Messages
+  // concern two members each and may go on through a boundary.
+  bool at_rest() const { return ops_.empty() && !(comm_ && comm_->busy()); }
+  GroupReport describe_self() const;
+  // Members that an op waits for in vain since the last call.
+  bool has_missed() const { return !missed_.empty(); }
+  std::vector<MemberId> take_missed() { return std::exchange(missed_, {}); }
+
+  // comm::ViewOwner.
+  void on_op_ended(const std::shared_ptr<comm::OpWork>& work, comm::Held held) override;
+  void on_stable(OpSeq through) override;
+  void on_missed(Rank rank, const Status& why) override;
+  void on_view_failed(const Status& status) override;
+
+ private:
+  struct Op {
+    std::shared_ptr<comm::OpWork> work;
+    Instant deadline;
+    OpFate fate;
+    bool complete = false;  // all of it was here when a view ended
+    std::map<std::uint32_t, Ranges> held;
+    std::vector<std::byte> saved;  // atomic, in place: its input
+  };
+  // An op that has ended here, but whose result others may still need.
+  struct Kept {
+    std::shared_ptr<comm::OpWork> work;  // its output is `memory`
+    std::vector<std::byte> memory;
+    Epoch epoch;
+  };
+  struct FlatEnd {
+    std::shared_ptr<comm::OpWork> work;
+    Epoch epoch;
+  };
+  // A step boundary under way: members agree whether somebody may come in, then pass it together.
+  struct Advance {
+    std::shared_ptr<comm::OpWork> work;       // the caller's
+    std::shared_ptr<comm::OpWork> agreement;  // all-reduce of `lobby`
+    std::unique_ptr<std::uint64_t> lobby;     // version of the lobby that some member has seen
+    Instant deadline;
+  };
+
+  void launch(const std::shared_ptr<comm::OpWork>& work);
+  void launch_message(const std::shared_ptr<comm::OpWork>& work);
+  void begin(Op& op);
+  std::optional<Status> refusal(const Op& op) const;
+  void begin_afresh(Op& op);
+  void begin_repair(const std::shared_ptr<comm::OpWork>& work, const OpFate& fate,
+                    Instant deadline);
+  void save_input(Op& op);
+  void clear_vacant(const comm::OpRequest& request) const;
+  void keep(const std::shared_ptr<comm::OpWork>& work);
+  void end(std::shared_ptr<comm::OpWork> work, Status status);
+  void end_messages();
+  void make_communicator(Epoch epoch);
+  void leave();
+  void on_agreed(const Status& status);
+  void end_advance(const Status& status);
+  void check_advance(Instant now);
+  void take_members(const NextView& next);
+  void pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  void seat_messages(const std::vector<MemberId>& before, Epoch epoch);
+  void settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
+              const std::vector<Rank>& before, const std::vector<MemberId>& members_before);
+  void settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident);
+  void settle_own(Op& op, const Incident& incident);
+  OpFate fate_of(const Incident& incident) const;
+  OpFate judge(const OpFate& fate, const comm::OpWork& work, const Incident& incident) const;
+  void finish_on_flat(Op& op);
+  void fail_stopped(Instant now);
+  void fail(const Status& status);
+  void publish_view(Epoch epoch);
+  Status describe(const comm::OpWork& work, const Status& cause) const;
+  std::optional<Rank> rank_of(MemberId member) const;
+  std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
+  std::string op_text(const comm::OpWork& work) const;
+
+  GroupConfig config_;
+  // Owners: the groups of a world.
+  const std::shared_ptr<World> world_;
+  // Owners: every group of the node and the works they handed out.
+  const std::shared_ptr<comm::Executor> executor_;
+  const std::shared_ptr<const Clock> clock_;
+
+  mutable std::mutex mutex_;         // guards the counters (and the order of submissions), ended_,
+                                     // closed_, view_
+  std::uint32_t next_sequence_ = 0;  // of collectives
+  std::uint32_t next_message_ = 0;   // of sends and receives
+  bool advancing_ = false;
+  Status ended_;
+  bool closed_ = false;
+  comm::View view_;
+
+  // Driving thread only.
+  Epoch epoch_;
+  std::uint32_t launched_ = 0;  // collectives that were called here
+  std::optional<Advance> advance_;
+  std::vector<Rank> present_;                         // ranks of the view, rising
+  std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
+  std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
+  comm::MessageOps messages_;
+  std::vector<MemberId> seated_;        // whom messages go to, by rank
+  std::map<std::uint32_t, Op> ops_;     // by sequence: called, and not ended
+  std::map<std::uint32_t, Kept> kept_;  // by sequence
+  std::deque<std::pair<std::uint32_t, FlatEnd>> flat_ends_;
+  // Of ops that were not called here yet.
+  std::map<std::uint32_t, std::vector<std::shared_ptr<Incident>>> incidents_;
+  Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets
+  std::vector<MemberId> missed_;
+  std::vector<std::pair<MemberId, Status>> gone_;
+};
+
+}  // namespace holdfast::ft

@@ -1,0 +1,276 @@
+#include "ft/group_hub.h"
+
+#include <algorithm>
+
+namespace holdfast::ft {
+namespace {
+
+using comm::FrameKind;
+
+constexpr std::size_t kMaxEarly = 1024;
+
+}  // namespace
+
+void Hub::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
+  peers_.erase(id);
+  Peer& peer = peers_.emplace(id, Peer(id, heartbeat_, now)).first->second;
+  peer.control = control;
+  peer.data = data;
+  next_silence_ = {};
+}
+
+bool Hub::turn(Instant now) {
+  bool moved = false;
+  for (auto& [id, peer] : peers_) moved = pump(peer, now) || moved;
+  if (now >= next_beat_) beat(now);
+  if (now >= next_silence_) look_for_silence(now);
+  last_turn_ = now;
+  if (joining_ != nullptr) step_joining(now);
+  std::erase_if(worlds_, [](const auto& weak) { return weak.expired(); });
+  changing_ = joining_ != nullptr;
+  each_world([&](const auto& world) {
+    moved = world->progress(now) || moved;
+    changing_ = changing_ || world->is_changing();
+  });
+  return moved;
+}
+
+bool Hub::busy() const {
+  bool busy = joining_ != nullptr;
+  each_world([&](const auto& world) { busy = busy || world->busy(); });
+  return busy;
+}
+
+bool Hub::moves_bulk() const {
+  bool bulk = false;
+  each_world([&](const auto& world) { bulk = bulk || world->moves_bulk(); });
+  return bulk;
+}
+
+Instant Hub::next_deadline() const {
+  Instant next = std::min(next_beat_, next_silence_);
+  each_world([&](const auto& world) { next = std::min(next, world->next_deadline()); });
+  return next;
+}
+
+bool Hub::pump(Peer& peer, Instant now) {
+  if (peer.reported) return false;
+  bool moved = peer.control->pump();
+  if (peer.data != peer.control) moved = peer.data->pump() || moved;
+  if (peer.control->received() != peer.received) {
+    peer.received = peer.control->received();
+    peer.detector.on_frame(now);
+    if (peer.silent) {
+      peer.silent = false;
+      each_world([&](const auto& world) { world->on_heard(peer.id); });
+    }
+  }
+  take_controls(peer, now);
+  if (!peer.control->status().is_ok()) {
+    report_loss(peer, peer.control->status(), peer.control->closed_by_peer(), now);
+  } else if (!peer.data->status().is_ok() && !peer.broken) {
+    peer.broken = true;
+    each_world([&](const auto& world) { world->on_silent(peer.id, now); });
+  }
+  return moved;
+}
+
+void Hub::take_controls(Peer& peer, Instant now) {
+  while (auto frame = peer.control->session().take_control()) {
+    const FrameKind kind = frame->header.kind;
+    if (kind == FrameKind::kHeartbeat) {
+      peer.detector.on_heartbeat(now);
+    } else if (kind == FrameKind::kMembership) {
+      const Status sound = take_part(peer, *frame, now);
+      if (!sound.is_ok()) return report_loss(peer, sound, false, now);
+    } else if (kind == FrameKind::kGoodbye && frame->header.key.comm == CommId{}) {
+      peer.left = true;
+      each_world([&](const auto& world) { world->on_goodbye(peer.id, {}); });
+    } else {
+      Early early{peer.id, std::move(*frame), {}};
+      if (!deliver(early, now)) keep_early(std::move(early));
+    }
+  }
+}
+
+// Messages of membership may be longer than a frame.
+Status Hub::take_part(Peer& peer, const comm::ControlFrame& frame, Instant now) {
+  const comm::FrameHeader& header = frame.header;
+  if (header.offset != peer.incoming.size() || header.total_bytes > kMaxMessageBytes ||
+      header.offset + frame.payload.size() > header.total_bytes) {
+    return {Code::kProtocolError, "parts of a membership message out of order"};
+  }
+  peer.incoming.insert(peer.incoming.end(), frame.payload.begin(), frame.payload.end());
+  if (peer.incoming.size() < header.total_bytes) return Status::ok();
+  auto message = decode(std::exchange(peer.incoming, {}));
+  if (!message.is_ok()) return message.status();
+  if (!deliver(peer.id, message.value(), now)) {
+    keep_early({peer.id, {}, std::move(message).value()});
+  }
+  return Status::ok();
+}
+
+bool Hub::deliver(MemberId from, const Message& message, Instant now) {
+  const bool for_joiner =
+      message.kind == MessageKind::kRedirect || message.kind == MessageKind::kRefused ||
+      message.kind == MessageKind::kLobby || message.kind == MessageKind::kDecide;
+  if (joining_ != nullptr && for_joiner) {
+    joining_->on_message(from, message);
+    return true;
+  }
+  bool known = false;
+  each_world([&](const auto& world) {
+    const bool asks =
+        message.kind == MessageKind::kJoin && world->membership().name() == message.text;
+    if (world->id() != message.world && !asks) return;
+    known = true;
+    if (!asks) return world->on_message(from, message, now);
+    Message named = message;
+    named.world = world->id();
+    world->on_message(from, named, now);
+  });
+  return known;
+}
+
+bool Hub::deliver(const Early& early, Instant now) {
+  if (early.message) return deliver(early.from, *early.message, now);
+  const CommId id = early.frame.header.key.comm;
+  const Epoch epoch = early.frame.header.key.epoch;
+  bool known = false;
+  each_world([&](const auto& world) {
+    for (const auto& group : world->groups()) {
+      if (group->id() != id) continue;
+      known = true;
+      switch (early.frame.header.kind) {
+        case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
+        case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
+        case FrameKind::kGoodbye: world->on_goodbye(early.from, id); break;
+        default: break;
+      }
+    }
+  });
+  return known;
+}
+
+void Hub::keep_early(Early early) {
+  if (early_.size() < kMaxEarly) early_.push_back(std::move(early));
+}
+
+void Hub::deliver_early(Instant now) {
+  for (Early& early : std::exchange(early_, {})) {
+    if (!deliver(early, now)) keep_early(std::move(early));
+  }
+}
+
+// Every peer hears of this process now and then, whatever else it does.
+void Hub::beat(Instant now) {
+  const bool paused = now - last_turn_ > heartbeat_ * 2;
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported) continue;
+    if (paused) peer.detector.forgive(now);
+    peer.control->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
+    peer.control->pump();
+  }
+  next_beat_ = now + heartbeat_;
+  next_silence_ = {};
+}
+
+void Hub::look_for_silence(Instant now) {
+  next_silence_ = {Duration::max()};
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported || peer.silent) continue;
+    if (peer.detector.is_silent(now)) {
+      peer.silent = true;
+      each_world([&, member = id](const auto& world) { world->on_silent(member, now); });
+    } else {
+      next_silence_ = std::min(next_silence_, peer.detector.silent_at());
+    }
+  }
+}
+
+// `gone`: the process has ended, and not only the connection.
+void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
+  peer.reported = true;
+  if (joining_ != nullptr) joining_->on_closed(peer.id);
+  const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
+  each_world([&](const auto& world) {
+    if (gone) {
+      world->on_closed(peer.id, text, now);
+    } else {
+      world->on_silent(peer.id, now);
+    }
+  });
+}
+
+std::vector<MemberId> Hub::take_forgotten() {
+  std::vector<MemberId> forgotten;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.reported) continue;
+    bool used = false;
+    each_world([&, member = id](const auto& world) { used = used || world->refers_to(member); });
+    if (!used) forgotten.push_back(id);
+  }
+  for (const MemberId id : forgotten) peers_.erase(id);
+  return forgotten;
+}
+
+void Hub::send(MemberId to, const Message& message) {
+  const auto found = peers_.find(to);
+  // What is lost is said again when it matters.
+  if (found == peers_.end() || found->second.reported) return;
+  comm::Link& control = *found->second.control;
+  const Bytes bytes = encode(message);
+  for (std::size_t at = 0; at < bytes.size(); at += comm::kMaxFramePayload) {
+    const std::size_t count = std::min<std::size_t>(comm::kMaxFramePayload, bytes.size() - at);
+    comm::FrameHeader header;
+    header.kind = FrameKind::kMembership;
+    header.payload_bytes = static_cast<std::uint32_t>(count);
+    header.offset = at;
+    header.total_bytes = bytes.size();
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    control.session().send_control(header, {begin, begin + static_cast<std::ptrdiff_t>(count)});
+  }
+  control.pump();
+  owner_.nudge(to);
+}
+
+comm::MemberLinks Hub::links_to(MemberId member) {
+  const auto found = peers_.find(member);
+  if (found == peers_.end()) return {};
+  return {found->second.data, found->second.control};
+}
+
+std::shared_ptr<World> Hub::find_world(const std::vector<MemberId>& members) const {
+  std::shared_ptr<World> found;
+  each_world([&](const auto& world) {
+    if (!found && world->has_all(members)) found = world;
+  });
+  return found;
+}
+
+std::shared_ptr<World> Hub::find_world(CommId id) const {
+  std::shared_ptr<World> found;
+  each_world([&](const auto& world) {
+    if (world->id() == id) found = world;
+  });
+  return found;
+}
+
+void Hub::step_joining(Instant now) {
+  joining_->tick(now, [&](MemberId member) { return is_connected(member); });
+  for (const Joiner& joiner : joining_->wanted()) {
+    if (!is_connected(joiner.member)) owner_.want(joiner);
+  }
+  for (auto& [to, message] : joining_->take_sends()) send(to, message);
+}
+
+void Hub::say_goodbye() {
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported) continue;
+    peer.control->session().send_control(FrameKind::kGoodbye, {}, {}, {});
+    for (int i = 0; i < 16 && peer.control->pump(); ++i) {
+    }
+  }
+}
+
+}  // namespace holdfast::ft

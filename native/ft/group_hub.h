@@ -1,0 +1,121 @@
+// Hub: what a process hears from its peers, and whom it tells: control frames to the worlds and
+// groups they are for, signs of life, the end of connections, messages for what is not known here
+// yet. Turned by the runtime and by the simulator.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ft/detector.h"
+#include "ft/group_world.h"
+#include "ft/joining.h"
+
+namespace holdfast::ft {
+
+// The process around a hub.
+class HubOwner {
+ public:
+  virtual ~HubOwner() = default;
+  // A connection to this process is wanted.
+  virtual void want(const Joiner& joiner) = 0;
+  // The peer has been sent something: it must not sleep over it.
+  virtual void nudge(MemberId peer) = 0;
+  virtual std::string host_of(const std::string& card) const = 0;
+  virtual void say(const std::string& text) = 0;
+};
+
+class Hub final : public Network {
+ public:
+  // `owner` outlives the hub.
+  Hub(MemberId self, Duration heartbeat, HubOwner& owner)
+      : self_(self), heartbeat_(heartbeat), owner_(owner) {}
+
+  // Network.
+  void send(MemberId to, const Message& message) override;
+  comm::MemberLinks links_to(MemberId member) override;
+  std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
+  void expect(const Joiner& joiner) override { owner_.want(joiner); }
+  void say(const std::string& text) override { owner_.say(text); }
+
+  // Links to a new peer; `data` may be `control`. Both live until take_forgotten() names the peer.
+  void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
+  bool is_connected(MemberId peer) const { return peer == self_ || peers_.contains(peer); }
+  // Peers whose processes have gone and to whose links nothing refers any more.
+  std::vector<MemberId> take_forgotten();
+
+  void add_world(const std::shared_ptr<World>& world) { worlds_.push_back(world); }
+  // The world all of whose members these are; nothing when they are in none together.
+  std::shared_ptr<World> find_world(const std::vector<MemberId>& members) const;
+  std::shared_ptr<World> find_world(CommId id) const;
+  // Hands out what came for a group or world before it was known here.
+  void deliver_early(Instant now);
+  // Messages go to it while this process tries to get into a world; nothing: it no longer does.
+  void set_joining(Joining* joining) { joining_ = joining; }
+
+  // Moves what can be moved; whether anything did.
+  bool turn(Instant now);
+  bool busy() const;
+  bool moves_bulk() const;
+  // A view change is under way.
+  bool is_changing() const { return changing_; }
+  Instant next_deadline() const;
+  void say_goodbye();
+
+ private:
+  struct Peer {
+    Peer(MemberId who, Duration heartbeat, Instant now) : id(who), detector(heartbeat, now) {}
+    MemberId id;
+    comm::Link* control = nullptr;
+    comm::Link* data = nullptr;
+    bool reported = false;  // its loss is known to the worlds
+    bool silent = false;
+    bool broken = false;  // no data gets through; the process may live
+    bool left = false;
+    Detector detector;
+    std::uint64_t received = 0;  // bytes that the detector knows of
+    Bytes incoming;              // a message of membership, as far as it has come
+  };
+  struct Early {
+    MemberId from;
+    comm::ControlFrame frame;  // or
+    std::optional<Message> message;
+  };
+
+  bool pump(Peer& peer, Instant now);
+  void take_controls(Peer& peer, Instant now);
+  Status take_part(Peer& peer, const comm::ControlFrame& frame, Instant now);
+  bool deliver(const Early& early, Instant now);
+  bool deliver(MemberId from, const Message& message, Instant now);
+  void keep_early(Early early);
+  void beat(Instant now);
+  void look_for_silence(Instant now);
+  void report_loss(Peer& peer, const Status& why, bool gone, Instant now);
+  void step_joining(Instant now);
+  template <class Visit>
+  void each_world(Visit visit) const {
+    // By index: a visit may add one, and the list is not worth a copy.
+    for (std::size_t i = 0; i < worlds_.size(); ++i) {
+      if (const auto world = worlds_[i].lock()) visit(world);
+    }
+  }
+
+  MemberId self_;
+  Duration heartbeat_;
+  HubOwner& owner_;
+  std::map<MemberId, Peer> peers_;
+  // Weak: a world belongs to its groups.
+  std::vector<std::weak_ptr<World>> worlds_;
+  std::vector<Early> early_;
+  Joining* joining_ = nullptr;
+  Instant next_beat_{};
+  Instant next_silence_{};  // when the first peer will have been silent for too long
+  Instant last_turn_{};
+  bool changing_ = false;
+};
+
+}  // namespace holdfast::ft

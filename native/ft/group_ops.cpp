@@ -1,0 +1,189 @@
+// How a group's ops begin and end.
+#include <algorithm>
+#include <cstring>
+
+#include "base/planted.h"
+#include "ft/group.h"
+#include "ft/group_schedule.h"
+#include "ft/group_world.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::Collective;
+using comm::OpRequest;
+using comm::OpWork;
+
+// Ops of the flat exchange that one member may have ended before another: two slots.
+constexpr std::size_t kFlatEnds = 2;
+
+}  // namespace
+
+void Group::launch_message(const std::shared_ptr<OpWork>& work) {
+  const Status ended = health();
+  if (!ended.is_ok()) return end(work, describe(*work, ended));
+  messages_.launch(work, clock_->now() + work->request().timeout);
+  end_messages();
+}
+
+void Group::launch(const std::shared_ptr<OpWork>& work) {
+  // A member that has left is no reason to refuse: what it sent before may be all this op needs.
+  const Status ended = health();
+  if (!ended.is_ok()) return end(work, describe(*work, ended));
+  const std::uint32_t sequence = work->sequence().value;
+  launched_ = std::max(launched_, sequence + 1);
+  Op& op = ops_[sequence];
+  op.work = work;
+  op.deadline = clock_->now() + work->request().timeout;
+  if (work->request().atomic) save_input(op);
+  if (const auto planned = incidents_.find(sequence); planned != incidents_.end()) {
+    op.fate = fate_of(*planned->second.front());
+    for (const auto& incident : planned->second) op.fate = judge(op.fate, *work, *incident);
+    incidents_.erase(planned);
+  }
+  if (comm_) begin(op);
+}
+
+// In the current view, from the start or where its fate has brought it.
+void Group::begin(Op& op) {
+  const std::shared_ptr<OpWork> work = op.work;
+  if (const auto refused = refusal(op)) {
+    // Not in the log of calls: some may have refused it in an earlier view.
+    return end(work, describe(*work, *refused));
+  }
+  if (op.fate.planned) {
+    begin_repair(work, op.fate, op.deadline);
+  } else {
+    begin_afresh(op);
+  }
+}
+
+std::optional<Status> Group::refusal(const Op& op) const {
+  const OpRequest& request = op.work->request();
+  // What somebody holds is brought to all, even so.
+  if (!broken_.is_ok() && !op.fate.planned) return broken_;
+  const bool rooted =
+      request.collective == Collective::kBroadcast || request.collective == Collective::kReduce ||
+      request.collective == Collective::kGather || request.collective == Collective::kScatter;
+  const bool vacant =
+      rooted && std::find(present_.begin(), present_.end(), request.root) == present_.end();
+  if (!op.fate.lost && !(vacant && !op.fate.planned)) return std::nullopt;
+  const Rank root = request.root;
+  return Status(Code::kPeerLost, "its root, rank " + std::to_string(root.value) +
+                                     ", was lost before the survivors held all of its data")
+      .about({root}, epoch_);
+}
+
+void Group::begin_afresh(Op& op) {
+  const std::shared_ptr<OpWork>& work = op.work;
+  if (!op.fate.fresh) {
+    op.fate = fate_at_start(present_, config_.members.size(), epoch_);
+  }
+  // The healthy case shares the caller's request; a view with gaps needs one of its own.
+  std::shared_ptr<const OpRequest> request(work, &work->request());
+  if (present_.size() != config_.members.size()) {
+    clear_vacant(work->request());
+    request = std::make_shared<OpRequest>(request_in_view(work->request(), present_));
+  }
+  if (!op.saved.empty()) {
+    auto saved = std::make_shared<OpRequest>(*request);
+    saved->input[0].data = op.saved.data();
+    request = std::move(saved);
+  }
+  comm_->launch({work, std::move(request), op.deadline});
+}
+
+void Group::begin_repair(const std::shared_ptr<OpWork>& work, const OpFate& fate,
+                         Instant deadline) {
+  OpRequest source = work->request();
+  if (const auto op = ops_.find(work->sequence().value);
+      op != ops_.end() && !op->second.saved.empty()) {
+    source.input[0].data = op->second.saved.data();
+  }
+  const std::uint64_t element = dtype_bytes(source.dtype);
+  for (const auto& [rank, block] : fate.zeros) {
+    if (rank != config_.rank || block >= source.output.size()) continue;
+    const comm::Block& out = source.output[block];
+    if (out.count > 0) std::memset(out.data, 0, out.count * element);
+  }
+  comm::RepairRun repair = make_repair(fate, source, present_, config_.rank);
+  auto request = std::make_shared<OpRequest>(std::move(source));
+  comm_->launch({work, std::move(request), deadline, std::move(repair)});
+}
+
+void Group::save_input(Op& op) {
+  const OpRequest& request = op.work->request();
+  const bool in_place = request.collective == Collective::kAllReduce && !request.input.empty() &&
+                        request.input[0].data == request.output[0].data;
+  if (!in_place) return;
+  const comm::Block& in = request.input[0];
+  op.saved.assign(in.data, in.data + in.count * dtype_bytes(request.dtype));
+}
+
+// Blocks of ranks that have no member hold zeros, not what was there.
+void Group::clear_vacant(const OpRequest& request) const {
+  if (request.output.size() != config_.members.size()) return;
+  for (std::size_t r = 0; r < config_.members.size(); ++r) {
+    const comm::Block& out = request.output[r];
+    if (config_.members[r] != kNobody || out.count == 0) continue;
+    std::memset(out.data, 0, out.count * dtype_bytes(request.dtype));
+  }
+}
+
+void Group::on_op_ended(const std::shared_ptr<OpWork>& work, comm::Held held) {
+  const std::uint32_t sequence = work->sequence().value;
+  const auto at = ops_.find(sequence);
+  if (at == ops_.end() || at->second.work != work) {
+    // It served others, and has served them all.
+    kept_.erase(sequence);
+    return;
+  }
+  if (held == comm::Held::kFlat) {
+    flat_ends_.push_back({sequence, {work, at->second.fate.epoch}});
+    if (flat_ends_.size() > kFlatEnds) flat_ends_.pop_front();
+  }
+  if (held == comm::Held::kHere && !is_planted(Planted::kDropKept)) keep(work);
+  end(work, Status::ok());
+}
+
+// A copy of the result, from which members that lack it can be served.
+void Group::keep(const std::shared_ptr<OpWork>& work) {
+  OpRequest request = work->request();
+  const std::uint64_t element = dtype_bytes(request.dtype);
+  std::uint64_t bytes = 0;
+  for (const comm::Block& block : request.output) bytes += block.count * element;
+  Kept& kept = kept_[work->sequence().value];
+  kept.epoch = ops_.at(work->sequence().value).fate.epoch;
+  kept.memory.resize(bytes);
+  std::byte* at = kept.memory.data();
+  for (comm::Block& block : request.output) {
+    if (block.count > 0) std::memcpy(at, block.data, block.count * element);
+    block.data = at;
+    at += block.count * element;
+  }
+  // Nobody may ask for an input any more: whoever holds the result serves the result.
+  if (request.collective == Collective::kAllGather) {
+    request.input[0] = request.output[static_cast<std::size_t>(config_.rank.value)];
+  } else if (!request.input.empty()) {
+    request.input[0] = request.output[0];
+  }
+  kept.work = std::make_shared<OpWork>(std::move(request), work->sequence(), executor_, clock_);
+}
+
+void Group::on_stable(OpSeq through) {
+  std::erase_if(kept_, [&](const auto& entry) { return entry.first <= through.value; });
+}
+
+void Group::end(std::shared_ptr<OpWork> work, Status status) {
+  if (const auto at = ops_.find(work->sequence().value);
+      at != ops_.end() && at->second.work == work) {
+    const OpFate& fate = at->second.fate;
+    comm::Outcome outcome{fate.epoch, fate.contributors, fate.missing, fate.retried};
+    work->set_outcome(std::move(outcome));
+    ops_.erase(at);
+  }
+  if (advance_ && work == advance_->agreement) on_agreed(status);
+  executor_->defer([work = std::move(work), status = std::move(status)] { work->end(status); });
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,373 @@
+// How a group goes from one view to the next.
+#include <algorithm>
+
+#include "base/planted.h"
+
+#include "ft/group.h"
+#include "ft/group_schedule.h"
+#include "ft/group_world.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::OpWork;
+
+const OpReport* find_report(const GroupReport& report, std::uint32_t sequence) {
+  const auto at = std::find_if(report.ops.begin(), report.ops.end(),
+                               [&](const OpReport& op) { return op.sequence.value == sequence; });
+  return at == report.ops.end() ? nullptr : &*at;
+}
+
+bool any_complete(const Incident& incident) {
+  return std::any_of(incident.reports.begin(), incident.reports.end(),
+                     [](const auto& report) { return report && report->complete; });
+}
+
+}  // namespace
+
+void Group::publish_view(Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  view_ = {epoch, config_.members};
+}
+
+void Group::make_communicator(Epoch epoch) {
+  epoch_ = epoch;
+  present_.clear();
+  std::vector<Rank> world_ranks;
+  comm::CommunicatorConfig config;
+  for (std::size_t r = 0; r < config_.members.size(); ++r) {
+    const MemberId member = config_.members[r];
+    if (member == kNobody) continue;
+    const Rank rank{static_cast<std::int32_t>(r)};
+    present_.push_back(rank);
+    world_ranks.push_back(config_.world_ranks[r]);
+    config.view.members.push_back(member);
+    config.links.push_back(rank == config_.rank ? comm::MemberLinks{} : world_->links_to(member));
+  }
+  config.id = config_.id;
+  config.view.epoch = epoch;
+  config.ranks = present_;
+  config.group_size = static_cast<int>(config_.members.size());
+  const auto self = std::find(present_.begin(), present_.end(), config_.rank);
+  config.rank = {static_cast<std::int32_t>(self - present_.begin())};
+  config.name = config_.name;
+  config.hosts = world_->hosts(world_ranks);
+  config.link_model = config_.shares_memory ? topology::kShmLink : topology::kTcpLink;
+  config.protect = config_.protect;
+  std::vector<comm::FlatPeer> flat;
+  for (const Rank rank : present_) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (r < config_.flat.size() && config_.flat[r].segment) flat.push_back(config_.flat[r]);
+  }
+  if (!flat.empty() && flat.size() == present_.size()) {
+    config.flat.emplace(config.rank, epoch, std::move(flat));
+  }
+  comm_ = std::make_unique<comm::LiveCommunicator>(std::move(config), *this, clock_);
+}
+
+void Group::seat_messages(const std::vector<MemberId>& before, Epoch epoch) {
+  messages_.resize(static_cast<int>(config_.members.size()));
+  for (std::size_t r = 0; r < config_.members.size(); ++r) {
+    const MemberId member = config_.members[r];
+    const Rank rank{static_cast<std::int32_t>(r)};
+    if (r < before.size() && before[r] == member) continue;
+    if (rank == config_.rank || member == kNobody) {
+      messages_.seat(rank, nullptr, epoch);
+    } else {
+      messages_.seat(rank, world_->links_to(member).data, epoch);
+    }
+  }
+  end_messages();
+}
+
+void Group::on_died(MemberId member, const Status& why) {
+  const auto rank = rank_of(member);
+  if (!rank) return;
+  messages_.on_gone(*rank, true, why);
+  gone_.emplace_back(member, why);
+  if (config_.protect || !comm_) return;
+  const auto view_rank = view_rank_of(member, epoch_);
+  if (view_rank) comm_->on_gone(*view_rank, why);
+}
+
+void Group::on_goodbye(MemberId member) {
+  const auto rank = rank_of(member);
+  if (!rank) return;
+  const Status why(Code::kPeerLost, "the peer left");
+  messages_.on_gone(*rank, false, why);
+  gone_.emplace_back(member, why);
+  const auto view_rank = view_rank_of(member, epoch_);
+  if (view_rank) comm_->on_gone(*view_rank, why);
+}
+
+void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);
+}
+
+void Group::on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  if (const auto rank = view_rank_of(from, epoch)) comm_->on_call(*rank, payload);
+}
+
+void Group::on_missed(Rank rank, const Status& why) {
+  const Rank in_group = present_[static_cast<std::size_t>(rank.value)];
+  const MemberId member = config_.members[static_cast<std::size_t>(in_group.value)];
+  if (world_->id() == config_.id || why.message() != "the peer left") {
+    missed_.push_back(member);
+    return;
+  }
+  // It left this group, but may well be in others: the world has nothing to decide.
+  comm_->end_view({Code::kPeerLost, {in_group}, why.message()});
+}
+
+GroupReport Group::stop() {
+  if (comm_) {
+    for (comm::Stopped& stopped : comm_->interrupt()) {
+      const auto at = ops_.find(stopped.work->sequence().value);
+      if (at == ops_.end() || at->second.work != stopped.work) continue;
+      Op& op = at->second;
+      op.complete = op.complete || stopped.complete;
+      if (is_planted(Planted::kForgetHeld)) stopped.held.clear();
+      for (HeldBlock& block : held_blocks(op.work->request(), config_.rank, stopped.held)) {
+        op.held[block.block].add(block.held);
+      }
+    }
+    previous_ = std::move(comm_);
+  }
+  return describe_self();
+}
+
+GroupReport Group::describe_self() const {
+  GroupReport report{
+      config_.id,    config_.name, config_.world_ranks, launched_, config_.shares_memory,
+      config_.whole, {},           Code::kOk,           {},        {}};
+  if (const Status ended = health(); !ended.is_ok()) {
+    report.failure = ended.code();
+    report.failed_ranks = ended.ranks();
+    report.failure_text = ended.message();
+  }
+  for (const auto& [sequence, end] : flat_ends_) {
+    report.ops.push_back({{sequence}, true, true, end.epoch, {}});
+  }
+  for (const auto& [sequence, kept] : kept_) {
+    report.ops.push_back({{sequence}, true, false, kept.epoch, {}});
+  }
+  for (const auto& [sequence, op] : ops_) {
+    OpReport said{{sequence}, op.complete, false, op.fate.epoch, {}};
+    for (const auto& [block, held] : op.held) {
+      if (!op.complete) said.held.push_back({block, held});
+    }
+    report.ops.push_back(std::move(said));
+  }
+  return report;
+}
+
+void Group::take_members(const NextView& next) {
+  const std::vector<MemberId> before = std::exchange(config_.members, next.members);
+  config_.world_ranks = next.world_ranks;
+  for (std::size_t r = 0; r < before.size() && r < config_.flat.size(); ++r) {
+    // A newcomer's area is not known here: the group goes on without.
+    if (before[r] != config_.members[r]) config_.flat[r].segment.reset();
+  }
+  make_communicator(next.epoch);
+  seat_messages(seated_, next.epoch);
+  seated_ = config_.members;
+  publish_view(next.epoch);
+  // The view may have lost more members since it was decided.
+  for (const auto& [member, why] : std::exchange(gone_, {})) {
+    if (const auto rank = view_rank_of(member, epoch_)) {
+      comm_->on_gone(*rank, why);
+      gone_.emplace_back(member, why);
+    }
+  }
+}
+
+void Group::begin_view(const NextView& next) {
+  take_members(next);
+  for (auto at = ops_.begin(); at != ops_.end();) begin((at++)->second);
+}
+
+void Group::adopt(const NextView& next,
+                  const std::vector<std::pair<MemberId, GroupReport>>& reports) {
+  if (!health().is_ok()) return;
+  if (comm_) [[maybe_unused]]
+    const auto unused = stop();
+  const std::vector<MemberId> before = config_.members;
+  const std::vector<Rank> before_ranks = present_;
+  take_members(next);
+  std::vector<Rank> lost;
+  for (const Rank rank : before_ranks) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (config_.members[r] != before[r]) lost.push_back(rank);
+  }
+  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !lost.empty()) {
+    broken_ = Status(Code::kPeerLost,
+                     "a member was lost (option on_peer_loss=raise); call advance() to go on "
+                     "without it, or make a group of the survivors")
+                  .about(lost, next.epoch);
+  }
+  for (const auto& [member, report] : reports) {
+    if (report.failure == Code::kOk || report.failure == Code::kNotMember) continue;
+    return fail(Status(report.failure, report.failure_text).about(report.failed_ranks, next.epoch));
+  }
+  if (next.boundary) {
+    pass_boundary(reports);
+  } else {
+    settle(reports, before_ranks, before);
+  }
+  if (previous_) previous_->abandon();
+  previous_.reset();
+}
+
+// Nothing is under way, and all hold all results; what was called since begins now. The members'
+// counts, which may differ where ops failed, meet.
+void Group::pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& reports) {
+  broken_ = Status::ok();
+  kept_.clear();
+  flat_ends_.clear();
+  for (const auto& [member, report] : reports) {
+    launched_ = std::max(launched_, report.next_sequence);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    next_sequence_ = std::max(next_sequence_, launched_);
+  }
+  for (auto at = ops_.begin(); at != ops_.end();) begin((at++)->second);
+}
+
+// Judges every op that anybody reported, in order; then come those that nobody knew of.
+void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
+                   const std::vector<Rank>& before, const std::vector<MemberId>& members_before) {
+  std::map<Rank, const GroupReport*> by_rank;
+  std::map<std::uint32_t, std::shared_ptr<Incident>> incidents;
+  for (const auto& [member, report] : reports) {
+    const auto rank = rank_of(member);
+    if (rank && report.failure == Code::kOk) by_rank[*rank] = &report;
+  }
+  std::vector<Rank> survivors;
+  for (const Rank rank : before) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (config_.members[r] == members_before[r]) survivors.push_back(rank);
+  }
+  for (const auto& [rank, report] : by_rank) {
+    for (const OpReport& op : report->ops) {
+      if (incidents.contains(op.sequence.value)) continue;
+      Incident incident{epoch_, before, survivors, {}, false};
+      for (const Rank survivor : survivors) {
+        const auto by = by_rank.find(survivor);
+        const OpReport* said =
+            by == by_rank.end() ? nullptr : find_report(*by->second, op.sequence.value);
+        incident.reports.push_back(said == nullptr ? std::nullopt : std::optional(*said));
+        const bool called = by != by_rank.end() && op.sequence.value < by->second->next_sequence;
+        incident.settled = incident.settled || (called && said == nullptr);
+      }
+      incidents[op.sequence.value] = std::make_shared<Incident>(std::move(incident));
+    }
+  }
+  // Ops whose callers have all gone: whoever calls them later must know of this view's losses, too.
+  for (auto& [sequence, planned] : incidents_) {
+    if (incidents.contains(sequence)) continue;
+    Incident unknown{epoch_, before, survivors, {}, false};
+    unknown.reports.resize(survivors.size());
+    planned.push_back(std::make_shared<Incident>(std::move(unknown)));
+  }
+  std::vector<std::uint32_t> sequences;
+  sequences.reserve(incidents.size() + ops_.size());
+  for (const auto& [sequence, incident] : incidents) sequences.push_back(sequence);
+  for (const auto& [sequence, op] : ops_) {
+    if (!incidents.contains(sequence)) sequences.push_back(sequence);
+  }
+  std::sort(sequences.begin(), sequences.end());
+  for (const std::uint32_t sequence : sequences) {
+    const auto at = incidents.find(sequence);
+    if (at != incidents.end()) {
+      settle_op({sequence}, at->second);
+    } else {
+      begin(ops_.at(sequence));
+    }
+  }
+}
+
+OpFate Group::judge(const OpFate& fate, const OpWork& work, const Incident& incident) const {
+  const comm::OpRequest& request = work.request();
+  const RepairQuestion question{request.collective, request.root, request.atomic};
+  OpFate next = fate_after(fate, question, incident);
+  if (is_planted(Planted::kStaleOutcome)) next.missing = fate.missing;
+  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !any_complete(incident) &&
+      incident.survivors != incident.before) {
+    next.lost = true;
+  }
+  return next;
+}
+
+void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident) {
+  const std::uint32_t number = sequence.value;
+  const auto at = ops_.find(number);
+  if (incident->settled) {
+    // No longer part of anybody's log: not all could write it there.
+    kept_.erase(number);
+    if (at == ops_.end()) return;
+    if (at->second.complete) return end(at->second.work, Status::ok());
+    // Whoever ended it without this rank ended it badly.
+    at->second.fate.lost = true;
+    return begin(at->second);
+  }
+  if (at != ops_.end()) return settle_own(at->second, *incident);
+  for (const auto& [ended, flat] : flat_ends_) {
+    if (ended == number) return comm_->note_call(*flat.work);
+  }
+  const auto kept = kept_.find(number);
+  if (kept == kept_.end()) {
+    incidents_[number].push_back(incident);
+    return;
+  }
+  const std::shared_ptr<OpWork> served = kept->second.work;
+  const OpFate fate = judge(fate_of(*incident), *served, *incident);
+  if (!incident->all_complete() && !fate.lost) {
+    return begin_repair(served, fate, clock_->now() + served->request().timeout);
+  }
+  comm_->note_call(*served);
+  kept_.erase(kept);
+}
+
+// An op that has not ended here.
+void Group::settle_own(Op& op, const Incident& incident) {
+  const std::shared_ptr<OpWork> work = op.work;
+  op.fate = judge(op.fate.contributors.empty() ? fate_of(incident) : op.fate, *work, incident);
+  if (incident.all_complete()) {
+    comm_->note_call(*work);
+    return end(work, Status::ok());
+  }
+  if (op.fate.finish_flat) return finish_on_flat(op);
+  begin(op);
+}
+
+OpFate Group::fate_of(const Incident& incident) const {
+  return fate_at_start(incident.before, config_.members.size(), {incident.epoch.value - 1});
+}
+
+// Everybody had published: what somebody has read, everybody can still read.
+void Group::finish_on_flat(Op& op) {
+  const std::shared_ptr<OpWork> work = op.work;
+  std::shared_ptr<const comm::OpRequest> request(work, &work->request());
+  if (previous_ && previous_->config().ranks.size() != config_.members.size()) {
+    request = std::make_shared<comm::OpRequest>(
+        request_in_view(work->request(), previous_->config().ranks));
+  }
+  const bool ended = previous_ && previous_->finish_flat({work, request, op.deadline});
+  comm_->note_call(*work);
+  if (ended) {
+    flat_ends_.push_back({work->sequence().value, {work, op.fate.epoch}});
+    if (flat_ends_.size() > 2) flat_ends_.pop_front();
+    return end(work, Status::ok());
+  }
+  end(work, describe(*work, {Code::kProtocolError, "it ended elsewhere without this rank's part"}));
+}
+
+void Group::fence(const std::string& why) {
+  if (comm_) {
+    [[maybe_unused]] const auto stopped = stop();
+  }
+  fail({Code::kNotMember, why});
+}
+
+}  // namespace holdfast::ft

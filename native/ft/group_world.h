@@ -1,0 +1,125 @@
+// World: one process's part in a job: its membership, and the groups whose views are projections of
+// the world's. Carries out what the membership decides: stops the groups, sends their reports,
+// gives them the next view.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/communicator_config.h"
+#include "comm/transport/null_link.h"
+#include "ft/group.h"
+#include "ft/membership.h"
+
+namespace holdfast::ft {
+
+// What a world needs of the process it lives in. Implemented by the runtime and the simulator.
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual void send(MemberId to, const Message& message) = 0;
+  // Empty while there is no connection.
+  virtual comm::MemberLinks links_to(MemberId member) = 0;
+  // Equal for two cards exactly when their processes are on one host.
+  virtual std::string host_of(const std::string& card) const = 0;
+  // Connections to this process will be wanted.
+  virtual void expect(const Joiner& joiner) = 0;
+  // A line for people: views that change, and why.
+  virtual void say(const std::string& text) = 0;
+};
+
+class World {
+ public:
+  // `network` outlives the world.
+  World(CommId id, Membership membership, Network& network);
+  // One that exists, as its newcomer was told of it.
+  World(const Message& decision, Membership membership, Network& network);
+
+  CommId id() const { return id_; }
+  const WorldView& view() const { return membership_.view(); }
+  Membership& membership() { return membership_; }
+  const Membership& membership() const { return membership_; }
+  Network& network() { return network_; }
+  // Of a member of the view.
+  comm::MemberLinks links_to(MemberId member);
+  // The hosts of these ranks of the view, numbered as they appear; vacant ones count as one.
+  std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
+  // This process's part in a group of that name that the world had before it was admitted; `base`
+  // has what the others do not decide. Nothing: there was none with this rank in it.
+  std::optional<GroupConfig> admitted(GroupConfig base) const;
+  // Whether links of the member may still be in use.
+  bool refers_to(MemberId member) const;
+  std::optional<Rank> rank_of(MemberId member) const;
+  bool has_all(const std::vector<MemberId>& members) const;
+
+  // A group whose first view is that of the world's epoch `config().epoch`, which may have passed,
+  // or not have come yet.
+  void add(const std::shared_ptr<Group>& group, Instant now);
+  std::vector<std::shared_ptr<Group>> groups() const;
+
+  bool progress(Instant now);
+  // Groups have ops under way, or a view change is.
+  bool busy() const;
+  bool is_changing() const {
+    return membership_.changing() || boundary_.has_value() || !actions_.empty();
+  }
+  bool moves_bulk() const;
+  Instant next_deadline() const;
+
+  void on_message(MemberId from, const Message& message, Instant now);
+  // The member's process has gone.
+  void on_closed(MemberId member, const Status& why, Instant now);
+  // Nothing comes from it any more; it may live.
+  void on_silent(MemberId member, Instant now);
+  void on_heard(MemberId member) { membership_.on_heard(member); }
+  // The member said goodbye to a group of this world.
+  void on_goodbye(MemberId member, CommId group);
+
+  // This member is at a step boundary; `then` runs when the next view has begun, or there will be
+  // none. One at a time.
+  void at_boundary(std::function<void(const Status&)> then);
+  bool in_boundary() const { return boundary_.has_value(); }
+
+ private:
+  using Reports = std::vector<std::pair<MemberId, std::vector<GroupReport>>>;
+  struct Past {
+    WorldView view;
+    Reports reports;
+    bool boundary = false;
+  };
+  struct Boundary {
+    std::function<void(const Status&)> then;
+    bool sent = false;
+  };
+
+  void look_at_boundary(Instant now);
+  void carry_out(Instant now);
+  void carry_out(const Action& action, Instant now);
+  bool can_adopt(const WorldView& view);
+  Bytes stop_groups();
+  void adopt(const Adopt& adopt);
+  void tell_of(const WorldView& before, const WorldView& after);
+  void give_view(Group& group, const Past& past) const;
+  void end_boundary(const Status& status);
+
+  CommId id_;
+  MemberId self_;
+  Network& network_;
+  Membership membership_;
+  // Weak: a group belongs to its user and to its ops.
+  std::vector<std::weak_ptr<Group>> groups_;
+  std::deque<Past> past_;  // the last views, the current one included, for groups that come late
+  std::optional<Boundary> boundary_;
+  std::deque<Action> actions_;
+  comm::NullLink nowhere_;
+  bool carrying_out_ = false;
+};
+
+}  // namespace holdfast::ft

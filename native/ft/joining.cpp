@@ -1,0 +1,95 @@
+#include "ft/joining.h"
+
+#include <algorithm>
+
+namespace holdfast::ft {
+
+void Joining::want(const Joiner& joiner) {
+  if (joiner.member == self_.member || joiner.member == kNobody) return;
+  const auto known = std::find_if(wanted_.begin(), wanted_.end(),
+                                  [&](const Joiner& w) { return w.member == joiner.member; });
+  if (known == wanted_.end()) wanted_.push_back(joiner);
+}
+
+void Joining::on_message(MemberId from, const Message& message) {
+  if (state_ == State::kAdmitted || state_ == State::kRefused) return;
+  switch (message.kind) {
+    case MessageKind::kRedirect:
+      if (message.joiners.size() != 1) return;
+      coordinator_ = message.joiners[0].member;
+      want(message.joiners[0]);
+      next_ask_ = {};
+      return;
+    case MessageKind::kLobby:
+      state_ = State::kWaiting;
+      coordinator_ = from;
+      id_ = message.world;
+      generation_ = message.generation;
+      view_ = message.view;
+      version_ = message.version;
+      told_ = 0;  // the last answer may have been lost
+      wanted_.clear();
+      for (std::size_t r = 0; r < view_.members.size(); ++r) {
+        want({view_.members[r], Rank{static_cast<std::int32_t>(r)}, view_.cards[r]});
+      }
+      for (const Joiner& joiner : message.joiners) want(joiner);
+      return;
+    case MessageKind::kDecide:
+      if (!message.view.has(self_.member)) return;
+      decision_ = message;
+      state_ = State::kAdmitted;
+      return;
+    case MessageKind::kRefused:
+      refusal_ = message.text;
+      state_ = State::kRefused;
+      return;
+    default: return;
+  }
+}
+
+// The coordinator has gone: somebody else is it by now.
+void Joining::on_closed(MemberId member) {
+  std::erase(contacts_, member);
+  if (coordinator_ == member) {
+    coordinator_.reset();
+    state_ = State::kAsking;
+    next_ask_ = {};
+  }
+}
+
+void Joining::ask() {
+  if (!coordinator_ && contacts_.empty()) return;
+  Message m;
+  m.kind = MessageKind::kJoin;
+  m.world = id_;
+  m.text = world_;
+  m.joiners = {self_};
+  const MemberId to = coordinator_ ? *coordinator_ : contacts_[next_contact_++ % contacts_.size()];
+  sends_.emplace_back(to, std::move(m));
+}
+
+void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connected) {
+  if (state_ == State::kAdmitted || state_ == State::kRefused) return;
+  if (state_ == State::kWaiting && (told_ != version_ || told_epoch_ != view_.epoch)) {
+    const bool all = std::all_of(wanted_.begin(), wanted_.end(),
+                                 [&](const Joiner& w) { return is_connected(w.member); });
+    if (all) {
+      told_ = version_;
+      told_epoch_ = view_.epoch;
+      Message m;
+      m.kind = MessageKind::kReady;
+      m.world = id_;
+      m.generation = generation_;
+      m.epoch = view_.epoch;
+      m.version = version_;
+      sends_.emplace_back(*coordinator_, std::move(m));
+    }
+  }
+  if (now < next_ask_) return;
+  if (coordinator_ && !is_connected(*coordinator_)) return;
+  // Again now and then: a coordinator that took over knows nothing of its lobby.
+  next_ask_ = now + patience_;
+  ask();
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,66 @@
+// Joining: a stranger's way into a world that exists, or that is about to begin: ask anybody, be
+// sent to the coordinator, connect to everybody in the lobby's list, be admitted at the members'
+// next step boundary. Sans-IO.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ft/message.h"
+
+namespace holdfast::ft {
+
+class Joining {
+ public:
+  enum class State : std::uint8_t { kAsking, kWaiting, kAdmitted, kRefused };
+
+  Joining(std::string world, Joiner self, Duration patience)
+      : world_(std::move(world)), self_(std::move(self)), patience_(patience) {}
+
+  const std::string& world() const { return world_; }
+  State state() const { return state_; }
+  // The view that has this process, once admitted.
+  const Message& decision() const { return decision_; }
+  const std::string& refusal() const { return refusal_; }
+  // Members of the world as far as they are known here.
+  const WorldView& view() const { return view_; }
+
+  // Somebody who may know the coordinator, or be it.
+  void add_contact(MemberId contact) { contacts_.push_back(contact); }
+  void on_message(MemberId from, const Message& message);
+  void on_closed(MemberId member);
+  // Whom it must be connected to.
+  const std::vector<Joiner>& wanted() const { return wanted_; }
+  // Asks, or says that it is ready, when it is time; `is_connected` answers for one of wanted().
+  void tick(Instant now, const std::function<bool(MemberId)>& is_connected);
+
+  std::vector<std::pair<MemberId, Message>> take_sends() { return std::exchange(sends_, {}); }
+
+ private:
+  void ask();
+  void want(const Joiner& joiner);
+
+  std::string world_;
+  Joiner self_;
+  Duration patience_;
+  State state_ = State::kAsking;
+  std::vector<MemberId> contacts_;
+  std::size_t next_contact_ = 0;
+  std::optional<MemberId> coordinator_;
+  std::vector<Joiner> wanted_;
+  WorldView view_;
+  std::uint64_t version_ = 0;  // arrivals in the lobby, as last told
+  std::uint64_t told_ = 0;     // likewise, as last answered
+  Epoch told_epoch_;
+  CommId id_;
+  Generation generation_;
+  Instant next_ask_{};
+  Message decision_;
+  std::string refusal_;
+  std::vector<std::pair<MemberId, Message>> sends_;
+};
+
+}  // namespace holdfast::ft

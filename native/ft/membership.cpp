@@ -1,0 +1,344 @@
+#include "ft/membership.h"
+
+#include <algorithm>
+
+#include "base/planted.h"
+
+namespace holdfast::ft {
+namespace {
+
+// The ballot of the coordinator of rank `rank` that takes over after `past`.
+Generation next_generation(Generation past, std::size_t rank) {
+  return {((past.value >> 16) + 1) << 16 | rank};
+}
+
+}  // namespace
+
+Membership::Membership(CommId world, std::string name, MemberId self, WorldView view,
+                       const MembershipSettings& settings)
+    : world_(world),
+      name_(std::move(name)),
+      self_(self),
+      view_(std::move(view)),
+      settings_(settings) {
+  // The founders of a world agree on its first coordinator without a word.
+  for (std::size_t rank = 0; view_.epoch == Epoch{1} && rank < view_.members.size(); ++rank) {
+    if (view_.members[rank] == kNobody) continue;
+    promised_ = next_generation({}, rank);
+    first_coordinator_ = view_.members[rank];
+    break;
+  }
+}
+
+Membership::Membership(std::string name, MemberId self, const Message& decision,
+                       const MembershipSettings& settings)
+    : Membership(decision.world, std::move(name), self, decision.view, settings) {
+  promised_ = decision.generation;
+  first_coordinator_ = kNobody;
+  reports_ = decision.reports;
+  at_boundary_ = decision.boundary;
+  admitted_version_ = lobby_version_ = decision.version;
+}
+
+MemberId Membership::coordinator() const {
+  if (settings_.coordinator != kNobody) return settings_.coordinator;
+  for (const MemberId member : view_.members) {
+    if (member != kNobody && !is_suspect(member)) return member;
+  }
+  return self_;
+}
+
+Message Membership::make(MessageKind kind) const {
+  Message m;
+  m.kind = kind;
+  m.world = world_;
+  m.generation = promised_;
+  m.epoch = view_.epoch;
+  m.view = view_;
+  m.boundary = at_boundary_;
+  return m;
+}
+
+void Membership::send(MemberId to, Message message, Instant now) {
+  if (to == self_) return to_own(self_, message, now);
+  act(SendTo{to, std::move(message)});
+}
+
+Coordinator& Membership::own_coordinator(Instant now) {
+  if (own_) return *own_;
+  const auto at = std::find(view_.members.begin(), view_.members.end(), self_);
+  const auto rank = static_cast<std::size_t>(at - view_.members.begin());
+  const bool established = first_coordinator_ == self_;
+  if (!established) promised_ = next_generation(promised_, rank);
+  first_coordinator_ = kNobody;
+  CoordinatorSettings settings;
+  settings.heartbeat = settings_.heartbeat;
+  settings.elastic = settings_.elastic;
+  own_ = std::make_unique<Coordinator>(world_, name_, promised_, settings);
+  own_->begin(view_, reports_, at_boundary_, established);
+  for (const MemberId m : dead_) own_->on_closed(m, now);
+  for (const MemberId m : silent_) own_->on_silent(m, now);
+  return *own_;
+}
+
+void Membership::to_own(MemberId from, const Message& message, Instant now) {
+  own_coordinator(now).on_message(from, message, now);
+  flush_own(now);
+}
+
+// What the own coordinator says to this member it hears at once; the rest goes out.
+void Membership::flush_own(Instant now) {
+  if (flushing_ > 0) return;
+  ++flushing_;
+  for (auto sends = own_->take_sends(); own_ && !sends.empty(); sends = own_->take_sends()) {
+    for (auto& [to, message] : sends) {
+      if (to == self_) {
+        on_message(self_, message, now);
+      } else {
+        act(SendTo{to, std::move(message)});
+      }
+    }
+    if (!own_) break;
+  }
+  --flushing_;
+}
+
+void Membership::on_closed(MemberId member, Instant now) {
+  if (fenced_) return;
+  silent_.erase(member);
+  if (view_.has(member)) dead_.insert(member);
+  if (own_) {
+    own_->on_closed(member, now);
+    flush_own(now);
+  }
+  if (view_.has(member)) stop(now);
+}
+
+void Membership::on_silent(MemberId member, Instant now) {
+  if (fenced_ || !view_.has(member) || is_suspect(member)) return;
+  silent_.insert(member);
+  if (own_) {
+    own_->on_silent(member, now);
+    flush_own(now);
+  }
+  complain(now);
+}
+
+void Membership::on_heard(MemberId member) { silent_.erase(member); }
+
+void Membership::complain(Instant now) {
+  if (silent_.empty()) return;
+  Message m = make(MessageKind::kSuspect);
+  m.lost.assign(silent_.begin(), silent_.end());
+  send(coordinator(), std::move(m), now);
+  next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
+}
+
+// Stops for everybody who is known to be lost by now.
+void Membership::stop(Instant now) {
+  std::vector<MemberId> lost;
+  for (const MemberId m : view_.present()) {
+    if (dead_.contains(m) || voted_.contains(m) || left_.contains(m)) lost.push_back(m);
+  }
+  std::sort(lost.begin(), lost.end());
+  if (stopped_ && lost == stopped_for_) return report(now);
+  stopped_for_ = lost;
+  stopping_ = true;
+  act(StopFor{std::move(lost)});
+}
+
+void Membership::reported(Bytes body, Instant now) {
+  // What a view held says nothing of the next one.
+  if (fenced_ || !changing()) return;
+  stopping_ = false;
+  stopped_ = std::move(body);
+  report(now);
+}
+
+void Membership::report(Instant now) {
+  if (!stopped_) return;
+  Message m = make(MessageKind::kReport);
+  m.lost = stopped_for_;
+  for (const MemberId lost : stopped_for_) {
+    if (!dead_.contains(lost) && !left_.contains(lost)) m.unproven.push_back(lost);
+  }
+  m.body = *stopped_;
+  m.accepted = accepted_;
+  m.reports = reports_;
+  next_retry_ = now + settings_.heartbeat;
+  send(coordinator(), std::move(m), now);
+}
+
+void Membership::at_boundary(std::uint64_t version, Bytes body, Instant now) {
+  boundary_ = {version, std::move(body)};
+  // Who left will not come.
+  for (const MemberId left : std::set<MemberId>(left_)) on_closed(left, now);
+  if (changing()) return;
+  Message m = make(MessageKind::kBoundary);
+  m.version = version;
+  m.body = boundary_->second;
+  next_retry_ = now + settings_.heartbeat;
+  send(coordinator(), std::move(m), now);
+}
+
+void Membership::greet(Instant now) {
+  Message m = make(MessageKind::kSuspect);
+  m.reports = reports_;
+  send(coordinator(), std::move(m), now);
+  if (stopped_) report(now);
+}
+
+void Membership::on_message(MemberId from, const Message& message, Instant now) {
+  if (fenced_ || message.world != world_) return;
+  const bool stranger = from != settings_.coordinator && !view_.has(from);
+  const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
+  if (stranger && !knocks && message.epoch < view_.epoch) {
+    // It missed its own exclusion.
+    Message fenced = make(MessageKind::kFenced);
+    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
+                  " of the group does not have this process any more";
+    return act(SendTo{from, std::move(fenced)});
+  }
+  switch (message.kind) {
+    case MessageKind::kPrepare: return on_prepare(from, message, now);
+    case MessageKind::kPropose: return on_propose(from, message, now);
+    case MessageKind::kAccept:
+      if (own_) to_own(from, message, now);
+      return;
+    case MessageKind::kDecide: return on_decide(message, now);
+    case MessageKind::kFenced:
+      if (message.epoch < view_.epoch) return;
+      fenced_ = true;
+      act(Fenced{message.text});
+      return;
+    case MessageKind::kLobby:
+      lobby_version_ = std::max(lobby_version_, message.version);
+      act(Expect{message.joiners});
+      return;
+    case MessageKind::kJoin: {
+      // Whoever comes may want the rank of one who left.
+      for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
+      if (coordinator() == self_) return to_own(from, message, now);
+      Message redirect = make(MessageKind::kRedirect);
+      const auto at = std::find(view_.members.begin(), view_.members.end(), coordinator());
+      if (at == view_.members.end()) return;
+      const auto rank = static_cast<std::size_t>(at - view_.members.begin());
+      redirect.joiners.push_back({coordinator(), Rank{-1}, view_.cards[rank]});
+      act(SendTo{from, std::move(redirect)});
+      return;
+    }
+    case MessageKind::kReport:
+      // What another member has proof of is true here, too.
+      for (const MemberId m : message.lost) {
+        const auto& unproven = message.unproven;
+        const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
+        if (proven && view_.has(m) && m != self_) on_closed(m, now);
+      }
+      if (coordinator() == self_ || own_) to_own(from, message, now);
+      return;
+    case MessageKind::kSuspect: {
+      if (coordinator() == self_ || own_) return to_own(from, message, now);
+      // Its sender does not hear the coordinator, which lives.
+      if (message.origin != kNobody || message.lost.empty()) return;
+      Message passed = message;
+      passed.origin = from;
+      return act(SendTo{coordinator(), std::move(passed)});
+    }
+    case MessageKind::kBoundary:
+      if (coordinator() == self_) to_own(from, message, now);
+      return;
+    case MessageKind::kReady:
+      if (own_) to_own(from, message, now);
+      return;
+    default: return;
+  }
+}
+
+void Membership::on_prepare(MemberId from, const Message& message, Instant now) {
+  if ((message.epoch < view_.epoch || message.generation < promised_) && from != self_) {
+    // A coordinator that is behind learns of the later view, or ballot.
+    Message news = make(MessageKind::kSuspect);
+    news.reports = reports_;
+    return act(SendTo{from, std::move(news)});
+  }
+  if (message.generation < promised_ || message.epoch != view_.epoch) return;
+  promised_ = message.generation;
+  if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
+  voted_.clear();
+  for (const MemberId m : message.lost) {
+    if (m == self_) return;
+    voted_.insert(m);
+    const auto& unproven = message.unproven;
+    if (std::find(unproven.begin(), unproven.end(), m) == unproven.end()) dead_.insert(m);
+  }
+  stop(now);
+  if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
+    // Its ballot is the highest: the report is for it, whoever this member would have asked.
+    Message m = make(MessageKind::kReport);
+    m.lost = stopped_for_;
+    m.unproven = message.unproven;
+    m.body = *stopped_;
+    m.accepted = accepted_;
+    m.reports = reports_;
+    send(from, std::move(m), now);
+  }
+}
+
+void Membership::on_propose(MemberId from, const Message& message, Instant now) {
+  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot);
+  if (outranked || message.epoch != view_.epoch) return;
+  promised_ = std::max(promised_, message.generation);
+  if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
+  accepted_ = encode(message);
+  send(from, make(MessageKind::kAccept), now);
+}
+
+// What all have accepted holds, whatever ballot it had.
+void Membership::on_decide(const Message& message, Instant now) {
+  promised_ = std::max(promised_, message.generation);
+  if (own_ && own_->generation() < promised_) own_.reset();
+  admitted_version_ = std::max(admitted_version_, message.version);
+  lobby_version_ = std::max(lobby_version_, message.version);
+  if (message.view.epoch <= view_.epoch) return;
+  if (!message.view.has(self_)) {
+    fenced_ = true;
+    act(Fenced{"view " + std::to_string(message.view.epoch.value) + " is without this process"});
+    return;
+  }
+  view_ = message.view;
+  reports_ = message.reports;
+  at_boundary_ = message.boundary;
+  accepted_.clear();
+  stopping_ = false;
+  stopped_.reset();
+  stopped_for_.clear();
+  boundary_.reset();
+  voted_.clear();
+  std::erase_if(dead_, [&](MemberId m) { return !view_.has(m); });
+  std::erase_if(silent_, [&](MemberId m) { return !view_.has(m); });
+  std::erase_if(left_, [&](MemberId m) { return !view_.has(m); });
+  next_retry_ = {Duration::max()};
+  act(Adopt{view_, reports_, message.boundary});
+  if (!dead_.empty()) stop(now);
+  if (!silent_.empty()) complain(now);
+}
+
+void Membership::tick(Instant now) {
+  if (fenced_) return;
+  if (own_) {
+    own_->tick(now);
+    flush_own(now);
+  }
+  if (now < next_retry_) return;
+  next_retry_ = {Duration::max()};
+  if (stopped_) report(now);
+  if (boundary_ && !stopped_) at_boundary(boundary_->first, std::move(boundary_->second), now);
+  complain(now);
+}
+
+Instant Membership::next_tick() const {
+  if (fenced_) return {Duration::max()};
+  return own_ ? std::min(next_retry_, own_->next_tick()) : next_retry_;
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,145 @@
+// Membership: one member's part in the sequence of views. Sans-IO: told of closed and silent
+// connections and of messages, it says what to send, when to stop and which view to adopt.
+//
+// The coordinator is a process of its own when one is named, else the lowest rank that is not known
+// to be gone: when it dies, the next one takes over with a higher ballot.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ft/coordinator.h"
+#include "ft/message.h"
+
+namespace holdfast::ft {
+
+// What the owner of a membership must do, in order.
+struct SendTo {
+  MemberId to;
+  Message message;
+};
+// Stop all groups; then say what they hold with reported().
+struct StopFor {
+  std::vector<MemberId> lost;
+};
+struct Adopt {
+  WorldView view;
+  std::vector<std::pair<MemberId, Bytes>> reports;
+  bool boundary = false;  // all members were at a step boundary
+};
+// This process was voted out.
+struct Fenced {
+  std::string why;
+};
+// Connections to these will be wanted.
+struct Expect {
+  std::vector<Joiner> joiners;
+};
+using Action = std::variant<SendTo, StopFor, Adopt, Fenced, Expect>;
+
+struct MembershipSettings {
+  Duration heartbeat = std::chrono::milliseconds(500);
+  MemberId coordinator = kNobody;  // a process of its own; kNobody: the lowest rank
+  bool elastic = false;
+};
+
+class Membership {
+ public:
+  Membership(CommId world, std::string name, MemberId self, WorldView view,
+             const MembershipSettings& settings);
+  // One that was admitted to a world that exists.
+  Membership(std::string name, MemberId self, const Message& decision,
+             const MembershipSettings& settings);
+
+  const WorldView& view() const { return view_; }
+  MemberId self() const { return self_; }
+  const std::string& name() const { return name_; }
+  bool fenced() const { return fenced_; }
+  // Members that have gone or may have, by what this process knows.
+  bool is_suspect(MemberId member) const {
+    return dead_.contains(member) || silent_.contains(member) || left_.contains(member);
+  }
+  // Whether a view change is under way.
+  bool changing() const { return stopping_ || stopped_.has_value(); }
+  // Lobby version that a step boundary may admit; and the last one admitted.
+  std::uint64_t lobby_version() const { return lobby_version_; }
+  std::uint64_t admitted_version() const { return admitted_version_; }
+  MemberId coordinator() const;
+  // Why a change cannot be decided; empty when nothing is in the way, or nothing is known.
+  std::string blocked() const { return own_ ? own_->blocked() : std::string{}; }
+
+  // The process's connection was closed from its side: it has gone.
+  void on_closed(MemberId member, Instant now);
+  // It said goodbye. Nothing changes until an op misses it: at a program's end all go, one by one.
+  void on_left(MemberId member) {
+    if (view_.has(member)) left_.insert(member);
+  }
+  // An op waits in vain for a member that has gone or left.
+  void on_missed(MemberId member, Instant now) {
+    if (dead_.contains(member) || left_.contains(member)) on_closed(member, now);
+  }
+  void on_silent(MemberId member, Instant now);
+  void on_heard(MemberId member);
+  void on_message(MemberId from, const Message& message, Instant now);
+  // The groups have stopped for StopFor's members; `body` says what they hold.
+  void reported(Bytes body, Instant now);
+  // This member is at a step boundary that shall admit the lobby's `version`.
+  void at_boundary(std::uint64_t version, Bytes body, Instant now);
+  // Says hello to a coordinator of its own, which may know nothing yet.
+  void greet(Instant now);
+  void tick(Instant now);
+  Instant next_tick() const;
+
+  bool has_actions() const { return !actions_.empty(); }
+  bool has_left(MemberId member) const { return left_.contains(member); }
+  std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
+
+ private:
+  Message make(MessageKind kind) const;
+  void send(MemberId to, Message message, Instant now);
+  void act(Action action) { actions_.push_back(std::move(action)); }
+  void stop(Instant now);
+  void report(Instant now);
+  void complain(Instant now);
+  void on_propose(MemberId from, const Message& message, Instant now);
+  void on_decide(const Message& message, Instant now);
+  void on_prepare(MemberId from, const Message& message, Instant now);
+  Coordinator& own_coordinator(Instant now);
+  void to_own(MemberId from, const Message& message, Instant now);
+  void flush_own(Instant now);
+
+  CommId world_;
+  std::string name_;
+  MemberId self_;
+  WorldView view_;
+  std::vector<std::pair<MemberId, Bytes>> reports_;  // of the last decision
+  bool at_boundary_ = false;                         // likewise
+  MembershipSettings settings_;
+  Generation promised_;
+  Bytes accepted_;                        // an encoded proposal for the next epoch
+  MemberId first_coordinator_ = kNobody;  // until it has been asked
+  bool fenced_ = false;
+
+  std::set<MemberId> dead_;  // proven
+  std::set<MemberId> silent_;
+  std::set<MemberId> left_;
+  std::set<MemberId> voted_;           // out, by a coordinator's word
+  bool stopping_ = false;              // StopFor was asked for, and not answered yet
+  std::optional<Bytes> stopped_;       // what was reported
+  std::vector<MemberId> stopped_for_;  // sorted
+  std::optional<std::pair<std::uint64_t, Bytes>> boundary_;
+  std::uint64_t lobby_version_ = 0;
+  std::uint64_t admitted_version_ = 0;
+  Instant next_retry_{Duration::max()};
+
+  std::unique_ptr<Coordinator> own_;
+  int flushing_ = 0;
+  std::vector<Action> actions_;
+};
+
+}  // namespace holdfast::ft

@@ -1,0 +1,90 @@
+// Messages of membership: between members and the coordinator, on control links. One shape for all
+// of them, most fields empty in most. They come from the network: decoding is total and bounded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace holdfast::ft {
+
+using Bytes = std::vector<std::byte>;
+
+// A ballot: count of take-overs (high) and rank of the coordinator (low 16 bits), so that no two
+// coordinators have the same.
+using Generation = Strong<struct GenerationTag, std::uint64_t>;
+
+inline constexpr MemberId kNobody{0};
+// Ranks of a world, vacant ones included.
+inline constexpr std::size_t kMaxRanks = 4096;
+inline constexpr std::size_t kMaxMessageBytes = 64U << 20;
+inline constexpr std::size_t kMaxCardBytes = 4096;
+
+// The agreed member list of a world, by rank; kNobody where a rank is vacant.
+struct WorldView {
+  Epoch epoch;
+  std::vector<MemberId> members;
+  std::vector<std::string> cards;  // by rank: how to reach the member; opaque here
+
+  bool has(MemberId member) const;
+  std::vector<MemberId> present() const;  // by rank, vacancies left out
+  friend bool operator==(const WorldView&, const WorldView&) = default;
+};
+
+struct Joiner {
+  MemberId member;
+  Rank wanted{-1};  // -1: any
+  std::string card;
+  friend bool operator==(const Joiner&, const Joiner&) = default;
+};
+
+enum class MessageKind : std::uint8_t {
+  kSuspect = 1,  // member -> coordinator: `lost` are silent
+  kReport,       // member -> coordinator: has stopped for `lost`; body: what it holds
+  kPrepare,      // coordinator -> members: stop for `lost`, and report
+  kPropose,      // coordinator -> members: the next view, and what all reported
+  kAccept,       // member -> coordinator: takes the proposal, and none of a lower ballot
+  kDecide,       // coordinator -> members: all have accepted; the view begins
+  kJoin,         // stranger -> anybody: `joiners[0]` wants in; text: name of the world
+  kRedirect,     // member -> stranger: ask joiners[0], the coordinator
+  kLobby,        // coordinator -> all: `joiners` wait; `version` of the lobby
+  kReady,        // joiner -> coordinator: connected to all of view `epoch`
+  kBoundary,     // member -> coordinator: at a step boundary, for lobby `version`; body: counts
+  kRefused,      // coordinator -> anybody: text says why
+  kFenced,       // coordinator -> a member that was voted out; text says why
+};
+inline constexpr int kMessageKindCount = 13;
+
+struct Message {
+  MessageKind kind{};
+  CommId world;
+  Generation generation;
+  Epoch epoch;  // the view that it is about; decide: the new one
+  std::uint64_t version = 0;
+  bool boundary = false;      // decide: at a step boundary, not after a loss
+  MemberId origin = kNobody;  // suspect: who said so, when another member passes it on
+  std::vector<MemberId> lost;
+  std::vector<MemberId> unproven;  // those of `lost` that are only silent
+  Bytes body;
+  Bytes accepted;                                   // report, boundary: an encoded proposal
+  WorldView view;                                   // propose, decide, lobby
+  std::vector<std::pair<MemberId, Bytes>> reports;  // propose, decide
+  std::vector<Joiner> joiners;
+  std::string text;
+  friend bool operator==(const Message&, const Message&) = default;
+};
+
+// A line for people.
+std::string to_string(const Message& message);
+
+Bytes encode(const Message& message);
+// kProtocolError for anything encode() does not make.
+Result<Message> decode(std::span<const std::byte> bytes);
+
+}  // namespace holdfast::ft

@@ -1,0 +1,132 @@
+// Process: one simulated process: the production hub, world and group on virtual time, and the
+// program that calls them.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ft/group_hub.h"
+#include "sim/ledger.h"
+#include "sim/network.h"
+#include "sim/program.h"
+
+namespace holdfast::sim {
+
+// What a process needs of the simulation around it.
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+  virtual Instant local_time(int process) const = 0;
+  virtual void connect(int from, MemberId to) = 0;
+  virtual void log(int process, const std::string& text) = 0;
+  virtual Ledger& ledger() = 0;
+  // First step of the program that begins in the epoch; nothing: no member has got there yet.
+  virtual std::optional<int> step_of(Epoch epoch) const = 0;
+  virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
+};
+
+class Process final : public ft::HubOwner,
+                      public comm::Executor,
+                      public std::enable_shared_from_this<Process> {
+ public:
+  Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around);
+
+  // A founder, or one who wants the rank of a process that has ended.
+  void found(const ft::WorldView& view, std::vector<comm::FlatPeer> flat);
+  void join(const std::vector<MemberId>& contacts);
+
+  // Does all that can be done now.
+  void step();
+  Instant next_deadline() const;
+  void add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
+                std::unique_ptr<comm::Link> data);
+  bool has_peer(MemberId peer) const { return hub_.is_connected(peer); }
+  // Says goodbye after its step.
+  void leave() { leaving_ = true; }
+  bool has_left() const { return ended_ == "left"; }
+  // Ends what runs, so that everything can be destroyed.
+  void tear_down();
+
+  int number() const { return number_; }
+  MemberId id() const { return id_; }
+  Rank rank() const { return rank_; }
+  bool admitted() const { return group_ != nullptr; }
+  // Its program has run to its end.
+  bool done() const { return done_; }
+  // Its program was ended: voted out, refused, timed out.
+  bool stopped() const { return !ended_.empty(); }
+  const std::string& ended() const { return ended_; }
+  comm::View view() const { return group_ ? group_->view() : comm::View{}; }
+  Epoch epoch() const { return group_ ? group_->view().epoch : Epoch{}; }
+  std::string state() const;
+
+  // comm::Executor.
+  void submit(Task task, bool) override { tasks_.push_back(std::move(task)); }
+  void defer(Task task) override { tasks_.push_back(std::move(task)); }
+  void drive_until(const std::function<bool()>&, Instant) override { run_tasks(); }
+  // ft::HubOwner.
+  void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }
+  void nudge(MemberId) override {}
+  std::string host_of(const std::string& card) const override { return card; }
+  void say(const std::string& text) override { around_.log(number_, text); }
+
+ private:
+  class LocalClock final : public Clock {
+   public:
+    LocalClock(const Surroundings& around, int process) : around_(around), process_(process) {}
+    Instant now() const override { return around_.local_time(process_); }
+
+   private:
+    const Surroundings& around_;
+    int process_;
+  };
+  struct Running {
+    int number = 0;
+    std::unique_ptr<OpData> data;
+    std::vector<std::shared_ptr<comm::Work>> works;
+    std::vector<std::uint64_t> spare;
+    bool ended = false;
+  };
+
+  ft::GroupConfig base_config() const;
+  ft::MembershipSettings settings() const;
+  std::string card() const;
+  bool run_tasks();
+  bool run_program();
+  bool start_step();
+  void go();
+  void start_op(const ProgramOp& op, int number);
+  bool collect();
+  void end_op(Running& running);
+  void look_at_joining();
+  void end_program(const std::string& why);
+
+  const Scenario& scenario_;
+  int number_;
+  MemberId id_;
+  Rank rank_;
+  Surroundings& around_;
+  std::shared_ptr<const Clock> clock_;
+  ft::Hub hub_;
+  std::map<MemberId, std::vector<std::unique_ptr<comm::Link>>> links_;
+  std::shared_ptr<ft::World> world_;
+  std::shared_ptr<ft::Group> group_;
+  std::unique_ptr<ft::Joining> joining_;
+  std::deque<Task> tasks_;
+
+  int step_ = 0;
+  bool knows_step_ = false;
+  std::vector<Running> running_;
+  std::shared_ptr<comm::Work> advance_;
+  bool lost_one_ = false;  // an op of this step ended with PeerLost
+  bool leaving_ = false;
+  bool done_ = false;
+  std::string ended_;
+};
+
+}  // namespace holdfast::sim

@@ -1,0 +1,255 @@
+#include "sim/program.h"
+
+#include <algorithm>
+
+#include "sim/random.h"
+
+namespace holdfast::sim {
+namespace {
+
+using comm::Collective;
+
+// Ranks whose contributions have a base-4 digit of their own in 64 bits, factor included.
+constexpr int kDigitRanks = 28;
+constexpr std::uint64_t kUnset = 0xabad'1dea'0000'0001ULL;
+
+bool has(const std::vector<Rank>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), Rank{rank}) != ranks.end();
+}
+
+bool reduces(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
+}
+
+// What `rank` adds to a sum.
+std::uint64_t share(int rank) {
+  if (rank < kDigitRanks) return std::uint64_t{1} << (2 * rank);
+  return Random(static_cast<std::uint64_t>(rank)).next() | 1;
+}
+
+comm::Block block_of(std::vector<std::uint64_t>& memory, std::uint64_t index, std::uint64_t count) {
+  return {reinterpret_cast<std::byte*>(memory.data() + index * count), count};
+}
+
+}  // namespace
+
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
+  Random random(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 7);
+  static constexpr Collective kAll[] = {
+      Collective::kAllReduce, Collective::kAllReduce, Collective::kBroadcast,
+      Collective::kAllGather, Collective::kReduce,    Collective::kReduceScatter,
+      Collective::kAllToAll,  Collective::kGather,    Collective::kScatter,
+      Collective::kBarrier,   Collective::kSend};
+  std::vector<ProgramOp> ops(1 + random.below(4));
+  for (ProgramOp& op : ops) {
+    op.collective = kAll[random.below(std::size(kAll))];
+    op.is_shift = op.collective == Collective::kSend;
+    op.root = static_cast<int>(random.below(static_cast<std::uint64_t>(scenario.ranks)));
+    op.count = random.below(static_cast<std::uint64_t>(scenario.elements) + 1);
+    op.in_place = random.chance(60);
+    op.atomic = random.chance(10);
+    op.factor = 1 + random.below(200);
+  }
+  return ops;
+}
+
+OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  const bool root = rank == op.root;
+  std::uint64_t in = 1;
+  std::uint64_t out = 1;
+  switch (op.collective) {
+    case Collective::kReduceScatter: in = n; break;
+    case Collective::kAllToAll: in = out = n; break;
+    case Collective::kAllGather: out = n; break;
+    case Collective::kGather: out = root ? n : 0; break;
+    case Collective::kScatter: in = root ? n : 0; break;
+    case Collective::kReduce: out = root ? 1 : 0; break;
+    case Collective::kBroadcast: in = 0; break;
+    case Collective::kBarrier: in = out = 0; break;
+    default: break;
+  }
+  input_.resize(in * op.count);
+  output_.assign(out * op.count, kUnset);
+  for (std::size_t i = 0; i < input_.size(); ++i) {
+    const auto to = op.count == 0 ? 0 : static_cast<int>(i / op.count);
+    input_[i] = reduces(op.collective) ? share(rank) * op.factor : given(rank, to);
+  }
+  const bool over = op.collective == Collective::kAllReduce && op.in_place;
+  if (over) output_ = input_;
+  if (op.collective == Collective::kBroadcast && root) {
+    std::fill(output_.begin(), output_.end(), given(rank, 0));
+  }
+}
+
+std::uint64_t OpData::given(int from, int to) const {
+  const bool personal =
+      op_.collective == Collective::kAllToAll || op_.collective == Collective::kScatter;
+  return Random(op_.factor * 1'000'003 + static_cast<std::uint64_t>(from) * 1009 +
+                (personal ? static_cast<std::uint64_t>(to) : 0))
+             .next() |
+         1;
+}
+
+comm::OpRequest OpData::request() {
+  comm::OpRequest request;
+  request.collective = op_.collective;
+  request.dtype = DType::kU64;
+  request.op = ReduceOp::kSum;
+  request.root = {op_.root};
+  request.atomic = op_.atomic;
+  const std::uint64_t count = op_.count;
+  const auto blocks = [&](std::vector<std::uint64_t>& memory, bool one) {
+    std::vector<comm::Block> list;
+    if (one) return std::vector{block_of(memory, 0, count)};
+    list.reserve(static_cast<std::size_t>(ranks_));
+    for (int r = 0; r < ranks_; ++r) {
+      list.push_back(block_of(memory, static_cast<std::uint64_t>(r), count));
+    }
+    return list;
+  };
+  const bool root = rank_ == op_.root;
+  switch (op_.collective) {
+    case Collective::kAllReduce:
+      request.output = blocks(output_, true);
+      request.input = op_.in_place ? request.output : blocks(input_, true);
+      break;
+    case Collective::kBroadcast: request.input = request.output = blocks(output_, true); break;
+    case Collective::kReduceScatter:
+      request.input = blocks(input_, false);
+      request.output = blocks(output_, true);
+      break;
+    case Collective::kAllGather:
+      request.input = blocks(input_, true);
+      request.output = blocks(output_, false);
+      break;
+    case Collective::kAllToAll:
+      request.input = blocks(input_, false);
+      request.output = blocks(output_, false);
+      break;
+    case Collective::kReduce:
+      request.input = blocks(input_, true);
+      if (root) request.output = blocks(output_, true);
+      break;
+    case Collective::kGather:
+      request.input = blocks(input_, true);
+      if (root) request.output = blocks(output_, false);
+      break;
+    case Collective::kScatter:
+      if (root) request.input = blocks(input_, false);
+      request.output = blocks(output_, true);
+      break;
+    case Collective::kSend: request.input = blocks(input_, true); break;
+    case Collective::kRecv: request.output = blocks(output_, true); break;
+    default: break;
+  }
+  return request;
+}
+
+// Whether all contributors and some of the missing add up to the value.
+bool OpData::is_sum(std::uint64_t value, const comm::Outcome& outcome) const {
+  std::uint64_t sure = 0;
+  for (const Rank r : outcome.contributors) sure += share(r.value);
+  if (value == sure * op_.factor) return true;
+  if (ranks_ > kDigitRanks) {
+    if (outcome.missing.size() > 8) return true;  // too many sets to tell
+    for (std::uint64_t set = 1; set < std::uint64_t{1} << outcome.missing.size(); ++set) {
+      std::uint64_t sum = sure;
+      for (std::size_t i = 0; i < outcome.missing.size(); ++i) {
+        if ((set >> i & 1) != 0) sum += share(outcome.missing[i].value);
+      }
+      if (value == sum * op_.factor) return true;
+    }
+    return false;
+  }
+  if (value % op_.factor != 0) return false;
+  const std::uint64_t digits = value / op_.factor;
+  for (int r = 0; r < 32; ++r) {
+    const std::uint64_t digit = digits >> (2 * r) & 3;
+    if (digit > 1) return false;
+    if (has(outcome.contributors, r) && digit != 1) return false;
+    if (digit == 1 && !has(outcome.contributors, r) && !has(outcome.missing, r)) return false;
+  }
+  return true;
+}
+
+std::string OpData::check_reduced(const std::vector<std::uint64_t>& out, std::uint64_t block,
+                                  const comm::Outcome& outcome) const {
+  for (std::uint64_t i = 0; i < op_.count; ++i) {
+    const std::uint64_t value = out[block * op_.count + i];
+    if (!is_sum(value, outcome)) {
+      return "element " + std::to_string(i) +
+             " is no sum of the contributors: " + std::to_string(value) + " / " +
+             std::to_string(op_.factor);
+    }
+    if (op_.atomic && value != out[block * op_.count]) return "an atomic op of several parts";
+  }
+  return {};
+}
+
+std::string OpData::check_copied(std::size_t at, int from, int to,
+                                 const comm::Outcome& outcome) const {
+  const std::uint64_t right = given(from, to);
+  const bool sure = has(outcome.contributors, from);
+  for (std::uint64_t i = 0; i < op_.count; ++i) {
+    const std::uint64_t value = output_[at * op_.count + i];
+    if (value == right || (!sure && value == 0)) continue;
+    return "element " + std::to_string(i) + " of rank " + std::to_string(from) + "'s block is " +
+           std::to_string(value);
+  }
+  return {};
+}
+
+std::string OpData::check(const comm::Outcome& outcome) const {
+  const bool root = rank_ == op_.root;
+  switch (op_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter: return check_reduced(output_, 0, outcome);
+    case Collective::kReduce: return root ? check_reduced(output_, 0, outcome) : "";
+    case Collective::kBroadcast:
+    case Collective::kScatter: {
+      comm::Outcome all = outcome;
+      all.contributors.push_back({op_.root});
+      return check_copied(0, op_.root, rank_, all);
+    }
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+      if (op_.collective == Collective::kGather && !root) return {};
+      for (int from = 0; from < ranks_; ++from) {
+        std::string wrong = check_copied(static_cast<std::size_t>(from), from, rank_, outcome);
+        if (!wrong.empty()) return wrong;
+      }
+      return {};
+    default: return {};
+  }
+}
+
+std::string OpData::check_input() const {
+  const bool over = op_.collective == Collective::kAllReduce && op_.in_place && !op_.is_shift;
+  if (!over || ranks_ > kDigitRanks) return {};
+  for (std::uint64_t i = 0; i < op_.count; ++i) {
+    const std::uint64_t value = output_[i];
+    if (value == share(rank_) * op_.factor) continue;
+    // Some ranks' sum, this rank's share in it, each at most once.
+    std::uint64_t digits = value / op_.factor;
+    bool sound = value % op_.factor == 0;
+    for (; digits != 0; digits >>= 2) sound = sound && (digits & 3) <= 1;
+    if (!sound) return "element " + std::to_string(i) + " holds a partial value";
+  }
+  return {};
+}
+
+std::uint64_t OpData::fingerprint() const {
+  switch (op_.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kAllGather: break;
+    default: return 0;
+  }
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const std::uint64_t value : output_) hash = (hash ^ value) * 1099511628211ULL;
+  return hash;
+}
+
+}  // namespace holdfast::sim

@@ -1,0 +1,57 @@
+// Program: what the simulated ranks run: the same ops in the same order on all of them, made from
+// the seed, with data that tells for every element who is in it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "sim/scenario.h"
+
+namespace holdfast::sim {
+
+// One op of the program; the same on every rank.
+struct ProgramOp {
+  comm::Collective collective{};
+  int root = 0;
+  std::uint64_t count = 0;  // elements of a block
+  bool in_place = false;
+  bool atomic = false;
+  bool is_shift = false;  // messages to the next rank, from the last one
+  std::uint64_t factor = 1;
+};
+
+// The ops of a step; they are all started before the first is waited for.
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step);
+
+// One rank's memory for an op, and what is right to find there.
+class OpData {
+ public:
+  OpData(const ProgramOp& op, int rank, int ranks);
+
+  comm::OpRequest request();
+  // Empty, or what is wrong with the result.
+  std::string check(const comm::Outcome& outcome) const;
+  // Empty, or an element of an in-place op under way that is neither its input nor a result.
+  std::string check_input() const;
+  // Of what every rank must have alike; 0 where results differ by intent.
+  std::uint64_t fingerprint() const;
+  const ProgramOp& op() const { return op_; }
+
+ private:
+  std::uint64_t given(int from, int to) const;
+  std::string check_reduced(const std::vector<std::uint64_t>& out, std::uint64_t block,
+                            const comm::Outcome& outcome) const;
+  std::string check_copied(std::size_t at, int from, int to, const comm::Outcome& outcome) const;
+  bool is_sum(std::uint64_t value, const comm::Outcome& outcome) const;
+
+  ProgramOp op_;
+  int rank_;
+  int ranks_;
+  std::vector<std::uint64_t> input_;   // blocks one after the other
+  std::vector<std::uint64_t> output_;  // likewise
+};
+
+}  // namespace holdfast::sim

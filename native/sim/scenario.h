@@ -1,0 +1,65 @@
+// Scenario: one simulated world as data: who takes part, what they call, what goes wrong. Made from
+// a seed, or written by hand; small enough to read in a bug report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace holdfast::sim {
+
+enum class FaultKind : std::uint8_t {
+  kCrash,      // the process of rank `a` ends
+  kRestart,    // a new process wants the rank `a`
+  kPause,      // rank `a` does not run for `lasts`
+  kPartition,  // ranks whose bit is set in `mask` hear nothing of the others, nor they of them
+  kClog,       // nothing gets from `a` to `b`
+  kSlow,       // everything from `a` to `b` takes `lasts` longer; ends with the faults
+  kDrop,       // messages of membership from `a` are lost, `lasts` long
+  kDuplicate,  // messages of membership from `a` come twice
+  kCorrupt,    // the next frame from `a` to `b` is damaged
+  kCut,        // the connection between `a` and `b` breaks; both live
+  kLeave,      // rank `a` says goodbye after its op
+  kDrift,      // the clock of rank `a` runs `lasts` percent fast
+};
+inline constexpr int kFaultKindCount = 12;
+std::string fault_name(FaultKind kind);
+
+struct Fault {
+  FaultKind kind{};
+  Duration at{};
+  int a = 0;
+  int b = 0;
+  std::uint64_t mask = 0;
+  Duration lasts{};
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  int ranks = 2;
+  int steps = 4;           // of the program; each has a few ops, and perhaps a step boundary
+  int elements = 16;       // of the largest block
+  bool raise = false;      // on_peer_loss
+  bool flat = false;       // the ranks share memory
+  bool two_links = false;  // data and control apart, as with shared memory
+  bool advances = false;   // steps end with advance()
+  int hosts = 1;
+  std::vector<Fault> faults;
+  friend bool operator==(const Scenario&, const Scenario&) = default;
+};
+
+// From then on no fault acts any more.
+Instant end_of_faults(const Scenario& scenario);
+// Whether an op may rightly end with its time limit: who cannot tell death from silence waits.
+bool may_time_out(const Scenario& scenario);
+// Swarm testing (Groce et al. 2012): every seed leaves out some kinds of faults.
+Scenario make_scenario(std::uint64_t seed);
+std::string to_text(const Scenario& scenario);
+// kConfigError naming the line that cannot be read.
+Result<Scenario> parse_scenario(const std::string& text);
+
+}  // namespace holdfast::sim

@@ -1,0 +1,399 @@
+#include "sim/simulation.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <queue>
+#include <set>
+#include <sstream>
+
+#include "sim/process.h"
+#include "sim/weather.h"
+
+namespace holdfast::sim {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::seconds;
+
+// By then every op has ended or run into its time limit, unless something hangs.
+constexpr Duration kPatience = seconds(70);
+// A world that needs more is running in circles.
+constexpr std::uint64_t kMostEvents = 5'000'000;
+// How long a process that says goodbye takes to end.
+constexpr Duration kFarewell = microseconds(300);
+
+struct Event {
+  Instant at;
+  std::uint64_t order = 0;
+  int process = -1;  // steps; or
+  int fault = -1;    // happens
+  bool operator>(const Event& other) const {
+    return std::tie(at, order) > std::tie(other.at, other.order);
+  }
+};
+
+class Simulation final : public WireKeeper, public Surroundings {
+ public:
+  Simulation(const Scenario& scenario, bool with_log)
+      : scenario_(scenario), with_log_(with_log), random_(scenario.seed * 2) {}
+
+  Verdict run();
+
+  // WireKeeper.
+  Instant now() const override { return now_; }
+  Instant arrival(int from, int to) override {
+    return weather_.arrival(now_, rank_of(from), rank_of(to), random_);
+  }
+  bool damages(int from, int to) override { return weather_.damages(rank_of(from), rank_of(to)); }
+  int copies(int from, int to, const comm::OutFrame& frame) override;
+  void wake(int process, Instant at) override;
+  Random& random() override { return random_; }
+  // Surroundings.
+  Instant local_time(int process) const override;
+  void connect(int from, MemberId to) override;
+  void log(int process, const std::string& text) override;
+  Ledger& ledger() override { return ledger_; }
+  std::optional<int> step_of(Epoch epoch) const override;
+  void on_boundary(int process, Epoch epoch, int next_step) override;
+
+ private:
+  struct Host {
+    std::shared_ptr<Process> process;
+    bool alive = true;
+    Instant paused_until{};
+    Duration drift{};  // percent
+    Instant scheduled{Duration::max()};
+  };
+
+  void found_all();
+  std::vector<comm::FlatPeer> flat_of(int process);
+  Host& host(int process) { return hosts_[static_cast<std::size_t>(process)]; }
+  const Host& host(int process) const { return hosts_[static_cast<std::size_t>(process)]; }
+  int rank_of(int process) const { return host(process).process->rank().value; }
+  int holder(int rank) const { return holders_[static_cast<std::size_t>(rank)]; }
+  void link(int a, int b);
+  void happen(const Fault& fault);
+  void crash(int process);
+  void restart(int rank);
+  void step(int process);
+  void look_at_wires(int process);
+  bool is_over();
+  void judge(Verdict& verdict);
+
+  Scenario scenario_;
+  bool with_log_;
+  Random random_;
+  Instant now_{};
+  std::uint64_t order_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Host> hosts_;
+  std::vector<int> holders_;  // by rank: the process that has it, or wants it
+  std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
+  std::set<std::pair<int, int>> connecting_;
+  Weather weather_;
+  std::vector<std::shared_ptr<comm::Segment>> areas_;
+  std::vector<comm::BellWords> bells_;
+  std::map<std::uint32_t, int> steps_;  // by epoch
+  Ledger ledger_;
+  std::vector<std::string> log_;
+};
+
+Instant Simulation::local_time(int process) const {
+  const auto percent = host(process).drift.count();
+  return {now_.since_origin + now_.since_origin * percent / 100};
+}
+
+int Simulation::copies(int from, int to, const comm::OutFrame& frame) {
+  const comm::FrameHeader& header = frame.header;
+  const bool whole = header.payload_bytes == header.total_bytes;
+  if (header.kind != comm::FrameKind::kMembership || !whole) return 1;
+  if (with_log_) {
+    const auto message = ft::decode(frame.payload);
+    const std::string text = message.is_ok() ? ft::to_string(message.value()) : "a message";
+    log(from, "sends " + text + " to process " + std::to_string(to));
+  }
+  return weather_.copies(now_, rank_of(from), random_);
+}
+
+void Simulation::wake(int process, Instant at) {
+  Host& h = host(process);
+  at = std::max({at, now_, h.paused_until});
+  if (!h.alive || h.scheduled <= at) return;
+  h.scheduled = at;
+  events_.push({at, ++order_, process, -1});
+}
+
+void Simulation::log(int process, const std::string& text) {
+  if (!with_log_) return;
+  std::ostringstream line;
+  line << std::fixed << std::setprecision(3) << std::setw(10)
+       << std::chrono::duration<double, std::milli>(now_.since_origin).count() << " ms  ";
+  if (process >= 0) line << "process " << process << " (rank " << rank_of(process) << "): ";
+  log_.push_back(line.str() + text);
+}
+
+std::optional<int> Simulation::step_of(Epoch epoch) const {
+  const auto found = steps_.find(epoch.value);
+  return found == steps_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Simulation::on_boundary(int process, Epoch epoch, int next_step) {
+  if (!steps_.emplace(epoch.value, next_step).second) return;
+  log(process, "passes the boundary before step " + std::to_string(next_step));
+}
+
+void Simulation::link(int a, int b) {
+  std::unique_ptr<comm::Link> ends[2][2];
+  const int count = scenario_.two_links ? 2 : 1;
+  for (int i = 0; i < count; ++i) {
+    auto there = std::make_shared<Wire>();
+    auto back = std::make_shared<Wire>();
+    there->from = back->to = a;
+    there->to = back->from = b;
+    wires_[{a, b}].push_back(there);
+    wires_[{b, a}].push_back(back);
+    ends[0][i] = std::make_unique<SimLink>(*this, there, back);
+    ends[1][i] = std::make_unique<SimLink>(*this, back, there);
+  }
+  host(a).process->add_peer(host(b).process->id(), std::move(ends[0][0]), std::move(ends[0][1]));
+  host(b).process->add_peer(host(a).process->id(), std::move(ends[1][0]), std::move(ends[1][1]));
+  wake(a, now_);
+  wake(b, now_);
+}
+
+void Simulation::connect(int from, MemberId to) {
+  const auto target = std::find_if(hosts_.begin(), hosts_.end(),
+                                   [&](const Host& h) { return h.process->id() == to; });
+  if (target == hosts_.end() || !target->alive) return;
+  const int b = target->process->number();
+  if (host(from).process->has_peer(to) || !connecting_.insert(std::minmax(from, b)).second) return;
+  wake(from, arrival(b, from));
+}
+
+std::vector<comm::FlatPeer> Simulation::flat_of(int process) {
+  std::vector<comm::FlatPeer> peers;
+  if (!scenario_.flat) return peers;
+  for (int r = 0; r < scenario_.ranks; ++r) {
+    const auto i = static_cast<std::size_t>(r);
+    peers.push_back(
+        {areas_[i], comm::Bell(&bells_[i]), [this, process, r] { wake(r, arrival(process, r)); }});
+  }
+  return peers;
+}
+
+void Simulation::found_all() {
+  ft::WorldView view;
+  view.epoch = {1};
+  const auto ranks = static_cast<std::size_t>(scenario_.ranks);
+  bells_ = std::vector<comm::BellWords>(ranks);
+  hosts_.reserve(ranks + scenario_.faults.size());
+  for (int r = 0; r < scenario_.ranks; ++r) {
+    const MemberId id{1000 + random_.below(1'000'000) * 1000 + static_cast<std::uint64_t>(r)};
+    view.members.push_back(id);
+    view.cards.push_back("host" + std::to_string(r % scenario_.hosts));
+    Host h;
+    h.process = std::make_shared<Process>(scenario_, r, id, Rank{r}, *this);
+    hosts_.push_back(std::move(h));
+    holders_.push_back(r);
+    if (!scenario_.flat) continue;
+    areas_.push_back(std::make_shared<comm::Segment>(
+        std::move(comm::Segment::create_private(sizeof(comm::FlatArea))).value()));
+  }
+  for (int a = 0; a < scenario_.ranks; ++a) {
+    for (int b = a + 1; b < scenario_.ranks; ++b) link(a, b);
+  }
+  for (int r = 0; r < scenario_.ranks; ++r) {
+    host(r).process->found(view, flat_of(r));
+    wake(r, now_ + microseconds(random_.below(500)));
+  }
+}
+
+void Simulation::crash(int process) {
+  Host& h = host(process);
+  if (!h.alive) return;
+  h.alive = false;
+  log(process, "crashes");
+  for (auto& [way, list] : wires_) {
+    if (way.first != process && way.second != process) continue;
+    for (const auto& wire : list) {
+      if (way.first == process) close_wire(*wire, *this, true);
+      wire->dead = true;
+    }
+  }
+}
+
+void Simulation::restart(int rank) {
+  const auto number = static_cast<int>(hosts_.size());
+  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 999};
+  Host h;
+  h.process = std::make_shared<Process>(scenario_, number, id, Rank{rank}, *this);
+  hosts_.push_back(std::move(h));
+  log(number, "starts");
+  std::vector<MemberId> contacts;
+  for (int p = 0; p < number; ++p) {
+    if (!host(p).alive || !host(p).process->admitted()) continue;
+    link(p, number);
+    contacts.push_back(host(p).process->id());
+  }
+  holders_[static_cast<std::size_t>(rank)] = number;
+  host(number).process->join(contacts);
+  wake(number, now_);
+}
+
+void Simulation::happen(const Fault& f) {
+  const int a = holder(f.a);
+  const int b = holder(f.b);
+  log(-1,
+      "fault: " + fault_name(f.kind) + " a " + std::to_string(f.a) + " b " + std::to_string(f.b));
+  switch (f.kind) {
+    case FaultKind::kCrash: return crash(a);
+    case FaultKind::kRestart:
+      if (!host(a).alive) restart(f.a);
+      return;
+    case FaultKind::kPause:
+      host(a).paused_until = std::max(host(a).paused_until, now_ + f.lasts);
+      return;
+    case FaultKind::kCut:
+      for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
+        for (const auto& wire : wires_[way]) close_wire(*wire, *this, false);
+      }
+      return;
+    case FaultKind::kLeave:
+      if (!host(a).alive || host(a).process->stopped()) return;
+      log(a, "leaves");
+      return host(a).process->leave();
+    case FaultKind::kDrift: host(a).drift = f.lasts; return;
+    default: return weather_.begin(f, now_);
+  }
+}
+
+// The earliest thing on its way to the process.
+void Simulation::look_at_wires(int process) {
+  Instant next{Duration::max()};
+  for (int from = 0; from < static_cast<int>(hosts_.size()); ++from) {
+    const auto way = wires_.find({from, process});
+    if (way == wires_.end()) continue;
+    for (const auto& wire : way->second) {
+      if (!wire->packets.empty()) {
+        // What has come and was not taken belongs to a link that failed.
+        if (wire->packets.front().at > now_) next = std::min(next, wire->packets.front().at);
+      } else if (wire->closes > now_) {
+        next = std::min(next, wire->closes);
+      }
+    }
+  }
+  if (next.since_origin != Duration::max()) wake(process, next);
+}
+
+void Simulation::step(int process) {
+  Host& h = host(process);
+  if (!h.alive) return;
+  if (now_ < h.paused_until) return wake(process, h.paused_until);
+  for (auto at = connecting_.begin(); at != connecting_.end();) {
+    const auto [a, b] = *at;
+    if (a != process && b != process) {
+      ++at;
+      continue;
+    }
+    at = connecting_.erase(at);
+    if (host(a).alive && host(b).alive) link(a, b);
+  }
+  if (scenario_.flat && process < scenario_.ranks) {
+    bells_[static_cast<std::size_t>(process)].sleeping.store(
+        static_cast<std::uint32_t>(comm::Sleep::kOnSocket), std::memory_order_relaxed);
+  }
+  const bool was_here = !h.process->has_left();
+  h.process->step();
+  if (was_here && h.process->has_left()) events_.push({now_ + kFarewell, ++order_, process, -2});
+  look_at_wires(process);
+  const Instant local = local_time(process);
+  const Instant next = h.process->next_deadline();
+  if (next.since_origin == Duration::max()) return;
+  wake(process, now_ + std::max<Duration>(next - local, microseconds(1)));
+}
+
+bool Simulation::is_over() {
+  if (!ledger_.ok()) return true;
+  return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) {
+    return !h.alive || h.process->done() || h.process->stopped() || !h.process->admitted();
+  });
+}
+
+void Simulation::judge(Verdict& verdict) {
+  std::vector<int> survivors;
+  comm::View last;
+  for (const Host& h : hosts_) {
+    if (h.alive && h.process->admitted() && h.process->epoch() > last.epoch) {
+      last = h.process->view();
+    }
+  }
+  const auto stays = [&](MemberId member) {
+    return std::find(last.members.begin(), last.members.end(), member) != last.members.end();
+  };
+  for (const Host& h : hosts_) {
+    if (!h.alive) continue;
+    const Process& process = *h.process;
+    // Who was voted out may not know yet.
+    if (!process.stopped() && process.admitted() && stays(process.id()))
+      survivors.push_back(process.number());
+    if (process.stopped()) ++verdict.stopped;
+    if (process.number() >= scenario_.ranks && process.admitted()) ++verdict.admitted;
+    const bool fine = process.done() || process.stopped() || !process.admitted();
+    if (!fine) ledger_.on_wrong(process.number(), "G3: does not end; " + process.state());
+    const bool left = process.ended() == "left" || process.ended().starts_with("refused");
+    if (process.stopped() && !left && !may_time_out(scenario_)) {
+      ledger_.on_wrong(process.number(), "G3: " + process.state());
+    }
+    if (process.admitted()) {
+      verdict.views = std::max(verdict.views, static_cast<int>(process.epoch().value));
+    }
+  }
+  ledger_.compare(survivors);
+}
+
+Verdict Simulation::run() {
+  found_all();
+  for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
+    const Fault& f = scenario_.faults[i];
+    events_.push({{f.at}, ++order_, -1, static_cast<int>(i)});
+  }
+  weather_.ends(end_of_faults(scenario_));
+  const Instant end = end_of_faults(scenario_) + kPatience;
+  Verdict verdict;
+  while (!events_.empty() && events_.top().at < end) {
+    const Event event = events_.top();
+    events_.pop();
+    now_ = std::max(now_, event.at);
+    ++verdict.events;
+    if (event.fault >= 0) {
+      happen(scenario_.faults[static_cast<std::size_t>(event.fault)]);
+    } else if (event.fault == -2) {
+      crash(event.process);
+    } else {
+      if (host(event.process).scheduled != event.at) continue;  // woken earlier
+      host(event.process).scheduled = {Duration::max()};
+      step(event.process);
+    }
+    if (verdict.events > kMostEvents) ledger_.on_wrong(event.process, "G3: too many events");
+    if (is_over()) break;
+  }
+  judge(verdict);
+  verdict.violation = ledger_.violation();
+  verdict.hash = ledger_.hash();
+  verdict.ops = ledger_.ops();
+  verdict.took = now_.since_origin;
+  for (Host& h : hosts_) {
+    if (h.alive) log(-1, h.process->state());
+    h.process->tear_down();
+  }
+  verdict.log = std::move(log_);
+  return verdict;
+}
+
+}  // namespace
+
+Verdict simulate(const Scenario& scenario, bool with_log) {
+  return Simulation(scenario, with_log).run();
+}
+
+}  // namespace holdfast::sim

@@ -1,0 +1,33 @@
+// Simulation: runs a scenario in virtual time and judges it. The same scenario gives the same run,
+// event by event, on every machine. In the manner of FoundationDB's simulator (Zhou et al. 2021).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/scenario.h"
+
+namespace holdfast::sim {
+
+struct Verdict {
+  std::string violation;   // empty: none
+  std::uint64_t hash = 0;  // of all that the processes saw
+  std::uint64_t events = 0;
+  std::uint64_t ops = 0;  // that ended, on all processes together
+  int views = 0;          // the highest epoch
+  int admitted = 0;       // processes that got in later
+  int stopped = 0;        // processes whose program was ended: voted out, timed out
+  Duration took{};        // virtual time
+  std::vector<std::string> log;
+
+  bool ok() const { return violation.empty(); }
+};
+
+// `with_log`: what happens is written down line by line.
+Verdict simulate(const Scenario& scenario, bool with_log = false);
+
+// The scenario without the faults and sizes that its violation does not need.
+Scenario shrink(const Scenario& scenario);
+
+}  // namespace holdfast::sim

@@ -1,0 +1,46 @@
+// Weather: what holds up, loses, doubles or damages the frames of a simulated network while faults
+// last. All numbers of processes are ranks.
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "sim/random.h"
+#include "sim/scenario.h"
+
+namespace holdfast::sim {
+
+class Weather {
+ public:
+  // A fault of the network begins.
+  void begin(const Fault& fault, Instant now);
+  // From then on no fault acts any more.
+  void ends(Instant calm) { calm_ = calm; }
+
+  // When something sent now gets there.
+  Instant arrival(Instant now, int from, int to, Random& random) const;
+  // Whether the next frame on this way is to be damaged; once per fault.
+  bool damages(int from, int to) { return damaged_.erase({from, to}) > 0; }
+  // How often a message of membership arrives.
+  int copies(Instant now, int from, Random& random) const;
+
+ private:
+  // Holds up what `from` sends to `to`, or what crosses the border of `mask`.
+  struct Barrier {
+    Instant until;
+    std::uint64_t mask = 0;
+    int from = -1;
+    int to = -1;
+  };
+
+  Instant calm_{};
+  std::vector<Barrier> barriers_;
+  std::map<std::pair<int, int>, Duration> slow_;
+  std::set<std::pair<int, int>> damaged_;
+  std::map<int, Instant> drops_;  // until
+  std::map<int, Instant> duplicates_;
+};
+
+}  // namespace holdfast::sim

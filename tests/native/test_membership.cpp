@@ -1,0 +1,134 @@
+// The sans-IO parts of fault tolerance, one by one: ranges, quorum, detector, repair plans,
+// messages.
+#include <doctest/doctest.h>
+
+#include "ft/detector.h"
+#include "ft/group_repair.h"
+#include "ft/group_report.h"
+#include "ft/message.h"
+#include "ft/quorum.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::Collective;
+using std::chrono::milliseconds;
+
+Ranges ranges(std::initializer_list<Range> runs) {
+  Ranges result;
+  for (const Range& run : runs) result.add(run);
+  return result;
+}
+
+TEST_CASE("ranges join, cut and complement") {
+  CHECK(ranges({{5, 7}, {1, 3}, {3, 5}}).runs() == std::vector<Range>{{1, 7}});
+  CHECK(ranges({{0, 4}}).complement() == ranges({{4, kEndless}}));
+  CHECK(Ranges::all().complement().empty());
+  CHECK(ranges({{0, 9}}).without(ranges({{2, 3}, {5, 20}})) == ranges({{0, 2}, {3, 5}}));
+  CHECK(ranges({{2, 6}, {8, kEndless}}).size_within(10) == 6);
+  const Ranges a = ranges({{0, 4}});
+  const Ranges b = ranges({{2, 6}});
+  CHECK(pieces(ranges({{0, 8}}), {&a, &b}) == std::vector<Range>{{0, 2}, {2, 4}, {4, 6}, {6, 8}});
+}
+
+TEST_CASE("silence needs a quorum, proven death does not") {
+  const std::vector<MemberId> view{{1}, {2}, {3}, {4}};
+  CHECK(may_decide({view, {{4}}, true, false}));
+  CHECK_FALSE(may_decide({view, {{4}}, false, false}));
+  CHECK(may_decide({view, {{2}, {3}, {4}}, false, false}));
+  CHECK(may_decide({view, {{1}, {4}}, false, false}));
+  CHECK_FALSE(may_decide({view, {{2}, {4}}, false, false}));
+  CHECK(may_decide({view, {{4}}, false, true}));
+  CHECK_FALSE(may_decide({view, {}, true, true}));
+}
+
+TEST_CASE("three missed heartbeats are silence, more where they come unevenly") {
+  Detector even(milliseconds(100), {});
+  for (int i = 1; i <= 20; ++i) even.on_heartbeat({milliseconds(100 * i)});
+  CHECK_FALSE(even.is_silent({milliseconds(2000 + 299)}));
+  CHECK(even.is_silent({milliseconds(2000 + 301)}));
+  Detector uneven(milliseconds(100), {});
+  for (int i = 1; i <= 20; ++i) uneven.on_heartbeat({milliseconds(200 * i)});
+  CHECK(uneven.limit() > milliseconds(500));
+  CHECK(uneven.limit() <= milliseconds(1000));
+  // After a pause of this process nothing can be said.
+  even.forgive({milliseconds(9000)});
+  CHECK_FALSE(even.is_silent({milliseconds(9200)}));
+}
+
+Incident incident_of(std::vector<std::optional<OpReport>> reports) {
+  // Rank 1 of four is lost.
+  return {{2}, {{0}, {1}, {2}, {3}}, {{0}, {2}, {3}}, std::move(reports), false};
+}
+
+OpReport holding(std::uint32_t block, const Ranges& held) {
+  return {{7}, false, false, {}, {{block, held}}};
+}
+
+TEST_CASE("a piece that somebody holds is served, the rest is reduced among the survivors") {
+  const auto incident =
+      incident_of({holding(0, ranges({{0, 10}})), OpReport{{7}, false, false, {}, {}}, {}});
+  const OpFate start = fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
+  const OpFate fate = fate_after(start, {Collective::kAllReduce, {}, false}, incident);
+  CHECK(fate.planned);
+  CHECK(fate.transfers ==
+        std::vector<Transfer>{{{0}, {2}, false, 0, 0, {0, 10}}, {{0}, {3}, false, 0, 0, {0, 10}}});
+  CHECK(fate.reductions == std::vector<Reduction>{{0, {10, kEndless}, std::nullopt}});
+  CHECK(fate.contributors == std::vector<Rank>{{0}, {2}, {3}});
+  CHECK(fate.missing == std::vector<Rank>{{1}});
+  CHECK(fate.retried);
+  // One set of contributors for all of it: nothing is served.
+  const OpFate atomic = fate_after(start, {Collective::kAllReduce, {}, true}, incident);
+  CHECK(atomic.transfers.empty());
+  CHECK(atomic.reductions == std::vector<Reduction>{{0, {0, kEndless}, std::nullopt}});
+}
+
+TEST_CASE("a result that one survivor has is every survivor's, with its outcome") {
+  const auto incident = incident_of({OpReport{{7}, true, false, {1}, {}}, {}, {}});
+  const OpFate start = fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
+  const OpFate fate = fate_after(start, {Collective::kAllReduce, {}, false}, incident);
+  CHECK(fate.contributors == start.contributors);
+  CHECK(fate.missing.empty());
+  CHECK_FALSE(fate.retried);
+  CHECK(fate.transfers.size() == 2);
+}
+
+TEST_CASE("a broadcast whose root has gone is lost, unless the survivors have all of it") {
+  const OpFate start = fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
+  const RepairQuestion question{Collective::kBroadcast, {1}, false};
+  CHECK(fate_after(start, question, incident_of({{}, {}, {}})).lost);
+  const auto parts =
+      incident_of({holding(0, ranges({{0, 10}})), holding(0, ranges({{5, kEndless}})), {}});
+  const OpFate fate = fate_after(start, question, parts);
+  CHECK_FALSE(fate.lost);
+  CHECK(fate.missing.empty());
+}
+
+TEST_CASE("messages and reports survive the wire; anything else is refused") {
+  Message message;
+  message.kind = MessageKind::kPropose;
+  message.view = {{3}, {{5}, kNobody}, {"a card", ""}};
+  message.reports = {{{5}, {std::byte{1}}}};
+  message.joiners = {{{9}, {2}, "another"}};
+  message.lost = {{4}};
+  message.text = "why";
+  const Bytes bytes = encode(message);
+  const auto back = decode(bytes);
+  REQUIRE(back.is_ok());
+  CHECK(back.value() == message);
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    CHECK_FALSE(decode(std::span(bytes).first(length)).is_ok());
+  }
+  GroupReport report;
+  report.name = "group";
+  report.world_ranks = {{0}, {2}};
+  report.ops = {holding(1, ranges({{3, 9}}))};
+  const Bytes said = encode(std::vector{report});
+  const auto reports = decode_reports(said);
+  REQUIRE(reports.is_ok());
+  CHECK(reports.value() == std::vector{report});
+  CHECK_FALSE(decode_reports(std::span(said).first(said.size() - 1)).is_ok());
+}
+
+}  // namespace
+}  // namespace holdfast::ft

@@ -1,0 +1,90 @@
+"""What a rank does while others are killed: ops whose every element tells who is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import holdfast
+
+
+def factor(step: int) -> int:
+    """Another one each step, so that bytes of an earlier op are told from this one's."""
+    return 1 + step % 11
+
+
+def check_reduced(result: np.ndarray, step: int, outcome: holdfast.Outcome) -> None:
+    """Every element is the sum of a set of ranks: all contributors, perhaps some of the missing."""
+    masks, rest = np.divmod(np.unique(result), factor(step))
+    assert not rest.any(), f"step {step}: not of this step: {np.unique(result)[:5]}"
+    sure = sum(1 << r for r in outcome.contributors)
+    perhaps = sure | sum(1 << r for r in outcome.missing)
+    for mask in masks.astype(int):
+        assert mask & sure == sure, f"step {step}: {mask:b} lacks some of {outcome}"
+        assert mask & ~perhaps == 0, f"step {step}: {mask:b} has others than {outcome}"
+
+
+def all_reduce(group: holdfast.Group, count: int, step: int) -> np.ndarray:
+    data = np.full(count, (1 << group.rank) * factor(step), np.float32)
+    group.all_reduce(data)
+    assert group.outcome is not None
+    check_reduced(data, step, group.outcome)
+    return data
+
+
+def all_to_all(group: holdfast.Group, count: int, step: int) -> np.ndarray:
+    block = max(1, count // group.size)
+    give = np.repeat(
+        np.array([1 + group.rank * 100 + d for d in range(group.size)], np.float32) * factor(step),
+        block,
+    )
+    take = np.full(block * group.size, -1, np.float32)
+    group.all_to_all(take, give)
+    assert group.outcome is not None
+    for source in range(group.size):
+        part = np.unique(take[source * block : (source + 1) * block])
+        full = (1 + source * 100 + group.rank) * factor(step)
+        if source in group.outcome.contributors:
+            assert part.tolist() == [full], f"step {step}, from {source}: {part[:4]}"
+        else:
+            assert set(part.tolist()) <= {0.0, full}, f"step {step}, from {source}: {part[:4]}"
+    # Blocks differ from rank to rank by intent; the log compares what all must agree on.
+    return np.zeros(1, np.float32)
+
+
+OPS = {"all_reduce": all_reduce, "all_to_all": all_to_all}
+
+
+def loop() -> None:
+    """Run ops until the stop file appears; write what each one gave."""
+    here = Path(os.environ["LOG_DIR"])
+    op = OPS[os.environ["COLLECTIVE"]]
+    count = int(os.environ["BYTES"]) // 4
+    with holdfast.init() as group:
+        log = (here / f"rank{group.rank}.log").open("w", buffering=1)
+        print("ready", flush=True)
+        step = 0
+        while True:
+            begun = time.monotonic()
+            result = op(group, count, step)
+            took = time.monotonic() - begun
+            assert group.outcome is not None
+            line = {
+                "step": step,
+                "crc": zlib.crc32(result.tobytes()),
+                "outcome": group.outcome,
+                "end": time.monotonic(),
+                "took": took,
+            }
+            log.write(json.dumps(line) + "\n")
+            flag = np.array([(here / "stop").exists()], np.int32)
+            group.all_reduce(flag, op="max")
+            if flag[0]:
+                break
+            step += 1
+        print(f"steps {step}", flush=True)
