@@ -60,7 +60,8 @@ class Membership:
     def advance(self, timeout: float | None = None) -> View:
         """Pass a step boundary: all ranks come here, and ranks that wait to come in are admitted.
 
-        No op may be under way. After a loss with ``on_peer_loss="raise"`` the group is usable
+        No op may be under way. A newcomer's first call, before any op, returns at once: it has come
+        in at this boundary. After a loss with ``on_peer_loss="raise"`` the group is usable
         again from here on.
 
         Parameters

@@ -55,12 +55,15 @@ class Job:
         Begin every line of output with its rank.
     grace_s : float
         Seconds for the others to end by themselves after one has failed.
+    respawns : int
+        How often a rank that failed is started again; it takes its vacant rank.
     """
 
     ranks: int
     command: Sequence[str]
     tag_output: bool
     grace_s: float
+    respawns: int = 0
 
     def run(self) -> int:
         """Run to the end.
@@ -95,7 +98,7 @@ class Job:
             for rank in range(self.ranks):
                 processes.append(self._start(rank, port, meeting))
                 tags += _tag_output(rank, processes[-1])
-            return self._watch(processes)
+            return self._watch(processes, tags, port, meeting)
         finally:
             _end(processes)
             for tag in tags:
@@ -123,11 +126,18 @@ class Job:
             [*_interpreter(self.command[0]), *self.command], env=env, stdout=output, stderr=output
         )
 
-    def _watch(self, processes: list[subprocess.Popen[bytes]]) -> int:
+    def _watch(
+        self,
+        processes: list[subprocess.Popen[bytes]],
+        tags: list[threading.Thread],
+        port: int,
+        meeting: str,
+    ) -> int:
         """Wait for all; after a failure give the others their grace, then end them."""
         ends: queue.SimpleQueue[int] = queue.SimpleQueue()
         for rank, process in enumerate(processes):
             threading.Thread(target=_await, args=(rank, process, ends), daemon=True).start()
+        respawns = [self.respawns] * len(processes)
         first_failure = 0
         deadline: float | None = None
         running = len(processes)
@@ -144,6 +154,16 @@ class Job:
             if status == 0 or (first_failure != 0 and deadline is None):
                 continue
             print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
+            if respawns[rank] > 0 and first_failure == 0 and running > 0:
+                respawns[rank] -= 1
+                running += 1
+                processes[rank] = self._start(rank, port, meeting)
+                tags += _tag_output(rank, processes[rank])
+                print(f"holdfast run: rank {rank} is started again", file=sys.stderr)
+                threading.Thread(
+                    target=_await, args=(rank, processes[rank], ends), daemon=True
+                ).start()
+                continue
             if first_failure == 0:
                 first_failure = status
                 deadline = time.monotonic() + self.grace_s

@@ -11,21 +11,7 @@ from holdfast.comm.bench import command as bench
 from holdfast.errors import HoldfastError
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="holdfast",
-        description="Collective communication that keeps going.",
-    )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    info = commands.add_parser(
-        "info",
-        help="what is built in, what is off and why, which options are in force",
-        epilog="example: holdfast info --json",
-    )
-    info.add_argument("--json", action="store_true", help="for programs")
-    info.add_argument("--cflags", action="store_true", help="flags to compile C programs")
-    info.add_argument("--libs", action="store_true", help="flags to link them")
-    info.set_defaults(run=_info_command)
+def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = commands.add_parser(
         "run",
         help="start the ranks of a job on this host",
@@ -47,9 +33,39 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="time for the other ranks to end by themselves after one has failed (default: 5)",
     )
+    run.add_argument(
+        "--respawn",
+        action="store_true",
+        help="start a rank that fails again: it takes its place at the others' next advance()",
+    )
+    run.add_argument(
+        "--max-respawns",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often each rank is started again at most (default: 3)",
+    )
     run.add_argument("script", help="Python script (*.py) or program that every rank runs")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     run.set_defaults(run=_run)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="holdfast",
+        description="Collective communication that keeps going.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    info = commands.add_parser(
+        "info",
+        help="what is built in, what is off and why, which options are in force",
+        epilog="example: holdfast info --json",
+    )
+    info.add_argument("--json", action="store_true", help="for programs")
+    info.add_argument("--cflags", action="store_true", help="flags to compile C programs")
+    info.add_argument("--libs", action="store_true", help="flags to link them")
+    info.set_defaults(run=_info_command)
+    _add_run(commands)
     measure = commands.add_parser(
         "bench",
         help="time collectives beside gloo and MPI",
@@ -86,6 +102,7 @@ def _run(arguments: argparse.Namespace) -> int:
         command=(arguments.script, *arguments.arguments),
         tag_output=arguments.tag_output,
         grace_s=arguments.grace,
+        respawns=arguments.max_respawns if arguments.respawn else 0,
     )
     return job.run()
 

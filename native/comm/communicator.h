@@ -66,7 +66,8 @@ class Communicator {
   virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
 
   // A step boundary, collective over the members: ends when all of them have come and all joiners
-  // that were ready are in. Ops started before it end first. Any thread.
+  // that were ready are in. Ops started before it end first. A newcomer's first one, before any op,
+  // is the boundary at which it came in. Any thread.
   virtual std::shared_ptr<Work> advance(Duration timeout) = 0;
 
   // Has the runtime's own thread see to what was started with expect_wait: nobody waits for it

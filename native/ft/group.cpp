@@ -27,6 +27,7 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
       executor_(std::move(executor)),
       clock_(std::move(clock)),
       next_sequence_(config_.next_sequence),
+      at_entrance_(config_.newcomer),
       view_{config_.epoch, config_.members},
       epoch_(config_.epoch),
       launched_(config_.next_sequence),
@@ -99,6 +100,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
                                           std::string(comm::collective_name(request.collective)) +
                                           " while advance() is under way; wait for it first"};
   }
+  at_entrance_ = false;
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
   std::uint32_t& next = message ? next_message_ : next_sequence_;

@@ -38,6 +38,7 @@ struct GroupConfig {
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
   bool protect = true;
   std::uint32_t next_sequence = 0;  // of a group that runs already
+  bool newcomer = false;            // was admitted at the others' step boundary
 };
 
 // A view of a world, as one of its groups sees it.
@@ -186,6 +187,7 @@ class Group final : public comm::Communicator,
   std::uint32_t next_sequence_ = 0;  // of collectives
   std::uint32_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
+  bool at_entrance_ = false;  // a newcomer that has called nothing yet
   Status ended_;
   bool closed_ = false;
   comm::View view_;

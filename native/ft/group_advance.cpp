@@ -39,6 +39,17 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
                       true);
     return work;
   }
+  if (at_entrance_) {
+    // It came in at this boundary.
+    at_entrance_ = false;
+    executor_->submit(
+        [self = shared_from_this(), work] {
+          work->set_outcome({self->epoch_, self->present_, {}, false});
+          self->end(work, Status::ok());
+        },
+        true);
+    return work;
+  }
   advancing_ = true;
   next.agreement =
       std::make_shared<OpWork>(std::move(request), OpSeq{next_sequence_++}, executor_, clock_);

@@ -259,7 +259,8 @@ std::shared_ptr<World> Hub::find_world(CommId id) const {
 void Hub::step_joining(Instant now) {
   joining_->tick(now, [&](MemberId member) { return is_connected(member); });
   for (const Joiner& joiner : joining_->wanted()) {
-    if (!is_connected(joiner.member)) owner_.want(joiner);
+    const bool calls = joining_->view().has(joiner.member) || self_ > joiner.member;
+    if (calls && !is_connected(joiner.member)) owner_.want(joiner);
   }
   for (auto& [to, message] : joining_->take_sends()) send(to, message);
 }

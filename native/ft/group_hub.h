@@ -21,7 +21,7 @@ namespace holdfast::ft {
 class HubOwner {
  public:
   virtual ~HubOwner() = default;
-  // A connection to this process is wanted.
+  // A newcomer wants a connection to this process.
   virtual void want(const Joiner& joiner) = 0;
   // The peer has been sent something: it must not sleep over it.
   virtual void nudge(MemberId peer) = 0;
@@ -39,7 +39,8 @@ class Hub final : public Network {
   void send(MemberId to, const Message& message) override;
   comm::MemberLinks links_to(MemberId member) override;
   std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
-  void expect(const Joiner& joiner) override { owner_.want(joiner); }
+  // Newcomers call; members wait to be called, so that two never call each other.
+  void expect(const Joiner&) override {}
   void say(const std::string& text) override { owner_.say(text); }
 
   // Links to a new peer; `data` may be `control`. Both live until take_forgotten() names the peer.
@@ -56,6 +57,14 @@ class Hub final : public Network {
   void deliver_early(Instant now);
   // Messages go to it while this process tries to get into a world; nothing: it no longer does.
   void set_joining(Joining* joining) { joining_ = joining; }
+
+  template <class Visit>
+  void each_world(Visit visit) const {
+    // By index: a visit may add one, and the list is not worth a copy.
+    for (std::size_t i = 0; i < worlds_.size(); ++i) {
+      if (const auto world = worlds_[i].lock()) visit(world);
+    }
+  }
 
   // Moves what can be moved; whether anything did.
   bool turn(Instant now);
@@ -96,14 +105,6 @@ class Hub final : public Network {
   void look_for_silence(Instant now);
   void report_loss(Peer& peer, const Status& why, bool gone, Instant now);
   void step_joining(Instant now);
-  template <class Visit>
-  void each_world(Visit visit) const {
-    // By index: a visit may add one, and the list is not worth a copy.
-    for (std::size_t i = 0; i < worlds_.size(); ++i) {
-      if (const auto world = worlds_[i].lock()) visit(world);
-    }
-  }
-
   MemberId self_;
   Duration heartbeat_;
   HubOwner& owner_;

@@ -256,6 +256,7 @@ std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   }
   if (!found) return std::nullopt;
   base.epoch = first.view.epoch;
+  base.newcomer = true;
   if (base.whole) base.world_ranks = all_ranks(base.world_ranks, first.view);
   const auto self = rank_of(self_);
   const auto at = std::find(base.world_ranks.begin(), base.world_ranks.end(), self);

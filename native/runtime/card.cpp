@@ -59,6 +59,10 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
+std::string card_key(const std::string& group, Rank rank) {
+  return "holdfast/" + group + "/card/" + std::to_string(rank.value);
+}
+
 std::string encode_card(const Card& card) {
   std::string addresses;
   for (const std::string& a : card.addresses) addresses += (addresses.empty() ? "" : ",") + a;

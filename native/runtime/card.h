@@ -23,6 +23,8 @@ struct Card {
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };
 
+// Where a rank's card lies in the store.
+std::string card_key(const std::string& group, Rank rank);
 std::string encode_card(const Card& card);
 // kProtocolError: damaged, or of another protocol version (naming both).
 Result<Card> parse_card(const std::string& text);

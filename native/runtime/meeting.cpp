@@ -35,12 +35,6 @@ std::string Meeting::key(const std::string& round, Rank rank) const {
   return "holdfast/" + request_.group + "/" + round + "/" + std::to_string(rank.value);
 }
 
-bool Meeting::may_use_shm() const {
-  const auto& allowed = runtime_->parts().options.transports;
-  return std::find(allowed.begin(), allowed.end(), "shm") != allowed.end() &&
-         runtime_->parts().bell;
-}
-
 Result<std::shared_ptr<ft::Group>> Meeting::run() {
   TRY(exchange_cards());
   TRY(connect());
@@ -87,20 +81,12 @@ Status Meeting::missing_error(const std::string& round, Rank first) {
 }
 
 Status Meeting::exchange_cards() {
-  const Runtime::Parts& parts = runtime_->parts();
-  Card own;
-  own.member = parts.self;
-  own.host = parts.host;
-  own.port = parts.port;
-  own.addresses = parts.options.address.empty() ? interface_addresses()
-                                                : std::vector<std::string>{parts.options.address};
+  Card own = runtime_->own_card();
   own.nonce = random_number();
-  own.shm = may_use_shm();
   if (own.shm && request_.size > 1) {
     auto flat = comm::Segment::create("flat", sizeof(comm::FlatArea));
     if (!flat.is_ok()) return flat.status();
     own_flat_ = std::move(flat).value();
-    own.bell = parts.bell.name();
     own.flat = own_flat_.name();
   }
   auto texts = round("card", encode_card(own));
@@ -221,15 +207,9 @@ Result<ft::GroupConfig> Meeting::agree(const std::vector<Word>& words) {
     return std::all_of(words.begin(), words.end(),
                        [&](const Word& word) { return word.memory == memory; });
   };
-  ft::GroupConfig config;
+  ft::GroupConfig config = runtime_->base_config(request_);
   config.id = CommId{cards_[0].nonce};
   config.rank = request_.rank;
-  config.name = request_.group;
-  const Options& options = runtime_->parts().options;
-  config.timeout = request_.op_timeout > Duration::zero() ? request_.op_timeout : options.timeout;
-  config.algorithm = options.algorithm;
-  config.on_peer_loss = options.on_peer_loss;
-  config.protect = options.fault_tolerance;
   config.shares_memory = all_say("flat") || all_say("shm");
   if (all_say("flat")) config.flat = std::move(flat_);
   for (const Word& word : words) {

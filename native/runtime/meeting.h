@@ -41,7 +41,6 @@ class Meeting {
   std::shared_ptr<ft::World> make_world();
   Duration left() const;
   std::string key(const std::string& round, Rank rank) const;
-  bool may_use_shm() const;
 
   std::shared_ptr<Runtime> runtime_;
   Store& store_;

@@ -10,6 +10,7 @@
 
 #include "runtime/host_id.h"
 #include "runtime/meeting.h"
+#include "runtime/rejoin.h"
 #include "runtime/runtime.h"
 
 namespace holdfast::runtime {
@@ -65,7 +66,7 @@ class LiveNode final : public Node {
     const Duration timeout = request.timeout > Duration::zero()
                                  ? request.timeout
                                  : runtime_->parts().options.connect_timeout;
-    auto live = Meeting(runtime_, store, request, timeout).run();
+    auto live = meet(store, request, timeout);
     if (!live.is_ok()) return live.status();
     {
       const std::lock_guard lock(mutex_);
@@ -93,6 +94,18 @@ class LiveNode final : public Node {
   }
 
  private:
+  Result<std::shared_ptr<ft::Group>> meet(Store& store, const JoinRequest& request,
+                                          Duration timeout) {
+    // A group of a world that this process came to later: the others have it already.
+    std::shared_ptr<ft::Group> known;
+    runtime_->run([&] { known = runtime_->known_group(request); });
+    if (known) return known;
+    auto again = Rejoin::is_due(store, request);
+    if (!again.is_ok()) return again.status();
+    if (again.value()) return Rejoin(runtime_, store, request, timeout).run();
+    return Meeting(runtime_, store, request, timeout).run();
+  }
+
   // Time for the last frames to reach the kernel.
   static constexpr Duration kFarewell = std::chrono::milliseconds(2);
   // Owners: the node and its communicators.

@@ -108,7 +108,7 @@ Peer* Runtime::find_peer(MemberId id) {
 void Runtime::want(const ft::Joiner& joiner) {
   const auto card = parse_card(joiner.card);
   if (card.is_ok() && card.value().member == joiner.member) {
-    connect(card.value(), parts_.clock->now() + kConnectTime);
+    call_member(card.value(), parts_.clock->now() + kConnectTime);
   }
 }
 
@@ -148,11 +148,50 @@ Result<std::shared_ptr<ft::Group>> Runtime::make_group(
     config.world_ranks.push_back(*rank);
   }
   config.whole = config.world_ranks.size() == world->view().members.size();
+  return enter_group(std::move(config), world);
+}
+
+std::shared_ptr<ft::Group> Runtime::enter_group(ft::GroupConfig config,
+                                                const std::shared_ptr<ft::World>& world) {
   auto group =
       std::make_shared<ft::Group>(std::move(config), world, shared_from_this(), parts_.clock);
   world->add(group, parts_.clock->now());
   hub_.deliver_early(parts_.clock->now());
   return group;
+}
+
+std::shared_ptr<ft::Group> Runtime::known_group(const JoinRequest& request) {
+  std::shared_ptr<ft::Group> group;
+  hub_.each_world([&](const auto& world) {
+    if (group || world->membership().name() == request.group) return;
+    auto config = world->admitted(base_config(request));
+    if (config && config->rank == request.rank) group = enter_group(std::move(*config), world);
+  });
+  return group;
+}
+
+ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
+  ft::GroupConfig config;
+  config.name = request.group;
+  config.timeout =
+      request.op_timeout > Duration::zero() ? request.op_timeout : parts_.options.timeout;
+  config.algorithm = parts_.options.algorithm;
+  config.on_peer_loss = parts_.options.on_peer_loss;
+  config.protect = parts_.options.fault_tolerance;
+  return config;
+}
+
+Card Runtime::own_card() const {
+  Card card;
+  card.member = parts_.self;
+  card.host = parts_.host;
+  card.port = parts_.port;
+  card.addresses = parts_.options.address.empty()
+                       ? interface_addresses()
+                       : std::vector<std::string>{parts_.options.address};
+  card.shm = may_use("shm") && parts_.bell;
+  if (card.shm) card.bell = parts_.bell.name();
+  return card;
 }
 
 void Runtime::run(const std::function<void()>& task) {

@@ -15,6 +15,7 @@
 #include "ft/group_hub.h"
 #include "runtime/driver.h"
 #include "runtime/handshake.h"
+#include "runtime/node.h"
 #include "runtime/options.h"
 
 namespace holdfast::runtime {
@@ -78,12 +79,23 @@ class Runtime final : public comm::Executor,
   // Why the last attempt to reach the member failed; ok when none did.
   Status connect_failure(MemberId id) const;
   ft::Hub& hub() { return hub_; }
+  // This process's part in a group that a world had before it was admitted there, once.
+  std::shared_ptr<ft::Group> known_group(const JoinRequest& request);
+  // Calls a member of a world that does not expect this process, whatever their ids.
+  void call_member(const Card& card, Instant deadline);
+  // A group of a world that this process has just entered.
+  std::shared_ptr<ft::Group> enter_group(ft::GroupConfig config,
+                                         const std::shared_ptr<ft::World>& world);
 
   // Makes the group a part of the world, or of one that `make_world` makes when there is none.
   Result<std::shared_ptr<ft::Group>> make_group(
       ft::GroupConfig config, CommId world,
       const std::function<std::shared_ptr<ft::World>()>& make_world);
   ft::MembershipSettings membership_settings() const;
+  // What the options and the request say of a group.
+  ft::GroupConfig base_config(const JoinRequest& request) const;
+  // How to reach this process; no flat area, no nonce.
+  Card own_card() const;
   // Runs `task` on the driving thread and waits for it. Any thread.
   void run(const std::function<void()>& task);
 

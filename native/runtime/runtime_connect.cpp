@@ -26,8 +26,12 @@ Status Runtime::connect_failure(MemberId id) const {
 
 // The member with the larger id calls, so that two never call each other.
 void Runtime::connect(const Card& card, Instant deadline) {
+  if (parts_.self > card.member) call_member(card, deadline);
+}
+
+void Runtime::call_member(const Card& card, Instant deadline) {
   if (card.member == parts_.self || peers_.contains(card.member)) return;
-  if (parts_.self < card.member || attempts_.contains(card.member)) return;
+  if (attempts_.contains(card.member)) return;
   attempts_.emplace(card.member, Attempt{card, 0, deadline, {}});
 }
 

@@ -88,3 +88,23 @@ def loop() -> None:
                 break
             step += 1
         print(f"steps {step}", flush=True)
+
+
+def step_with_newcomers() -> None:
+    """Sum and pass a boundary, step by step; the step is whatever the furthest rank has."""
+    steps = int(os.environ["STEPS"])
+    with holdfast.init() as group:
+        print("ready", group.epoch, flush=True)
+        step, sums = 0, []
+        while step < steps:
+            view = group.advance()
+            counter = np.array([step], np.int64)
+            group.all_reduce(counter, op="max")
+            step = int(counter[0]) + 1
+            data = np.full(10_000, 1 << group.rank, np.float32)
+            group.all_reduce(data)
+            assert group.outcome is not None
+            check_reduced(data, 0, group.outcome)
+            sums.append((step, view.epoch, int(data[0])))
+            time.sleep(0.005)
+        print("END", json.dumps([sums[-1], group.live_ranks]), flush=True)

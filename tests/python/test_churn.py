@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -97,3 +98,85 @@ def test_a_rank_that_was_stopped_for_too_long_is_told_that_it_was_voted_out(tran
     for rank in (0, 1, 3):
         assert outcomes[rank].status == 0, outcomes[rank].output
     agree(tmp_path, [0, 1, 3], "all_reduce")
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_a_restarted_rank_takes_its_place_again(transport, tmp_path):
+    env = {"HOLDFAST_TRANSPORTS": transport, "STEPS": "400"}
+
+    def run(rank: int) -> subprocess.Popen[str]:
+        return start_rank("churn_ranks", "step_with_newcomers", rank, 4, tmp_path, env)
+
+    processes = [run(rank) for rank in range(4)]
+    for victim in (2, 0):
+        assert processes[victim].stdout is not None
+        assert "ready" in processes[victim].stdout.readline()
+        time.sleep(0.4)
+        kill(processes[victim])
+        processes[victim].wait()
+        processes[victim] = run(victim)
+    outcomes = finish(processes, 60)
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.output
+    ends = {o.output[o.output.index("END") :].strip() for o in outcomes}
+    assert len(ends) == 1, ends
+    (step, _, total), live = json.loads(ends.pop().removeprefix("END"))
+    assert (step, total, live) == (400, 0b1111, [0, 1, 2, 3])
+
+
+def test_a_rank_that_is_taken_is_refused(tmp_path):
+    env = {"STEPS": "2000", "HOLDFAST_HEARTBEAT": "0.05"}
+    processes = [
+        start_rank("churn_ranks", "step_with_newcomers", r, 3, tmp_path, env) for r in range(3)
+    ]
+    for process in processes:
+        assert process.stdout is not None
+        assert "ready" in process.stdout.readline()
+    second = start_rank("churn_ranks", "step_with_newcomers", 1, 3, tmp_path, env)
+    (refused,) = finish([second], 30)
+    assert refused.status != 0
+    assert "rank 1 is held by a live process" in refused.output, refused.output
+    for process in processes:
+        assert process.poll() is None
+        process.kill()
+        process.wait()
+
+
+def test_a_job_that_has_ended_is_told_from_one_that_runs(tmp_path):
+    env = {"STEPS": "5"}
+    first = [
+        start_rank("churn_ranks", "step_with_newcomers", r, 2, tmp_path, env) for r in range(2)
+    ]
+    assert all(outcome.status == 0 for outcome in finish(first, 30))
+    (late,) = finish([start_rank("churn_ranks", "step_with_newcomers", 1, 2, tmp_path, env)], 30)
+    assert late.status != 0
+    assert "the job has ended" in late.output, late.output
+
+
+def test_holdfast_run_starts_a_killed_rank_again(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"import os, sys, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import churn_ranks, threading\n"
+        "marker = 'killed'\n"
+        "if os.environ['RANK'] == '2' and not os.path.exists(marker):\n"
+        "    open(marker, 'w').close()\n"
+        "    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
+        "churn_ranks.step_with_newcomers()\n"
+    )
+    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", "4", "--tag-output", "--respawn"]
+    done = subprocess.run(
+        [*command, "train.py"],
+        cwd=tmp_path,
+        env={**os.environ, "STEPS": "500"},
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "rank 2 was ended by SIGKILL" in done.stderr
+    assert "rank 2 is started again" in done.stderr
+    ends = [line for line in done.stdout.splitlines() if "END" in line]
+    assert len(ends) == 4
+    assert all("[0, 1, 2, 3]" in line for line in ends), ends
