@@ -83,7 +83,10 @@ void Group::seat_messages(const std::vector<MemberId>& before, Epoch epoch) {
 void Group::on_died(MemberId member, const Status& why) {
   const auto rank = rank_of(member);
   if (!rank) return;
-  messages_.on_gone(*rank, true, why);
+  // Its goodbye came before: the end of its connections is no death.
+  const bool left = std::any_of(gone_.begin(), gone_.end(),
+                                [member](const auto& entry) { return entry.first == member; });
+  messages_.on_gone(*rank, !left, why);
   gone_.emplace_back(member, why);
   if (config_.protect || !comm_) return;
   const auto view_rank = view_rank_of(member, epoch_);

@@ -5,7 +5,6 @@
 namespace holdfast::sim {
 namespace {
 
-constexpr Duration kHeartbeat = std::chrono::milliseconds(5);
 constexpr Duration kTimeout = std::chrono::seconds(20);
 constexpr const char* kName = "simulated";
 constexpr CommId kWorld{77};
@@ -13,6 +12,11 @@ constexpr CommId kWorld{77};
 constexpr int kMostRounds = 20'000;
 // Numbers of ops: those of a step follow each other.
 constexpr int kOpsPerStep = 10;
+
+// All beat to all: in large worlds seldom, or nothing else would happen.
+Duration heartbeat(const Scenario& scenario) {
+  return std::chrono::milliseconds(scenario.ranks > 33 ? 50 : 5);
+}
 
 }  // namespace
 
@@ -23,13 +27,13 @@ Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, S
       rank_(rank),
       around_(around),
       clock_(std::make_shared<LocalClock>(around, number)),
-      hub_(id, kHeartbeat, *this) {}
+      hub_(id, heartbeat(scenario), *this) {}
 
 std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
 
 ft::MembershipSettings Process::settings() const {
   ft::MembershipSettings settings;
-  settings.heartbeat = kHeartbeat;
+  settings.heartbeat = heartbeat(scenario_);
   return settings;
 }
 
@@ -60,7 +64,8 @@ void Process::found(const ft::WorldView& view, std::vector<comm::FlatPeer> flat)
 }
 
 void Process::join(const std::vector<MemberId>& contacts) {
-  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, rank_, card()}, kHeartbeat * 4);
+  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, rank_, card()},
+                                           heartbeat(scenario_) * 4);
   for (const MemberId contact : contacts) joining_->add_contact(contact);
   hub_.set_joining(joining_.get());
 }
@@ -126,7 +131,7 @@ bool Process::run_tasks() {
 
 Instant Process::next_deadline() const {
   Instant next = hub_.next_deadline();
-  if (joining_) next = std::min(next, clock_->now() + kHeartbeat);
+  if (joining_) next = std::min(next, clock_->now() + heartbeat(scenario_));
   return next;
 }
 

@@ -20,7 +20,7 @@ Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
 }
 
 int pick_ranks(Random& random) {
-  if (random.below(4000) == 0) return 64 + static_cast<int>(random.below(193));
+  if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
   if (random.below(200) == 0) return 10 + static_cast<int>(random.below(24));
   return 2 + static_cast<int>(random.below(8));
 }

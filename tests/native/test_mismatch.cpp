@@ -146,6 +146,26 @@ TEST_CASE("a receive from any source takes each message once and names its sende
   expect_no_errors(run_world(4, "tcp", any_source));
 }
 
+TEST_CASE("a receive from any source outlives a rank that has left in peace") {
+  for (const char* transport : {"shm", "tcp"}) {
+    expect_no_errors(run_world(3, transport, [](int rank, Member& member) -> std::string {
+      if (rank == 1) return "";
+      std::vector<float> v(10, static_cast<float>(rank));
+      OpRequest request = receive(v, comm::kAnySource, 5);
+      if (rank == 2) {
+        // Time for the connections of rank 1 to end.
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        request.collective = Collective::kSend;
+        request.input.swap(request.output);
+        request.peer = {0};
+      }
+      auto work = member.group->start(request);
+      if (!work.is_ok()) return work.status().message();
+      return work.value()->wait(seconds(20)).message();
+    }));
+  }
+}
+
 TEST_CASE("a receive posted after one from any source gets the later message") {
   expect_no_errors(run_world(2, "shm", [](int rank, Member& member) -> std::string {
     std::vector<float> first(10, 1.0F);
