@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/planted.h"
-
 #include "ft/quorum.h"
 
 namespace holdfast::ft {
@@ -55,6 +53,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.epoch < view_.epoch) {
     return send(from, decided());
   }
+  if (message.kind == MessageKind::kGreet) on_greet(from);
   if (message.kind == MessageKind::kReport) on_report(from, message, now);
   if (message.kind == MessageKind::kSuspect) on_suspect(from, message, now);
   if (message.kind == MessageKind::kBoundary) on_boundary(from, message, now);
@@ -98,7 +97,11 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
 void Coordinator::on_suspect(MemberId from, const Message& message, Instant now) {
   const MemberId accuser = message.origin == kNobody ? from : message.origin;
   for (const MemberId m : message.lost) {
-    if (view_.has(m) && view_.has(accuser) && m != accuser) {
+    if (m == from && settings_.authority) {
+      // It leaves.
+      lose(m, true, now);
+      try_decide(now);
+    } else if (view_.has(m) && view_.has(accuser) && m != accuser) {
       complaints_.emplace(std::minmax(m, accuser), now);
     }
   }
@@ -152,6 +155,9 @@ bool Coordinator::weigh_complaints(Instant now) {
     ++quarrels[pair.first];
     ++quarrels[pair.second];
   }
+  for (const MemberId m : unheard_) {
+    if (quarrels.contains(m)) ++quarrels[m];
+  }
   MemberId worst = kNobody;
   for (const MemberId m : view_.present()) {
     if (quarrels.contains(m) && (worst == kNobody || quarrels[m] >= quarrels[worst])) worst = m;
@@ -159,6 +165,37 @@ bool Coordinator::weigh_complaints(Instant now) {
   if (worst == kNobody) return false;
   lose(worst, false, now);
   return true;
+}
+
+void Coordinator::on_unheard(MemberId member, Instant now) {
+  on_strayed(member);
+  if (!view_.has(member)) return;
+  unheard_.insert(member);
+  if (drop_unheard(now)) try_decide(now);
+}
+
+void Coordinator::on_strayed(MemberId member) {
+  if (lobby_.erase(member) > 0) tell_lobby(false);
+}
+
+// A decision that needs those who do not hear it never comes.
+bool Coordinator::drop_unheard(Instant now) {
+  if (unheard_.empty() || (!is_at_work() && boundaries_.empty())) return false;
+  bool dropped = false;
+  for (const MemberId member : std::set<MemberId>(unheard_)) {
+    if (!view_.has(member) || lost_.contains(member)) continue;
+    lose(member, false, now);
+    dropped = true;
+  }
+  return dropped;
+}
+
+// It is heard, and hears what it has missed.
+void Coordinator::on_greet(MemberId from) {
+  Message m = make(MessageKind::kLobby);
+  m.version = version_;
+  m.view = view_;
+  send(from, std::move(m));
 }
 
 // Begins again under a ballot of its own above all it knows of.
@@ -185,7 +222,8 @@ void Coordinator::prepare(Instant now) {
 }
 
 void Coordinator::tick(Instant now) {
-  if (weigh_complaints(now)) try_decide(now);
+  const bool complained = weigh_complaints(now);
+  if (drop_unheard(now) || complained) try_decide(now);
   if (now < next_retry_) return;
   // Of two coordinators that outrank each other, the lower rank gets a round to itself.
   next_retry_ =
@@ -250,7 +288,6 @@ void Coordinator::decide(const std::vector<MemberId>& gone, Instant now) {
   Message next = make(MessageKind::kPropose);
   next.view = view_;
   ++next.view.epoch.value;
-  next.version = admitted_;
   for (std::size_t r = 0; r < next.view.members.size(); ++r) {
     const MemberId member = next.view.members[r];
     if (std::find(gone.begin(), gone.end(), member) != gone.end()) {
@@ -282,9 +319,8 @@ void Coordinator::on_accept(MemberId from, const Message& message, Instant now) 
 
 void Coordinator::try_commit(Instant now) {
   const std::vector<MemberId> all = staying();
-  std::size_t missing = 0;
-  for (const MemberId m : all) missing += accepted_by_.contains(m) ? 0 : 1;
-  const bool accepted = missing <= (is_planted(Planted::kForgetVote) ? 1U : 0U);
+  const bool accepted =
+      std::all_of(all.begin(), all.end(), [&](MemberId m) { return accepted_by_.contains(m); });
   // The first view of a world has no members before it.
   if (!accepted || (view_.epoch.value > 0 && !allowed())) return;
   publish(*std::exchange(proposal_, std::nullopt), now);
@@ -294,7 +330,6 @@ Message Coordinator::decided() const {
   Message m = make(MessageKind::kDecide);
   m.view = view_;
   m.reports = last_reports_;
-  m.version = admitted_;
   m.boundary = last_at_boundary_;
   return m;
 }
@@ -308,7 +343,6 @@ void Coordinator::publish(Message value, Instant now) {
   view_ = std::move(value.view);
   last_reports_ = std::move(value.reports);
   last_at_boundary_ = value.boundary;
-  admitted_ = std::max(admitted_, value.version);
   const Message m = decided();
   for (const MemberId member : audience) {
     const auto lost = lost_.find(member);
@@ -324,6 +358,7 @@ void Coordinator::publish(Message value, Instant now) {
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   complaints_.clear();
+  std::erase_if(unheard_, [&](MemberId member) { return !view_.has(member); });
   reports_.clear();
   boundaries_.clear();
   blocked_.clear();

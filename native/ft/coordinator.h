@@ -45,6 +45,11 @@ class Coordinator {
   Generation generation() const { return generation_; }
   const WorldView& view() const { return view_; }
   const std::string& name() const { return name_; }
+  CommId world() const { return world_; }
+  std::size_t waiting() const { return lobby_.size(); }
+  std::size_t min_peers() const { return settings_.min_peers; }
+  // Before the first view.
+  void set_min_peers(std::size_t count) { settings_.min_peers = count; }
   // The view to start from, when it is known.
   // `established`: all members have promised its ballot.
   void begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> reports, bool boundary,
@@ -55,6 +60,12 @@ class Coordinator {
   void on_closed(MemberId member, Instant now);
   // Nothing was heard of the process for too long.
   void on_silent(MemberId member, Instant now);
+  // For a coordinator outside the view. Members may hear each other when it does not hear them: its
+  // word counts where a member is complained of, or is needed for a decision.
+  void on_unheard(MemberId member, Instant now);
+  void on_heard(MemberId member) { unheard_.erase(member); }
+  // The connection has ended; the process may come back.
+  void on_strayed(MemberId member);
   void tick(Instant now);
   Instant next_tick() const { return next_retry_; }
 
@@ -82,6 +93,8 @@ class Coordinator {
   void on_suspect(MemberId from, const Message& message, Instant now);
   void on_boundary(MemberId from, const Message& message, Instant now);
   void on_accept(MemberId from, const Message& message, Instant now);
+  void on_greet(MemberId from);
+  bool drop_unheard(Instant now);
   void on_join(MemberId from, const Message& message, Instant now);
   void on_ready(MemberId from, const Message& message, Instant now);
   void take_back(MemberId member, Instant now);
@@ -123,12 +136,12 @@ class Coordinator {
   std::map<MemberId, bool> lost_;  // whether the death is proven
   // Pairs of members of which one does not hear the other, and since when.
   std::map<std::pair<MemberId, MemberId>, Instant> complaints_;
+  std::set<MemberId> unheard_;
   std::map<MemberId, Report> reports_;
   std::map<MemberId, std::pair<std::uint64_t, Bytes>> boundaries_;  // lobby version, counts
   std::map<MemberId, Waiting> lobby_;
   std::uint64_t arrivals_ = 0;
-  std::uint64_t version_ = 0;   // of the lobby, as members compare it
-  std::uint64_t admitted_ = 0;  // version that a boundary has dealt with
+  std::uint64_t version_ = 0;  // of the lobby, as members compare it
   Instant next_retry_{};
   std::string blocked_;
   Sends sends_;

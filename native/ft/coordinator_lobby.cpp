@@ -14,7 +14,9 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
         "this coordinator serves the group \"" + name_ + "\", not \"" + message.text + "\"";
     return send(from, std::move(refused));
   }
-  if (view_.has(from) || lobby_.contains(from)) return;  // asked twice
+  if (lobby_.contains(from)) return;  // asked twice
+  // Admitted, and its decision has crossed the question; one that has left may come again.
+  if (view_.has(from) && !lost_.contains(from)) return;
   if (lobby_.size() >= kMaxLobby) {
     refused.text = "the lobby is full (" + std::to_string(kMaxLobby) + " processes wait)";
     return send(from, std::move(refused));
@@ -147,7 +149,7 @@ void Coordinator::try_admit(Instant now) {
   next.view = view_;
   ++next.view.epoch.value;
   next.boundary = true;
-  next.version = version_;
+  next.view.admitted = version_;
   seat(next.view, admissible());
   propose(std::move(next), now);
 }

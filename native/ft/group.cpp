@@ -248,6 +248,7 @@ void Group::leave() {
     [[maybe_unused]] const auto stopped = comm_->interrupt();
     comm_->abandon();
   }
+  if (world_->id() == config_.id) world_->leave(clock_->now());
   fail({Code::kNotMember, "group " + name() + " is closed"});
 }
 

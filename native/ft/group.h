@@ -126,7 +126,8 @@ class Group final : public comm::Communicator,
   struct Kept {
     std::shared_ptr<comm::OpWork> work;  // its output is `memory`
     std::vector<std::byte> memory;
-    Epoch epoch;
+    Epoch completed_in;
+    OpFate fate;
   };
   struct FlatEnd {
     std::shared_ptr<comm::OpWork> work;

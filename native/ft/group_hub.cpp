@@ -8,6 +8,8 @@ namespace {
 using comm::FrameKind;
 
 constexpr std::size_t kMaxEarly = 1024;
+// Whom nobody has asked for by then is nobody's: a group that has ended here.
+constexpr Duration kEarlyTime = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -17,6 +19,7 @@ void Hub::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant n
   peer.control = control;
   peer.data = data;
   next_silence_ = {};
+  each_world([&](const auto& world) { world->on_connected(id, now); });
 }
 
 bool Hub::turn(Instant now) {
@@ -26,6 +29,7 @@ bool Hub::turn(Instant now) {
   if (now >= next_silence_) look_for_silence(now);
   last_turn_ = now;
   if (joining_ != nullptr) step_joining(now);
+  if (coordination_ != nullptr) step_coordination(now);
   std::erase_if(worlds_, [](const auto& weak) { return weak.expired(); });
   changing_ = joining_ != nullptr;
   each_world([&](const auto& world) {
@@ -49,6 +53,7 @@ bool Hub::moves_bulk() const {
 
 Instant Hub::next_deadline() const {
   Instant next = std::min(next_beat_, next_silence_);
+  if (coordination_ != nullptr) next = std::min(next, coordination_->next_tick());
   each_world([&](const auto& world) { next = std::min(next, world->next_deadline()); });
   return next;
 }
@@ -62,6 +67,7 @@ bool Hub::pump(Peer& peer, Instant now) {
     peer.detector.on_frame(now);
     if (peer.silent) {
       peer.silent = false;
+      if (coordination_ != nullptr) coordination_->on_heard(peer.id);
       each_world([&](const auto& world) { world->on_heard(peer.id); });
     }
   }
@@ -87,7 +93,7 @@ void Hub::take_controls(Peer& peer, Instant now) {
       peer.left = true;
       each_world([&](const auto& world) { world->on_goodbye(peer.id, {}); });
     } else {
-      Early early{peer.id, std::move(*frame), {}};
+      Early early{peer.id, now, std::move(*frame), {}};
       if (!deliver(early, now)) keep_early(std::move(early));
     }
   }
@@ -105,12 +111,16 @@ Status Hub::take_part(Peer& peer, const comm::ControlFrame& frame, Instant now) 
   auto message = decode(std::exchange(peer.incoming, {}));
   if (!message.is_ok()) return message.status();
   if (!deliver(peer.id, message.value(), now)) {
-    keep_early({peer.id, {}, std::move(message).value()});
+    keep_early({peer.id, now, {}, std::move(message).value()});
   }
   return Status::ok();
 }
 
 bool Hub::deliver(MemberId from, const Message& message, Instant now) {
+  if (coordination_ != nullptr) {
+    coordination_->on_message(from, message, now);
+    return true;
+  }
   const bool for_joiner =
       message.kind == MessageKind::kRedirect || message.kind == MessageKind::kRefused ||
       message.kind == MessageKind::kLobby || message.kind == MessageKind::kDecide;
@@ -171,6 +181,7 @@ void Hub::beat(Instant now) {
     peer.control->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
     peer.control->pump();
   }
+  std::erase_if(early_, [&](const Early& early) { return now - early.since > kEarlyTime; });
   next_beat_ = now + heartbeat_;
   next_silence_ = {};
 }
@@ -181,6 +192,7 @@ void Hub::look_for_silence(Instant now) {
     if (peer.reported || peer.silent) continue;
     if (peer.detector.is_silent(now)) {
       peer.silent = true;
+      if (coordination_ != nullptr) coordination_->on_silent(peer.id, now);
       each_world([&, member = id](const auto& world) { world->on_silent(member, now); });
     } else {
       next_silence_ = std::min(next_silence_, peer.detector.silent_at());
@@ -192,6 +204,7 @@ void Hub::look_for_silence(Instant now) {
 void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
   peer.reported = true;
   if (joining_ != nullptr) joining_->on_closed(peer.id);
+  if (coordination_ != nullptr) coordination_->on_closed(peer.id, now);
   const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
   each_world([&](const auto& world) {
     if (gone) {
@@ -263,6 +276,11 @@ void Hub::step_joining(Instant now) {
     if (calls && !is_connected(joiner.member)) owner_.want(joiner);
   }
   for (auto& [to, message] : joining_->take_sends()) send(to, message);
+}
+
+void Hub::step_coordination(Instant now) {
+  if (now >= coordination_->next_tick()) coordination_->tick(now);
+  for (auto& [to, message] : coordination_->take_sends()) send(to, message);
 }
 
 void Hub::say_goodbye() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ft/coordination.h"
 #include "ft/detector.h"
 #include "ft/group_world.h"
 #include "ft/joining.h"
@@ -57,6 +58,8 @@ class Hub final : public Network {
   void deliver_early(Instant now);
   // Messages go to it while this process tries to get into a world; nothing: it no longer does.
   void set_joining(Joining* joining) { joining_ = joining; }
+  // This process is a coordinator outside all views: all messages of membership are for it.
+  void set_coordination(Coordination* coordination) { coordination_ = coordination; }
 
   template <class Visit>
   void each_world(Visit visit) const {
@@ -91,6 +94,7 @@ class Hub final : public Network {
   };
   struct Early {
     MemberId from;
+    Instant since;
     comm::ControlFrame frame;  // or
     std::optional<Message> message;
   };
@@ -101,6 +105,7 @@ class Hub final : public Network {
   bool deliver(const Early& early, Instant now);
   bool deliver(MemberId from, const Message& message, Instant now);
   void keep_early(Early early);
+  void step_coordination(Instant now);
   void beat(Instant now);
   void look_for_silence(Instant now);
   void report_loss(Peer& peer, const Status& why, bool gone, Instant now);
@@ -113,6 +118,7 @@ class Hub final : public Network {
   std::vector<std::weak_ptr<World>> worlds_;
   std::vector<Early> early_;
   Joining* joining_ = nullptr;
+  Coordination* coordination_ = nullptr;
   Instant next_beat_{};
   Instant next_silence_{};  // when the first peer will have been silent for too long
   Instant last_turn_{};

@@ -153,7 +153,8 @@ void Group::keep(const std::shared_ptr<OpWork>& work) {
   std::uint64_t bytes = 0;
   for (const comm::Block& block : request.output) bytes += block.count * element;
   Kept& kept = kept_[work->sequence().value];
-  kept.epoch = ops_.at(work->sequence().value).fate.epoch;
+  kept.fate = ops_.at(work->sequence().value).fate;
+  kept.completed_in = kept.fate.epoch;
   kept.memory.resize(bytes);
   std::byte* at = kept.memory.data();
   for (comm::Block& block : request.output) {

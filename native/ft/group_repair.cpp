@@ -103,9 +103,6 @@ class Planner {
     }
     fate_.fresh = true;
     give_up_contributions();
-    for (const Rank rank : incident_.before) {
-      if (!has(survivors(), rank)) miss(rank);
-    }
   }
 
   void repair() {
@@ -153,8 +150,11 @@ class Planner {
     return ranks;
   }
 
+  // Of all who have gone, in this view or before: their data is no longer in every part.
   void give_up_contributions() {
-    std::erase_if(fate_.contributors, [&](Rank rank) { return !has(survivors(), rank); });
+    for (const Rank rank : all_ranks()) {
+      if (!has(survivors(), rank)) miss(rank);
+    }
   }
 
   void miss(Rank rank) {
@@ -201,9 +201,6 @@ class Planner {
     }
     for (const Range& run : orphans.runs()) fate_.reductions.push_back({block, run, to});
     give_up_contributions();
-    for (const Rank rank : incident_.before) {
-      if (!has(survivors(), rank)) miss(rank);
-    }
   }
 
   // A block that `owner` gave as its input block `source`.

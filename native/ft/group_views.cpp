@@ -152,7 +152,7 @@ GroupReport Group::describe_self() const {
     report.ops.push_back({{sequence}, true, true, end.epoch, {}});
   }
   for (const auto& [sequence, kept] : kept_) {
-    report.ops.push_back({{sequence}, true, false, kept.epoch, {}});
+    report.ops.push_back({{sequence}, true, false, kept.completed_in, {}});
   }
   for (const auto& [sequence, op] : ops_) {
     OpReport said{{sequence}, op.complete, false, op.fate.epoch, {}};
@@ -266,12 +266,15 @@ void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
       incidents[op.sequence.value] = std::make_shared<Incident>(std::move(incident));
     }
   }
-  // Ops whose callers have all gone: whoever calls them later must know of this view's losses, too.
+  // Ops whose callers have all gone: whoever calls them later, or has done so since it reported,
+  // must know of this view's losses, too.
+  auto unknown = std::make_shared<Incident>(Incident{epoch_, before, survivors, {}, false});
+  unknown->reports.resize(survivors.size());
   for (auto& [sequence, planned] : incidents_) {
-    if (incidents.contains(sequence)) continue;
-    Incident unknown{epoch_, before, survivors, {}, false};
-    unknown.reports.resize(survivors.size());
-    planned.push_back(std::make_shared<Incident>(std::move(unknown)));
+    if (!incidents.contains(sequence)) planned.push_back(unknown);
+  }
+  for (const auto& [sequence, op] : ops_) {
+    if (!op.fate.contributors.empty()) incidents.emplace(sequence, unknown);
   }
   std::vector<std::uint32_t> sequences;
   sequences.reserve(incidents.size() + ops_.size());
@@ -324,7 +327,8 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
     return;
   }
   const std::shared_ptr<OpWork> served = kept->second.work;
-  const OpFate fate = judge(fate_of(*incident), *served, *incident);
+  // From where it ended, through every view since: as those see it that have not ended it.
+  const OpFate fate = kept->second.fate = judge(kept->second.fate, *served, *incident);
   if (!incident->all_complete() && !fate.lost) {
     return begin_repair(served, fate, clock_->now() + served->request().timeout);
   }

@@ -151,6 +151,17 @@ void World::on_silent(MemberId member, Instant now) {
   carry_out(now);
 }
 
+void World::on_connected(MemberId peer, Instant now) {
+  if (peer != membership_.settings().coordinator) return;
+  membership_.greet(now);
+  carry_out(now);
+}
+
+void World::leave(Instant now) {
+  membership_.leave(now);
+  carry_out(now);
+}
+
 void World::on_goodbye(MemberId member, CommId group) {
   if (group == CommId{} || group == id_) membership_.on_left(member);
   for (const auto& g : groups()) {
@@ -263,6 +274,20 @@ std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   if (!self || at == base.world_ranks.end()) return std::nullopt;
   base.rank = {static_cast<std::int32_t>(at - base.world_ranks.begin())};
   base.members = members_of(base.world_ranks, first.view);
+  return base;
+}
+
+std::optional<GroupConfig> World::elastic(GroupConfig base) const {
+  if (view().epoch.value > 1) return admitted(std::move(base));
+  const auto self = rank_of(self_);
+  if (!self) return std::nullopt;
+  base.id = id_;
+  base.rank = *self;
+  base.members = view().members;
+  base.world_ranks = all_ranks({}, view());
+  base.epoch = view().epoch;
+  base.whole = true;
+  base.newcomer = true;
   return base;
 }
 

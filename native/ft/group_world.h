@@ -54,6 +54,8 @@ class World {
   // This process's part in a group of that name that the world had before it was admitted; `base`
   // has what the others do not decide. Nothing: there was none with this rank in it.
   std::optional<GroupConfig> admitted(GroupConfig base) const;
+  // Its part in the group of all ranks of an elastic world, under the world's own id.
+  std::optional<GroupConfig> elastic(GroupConfig base) const;
   // Whether links of the member may still be in use.
   bool refers_to(MemberId member) const;
   std::optional<Rank> rank_of(MemberId member) const;
@@ -79,6 +81,9 @@ class World {
   // Nothing comes from it any more; it may live.
   void on_silent(MemberId member, Instant now);
   void on_heard(MemberId member) { membership_.on_heard(member); }
+  void on_connected(MemberId peer, Instant now);
+  // This process's part ends.
+  void leave(Instant now);
   // The member said goodbye to a group of this world.
   void on_goodbye(MemberId member, CommId group);
 

@@ -62,6 +62,7 @@ void Joining::ask() {
   Message m;
   m.kind = MessageKind::kJoin;
   m.world = id_;
+  m.version = min_peers_;
   m.text = world_;
   m.joiners = {self_};
   const MemberId to = coordinator_ ? *coordinator_ : contacts_[next_contact_++ % contacts_.size()];

@@ -17,8 +17,13 @@ class Joining {
  public:
   enum class State : std::uint8_t { kAsking, kWaiting, kAdmitted, kRefused };
 
-  Joining(std::string world, Joiner self, Duration patience)
-      : world_(std::move(world)), self_(std::move(self)), patience_(patience) {}
+  // `min_peers`: how many a world that nobody has formed yet waits for; 0: as the coordinator
+  // likes.
+  Joining(std::string world, Joiner self, Duration patience, std::size_t min_peers = 0)
+      : world_(std::move(world)),
+        self_(std::move(self)),
+        patience_(patience),
+        min_peers_(min_peers) {}
 
   const std::string& world() const { return world_; }
   State state() const { return state_; }
@@ -46,6 +51,7 @@ class Joining {
   std::string world_;
   Joiner self_;
   Duration patience_;
+  std::size_t min_peers_;
   State state_ = State::kAsking;
   std::vector<MemberId> contacts_;
   std::size_t next_contact_ = 0;

@@ -22,7 +22,8 @@ Membership::Membership(CommId world, std::string name, MemberId self, WorldView 
       view_(std::move(view)),
       settings_(settings) {
   // The founders of a world agree on its first coordinator without a word.
-  for (std::size_t rank = 0; view_.epoch == Epoch{1} && rank < view_.members.size(); ++rank) {
+  const bool founded = view_.epoch == Epoch{1} && settings_.coordinator == kNobody;
+  for (std::size_t rank = 0; founded && rank < view_.members.size(); ++rank) {
     if (view_.members[rank] == kNobody) continue;
     promised_ = next_generation({}, rank);
     first_coordinator_ = view_.members[rank];
@@ -37,7 +38,7 @@ Membership::Membership(std::string name, MemberId self, const Message& decision,
   first_coordinator_ = kNobody;
   reports_ = decision.reports;
   at_boundary_ = decision.boundary;
-  admitted_version_ = lobby_version_ = decision.version;
+  lobby_version_ = view_.admitted;
 }
 
 MemberId Membership::coordinator() const {
@@ -54,7 +55,9 @@ Message Membership::make(MessageKind kind) const {
   m.world = world_;
   m.generation = promised_;
   m.epoch = view_.epoch;
+  // Whoever learns the view from this must know what it was decided on.
   m.view = view_;
+  m.reports = reports_;
   m.boundary = at_boundary_;
   return m;
 }
@@ -164,7 +167,6 @@ void Membership::report(Instant now) {
   }
   m.body = *stopped_;
   m.accepted = accepted_;
-  m.reports = reports_;
   next_retry_ = now + settings_.heartbeat;
   send(coordinator(), std::move(m), now);
 }
@@ -182,10 +184,20 @@ void Membership::at_boundary(std::uint64_t version, Bytes body, Instant now) {
 }
 
 void Membership::greet(Instant now) {
-  Message m = make(MessageKind::kSuspect);
-  m.reports = reports_;
-  send(coordinator(), std::move(m), now);
+  greeted_ = false;
+  Message m = make(MessageKind::kGreet);
+  m.elastic = settings_.elastic;
+  m.text = name_;
+  next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
+  send(settings_.coordinator, std::move(m), now);
   if (stopped_) report(now);
+}
+
+void Membership::leave(Instant now) {
+  if (settings_.coordinator == kNobody || fenced_) return;
+  Message m = make(MessageKind::kSuspect);
+  m.lost = {self_};
+  send(settings_.coordinator, std::move(m), now);
 }
 
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
@@ -198,6 +210,10 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
                   " of the group does not have this process any more";
     return act(SendTo{from, std::move(fenced)});
+  }
+  if (from == settings_.coordinator && from != kNobody) {
+    greeted_ = true;
+    if (message.kind == MessageKind::kRefused) refusal_ = message.text;
   }
   switch (message.kind) {
     case MessageKind::kPrepare: return on_prepare(from, message, now);
@@ -219,6 +235,11 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       // Whoever comes may want the rank of one who left.
       for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
       if (coordinator() == self_) return to_own(from, message, now);
+      if (settings_.coordinator != kNobody) {
+        Message refused = make(MessageKind::kRefused);
+        refused.text = "this job has a coordinator: set option coordinator as its other ranks do";
+        return act(SendTo{from, std::move(refused)});
+      }
       Message redirect = make(MessageKind::kRedirect);
       const auto at = std::find(view_.members.begin(), view_.members.end(), coordinator());
       if (at == view_.members.end()) return;
@@ -258,7 +279,6 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
   if ((message.epoch < view_.epoch || message.generation < promised_) && from != self_) {
     // A coordinator that is behind learns of the later view, or ballot.
     Message news = make(MessageKind::kSuspect);
-    news.reports = reports_;
     return act(SendTo{from, std::move(news)});
   }
   if (message.generation < promised_ || message.epoch != view_.epoch) return;
@@ -279,7 +299,6 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
     m.unproven = message.unproven;
     m.body = *stopped_;
     m.accepted = accepted_;
-    m.reports = reports_;
     send(from, std::move(m), now);
   }
 }
@@ -289,16 +308,17 @@ void Membership::on_propose(MemberId from, const Message& message, Instant now) 
   if (outranked || message.epoch != view_.epoch) return;
   promised_ = std::max(promised_, message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
-  accepted_ = encode(message);
-  send(from, make(MessageKind::kAccept), now);
+  if (!is_planted(Planted::kForgetVote)) accepted_ = encode(message);
+  Message accept = make(MessageKind::kAccept);
+  if (is_planted(Planted::kIgnoreBallot)) accept.generation = message.generation;
+  send(from, std::move(accept), now);
 }
 
 // What all have accepted holds, whatever ballot it had.
 void Membership::on_decide(const Message& message, Instant now) {
   promised_ = std::max(promised_, message.generation);
   if (own_ && own_->generation() < promised_) own_.reset();
-  admitted_version_ = std::max(admitted_version_, message.version);
-  lobby_version_ = std::max(lobby_version_, message.version);
+  lobby_version_ = std::max(lobby_version_, message.view.admitted);
   if (message.view.epoch <= view_.epoch) return;
   if (!message.view.has(self_)) {
     fenced_ = true;
@@ -331,6 +351,7 @@ void Membership::tick(Instant now) {
   }
   if (now < next_retry_) return;
   next_retry_ = {Duration::max()};
+  if (settings_.coordinator != kNobody && !greeted_ && refusal_.empty()) greet(now);
   if (stopped_) report(now);
   if (boundary_ && !stopped_) at_boundary(boundary_->first, std::move(boundary_->second), now);
   complain(now);

@@ -44,7 +44,7 @@ using Action = std::variant<SendTo, StopFor, Adopt, Fenced, Expect>;
 
 struct MembershipSettings {
   Duration heartbeat = std::chrono::milliseconds(500);
-  MemberId coordinator = kNobody;  // a process of its own; kNobody: the lowest rank
+  MemberId coordinator = kNobody;  // outside the view; kNobody: the lowest rank is it
   bool elastic = false;
 };
 
@@ -59,6 +59,7 @@ class Membership {
   const WorldView& view() const { return view_; }
   MemberId self() const { return self_; }
   const std::string& name() const { return name_; }
+  const MembershipSettings& settings() const { return settings_; }
   bool fenced() const { return fenced_; }
   // Members that have gone or may have, by what this process knows.
   bool is_suspect(MemberId member) const {
@@ -68,7 +69,7 @@ class Membership {
   bool changing() const { return stopping_ || stopped_.has_value(); }
   // Lobby version that a step boundary may admit; and the last one admitted.
   std::uint64_t lobby_version() const { return lobby_version_; }
-  std::uint64_t admitted_version() const { return admitted_version_; }
+  std::uint64_t admitted_version() const { return view_.admitted; }
   MemberId coordinator() const;
   // Why a change cannot be decided; empty when nothing is in the way, or nothing is known.
   std::string blocked() const { return own_ ? own_->blocked() : std::string{}; }
@@ -90,8 +91,13 @@ class Membership {
   void reported(Bytes body, Instant now);
   // This member is at a step boundary that shall admit the lobby's `version`.
   void at_boundary(std::uint64_t version, Bytes body, Instant now);
-  // Says hello to a coordinator of its own, which may know nothing yet.
+  // A connection to a coordinator outside the view has begun: it may know nothing yet.
   void greet(Instant now);
+  // This process leaves: a coordinator outside the view tells the others at once.
+  void leave(Instant now);
+  // Whether that coordinator has answered; and why it wants nothing to do with this world, if so.
+  bool is_greeted() const { return greeted_; }
+  const std::string& refusal() const { return refusal_; }
   void tick(Instant now);
   Instant next_tick() const;
 
@@ -124,6 +130,8 @@ class Membership {
   Bytes accepted_;                        // an encoded proposal for the next epoch
   MemberId first_coordinator_ = kNobody;  // until it has been asked
   bool fenced_ = false;
+  bool greeted_ = false;
+  std::string refusal_;
 
   std::set<MemberId> dead_;  // proven
   std::set<MemberId> silent_;
@@ -134,7 +142,6 @@ class Membership {
   std::vector<MemberId> stopped_for_;  // sorted
   std::optional<std::pair<std::uint64_t, Bytes>> boundary_;
   std::uint64_t lobby_version_ = 0;
-  std::uint64_t admitted_version_ = 0;
   Instant next_retry_{Duration::max()};
 
   std::unique_ptr<Coordinator> own_;

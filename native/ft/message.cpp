@@ -18,6 +18,7 @@ void write(Writer& w, const WorldView& view) {
   w.number(view.epoch.value);
   write(w, view.members);
   w.list(view.cards, [&](const std::string& card) { w.text(card); });
+  w.number(view.admitted);
 }
 
 std::vector<MemberId> read_members(Reader& r) {
@@ -31,6 +32,7 @@ WorldView read_view(Reader& r) {
   view.epoch = {r.number<std::uint32_t>()};
   view.members = read_members(r);
   r.list(kMaxRanks, sizeof(std::uint32_t), [&] { view.cards.push_back(r.text(kMaxCardBytes)); });
+  view.admitted = r.number<std::uint64_t>();
   return view;
 }
 
@@ -49,7 +51,7 @@ std::vector<MemberId> WorldView::present() const {
 std::string to_string(const Message& m) {
   static constexpr std::array<const char*, kMessageKindCount> kNames = {
       "suspect",  "report", "prepare", "propose",  "accept",  "decide", "join",
-      "redirect", "lobby",  "ready",   "boundary", "refused", "fenced"};
+      "redirect", "lobby",  "ready",   "boundary", "refused", "fenced", "greet"};
   std::string text = kNames.at(static_cast<std::size_t>(m.kind) - 1);
   text += " (ballot " + std::to_string(m.generation.value >> 16) + "." +
           std::to_string(m.generation.value & 0xffff) + ", epoch " + std::to_string(m.epoch.value) +
@@ -67,6 +69,7 @@ Bytes encode(const Message& m) {
   w.number(m.epoch.value);
   w.number(m.version);
   w.number(static_cast<std::uint8_t>(m.boundary ? 1 : 0));
+  w.number(static_cast<std::uint8_t>(m.elastic ? 1 : 0));
   w.number(m.origin.value);
   write(w, m.lost);
   write(w, m.unproven);
@@ -96,6 +99,7 @@ Result<Message> decode(std::span<const std::byte> bytes) {
   m.epoch = {r.number<std::uint32_t>()};
   m.version = r.number<std::uint64_t>();
   m.boundary = r.number<std::uint8_t>() != 0;
+  m.elastic = r.number<std::uint8_t>() != 0;
   m.origin = {r.number<std::uint64_t>()};
   m.lost = read_members(r);
   m.unproven = read_members(r);

@@ -31,6 +31,7 @@ struct WorldView {
   Epoch epoch;
   std::vector<MemberId> members;
   std::vector<std::string> cards;  // by rank: how to reach the member; opaque here
+  std::uint64_t admitted = 0;      // version of the lobby that a step boundary has dealt with
 
   bool has(MemberId member) const;
   std::vector<MemberId> present() const;  // by rank, vacancies left out
@@ -58,16 +59,18 @@ enum class MessageKind : std::uint8_t {
   kBoundary,     // member -> coordinator: at a step boundary, for lobby `version`; body: counts
   kRefused,      // coordinator -> anybody: text says why
   kFenced,       // coordinator -> a member that was voted out; text says why
+  kGreet,        // member -> coordinator outside the view: what it knows; text: name of the world
 };
-inline constexpr int kMessageKindCount = 13;
+inline constexpr int kMessageKindCount = 14;
 
 struct Message {
   MessageKind kind{};
   CommId world;
   Generation generation;
-  Epoch epoch;  // the view that it is about; decide: the new one
-  std::uint64_t version = 0;
+  Epoch epoch;                // the view that it is about; decide: the new one
+  std::uint64_t version = 0;  // of the lobby; join: how many peers a new world waits for
   bool boundary = false;      // decide: at a step boundary, not after a loss
+  bool elastic = false;       // greet: the world may grow
   MemberId origin = kNobody;  // suspect: who said so, when another member passes it on
   std::vector<MemberId> lost;
   std::vector<MemberId> unproven;  // those of `lost` that are only silent

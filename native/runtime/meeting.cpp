@@ -233,8 +233,8 @@ std::shared_ptr<ft::World> Meeting::make_world() {
     view.cards.push_back(encode_card(card));
   }
   const CommId id{cards_[0].nonce};
-  ft::Membership membership(id, request_.group, runtime_->parts().self, std::move(view),
-                            runtime_->membership_settings());
+  ft::Membership membership(id, runtime_->world_name(request_.group), runtime_->parts().self,
+                            std::move(view), runtime_->membership_settings());
   auto world = std::make_shared<ft::World>(id, std::move(membership), runtime_->hub());
   runtime_->hub().add_world(world);
   return world;

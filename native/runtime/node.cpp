@@ -1,16 +1,10 @@
 #include "runtime/node.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <mutex>
-#include <random>
 
-#include "runtime/host_id.h"
+#include "runtime/arrival.h"
 #include "runtime/meeting.h"
-#include "runtime/rejoin.h"
 #include "runtime/runtime.h"
 
 namespace holdfast::runtime {
@@ -66,15 +60,22 @@ class LiveNode final : public Node {
     const Duration timeout = request.timeout > Duration::zero()
                                  ? request.timeout
                                  : runtime_->parts().options.connect_timeout;
-    auto live = meet(store, request, timeout);
-    if (!live.is_ok()) return live.status();
-    {
-      const std::lock_guard lock(mutex_);
-      std::erase_if(groups_, [](const auto& group) { return group.expired(); });
-      groups_.push_back(live.value());
+    return hand_out(meet(store, request, timeout));
+  }
+
+  Result<std::shared_ptr<comm::Communicator>> join_elastic(const JoinRequest& request,
+                                                           std::size_t min_peers) override {
+    if (!runtime_->coordinator()) {
+      return Status{Code::kConfigError, "group " + request.group +
+                                            ": an elastic group needs a coordinator (option "
+                                            "coordinator: host:port)"};
     }
-    return std::shared_ptr<comm::Communicator>(
-        std::make_shared<Handle>(std::move(live).value(), runtime_));
+    JoinRequest any = request;
+    any.rank = {-1};
+    const Duration timeout = request.timeout > Duration::zero()
+                                 ? request.timeout
+                                 : runtime_->parts().options.connect_timeout;
+    return hand_out(Arrival(runtime_, any, timeout, min_peers).join());
   }
 
   void close(Duration timeout) override {
@@ -94,16 +95,29 @@ class LiveNode final : public Node {
   }
 
  private:
+  Result<std::shared_ptr<comm::Communicator>> hand_out(Result<std::shared_ptr<ft::Group>> live) {
+    if (!live.is_ok()) return live.status();
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(groups_, [](const auto& group) { return group.expired(); });
+      groups_.push_back(live.value());
+    }
+    return std::shared_ptr<comm::Communicator>(
+        std::make_shared<Handle>(std::move(live).value(), runtime_));
+  }
+
   Result<std::shared_ptr<ft::Group>> meet(Store& store, const JoinRequest& request,
                                           Duration timeout) {
     // A group of a world that this process came to later: the others have it already.
     std::shared_ptr<ft::Group> known;
     runtime_->run([&] { known = runtime_->known_group(request); });
     if (known) return known;
-    auto again = Rejoin::is_due(store, request);
+    auto again = Arrival::is_due(store, request);
     if (!again.is_ok()) return again.status();
-    if (again.value()) return Rejoin(runtime_, store, request, timeout).run();
-    return Meeting(runtime_, store, request, timeout).run();
+    if (again.value()) return Arrival(runtime_, request, timeout).rejoin(store);
+    auto group = Meeting(runtime_, store, request, timeout).run();
+    if (group.is_ok() && runtime_->coordinator()) TRY(meet_coordinator(*runtime_, timeout));
+    return group;
   }
 
   // Time for the last frames to reach the kernel.
@@ -114,38 +128,13 @@ class LiveNode final : public Node {
   std::vector<std::weak_ptr<ft::Group>> groups_;
 };
 
-MemberId random_member() {
-  std::random_device device;
-  return {(std::uint64_t{device()} << 32) | device()};
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Node>> Node::create(const Options& options) {
   TRY(validate(options));
-  comm::Segment::remove_orphans();
-  Runtime::Parts parts;
-  parts.options = options;
-  parts.self = random_member();
-  parts.host = options.host_id.empty() ? host_id() : options.host_id;
-  parts.clock = std::make_shared<MonotonicClock>();
-  auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
-  if (!bell.is_ok()) return bell.status();
-  parts.bell = std::move(bell).value();
-  auto listener = listen_on(options.address, options.port);
-  if (!listener.is_ok()) return listener.status();
-  parts.listener = listener.value();
-  auto port = local_port(parts.listener);
-  if (!port.is_ok()) return port.status();
-  parts.port = port.value();
-  parts.epoll = ::epoll_create1(EPOLL_CLOEXEC);
-  parts.interrupt = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (parts.epoll < 0 || parts.interrupt < 0) {
-    return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
-  }
-  auto runtime = std::make_shared<Runtime>(std::move(parts));
-  runtime->start();
-  return std::shared_ptr<Node>(std::make_shared<LiveNode>(std::move(runtime)));
+  auto runtime = Runtime::create(options);
+  if (!runtime.is_ok()) return runtime.status();
+  return std::shared_ptr<Node>(std::make_shared<LiveNode>(std::move(runtime).value()));
 }
 
 }  // namespace holdfast::runtime

@@ -32,6 +32,13 @@ class Node {
   virtual Result<std::shared_ptr<comm::Communicator>> join(Store& store,
                                                            const JoinRequest& request) = 0;
 
+  // Joins an elastic group by the option coordinator; `request` names it, its rank and size are
+  // open. Returns when the group has begun with `min_peers` members, or has admitted this one at a
+  // step boundary. kNotMember with the coordinator's refusal; kTimeout; kProtocolError when what
+  // answers at the address is no coordinator.
+  virtual Result<std::shared_ptr<comm::Communicator>> join_elastic(const JoinRequest& request,
+                                                                   std::size_t min_peers) = 0;
+
   // Closes all groups of this node, giving their running ops `timeout` in all, and stops its
   // thread: afterwards nothing is called back from it. For the end of the process.
   virtual void close(Duration timeout) = 0;

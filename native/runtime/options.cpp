@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
 #include "comm/algorithms/catalogue.h"
+#include "runtime/coordinator_address.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -40,23 +40,6 @@ Status check_algorithm(const std::string& algorithm) {
   return refuse("algorithm", "\"" + algorithm + "\"", accepted);
 }
 
-// "host:port"; the host may be a name.
-Status check_coordinator(const std::string& address) {
-  if (address.empty()) return Status::ok();
-  const std::string accepted = "empty, or host:port with a port of 1 to 65535";
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0) {
-    return refuse("coordinator", "\"" + address + "\"", accepted);
-  }
-  unsigned port = 0;
-  const char* end = address.data() + address.size();
-  const auto [at, error] = std::from_chars(address.data() + colon + 1, end, port);
-  if (error != std::errc{} || at != end || port == 0 || port > 65535) {
-    return refuse("coordinator", "\"" + address + "\"", accepted);
-  }
-  return Status::ok();
-}
-
 }  // namespace
 
 Status validate(const Options& options) {
@@ -75,7 +58,7 @@ Status validate(const Options& options) {
     return refuse("heartbeat", std::to_string(options.heartbeat.count()) + " ns",
                   "1 millisecond to 1 hour");
   }
-  TRY(check_coordinator(options.coordinator));
+  if (!options.coordinator.empty()) TRY(parse_coordinator(options.coordinator).status());
   if (options.address == "0.0.0.0" || options.address == "::") {
     return refuse("address", options.address,
                   "empty (all interfaces) or the numeric address of one interface");

@@ -7,6 +7,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <random>
+
+#include "runtime/coordinator_address.h"
+#include "runtime/host_id.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -14,7 +18,48 @@ namespace {
 // Time to reach a newcomer.
 constexpr Duration kConnectTime = std::chrono::seconds(30);
 
+MemberId random_member() {
+  std::random_device device;
+  return {(std::uint64_t{device()} << 32) | device()};
+}
+
 }  // namespace
+
+Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
+                                                 ft::Coordination* coordination) {
+  comm::Segment::remove_orphans();
+  Parts parts;
+  parts.options = options;
+  parts.self = random_member();
+  parts.host = options.host_id.empty() ? host_id() : options.host_id;
+  parts.clock = std::make_shared<MonotonicClock>();
+  parts.coordination = coordination;
+  if (!options.coordinator.empty()) {
+    auto address = parse_coordinator(options.coordinator);
+    if (!address.is_ok()) return address.status();
+    parts.job = address.value().job;
+    auto card = find_coordinator(address.value());
+    if (!card.is_ok()) return card.status();
+    parts.coordinator = std::move(card).value();
+  }
+  auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
+  if (!bell.is_ok()) return bell.status();
+  parts.bell = std::move(bell).value();
+  auto listener = listen_on(options.address, options.port);
+  if (!listener.is_ok()) return listener.status();
+  parts.listener = listener.value();
+  auto port = local_port(parts.listener);
+  if (!port.is_ok()) return port.status();
+  parts.port = port.value();
+  parts.epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  parts.interrupt = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (parts.epoll < 0 || parts.interrupt < 0) {
+    return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
+  }
+  auto runtime = std::make_shared<Runtime>(std::move(parts));
+  runtime->start();
+  return runtime;
+}
 
 Runtime::Runtime(Parts parts)
     : parts_(std::move(parts)),
@@ -23,6 +68,8 @@ Runtime::Runtime(Parts parts)
   watch(parts_.listener, EPOLLIN, nullptr);
   watch(parts_.interrupt, EPOLLIN, nullptr);
   count_local_ranks();
+  hub_.set_coordination(parts_.coordination);
+  sockets_matter_ = parts_.coordination != nullptr;
 }
 
 Runtime::~Runtime() {
@@ -92,12 +139,32 @@ bool Runtime::turn(Instant now) {
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;
     reap();
+    keep_coordinator(now);
   }
   return hub_.turn(now);
 }
 
 void Runtime::reap() {
   for (const MemberId gone : hub_.take_forgotten()) peers_.erase(gone);
+}
+
+// A coordinator may go, and another one come in its place: whoever has a world with it calls again.
+void Runtime::keep_coordinator(Instant now) {
+  if (!parts_.coordinator) return;
+  bool needed = false;
+  hub_.each_world([&](const auto&) { needed = true; });
+  if (needed) call_member(*parts_.coordinator, now + kConnectTime);
+}
+
+Status Runtime::coordinator_failure() const {
+  const Status last = connect_failure(parts_.coordinator->member);
+  if (last.code() != Code::kProtocolError && last.code() != Code::kAuthFailed) return Status::ok();
+  return {last.code(), "what answers at " + parts_.options.coordinator +
+                           " is no Holdfast coordinator (option coordinator): " + last.message()};
+}
+
+std::string Runtime::world_name(const std::string& group) const {
+  return parts_.job.empty() ? group : parts_.job + "/" + group;
 }
 
 Peer* Runtime::find_peer(MemberId id) {
@@ -129,6 +196,7 @@ void Runtime::say(const std::string& text) { std::fprintf(stderr, "holdfast: %s\
 ft::MembershipSettings Runtime::membership_settings() const {
   ft::MembershipSettings settings;
   settings.heartbeat = parts_.options.heartbeat;
+  if (parts_.coordinator) settings.coordinator = parts_.coordinator->member;
   return settings;
 }
 
@@ -163,7 +231,7 @@ std::shared_ptr<ft::Group> Runtime::enter_group(ft::GroupConfig config,
 std::shared_ptr<ft::Group> Runtime::known_group(const JoinRequest& request) {
   std::shared_ptr<ft::Group> group;
   hub_.each_world([&](const auto& world) {
-    if (group || world->membership().name() == request.group) return;
+    if (group || world->membership().name() == world_name(request.group)) return;
     auto config = world->admitted(base_config(request));
     if (config && config->rank == request.rank) group = enter_group(std::move(*config), world);
   });

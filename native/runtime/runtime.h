@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,9 +44,15 @@ class Runtime final : public comm::Executor,
     int epoll = -1;
     int interrupt = -1;  // eventfd
     std::uint16_t port = 0;
+    std::optional<Card> coordinator;
+    std::string job;                           // its name at the coordinator
+    ft::Coordination* coordination = nullptr;  // this process is a coordinator; outlives it
     comm::Segment bell;
     std::shared_ptr<const Clock> clock;
   };
+  // Opens the listener and starts the driver. `coordination`: this process is to be a coordinator.
+  static Result<std::shared_ptr<Runtime>> create(const Options& options,
+                                                 ft::Coordination* coordination = nullptr);
   explicit Runtime(Parts parts);
   ~Runtime() override;
 
@@ -73,7 +80,14 @@ class Runtime final : public comm::Executor,
   std::string host_of(const std::string& card) const override;
   void say(const std::string& text) override;
 
+  // The process that coordinates this one's job, if one is named. Any thread.
+  const std::optional<Card>& coordinator() const { return parts_.coordinator; }
+  // Name under which the coordinator knows a group.
+  std::string world_name(const std::string& group) const;
+
   // Driving thread only.
+  // Whether what answers there is no coordinator: to call again is no use.
+  Status coordinator_failure() const;
   void connect(const Card& card, Instant deadline);
   Peer* find_peer(MemberId id);
   // Why the last attempt to reach the member failed; ok when none did.
@@ -120,6 +134,7 @@ class Runtime final : public comm::Executor,
   void establish(Handshake& handshake);
   void watch(int fd, std::uint32_t events, void* tag);
   void reap();
+  void keep_coordinator(Instant now);
   void count_local_ranks();
   bool may_use(const std::string& transport) const;
 

@@ -102,11 +102,13 @@ void Runtime::step_handshakes(Instant now) {
 
 void Runtime::answer(Handshake& handshake) {
   const Greeting& hello = handshake.peer();
-  if (hello.to != parts_.self || hello.from == parts_.self || peers_.contains(hello.from)) {
+  // Callers know a coordinator by its address, and by no id.
+  const bool meant = hello.to == parts_.self || parts_.coordination != nullptr;
+  if (!meant || hello.from == parts_.self || peers_.contains(hello.from)) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
     return;
   }
-  Greeting welcome{parts_.self, hello.from, {}, {}};
+  Greeting welcome{hello.to, hello.from, {}, {}};
   if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
     auto link = comm::Segment::open(hello.link, comm::kShmLinkBytes);
     if (link.is_ok()) {

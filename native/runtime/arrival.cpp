@@ -1,0 +1,159 @@
+#include "runtime/arrival.h"
+
+#include <algorithm>
+
+namespace holdfast::runtime {
+namespace {
+
+// What another rank has in the store is there at once, or not at all.
+constexpr Duration kLook = std::chrono::milliseconds(20);
+constexpr Duration kTurn = std::chrono::milliseconds(1);
+// The first of the members answers within this time, unless the job has ended.
+constexpr Duration kFirstAnswer = std::chrono::seconds(5);
+
+Status no_coordinator(const Runtime& runtime) {
+  const Status last = runtime.connect_failure(runtime.coordinator()->member);
+  return {Code::kTimeout, "no coordinator at " + runtime.parts().options.coordinator +
+                              " in time (option connect_timeout)" +
+                              (last.is_ok() ? "" : ": " + last.message())};
+}
+
+}  // namespace
+
+Arrival::Arrival(std::shared_ptr<Runtime> runtime, const JoinRequest& request, Duration timeout,
+                 std::size_t min_peers)
+    : runtime_(std::move(runtime)),
+      request_(request),
+      deadline_(runtime_->clock()->now() + timeout),
+      joining_(runtime_->world_name(request.group),
+               {runtime_->parts().self, request.rank, encode_card(runtime_->own_card())},
+               runtime_->parts().options.heartbeat, min_peers) {}
+
+Result<bool> Arrival::is_due(Store& store, const JoinRequest& request) {
+  return store.has(card_key(request.group, request.rank));
+}
+
+Status Arrival::read_cards(Store& store) {
+  for (int r = 0; r < request_.size; ++r) {
+    if (r == request_.rank.value) continue;
+    auto text = store.get(card_key(request_.group, {r}), kLook);
+    if (!text.is_ok()) {
+      if (text.status().code() == Code::kTimeout) continue;
+      return text.status();
+    }
+    auto card = parse_card(text.value());
+    if (!card.is_ok()) return card.status();
+    contacts_.push_back(std::move(card).value());
+  }
+  return Status::ok();
+}
+
+Result<std::shared_ptr<ft::Group>> Arrival::rejoin(Store& store) {
+  if (const auto coordinator = runtime_->coordinator()) {
+    contacts_.push_back(*coordinator);
+  } else {
+    TRY(read_cards(store));
+    first_answer_ = runtime_->clock()->now() + kFirstAnswer;
+  }
+  // Whoever is started again later looks for this process here.
+  TRY(store.set(card_key(request_.group, request_.rank), encode_card(runtime_->own_card())));
+  return run();
+}
+
+Result<std::shared_ptr<ft::Group>> Arrival::join() {
+  contacts_.push_back(*runtime_->coordinator());
+  return run();
+}
+
+Result<std::shared_ptr<ft::Group>> Arrival::run() {
+  met_.resize(contacts_.size());
+  runtime_->run([&] {
+    runtime_->hub().set_joining(&joining_);
+    for (const Card& card : contacts_) runtime_->call_member(card, deadline_);
+  });
+  Status hope = Status::ok();
+  while (hope.is_ok() && joining_.state() != ft::Joining::State::kAdmitted) {
+    runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kTurn);
+    runtime_->run([&] { hope = look(runtime_->clock()->now()); });
+  }
+  Result<std::shared_ptr<ft::Group>> entered = Status(Code::kAborted, "not entered");
+  runtime_->run([&] {
+    runtime_->hub().set_joining(nullptr);
+    if (hope.is_ok()) entered = enter(joining_.decision());
+  });
+  if (!hope.is_ok()) return hope;
+  return entered;
+}
+
+void Arrival::look_for_contacts() {
+  for (std::size_t i = 0; i < contacts_.size(); ++i) {
+    if (met_[i] || runtime_->find_peer(contacts_[i].member) == nullptr) continue;
+    met_[i] = true;
+    joining_.add_contact(contacts_[i].member);
+  }
+}
+
+Status Arrival::look(Instant now) {
+  look_for_contacts();
+  const std::string who = "group " + request_.group + ": ";
+  if (joining_.state() == ft::Joining::State::kRefused) {
+    return {Code::kNotMember, who + "refused: " + joining_.refusal()};
+  }
+  if (joining_.state() == ft::Joining::State::kAdmitted) return Status::ok();
+  const bool met = std::find(met_.begin(), met_.end(), true) != met_.end();
+  if (!met && runtime_->coordinator()) TRY(runtime_->coordinator_failure());
+  if (!met && first_answer_ != Instant{} && now >= first_answer_) {
+    return {Code::kNotMember, who + "rank " + std::to_string(request_.rank.value) +
+                                  " was part of it before, and none of the others answers any "
+                                  "more: the job has ended (a new one needs a store of its own)"};
+  }
+  if (now < deadline_) return Status::ok();
+  if (!met && runtime_->coordinator()) return no_coordinator(*runtime_);
+  const std::string waits = joining_.view().epoch.value == 0
+                                ? "the group waits for more peers (min_peers)"
+                                : "the members admit at advance()";
+  return {Code::kTimeout, who + "not admitted in time (option connect_timeout); " + waits};
+}
+
+Result<std::shared_ptr<ft::Group>> Arrival::enter(const ft::Message& decision) {
+  ft::MembershipSettings settings = runtime_->membership_settings();
+  settings.elastic = request_.rank.value < 0;
+  ft::Membership membership(runtime_->world_name(request_.group), runtime_->parts().self, decision,
+                            settings);
+  auto world = std::make_shared<ft::World>(decision, std::move(membership), runtime_->hub());
+  runtime_->hub().add_world(world);
+  const ft::GroupConfig base = runtime_->base_config(request_);
+  auto config = settings.elastic ? world->elastic(base) : world->admitted(base);
+  if (!config) {
+    return Status{Code::kProtocolError,
+                  "group " + request_.group + ": admitted to a world without it"};
+  }
+  auto group = runtime_->enter_group(std::move(*config), world);
+  if (const auto coordinator = runtime_->coordinator()) {
+    world->on_connected(coordinator->member, runtime_->clock()->now());
+  }
+  return group;
+}
+
+Status meet_coordinator(Runtime& runtime, Duration timeout) {
+  const Instant deadline = runtime.clock()->now() + timeout;
+  runtime.run([&] { runtime.call_member(*runtime.coordinator(), deadline); });
+  for (;;) {
+    Status failure = Status::ok();
+    bool greeted = true;
+    runtime.run([&] {
+      failure = runtime.coordinator_failure();
+      runtime.hub().each_world([&](const auto& world) {
+        greeted = greeted && world->membership().is_greeted();
+        const std::string& refusal = world->membership().refusal();
+        if (!refusal.empty()) failure = {Code::kConfigError, refusal};
+      });
+      const bool late = runtime.clock()->now() >= deadline;
+      if (failure.is_ok() && !greeted && late) failure = no_coordinator(runtime);
+    });
+    if (!failure.is_ok() || greeted) return failure;
+    runtime.drive_until([] { return false; }, runtime.clock()->now() + kTurn);
+  }
+}
+
+}  // namespace holdfast::runtime
