@@ -1,9 +1,20 @@
 """Groups of ranks that exchange NumPy arrays and torch tensors."""
 
+from holdfast.comm.elastic import join
 from holdfast.comm.group import Group
 from holdfast.comm.launch import init
 from holdfast.comm.outcome import Outcome, View
 from holdfast.comm.store import DirectoryStore
+from holdfast.comm.sync import SyncReport
 from holdfast.comm.work import Work
 
-__all__ = ["DirectoryStore", "Group", "Outcome", "View", "Work", "init"]
+__all__ = [
+    "DirectoryStore",
+    "Group",
+    "Outcome",
+    "SyncReport",
+    "View",
+    "Work",
+    "init",
+    "join",
+]

@@ -302,6 +302,24 @@ class Group(Membership):
         """
         self._native.close(timeout)
 
+    def leave(self, timeout: float = 60.0) -> None:
+        """Leave the group: running ops end, then the others go on without this rank.
+
+        In an elastic group the coordinator tells them at once; elsewhere they notice when an op, or
+        a step boundary, waits for it.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for running ops to end.
+
+        Raises
+        ------
+        Timeout
+            When ops were still running; they are aborted.
+        """
+        self.close(timeout)
+
     def __enter__(self) -> Group:
         """Return the group."""
         return self

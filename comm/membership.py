@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from holdfast import _core
+from holdfast.comm import sync
 from holdfast.comm.outcome import Outcome, View
+from holdfast.comm.sync import SyncReport
 
 
 class Membership:
@@ -18,9 +23,18 @@ class Membership:
     def __init__(self, native: _core.Communicator) -> None:
         self._native = native
         self._rank = native.rank
-        self._size = native.size
         self._last: _core.Work | None = None
-        self._label = f"group {native.name}, rank {self._rank} of {self._size}"
+        # Its state is no vote before it has the others'.
+        self._fresh = native.is_newcomer
+        self._state: Mapping[str, Any] | None = None
+
+    @property
+    def _size(self) -> int:
+        return self._native.size
+
+    @property
+    def _label(self) -> str:
+        return f"group {self._native.name}, rank {self._rank} of {self._size}"
 
     @property
     def rank(self) -> int:
@@ -29,7 +43,7 @@ class Membership:
 
     @property
     def size(self) -> int:
-        """Number of ranks, vacant ones included."""
+        """Number of ranks, vacant ones included; may grow in an elastic group."""
         return self._size
 
     @property
@@ -61,7 +75,8 @@ class Membership:
         """Pass a step boundary: all ranks come here, and ranks that wait to come in are admitted.
 
         No op may be under way. A newcomer's first call, before any op, returns at once: it has come
-        in at this boundary. After a loss with ``on_peer_loss="raise"`` the group is usable
+        in at this boundary. When somebody came in, members bring it up to date with what they last
+        gave to :meth:`sync`. After a loss with ``on_peer_loss="raise"`` the group is usable
         again from here on.
 
         Parameters
@@ -72,12 +87,50 @@ class Membership:
         Returns
         -------
         View
-            Its epoch, and the ranks that are there.
+            Its epoch, the ranks that are there, and those that have come in.
 
         Raises
         ------
         Timeout, NotMember
             When the members could not agree in time; when this process was voted out.
         """
-        epoch, ranks = self._native.advance(0.0 if timeout is None else timeout)
-        return View(epoch, ranks)
+        arrives = self._native.is_newcomer
+        epoch, ranks, joined = self._native.advance(0.0 if timeout is None else timeout)
+        if arrives:
+            joined = (self._rank,)
+        elif joined and self._state is not None:
+            self.sync(self._state)
+        return View(epoch, ranks, joined)
+
+    def sync(self, state: Mapping[str, Any]) -> SyncReport:
+        """Make a state bit-identical on all ranks, in place.
+
+        The ranks vote: the state that most of them have wins, of equals the lowest rank's;
+        newcomers only listen. Ranks that differ fetch the chunks that differ from several holders,
+        and write none that does not have the right hash. The state is remembered: from now on
+        ``advance()`` brings newcomers up to date with it. A newcomer calls this before its first
+        ``advance()``.
+
+        Parameters
+        ----------
+        state : mapping of str to array
+            NumPy arrays or CPU tensors; the same names, dtypes and shapes on every rank.
+
+        Returns
+        -------
+        SyncReport
+            What was done here.
+
+        Raises
+        ------
+        ConfigError
+            When names, dtypes or shapes differ, naming the first that does.
+        ProtocolError
+            When all holders were lost, or tensors changed meanwhile.
+        """
+        report = sync.run(
+            sync.GroupMessages(self._native), state, self._label, newcomer=self._fresh
+        )
+        self._fresh = False
+        self._state = state
+        return report

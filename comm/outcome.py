@@ -25,3 +25,5 @@ class View(NamedTuple):
     """Number of the view."""
     ranks: tuple[int, ...]
     """Ranks that have a member, rising."""
+    joined: tuple[int, ...] = ()
+    """Ranks that have come in at this boundary; a newcomer's own view names itself alone."""

@@ -12,7 +12,8 @@ from holdfast.comm.arrays import Buffer, Site, buffer
 from holdfast.errors import ConfigError
 
 OPS = tuple(_core.reduce_ops())
-_LARGEST_TAG = 2**31 - 1
+# The next one is for messages of the group itself.
+_LARGEST_TAG = 2**31 - 2
 # As the peer of a receive: whose message comes first.
 ANY_SOURCE = -1
 

@@ -63,6 +63,7 @@ struct Call {
   std::uint32_t tag;
   double timeout_s;  // 0: the group's
   bool atomic;
+  bool at_entrance;
 };
 
 OpRequest to_request(const Call& call) {
@@ -77,6 +78,7 @@ OpRequest to_request(const Call& call) {
   request.tag = call.tag;
   request.timeout = from_seconds(call.timeout_s);
   request.atomic = call.atomic;
+  request.at_entrance = call.at_entrance;
   return request;
 }
 
@@ -153,7 +155,9 @@ nb::tuple advance(Communicator& group, double timeout_s) {
   const comm::Outcome& passed = work->outcome();
   nb::list ranks;
   for (const Rank rank : passed.contributors) ranks.append(rank.value);
-  return nb::make_tuple(passed.epoch.value, nb::tuple(ranks));
+  nb::list joined;
+  for (const Rank rank : passed.joined) joined.append(rank.value);
+  return nb::make_tuple(passed.epoch.value, nb::tuple(ranks), nb::tuple(joined));
 }
 
 PyWork run(Communicator& group, const Call& call) {
@@ -228,6 +232,18 @@ std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::stri
   return without_gil(value_or_raise(std::move(joined)));
 }
 
+std::shared_ptr<Communicator> join_elastic(Node& node, const std::string& group,
+                                           std::size_t min_peers, double timeout_s,
+                                           double op_timeout_s) {
+  Result<std::shared_ptr<Communicator>> joined = Status(Code::kAborted, "not joined");
+  {
+    const GilReleased released;
+    joined = node.join_elastic({group, {}, 0, from_seconds(timeout_s), from_seconds(op_timeout_s)},
+                               min_peers);
+  }
+  return without_gil(value_or_raise(std::move(joined)));
+}
+
 void bind_options(nb::module_& m) {
   nb::class_<Options>(m, "Options")
       .def(nb::init<>())
@@ -284,6 +300,7 @@ void bind_communicator(nb::module_& m) {
       .def("start", start, "call"_a, "keep"_a)
       .def("run", run, "call"_a)
       .def("advance", advance, "timeout_s"_a)
+      .def_prop_ro("is_newcomer", &Communicator::is_newcomer)
       .def_prop_ro("live_ranks",
                    [](const Communicator& c) {
                      std::vector<int> ranks;
@@ -311,7 +328,8 @@ void bind_group(nb::module_& m) {
   nb::class_<Call>(m, "Call").def(
       "__init__",
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
-         Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic) {
+         Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
+         bool at_entrance) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -321,15 +339,17 @@ void bind_group(nb::module_& m) {
                         peer,
                         tag,
                         timeout_s,
-                        atomic};
+                        atomic,
+                        at_entrance};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
-      "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false);
+      "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false);
   bind_communicator(m);
   nb::class_<Node>(m, "Node")
       .def_static("create",
                   [](const Options& o) { return without_gil(value_or_raise(Node::create(o))); })
       .def("join", join, "store"_a, "group"_a, "rank"_a, "size"_a, "timeout_s"_a, "op_timeout_s"_a)
+      .def("join_elastic", join_elastic, "group"_a, "min_peers"_a, "timeout_s"_a, "op_timeout_s"_a)
       .def(
           "close",
           [](Node& node, double timeout_s) {

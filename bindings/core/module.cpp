@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/transport/frame.h"
+#include "coordinator.h"
 #include "group.h"
 #include "simulation.h"
 
@@ -54,5 +55,6 @@ NB_MODULE(_core, m) {
     return names;
   });
   bindings::bind_group(m);
+  bindings::bind_coordinator(m);
   bindings::bind_simulation(m);
 }

@@ -23,7 +23,7 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
-    from holdfast.comm import DirectoryStore, Group, Outcome, View, Work, init
+    from holdfast.comm import DirectoryStore, Group, Outcome, SyncReport, View, Work, init, join
     from holdfast.options import Options
     from holdfast.torch import advance, live_ranks, outcome
 
@@ -41,6 +41,7 @@ __all__ = [
     "Outcome",
     "PeerLost",
     "ProtocolError",
+    "SyncReport",
     "SystemFailure",
     "Timeout",
     "Unsupported",
@@ -48,6 +49,7 @@ __all__ = [
     "Work",
     "advance",
     "init",
+    "join",
     "live_ranks",
     "outcome",
 ]
@@ -58,9 +60,11 @@ _ON_FIRST_USE = {
     "DirectoryStore": "holdfast.comm",
     "Group": "holdfast.comm",
     "Outcome": "holdfast.comm",
+    "SyncReport": "holdfast.comm",
     "View": "holdfast.comm",
     "Work": "holdfast.comm",
     "init": "holdfast.comm",
+    "join": "holdfast.comm",
     "Options": "holdfast.options",
     "advance": "holdfast.torch",
     "live_ranks": "holdfast.torch",

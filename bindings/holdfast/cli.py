@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from holdfast import _info, _launcher, _simulate
+from holdfast import _coordinator, _info, _launcher, _simulate
 from holdfast.comm.bench import command as bench
 from holdfast.errors import HoldfastError
 
@@ -76,6 +76,14 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     bench.add_arguments(measure)
+    coordinator = commands.add_parser(
+        "coordinator",
+        help="decide who is in a job or an elastic group, in a process of its own",
+        description="Coordinates jobs and elastic groups. Members find it by its address.",
+        epilog=_coordinator.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _coordinator.add_arguments(coordinator)
     simulate = commands.add_parser(
         "simulate",
         help="run the fault-tolerance protocol in virtual time, under faults",

@@ -44,6 +44,8 @@ struct OpRequest {
   bool expect_wait = false;
   // The whole result has one set of contributors; costs a copy of the input when it is in place.
   bool atomic = false;
+  // Of a newcomer: part of its arrival, before its first advance().
+  bool at_entrance = false;
 };
 
 class Communicator {
@@ -70,6 +72,8 @@ class Communicator {
   // is the boundary at which it came in. Any thread.
   virtual std::shared_ptr<Work> advance(Duration timeout) = 0;
 
+  // Admitted at a step boundary, and has called nothing yet but its arrival. Any thread.
+  virtual bool is_newcomer() const = 0;
   // Has the runtime's own thread see to what was started with expect_wait: nobody waits for it
   // after all. Any thread.
   virtual void wake() = 0;

@@ -12,6 +12,7 @@ struct Outcome {
   std::vector<Rank> contributors;  // ranks whose data every part of the result has; rising
   std::vector<Rank> missing;       // ranks of the group whose data is not, or not everywhere, in it
   bool retried = false;            // the op was repaired after a loss
+  std::vector<Rank> joined;        // a step boundary: ranks that came in at it
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 

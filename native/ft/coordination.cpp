@@ -88,6 +88,8 @@ void Coordination::on_message(MemberId from, const Message& message, Instant now
   named.world = world->coordinator.world();
   world->coordinator.on_message(from, named, now);
   collect(*world);
+  // Who waits for it asks again, and founds another one.
+  if (world->coordinator.is_deserted()) worlds_.erase(named.world);
 }
 
 void Coordination::on_closed(MemberId member, Instant now) {
@@ -122,7 +124,9 @@ void Coordination::tick(Instant now) {
     at = gone_.erase(at);
   }
   // Nobody is left of it.
-  std::erase_if(worlds_, [](const auto& entry) { return entry.second.connected.empty(); });
+  std::erase_if(worlds_, [](const auto& entry) {
+    return entry.second.connected.empty() || entry.second.coordinator.is_deserted();
+  });
   for (auto& [id, world] : worlds_) {
     world.coordinator.tick(now);
     collect(world);

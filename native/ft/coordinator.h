@@ -47,6 +47,8 @@ class Coordinator {
   const std::string& name() const { return name_; }
   CommId world() const { return world_; }
   std::size_t waiting() const { return lobby_.size(); }
+  // It had members, and all of them have gone.
+  bool is_deserted() const { return view_.epoch.value > 0 && staying().empty(); }
   std::size_t min_peers() const { return settings_.min_peers; }
   // Before the first view.
   void set_min_peers(std::size_t count) { settings_.min_peers = count; }

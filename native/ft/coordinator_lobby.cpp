@@ -160,6 +160,7 @@ bool Coordinator::try_first_view(Instant now) {
   if (!settings_.elastic || joiners.size() < settings_.min_peers) return false;
   Message next = make(MessageKind::kPropose);
   next.view.epoch = {1};
+  next.view.admitted = version_;
   next.boundary = true;
   seat(next.view, joiners);
   propose(std::move(next), now);

@@ -100,7 +100,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
                                           std::string(comm::collective_name(request.collective)) +
                                           " while advance() is under way; wait for it first"};
   }
-  at_entrance_ = false;
+  at_entrance_ = at_entrance_ && request.at_entrance;
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
   std::uint32_t& next = message ? next_message_ : next_sequence_;
@@ -109,6 +109,11 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
                      message] { message ? self->launch_message(work) : self->launch(work); },
                     wake);
   return std::shared_ptr<comm::Work>(work);
+}
+
+bool Group::is_newcomer() const {
+  const std::lock_guard lock(mutex_);
+  return at_entrance_;
 }
 
 bool Group::progress(Instant now) {

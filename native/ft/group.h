@@ -67,6 +67,7 @@ class Group final : public comm::Communicator,
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   std::shared_ptr<comm::Work> advance(Duration timeout) override;
+  bool is_newcomer() const override;
   void wake() override {
     executor_->submit([] {}, true);
   }
@@ -188,7 +189,7 @@ class Group final : public comm::Communicator,
   std::uint32_t next_sequence_ = 0;  // of collectives
   std::uint32_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
-  bool at_entrance_ = false;  // a newcomer that has called nothing yet
+  bool at_entrance_ = false;  // a newcomer that has called nothing yet but its arrival
   Status ended_;
   bool closed_ = false;
   comm::View view_;
@@ -198,6 +199,7 @@ class Group final : public comm::Communicator,
   std::uint32_t launched_ = 0;  // collectives that were called here
   std::optional<Advance> advance_;
   std::vector<Rank> present_;                         // ranks of the view, rising
+  std::vector<Rank> joined_;                          // those that came in with it
   std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
   std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::MessageOps messages_;

@@ -44,7 +44,7 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
     at_entrance_ = false;
     executor_->submit(
         [self = shared_from_this(), work] {
-          work->set_outcome({self->epoch_, self->present_, {}, false});
+          work->set_outcome({self->epoch_, self->present_, {}, false, {}});
           self->end(work, Status::ok());
         },
         true);
@@ -92,7 +92,7 @@ void Group::end_advance(const Status& status) {
     advancing_ = false;
   }
   const std::shared_ptr<OpWork> work = advance_->work;
-  work->set_outcome({epoch_, present_, {}, false});
+  work->set_outcome({epoch_, present_, {}, false, std::exchange(joined_, {})});
   // The agreement's end may still refer to what it reduced.
   executor_->defer([done = std::make_shared<Advance>(std::move(*advance_)), work, status] {
     work->end(status);

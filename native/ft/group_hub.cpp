@@ -124,7 +124,10 @@ bool Hub::deliver(MemberId from, const Message& message, Instant now) {
   const bool for_joiner =
       message.kind == MessageKind::kRedirect || message.kind == MessageKind::kRefused ||
       message.kind == MessageKind::kLobby || message.kind == MessageKind::kDecide;
-  if (joining_ != nullptr && for_joiner) {
+  // A world that it is in has messages of the same kinds; one that it has left may be its aim.
+  const auto own = find_world(message.world);
+  const bool is_in = own && !own->membership().fenced();
+  if (joining_ != nullptr && for_joiner && !is_in) {
     joining_->on_message(from, message);
     return true;
   }

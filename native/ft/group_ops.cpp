@@ -179,7 +179,7 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
   if (const auto at = ops_.find(work->sequence().value);
       at != ops_.end() && at->second.work == work) {
     const OpFate& fate = at->second.fate;
-    comm::Outcome outcome{fate.epoch, fate.contributors, fate.missing, fate.retried};
+    comm::Outcome outcome{fate.epoch, fate.contributors, fate.missing, fate.retried, {}};
     work->set_outcome(std::move(outcome));
     ops_.erase(at);
   }

@@ -212,6 +212,11 @@ void Group::adopt(const NextView& next,
     if (report.failure == Code::kOk || report.failure == Code::kNotMember) continue;
     return fail(Status(report.failure, report.failure_text).about(report.failed_ranks, next.epoch));
   }
+  joined_.clear();
+  for (const Rank rank : present_) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (r >= before.size() || before[r] != config_.members[r]) joined_.push_back(rank);
+  }
   if (next.boundary) {
     pass_boundary(reports);
   } else {

@@ -198,6 +198,8 @@ void Membership::leave(Instant now) {
   Message m = make(MessageKind::kSuspect);
   m.lost = {self_};
   send(settings_.coordinator, std::move(m), now);
+  // Nothing that comes is for it any more.
+  fenced_ = true;
 }
 
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
@@ -231,23 +233,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       lobby_version_ = std::max(lobby_version_, message.version);
       act(Expect{message.joiners});
       return;
-    case MessageKind::kJoin: {
-      // Whoever comes may want the rank of one who left.
-      for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
-      if (coordinator() == self_) return to_own(from, message, now);
-      if (settings_.coordinator != kNobody) {
-        Message refused = make(MessageKind::kRefused);
-        refused.text = "this job has a coordinator: set option coordinator as its other ranks do";
-        return act(SendTo{from, std::move(refused)});
-      }
-      Message redirect = make(MessageKind::kRedirect);
-      const auto at = std::find(view_.members.begin(), view_.members.end(), coordinator());
-      if (at == view_.members.end()) return;
-      const auto rank = static_cast<std::size_t>(at - view_.members.begin());
-      redirect.joiners.push_back({coordinator(), Rank{-1}, view_.cards[rank]});
-      act(SendTo{from, std::move(redirect)});
-      return;
-    }
+    case MessageKind::kJoin: return on_join(from, message, now);
     case MessageKind::kReport:
       // What another member has proof of is true here, too.
       for (const MemberId m : message.lost) {
@@ -273,6 +259,23 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       return;
     default: return;
   }
+}
+
+void Membership::on_join(MemberId from, const Message& message, Instant now) {
+  // Whoever comes may want the rank of one who left.
+  for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
+  if (coordinator() == self_) return to_own(from, message, now);
+  if (settings_.coordinator != kNobody) {
+    Message refused = make(MessageKind::kRefused);
+    refused.text = "this job has a coordinator: set option coordinator as its other ranks do";
+    return act(SendTo{from, std::move(refused)});
+  }
+  Message redirect = make(MessageKind::kRedirect);
+  const auto at = std::find(view_.members.begin(), view_.members.end(), coordinator());
+  if (at == view_.members.end()) return;
+  const auto rank = static_cast<std::size_t>(at - view_.members.begin());
+  redirect.joiners.push_back({coordinator(), Rank{-1}, view_.cards[rank]});
+  act(SendTo{from, std::move(redirect)});
 }
 
 void Membership::on_prepare(MemberId from, const Message& message, Instant now) {

@@ -112,6 +112,7 @@ class Membership {
   void stop(Instant now);
   void report(Instant now);
   void complain(Instant now);
+  void on_join(MemberId from, const Message& message, Instant now);
   void on_propose(MemberId from, const Message& message, Instant now);
   void on_decide(const Message& message, Instant now);
   void on_prepare(MemberId from, const Message& message, Instant now);

@@ -30,6 +30,7 @@ class Handle final : public comm::Communicator {
     return live_->start(std::move(request));
   }
   std::shared_ptr<comm::Work> advance(Duration timeout) override { return live_->advance(timeout); }
+  bool is_newcomer() const override { return live_->is_newcomer(); }
   void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }

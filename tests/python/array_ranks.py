@@ -352,7 +352,7 @@ def bad_arguments(group: Group) -> None:
     refused(config, lambda: group.broadcast(a, root=-1), "root = -1")
     refused(config, lambda: group.send(a, n), f"peer = {n}")
     refused(config, lambda: group.send(a, me), "send")
-    refused(config, lambda: group.recv(a, (me + 1) % n, tag=-1), "tag = -1", "2147483647")
+    refused(config, lambda: group.recv(a, (me + 1) % n, tag=-1), "tag = -1", "2147483646")
     refused(config, lambda: group.gather(None, a, root=me), "gather", "NoneType")
     if n > 1:
         odd = np.ones(2 * n + 1, dtype=np.float32)

@@ -1,0 +1,98 @@
+"""``holdfast coordinator``: decides the views of the jobs whose members call it."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import signal
+import sys
+import threading
+
+from holdfast import _core
+from holdfast.errors import ConfigError
+from holdfast.options import Options
+
+EXAMPLES = """examples:
+  holdfast coordinator --port 29400 --min-peers 2
+  HOLDFAST_COORDINATOR=host:29400/run7 holdfast run -n 4 train.py     a job of a fixed size
+  holdfast.join("holdfast://host:29400/run8")                         an elastic group, in Python
+
+What it knows it is told by the members: it can be killed and started again at any time.
+There is no authentication and no encryption yet: trusted networks only.
+"""
+_LOOK_S = 0.5
+_World = tuple[str, int, list[int], int, int, str]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Of the command.
+    """
+    parser.add_argument(
+        "--port", type=int, default=29400, metavar="P", help="to listen on; 0: any (29400)"
+    )
+    parser.add_argument(
+        "--address", default="", metavar="A", help="of one interface (default: all of them)"
+    )
+    parser.add_argument(
+        "--min-peers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="an elastic group begins with so many, unless its first member asks for more (1)",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command until a signal comes.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        What was given.
+
+    Returns
+    -------
+    int
+        0.
+    """
+    if not 0 <= arguments.port <= 65535:
+        raise ConfigError(f"--port {arguments.port}; accepted: 0 to 65535")
+    if arguments.min_peers < 1:
+        raise ConfigError(f"--min-peers {arguments.min_peers}; accepted: 1 and more")
+    options = dataclasses.replace(
+        Options.from_env(),
+        address=arguments.address,
+        port=arguments.port,
+        coordinator="",
+        transports=("tcp",),
+    )
+    coordinator = _core.Coordinator.create(options.native(), arguments.min_peers)
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    print(f"holdfast coordinator: listens on port {coordinator.port}", flush=True)
+    known: dict[str, _World] = {}
+    while not stop.wait(_LOOK_S):
+        now = {world[0]: world for world in coordinator.worlds()}
+        for name, world in now.items():
+            if known.get(name) != world:
+                print(_line(world), file=sys.stderr, flush=True)
+        for name in known.keys() - now.keys():
+            print(f"{name}: has ended", file=sys.stderr, flush=True)
+        known = now
+    coordinator.close()
+    return 0
+
+
+def _line(world: _World) -> str:
+    name, epoch, present, ranks, waiting, blocked = world
+    text = f"{name}: epoch {epoch}, {len(present)} of {ranks} ranks"
+    if waiting:
+        text += f", {waiting} waiting"
+    return text + (f"; {blocked}" if blocked else "")

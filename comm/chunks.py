@@ -1,0 +1,116 @@
+"""Chunks: a state dictionary as pieces of memory that are hashed, compared and fetched."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from holdfast.comm.arrays import Buffer, Site, buffer
+
+CHUNK_BYTES = 1 << 20
+HASH_BYTES = 16
+# Chunks that travel together.
+RUN_CHUNKS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of bytes of one tensor.
+
+    Parameters
+    ----------
+    tensor : int
+        Its number.
+    offset : int
+        First byte.
+    size : int
+        Bytes.
+    """
+
+    tensor: int
+    offset: int
+    size: int
+
+
+class State:
+    """A state dictionary as chunks of memory."""
+
+    def __init__(self, state: Mapping[str, Any], label: str) -> None:
+        self.names = sorted(state)
+        self.buffers: list[Buffer] = []
+        for name in self.names:
+            site = Site("sync", repr(name), label)
+            self.buffers.append(buffer(state[name], site, written=True))
+        self.chunks = [
+            Chunk(i, offset, min(CHUNK_BYTES, b.count * b.item - offset))
+            for i, b in enumerate(self.buffers)
+            for offset in range(0, b.count * b.item, CHUNK_BYTES)
+        ]
+        self.bytes = sum(chunk.size for chunk in self.chunks)
+        self.hashes = b"".join(self._hash(self.address(c), c.size) for c in self.chunks)
+
+    @staticmethod
+    def _hash(address: int, size: int) -> bytes:
+        view = (ctypes.c_char * size).from_address(address)
+        return xxhash.xxh3_128_digest(memoryview(view))
+
+    def manifest(self) -> list[list[Any]]:
+        """Name, dtype and shape of every tensor."""
+        return [
+            [name, b.dtype, list(b.array.shape)]
+            for name, b in zip(self.names, self.buffers, strict=True)
+        ]
+
+    def address(self, chunk: Chunk) -> int:
+        """Address of a chunk's first byte."""
+        return self.buffers[chunk.tensor].address + chunk.offset
+
+    def digest(self, hashes: bytes) -> bytes:
+        """Hash of the hashes."""
+        return xxhash.xxh3_128_digest(hashes)
+
+    def runs(self, numbers: list[int]) -> list[list[int]]:
+        """Put chunks that follow each other in one tensor together."""
+        runs: list[list[int]] = []
+        for number in numbers:
+            last = runs[-1] if runs else []
+            follows = (
+                bool(last)
+                and last[-1] + 1 == number
+                and self.chunks[number].tensor == self.chunks[last[-1]].tensor
+                and len(last) < RUN_CHUNKS
+            )
+            if follows:
+                last.append(number)
+            else:
+                runs.append([number])
+        return runs
+
+    def span(self, run: list[int]) -> tuple[int, int]:
+        """Address and bytes of a run."""
+        return self.address(self.chunks[run[0]]), sum(self.chunks[n].size for n in run)
+
+    def accept(self, run: list[int], staged: np.ndarray[Any, Any], right: bytes) -> list[int]:
+        """Write the chunks of a run that are what they should be; return the others."""
+        wrong = []
+        at = 0
+        for number in run:
+            chunk = self.chunks[number]
+            address = staged.ctypes.data + at
+            want = right[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+            if self._hash(address, chunk.size) == want:
+                ctypes.memmove(self.address(chunk), address, chunk.size)
+            else:
+                wrong.append(number)
+            at += chunk.size
+        return wrong
+
+    def store(self) -> None:
+        """Copy back where tensors are not contiguous."""
+        for b in self.buffers:
+            b.store()

@@ -1,0 +1,173 @@
+"""What peers of elastic groups, and ranks of jobs with a coordinator, do in tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import holdfast
+
+
+def _state(seed: int) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return {
+        "weights": generator.standard_normal(700_000).astype(np.float32),
+        "matrix": generator.standard_normal((64, 32)),
+        "step": np.zeros(1, np.int64),
+    }
+
+
+def _crc(state: dict[str, np.ndarray]) -> int:
+    crc = 0
+    for name in sorted(state):
+        crc = zlib.crc32(np.ascontiguousarray(state[name]).tobytes(), crc)
+    return crc
+
+
+def peer() -> None:
+    """Join, take over the state, and train until the stop file appears; the state must agree."""
+    state = _state(os.getpid())
+    with holdfast.join(os.environ["URL"], min_peers=int(os.environ["MIN_PEERS"])) as group:
+        report = group.sync(state)
+        print("ready", group.rank, report.fetched, int(state["step"][0]), flush=True)
+        own_steps = 0
+        while own_steps < int(os.environ.get("OWN_STEPS", "1000000")):
+            group.advance()
+            data = np.full(1000, 1.0, np.float32)
+            group.all_reduce(data)
+            # All that are there, or the survivors of one that went on the way.
+            assert 1 <= data[0] <= len(group.live_ranks) + 1, (data[0], group.live_ranks)
+            state["weights"] *= 1.0 + data[0] / 1024
+            state["weights"] %= 7.0
+            state["step"] += 1
+            own_steps += 1
+            flag = np.array([Path("stop").exists()], np.int32)
+            group.all_reduce(flag, op="max")
+            if flag[0]:
+                break
+            time.sleep(0.002)
+        line = {"step": int(state["step"][0]), "crc": _crc(state)}
+        print("END", json.dumps(line), flush=True)
+        if own_steps == int(os.environ.get("OWN_STEPS", "0")):
+            group.leave()
+
+
+def fixed() -> None:
+    """Rank of a job of a fixed size whose views a coordinator decides."""
+    with holdfast.init() as group:
+        print("ready", group.epoch, flush=True)
+        flag = np.zeros(1, np.int32)
+        while not flag[0]:
+            group.advance()
+            mask = np.array([1 << group.rank], np.int64)
+            group.all_reduce(mask)
+            flag[0] = Path("stop").exists()
+            group.all_reduce(flag, op="max")
+            time.sleep(0.002)
+        print("END", int(mask[0]), group.live_ranks, flush=True)
+
+
+def host() -> None:
+    """Stay while guests come and go."""
+    with holdfast.join(os.environ["URL"]) as group:
+        group.sync({"step": np.zeros(1000, np.int64)})
+        print("ready", flush=True)
+        while True:
+            group.advance()
+            group.all_reduce(np.ones(1, np.int32))
+
+
+def churn() -> None:
+    """Join and leave, over and over, in one process; print what it holds of the system."""
+    rounds = int(os.environ["ROUNDS"])
+    for number in range(rounds + 1):
+        if number in (20, rounds):
+            print("HOLDS", json.dumps(_holdings()), flush=True)
+        with holdfast.join(os.environ["URL"]) as group:
+            group.sync({"step": np.zeros(1000, np.int64)})
+            group.advance()
+            group.all_reduce(np.ones(1, np.int32))
+            group.leave()
+
+
+def _holdings() -> dict[str, int]:
+    status = Path("/proc/self/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return {
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "threads": int(fields["Threads"]),
+        "resident_kb": int(fields["VmRSS"].split()[0]),
+        "segments": len([p for p in Path("/dev/shm").iterdir() if f".{os.getpid()}." in p.name]),
+    }
+
+
+def sync_cases() -> None:
+    """One thing after the other that sync() must do, in a group of four."""
+    with holdfast.init() as group:
+        me = group.rank
+        same = _state(1)
+        assert group.sync(same).fetched == 0
+
+        # One flipped bit on one rank: its chunk alone is fetched.
+        before = _crc(same)
+        if me == 2:
+            same["weights"].view(np.uint8)[1_500_000] ^= 4
+        report = group.sync(same)
+        assert report.fetched == (1 if me == 2 else 0), report
+        assert _crc(same) == before
+
+        # The majority wins, not the lowest rank.
+        state = _state(5 if me == 0 else 6)
+        assert group.sync(state).source == 1
+        assert _crc(state) == _crc(_state(6))
+
+        # Nobody agrees: the lowest rank.
+        state = _state(100 + me)
+        assert group.sync(state).source == 0
+        assert _crc(state) == _crc(_state(100))
+
+        # Views that are not contiguous, a scalar, nothing at all.
+        grid = np.arange(48, dtype=np.float64).reshape(6, 8) + me
+        odd = {"every second": grid[::2, ::2], "scalar": np.array(float(me)), "no": np.zeros(0)}
+        group.sync(odd)
+        assert (grid[::2, ::2] == np.arange(48).reshape(6, 8)[::2, ::2]).all()
+        assert (grid[1::2] == np.arange(48).reshape(6, 8)[1::2] + me).all()
+        assert odd["scalar"] == 0.0
+
+        # Another shape on one rank: all are told which.
+        try:
+            group.sync({"a": np.zeros(4 if me == 3 else 5, np.float32)})
+        except holdfast.ConfigError as error:
+            assert "'a' is f32 (5,)" in str(error) or "'a' is f32 (4,)" in str(error), error
+        else:
+            raise AssertionError("shapes differ")
+        group.barrier()
+        print("ok", flush=True)
+
+
+def sync_torch() -> None:
+    """Tensors and parameters are written in place."""
+    import torch
+
+    with holdfast.init() as group:
+        torch.manual_seed(group.rank)
+        model = torch.nn.Linear(300, 200)
+        group.sync(dict(model.state_dict()))
+        torch.manual_seed(0)
+        right = torch.nn.Linear(300, 200)
+        assert torch.equal(model.weight, right.weight)
+        print("ok", flush=True)
+
+
+def join_and_say() -> None:
+    """Join; say what happens."""
+    try:
+        with holdfast.join(os.environ["URL"], timeout=float(os.environ["LIMIT"])) as group:
+            print("in", group.rank)
+    except holdfast.HoldfastError as error:
+        print(type(error).__name__, error)
