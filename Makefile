@@ -36,8 +36,8 @@ help:  ## this list
 # ---- what users type ---------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(VENV)/.installed  ## four processes train a character model on real text (about two minutes)
-	$(BIN)/holdfast run -n $(RANKS) examples/char_gpt.py
+demo: $(VENV)/.installed  ## four processes train on real text; one is killed and comes back (about two minutes)
+	$(BIN)/holdfast run -n $(RANKS) --respawn examples/char_gpt.py --kill 2
 
 .PHONY: test
 test: ctest pytest  ## native tests, then the Python tests against the built wheel

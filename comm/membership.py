@@ -96,9 +96,7 @@ class Membership:
         """
         arrives = self._native.is_newcomer
         epoch, ranks, joined = self._native.advance(0.0 if timeout is None else timeout)
-        if arrives:
-            joined = (self._rank,)
-        elif joined and self._state is not None:
+        if joined and not arrives and self._state is not None:
             self.sync(self._state)
         return View(epoch, ranks, joined)
 

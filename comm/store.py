@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 # Polling starts eager, for ranks that start together, and calms down for those that wait.
+# For stores that cannot tell what is there.
+_LOOK = timedelta(milliseconds=20)
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02
 
@@ -101,6 +103,16 @@ class DirectoryStore:
                 time.sleep(min(pause, left))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
+    def check(self, keys: Sequence[str]) -> bool:
+        """Return whether all keys are set.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            The keys.
+        """
+        return all(self._path(key).exists() for key in keys)
+
 
 class PrefixStore:
     """A store inside another one: every key begins with the prefix.
@@ -120,6 +132,19 @@ class PrefixStore:
     def set(self, key: str, value: str | bytes) -> None:
         """Set a key, as the inner store does."""
         self._store.set(self._prefix + key, value)
+
+    def check(self, keys: Sequence[str]) -> bool:
+        """Return whether all keys are set, as the inner store does, or as waiting tells."""
+        inner = [self._prefix + key for key in keys]
+        if hasattr(self._store, "check"):
+            return bool(self._store.check(inner))
+        try:
+            self._store.wait(inner, _LOOK)
+        except Exception as error:
+            if "imeout" in f"{type(error).__name__}: {error}":
+                return False
+            raise
+        return True
 
     def get(self, key: str) -> Any:
         """Return the value of a key, as the inner store does."""

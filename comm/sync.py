@@ -53,10 +53,10 @@ class Messages(Protocol):
     def gather(self, mine: bytes) -> dict[int, bytes]:
         """Return what every rank gives; all give the same number of bytes."""
 
-    def send(self, peer: int, address: int, size: int) -> Callable[[], None]:
+    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
         """Start to send bytes; the result waits, and raises what went wrong."""
 
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], None]:
+    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
         """Start to receive bytes; as with send()."""
 
 
@@ -86,15 +86,15 @@ class GroupMessages:
         rows = all_of_them.reshape(size, len(own))
         return {rank: rows[rank].tobytes() for rank in outcome[1]}
 
-    def send(self, peer: int, address: int, size: int) -> Callable[[], None]:
+    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
         """Start to send bytes; the result waits, and raises what went wrong."""
         return self._message("send", peer, address, size)
 
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], None]:
+    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
         """Start to receive bytes; as with send()."""
         return self._message("recv", peer, address, size)
 
-    def _message(self, kind: str, peer: int, address: int, size: int) -> Callable[[], None]:
+    def _message(self, kind: str, peer: int, address: int, size: int) -> Callable[[], object]:
         block = [(address, size)]
         empty: list[tuple[int, int]] = []
         call = _core.Call(
@@ -168,10 +168,20 @@ def _shape(row: list[Any] | None) -> str:
     return "absent" if row is None else f"{row[0]} {tuple(row[1])}"
 
 
-def _elect(ballots: dict[int, tuple[bool, bytes]]) -> bytes:
-    """Return the digest that most ranks have, of equals the lowest rank's; newcomers only listen.
+def elect(ballots: dict[int, tuple[bool, bytes]]) -> bytes:
+    """Return the digest that most ranks have, of equals the lowest rank's.
 
-    Unless there is nobody but newcomers: a group that begins.
+    Newcomers only listen, unless there is nobody else: a group that begins.
+
+    Parameters
+    ----------
+    ballots : dict of int to (bool, bytes)
+        By rank: whether it is a newcomer, and its digest.
+
+    Returns
+    -------
+    bytes
+        The digest.
     """
     voters = {rank: digest for rank, (new, digest) in ballots.items() if not new}
     if not voters:
@@ -184,7 +194,7 @@ def _elect(ballots: dict[int, tuple[bool, bytes]]) -> bytes:
 class _Take(NamedTuple):
     run: list[int]
     staged: np.ndarray[Any, Any]
-    wait: Callable[[], None]
+    wait: Callable[[], object]
 
 
 class _Fetch:
@@ -289,7 +299,7 @@ def run(messages: Messages, state: Mapping[str, Any], label: str, *, newcomer: b
     _same_shape(label, messages.rank, manifests)
     ballot = bytes([newcomer]) + mine.digest(mine.hashes)
     ballots = {r: (b[0] == 1, b[1:]) for r, b in messages.gather(ballot).items()}
-    elected = _elect(ballots)
+    elected = elect(ballots)
     if all(digest == elected for _, digest in ballots.values()):
         return _report(mine, elected, ballots, 0)
     hashes = messages.gather(mine.hashes)

@@ -3,13 +3,16 @@
 The text is CPython's own documentation, which every Python carries (pydoc_data.topics, ~465 KB).
 Run it: holdfast run -n 4 examples/char_gpt.py
 The same over gloo: holdfast run -n 4 examples/char_gpt.py --backend gloo
+With a rank that dies and comes back: holdfast run -n 4 --respawn examples/char_gpt.py --kill 2
 """
 
 import argparse
 import json
 import math
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from pydoc_data.topics import topics
@@ -19,6 +22,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
+
+import holdfast
 
 CONTEXT = 64
 WIDTH = 96
@@ -131,15 +136,22 @@ class Progress:
             print(line, flush=True)
 
 
-def save_curve(path: Path, losses: list[float], validation: float, title: str) -> None:
-    """Draw the training loss of every step and the validation loss at the end."""
+def save_curve(path: Path, history: dict, validation: float, title: str) -> None:
+    """Draw the loss of every step, where ranks went and came back, and the loss at the end."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(7, 4))
+    losses, ranks = history["losses"], history["ranks"]
     axes.plot(range(1, len(losses) + 1), losses, linewidth=1, label="training")
+    for step in range(1, len(ranks)):
+        if ranks[step] != ranks[step - 1]:
+            lost = ranks[step] < ranks[step - 1]
+            color = "tab:red" if lost else "tab:green"
+            what = "a rank is lost" if lost else "it is back"
+            axes.axvline(step + 1, color=color, linewidth=1, label=f"{what} (step {step + 1})")
     axes.axhline(validation, color="tab:orange", linestyle="--", label="validation, at the end")
     axes.set(xlabel="step", ylabel="loss (nats per character)", title=title)
     axes.legend()
@@ -156,33 +168,60 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("demo-out/loss.png"))
     parser.add_argument("--losses", type=Path, help="write the losses as JSON")
+    parser.add_argument("--kill", type=int, metavar="RANK", help="end it with SIGKILL on the way")
     return parser.parse_args()
+
+
+def wrap(model: nn.Module, resilient: bool) -> DistributedDataParallel:
+    """Every rank begins with the same parameters: there is nothing to broadcast."""
+    ddp = DistributedDataParallel(model, init_sync=False)
+    if resilient:
+        ddp.register_comm_hook(None, holdfast.average_gradients)
+    return ddp
 
 
 def train(arguments: argparse.Namespace) -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
+    resilient = arguments.backend == "holdfast"
     torch.manual_seed(arguments.seed)
     data, characters = load_text()
     cut = int(0.9 * len(data))
     model = CharGPT(len(characters))
-    ddp = DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(ddp.parameters(), lr=3e-3)
+    ddp = wrap(model, resilient)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / arguments.steps))
     )
-    chance = torch.Generator().manual_seed(1000 * arguments.seed + rank)
+    history = {"losses": [], "ranks": []}
     progress = Progress(arguments.steps, rank == 0)
-    losses = []
-    for step in range(1, arguments.steps + 1):
+    came_back = False
+    while len(history["losses"]) < arguments.steps:
+        if resilient and rank in (joined := holdfast.advance().joined):
+            came_back = True
+        if resilient and joined:
+            # Whoever came in takes over everything; all begin the next step alike.
+            holdfast.sync(model, optimizer, schedule, history)
+            ddp = wrap(model, resilient)
+        step = len(history["losses"]) + 1
+        if rank == arguments.kill and not came_back and step == 2 * arguments.steps // 5:
+            threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        # Drawn from seed, rank and step: a newcomer draws what its predecessor would have.
+        chance = torch.Generator().manual_seed((arguments.seed * 1000 + rank) * 100_000 + step)
         loss = loss_of(ddp, *pick(data[:cut], arguments.batch, chance))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
         mean = loss.detach().clone()
-        dist.all_reduce(mean)
-        losses.append(float(mean) / size)
-        progress.update(step, losses[-1])
+        if resilient:
+            work = dist.all_reduce(mean, op=dist.ReduceOp.AVG, async_op=True)
+            work.wait()
+            history["ranks"].append(len(holdfast.outcome(work).contributors))
+        else:
+            dist.all_reduce(mean)
+            mean /= size
+        history["losses"].append(float(mean))
+        progress.update(step, history["losses"][-1])
     validation = validation_loss(model, data[cut:], arguments.seed)
     if rank != 0:
         return
@@ -191,10 +230,10 @@ def train(arguments: argparse.Namespace) -> None:
         f"{arguments.backend}, {time.monotonic() - progress.start:.0f} s)"
     )
     print(f"sample:\n{sample(model, characters, 200, arguments.seed)}\n")
-    save_curve(arguments.out, losses, validation, f"{size} ranks over {arguments.backend}")
+    save_curve(arguments.out, history, validation, f"{size} ranks over {arguments.backend}")
     print(f"loss curve: {arguments.out}")
     if arguments.losses:
-        arguments.losses.write_text(json.dumps({"losses": losses, "validation": validation}))
+        arguments.losses.write_text(json.dumps({**history, "validation": validation}))
 
 
 def main() -> None:

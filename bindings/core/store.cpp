@@ -72,6 +72,23 @@ void PythonStore::raise_interrupt() {
   if (interrupt_.has_value()) throw std::move(*interrupt_);
 }
 
+Result<bool> PythonStore::has(const std::string& key) {
+  {
+    const GilTaken gil;
+    if (!gil) return exiting(key);
+    try {
+      if (nb::hasattr(store_, "check")) {
+        nb::list keys;
+        keys.append(key);
+        return nb::cast<bool>(store_.attr("check")(keys));
+      }
+    } catch (nb::python_error& error) {
+      return status_of(std::move(error), key);
+    }
+  }
+  return Store::has(key);
+}
+
 Status PythonStore::set(const std::string& key, const std::string& value) {
   const GilTaken gil;
   if (!gil) return exiting(key);

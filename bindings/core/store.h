@@ -15,6 +15,7 @@ class PythonStore final : public Store {
   explicit PythonStore(nanobind::object store) : store_(std::move(store)) {}
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Duration timeout) override;
+  Result<bool> has(const std::string& key) override;
 
   // Throws what was no failure of the store: Ctrl-C, SystemExit. Needs the lock.
   void raise_interrupt();

@@ -23,9 +23,10 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
+    from holdfast._ddp import average_gradients
     from holdfast.comm import DirectoryStore, Group, Outcome, SyncReport, View, Work, init, join
     from holdfast.options import Options
-    from holdfast.torch import advance, live_ranks, outcome
+    from holdfast.torch import advance, live_ranks, outcome, sync
 
 __version__ = "0.1.0"
 
@@ -48,10 +49,12 @@ __all__ = [
     "View",
     "Work",
     "advance",
+    "average_gradients",
     "init",
     "join",
     "live_ranks",
     "outcome",
+    "sync",
 ]
 
 # These load the native core. Every `import torch` imports this package, to learn the backend's
@@ -67,8 +70,10 @@ _ON_FIRST_USE = {
     "join": "holdfast.comm",
     "Options": "holdfast.options",
     "advance": "holdfast.torch",
+    "average_gradients": "holdfast._ddp",
     "live_ranks": "holdfast.torch",
     "outcome": "holdfast.torch",
+    "sync": "holdfast.torch",
 }
 
 

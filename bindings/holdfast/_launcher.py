@@ -16,11 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import IO
+from typing import IO, Any
 
 from holdfast.errors import ConfigError
 
 _MAX_RANKS = 1024
+# A rank that runs for so long since it was started again is part of the job.
+_SETTLED_S = 10.0
 # Time for the last lines of ranks that have ended.
 _LAST_WORDS_S = 2.0
 
@@ -39,6 +41,50 @@ def _how(status: int) -> str:
         return f"was ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"was ended by signal {-status}"
+
+
+class _Comebacks:
+    """Which ranks may be started again: the job must go on meanwhile, in somebody else."""
+
+    def __init__(
+        self, processes: list[subprocess.Popen[bytes]], each: int, stopping: threading.Event
+    ) -> None:
+        self._processes = processes
+        self._left = [each] * len(processes)
+        self._last = [-_SETTLED_S] * len(processes)
+        self._stopping = stopping
+
+    def may(self, rank: int) -> bool:
+        """Count one more start of the rank, if there may be one."""
+        now = time.monotonic()
+        goes_on = any(
+            process.poll() is None and now - last >= _SETTLED_S
+            for other, (process, last) in enumerate(zip(self._processes, self._last, strict=True))
+            if other != rank
+        )
+        if self._left[rank] == 0 or not goes_on or self._stopping.is_set():
+            return False
+        self._left[rank] -= 1
+        self._last[rank] = now
+        return True
+
+
+def _torch_store() -> Any:
+    """Keep a store of torch's, where torch is installed; else None."""
+    try:
+        from torch.distributed import TCPStore
+    except ImportError:
+        return None
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Meeting:
+    """Where the ranks find each other."""
+
+    directory: str
+    port: int
+    store: Any  # torch's, if it is held here
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +128,26 @@ class Job:
             raise ConfigError(f"-n {self.ranks}; accepted: 1 to {_MAX_RANKS}")
         if not Path(self.command[0]).is_file():
             raise ConfigError(f"no script {self.command[0]!r}")
-        meeting = tempfile.mkdtemp(prefix="holdfast-run-")
+        directory = tempfile.mkdtemp(prefix="holdfast-run-")
+        # Held here when ranks may come back: one that rank 0 holds dies with it.
+        store = _torch_store() if self.respawns > 0 else None
+        port = _free_port() if store is None else int(store.port)
         try:
-            return self._run_in(meeting)
+            return self._run_in(_Meeting(directory, port, store))
         finally:
-            shutil.rmtree(meeting, ignore_errors=True)
+            shutil.rmtree(directory, ignore_errors=True)
 
-    def _run_in(self, meeting: str) -> int:
-        port = _free_port()
+    def _run_in(self, meeting: _Meeting) -> int:
         processes: list[subprocess.Popen[bytes]] = []
         tags: list[threading.Thread] = []
         # A signal may come while ranks are still being started: the list is read when it does.
-        restore = _forward_signals(processes)
+        stopping = threading.Event()
+        restore = _forward_signals(processes, stopping)
         try:
             for rank in range(self.ranks):
-                processes.append(self._start(rank, port, meeting))
+                processes.append(self._start(rank, meeting))
                 tags += _tag_output(rank, processes[-1])
-            return self._watch(processes, tags, port, meeting)
+            return self._watch(processes, tags, meeting, stopping)
         finally:
             _end(processes)
             for tag in tags:
@@ -107,7 +156,7 @@ class Job:
             for number, handler in restore.items():
                 signal.signal(number, handler)
 
-    def _start(self, rank: int, port: int, meeting: str) -> subprocess.Popen[bytes]:
+    def _start(self, rank: int, meeting: _Meeting) -> subprocess.Popen[bytes]:
         env = dict(
             os.environ,
             RANK=str(rank),
@@ -115,9 +164,12 @@ class Job:
             LOCAL_RANK=str(rank),
             LOCAL_WORLD_SIZE=str(self.ranks),
             MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(port),
-            HOLDFAST_STORE=Path(meeting).as_uri(),
+            MASTER_PORT=str(meeting.port),
+            HOLDFAST_STORE=Path(meeting.directory).as_uri(),
         )
+        if meeting.store is not None:
+            # As torchrun says it: torch's env:// then looks for the store, and makes none.
+            env |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
         if self.tag_output:
             # Into a pipe Python would write late; the lines are put together here.
             env["PYTHONUNBUFFERED"] = "1"
@@ -130,14 +182,14 @@ class Job:
         self,
         processes: list[subprocess.Popen[bytes]],
         tags: list[threading.Thread],
-        port: int,
-        meeting: str,
+        meeting: _Meeting,
+        stopping: threading.Event,
     ) -> int:
         """Wait for all; after a failure give the others their grace, then end them."""
         ends: queue.SimpleQueue[int] = queue.SimpleQueue()
         for rank, process in enumerate(processes):
             threading.Thread(target=_await, args=(rank, process, ends), daemon=True).start()
-        respawns = [self.respawns] * len(processes)
+        comebacks = _Comebacks(processes, self.respawns, stopping)
         first_failure = 0
         deadline: float | None = None
         running = len(processes)
@@ -154,10 +206,9 @@ class Job:
             if status == 0 or (first_failure != 0 and deadline is None):
                 continue
             print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
-            if respawns[rank] > 0 and first_failure == 0 and running > 0:
-                respawns[rank] -= 1
+            if first_failure == 0 and comebacks.may(rank):
                 running += 1
-                processes[rank] = self._start(rank, port, meeting)
+                processes[rank] = self._start(rank, meeting)
                 tags += _tag_output(rank, processes[rank])
                 print(f"holdfast run: rank {rank} is started again", file=sys.stderr)
                 threading.Thread(
@@ -186,13 +237,14 @@ def _left(deadline: float | None) -> float | None:
 
 
 def _forward_signals(
-    processes: list[subprocess.Popen[bytes]],
+    processes: list[subprocess.Popen[bytes]], stopping: threading.Event
 ) -> dict[int, signal._HANDLER]:
     """Pass SIGINT and SIGTERM on to the ranks; return the former handlers."""
     if threading.current_thread() is not threading.main_thread():
         return {}
 
     def forward(number: int, frame: FrameType | None) -> None:
+        stopping.set()
         for process in processes:
             if process.poll() is None:
                 process.send_signal(number)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.comm.outcome import Outcome, View
+    from holdfast.comm.sync import SyncReport
     from holdfast.options import Options
 
 
@@ -173,7 +174,7 @@ def advance(group: Any = None, timeout: float = 0.0) -> View:
     Returns
     -------
     View
-        Its epoch, and the ranks that are there.
+        Its epoch, the ranks that are there, and those that have come in.
 
     Raises
     ------
@@ -182,8 +183,41 @@ def advance(group: Any = None, timeout: float = 0.0) -> View:
     """
     from holdfast.comm.outcome import View
 
-    epoch, ranks = _backend(group).advance(timedelta(seconds=timeout))
-    return View(epoch, tuple(ranks))
+    epoch, ranks, joined = _backend(group).advance(timedelta(seconds=timeout))
+    return View(epoch, tuple(ranks), tuple(joined))
+
+
+def sync(*objects: Any, group: Any = None) -> SyncReport:
+    """Make modules, optimisers, schedulers and dictionaries bit-identical on all ranks.
+
+    For the step at which ``advance()`` says that somebody has come in. Collective over the living
+    ranks; what most of them have wins, newcomers only listen. A newcomer's optimiser takes over
+    the others' structure, too. Each rank's random number generators stay its own: draw from (seed,
+    rank, step), and a newcomer draws what its predecessor would have drawn.
+
+    Parameters
+    ----------
+    *objects : objects with ``state_dict`` and ``load_state_dict``, or dictionaries
+        Of CPU tensors, numbers, texts, and lists and dictionaries of them; dictionaries are
+        updated in place.
+    group : ProcessGroup, optional
+        Default: the world.
+
+    Returns
+    -------
+    SyncReport
+        What was done here.
+
+    Raises
+    ------
+    ConfigError
+        For an object of another kind, or states that cannot be made the same.
+    ProtocolError
+        When all holders were lost, or tensors changed meanwhile.
+    """
+    from holdfast import _torch_state
+
+    return _torch_state.sync(objects, group, _backend(group))
 
 
 def _default(options: Options, name: str) -> object:

@@ -32,6 +32,7 @@ HoldfastBackend::HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home
       home_(std::move(home)),
       process_(::getpid()) {
   options_->group_name = home_.group;
+  fresh_ = group_->is_newcomer();
   init();
 }
 

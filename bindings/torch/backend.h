@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -76,7 +77,12 @@ class HoldfastBackend final : public c10d::Backend {
   // Ranks that have a member in the current view.
   std::vector<int> live_ranks() const;
   // A step boundary: (epoch, ranks that are there). Collective over those ranks.
-  std::pair<std::uint32_t, std::vector<int>> advance(std::chrono::milliseconds timeout);
+  // Epoch, ranks that are there, ranks that have come in.
+  std::tuple<std::uint32_t, std::vector<int>, std::vector<int>> advance(
+      std::chrono::milliseconds timeout);
+  // A newcomer that has not taken over the others' state yet.
+  bool is_fresh() const { return fresh_; }
+  void set_fresh(bool fresh) { fresh_ = fresh; }
   void enableCollectivesTiming() override { timed_ = true; }
 #ifdef C10D_BACKEND_HAS_HOOKS
   void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
@@ -165,6 +171,7 @@ class HoldfastBackend final : public c10d::Backend {
 
   // Owners: this backend and its works.
   std::shared_ptr<comm::Communicator> group_;
+  bool fresh_ = false;
   // Owners: this backend, its works, the threads in it.
   const std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   c10::intrusive_ptr<BackendOptions> options_;

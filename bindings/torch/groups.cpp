@@ -3,6 +3,10 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
 
 #include "backend.h"
 #include "gil.h"
@@ -20,13 +24,23 @@ c10::intrusive_ptr<c10d::Store> part_of(const c10::intrusive_ptr<c10d::Store>& s
   return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
 }
 
+// Whether this process has met as that rank of a group of that name before; counts this time.
+bool has_met(const std::string& group, int rank) {
+  static std::mutex mutex;
+  static std::set<std::pair<std::string, int>> met;  // guarded by mutex
+  const std::lock_guard lock(mutex);
+  return !met.emplace(group, rank).second;
+}
+
 // The part of a group's store for this meeting. A store may outlive a group, and the next group of
 // the same name must not read its cards (torch counts names anew after destroy_process_group()).
-// All ranks meet equally often, so they agree.
-c10::intrusive_ptr<c10d::Store> unused_part(const c10::intrusive_ptr<c10d::Store>& store,
-                                            int rank) {
-  const int64_t meeting = store->add("holdfast/meeting/" + std::to_string(rank), 1);
-  return part_of(store, "meeting " + std::to_string(meeting));
+// All ranks meet equally often, so they agree. A process that was started again belongs to the
+// meeting that its rank was last in.
+c10::intrusive_ptr<c10d::Store> unused_part(const Home& home, int rank) {
+  const std::string key = "holdfast/meeting/" + std::to_string(rank);
+  int64_t meeting = has_met(home.group, rank) ? 0 : home.store->add(key, 0);
+  if (meeting == 0) meeting = home.store->add(key, 1);
+  return part_of(home.store, "meeting " + std::to_string(meeting));
 }
 
 int place_of(int rank, const std::vector<int>& ranks) {
@@ -38,7 +52,7 @@ int place_of(int rank, const std::vector<int>& ranks) {
 
 c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size) {
   const WithoutGil release;
-  StoreAdapter adapter(unused_part(home.store, rank));
+  StoreAdapter adapter(unused_part(home, rank));
   auto group = value_or_raise(
       home.node->join(adapter, {home.group, {rank}, size, home.connect_timeout, home.timeout}));
   return c10::make_intrusive<HoldfastBackend>(std::move(group), std::move(home));
@@ -98,7 +112,7 @@ std::vector<int> HoldfastBackend::live_ranks() const {
   return ranks;
 }
 
-std::pair<std::uint32_t, std::vector<int>> HoldfastBackend::advance(
+std::tuple<std::uint32_t, std::vector<int>, std::vector<int>> HoldfastBackend::advance(
     std::chrono::milliseconds timeout) {
   const auto work = group_->advance(timeout);
   {
@@ -107,9 +121,12 @@ std::pair<std::uint32_t, std::vector<int>> HoldfastBackend::advance(
     [[maybe_unused]] const Status ended = work->wait(kForever);
   }
   raise_if(work->status());
+  const comm::Outcome& passed = work->outcome();
   std::vector<int> ranks;
-  for (const Rank rank : work->outcome().contributors) ranks.push_back(rank.value);
-  return {work->outcome().epoch.value, std::move(ranks)};
+  for (const Rank rank : passed.contributors) ranks.push_back(rank.value);
+  std::vector<int> joined;
+  for (const Rank rank : passed.joined) joined.push_back(rank.value);
+  return {passed.epoch.value, std::move(ranks), std::move(joined)};
 }
 
 }  // namespace holdfast::torch_backend

@@ -36,4 +36,12 @@ Result<std::string> StoreAdapter::get(const std::string& key, Duration timeout) 
   }
 }
 
+Result<bool> StoreAdapter::has(const std::string& key) {
+  try {
+    return store_->check({key});
+  } catch (const std::exception& error) {
+    return status_of(error, key);
+  }
+}
+
 }  // namespace holdfast::torch_backend

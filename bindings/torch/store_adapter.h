@@ -12,6 +12,7 @@ class StoreAdapter final : public Store {
   explicit StoreAdapter(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Duration timeout) override;
+  Result<bool> has(const std::string& key) override;
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;

@@ -44,7 +44,7 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
     at_entrance_ = false;
     executor_->submit(
         [self = shared_from_this(), work] {
-          work->set_outcome({self->epoch_, self->present_, {}, false, {}});
+          work->set_outcome({self->epoch_, self->present_, {}, false, {self->config_.rank}});
           self->end(work, Status::ok());
         },
         true);

@@ -5,8 +5,8 @@
 namespace holdfast::runtime {
 namespace {
 
-// What another rank has in the store is there at once, or not at all.
-constexpr Duration kLook = std::chrono::milliseconds(20);
+// For what is in the store.
+constexpr Duration kLook = std::chrono::seconds(5);
 constexpr Duration kTurn = std::chrono::milliseconds(1);
 // The first of the members answers within this time, unless the job has ended.
 constexpr Duration kFirstAnswer = std::chrono::seconds(5);
@@ -36,11 +36,12 @@ Result<bool> Arrival::is_due(Store& store, const JoinRequest& request) {
 Status Arrival::read_cards(Store& store) {
   for (int r = 0; r < request_.size; ++r) {
     if (r == request_.rank.value) continue;
-    auto text = store.get(card_key(request_.group, {r}), kLook);
-    if (!text.is_ok()) {
-      if (text.status().code() == Code::kTimeout) continue;
-      return text.status();
-    }
+    const std::string key = card_key(request_.group, {r});
+    auto is_there = store.has(key);
+    if (!is_there.is_ok()) return is_there.status();
+    if (!is_there.value()) continue;
+    auto text = store.get(key, kLook);
+    if (!text.is_ok()) return text.status();
     auto card = parse_card(text.value());
     if (!card.is_ok()) return card.status();
     contacts_.push_back(std::move(card).value());

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ranks import finish, kill, run_ranks, start_rank
@@ -56,6 +56,25 @@ def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
     made.process.wait(10)
 
 
+@pytest.fixture(autouse=True)
+def nothing_stays() -> Iterator[None]:
+    """A test that fails leaves nobody behind."""
+    yield
+    while started:
+        process = started.pop()
+        if process.poll() is None:
+            kill(process)
+            process.wait()
+
+
+started: list[subprocess.Popen[str]] = []
+
+
+def start(function: str, rank: int, size: int, here: Path, env: dict[str, str]) -> Any:
+    started.append(start_rank("elastic_ranks", function, rank, size, here, env))
+    return started[-1]
+
+
 def await_ready(process: subprocess.Popen[str]) -> list[str]:
     assert process.stdout is not None
     seen = ""
@@ -65,9 +84,7 @@ def await_ready(process: subprocess.Popen[str]) -> list[str]:
     return line.split()
 
 
-def peer(
-    coordinator: Coordinator, here: Path, function: str = "peer", **env: str
-) -> subprocess.Popen[str]:
+def peer(coordinator: Coordinator, here: Path, function: str = "peer", **env: str) -> Any:
     settings = {
         "URL": f"holdfast://{coordinator.address}",
         "MIN_PEERS": "2",
@@ -76,7 +93,7 @@ def peer(
         "HOLDFAST_CONNECT_TIMEOUT": "20",
         **env,
     }
-    return start_rank("elastic_ranks", function, 0, 1, here, settings)
+    return start(function, 0, 1, here, settings)
 
 
 def stop_and_compare(processes: list[subprocess.Popen[str]], here: Path) -> dict[str, int]:
@@ -135,7 +152,7 @@ def test_a_job_of_a_fixed_size_may_have_a_coordinator(coordinator, tmp_path):
     env = {"HOLDFAST_COORDINATOR": f"{coordinator.address}/fixed", "HOLDFAST_HEARTBEAT": "0.1"}
 
     def run(rank: int) -> subprocess.Popen[str]:
-        return start_rank("elastic_ranks", "fixed", rank, 3, tmp_path, env)
+        return start("fixed", rank, 3, tmp_path, env)
 
     ranks = [run(r) for r in range(3)]
     for process in ranks:
@@ -156,11 +173,11 @@ def test_a_job_of_a_fixed_size_may_have_a_coordinator(coordinator, tmp_path):
 
 def test_a_second_job_of_the_same_name_is_refused(coordinator, tmp_path):
     env = {"HOLDFAST_COORDINATOR": coordinator.address, "HOLDFAST_HEARTBEAT": "0.1"}
-    first = [start_rank("elastic_ranks", "fixed", r, 2, tmp_path, env) for r in range(2)]
+    first = [start("fixed", r, 2, tmp_path, env) for r in range(2)]
     for process in first:
         await_ready(process)
     (tmp_path / "other").mkdir()
-    second = [start_rank("elastic_ranks", "fixed", r, 2, tmp_path / "other", env) for r in range(2)]
+    second = [start("fixed", r, 2, tmp_path / "other", env) for r in range(2)]
     for outcome in finish(second, 30):
         assert outcome.status != 0
         assert "another job" in outcome.output, outcome.output
@@ -210,10 +227,10 @@ def server(answer: bytes) -> Iterator[str]:
 def test_an_address_that_answers_with_garbage_is_refused(answer, tmp_path):
     with server(answer) as address:
         env = {"URL": f"holdfast://{address}", "LIMIT": "20"}
-        (joined,) = finish([start_rank("elastic_ranks", "join_and_say", 0, 1, tmp_path, env)], 15)
+        (joined,) = finish([start("join_and_say", 0, 1, tmp_path, env)], 15)
         assert "is no Holdfast coordinator" in joined.output, joined.output
         env = {"HOLDFAST_COORDINATOR": address}
-        (fixed,) = finish([start_rank("elastic_ranks", "fixed", 0, 1, tmp_path, env)], 15)
+        (fixed,) = finish([start("fixed", 0, 1, tmp_path, env)], 15)
         assert fixed.status != 0
         assert "is no Holdfast coordinator" in fixed.output, fixed.output
 
@@ -229,7 +246,7 @@ def test_an_address_that_answers_with_garbage_is_refused(answer, tmp_path):
 )
 def test_addresses_without_a_coordinator(url, says, tmp_path):
     env = {"URL": url, "LIMIT": "0.5"}
-    (told,) = finish([start_rank("elastic_ranks", "join_and_say", 0, 1, tmp_path, env)], 20)
+    (told,) = finish([start("join_and_say", 0, 1, tmp_path, env)], 20)
     assert says in told.output, told.output
 
 
@@ -258,5 +275,3 @@ def test_joins_and_leaves_leave_nothing_behind(coordinator, tmp_path):
     assert late["threads"] <= early["threads"]
     assert late["segments"] <= early["segments"]
     assert late["resident_kb"] <= early["resident_kb"] + 4096 + 8 * ROUNDS
-    member.send_signal(signal.SIGKILL)
-    member.wait()

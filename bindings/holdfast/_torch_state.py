@@ -1,0 +1,152 @@
+"""State of torch objects, made the same on all ranks of a process group."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import xxhash
+
+from holdfast.comm import sync as shared
+from holdfast.errors import ConfigError
+from holdfast.torch import outcome
+
+# The last one that torch's messages may have.
+_TAG = shared.TAG - 1
+
+
+class _Messages:
+    """The collectives of a sync over a process group."""
+
+    def __init__(self, group: Any) -> None:
+        self._group = group
+        self._size = dist.get_world_size(group)
+        self.rank = dist.get_rank(group)
+
+    def gather(self, mine: bytes) -> dict[int, bytes]:
+        own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
+        rows = [torch.empty_like(own) for _ in range(self._size)]
+        work = dist.all_gather(rows, own, group=self._group, async_op=True)
+        assert work is not None
+        work.wait()
+        return {rank: rows[rank].numpy().tobytes() for rank in outcome(work).contributors}
+
+    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
+        work = dist.isend(_bytes(address, size), group=self._group, group_dst=peer, tag=_TAG)
+        assert work is not None
+        return work.wait
+
+    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
+        work = dist.irecv(_bytes(address, size), group=self._group, group_src=peer, tag=_TAG)
+        assert work is not None
+        return work.wait
+
+
+def _bytes(address: int, size: int) -> torch.Tensor:
+    return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
+
+
+class _Skeleton:
+    """What is left of a state without the contents of its tensors; JSON, exact."""
+
+    def __init__(self, states: Sequence[Any]) -> None:
+        self.tensors: list[torch.Tensor] = []
+        tree = [self._write(state, f"object {i}") for i, state in enumerate(states)]
+        shapes = [[str(t.dtype), list(t.shape)] for t in self.tensors]
+        self.text = json.dumps([tree, shapes]).encode()
+
+    def _write(self, value: Any, where: str) -> Any:
+        if isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+            return {"t": len(self.tensors) - 1}
+        if isinstance(value, dict):
+            items = [
+                [self._write(k, where), self._write(v, f"{where}[{k!r}]")] for k, v in value.items()
+            ]
+            return {"d": items}
+        if isinstance(value, list | tuple):
+            items = [self._write(v, f"{where}[{i}]") for i, v in enumerate(value)]
+            return {"l" if isinstance(value, list) else "u": items}
+        if isinstance(value, float):
+            return {"f": value.hex()}
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        raise ConfigError(
+            f"sync: {where} is a {type(value).__name__}; accepted: tensors, numbers, texts, None, "
+            "and lists, tuples and dictionaries of them"
+        )
+
+
+def _read(node: Any, tensors: list[torch.Tensor]) -> Any:
+    if not isinstance(node, dict):
+        return node
+    ((kind, value),) = node.items()
+    if kind == "t":
+        return tensors[value]
+    if kind == "d":
+        return {_read(k, tensors): _read(v, tensors) for k, v in value}
+    if kind == "f":
+        return float.fromhex(value)
+    items = [_read(v, tensors) for v in value]
+    return items if kind == "l" else tuple(items)
+
+
+def _empty(dtype: str, shape: list[int]) -> torch.Tensor:
+    kind = getattr(torch, dtype.removeprefix("torch."))
+    return torch.empty(shape, dtype=kind)
+
+
+def _state(thing: Any) -> Any:
+    if isinstance(thing, dict):
+        return thing
+    if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
+        return thing.state_dict()
+    raise ConfigError(
+        f"sync: a {type(thing).__name__}; accepted: objects with state_dict() and "
+        "load_state_dict(), and dictionaries"
+    )
+
+
+def sync(objects: Sequence[Any], group: Any, backend: Any) -> shared.SyncReport:
+    """Make the objects the same on all ranks; see :func:`holdfast.sync`.
+
+    Parameters
+    ----------
+    objects : sequence of objects
+        Modules, optimisers, schedulers, dictionaries.
+    group : ProcessGroup, optional
+        Default: the world.
+    backend : HoldfastBackend
+        The group's.
+
+    Returns
+    -------
+    SyncReport
+        What was done here.
+    """
+    messages = _Messages(group)
+    mine = _Skeleton([_state(thing) for thing in objects])
+    texts = shared.texts(messages, bytes([backend.is_fresh]) + mine.text)
+    ballots = {
+        rank: (text[0] == 1, xxhash.xxh3_128_digest(text[1:])) for rank, text in texts.items()
+    }
+    elected = shared.elect(ballots)
+    chosen = next(t[1:] for rank, t in sorted(texts.items()) if ballots[rank][1] == elected)
+    tree, shapes = json.loads(chosen)
+    same = chosen == mine.text
+    tensors = mine.tensors if same else [_empty(*shape) for shape in shapes]
+    state = {str(i): tensor for i, tensor in enumerate(tensors)}
+    label = f"process group, rank {messages.rank} of {dist.get_world_size(group)}"
+    report = shared.run(messages, state, label, newcomer=backend.is_fresh or not same)
+    if not same:
+        for thing, node in zip(objects, tree, strict=True):
+            if isinstance(thing, dict):
+                thing.update(_read(node, tensors))
+            else:
+                thing.load_state_dict(_read(node, tensors))
+    backend.is_fresh = False
+    return report
