@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
-from holdfast.comm.bench import plan, report
+from holdfast.comm.bench import churn, plan, report
 from holdfast.errors import ConfigError, HoldfastError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
@@ -31,6 +31,7 @@ EXAMPLES = """examples:
   holdfast bench                                         all_reduce, 2 ranks, beside what is there
   holdfast bench -c all -n 2,4 --sizes 4K,1M,64M --plot bench.png
   holdfast bench -c all_reduce --min 4 --max 256M --factor 4 --json > rows.jsonl
+  holdfast bench --churn -n 4 --sizes 4K,64M             how long a killed rank costs the others
   holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
 """
 
@@ -56,6 +57,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--mpiexec", metavar="PATH", help="the MPI to compare with (default: the one on PATH)")
     add("--rounds", type=int, default=7, help="turns of each contestant per row (default: 7)")
+    add(
+        "--churn",
+        action="store_true",
+        help="instead, kill ranks in the middle of all_reduce, and time the recovery",
+    )
+    add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
     add("--json", action="store_true", help="one JSON object a line")
     add("--plot", type=Path, metavar="FILE", help="draw bus bandwidth over size")
     parser.set_defaults(run=run)
@@ -188,6 +195,19 @@ def _measure(config: dict[str, Any], ranks: int, mpi: list[str]) -> Iterator[lis
                     process.kill()
 
 
+def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.Case]) -> int:
+    if arguments.kills < 1:
+        raise ConfigError(f"--kills {arguments.kills}; accepted: 1 and more")
+    transports = plan.chosen("--transport", arguments.transport, _TRANSPORTS)
+    sizes = sorted({case.size for case in cases})
+    if not arguments.json:
+        print(churn.HEADER, flush=True)
+    for done, row in enumerate(churn.measure(transports, numbers, sizes, arguments.kills), 1):
+        print(row.as_json() if arguments.json else row.line(), flush=True)
+        _progress(done, len(transports) * len(numbers) * len(sizes))
+    return 0
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
@@ -201,6 +221,8 @@ def run(arguments: argparse.Namespace) -> int:
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("holdfast bench needs torch: its ranks meet through it, gloo is in it")
     numbers, cases = _ranks(arguments.ranks), _cases(arguments)
+    if arguments.churn:
+        return _churn(arguments, numbers, cases)
     peers = () if arguments.peers == "none" else plan.chosen("--peers", arguments.peers, _PEERS)
     name, mpi = _find_mpi(arguments, peers)
     config: dict[str, Any] = {

@@ -101,8 +101,10 @@ void LiveCommunicator::choose_ending(Active& active) {
 }
 
 bool LiveCommunicator::moves_bulk() const {
-  return std::any_of(active_.begin(), active_.end(),
-                     [](const Active& a) { return a.bytes > kBulkBytes; });
+  // The round at the end of a large op is as small as any.
+  return std::any_of(active_.begin(), active_.end(), [](const Active& a) {
+    return a.bytes > kBulkBytes && a.stage != Stage::kRound;
+  });
 }
 
 bool LiveCommunicator::progress(Instant now) {

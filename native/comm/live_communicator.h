@@ -85,7 +85,10 @@ class LiveCommunicator {
   // Writes an op into the log of calls that ended before this view, here or everywhere.
   void note_call(const OpWork& work);
   bool progress(Instant now);
-  bool busy() const { return !active_.empty() || ending_.has_value() || !rounds_.empty(); }
+  bool busy() const { return urgent() || !rounds_.empty(); }
+  // Somebody waits. Rounds in the background go on with the next op, or when there is time: to wake
+  // a thread for them costs small ops more than they take.
+  bool urgent() const { return !active_.empty() || ending_.has_value(); }
   bool has_ops() const { return !active_.empty(); }
   // Whether an op is under way whose bytes, not whose latency, take the time.
   bool moves_bulk() const;

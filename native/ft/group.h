@@ -79,7 +79,7 @@ class Group final : public comm::Communicator,
   CommId id() const { return config_.id; }
   const GroupConfig& config() const { return config_; }
   bool progress(Instant now);
-  bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->busy()); }
+  bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->urgent()); }
   bool moves_bulk() const;
   Instant next_deadline() const;
   bool has_member(MemberId member) const { return rank_of(member).has_value(); }

@@ -13,9 +13,10 @@ constexpr int kMostRounds = 20'000;
 // Numbers of ops: those of a step follow each other.
 constexpr int kOpsPerStep = 10;
 
-// All beat to all: in large worlds seldom, or nothing else would happen.
+// All beat to all: in large worlds more seldom, or nothing else would happen.
 Duration heartbeat(const Scenario& scenario) {
-  return std::chrono::milliseconds(scenario.ranks > 33 ? 50 : 5);
+  if (scenario.ranks > 33) return std::chrono::milliseconds(50);
+  return std::chrono::milliseconds(scenario.ranks > 9 ? 20 : 5);
 }
 
 }  // namespace

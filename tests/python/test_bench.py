@@ -129,3 +129,17 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
     assert plan.bus_factor("all_reduce", 4) == 1.5
     assert plan.bus_factor("all_gather", 4) == 0.75
     assert plan.bus_factor("broadcast", 4) == 1.0
+
+
+def test_churn_tells_how_long_a_killed_rank_costs():
+    rows = rows_of(
+        bench(*("--churn", "-n", "3", "--sizes", "4K", "--transport", "tcp"), "--kills=2", "--json")
+    )
+    assert [(row["transport"], row["ranks"], row["bytes"]) for row in rows] == [("tcp", 3, 4096)]
+    (row,) = rows
+    assert len(row["recoveries_ms"]) == 2
+    assert row["op_ms"] > 0
+    assert row["from_kill_ms"] > 0
+    refused = bench("--churn", "--kills", "0")
+    assert refused.returncode != 0
+    assert "--kills 0; accepted" in refused.stderr

@@ -180,3 +180,12 @@ def test_holdfast_run_starts_a_killed_rank_again(tmp_path):
     ends = [line for line in done.stdout.splitlines() if "END" in line]
     assert len(ends) == 4
     assert all("[0, 1, 2, 3]" in line for line in ends), ends
+
+
+def test_a_job_that_fails_everywhere_is_not_started_again_and_again(tmp_path):
+    script = tmp_path / "fail.py"
+    script.write_text("import sys; sys.exit(3)\n")
+    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", "3", "--respawn", str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 3
+    assert done.stderr.count("is started again") <= 3, done.stderr

@@ -1,0 +1,191 @@
+"""``holdfast bench --churn``: how long a collective takes to recover from a killed rank.
+
+As a module, ``python -m holdfast.comm.bench.churn CONFIG RANK``: one rank of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast import __version__
+from holdfast.errors import HoldfastError
+from holdfast.options import Options
+
+HEADER = (
+    f"{'transport':10} {'ranks':>5} {'bytes':>10} {'kills':>5} {'op ms':>8} "
+    f"{'from kill':>9} {'median':>8} {'p90':>8} {'p99':>8} {'max':>8}   ms"
+)
+# Ops before the kill, to know what one takes; and after it.
+_BEFORE, _AFTER = 12, 5
+_LATEST_KILL_OPS = 12
+_LIMIT_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Recoveries of one transport, number of ranks and size; times in milliseconds.
+
+    From the signal to the end of the first op of the next view on the last survivor; a recovery is
+    that less what an op takes without a loss, and 0 where the interrupted op was nearly done.
+    """
+
+    transport: str
+    ranks: int
+    bytes: int
+    op_ms: float
+    from_kill_ms: float  # median
+    recoveries_ms: list[float]
+
+    def at(self, part: float) -> float:
+        """Return the recovery that `part` of them do not exceed."""
+        ordered = sorted(self.recoveries_ms)
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+    def line(self) -> str:
+        """Return it as a line of the table."""
+        return (
+            f"{self.transport:10} {self.ranks:5} {self.bytes:10} {len(self.recoveries_ms):5} "
+            f"{self.op_ms:8.2f} {self.from_kill_ms:9.2f} {self.at(0.5):8.2f} {self.at(0.9):8.2f} "
+            f"{self.at(0.99):8.2f} {self.at(1.0):8.2f}"
+        )
+
+    def as_json(self) -> str:
+        """Return it as a JSON object."""
+        return json.dumps({"version": __version__, **asdict(self)})
+
+
+def _start(folder: Path, ranks: int, transport: str, size: int) -> list[subprocess.Popen[str]]:
+    config = {"folder": str(folder), "ranks": ranks, "transport": transport, "bytes": size}
+    (folder / "config").write_text(json.dumps(config))
+    command = [sys.executable, "-m", "holdfast.comm.bench.churn", str(folder / "config")]
+    # What they say of views is of interest only when one fails.
+    with (folder / "log").open("w") as log:
+        return [
+            subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, stderr=log, text=True)
+            for r in range(ranks)
+        ]
+
+
+def _kill_one(transport: str, ranks: int, size: int, choose: random.Random) -> tuple[float, float]:
+    """Return the op's own time, and the time from the kill to the last survivor, in seconds."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-churn-") as folder:
+        processes = _start(Path(folder), ranks, transport, size)
+        try:
+            for process in processes:
+                assert process.stdout is not None
+                if "ready" not in process.stdout.readline():
+                    raise HoldfastError("a rank of the benchmark failed; its message is above")
+            own = max(json.loads(_line(process))["op"] for process in processes)
+            victim = choose.randrange(ranks)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                processes[victim].wait(choose.uniform(0, _LATEST_KILL_OPS) * own)
+            killed = time.monotonic()
+            processes[victim].kill()
+            ends = []
+            for rank, process in enumerate(processes):
+                if rank != victim:
+                    ends.append(json.loads(_line(process))["end"])
+            for rank, process in enumerate(processes):
+                if process.wait(_LIMIT_S) != 0 and rank != victim:
+                    raise HoldfastError(f"rank {rank} of the benchmark failed")
+            return own, max(ends) - killed
+        except HoldfastError:
+            sys.stderr.write((Path(folder) / "log").read_text())
+            raise
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.kill()
+                process.wait()
+                assert process.stdout is not None
+                process.stdout.close()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise HoldfastError("a rank of the benchmark failed; its message is above")
+    return line
+
+
+def measure(
+    transports: tuple[str, ...], numbers: list[int], sizes: list[int], kills: int
+) -> Iterator[Row]:
+    """Kill one rank after the other, each in a world of its own.
+
+    Parameters
+    ----------
+    transports : tuple of str
+        Of Holdfast.
+    numbers : list of int
+        Numbers of ranks.
+    sizes : list of int
+        Bytes of the all_reduce that goes on meanwhile.
+    kills : int
+        Per row.
+
+    Yields
+    ------
+    Row
+        One for each transport, number and size.
+    """
+    choose = random.Random(1)
+    for transport in transports:
+        for ranks in numbers:
+            for size in sizes:
+                pairs = [_kill_one(transport, ranks, size, choose) for _ in range(kills)]
+                own = statistics.median(pair[0] for pair in pairs)
+                whole = statistics.median(pair[1] for pair in pairs)
+                times = [round(1e3 * max(0.0, pair[1] - pair[0]), 3) for pair in pairs]
+                yield Row(transport, ranks, size, round(1e3 * own, 3), round(1e3 * whole, 3), times)
+
+
+def _say(**what: float) -> None:
+    print(json.dumps(what), flush=True)
+
+
+def main() -> int:
+    """Reduce over and over; say when the first op after the loss has ended."""
+    import holdfast
+
+    config: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    options = Options(transports=(config["transport"],), timeout=_LIMIT_S)
+    store = f"file://{config['folder']}/groups"
+    group = holdfast.init(store, int(sys.argv[2]), config["ranks"], options=options)
+    data = np.zeros(max(1, config["bytes"] // 4), np.float32)
+    print("ready", flush=True)
+    times: list[float] = []
+    after = 0
+    while after < _AFTER:
+        begun = time.monotonic()
+        group.all_reduce(data)
+        end = time.monotonic()
+        assert group.outcome is not None
+        if group.outcome.epoch == 1:
+            times.append(end - begun)
+            if len(times) == _BEFORE:
+                _say(op=statistics.median(times))
+            continue
+        after += 1
+        if after == 1:
+            _say(end=end)
+    group.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

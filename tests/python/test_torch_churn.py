@@ -1,0 +1,68 @@
+"""DDP over ranks that die and come back: all end with the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+# The whole set is `CHURN_STEPS=500`, five kills in about a minute.
+STEPS = int(os.environ.get("CHURN_STEPS", "200"))
+STEP_S = 0.06
+
+
+def train(here: Path, kills: str) -> list[dict[str, float]]:
+    script = here / "train.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import torch_churn_ranks; torch_churn_ranks.train()\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "holdfast.cli",
+            "run",
+            "-n",
+            "4",
+            "--tag-output",
+            "--respawn",
+            "train.py",
+        ],
+        cwd=here,
+        env={
+            **os.environ,
+            "STEPS": str(STEPS),
+            "STEP_S": str(STEP_S if kills else 0),
+            "KILLS": kills,
+            "OMP_NUM_THREADS": "1",
+            "HOLDFAST_TIMEOUT": "60",
+        },
+        capture_output=True,
+        text=True,
+        timeout=60 + 4 * STEPS * STEP_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [line.partition("END ")[2] for line in done.stdout.splitlines() if "END " in line]
+    return [json.loads(line) for line in lines]
+
+
+def test_training_that_loses_ranks_ends_like_any_other(tmp_path):
+    places = range(40, STEPS - 79, 100)
+    kills = " ".join(f"{step}:{(2 + 2 * i) % 4}" for i, step in enumerate(places))
+    (tmp_path / "disturbed").mkdir()
+    disturbed = train(tmp_path / "disturbed", kills)
+    assert len(disturbed) == 4
+    assert all(end == disturbed[0] for end in disturbed), disturbed
+    assert disturbed[0]["came"] == len(places)
+    assert disturbed[0]["lost"] > 0
+    (undisturbed, *_) = train(tmp_path, "")
+    print(kills, disturbed[0], undisturbed)
+    assert disturbed[0]["loss"] == pytest.approx(undisturbed["loss"], rel=0.25)
