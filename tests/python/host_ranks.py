@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 
 import numpy as np
 
@@ -35,3 +37,20 @@ def collectives() -> None:
             group.reduce(c, root=root)
             assert me != root or (c == n * (n + 1) / 2).all()
         group.barrier()
+
+
+def until_a_loss() -> None:
+    """Reduce until a rank is lost; say when the first op without it had ended."""
+    group = holdfast.init()
+    data = np.zeros(16_384, np.float32)
+    print("ready", flush=True)
+    while True:
+        group.all_reduce(data)
+        outcome = group.outcome
+        assert outcome is not None
+        if outcome.epoch > 1 and outcome.missing:
+            told = {"end": time.monotonic(), "missing": outcome.missing}
+            print(json.dumps(told), flush=True)
+            break
+    group.barrier()
+    group.close()
