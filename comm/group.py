@@ -302,6 +302,26 @@ class Group(Membership):
         """
         self._native.close(timeout)
 
+    def as_process_group(self) -> Any:
+        """Make torch's default process group of this group, as it is now.
+
+        torch's process groups do not change size: when ``advance()`` says that the group has grown,
+        call this again, and make DDP and the like anew. The process group ends with this group.
+
+        Returns
+        -------
+        torch.distributed.ProcessGroup
+            For ``torch.distributed``, DDP and FSDP; `dist.new_group` cannot cut it.
+
+        Raises
+        ------
+        ConfigError
+            When torch.distributed was initialised by somebody else.
+        """
+        from holdfast.torch import over_group
+
+        return over_group(self._native.capsule(), self._rank, self._size)
+
     def leave(self, timeout: float = 60.0) -> None:
         """Leave the group: running ops end, then the others go on without this rank.
 

@@ -208,15 +208,14 @@ std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
           }};
 }
 
-void delete_capsule(PyObject* capsule) {
-  void* pointer = PyCapsule_GetPointer(capsule, "holdfast.Node");
-  delete static_cast<std::shared_ptr<Node>*>(pointer);
-}
-
-// How the c10d module, which is not built with nanobind, gets the process's node.
-nb::object capsule(const std::shared_ptr<Node>& node) {
-  auto* held = new std::shared_ptr<Node>(node);
-  return nb::steal(PyCapsule_New(held, "holdfast.Node", delete_capsule));
+// How the c10d module, which is not built with nanobind, gets the process's node, or a group.
+template <class T>
+nb::object capsule(const std::shared_ptr<T>& object) {
+  static constexpr const char* kName = std::is_same_v<T, Node> ? "holdfast.Node" : "holdfast.Group";
+  auto* held = new std::shared_ptr<T>(object);
+  return nb::steal(PyCapsule_New(held, kName, [](PyObject* capsule) {
+    delete static_cast<std::shared_ptr<T>*>(PyCapsule_GetPointer(capsule, kName));
+  }));
 }
 
 std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::string& group, int rank,
@@ -317,6 +316,7 @@ void bind_communicator(nb::module_& m) {
              }
              raise_if(status);
            })
+      .def("capsule", capsule<Communicator>)
       .def("check", [](const Communicator& c) { raise_if(c.health()); });
 }
 
@@ -357,7 +357,7 @@ void bind_group(nb::module_& m) {
             node.close(from_seconds(timeout_s));
           },
           "timeout_s"_a)
-      .def("capsule", capsule);
+      .def("capsule", capsule<Node>);
 }
 
 }  // namespace holdfast::bindings

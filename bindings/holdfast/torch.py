@@ -59,7 +59,7 @@ def native() -> Any:
     return _c10d
 
 
-def _create(backend_options: Any, options: Options | None) -> Any:
+def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
     """Make the backend of one process group; torch's creator function (extended API).
 
     Parameters
@@ -86,6 +86,8 @@ def _create(backend_options: Any, options: Options | None) -> Any:
     from holdfast.options import Options
 
     c10d = native()
+    if isinstance(options, _OverGroup):
+        return c10d.wrap(options.capsule, backend_options.timeout)
     if options is None:
         options = Options.from_env()
     if not isinstance(options, Options):
@@ -104,6 +106,56 @@ def _create(backend_options: Any, options: Options | None) -> Any:
         timeout,
         timedelta(seconds=options.connect_timeout),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _OverGroup:
+    """Takes the place of options where the native group is there already."""
+
+    capsule: object
+
+
+def over_group(capsule: object, rank: int, size: int) -> Any:
+    """Make torch's default process group of a native group.
+
+    Parameters
+    ----------
+    capsule : object
+        The native group.
+    rank, size : int
+        As the group has them now.
+
+    Returns
+    -------
+    torch.distributed.ProcessGroup
+        The default group; one that was made here before is destroyed first.
+
+    Raises
+    ------
+    ConfigError
+        When torch.distributed was initialised by somebody else.
+    """
+    import torch.distributed as dist
+
+    from holdfast.errors import ConfigError
+
+    global _made_here
+    if dist.is_initialized():
+        if not _made_here:
+            raise ConfigError(
+                "as_process_group: torch.distributed is initialised already; accepted: not "
+                "initialised, or by as_process_group()"
+            )
+        dist.destroy_process_group()
+    options: Any = _OverGroup(capsule)
+    store = dist.HashStore()
+    dist.init_process_group("holdfast", store=store, rank=rank, world_size=size, pg_options=options)
+    _made_here = True
+    return dist.group.WORLD
+
+
+# Whether the default process group is one of over_group()'s.
+_made_here = False
 
 
 def _backend(group: Any) -> Any:

@@ -56,7 +56,8 @@ void HoldfastBackend::abort() {
 }
 
 void HoldfastBackend::shutdown() {
-  if (is_forked()) return;
+  // A group that was there before the backend stays.
+  if (is_forked() || !home_.node) return;
   const WithoutGil release;
   // A group whose ops cannot end any more has said why already.
   [[maybe_unused]] const Status status = group_->close(kCloseTime);

@@ -51,6 +51,11 @@ int place_of(int rank, const std::vector<int>& ranks) {
 }  // namespace
 
 c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size) {
+  if (!home.node) {
+    raise({Code::kUnsupported, "group " + home.group +
+                                   ": a process group of a holdfast.Group has no store to make "
+                                   "other groups with; make a Group of them"});
+  }
   const WithoutGil release;
   StoreAdapter adapter(unused_part(home, rank));
   auto group = value_or_raise(

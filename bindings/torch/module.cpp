@@ -31,6 +31,14 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
   return torch_backend::join({node_in(node), store, group, timeout, connect_timeout}, rank, size);
 }
 
+// A backend over a group that is there already, and stays when the backend goes.
+c10::intrusive_ptr<HoldfastBackend> wrap(const py::capsule& group,
+                                         std::chrono::milliseconds timeout) {
+  const auto& held = *group.get_pointer<std::shared_ptr<comm::Communicator>>();
+  return c10::make_intrusive<HoldfastBackend>(
+      held, torch_backend::Home{nullptr, {}, held->name(), timeout, {}});
+}
+
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) std::rethrow_exception(pointer);
@@ -82,6 +90,7 @@ PYBIND11_MODULE(_c10d, m) {
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),
            py::arg("size"));
   m.def("outcome", outcome, py::arg("work"));
+  m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
         py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"));
 }

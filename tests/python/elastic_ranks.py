@@ -171,3 +171,37 @@ def join_and_say() -> None:
             print("in", group.rank)
     except holdfast.HoldfastError as error:
         print(type(error).__name__, error)
+
+
+def ddp() -> None:
+    """DDP over an elastic group that grows from two to three."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    torch.manual_seed(0)
+    model = torch.nn.Linear(10, 3)
+    state = {**model.state_dict(), "step": torch.zeros(1, dtype=torch.int64)}
+    with holdfast.join(os.environ["URL"], min_peers=2) as group:
+        group.sync(state)
+        print("ready", group.rank, flush=True)
+        wrapped = None
+        size = 0
+        while size < 3 or state["step"] % 20 != 0:
+            joined = group.advance().joined
+            if joined or wrapped is None:
+                group.as_process_group()
+                wrapped = DistributedDataParallel(model, init_sync=False)
+                wrapped.register_comm_hook(None, holdfast.average_gradients)
+            size = dist.get_world_size()
+            assert size == group.size
+            x = torch.full((4, 10), float(group.rank + 1))
+            model.zero_grad()
+            wrapped(x).sum().backward()
+            mean = sum(range(1, size + 1)) / size
+            assert torch.allclose(model.weight.grad, torch.full((3, 10), 4 * mean))
+            with torch.no_grad():
+                model.weight -= 0.01 * model.weight.grad
+            state["step"] += 1
+            time.sleep(0.01)
+        print("END", json.dumps({"sum": model.weight.sum().item(), "size": size}), flush=True)

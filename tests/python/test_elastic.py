@@ -275,3 +275,17 @@ def test_joins_and_leaves_leave_nothing_behind(coordinator, tmp_path):
     assert late["threads"] <= early["threads"]
     assert late["segments"] <= early["segments"]
     assert late["resident_kb"] <= early["resident_kb"] + 4096 + 8 * ROUNDS
+
+
+def test_ddp_over_a_group_that_grows(coordinator, tmp_path):
+    pytest.importorskip("torch", reason="waits for torch: DDP is its own")
+    peers = [peer(coordinator, tmp_path, "ddp") for _ in range(2)]
+    for process in peers:
+        await_ready(process)
+    peers.append(peer(coordinator, tmp_path, "ddp"))
+    outcomes = finish(peers, 60)
+    for outcome in outcomes:
+        assert outcome.status == 0, outcome.output
+    ends = {o.output[o.output.index("END") :].splitlines()[0] for o in outcomes}
+    assert len(ends) == 1, ends
+    assert '"size": 3' in ends.pop()
