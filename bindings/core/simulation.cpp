@@ -34,14 +34,18 @@ nb::dict run(const std::string& scenario, bool with_log) {
   return result;
 }
 
+sim::Scenario scenario_of(std::uint64_t seed, bool outside) {
+  return outside ? sim::with_coordinator(seed) : sim::make_scenario(seed);
+}
+
 // Worlds of consecutive seeds: (ops that ended, [(seed, violation)]).
-nb::tuple run_many(std::uint64_t first, std::uint64_t count) {
+nb::tuple run_many(std::uint64_t first, std::uint64_t count, bool outside) {
   std::uint64_t ops = 0;
   std::vector<std::pair<std::uint64_t, std::string>> violations;
   {
     const GilReleased released;
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
-      const sim::Verdict verdict = sim::simulate(sim::make_scenario(seed));
+      const sim::Verdict verdict = sim::simulate(scenario_of(seed, outside));
       ops += verdict.ops;
       if (!verdict.ok()) violations.emplace_back(seed, verdict.violation);
     }
@@ -59,10 +63,11 @@ std::string shrink(const std::string& scenario) {
 
 void bind_simulation(nb::module_& m) {
   m.def(
-      "make_scenario", [](std::uint64_t seed) { return sim::to_text(sim::make_scenario(seed)); },
-      "seed"_a);
+      "make_scenario",
+      [](std::uint64_t seed, bool outside) { return sim::to_text(scenario_of(seed, outside)); },
+      "seed"_a, "outside"_a = false);
   m.def("simulate", run, "scenario"_a, "with_log"_a = false);
-  m.def("simulate_many", run_many, "first"_a, "count"_a);
+  m.def("simulate_many", run_many, "first"_a, "count"_a, "outside"_a = false);
   m.def("shrink_scenario", shrink, "scenario"_a);
 }
 

@@ -36,6 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="threads for --count"
     )
+    parser.add_argument(
+        "--coordinator",
+        action="store_true",
+        help="decisions are made by a process of its own, which may die, too",
+    )
     parser.add_argument("--print", action="store_true", help="print the scenario, do not run it")
     parser.add_argument(
         "--shrink", action="store_true", help="of a violation, keep only what it needs"
@@ -62,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.scenario is not None:
         text = arguments.scenario.read_text(encoding="utf-8")
     else:
-        text = _core.make_scenario(arguments.seed)
+        text = _core.make_scenario(arguments.seed, arguments.coordinator)
     if arguments.print:
         print(text, end="")
         return 0
@@ -91,11 +96,13 @@ def _many(arguments: argparse.Namespace) -> int:
     told = begun
     with ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
         sizes = [min(_CHUNK, ends - start) for start in starts]
-        for size, (some, broken) in zip(
-            sizes, pool.map(_core.simulate_many, starts, sizes), strict=True
-        ):
+        outside = [arguments.coordinator] * len(sizes)
+        results = pool.map(_core.simulate_many, starts, sizes, outside)
+        for size, (some, broken) in zip(sizes, results, strict=True):
             done, ops = done + size, ops + some
             violations += broken
+            for seed, violation in broken:
+                print(f"seed {seed}: {violation}", file=sys.stderr, flush=True)
             if time.monotonic() - told > (1 if sys.stderr.isatty() else 30):
                 told = time.monotonic()
                 end = "\r" if sys.stderr.isatty() else "\n"

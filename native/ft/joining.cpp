@@ -49,7 +49,6 @@ void Joining::on_message(MemberId from, const Message& message) {
 
 // The coordinator has gone: somebody else is it by now.
 void Joining::on_closed(MemberId member) {
-  std::erase(contacts_, member);
   if (coordinator_ == member) {
     coordinator_.reset();
     state_ = State::kAsking;
@@ -57,15 +56,18 @@ void Joining::on_closed(MemberId member) {
   }
 }
 
-void Joining::ask() {
-  if (!coordinator_ && contacts_.empty()) return;
+void Joining::ask(const std::function<bool(MemberId)>& is_connected) {
+  // Those that are here now; who has gone may come back.
+  std::vector<MemberId> here = contacts_;
+  std::erase_if(here, [&](MemberId contact) { return !is_connected(contact); });
+  if (!coordinator_ && here.empty()) return;
   Message m;
   m.kind = MessageKind::kJoin;
   m.world = id_;
   m.version = min_peers_;
   m.text = world_;
   m.joiners = {self_};
-  const MemberId to = coordinator_ ? *coordinator_ : contacts_[next_contact_++ % contacts_.size()];
+  const MemberId to = coordinator_ ? *coordinator_ : here[next_contact_++ % here.size()];
   sends_.emplace_back(to, std::move(m));
 }
 
@@ -90,7 +92,7 @@ void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connecte
   if (coordinator_ && !is_connected(*coordinator_)) return;
   // Again now and then: a coordinator that took over knows nothing of its lobby.
   next_ask_ = now + patience_;
-  ask();
+  ask(is_connected);
 }
 
 }  // namespace holdfast::ft

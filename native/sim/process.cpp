@@ -35,6 +35,7 @@ std::string Process::card() const { return "host" + std::to_string(rank_.value %
 ft::MembershipSettings Process::settings() const {
   ft::MembershipSettings settings;
   settings.heartbeat = heartbeat(scenario_);
+  if (scenario_.outside) settings.coordinator = kCoordinatorId;
   return settings;
 }
 
@@ -69,6 +70,14 @@ void Process::join(const std::vector<MemberId>& contacts) {
                                            heartbeat(scenario_) * 4);
   for (const MemberId contact : contacts) joining_->add_contact(contact);
   hub_.set_joining(joining_.get());
+}
+
+void Process::coordinate(std::uint64_t instance) {
+  ft::Coordination::Settings settings;
+  settings.heartbeat = heartbeat(scenario_);
+  settings.instance = instance;
+  coordination_ = std::make_unique<ft::Coordination>(settings);
+  hub_.set_coordination(coordination_.get());
 }
 
 void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
@@ -264,6 +273,7 @@ std::string Process::state() const {
   std::string text =
       "process " + std::to_string(number_) + " (rank " + std::to_string(rank_.value) + ") ";
   if (!ended_.empty()) return text + "ended: " + ended_;
+  if (coordination_) return text + "coordinates";
   if (joining_) return text + "is in the lobby";
   if (done_) return text + "is done";
   text += "is in step " + std::to_string(step_) + ", epoch " +

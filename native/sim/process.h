@@ -17,6 +17,9 @@
 
 namespace holdfast::sim {
 
+// Of a coordinator outside the view, in all its lives.
+inline constexpr MemberId kCoordinatorId{500};
+
 // What a process needs of the simulation around it.
 class Surroundings {
  public:
@@ -39,6 +42,8 @@ class Process final : public ft::HubOwner,
   // A founder, or one who wants the rank of a process that has ended.
   void found(const ft::WorldView& view, std::vector<comm::FlatPeer> flat);
   void join(const std::vector<MemberId>& contacts);
+  // No member, but the coordinator of all others.
+  void coordinate(std::uint64_t instance);
 
   // Does all that can be done now.
   void step();
@@ -117,6 +122,7 @@ class Process final : public ft::HubOwner,
   std::shared_ptr<ft::World> world_;
   std::shared_ptr<ft::Group> group_;
   std::unique_ptr<ft::Joining> joining_;
+  std::unique_ptr<ft::Coordination> coordination_;
   std::deque<Task> tasks_;
 
   int step_ = 0;

@@ -12,8 +12,10 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "crash", "restart",   "pause",   "partition", "clog",  "slow",
-    "drop",  "duplicate", "corrupt", "cut",       "leave", "drift"};
+    "crash",     "restart", "pause", "partition", "clog",  "slow",       "drop",
+    "duplicate", "corrupt", "cut",   "leave",     "drift", "coordinator"};
+// Those that make_scenario() draws: a new kind must not change the worlds of old seeds.
+constexpr int kDrawnKinds = 12;
 
 Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
   return microseconds(low_us + random.below(high_us - low_us + 1));
@@ -64,7 +66,7 @@ Scenario make_scenario(std::uint64_t seed) {
   const int count = static_cast<int>(random.below(large ? 3 : 6));
   bool crashed = false;
   for (int i = 0; i < count; ++i) {
-    auto kind = static_cast<FaultKind>(random.below(kFaultKindCount));
+    auto kind = static_cast<FaultKind>(random.below(kDrawnKinds));
     if ((swarm >> static_cast<int>(kind) & 1) != 0 && kind != FaultKind::kCrash) {
       kind = FaultKind::kCrash;
     }
@@ -83,6 +85,22 @@ Scenario make_scenario(std::uint64_t seed) {
   return s;
 }
 
+Scenario with_coordinator(std::uint64_t seed) {
+  Scenario s = make_scenario(seed);
+  s.outside = true;
+  Random random(seed * 2 + 5);
+  for (int i = static_cast<int>(random.below(3)); i > 0; --i) {
+    Fault fault;
+    fault.kind = FaultKind::kCoordinator;
+    fault.at = between(random, 0, 30'000);
+    fault.lasts = between(random, 100, 20'000);
+    s.faults.push_back(fault);
+  }
+  std::stable_sort(s.faults.begin(), s.faults.end(),
+                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
+  return s;
+}
+
 Instant end_of_faults(const Scenario& scenario) {
   Instant end{};
   for (const Fault& f : scenario.faults) end = std::max(end, Instant{f.at + f.lasts});
@@ -92,7 +110,8 @@ Instant end_of_faults(const Scenario& scenario) {
 bool may_time_out(const Scenario& scenario) {
   return std::any_of(scenario.faults.begin(), scenario.faults.end(), [](const Fault& f) {
     return f.kind != FaultKind::kCrash && f.kind != FaultKind::kRestart &&
-           f.kind != FaultKind::kDrift && f.kind != FaultKind::kLeave;
+           f.kind != FaultKind::kDrift && f.kind != FaultKind::kLeave &&
+           f.kind != FaultKind::kCoordinator;
   });
 }
 
@@ -100,7 +119,7 @@ std::string to_text(const Scenario& s) {
   std::ostringstream out;
   out << "seed " << s.seed << "\nranks " << s.ranks << "\nsteps " << s.steps << "\nelements "
       << s.elements << "\nraise " << s.raise << "\nflat " << s.flat << "\ntwo_links " << s.two_links
-      << "\nadvances " << s.advances << "\nhosts " << s.hosts << "\n";
+      << "\nadvances " << s.advances << "\noutside " << s.outside << "\nhosts " << s.hosts << "\n";
   for (const Fault& f : s.faults) {
     out << fault_name(f.kind) << " at " << f.at.count() << " a " << f.a << " b " << f.b << " mask "
         << f.mask << " lasts " << f.lasts.count() << "\n";
@@ -140,6 +159,7 @@ Result<Scenario> parse_scenario(const std::string& text) {
     if (name == "flat") in >> s.flat;
     if (name == "two_links") in >> s.two_links;
     if (name == "advances") in >> s.advances;
+    if (name == "outside") in >> s.outside;
     if (name == "hosts") in >> s.hosts;
     const bool sound = !in.fail() && s.ranks >= 1 && s.ranks <= 1024 && s.steps >= 0 &&
                        s.elements >= 0 && s.elements <= 1 << 20 && s.hosts >= 1;

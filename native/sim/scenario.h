@@ -12,20 +12,21 @@
 namespace holdfast::sim {
 
 enum class FaultKind : std::uint8_t {
-  kCrash,      // the process of rank `a` ends
-  kRestart,    // a new process wants the rank `a`
-  kPause,      // rank `a` does not run for `lasts`
-  kPartition,  // ranks whose bit is set in `mask` hear nothing of the others, nor they of them
-  kClog,       // nothing gets from `a` to `b`
-  kSlow,       // everything from `a` to `b` takes `lasts` longer; ends with the faults
-  kDrop,       // messages of membership from `a` are lost, `lasts` long
-  kDuplicate,  // messages of membership from `a` come twice
-  kCorrupt,    // the next frame from `a` to `b` is damaged
-  kCut,        // the connection between `a` and `b` breaks; both live
-  kLeave,      // rank `a` says goodbye after its op
-  kDrift,      // the clock of rank `a` runs `lasts` percent fast
+  kCrash,        // the process of rank `a` ends
+  kRestart,      // a new process wants the rank `a`
+  kPause,        // rank `a` does not run for `lasts`
+  kPartition,    // ranks whose bit is set in `mask` hear nothing of the others, nor they of them
+  kClog,         // nothing gets from `a` to `b`
+  kSlow,         // everything from `a` to `b` takes `lasts` longer; ends with the faults
+  kDrop,         // messages of membership from `a` are lost, `lasts` long
+  kDuplicate,    // messages of membership from `a` come twice
+  kCorrupt,      // the next frame from `a` to `b` is damaged
+  kCut,          // the connection between `a` and `b` breaks; both live
+  kLeave,        // rank `a` says goodbye after its op
+  kDrift,        // the clock of rank `a` runs `lasts` percent fast
+  kCoordinator,  // the coordinator outside the view ends; another one starts after `lasts`
 };
-inline constexpr int kFaultKindCount = 12;
+inline constexpr int kFaultKindCount = 13;
 std::string fault_name(FaultKind kind);
 
 struct Fault {
@@ -47,6 +48,7 @@ struct Scenario {
   bool flat = false;       // the ranks share memory
   bool two_links = false;  // data and control apart, as with shared memory
   bool advances = false;   // steps end with advance()
+  bool outside = false;    // a process of its own coordinates
   int hosts = 1;
   std::vector<Fault> faults;
   friend bool operator==(const Scenario&, const Scenario&) = default;
@@ -58,6 +60,8 @@ Instant end_of_faults(const Scenario& scenario);
 bool may_time_out(const Scenario& scenario);
 // Swarm testing (Groce et al. 2012): every seed leaves out some kinds of faults.
 Scenario make_scenario(std::uint64_t seed);
+// The same world under a coordinator of its own, which may die, too.
+Scenario with_coordinator(std::uint64_t seed);
 std::string to_text(const Scenario& scenario);
 // kConfigError naming the line that cannot be read.
 Result<Scenario> parse_scenario(const std::string& text);

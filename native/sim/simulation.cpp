@@ -1,13 +1,8 @@
-#include "sim/simulation.h"
+#include "sim/run.h"
 
 #include <algorithm>
 #include <iomanip>
-#include <queue>
-#include <set>
 #include <sstream>
-
-#include "sim/process.h"
-#include "sim/weather.h"
 
 namespace holdfast::sim {
 namespace {
@@ -22,81 +17,7 @@ constexpr std::uint64_t kMostEvents = 5'000'000;
 // How long a process that says goodbye takes to end.
 constexpr Duration kFarewell = microseconds(300);
 
-struct Event {
-  Instant at;
-  std::uint64_t order = 0;
-  int process = -1;  // steps; or
-  int fault = -1;    // happens
-  bool operator>(const Event& other) const {
-    return std::tie(at, order) > std::tie(other.at, other.order);
-  }
-};
-
-class Simulation final : public WireKeeper, public Surroundings {
- public:
-  Simulation(const Scenario& scenario, bool with_log)
-      : scenario_(scenario), with_log_(with_log), random_(scenario.seed * 2) {}
-
-  Verdict run();
-
-  // WireKeeper.
-  Instant now() const override { return now_; }
-  Instant arrival(int from, int to) override {
-    return weather_.arrival(now_, rank_of(from), rank_of(to), random_);
-  }
-  bool damages(int from, int to) override { return weather_.damages(rank_of(from), rank_of(to)); }
-  int copies(int from, int to, const comm::OutFrame& frame) override;
-  void wake(int process, Instant at) override;
-  Random& random() override { return random_; }
-  // Surroundings.
-  Instant local_time(int process) const override;
-  void connect(int from, MemberId to) override;
-  void log(int process, const std::string& text) override;
-  Ledger& ledger() override { return ledger_; }
-  std::optional<int> step_of(Epoch epoch) const override;
-  void on_boundary(int process, Epoch epoch, int next_step) override;
-
- private:
-  struct Host {
-    std::shared_ptr<Process> process;
-    bool alive = true;
-    Instant paused_until{};
-    Duration drift{};  // percent
-    Instant scheduled{Duration::max()};
-  };
-
-  void found_all();
-  std::vector<comm::FlatPeer> flat_of(int process);
-  Host& host(int process) { return hosts_[static_cast<std::size_t>(process)]; }
-  const Host& host(int process) const { return hosts_[static_cast<std::size_t>(process)]; }
-  int rank_of(int process) const { return host(process).process->rank().value; }
-  int holder(int rank) const { return holders_[static_cast<std::size_t>(rank)]; }
-  void link(int a, int b);
-  void happen(const Fault& fault);
-  void crash(int process);
-  void restart(int rank);
-  void step(int process);
-  void look_at_wires(int process);
-  bool is_over();
-  void judge(Verdict& verdict);
-
-  Scenario scenario_;
-  bool with_log_;
-  Random random_;
-  Instant now_{};
-  std::uint64_t order_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
-  std::vector<Host> hosts_;
-  std::vector<int> holders_;  // by rank: the process that has it, or wants it
-  std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
-  std::set<std::pair<int, int>> connecting_;
-  Weather weather_;
-  std::vector<std::shared_ptr<comm::Segment>> areas_;
-  std::vector<comm::BellWords> bells_;
-  std::map<std::uint32_t, int> steps_;  // by epoch
-  Ledger ledger_;
-  std::vector<std::string> log_;
-};
+}  // namespace
 
 Instant Simulation::local_time(int process) const {
   const auto percent = host(process).drift.count();
@@ -120,7 +41,7 @@ void Simulation::wake(int process, Instant at) {
   at = std::max({at, now_, h.paused_until});
   if (!h.alive || h.scheduled <= at) return;
   h.scheduled = at;
-  events_.push({at, ++order_, process, -1});
+  events_.push({at, ++order_, process, -1, {}});
 }
 
 void Simulation::log(int process, const std::string& text) {
@@ -163,8 +84,8 @@ void Simulation::link(int a, int b) {
 
 void Simulation::connect(int from, MemberId to) {
   const auto target = std::find_if(hosts_.begin(), hosts_.end(),
-                                   [&](const Host& h) { return h.process->id() == to; });
-  if (target == hosts_.end() || !target->alive) return;
+                                   [&](const Host& h) { return h.alive && h.process->id() == to; });
+  if (target == hosts_.end()) return;
   const int b = target->process->number();
   if (host(from).process->has_peer(to) || !connecting_.insert(std::minmax(from, b)).second) return;
   wake(from, arrival(b, from));
@@ -206,65 +127,7 @@ void Simulation::found_all() {
     host(r).process->found(view, flat_of(r));
     wake(r, now_ + microseconds(random_.below(500)));
   }
-}
-
-void Simulation::crash(int process) {
-  Host& h = host(process);
-  if (!h.alive) return;
-  h.alive = false;
-  log(process, "crashes");
-  for (auto& [way, list] : wires_) {
-    if (way.first != process && way.second != process) continue;
-    for (const auto& wire : list) {
-      if (way.first == process) close_wire(*wire, *this, true);
-      wire->dead = true;
-    }
-  }
-}
-
-void Simulation::restart(int rank) {
-  const auto number = static_cast<int>(hosts_.size());
-  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 999};
-  Host h;
-  h.process = std::make_shared<Process>(scenario_, number, id, Rank{rank}, *this);
-  hosts_.push_back(std::move(h));
-  log(number, "starts");
-  std::vector<MemberId> contacts;
-  for (int p = 0; p < number; ++p) {
-    if (!host(p).alive || !host(p).process->admitted()) continue;
-    link(p, number);
-    contacts.push_back(host(p).process->id());
-  }
-  holders_[static_cast<std::size_t>(rank)] = number;
-  host(number).process->join(contacts);
-  wake(number, now_);
-}
-
-void Simulation::happen(const Fault& f) {
-  const int a = holder(f.a);
-  const int b = holder(f.b);
-  log(-1,
-      "fault: " + fault_name(f.kind) + " a " + std::to_string(f.a) + " b " + std::to_string(f.b));
-  switch (f.kind) {
-    case FaultKind::kCrash: return crash(a);
-    case FaultKind::kRestart:
-      if (!host(a).alive) restart(f.a);
-      return;
-    case FaultKind::kPause:
-      host(a).paused_until = std::max(host(a).paused_until, now_ + f.lasts);
-      return;
-    case FaultKind::kCut:
-      for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
-        for (const auto& wire : wires_[way]) close_wire(*wire, *this, false);
-      }
-      return;
-    case FaultKind::kLeave:
-      if (!host(a).alive || host(a).process->stopped()) return;
-      log(a, "leaves");
-      return host(a).process->leave();
-    case FaultKind::kDrift: host(a).drift = f.lasts; return;
-    default: return weather_.begin(f, now_);
-  }
+  if (scenario_.outside) start_coordinator();
 }
 
 // The earliest thing on its way to the process.
@@ -304,7 +167,9 @@ void Simulation::step(int process) {
   }
   const bool was_here = !h.process->has_left();
   h.process->step();
-  if (was_here && h.process->has_left()) events_.push({now_ + kFarewell, ++order_, process, -2});
+  if (was_here && h.process->has_left()) {
+    events_.push({now_ + kFarewell, ++order_, process, -1, Event::Other::kEnds});
+  }
   look_at_wires(process);
   const Instant local = local_time(process);
   const Instant next = h.process->next_deadline();
@@ -355,7 +220,7 @@ Verdict Simulation::run() {
   found_all();
   for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
     const Fault& f = scenario_.faults[i];
-    events_.push({{f.at}, ++order_, -1, static_cast<int>(i)});
+    events_.push({{f.at}, ++order_, -1, static_cast<int>(i), {}});
   }
   weather_.ends(end_of_faults(scenario_));
   const Instant end = end_of_faults(scenario_) + kPatience;
@@ -367,8 +232,10 @@ Verdict Simulation::run() {
     ++verdict.events;
     if (event.fault >= 0) {
       happen(scenario_.faults[static_cast<std::size_t>(event.fault)]);
-    } else if (event.fault == -2) {
+    } else if (event.what == Event::Other::kEnds) {
       crash(event.process);
+    } else if (event.what == Event::Other::kCoordinator) {
+      start_coordinator();
     } else {
       if (host(event.process).scheduled != event.at) continue;  // woken earlier
       host(event.process).scheduled = {Duration::max()};
@@ -389,8 +256,6 @@ Verdict Simulation::run() {
   verdict.log = std::move(log_);
   return verdict;
 }
-
-}  // namespace
 
 Verdict simulate(const Scenario& scenario, bool with_log) {
   return Simulation(scenario, with_log).run();

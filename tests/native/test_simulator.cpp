@@ -68,6 +68,13 @@ TEST_CASE("planted bugs are caught") {
   }
 }
 
+TEST_CASE("a coordinator outside the view may die, and another one take its place") {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    CAPTURE(seed);
+    CHECK(simulate(with_coordinator(seed)).violation == "");
+  }
+}
+
 TEST_CASE("two coordinators never decide the same epoch in two ways") {
   for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     CAPTURE(seed);
