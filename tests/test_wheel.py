@@ -61,7 +61,7 @@ def test_the_wheel_is_bound_to_this_platform_and_needs_no_torch(wheel: zipfile.Z
     metadata = Parser().parsestr(wheel.read(info).decode())
     assert metadata["License-Expression"] == "Apache-2.0"
     hard = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
-    assert [re.split(r"[^\w-]", r)[0] for r in hard] == ["numpy"]
+    assert [re.split(r"[^\w-]", r)[0] for r in hard] == ["numpy", "xxhash"]
     assert "none-any" not in Path(wheel.filename or "").name
 
 
