@@ -6,7 +6,7 @@ import dataclasses
 
 from holdfast import _process
 from holdfast.comm.group import Group
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, Unsupported
 from holdfast.options import Options
 
 _SCHEME = "holdfast://"
@@ -15,6 +15,7 @@ _NAME = "elastic"
 
 def join(
     url: str,
+    token: str | None = None,
     min_peers: int = 1,
     options: Options | None = None,
     timeout: float | None = None,
@@ -30,6 +31,8 @@ def join(
     url : str
         ``holdfast://host:port``, or ``holdfast://host:port/NAME`` where the coordinator has several
         groups. `holdfast coordinator` runs one.
+    token : str, optional
+        Reserved: there is no authentication yet, and a token that nobody checks would promise one.
     min_peers : int
         A group that nobody has formed yet begins when so many have come.
     options : Options, optional
@@ -46,6 +49,8 @@ def join(
     ------
     ConfigError
         For a url or number that cannot be used.
+    Unsupported
+        With a token.
     NotMember
         With the coordinator's refusal.
     ProtocolError
@@ -57,6 +62,8 @@ def join(
         raise ConfigError(f"url = {url!r}; accepted: holdfast://host:port or .../NAME")
     if min_peers < 1:
         raise ConfigError(f"min_peers = {min_peers}; accepted: 1 and more")
+    if token is not None:
+        raise Unsupported("join(token=...): there is no authentication yet; leave it out")
     chosen = Options.from_env() if options is None else options
     chosen = dataclasses.replace(chosen, coordinator=url.removeprefix(_SCHEME))
     node = _process.node(chosen)

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from ranks import finish, kill, run_ranks, start_rank
 
+import holdfast
+
 ROUNDS = int(os.environ.get("CHURN_ROUNDS", "60"))
 
 
@@ -289,3 +291,12 @@ def test_ddp_over_a_group_that_grows(coordinator, tmp_path):
     ends = {o.output[o.output.index("END") :].splitlines()[0] for o in outcomes}
     assert len(ends) == 1, ends
     assert '"size": 3' in ends.pop()
+
+
+def test_arguments_of_join_that_cannot_be_used():
+    for arguments, error, says in (
+        ({"min_peers": 0}, holdfast.ConfigError, "min_peers = 0"),
+        ({"token": "secret"}, holdfast.Unsupported, "no authentication yet"),
+    ):
+        with pytest.raises(error, match=says):
+            holdfast.join("holdfast://127.0.0.1:29400", **arguments)
