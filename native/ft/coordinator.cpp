@@ -178,9 +178,9 @@ void Coordinator::on_strayed(MemberId member) {
   if (lobby_.erase(member) > 0) tell_lobby(false);
 }
 
-// A decision that needs those who do not hear it never comes.
+// A decision that needs those who do not hear it never comes; who waits in the lobby needs one.
 bool Coordinator::drop_unheard(Instant now) {
-  if (unheard_.empty() || (!is_at_work() && boundaries_.empty())) return false;
+  if (unheard_.empty() || (!is_at_work() && boundaries_.empty() && lobby_.empty())) return false;
   bool dropped = false;
   for (const MemberId member : std::set<MemberId>(unheard_)) {
     if (!view_.has(member) || lost_.contains(member)) continue;
