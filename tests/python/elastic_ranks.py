@@ -52,7 +52,7 @@ def peer() -> None:
                 break
             time.sleep(0.002)
         line = {"step": int(state["step"][0]), "crc": _crc(state)}
-        print("END", json.dumps(line), flush=True)
+        print(f"END {json.dumps(line)}", flush=True)
         if own_steps == int(os.environ.get("OWN_STEPS", "0")):
             group.leave()
 
@@ -69,7 +69,7 @@ def fixed() -> None:
             flag[0] = Path("stop").exists()
             group.all_reduce(flag, op="max")
             time.sleep(0.002)
-        print("END", int(mask[0]), flush=True)
+        print(f"END {int(mask[0])}", flush=True)
 
 
 def host() -> None:
@@ -204,4 +204,5 @@ def ddp() -> None:
                 model.weight -= 0.01 * model.weight.grad
             state["step"] += 1
             time.sleep(0.01)
-        print("END", json.dumps({"sum": model.weight.sum().item(), "size": size}), flush=True)
+        end = {"sum": model.weight.sum().item(), "size": size}
+        print(f"END {json.dumps(end)}", flush=True)
