@@ -52,7 +52,8 @@ class Options:
         Seconds between two signs of life; three that fail to come make a rank silent.
         ``HOLDFAST_HEARTBEAT``.
     coordinator : str
-        ``"host:port"`` of the job's coordinator; empty: the lowest living rank does its work.
+        ``"host:port"`` or ``"host:port/NAME"`` of the job's coordinator; empty: the lowest
+        living rank does its work.
         ``HOLDFAST_COORDINATOR``.
 
     Raises

@@ -40,7 +40,8 @@ struct Options {
   // Time between two signs of life. Three that fail to come make a peer silent; all time limits of
   // the fault detector follow from it.
   Duration heartbeat = std::chrono::milliseconds(500);
-  // "host:port" of the job's coordinator; empty: the lowest living rank does its work.
+  // "host:port" or "host:port/NAME" of the job's coordinator; empty: the lowest living rank
+  // does its work.
   std::string coordinator;
 };
 

@@ -71,5 +71,5 @@ def test_torch_tensors(size, tmp_path):
 
 def test_arrays_of_ml_dtypes(tmp_path):
     if importlib.util.find_spec("ml_dtypes") is None:
-        pytest.skip("ml_dtypes is not installed")
+        pytest.skip("waits for ml_dtypes (pip install ml_dtypes)")
     run_ranks("array_ranks", "ml_dtypes_arrays", 2, tmp_path)
