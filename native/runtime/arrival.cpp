@@ -88,7 +88,12 @@ Result<std::shared_ptr<ft::Group>> Arrival::run() {
 
 void Arrival::look_for_contacts() {
   for (std::size_t i = 0; i < contacts_.size(); ++i) {
-    if (met_[i] || runtime_->find_peer(contacts_[i].member) == nullptr) continue;
+    if (runtime_->find_peer(contacts_[i].member) == nullptr) {
+      // Not yet, or no longer: a coordinator may come back.
+      runtime_->call_member(contacts_[i], deadline_);
+      continue;
+    }
+    if (met_[i]) continue;
     met_[i] = true;
     joining_.add_contact(contacts_[i].member);
   }
