@@ -56,6 +56,12 @@ Coordination::World* Coordination::begin(MemberId from, CommId id, const Message
 // Nothing: the message is for a world that is not known, and cannot be made of it.
 Coordination::World* Coordination::find(MemberId from, const Message& message) {
   if (message.kind == MessageKind::kJoin) {
+    if (message.version > kMaxLobby) {
+      refuse(from, message.world,
+             "min_peers " + std::to_string(message.version) + "; accepted: at most " +
+                 std::to_string(kMaxLobby));
+      return nullptr;
+    }
     World* known = named(message.text);
     const bool asks_any = message.joiners.size() == 1 && message.joiners[0].wanted.value < 0;
     if (known != nullptr && asks_any && known->coordinator.view().epoch.value == 0 &&

@@ -17,6 +17,10 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
   if (lobby_.contains(from)) return;  // asked twice
   // Admitted, and its decision has crossed the question; one that has left may come again.
   if (view_.has(from) && !lost_.contains(from)) return;
+  if (view_.members.size() + lobby_.size() >= kMaxRanks && message.joiners[0].wanted.value < 0) {
+    refused.text = "the group is full (" + std::to_string(kMaxRanks) + " ranks)";
+    return send(from, std::move(refused));
+  }
   if (lobby_.size() >= kMaxLobby) {
     refused.text = "the lobby is full (" + std::to_string(kMaxLobby) + " processes wait)";
     return send(from, std::move(refused));
