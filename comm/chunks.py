@@ -37,6 +37,19 @@ class Chunk:
     size: int
 
 
+def hash_of(hashes: bytes, number: int) -> bytes:
+    """Return the hash of one chunk.
+
+    Parameters
+    ----------
+    hashes : bytes
+        Of all chunks.
+    number : int
+        Of the chunk.
+    """
+    return hashes[number * HASH_BYTES : (number + 1) * HASH_BYTES]
+
+
 class State:
     """A state dictionary as chunks of memory."""
 
@@ -102,8 +115,7 @@ class State:
         for number in run:
             chunk = self.chunks[number]
             address = staged.ctypes.data + at
-            want = right[number * HASH_BYTES : (number + 1) * HASH_BYTES]
-            if self._hash(address, chunk.size) == want:
+            if self._hash(address, chunk.size) == hash_of(right, number):
                 ctypes.memmove(self.address(chunk), address, chunk.size)
             else:
                 wrong.append(number)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from holdfast import _core
-from holdfast.comm.chunks import CHUNK_BYTES, HASH_BYTES, RUN_CHUNKS, State
+from holdfast.comm.chunks import CHUNK_BYTES, RUN_CHUNKS, State, hash_of
 from holdfast.errors import ConfigError, PeerLost, ProtocolError, Timeout
 
 # Of one fetcher under way: bounds its memory.
@@ -25,6 +25,8 @@ _RUNS_AT_ONCE = 8
 _ROUNDS = 4
 # Tag of its messages; a user's are below.
 TAG = 2**31 - 1
+# What a rank may say of its state's structure.
+_MAX_TEXT = 1 << 26
 _LOOK_S = 1.0
 
 
@@ -133,19 +135,25 @@ def texts(messages: Messages, mine: bytes) -> dict[int, bytes]:
     -------
     dict of int to bytes
         By rank, those that are there.
+
+    Raises
+    ------
+    ProtocolError
+        For a text that is too long, naming its rank; on all of them.
     """
     lengths = messages.gather(len(mine).to_bytes(8, "little"))
-    longest = max(int.from_bytes(n, "little") for n in lengths.values())
+    longest, rank = max((int.from_bytes(n, "little"), r) for r, n in lengths.items())
+    if longest > _MAX_TEXT:
+        raise ProtocolError(
+            f"sync: rank {rank} describes its state in {longest} bytes; accepted: {_MAX_TEXT}; "
+            "give fewer, larger tensors"
+        )
     padded = messages.gather(mine.ljust(max(1, longest), b"\0"))
     return {
         rank: text[: int.from_bytes(lengths[rank], "little")]
         for rank, text in padded.items()
         if rank in lengths
     }
-
-
-def _hash_of(hashes: bytes, number: int) -> bytes:
-    return hashes[number * HASH_BYTES : (number + 1) * HASH_BYTES]
 
 
 def _same_shape(label: str, rank: int, manifests: dict[int, bytes]) -> None:
@@ -231,7 +239,7 @@ class _Fetch:
                     rank
                     for rank, hashes in sorted(self._hashes.items())
                     if rank != to
-                    and all(_hash_of(hashes, n) == _hash_of(self._right, n) for n in run)
+                    and all(hash_of(hashes, n) == hash_of(self._right, n) for n in run)
                 ]
                 if holders:
                     result.append((holders[(to + i + turn) % len(holders)], to, run))

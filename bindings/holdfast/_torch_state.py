@@ -12,7 +12,7 @@ import torch.distributed as dist
 import xxhash
 
 from holdfast.comm import sync as shared
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, ProtocolError
 from holdfast.torch import outcome
 
 # The last one that torch's messages may have.
@@ -96,7 +96,9 @@ def _read(node: Any, tensors: list[torch.Tensor]) -> Any:
 
 
 def _empty(dtype: str, shape: list[int]) -> torch.Tensor:
-    kind = getattr(torch, dtype.removeprefix("torch."))
+    kind = getattr(torch, dtype.removeprefix("torch."), None)
+    if not isinstance(kind, torch.dtype):
+        raise ProtocolError(f"sync: another rank has tensors of {dtype!r}; this torch has no such")
     return torch.empty(shape, dtype=kind)
 
 
