@@ -19,3 +19,12 @@ def create(
     timeout: timedelta,
     connect_timeout: timedelta,
 ) -> HoldfastBackend: ...
+def reserve(
+    node: object,
+    store: Any,
+    rank: int,
+    size: int,
+    group: str,
+    timeout: timedelta,
+    connect_timeout: timedelta,
+) -> HoldfastBackend: ...

@@ -97,7 +97,10 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
     timeout = backend_options.timeout
     if options.timeout != _default(options, "timeout"):
         timeout = timedelta(seconds=options.timeout)
-    return c10d.create(
+    # torch 2.14 has the seam: members come with _reconfigure().
+    later = getattr(backend_options, "enable_reconfigure", False)
+    make = c10d.reserve if later else c10d.create
+    return make(
         _process.node_capsule(options),
         backend_options.store,
         backend_options.group_rank,

@@ -36,6 +36,15 @@ HoldfastBackend::HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home
   init();
 }
 
+HoldfastBackend::HoldfastBackend(Home home, int rank, int size)
+    : Backend(rank, size),
+      options_(c10::make_intrusive<BackendOptions>(home.timeout)),
+      home_(std::move(home)),
+      process_(::getpid()) {
+  options_->group_name = home_.group;
+  init();
+}
+
 HoldfastBackend::~HoldfastBackend() {
   if (is_forked()) {
     // The child has neither the threads nor the right to say goodbye for its parent.
@@ -48,8 +57,18 @@ HoldfastBackend::~HoldfastBackend() {
 
 bool HoldfastBackend::is_forked() const { return ::getpid() != process_; }
 
+const std::shared_ptr<comm::Communicator>& HoldfastBackend::group() const {
+  refuse_in_child();
+  if (!group_) {
+    raise({Code::kConfigError, "group " + home_.group +
+                                   " has no members yet: it was made with enable_reconfigure=True, "
+                                   "so torch.distributed._reconfigure() comes first"});
+  }
+  return group_;
+}
+
 void HoldfastBackend::abort() {
-  if (is_forked()) return;
+  if (is_forked() || !group_) return;
   const WithoutGil release;
   observers_->failing();
   group_->abort("abort() was called");
@@ -57,13 +76,14 @@ void HoldfastBackend::abort() {
 
 void HoldfastBackend::shutdown() {
   // A group that was there before the backend stays.
-  if (is_forked() || !home_.node) return;
+  if (is_forked() || !home_.node || !group_) return;
   const WithoutGil release;
   // A group whose ops cannot end any more has said why already.
   [[maybe_unused]] const Status status = group_->close(kCloseTime);
 }
 
 c10d::ErrorType HoldfastBackend::getError() {
+  if (!group_) return c10d::ErrorType::SUCCESS;
   switch (group_->health().code()) {
     case Code::kOk: return c10d::ErrorType::SUCCESS;
     case Code::kTimeout: return c10d::ErrorType::TIMEOUT;
@@ -75,13 +95,13 @@ c10d::ErrorType HoldfastBackend::getError() {
 void HoldfastBackend::refuse_in_child() const {
   if (!is_forked()) return;
   raise({Code::kNotMember,
-         "this process was forked from a member of group " + group_->name() +
+         "this process was forked from a member of group " + home_.group +
              ", and the runtime's threads did not come along: use the 'spawn' start method, or "
              "init_process_group() in the child only"});
 }
 
 WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOptions& call) {
-  refuse_in_child();
+  const auto& group = this->group();
   // Messages concern two ranks; the count of collectives is the same on all of them.
   if (!c10d::isP2POp(face.type)) sequence_.fetch_add(1, std::memory_order_relaxed);
   const auto limit = call.timeout == c10d::kUnsetTimeout ? options_->timeout : call.timeout;
@@ -98,7 +118,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
     item.request.timeout = limit;
     const bool lazy = !coalescing_ && is_small_message(item.request);
     item.request.expect_wait = (!call.async && !coalescing_) || lazy;
-    auto op = group_->start(std::move(item.request));
+    auto op = group->start(std::move(item.request));
     if (!op.is_ok()) {
       refused = op.status();
       break;
@@ -123,7 +143,7 @@ c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(Face face) {
   return c10::make_intrusive<HoldfastWork>(
       HoldfastWork::About{getRank(), face.type, face.title, std::move(face.inputs),
                           std::move(face.results), getSequenceNumberForGroup(), timed_},
-      group_, callbacks_, observers_);
+      group(), callbacks_, observers_);
 }
 
 void HoldfastBackend::startCoalescing() { coalescing_ = true; }

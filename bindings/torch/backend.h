@@ -1,12 +1,16 @@
 // The c10d backend: one communicator per process group. What each collective does with its tensors
 // is in collectives.cpp, sparse.cpp and monitored_barrier.cpp, how groups come from groups in
-// groups.cpp; life cycle, coalescing and errors are in backend.cpp.
+// groups.cpp, how one gets other members in reconfigure.cpp; life cycle, coalescing and errors are
+// in backend.cpp.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -45,6 +49,8 @@ class HoldfastBackend final : public c10d::Backend {
   };
 
   HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home home);
+  // Without members until reconfigure(); rank and size are what the caller calls itself meanwhile.
+  HoldfastBackend(Home home, int rank, int size);
   ~HoldfastBackend() override;
 
   const std::string getBackendName() const override { return "holdfast"; }
@@ -72,6 +78,15 @@ class HoldfastBackend final : public c10d::Backend {
                                     const int& size) override;
   c10::intrusive_ptr<Backend> shrink(const std::vector<int64_t>& ranks_to_exclude, int flags,
                                      const c10::intrusive_ptr<Options>& options) override;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  bool supportsReconfigure() const override { return home_.node != nullptr; }
+  // Names this process to the others. Good as long as the backend lives.
+  c10d::ReconfigureHandle get_reconfigure_handle() const override;
+  // Gives the backend the members that the handles name: all of them call it, with the same uuid
+  // and handles. No other call may run on the backend meanwhile. The ops of the old membership are
+  // ended once all have met; when that fails, it stays as it was.
+  WorkPtr reconfigure(const c10d::ReconfigureOptions& opts) override;
+#endif
   void registerOnCompletionHook(Observers::Hook&& hook) override;
   void waitForPendingWorks() override;
   // Ranks that have a member in the current view.
@@ -155,6 +170,8 @@ class HoldfastBackend final : public c10d::Backend {
 
   bool is_forked() const;
   void refuse_in_child() const;
+  // The members' communicator; raises as long as there is none.
+  const std::shared_ptr<comm::Communicator>& group() const;
   c10::intrusive_ptr<HoldfastWork> new_work(Face face);
   WorkPtr go(Face face, std::vector<Item> items, const CallOptions& call);
   Home home_for(const c10::intrusive_ptr<c10d::Store>& store, const std::string& kind,
@@ -169,13 +186,19 @@ class HoldfastBackend final : public c10d::Backend {
   Item reduce_scatter_item(const Tensor& output, const Tensor& input, const c10d::ReduceOp& op);
   Item message_item(const TensorList& tensors, comm::Collective kind, int peer, int tag);
 
-  // Owners: this backend and its works.
+  // Owners: this backend and its works. Null before the first reconfigure(), for one made for it.
   std::shared_ptr<comm::Communicator> group_;
   bool fresh_ = false;
   // Owners: this backend, its works, the threads in it.
   const std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   c10::intrusive_ptr<BackendOptions> options_;
-  const Home home_;
+  Home home_;
+#ifdef C10D_BACKEND_HAS_RECONFIGURE
+  mutable std::mutex door_mutex_;
+  // The store that others meet in when this process is their first. Guarded by door_mutex_.
+  mutable c10::intrusive_ptr<c10d::TCPStore> door_;
+  std::set<int64_t> used_uuids_;
+#endif
   const pid_t process_;
   // Owners: this backend, its works, the threads of callbacks_.
   const std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();

@@ -50,16 +50,20 @@ int place_of(int rank, const std::vector<int>& ranks) {
 
 }  // namespace
 
+std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size) {
+  const WithoutGil release;
+  StoreAdapter adapter(unused_part(home, rank));
+  return value_or_raise(
+      home.node->join(adapter, {home.group, {rank}, size, home.connect_timeout, home.timeout}));
+}
+
 c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size) {
   if (!home.node) {
     raise({Code::kUnsupported, "group " + home.group +
                                    ": a process group of a holdfast.Group has no store to make "
                                    "other groups with; make a Group of them"});
   }
-  const WithoutGil release;
-  StoreAdapter adapter(unused_part(home, rank));
-  auto group = value_or_raise(
-      home.node->join(adapter, {home.group, {rank}, size, home.connect_timeout, home.timeout}));
+  auto group = meet(home, rank, size);
   return c10::make_intrusive<HoldfastBackend>(std::move(group), std::move(home));
 }
 
@@ -113,13 +117,13 @@ c10::intrusive_ptr<c10d::Backend> HoldfastBackend::shrink(
 
 std::vector<int> HoldfastBackend::live_ranks() const {
   std::vector<int> ranks;
-  for (const Rank rank : group_->live_ranks()) ranks.push_back(rank.value);
+  for (const Rank rank : group()->live_ranks()) ranks.push_back(rank.value);
   return ranks;
 }
 
 std::tuple<std::uint32_t, std::vector<int>, std::vector<int>> HoldfastBackend::advance(
     std::chrono::milliseconds timeout) {
-  const auto work = group_->advance(timeout);
+  const auto work = group()->advance(timeout);
   {
     const WithoutGil released;
     constexpr Duration kForever = std::chrono::hours(24 * 400);

@@ -23,7 +23,9 @@ struct Home {
   std::chrono::milliseconds connect_timeout{};
 };
 
-// Meets the other members; collective over them. Throws StatusError.
+// Meets the other members in home.store; collective over them. Throws StatusError.
+std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size);
+// The same, as a backend.
 c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size);
 
 }  // namespace holdfast::torch_backend

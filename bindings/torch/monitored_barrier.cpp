@@ -31,7 +31,7 @@ std::shared_ptr<comm::Work> HoldfastBackend::signal(Collective kind, int peer) {
   request.peer = {peer};
   request.tag = kMonitorTag;
   request.timeout = kForever;
-  return value_or_raise(group_->start(std::move(request)));
+  return value_or_raise(group()->start(std::move(request)));
 }
 
 void HoldfastBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {

@@ -79,6 +79,8 @@ class LiveNode final : public Node {
     return hand_out(Arrival(runtime_, any, timeout, min_peers).join());
   }
 
+  std::string address() const override { return runtime_->own_card().addresses.front(); }
+
   void close(Duration timeout) override {
     std::vector<std::weak_ptr<ft::Group>> groups;
     {

@@ -39,6 +39,9 @@ class Node {
   virtual Result<std::shared_ptr<comm::Communicator>> join_elastic(const JoinRequest& request,
                                                                    std::size_t min_peers) = 0;
 
+  // Where other hosts reach this node: numeric, the first of its card.
+  virtual std::string address() const = 0;
+
   // Closes all groups of this node, giving their running ops `timeout` in all, and stops its
   // thread: afterwards nothing is called back from it. For the end of the process.
   virtual void close(Duration timeout) = 0;
