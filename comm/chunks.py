@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import os
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +19,12 @@ CHUNK_BYTES = 1 << 20
 HASH_BYTES = 16
 # Chunks that travel together.
 RUN_CHUNKS = 8
+# Hashing lets go of the interpreter, and four threads of it fill the memory bus.
+_HASH_THREADS = 4
+# Chunks that make a thread worth its start.
+_WORTH = 32
+# Of a newcomer's chunks.
+_SAMPLE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +74,31 @@ class State:
             for offset in range(0, b.count * b.item, CHUNK_BYTES)
         ]
         self.bytes = sum(chunk.size for chunk in self.chunks)
-        self.hashes = b"".join(self._hash(self.address(c), c.size) for c in self.chunks)
+
+    @functools.cached_property
+    def hashes(self) -> bytes:
+        """Of all chunks, as they are at the first look."""
+        threads = min(_HASH_THREADS, len(os.sched_getaffinity(0)), len(self.chunks) // _WORTH)
+        if threads < 2:
+            return self._hash_all(self.chunks)
+        share = -(-len(self.chunks) // threads)
+        parts = [self.chunks[i : i + share] for i in range(0, len(self.chunks), share)]
+        with ThreadPoolExecutor(threads) as pool:
+            return b"".join(pool.map(self._hash_all, parts))
+
+    def looks_strange(self, right: bytes) -> bool:
+        """Whether a sample of the chunks has nothing in common with these hashes.
+
+        Parameters
+        ----------
+        right : bytes
+            Of all chunks.
+        """
+        numbers = range(0, len(self.chunks), max(1, len(self.chunks) // _SAMPLE))
+        return all(self._hash_all([self.chunks[n]]) != hash_of(right, n) for n in numbers)
+
+    def _hash_all(self, chunks: list[Chunk]) -> bytes:
+        return b"".join(self._hash(self.address(chunk), chunk.size) for chunk in chunks)
 
     @staticmethod
     def _hash(address: int, size: int) -> bytes:

@@ -300,6 +300,8 @@ class Group(Membership):
         Timeout
             When ops were still running; they are aborted.
         """
+        with contextlib.suppress(HoldfastError):
+            self._finish_sync()
         self._native.close(timeout)
 
     def as_process_group(self) -> Any:
@@ -320,6 +322,7 @@ class Group(Membership):
         """
         from holdfast.torch import over_group
 
+        self._finish_sync()
         return over_group(self._native.capsule(), self._rank, self._size)
 
     def leave(self, timeout: float = 60.0) -> None:
@@ -371,9 +374,11 @@ class Group(Membership):
         return None
 
     def _start(self, request: Request, call: _core.Call) -> Work:
+        self._finish_sync()
         return Work(self._native.start(call, request.buffers), request.outputs)
 
     def _run(self, request: Request, call: _core.Call) -> int:
+        self._finish_sync()
         self._last = work = self._native.run(call)
         for output in request.outputs:
             output.store()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast import _core
-from holdfast.comm import sync
 from holdfast.comm.outcome import Outcome, View
-from holdfast.comm.sync import SyncReport
+from holdfast.comm.sync import Sync, SyncReport
+from holdfast.comm.sync_messages import GroupMessages
 
 
 class Membership:
@@ -27,6 +27,9 @@ class Membership:
         # Its state is no vote before it has the others'.
         self._fresh = native.is_newcomer
         self._state: Mapping[str, Any] | None = None
+        self._overlap = False
+        # What others fetch from this rank, while it computes.
+        self._under_way: Sync | None = None
 
     @property
     def _size(self) -> int:
@@ -95,12 +98,14 @@ class Membership:
             When the members could not agree in time; when this process was voted out.
         """
         arrives = self._native.is_newcomer
+        if not arrives:
+            self._finish_sync()
         epoch, ranks, joined = self._native.advance(0.0 if timeout is None else timeout)
         if joined and not arrives and self._state is not None:
-            self.sync(self._state)
+            self.sync(self._state, overlap=self._overlap)
         return View(epoch, ranks, joined)
 
-    def sync(self, state: Mapping[str, Any]) -> SyncReport:
+    def sync(self, state: Mapping[str, Any], *, overlap: bool = False) -> SyncReport:
         """Make a state bit-identical on all ranks, in place.
 
         The ranks vote: the state that most of them have wins, of equals the lowest rank's;
@@ -113,6 +118,12 @@ class Membership:
         ----------
         state : mapping of str to array
             NumPy arrays or CPU tensors; the same names, dtypes and shapes on every rank.
+        overlap : bool
+            Return when this rank's state is right, while others may still fetch from it: they do
+            so until this rank's next call of any of the group's ops, `advance` or `close`, which
+            waits for the last of them, and until then the state must not be written to. The same
+            on every rank; remembered for ``advance()``, too. Whoever fetches returns later than the
+            others, and does well to contribute nothing to its first step.
 
         Returns
         -------
@@ -126,9 +137,18 @@ class Membership:
         ProtocolError
             When all holders were lost, or tensors changed meanwhile.
         """
-        report = sync.run(
-            sync.GroupMessages(self._native), state, self._label, newcomer=self._fresh
-        )
+        self._finish_sync()
+        messages = GroupMessages(self._native)
+        self._under_way = Sync(messages, state, self._label, newcomer=self._fresh)
+        report = self._under_way.report
+        if not overlap:
+            self._finish_sync()
         self._fresh = False
         self._state = state
+        self._overlap = overlap
         return report
+
+    def _finish_sync(self) -> None:
+        if self._under_way is not None:
+            under_way, self._under_way = self._under_way, None
+            under_way.finish()

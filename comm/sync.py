@@ -11,23 +11,20 @@ import contextlib
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast import _core
-from holdfast.comm.chunks import CHUNK_BYTES, RUN_CHUNKS, State, hash_of
-from holdfast.errors import ConfigError, PeerLost, ProtocolError, Timeout
+from holdfast.comm.chunks import CHUNK_BYTES, HASH_BYTES, RUN_CHUNKS, State, hash_of
+from holdfast.comm.sync_messages import Messages, texts
+from holdfast.errors import ConfigError, PeerLost, ProtocolError
 
 # Of one fetcher under way: bounds its memory.
 _RUNS_AT_ONCE = 8
 # Holders die, or their memory changes under way: others are asked.
 _ROUNDS = 4
-# Tag of its messages; a user's are below.
-TAG = 2**31 - 1
-# What a rank may say of its state's structure.
-_MAX_TEXT = 1 << 26
-_LOOK_S = 1.0
+# In the place of a digest: of a rank that only listens.
+_UNHASHED = bytes(HASH_BYTES)
 
 
 class SyncReport(NamedTuple):
@@ -43,117 +40,6 @@ class SyncReport(NamedTuple):
     """Bytes of the state."""
     source: int
     """Lowest rank whose state it is."""
-
-
-class Messages(Protocol):
-    """The collectives that a sync needs; a group's, or a torch process group's."""
-
-    @property
-    def rank(self) -> int:
-        """Own rank."""
-
-    def gather(self, mine: bytes) -> dict[int, bytes]:
-        """Return what every rank gives; all give the same number of bytes."""
-
-    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        """Start to send bytes; the result waits, and raises what went wrong."""
-
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        """Start to receive bytes; as with send()."""
-
-
-class GroupMessages:
-    """Those of a :class:`holdfast.Group`, marked as part of a newcomer's arrival.
-
-    Parameters
-    ----------
-    native : _core.Communicator
-        The group.
-    """
-
-    def __init__(self, native: _core.Communicator) -> None:
-        self._native = native
-        self.rank = native.rank
-
-    def gather(self, mine: bytes) -> dict[int, bytes]:
-        """Return what every rank that is there gives; all give the same number of bytes."""
-        size = self._native.size
-        own = np.frombuffer(mine, np.uint8).copy()
-        all_of_them = np.zeros(size * len(own), np.uint8)
-        blocks = [(all_of_them.ctypes.data + r * len(own), len(own)) for r in range(size)]
-        call = _core.Call(
-            "all_gather", "u8", "sum", [(own.ctypes.data, len(own))], blocks, at_entrance=True
-        )
-        outcome = self._native.run(call).outcome
-        rows = all_of_them.reshape(size, len(own))
-        return {rank: rows[rank].tobytes() for rank in outcome[1]}
-
-    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        """Start to send bytes; the result waits, and raises what went wrong."""
-        return self._message("send", peer, address, size)
-
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        """Start to receive bytes; as with send()."""
-        return self._message("recv", peer, address, size)
-
-    def _message(self, kind: str, peer: int, address: int, size: int) -> Callable[[], object]:
-        block = [(address, size)]
-        empty: list[tuple[int, int]] = []
-        call = _core.Call(
-            kind,
-            "u8",
-            "sum",
-            block if kind == "send" else empty,
-            block if kind == "recv" else empty,
-            peer=peer,
-            tag=TAG,
-            at_entrance=True,
-        )
-        work = self._native.start(call, ())
-
-        def wait() -> None:
-            while not work.done():
-                # Its own time limit ends it; this one lets signals through.
-                with contextlib.suppress(Timeout):
-                    work.wait(_LOOK_S)
-            work.wait(0.0)
-
-        return wait
-
-
-def texts(messages: Messages, mine: bytes) -> dict[int, bytes]:
-    """Return what every rank gives, of any length.
-
-    Parameters
-    ----------
-    messages : Messages
-        Of the group.
-    mine : bytes
-        What this rank gives.
-
-    Returns
-    -------
-    dict of int to bytes
-        By rank, those that are there.
-
-    Raises
-    ------
-    ProtocolError
-        For a text that is too long, naming its rank; on all of them.
-    """
-    lengths = messages.gather(len(mine).to_bytes(8, "little"))
-    longest, rank = max((int.from_bytes(n, "little"), r) for r, n in lengths.items())
-    if longest > _MAX_TEXT:
-        raise ProtocolError(
-            f"sync: rank {rank} describes its state in {longest} bytes; accepted: {_MAX_TEXT}; "
-            "give fewer, larger tensors"
-        )
-    padded = messages.gather(mine.ljust(max(1, longest), b"\0"))
-    return {
-        rank: text[: int.from_bytes(lengths[rank], "little")]
-        for rank, text in padded.items()
-        if rank in lengths
-    }
 
 
 def _same_shape(label: str, rank: int, manifests: dict[int, bytes]) -> None:
@@ -215,6 +101,7 @@ class _Fetch:
         self._state = state
         self._right = right
         self._hashes = hashes  # by rank
+        self._sends: list[Callable[[], object]] = []
         self.fetched = 0
 
     def missing(self, hashes: bytes) -> list[int]:
@@ -245,14 +132,26 @@ class _Fetch:
                     result.append((holders[(to + i + turn) % len(holders)], to, run))
         return result
 
-    def round(self, plan: list[tuple[int, int, list[int]]]) -> list[int]:
-        """Carry out this rank's part; return the chunks that did not come right."""
+    def give(self, plan: list[tuple[int, int, list[int]]]) -> None:
+        """Start to send this rank's part."""
         me = self._messages.rank
-        sends = [
+        self._sends += [
             self._messages.send(to, *self._state.span(run))
             for source, to, run in plan
             if source == me
         ]
+
+    def settle(self) -> None:
+        """Wait until all that this rank gives has gone."""
+        for wait in self._sends:
+            # Whom it was for is no member any more.
+            with contextlib.suppress(PeerLost):
+                wait()
+        self._sends.clear()
+
+    def take(self, plan: list[tuple[int, int, list[int]]]) -> list[int]:
+        """Receive this rank's part; return the chunks that did not come right."""
+        me = self._messages.rank
         wrong: list[int] = []
         under_way: deque[_Take] = deque()
         spare: list[np.ndarray[Any, Any]] = []
@@ -266,10 +165,6 @@ class _Fetch:
             under_way.append(_Take(run, staged, wait))
         for take in under_way:
             wrong += self._take(take)
-        for wait in sends:
-            # Whom it was for is no member any more.
-            with contextlib.suppress(PeerLost):
-                wait()
         return wrong
 
     def _take(self, take: _Take) -> list[int]:
@@ -283,8 +178,11 @@ class _Fetch:
         return wrong
 
 
-def run(messages: Messages, state: Mapping[str, Any], label: str, *, newcomer: bool) -> SyncReport:
-    """Make the state the same on all ranks; see :meth:`holdfast.Group.sync`.
+class Sync:
+    """A state on its way to be the same on all ranks; see :meth:`holdfast.Group.sync`.
+
+    When it is made, the ranks have voted, and those that differ have fetched what they miss; what
+    the others send may still be under way. Collective, as is :meth:`finish`.
 
     Parameters
     ----------
@@ -296,45 +194,98 @@ def run(messages: Messages, state: Mapping[str, Any], label: str, *, newcomer: b
         Names the group in errors.
     newcomer : bool
         Whether this rank only listens to the vote.
-
-    Returns
-    -------
-    SyncReport
-        What was done here.
     """
-    mine = State(state, label)
-    manifests = texts(messages, json.dumps(mine.manifest()).encode())
-    _same_shape(label, messages.rank, manifests)
-    ballot = bytes([newcomer]) + mine.digest(mine.hashes)
-    ballots = {r: (b[0] == 1, b[1:]) for r, b in messages.gather(ballot).items()}
-    elected = elect(ballots)
-    if all(digest == elected for _, digest in ballots.values()):
-        return _report(mine, elected, ballots, 0)
-    hashes = messages.gather(mine.hashes)
-    holders = [r for r, theirs in hashes.items() if mine.digest(theirs) == elected]
-    if not holders:
-        raise ProtocolError(f"sync of {label}: all ranks that had the elected state are lost")
-    fetch = _Fetch(messages, mine, hashes, hashes[holders[0]])
-    wanted = {r: missing for r, theirs in hashes.items() if (missing := fetch.missing(theirs))}
-    for turn in range(_ROUNDS):
-        plan = fetch.plan(wanted, turn)
-        wrong = fetch.round(plan)
-        asked = {number for _, to, run in plan if to == messages.rank for number in run}
-        wrong += [n for n in wanted.get(messages.rank, []) if n not in asked]
-        left = texts(messages, json.dumps(wrong).encode())
-        fetch.keep(left)
-        wanted = {r: numbers for r, text in left.items() if (numbers := json.loads(text))}
-        if not wanted:
-            mine.store()
-            return _report(mine, elected, ballots, fetch.fetched)
-    raise ProtocolError(
-        f"sync of {label}: chunks still differ after {_ROUNDS} rounds on ranks {sorted(wanted)}: "
-        "their holders are gone, or tensors were written to meanwhile"
-    )
 
+    def __init__(
+        self, messages: Messages, state: Mapping[str, Any], label: str, *, newcomer: bool
+    ) -> None:
+        self._messages = messages
+        self._label = label
+        self._state = State(state, label)
+        self._fetch: _Fetch | None = None
+        self._wrong: list[int] = []
+        self._is_done = False
+        manifests = texts(messages, json.dumps(self._state.manifest()).encode())
+        _same_shape(label, messages.rank, manifests)
+        # A newcomer that would only listen hashes nothing yet: it will hardly have the right state.
+        self._ballots = self._vote(newcomer, listens=newcomer)
+        if all(new for new, _ in self._ballots.values()):
+            self._ballots = self._vote(newcomer, listens=False)
+        self._elected = elect(self._ballots)
+        if any(digest != self._elected for _, digest in self._ballots.values()):
+            self._begin(listens=newcomer and self._ballots[messages.rank][1] == _UNHASHED)
 
-def _report(
-    state: State, elected: bytes, ballots: dict[int, tuple[bool, bytes]], fetched: int
-) -> SyncReport:
-    source = min(rank for rank, (_, digest) in ballots.items() if digest == elected)
-    return SyncReport(elected.hex(), len(state.chunks), fetched, state.bytes, source)
+    def _vote(self, newcomer: bool, *, listens: bool) -> dict[int, tuple[bool, bytes]]:
+        digest = _UNHASHED if listens else self._state.digest(self._state.hashes)
+        ballot = bytes([newcomer]) + digest
+        return {r: (b[0] == 1, b[1:]) for r, b in self._messages.gather(ballot).items()}
+
+    def _begin(self, *, listens: bool) -> None:
+        state = self._state
+        nothing = bytes(HASH_BYTES * len(state.chunks))
+        hashes = self._messages.gather(nothing if listens else state.hashes)
+        holders = [r for r, theirs in hashes.items() if state.digest(theirs) == self._elected]
+        if not holders:
+            raise ProtocolError(
+                f"sync of {self._label}: all ranks that had the elected state are lost"
+            )
+        right = hashes[holders[0]]
+        self._fetch = fetch = _Fetch(self._messages, state, hashes, right)
+        own = nothing if listens and state.looks_strange(right) else state.hashes
+        self._wanted = self._tell(fetch.missing(own))
+        self._turn = 0
+        self._exchange()
+        if self._wrong:
+            self.finish()
+
+    def _tell(self, numbers: list[int]) -> dict[int, list[int]]:
+        """Tell what this rank misses; return what all miss that are there and miss anything."""
+        assert self._fetch is not None
+        said = texts(self._messages, json.dumps(numbers).encode())
+        self._fetch.keep(said)
+        return {r: wanted for r, text in said.items() if (wanted := json.loads(text))}
+
+    def _exchange(self) -> None:
+        """Fetch what this rank misses; begin to send what others do."""
+        assert self._fetch is not None
+        plan = self._fetch.plan(self._wanted, self._turn)
+        self._fetch.give(plan)
+        asked = {number for _, to, run in plan if to == self._messages.rank for number in run}
+        mine = self._wanted.get(self._messages.rank, [])
+        self._wrong = self._fetch.take(plan) + [n for n in mine if n not in asked]
+        self._turn += 1
+        if mine and not self._wrong:
+            self._state.store()
+
+    @property
+    def report(self) -> SyncReport:
+        """What was done here."""
+        state = self._state
+        source = min(r for r, (_, digest) in self._ballots.items() if digest == self._elected)
+        fetched = 0 if self._fetch is None else self._fetch.fetched
+        return SyncReport(self._elected.hex(), len(state.chunks), fetched, state.bytes, source)
+
+    def finish(self) -> None:
+        """Wait until the state is the same everywhere.
+
+        Raises
+        ------
+        ProtocolError
+            When all holders were lost, or tensors changed meanwhile.
+        """
+        fetch = self._fetch
+        if fetch is None or self._is_done:
+            return
+        while True:
+            fetch.settle()
+            self._wanted = self._tell(self._wrong)
+            if not self._wanted:
+                break
+            if self._turn == _ROUNDS:
+                raise ProtocolError(
+                    f"sync of {self._label}: chunks still differ after {_ROUNDS} rounds on ranks "
+                    f"{sorted(self._wanted)}: their holders are gone, or tensors were written to "
+                    "meanwhile"
+                )
+            self._exchange()
+        self._is_done = True

@@ -12,11 +12,12 @@ import torch.distributed as dist
 import xxhash
 
 from holdfast.comm import sync as shared
+from holdfast.comm.sync_messages import TAG, texts
 from holdfast.errors import ConfigError, ProtocolError
 from holdfast.torch import outcome
 
 # The last one that torch's messages may have.
-_TAG = shared.TAG - 1
+_TAG = TAG - 1
 
 
 class _Messages:
@@ -132,18 +133,19 @@ def sync(objects: Sequence[Any], group: Any, backend: Any) -> shared.SyncReport:
     """
     messages = _Messages(group)
     mine = _Skeleton([_state(thing) for thing in objects])
-    texts = shared.texts(messages, bytes([backend.is_fresh]) + mine.text)
+    told = texts(messages, bytes([backend.is_fresh]) + mine.text)
     ballots = {
-        rank: (text[0] == 1, xxhash.xxh3_128_digest(text[1:])) for rank, text in texts.items()
+        rank: (text[0] == 1, xxhash.xxh3_128_digest(text[1:])) for rank, text in told.items()
     }
     elected = shared.elect(ballots)
-    chosen = next(t[1:] for rank, t in sorted(texts.items()) if ballots[rank][1] == elected)
+    chosen = next(t[1:] for rank, t in sorted(told.items()) if ballots[rank][1] == elected)
     tree, shapes = json.loads(chosen)
     same = chosen == mine.text
     tensors = mine.tensors if same else [_empty(*shape) for shape in shapes]
     state = {str(i): tensor for i, tensor in enumerate(tensors)}
     label = f"process group, rank {messages.rank} of {dist.get_world_size(group)}"
-    report = shared.run(messages, state, label, newcomer=backend.is_fresh or not same)
+    under_way = shared.Sync(messages, state, label, newcomer=backend.is_fresh or not same)
+    under_way.finish()
     if not same:
         for thing, node in zip(objects, tree, strict=True):
             if isinstance(thing, dict):
@@ -151,4 +153,4 @@ def sync(objects: Sequence[Any], group: Any, backend: Any) -> shared.SyncReport:
             else:
                 thing.load_state_dict(_read(node, tensors))
     backend.is_fresh = False
-    return report
+    return under_way.report

@@ -7,10 +7,12 @@ import os
 import time
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import holdfast
+from holdfast.comm.sync_messages import GroupMessages
 
 
 def _state(seed: int) -> dict[str, np.ndarray]:
@@ -33,7 +35,7 @@ def peer() -> None:
     """Join, take over the state, and train until the stop file appears; the state must agree."""
     state = _state(os.getpid())
     with holdfast.join(os.environ["URL"], min_peers=int(os.environ["MIN_PEERS"])) as group:
-        report = group.sync(state)
+        report = group.sync(state, overlap=bool(os.environ.get("OVERLAP")))
         print("ready", group.rank, report.fetched, int(state["step"][0]), flush=True)
         own_steps = 0
         while own_steps < int(os.environ.get("OWN_STEPS", "1000000")):
@@ -146,6 +148,46 @@ def sync_cases() -> None:
             assert "'a' is f32 (5,)" in str(error) or "'a' is f32 (4,)" in str(error), error
         else:
             raise AssertionError("shapes differ")
+        group.barrier()
+        print("ok", flush=True)
+
+
+def sync_overlapped() -> None:
+    """Holders go on at once; the next op waits for whoever fetches."""
+    with holdfast.init() as group:
+        me = group.rank
+        state = _state(5 if me == 2 else 6)
+        assert group.sync(state, overlap=True).fetched == (4 if me == 2 else 0)
+        assert _crc(state) == _crc(_state(6))
+        total = np.ones(1000, np.float32)
+        group.all_reduce(total)
+        assert (total == group.size).all()
+        for array in state.values():
+            array += 1
+        group.advance()
+
+        # Views that are not contiguous are right at once, too, and not written to again.
+        grid = np.zeros((6, 8)) + (me == 2)
+        assert group.sync({"grid": grid[::2, ::2]}, overlap=True).fetched == (me == 2)
+        assert (grid[::2, ::2] == 0).all()
+
+        # Whoever writes too early is found out, everywhere, at the next op.
+        send = GroupMessages.send
+
+        def written_to(self: Any, peer: int, address: int, size: int) -> Any:
+            state["matrix"] += 1.0
+            return send(self, peer, address, size)
+
+        GroupMessages.send = written_to  # type: ignore[method-assign]
+        if me == 2:
+            state["matrix"] -= 1.0
+        try:
+            group.sync({"matrix": state["matrix"]}, overlap=True)
+            group.barrier()
+        except holdfast.ProtocolError as error:
+            assert "written to meanwhile" in str(error), error
+        else:
+            raise AssertionError("nobody noticed")
         group.barrier()
         print("ok", flush=True)
 

@@ -117,9 +117,9 @@ def end_of(output: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
-def test_peers_come_and_go(transport, coordinator, tmp_path):
-    env = {"HOLDFAST_TRANSPORTS": transport}
+@pytest.mark.parametrize(("transport", "overlap"), [("shm", ""), ("tcp", ""), ("tcp", "1")])
+def test_peers_come_and_go(transport, overlap, coordinator, tmp_path):
+    env = {"HOLDFAST_TRANSPORTS": transport, "OVERLAP": overlap}
     first = [peer(coordinator, tmp_path, **env) for _ in range(2)]
     ranks = [await_ready(process)[1] for process in first]
     time.sleep(0.3)
@@ -262,6 +262,12 @@ def test_addresses_without_a_coordinator(url, says, tmp_path):
 
 def test_sync(tmp_path):
     run_ranks("elastic_ranks", "sync_cases", 4, tmp_path)
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp"])
+def test_sync_while_holders_go_on(transport, tmp_path):
+    env = {"HOLDFAST_TRANSPORTS": transport}
+    run_ranks("elastic_ranks", "sync_overlapped", 3, tmp_path, env=env)
 
 
 def test_sync_of_torch_tensors(tmp_path):
