@@ -70,6 +70,12 @@ class Group(Membership):
         ConfigError, Unsupported
             For arguments that cannot be used.
         """
+        if (
+            not async_op
+            and timeout is None
+            and self._run_plain("all_reduce", array, array, op, 0, atomic)
+        ):
+            return None
         request = self._request("all_reduce")
         block = request.array("array", array, written=True).block
         call = request.call([block], [block], op=op, timeout=timeout, atomic=atomic)
@@ -100,6 +106,12 @@ class Group(Membership):
 
         Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data.
         """
+        if (
+            not async_op
+            and timeout is None
+            and self._run_plain("broadcast", array, array, "sum", root)
+        ):
+            return None
         request = self._request("broadcast")
         block = request.array("array", array, written=self._rank != root).block
         call = request.call([block], [block], root=root, timeout=timeout)
@@ -124,6 +136,12 @@ class Group(Membership):
         op, async_op, timeout
             As in :meth:`all_reduce`.
         """
+        if (
+            not async_op
+            and timeout is None
+            and self._run_plain("reduce_scatter", input, output, op)
+        ):
+            return None
         request = self._request("reduce_scatter")
         own = request.array("output", output, written=True)
         blocks = request.blocks("input", input, own, written=False)
@@ -144,6 +162,8 @@ class Group(Membership):
         async_op, timeout
             As in :meth:`all_reduce`.
         """
+        if not async_op and timeout is None and self._run_plain("all_gather", input, output):
+            return None
         request = self._request("all_gather")
         own = request.array("input", input)
         blocks = request.blocks("output", output, own, written=True)
@@ -366,6 +386,24 @@ class Group(Membership):
 
     def _request(self, op: str) -> Request:
         return Request(op, self._label, self._size)
+
+    def _run_plain(
+        self,
+        name: str,
+        input: Any,
+        output: Any,
+        op: str = "sum",
+        root: int = 0,
+        atomic: bool = False,
+    ) -> bool:
+        """Run an op on plain arrays, natively from here on; False for all that is not plain."""
+        if self._under_way is not None:
+            self._finish_sync()
+        work = self._native.run_plain(name, input, output, op, root, atomic)
+        if work is None:
+            return False
+        self._last = work
+        return True
 
     def _go(self, request: Request, call: _core.Call, async_op: bool) -> Work | None:
         if async_op:

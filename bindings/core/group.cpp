@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "gil.h"
+#include "plain_array.h"
 #include "raise.h"
 #include "runtime/node.h"
 #include "store.h"
@@ -35,10 +36,16 @@ Duration from_seconds(double seconds) {
 }
 
 template <class E>
-E from_name(const std::string& name, int count, std::string_view (*name_of)(E)) {
+std::optional<E> find_name(std::string_view name, int count, std::string_view (*name_of)(E)) {
   for (int i = 0; i < count; ++i) {
     if (name_of(static_cast<E>(i)) == name) return static_cast<E>(i);
   }
+  return std::nullopt;
+}
+
+template <class E>
+E from_name(const std::string& name, int count, std::string_view (*name_of)(E)) {
+  if (const auto found = find_name(name, count, name_of)) return *found;
   throw nb::value_error(("unknown name: " + name).c_str());
 }
 
@@ -160,8 +167,7 @@ nb::tuple advance(Communicator& group, double timeout_s) {
   return nb::make_tuple(passed.epoch.value, nb::tuple(ranks), nb::tuple(joined));
 }
 
-PyWork run(Communicator& group, const Call& call) {
-  OpRequest request = to_request(call);
+PyWork run_to_end(Communicator& group, OpRequest request) {
   request.expect_wait = true;
   const auto work = value_or_raise(group.start(std::move(request)));
   // The op has a time limit of its own; the caller's buffers must not go before it has ended.
@@ -177,6 +183,52 @@ PyWork run(Communicator& group, const Call& call) {
     throw;
   }
   return {work, nb::none()};
+}
+
+PyWork run(Communicator& group, const Call& call) { return run_to_end(group, to_request(call)); }
+
+// An array as the blocks of a collective: one, or one per rank of equal size.
+std::vector<comm::Block> cut(const PlainArray& array, std::uint64_t blocks) {
+  const std::uint64_t count = array.count() / blocks;
+  std::vector<comm::Block> result;
+  result.reserve(blocks);
+  for (std::uint64_t i = 0; i < blocks; ++i) {
+    result.push_back({array.data() + i * count * dtype_bytes(array.dtype()), count});
+  }
+  return result;
+}
+
+// None for what is not plain: the caller then goes the long way, which knows it all, errors too.
+nb::object run_plain(Communicator& group, const char* collective, nb::handle input,
+                     nb::handle output, nb::handle op, nb::handle root_rank, bool atomic) {
+  if (PyUnicode_Check(op.ptr()) == 0 || PyLong_CheckExact(root_rank.ptr()) == 0) return nb::none();
+  const auto kind = find_name(collective, comm::kCollectiveCount, comm::collective_name);
+  const long root = PyLong_AsLong(root_rank.ptr());
+  const char* name = PyUnicode_AsUTF8(op.ptr());
+  const auto reduction = find_name(name == nullptr ? "" : name, kReduceOpCount, reduce_op_name);
+  if (!kind || !reduction || root < 0 || root >= group.size()) {
+    PyErr_Clear();  // of a number, or a text, that is no C one
+    return nb::none();
+  }
+  const bool sends_only = *kind == comm::Collective::kBroadcast && root == group.rank().value;
+  const auto to = PlainArray::of(output, !sends_only);
+  const auto from = to && !input.is(output) ? PlainArray::of(input, false) : std::nullopt;
+  if (!to || (!from && !input.is(output))) return nb::none();
+  const PlainArray& source = from ? *from : *to;
+  if (source.dtype() != to->dtype()) return nb::none();
+  const auto ranks = static_cast<std::uint64_t>(group.size());
+  const std::uint64_t in = *kind == comm::Collective::kReduceScatter ? ranks : 1;
+  const std::uint64_t out = *kind == comm::Collective::kAllGather ? ranks : 1;
+  if (source.count() * out != to->count() * in) return nb::none();
+  OpRequest request;
+  request.collective = *kind;
+  request.dtype = to->dtype();
+  request.op = *reduction;
+  request.input = cut(source, in);
+  request.output = cut(*to, out);
+  request.root = {static_cast<std::int32_t>(root)};
+  request.atomic = atomic;
+  return nb::cast(run_to_end(group, std::move(request)));
 }
 
 void on_done(const PyWork& work, const nb::callable& callback) {
@@ -298,6 +350,8 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro("transports", &Communicator::transports)
       .def("start", start, "call"_a, "keep"_a)
       .def("run", run, "call"_a)
+      .def("run_plain", run_plain, "collective"_a, "input"_a, "output"_a, "op"_a = "sum",
+           "root"_a = 0, "atomic"_a = false)
       .def("advance", advance, "timeout_s"_a)
       .def_prop_ro("is_newcomer", &Communicator::is_newcomer)
       .def_prop_ro("live_ranks",

@@ -57,6 +57,10 @@ bool LiveCommunicator::is_flat(const Launch& launch) const {
          FlatExchange::carries(request, size());
 }
 
+bool LiveCommunicator::is_sliced(const OpRequest& request) const {
+  return config_.slices && request.algorithm.empty() && SliceExchange::carries(request, size());
+}
+
 void LiveCommunicator::note_call(const OpWork& work) {
   [[maybe_unused]] const auto known = calls_.record(call_of(work.request(), work.sequence()));
 }
@@ -76,10 +80,15 @@ void LiveCommunicator::launch(Launch launch) {
   } else {
     choose_ending(active);
     const std::uint32_t signature = signature_of(active.work().request(), active.history);
-    active.run = active.launch.repair
-                     ? runs_.make(request, active.launch.repair->schedule,
-                                  active.launch.repair->layout, sequence, signature)
-                     : runs_.make(request, sequence, signature);
+    if (active.launch.repair) {
+      active.run = runs_.make(request, active.launch.repair->schedule, active.launch.repair->layout,
+                              sequence, signature);
+    } else if (is_sliced(request)) {
+      active.run = config_.slices->start(request, signature);
+      active.sliced = true;
+    } else {
+      active.run = runs_.make(request, sequence, signature);
+    }
   }
   active_.push_back(std::move(active));
   if (ending_) report_again(sequence);
@@ -206,7 +215,7 @@ void LiveCommunicator::next_stage(Active& active) {
   }
   if (active.stage == Stage::kRun && !active.kept && !is_planted(Planted::kSkipRound)) {
     active.stage = Stage::kRound;
-    active.run = make_round(sequence);
+    active.run = active.sliced ? config_.slices->make_round() : make_round(sequence);
     return;
   }
   if (!active.closes_batch) return;

@@ -46,7 +46,7 @@ struct Stopped {
   std::shared_ptr<OpWork> work;
   bool complete = false;  // all of the result is here
   bool flat = false;
-  std::vector<Run::Held> held;
+  std::vector<Execution::Held> held;
 };
 
 // What is known of the other members when an op ends well.
@@ -115,11 +115,12 @@ class LiveCommunicator {
   struct Active {
     Launch launch;
     Stage stage = Stage::kRun;
-    std::unique_ptr<Run> run;  // of the op, then of its round
-    Instant stalls;            // from then on its peers are told what waits here
+    std::unique_ptr<Execution> run;  // of the op, then of its round
+    Instant stalls;                  // from then on its peers are told what waits here
     std::uint64_t bytes = 0;
     std::uint32_t history = 0;  // of the collectives before it
     bool begun = false;         // flat: its turn has come
+    bool sliced = false;        // went through the slice exchange
     bool kept = false;          // ends without a round
     bool closes_batch = false;  // kept, and followed by a round for all of its batch
     const OpWork& work() const { return *launch.work; }
@@ -137,6 +138,7 @@ class LiveCommunicator {
   };
 
   bool is_flat(const Launch& launch) const;
+  bool is_sliced(const OpRequest& request) const;
   void choose_ending(Active& active);
   bool advance_flat();
   bool advance_runs();

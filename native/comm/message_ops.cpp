@@ -147,8 +147,7 @@ void MessageOps::end(std::size_t index, Status status) {
   Active active = std::move(active_[index]);
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   if (active.run) {
-    active.run->cancel();
-    pool_.give(active.run->take_scratch());
+    pool_.give(active.run->stop());
   }
   ended_.push_back({std::move(active.work), std::move(status)});
 }

@@ -44,10 +44,7 @@ std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Schedule& sche
   return std::make_unique<Run>(lower(schedule, layout, arithmetic, pool_), key, links_);
 }
 
-void OpRuns::end(Run& run) {
-  run.cancel();
-  pool_.give(run.take_scratch());
-}
+void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
 
 const Schedule& OpRuns::schedule_for(const OpRequest& request) {
   const int hosts =

@@ -34,8 +34,8 @@ class OpRuns {
   // Of a schedule that is not the catalogue's.
   std::unique_ptr<Run> make(const OpRequest& request, const Schedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
-  // Takes the run's posts and scratch memory back.
-  void end(Run& run);
+  // Stops it and takes its scratch memory back.
+  void end(Execution& run);
 
  private:
   int size() const { return static_cast<int>(links_.size()); }

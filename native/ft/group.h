@@ -32,7 +32,8 @@ struct GroupConfig {
   Epoch epoch;                       // of the first view
   bool whole = false;                // has all ranks of its world
   bool shares_memory = false;        // all members do; chooses the cost model
-  std::vector<comm::FlatPeer> flat;  // by rank; empty: not all members share memory
+  std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory
+  std::uint64_t slice_bytes = comm::kSliceBytes;
   Duration timeout{};
   std::string algorithm;
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;

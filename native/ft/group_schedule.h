@@ -21,6 +21,6 @@ comm::OpRequest request_in_view(const comm::OpRequest& request, const std::vecto
 
 // Which elements of the op's output blocks lie in `held`.
 std::vector<HeldBlock> held_blocks(const comm::OpRequest& request, Rank self,
-                                   const std::vector<comm::Run::Held>& held);
+                                   const std::vector<comm::Execution::Held>& held);
 
 }  // namespace holdfast::ft

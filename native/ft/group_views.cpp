@@ -54,13 +54,14 @@ void Group::make_communicator(Epoch epoch) {
   config.hosts = world_->hosts(world_ranks);
   config.link_model = config_.shares_memory ? topology::kShmLink : topology::kTcpLink;
   config.protect = config_.protect;
-  std::vector<comm::FlatPeer> flat;
+  std::vector<comm::HostPeer> flat;
   for (const Rank rank : present_) {
     const auto r = static_cast<std::size_t>(rank.value);
     if (r < config_.flat.size() && config_.flat[r].segment) flat.push_back(config_.flat[r]);
   }
   if (!flat.empty() && flat.size() == present_.size()) {
-    config.flat.emplace(config.rank, epoch, std::move(flat));
+    config.flat.emplace(config.rank, epoch, flat);
+    config.slices.emplace(config.rank, epoch, std::move(flat), config_.slice_bytes);
   }
   comm_ = std::make_unique<comm::LiveCommunicator>(std::move(config), *this, clock_);
 }

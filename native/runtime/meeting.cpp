@@ -4,6 +4,8 @@
 #include <random>
 #include <sstream>
 
+#include "comm/engine/host_area.h"
+
 namespace holdfast::runtime {
 namespace {
 
@@ -84,7 +86,7 @@ Status Meeting::exchange_cards() {
   Card own = runtime_->own_card();
   own.nonce = random_number();
   if (own.shm && request_.size > 1) {
-    auto flat = comm::Segment::create("flat", sizeof(comm::FlatArea));
+    auto flat = comm::Segment::create("flat", sizeof(comm::HostArea));
     if (!flat.is_ok()) return flat.status();
     own_flat_ = std::move(flat).value();
     own.flat = own_flat_.name();
@@ -145,8 +147,8 @@ Status Meeting::connect_error(const std::vector<Rank>& absent) {
 }
 
 // Every member's flat area, when all of them are on this host.
-std::vector<comm::FlatPeer> Meeting::open_flat() {
-  std::vector<comm::FlatPeer> peers;
+std::vector<comm::HostPeer> Meeting::open_flat() {
+  std::vector<comm::HostPeer> peers;
   for (int r = 0; r < request_.size; ++r) {
     const Card& card = cards_[static_cast<std::size_t>(r)];
     const bool own = r == request_.rank.value;
@@ -158,7 +160,7 @@ std::vector<comm::FlatPeer> Meeting::open_flat() {
       peers.push_back({std::move(mine), runtime_->own_bell(), {}});
       continue;
     }
-    auto segment = comm::Segment::open(card.flat, sizeof(comm::FlatArea));
+    auto segment = comm::Segment::open(card.flat, sizeof(comm::HostArea));
     if (!segment.is_ok()) return {};
     comm::TcpLink* control = peer->control.get();
     const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));

@@ -28,7 +28,7 @@ class Meeting {
   // Publishes `value` under `round` and collects everybody's; on a timeout names who is missing.
   Result<std::vector<std::string>> round(const std::string& name, const std::string& value);
   Status missing_error(const std::string& round, Rank first);
-  std::vector<comm::FlatPeer> open_flat();
+  std::vector<comm::HostPeer> open_flat();
   // What every member says before the group begins.
   struct Word {
     std::string memory;  // "flat", "shm" or "tcp": what it can use with all others
@@ -47,7 +47,7 @@ class Meeting {
   const JoinRequest& request_;
   Instant deadline_;
   comm::Segment own_flat_;
-  std::vector<comm::FlatPeer> flat_;
+  std::vector<comm::HostPeer> flat_;
   std::vector<Card> cards_;
 };
 

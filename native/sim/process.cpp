@@ -10,6 +10,8 @@ constexpr const char* kName = "simulated";
 constexpr CommId kWorld{77};
 // More rounds at one instant mean that something runs in circles.
 constexpr int kMostRounds = 20'000;
+// Small, so that ops take several.
+constexpr std::uint64_t kSlice = 4096;
 // Numbers of ops: those of a step follow each other.
 constexpr int kOpsPerStep = 10;
 
@@ -47,7 +49,7 @@ ft::GroupConfig Process::base_config() const {
   return config;
 }
 
-void Process::found(const ft::WorldView& view, std::vector<comm::FlatPeer> flat) {
+void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat) {
   ft::Membership membership(kWorld, kName, id_, view, settings());
   world_ = std::make_shared<ft::World>(kWorld, std::move(membership), hub_);
   hub_.add_world(world_);
@@ -59,6 +61,7 @@ void Process::found(const ft::WorldView& view, std::vector<comm::FlatPeer> flat)
   config.whole = true;
   config.shares_memory = scenario_.flat;
   config.flat = std::move(flat);
+  config.slice_bytes = kSlice;
   for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
   group_ = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
   world_->add(group_, clock_->now());

@@ -40,7 +40,7 @@ class Process final : public ft::HubOwner,
   Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around);
 
   // A founder, or one who wants the rank of a process that has ended.
-  void found(const ft::WorldView& view, std::vector<comm::FlatPeer> flat);
+  void found(const ft::WorldView& view, std::vector<comm::HostPeer> flat);
   void join(const std::vector<MemberId>& contacts);
   // No member, but the coordinator of all others.
   void coordinate(std::uint64_t instance);

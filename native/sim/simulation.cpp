@@ -4,6 +4,8 @@
 #include <iomanip>
 #include <sstream>
 
+#include "comm/engine/host_area.h"
+
 namespace holdfast::sim {
 namespace {
 
@@ -91,8 +93,8 @@ void Simulation::connect(int from, MemberId to) {
   wake(from, arrival(b, from));
 }
 
-std::vector<comm::FlatPeer> Simulation::flat_of(int process) {
-  std::vector<comm::FlatPeer> peers;
+std::vector<comm::HostPeer> Simulation::flat_of(int process) {
+  std::vector<comm::HostPeer> peers;
   if (!scenario_.flat) return peers;
   for (int r = 0; r < scenario_.ranks; ++r) {
     const auto i = static_cast<std::size_t>(r);
@@ -118,7 +120,7 @@ void Simulation::found_all() {
     holders_.push_back(r);
     if (!scenario_.flat) continue;
     areas_.push_back(std::make_shared<comm::Segment>(
-        std::move(comm::Segment::create_private(sizeof(comm::FlatArea))).value()));
+        std::move(comm::Segment::create_private(sizeof(comm::HostArea))).value()));
   }
   for (int a = 0; a < scenario_.ranks; ++a) {
     for (int b = a + 1; b < scenario_.ranks; ++b) link(a, b);

@@ -4,30 +4,21 @@
 #include <cstring>
 
 #include "comm/algorithms/catalogue.h"
-#include "comm/engine/flat_exchange.h"
 #include "comm/schedule/reference.h"
+#include "host_areas.h"
 
 namespace holdfast::comm {
 namespace {
 
+using testing::blocks;
+using testing::make_memory;
+using testing::Memory;
+
 // Every rank's exchange in one process, over real segments.
 class Host {
  public:
-  explicit Host(int size) {
-    for (int r = 0; r < size; ++r) {
-      areas_.push_back(std::move(Segment::create("testflat", sizeof(FlatArea))).value());
-      bells_.push_back(std::move(Segment::create("testbell", sizeof(BellWords))).value());
-    }
-    for (int r = 0; r < size; ++r) {
-      std::vector<FlatPeer> peers;
-      for (std::size_t p = 0; p < areas_.size(); ++p) {
-        auto area = std::make_shared<Segment>(
-            std::move(Segment::open(areas_[p].name(), sizeof(FlatArea))).value());
-        const Bell bell(reinterpret_cast<BellWords*>(bells_[p].data()));
-        peers.push_back({std::move(area), bell, {}});
-      }
-      ranks_.emplace_back(Rank{r}, Epoch{1}, std::move(peers));
-    }
+  explicit Host(int size) : areas_(size) {
+    for (int r = 0; r < size; ++r) ranks_.emplace_back(Rank{r}, Epoch{1}, areas_.peers());
   }
 
   // Drives all ranks until all have ended.
@@ -52,36 +43,9 @@ class Host {
   FlatExchange& rank(std::size_t r) { return ranks_[r]; }
 
  private:
-  std::vector<Segment> areas_;
-  std::vector<Segment> bells_;
+  testing::HostAreas areas_;
   std::vector<FlatExchange> ranks_;
 };
-
-struct Memory {
-  std::vector<std::vector<float>> input;
-  std::vector<std::vector<float>> output;
-};
-
-Memory make_memory(Collective c, int size, int rank, std::size_t count) {
-  const auto n = static_cast<std::size_t>(size);
-  Memory m;
-  m.input.assign(c == Collective::kReduceScatter ? n : 1, std::vector<float>(count));
-  m.output.assign(c == Collective::kAllGather ? n : 1, std::vector<float>(count, -1.0F));
-  auto state = static_cast<std::uint32_t>(rank + 1);
-  for (auto& block : m.input) {
-    for (float& x : block) {
-      state = state * 1664525U + 1013904223U;
-      x = static_cast<float>(state >> 8) * 1e-5F;
-    }
-  }
-  return m;
-}
-
-std::vector<Block> blocks(std::vector<std::vector<float>>& of) {
-  std::vector<Block> result;
-  for (auto& v : of) result.push_back({reinterpret_cast<std::byte*>(v.data()), v.size()});
-  return result;
-}
 
 void compare(Host& host, Collective c, int size, int root, std::size_t count) {
   CAPTURE(collective_name(c));

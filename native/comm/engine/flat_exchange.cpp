@@ -94,12 +94,8 @@ void FlatExchange::publish() {
   }
   own.posted.store(op_, std::memory_order_release);  // release: the slot is written
   for (int r = 0; r < size(); ++r) {
-    if (r != rank_.value) ring(peers_[index({r})]);
+    if (r != rank_.value) peers_[index({r})].ring();
   }
-}
-
-void FlatExchange::ring(FlatPeer& peer) {
-  if (peer.bell.ring() == Sleep::kOnSocket && peer.wake_by_socket) peer.wake_by_socket();
 }
 
 // Whose input this rank's result is made of.
@@ -176,7 +172,7 @@ void FlatExchange::finish() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int r = 0; r < size(); ++r) {
     if (r == rank_.value) continue;
-    if (area({r}).waits_for_room.load(std::memory_order_relaxed) != 0) ring(peers_[index({r})]);
+    if (area({r}).waits_for_room.load(std::memory_order_relaxed) != 0) peers_[index({r})].ring();
   }
 }
 

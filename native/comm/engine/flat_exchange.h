@@ -14,14 +14,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/engine/program.h"
-#include "comm/transport/bell.h"
-#include "comm/transport/segment.h"
+#include "comm/engine/host_peer.h"
+#include "comm/reduce/kernels.h"
 
 namespace holdfast::comm {
 
@@ -31,7 +29,7 @@ inline constexpr std::uint64_t kFlatBytes = 32 * 1024;
 // Bytes of all ranks' inputs together up to which that holds.
 inline constexpr std::uint64_t kFlatReadBytes = 256 * 1024;
 
-// One rank's area.
+// One rank's area; part of its HostArea.
 struct FlatArea {
   struct Slot {
     std::uint32_t signature;
@@ -48,18 +46,11 @@ struct FlatArea {
   Half halves[2];
 };
 
-struct FlatPeer {
-  // Owners: the exchanges of a group's successive views.
-  std::shared_ptr<Segment> segment;  // of sizeof(FlatArea)
-  Bell bell;
-  std::function<void()> wake_by_socket;
-};
-
 class FlatExchange {
  public:
   // `peers[r]`: rank r's area, own one included.
   // `epoch`: of the view; counters of earlier views of the same areas are below its own.
-  FlatExchange(Rank rank, Epoch epoch, std::vector<FlatPeer> peers)
+  FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers)
       : rank_(rank),
         peers_(std::move(peers)),
         half_(epoch.value % 2),
@@ -92,10 +83,9 @@ class FlatExchange {
   void finish();
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
   const std::byte* slot(Rank rank) const { return area(rank).slots[op_ % 2].data; }
-  void ring(FlatPeer& peer);
 
   Rank rank_;
-  std::vector<FlatPeer> peers_;
+  std::vector<HostPeer> peers_;
   std::size_t half_;
   std::uint64_t first_;
   std::uint64_t op_;

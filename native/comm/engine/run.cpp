@@ -26,7 +26,7 @@ Run::Run(Program program, const RunKey& key, const std::vector<Link*>& links)
   remaining_ = program_.instructions.size();
 }
 
-Run::~Run() { cancel(); }
+Run::~Run() { stop(); }
 
 void Run::advance() {
   bool moved = true;
@@ -172,11 +172,6 @@ bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
   return length > 0 || instruction.complete;
 }
 
-bool Run::waits_for(Rank rank) const {
-  const std::vector<Rank> all = waited_for();
-  return std::find(all.begin(), all.end(), rank) != all.end();
-}
-
 std::vector<Rank> Run::waited_for() const {
   std::vector<Rank> ranks;
   for (const Instruction& i : program_.instructions) {
@@ -203,7 +198,7 @@ std::vector<Run::Held> Run::held() const {
   return result;
 }
 
-void Run::cancel() {
+BufferPool::Buffer Run::stop() {
   for (Instruction& i : program_.instructions) {
     if (i.complete || i.post < 0) continue;
     const auto index = static_cast<std::size_t>(i.post);
@@ -211,6 +206,7 @@ void Run::cancel() {
     if (i.kind == InstructionKind::kRecv && recvs_[index].posted) link(i).cancel(recvs_[index]);
     i.complete = true;
   }
+  return std::move(program_.scratch);
 }
 
 }  // namespace holdfast::comm

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "comm/engine/execution.h"
 #include "comm/engine/program.h"
 #include "comm/transport/link.h"
 
@@ -20,35 +21,23 @@ struct RunKey {
   std::uint32_t first_ordinal = 0;  // point to point: number of the message on its (peer, tag)
 };
 
-class Run {
+class Run final : public Execution {
  public:
   // `links[r]` is the link to rank r; it must outlive the run.
   Run(Program program, const RunKey& key, const std::vector<Link*>& links);
-  ~Run();
+  ~Run() override;
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  // Does all that can be done now. Cheap when nothing was touched.
-  void advance();
-  bool touched() const { return touched_; }
-  bool finished() const { return remaining_ == 0; }
-  bool failed() const { return !failure_.is_ok(); }
-  const Status& failure() const { return failure_; }
-  Rank failed_peer() const { return failed_peer_; }
-
-  // Whether an unfinished message to or from `rank` holds the run up.
-  bool waits_for(Rank rank) const;
-  std::vector<Rank> waited_for() const;
-  // What has got its final value so far, piece by piece: a result is filled from the front of each
-  // chunk, in whole elements.
-  struct Held {
-    const std::byte* data = nullptr;
-    std::uint64_t bytes = 0;
-  };
-  std::vector<Held> held() const;
-  // Takes every post back; afterwards no link refers to the op's memory.
-  void cancel();
-  BufferPool::Buffer take_scratch() { return std::move(program_.scratch); }
+  void advance() override;
+  bool touched() const override { return touched_; }
+  bool finished() const override { return remaining_ == 0; }
+  const Status& failure() const override { return failure_; }
+  Rank failed_peer() const override { return failed_peer_; }
+  // Peers of unfinished messages.
+  std::vector<Rank> waited_for() const override;
+  std::vector<Held> held() const override;
+  BufferPool::Buffer stop() override;
 
  private:
   bool advance_one(Instruction& instruction);

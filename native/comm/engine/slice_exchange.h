@@ -1,0 +1,88 @@
+// Slice exchange: the large-message path of one host. Ops go through shared memory in slices that
+// stay in the caches: each rank stages its input once in memory that it owns and everybody maps,
+// reduces its share of every slice straight from all ranks' slots, in rank order, and leaves the
+// result in its own slot for the others to pull. No rank ever writes another rank's memory, so a
+// rank that dies leaves nothing torn behind; finals alone are written to the caller's output.
+//
+// Per rank, n ranks, S bytes of payload (of all blocks), beyond reading the input once and writing
+// the output once:
+//   all_reduce      (n-1)/n S staged, S/n reduced from n places and left for the others
+//   reduce_scatter  (n-1)/n S staged, S/n reduced
+//   all_gather      S/n staged
+//   broadcast       S staged by the root, nothing by the others
+// A message-wise ring moves the same bytes through n-1 hops, each of them a copy in and one out.
+//
+// A few slots per rank are used in turn: a slot is written again only when every peer has pulled
+// what it needs of it. The areas outlive a view: the next one counts on in the other half, so that
+// nobody overwrites what a member reads that has not yet heard of the new view. Ops go one after
+// the other, in the communicator's order. Thread: only the holder of the runtime.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/engine/execution.h"
+#include "comm/engine/host_peer.h"
+
+namespace holdfast::comm {
+
+inline constexpr std::uint64_t kSliceBytes = 256 * 1024;
+inline constexpr std::uint64_t kSliceSlots = 4;
+
+// One rank's area; part of its HostArea.
+struct SliceArea {
+  struct Call {
+    std::uint64_t bytes;
+    std::uint32_t signature;
+  };
+  // One view's counters and slots; views alternate. Counters only grow, over all ops of the view.
+  struct Half {
+    alignas(64) std::atomic<std::uint64_t> begun;    // ops whose call is written
+    alignas(64) std::atomic<std::uint64_t> staged;   // slices whose input is in its slot
+    alignas(64) std::atomic<std::uint64_t> reduced;  // slices whose share of the result is there
+    alignas(64) std::atomic<std::uint64_t> pulled;   // slices that need nothing more from others
+    alignas(64) Call calls[2];
+    alignas(4096) std::byte slots[kSliceSlots][kSliceBytes];
+  };
+  Half halves[2];
+};
+
+class SliceExchange {
+ public:
+  // `peers[r]`: rank r's area, own one included. `slice_bytes`: at most kSliceBytes; the same on
+  // all ranks. `epoch`: of the view.
+  SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t slice_bytes);
+
+  // Whether this exchange carries the op: the same answer on every rank that makes the same call.
+  static bool carries(const OpRequest& request, int size);
+
+  // The next op; `request` must outlive it.
+  std::unique_ptr<Execution> start(const OpRequest& request, std::uint32_t signature);
+  // Right after an op's end here: ends when every rank holds its result.
+  std::unique_ptr<Execution> make_round();
+
+ private:
+  friend class SliceRun;
+  friend class SliceRound;
+
+  SliceArea::Half& area(int rank) const;
+  // Whether every other rank's counter has reached `value`.
+  bool all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t value) const;
+  int size() const { return static_cast<int>(peers_.size()); }
+  void ring_all();
+
+  int rank_;
+  std::vector<HostPeer> peers_;
+  std::size_t half_;
+  std::uint64_t slice_bytes_;
+  std::uint64_t started_ = 0;  // ops
+  std::uint64_t ended_ = 0;    // ops that have gone through, here
+  std::uint64_t first_;        // of all counters in this view
+  std::uint64_t next_slice_;   // first of the op whose turn it is
+};
+
+}  // namespace holdfast::comm

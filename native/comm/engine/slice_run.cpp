@@ -1,0 +1,250 @@
+#include "comm/engine/slice_run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace holdfast::comm {
+namespace {
+
+constexpr std::uint64_t kLine = 64;
+// Partial results of a fold stay in the first-level cache.
+constexpr std::uint64_t kFoldBytes = 8 * 1024;
+
+// Elements of each block.
+std::uint64_t extent(const OpRequest& request) {
+  const bool by_output =
+      request.collective == Collective::kBroadcast || request.collective == Collective::kAllGather;
+  return by_output ? request.output[0].count : request.input[0].count;
+}
+
+// Elements that fill cache lines; what ranks do in parallel begins on one.
+std::uint64_t line_elements(std::uint64_t element_bytes) {
+  return std::max<std::uint64_t>(1, kLine / element_bytes);
+}
+
+}  // namespace
+
+SliceRun::SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
+                   std::uint64_t number)
+    : x_(exchange),
+      request_(request),
+      signature_(signature),
+      number_(number),
+      element_(dtype_bytes(request.dtype)),
+      blocks_(request.collective == Collective::kReduceScatter
+                  ? static_cast<std::uint64_t>(exchange.size())
+                  : 1),
+      count_(extent(request)) {
+  const std::uint64_t line = line_elements(element_);
+  slice_ = std::max(line, x_.slice_bytes_ / element_ / blocks_ / line * line);
+  slices_ = (count_ + slice_ - 1) / slice_;
+  if (folds()) {
+    kernel_ = reduce_kernel(request.dtype, request.op);
+    if (request.op == ReduceOp::kAvg) divide_ = divide_kernel(request.dtype);
+  }
+}
+
+SliceRun::Span SliceRun::share(const Span& of, int rank) const {
+  const std::uint64_t line = line_elements(element_);
+  const auto ranks = static_cast<std::uint64_t>(x_.size());
+  const std::uint64_t lines = (of.count + line - 1) / line;
+  const std::uint64_t each = (lines + ranks - 1) / ranks * line;
+  const std::uint64_t begin = std::min(of.count, each * static_cast<std::uint64_t>(rank));
+  return {begin, std::min(each, of.count - begin)};
+}
+
+bool SliceRun::can_stage() const {
+  if (staged_ == slices_) return false;
+  const std::uint64_t at = x_.next_slice_ + staged_;
+  return at - x_.first_ < kSliceSlots || x_.all_at(&SliceArea::Half::pulled, at - kSliceSlots + 1);
+}
+
+bool SliceRun::can_pull() const {
+  if (!checked_ || pulled_ == slices_) return false;
+  if (is(Collective::kBroadcast)) {
+    const auto& root = x_.area(request_.root.value);
+    return root.staged.load(std::memory_order_acquire) >= through(pulled_);
+  }
+  if (!folds()) return x_.all_at(&SliceArea::Half::staged, through(pulled_));
+  return pulled_ < reduced_ && x_.all_at(&SliceArea::Half::reduced, through(pulled_));
+}
+
+void SliceRun::advance() {
+  if (finished_ || !failure_.is_ok() || number_ != x_.ended_) return;
+  if (!begun_) begin();
+  if (can_check()) check();
+  if (!failure_.is_ok()) return;
+  // What others wait for goes first.
+  if (can_reduce()) reduce();
+  if (can_stage()) stage();
+  if (can_pull()) pull();
+  if (checked_ && staged_ == slices_ && reduced_ == slices_ && pulled_ == slices_) {
+    finished_ = true;
+    ++x_.ended_;
+    x_.next_slice_ += slices_;
+  }
+}
+
+void SliceRun::begin() {
+  begun_ = true;
+  SliceArea::Half& own = x_.area(x_.rank_);
+  own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_};
+  own.begun.store(begun_value(), std::memory_order_release);
+  // What this rank has no part in counts as done.
+  if (!stages()) publish(&SliceArea::Half::staged, staged_ = slices_);
+  if (!folds()) publish(&SliceArea::Half::reduced, reduced_ = slices_);
+  if (!pulls() && !folds()) publish(&SliceArea::Half::pulled, pulled_ = slices_);
+}
+
+void SliceRun::check() {
+  checked_ = true;
+  for (int r = 0; r < x_.size(); ++r) {
+    const SliceArea::Call call = x_.area(r).calls[number_ % 2];
+    const std::uint64_t bytes = count_ * blocks_ * element_;
+    if (call.signature == signature_ && call.bytes == bytes) continue;
+    failed_peer_ = {r};
+    failure_ = {Code::kProtocolError,
+                "calls do not match: this rank has " + std::to_string(bytes) + " bytes, rank " +
+                    std::to_string(r) + " has " + std::to_string(call.bytes) +
+                    (call.bytes == bytes ? " but another call, now or earlier" : "")};
+    return;
+  }
+}
+
+void SliceRun::stage() {
+  const Span s = slice(staged_);
+  std::byte* to = slot(x_.rank_, staged_);
+  const auto copy = [&](std::uint64_t at, const std::byte* from, std::uint64_t elements) {
+    if (elements > 0) std::memcpy(to + at * element_, from, elements * element_);
+  };
+  switch (request_.collective) {
+    case Collective::kReduceScatter:
+      for (int r = 0; r < x_.size(); ++r) {
+        const auto block = static_cast<std::size_t>(r);
+        if (r != x_.rank_) copy(block * slice_, input(block, s.begin), s.count);
+      }
+      break;
+    case Collective::kBroadcast:
+      deliver(output(0, s.begin), input(0, s.begin), s.count);
+      [[fallthrough]];
+    case Collective::kAllGather: copy(0, input(0, s.begin), s.count); break;
+    default: {
+      // All but the own share, which nobody else needs: the result goes there.
+      const Span own = share(s, x_.rank_);
+      const std::uint64_t after = own.begin + own.count;
+      copy(0, input(0, s.begin), own.begin);
+      copy(after, input(0, s.begin + after), s.count - after);
+      break;
+    }
+  }
+  publish(&SliceArea::Half::staged, ++staged_);
+}
+
+// Where a rank's contribution to this rank's share lies.
+const std::byte* SliceRun::operand(int rank, const Span& whole, std::uint64_t element) const {
+  const auto own = static_cast<std::size_t>(x_.rank_);
+  if (is(Collective::kReduceScatter)) {
+    if (rank == x_.rank_) return input(own, whole.begin + element);
+    return slot(rank, reduced_) + (own * slice_ + element) * element_;
+  }
+  if (rank == x_.rank_) return input(0, whole.begin + element);
+  return slot(rank, reduced_) + element * element_;
+}
+
+// The first-level cache keeps a piece from its first sum until it is where it belongs.
+void SliceRun::fold(const Span& whole, const Span& own, std::byte* to, std::byte* copy) const {
+  const std::uint64_t step = kFoldBytes / element_;
+  for (std::uint64_t at = 0; at < own.count; at += step) {
+    const std::uint64_t n = std::min(step, own.count - at);
+    std::byte* sum = to + at * element_;
+    const auto from = [&](int rank) { return operand(rank, whole, own.begin + at); };
+    kernel_(sum, from(0), from(1), n);
+    for (int r = 2; r < x_.size(); ++r) kernel_(sum, sum, from(r), n);
+    if (divide_ != nullptr) divide_(sum, n, static_cast<std::uint32_t>(x_.size()));
+    if (copy != nullptr) std::memcpy(copy + at * element_, sum, n * element_);
+  }
+}
+
+// Into the own slot, where the others look for it, and to the output. The slot comes first even
+// where nobody looks: the output may be the memory of one of the operands.
+void SliceRun::reduce() {
+  const Span s = slice(reduced_);
+  const bool scatters = is(Collective::kReduceScatter);
+  const Span own = scatters ? Span{0, s.count} : share(s, x_.rank_);
+  const std::uint64_t place = scatters ? static_cast<std::uint64_t>(x_.rank_) * slice_ : own.begin;
+  fold(s, own, slot(x_.rank_, reduced_) + place * element_,
+       keeps_own() ? output(0, s.begin + own.begin) : nullptr);
+  publish(&SliceArea::Half::reduced, ++reduced_);
+  if (!pulls()) publish(&SliceArea::Half::pulled, pulled_ = reduced_);
+}
+
+void SliceRun::pull() {
+  const Span s = slice(pulled_);
+  if (is(Collective::kBroadcast)) {
+    deliver(output(0, s.begin), slot(request_.root.value, pulled_), s.count);
+  } else if (is(Collective::kAllGather)) {
+    for (int r = 0; r < x_.size(); ++r) {
+      const std::byte* from = r == x_.rank_ ? input(0, s.begin) : slot(r, pulled_);
+      deliver(output(static_cast<std::size_t>(r), s.begin), from, s.count);
+    }
+  } else {
+    for (int r = 0; r < x_.size(); ++r) {
+      if (r == x_.rank_) continue;
+      const Span theirs = share(s, r);
+      deliver(output(0, s.begin + theirs.begin), slot(r, pulled_) + theirs.begin * element_,
+              theirs.count);
+    }
+  }
+  publish(&SliceArea::Half::pulled, ++pulled_);
+}
+
+std::vector<Rank> SliceRun::waited_for() const {
+  std::vector<Rank> ranks;
+  if (number_ != x_.ended_) return ranks;
+  for (int r = 0; r < x_.size(); ++r) {
+    if (r == x_.rank_) continue;
+    const SliceArea::Half& peer = x_.area(r);
+    const auto at = [&](const std::atomic<std::uint64_t>& counter) {
+      return counter.load(std::memory_order_acquire);
+    };
+    if (!checked_) {
+      if (at(peer.begun) < begun_value()) ranks.push_back({r});
+      continue;
+    }
+    const bool room = staged_ < slices_ && x_.next_slice_ + staged_ - x_.first_ >= kSliceSlots &&
+                      at(peer.pulled) < x_.next_slice_ + staged_ - kSliceSlots + 1;
+    const std::uint64_t wanted = std::min(pulled_, slices_ - 1);
+    const bool data = at(peer.staged) < through(wanted) || at(peer.reduced) < through(wanted);
+    if (room || data) ranks.push_back({r});
+  }
+  return ranks;
+}
+
+std::vector<Execution::Held> SliceRun::held() const {
+  std::vector<Held> result;
+  if (!begun_) return result;
+  const auto add = [&](std::byte* data, std::uint64_t elements) {
+    if (elements > 0) result.push_back({data, elements * element_});
+  };
+  const std::uint64_t whole = std::min(pulled_ * slice_, count_);
+  switch (request_.collective) {
+    case Collective::kReduceScatter: add(output(0, 0), std::min(reduced_ * slice_, count_)); break;
+    case Collective::kAllGather:
+      for (std::size_t r = 0; r < request_.output.size(); ++r) add(output(r, 0), whole);
+      break;
+    case Collective::kBroadcast:
+      add(output(0, 0), is_root() ? std::min(staged_ * slice_, count_) : whole);
+      break;
+    default:
+      if (!keeps_own()) break;
+      add(output(0, 0), whole);
+      for (std::uint64_t i = pulled_; i < reduced_; ++i) {
+        const Span own = share(slice(i), x_.rank_);
+        add(output(0, i * slice_ + own.begin), own.count);
+      }
+  }
+  return result;
+}
+
+}  // namespace holdfast::comm

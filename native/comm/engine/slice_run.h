@@ -1,0 +1,113 @@
+// One op on the slice exchange: what a rank does with every slice of it, as three cursors.
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "comm/engine/slice_exchange.h"
+#include "comm/reduce/kernels.h"
+
+namespace holdfast::comm {
+
+class SliceRun final : public Execution {
+ public:
+  SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
+           std::uint64_t number);
+
+  void advance() override;
+  bool touched() const override {
+    return !finished_ && failure_.is_ok() && number_ == x_.ended_ &&
+           (!begun_ || can_check() || can_stage() || can_reduce() || can_pull());
+  }
+  bool finished() const override { return finished_; }
+  const Status& failure() const override { return failure_; }
+  Rank failed_peer() const override { return failed_peer_; }
+  std::vector<Rank> waited_for() const override;
+  std::vector<Held> held() const override;
+  BufferPool::Buffer stop() override {
+    finished_ = true;
+    return {};
+  }
+
+ private:
+  struct Span {
+    std::uint64_t begin;  // elements
+    std::uint64_t count;
+  };
+
+  bool is(Collective c) const { return request_.collective == c; }
+  bool is_root() const { return request_.root.value == x_.rank_; }
+  // Whether this rank's input goes into its slots; whether it has something to pull, or to keep.
+  bool stages() const { return !is(Collective::kBroadcast) || is_root(); }
+  bool folds() const {
+    return is(Collective::kAllReduce) || is(Collective::kReduce) || is(Collective::kReduceScatter);
+  }
+  bool pulls() const {
+    if (is(Collective::kReduceScatter)) return false;
+    if (is(Collective::kReduce)) return is_root();
+    return !is(Collective::kBroadcast) || !is_root();
+  }
+  bool keeps_own() const { return !is(Collective::kReduce) || is_root(); }
+
+  Span slice(std::uint64_t i) const { return {i * slice_, std::min(slice_, count_ - i * slice_)}; }
+  // A rank's part of a slice that is reduced in parts; within the slice.
+  Span share(const Span& of, int rank) const;
+  std::byte* slot(int rank, std::uint64_t i) const {
+    return x_.area(rank).slots[(x_.next_slice_ + i) % kSliceSlots];
+  }
+  std::byte* output(std::size_t block, std::uint64_t element) const {
+    return request_.output[block].data + element * element_;
+  }
+  const std::byte* input(std::size_t block, std::uint64_t element) const {
+    return request_.input[block].data + element * element_;
+  }
+  std::uint64_t through(std::uint64_t i) const { return x_.next_slice_ + i + 1; }
+
+  bool can_check() const { return !checked_ && x_.all_at(&SliceArea::Half::begun, begun_value()); }
+  bool can_stage() const;
+  bool can_reduce() const {
+    return checked_ && reduced_ < staged_ && x_.all_at(&SliceArea::Half::staged, through(reduced_));
+  }
+  bool can_pull() const;
+
+  std::uint64_t begun_value() const { return x_.first_ + number_ + 1; }
+  void begin();
+  void check();
+  void stage();
+  void reduce();
+  void fold(const Span& whole, const Span& own, std::byte* to, std::byte* copy) const;
+  const std::byte* operand(int rank, const Span& whole, std::uint64_t element) const;
+  void pull();
+  void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
+    if (elements > 0 && to != from) std::memcpy(to, from, elements * element_);
+  }
+  void publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done) {
+    (x_.area(x_.rank_).*counter).store(x_.next_slice_ + done, std::memory_order_release);
+    x_.ring_all();
+  }
+
+  SliceExchange& x_;
+  const OpRequest& request_;
+  const std::uint32_t signature_;
+  const std::uint64_t number_;  // among the exchange's ops
+  const std::uint64_t element_;
+  const std::uint64_t blocks_;  // that a slice has a piece of
+  const std::uint64_t count_;   // elements of each
+  std::uint64_t slice_;         // elements of a slice's piece
+  std::uint64_t slices_;
+  ReduceKernel kernel_ = nullptr;
+  DivideKernel divide_ = nullptr;
+
+  bool begun_ = false;
+  bool checked_ = false;
+  bool finished_ = false;
+  std::uint64_t staged_ = 0;
+  std::uint64_t reduced_ = 0;
+  std::uint64_t pulled_ = 0;
+  Status failure_;
+  Rank failed_peer_{-1};
+};
+
+}  // namespace holdfast::comm

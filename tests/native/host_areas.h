@@ -1,0 +1,65 @@
+// The shared areas of a host's ranks, all in one process, and what a collective works on there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "comm/engine/host_area.h"
+
+namespace holdfast::comm::testing {
+
+// Real segments, mapped once per rank.
+class HostAreas {
+ public:
+  explicit HostAreas(int size) {
+    for (int r = 0; r < size; ++r) {
+      areas_.push_back(std::move(Segment::create("testarea", sizeof(HostArea))).value());
+      bells_.push_back(std::move(Segment::create("testbell", sizeof(BellWords))).value());
+    }
+  }
+
+  // As one rank maps them.
+  std::vector<HostPeer> peers() {
+    std::vector<HostPeer> peers;
+    for (std::size_t p = 0; p < areas_.size(); ++p) {
+      auto area = std::make_shared<Segment>(
+          std::move(Segment::open(areas_[p].name(), sizeof(HostArea))).value());
+      const Bell bell(reinterpret_cast<BellWords*>(bells_[p].data()));
+      peers.push_back({std::move(area), bell, {}});
+    }
+    return peers;
+  }
+
+ private:
+  std::vector<Segment> areas_;
+  std::vector<Segment> bells_;
+};
+
+struct Memory {
+  std::vector<std::vector<float>> input;
+  std::vector<std::vector<float>> output;
+};
+
+inline Memory make_memory(Collective c, int size, int rank, std::size_t count) {
+  const auto n = static_cast<std::size_t>(size);
+  Memory m;
+  m.input.assign(c == Collective::kReduceScatter ? n : 1, std::vector<float>(count));
+  m.output.assign(c == Collective::kAllGather ? n : 1, std::vector<float>(count, -1.0F));
+  auto state = static_cast<std::uint32_t>(rank + 1);
+  for (auto& block : m.input) {
+    for (float& x : block) {
+      state = state * 1664525U + 1013904223U;
+      x = static_cast<float>(state >> 8) * 1e-5F;
+    }
+  }
+  return m;
+}
+
+inline std::vector<Block> blocks(std::vector<std::vector<float>>& of) {
+  std::vector<Block> result;
+  for (auto& v : of) result.push_back({reinterpret_cast<std::byte*>(v.data()), v.size()});
+  return result;
+}
+
+}  // namespace holdfast::comm::testing
