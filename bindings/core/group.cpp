@@ -217,9 +217,10 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   const PlainArray& source = from ? *from : *to;
   if (source.dtype() != to->dtype()) return nb::none();
   const auto ranks = static_cast<std::uint64_t>(group.size());
-  const std::uint64_t in = *kind == comm::Collective::kReduceScatter ? ranks : 1;
-  const std::uint64_t out = *kind == comm::Collective::kAllGather ? ranks : 1;
-  if (source.count() * out != to->count() * in) return nb::none();
+  const bool exchanges = *kind == comm::Collective::kAllToAll;
+  const std::uint64_t in = exchanges || *kind == comm::Collective::kReduceScatter ? ranks : 1;
+  const std::uint64_t out = exchanges || *kind == comm::Collective::kAllGather ? ranks : 1;
+  if (source.count() * out != to->count() * in || to->count() % out != 0) return nb::none();
   OpRequest request;
   request.collective = *kind;
   request.dtype = to->dtype();

@@ -58,7 +58,7 @@ bool LiveCommunicator::is_flat(const Launch& launch) const {
 }
 
 bool LiveCommunicator::is_sliced(const OpRequest& request) const {
-  return config_.slices && request.algorithm.empty() && SliceExchange::carries(request, size());
+  return config_.slices && request.algorithm.empty() && config_.slices->carries(request);
 }
 
 void LiveCommunicator::note_call(const OpWork& work) {
@@ -86,6 +86,8 @@ void LiveCommunicator::launch(Launch launch) {
     } else if (is_sliced(request)) {
       active.run = config_.slices->start(request, signature);
       active.sliced = true;
+      // Its round tells when the caller may have the memory back.
+      active.kept = active.kept && !config_.slices->exposes(request);
     } else {
       active.run = runs_.make(request, sequence, signature);
     }

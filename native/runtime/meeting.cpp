@@ -89,6 +89,7 @@ Status Meeting::exchange_cards() {
     auto flat = comm::Segment::create("flat", sizeof(comm::HostArea));
     if (!flat.is_ok()) return flat.status();
     own_flat_ = std::move(flat).value();
+    reinterpret_cast<comm::HostArea*>(own_flat_.data())->owner = comm::MemoryOwner::self();
     own.flat = own_flat_.name();
   }
   auto texts = round("card", encode_card(own));
@@ -164,10 +165,14 @@ std::vector<comm::HostPeer> Meeting::open_flat() {
     if (!segment.is_ok()) return {};
     comm::TcpLink* control = peer->control.get();
     const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
-    peers.push_back({std::make_shared<comm::Segment>(std::move(segment).value()), bell, [control] {
+    auto memory =
+        comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
+    peers.push_back({std::make_shared<comm::Segment>(std::move(segment).value()), bell,
+                     [control] {
                        control->session().send_control(comm::FrameKind::kWake, {}, {}, {});
                        control->pump();
-                     }});
+                     },
+                     std::move(memory)});
   }
   return peers;
 }
@@ -184,7 +189,8 @@ Meeting::Word Meeting::own_word() {
     }
     if (all_shm) word.memory = "shm";
     if (request_.size > 1) flat_ = open_flat();
-    if (!flat_.empty()) word.memory = "flat";
+    if (!flat_.empty())
+      word.memory = comm::reach_each_other(flat_, request_.rank) ? "reach" : "flat";
     if (const auto world = runtime_->hub().find_world(members)) {
       word.world = world->id();
       word.epoch = world->view().epoch;
@@ -205,15 +211,18 @@ Result<Meeting::Word> Meeting::parse_word(const std::string& text) {
 
 // Only what every member sees alike may decide.
 Result<ft::GroupConfig> Meeting::agree(const std::vector<Word>& words) {
-  const auto all_say = [&](const std::string& memory) {
-    return std::all_of(words.begin(), words.end(),
-                       [&](const Word& word) { return word.memory == memory; });
-  };
   ft::GroupConfig config = runtime_->base_config(request_);
   config.id = CommId{cards_[0].nonce};
   config.rank = request_.rank;
-  config.shares_memory = all_say("flat") || all_say("shm");
-  if (all_say("flat")) config.flat = std::move(flat_);
+  const auto nobody_says = [&](const std::string& memory) {
+    return std::none_of(words.begin(), words.end(),
+                        [&](const Word& word) { return word.memory == memory; });
+  };
+  config.shares_memory = nobody_says("tcp");
+  if (config.shares_memory && nobody_says("shm")) config.flat = std::move(flat_);
+  for (comm::HostPeer& peer : config.flat) {
+    if (!nobody_says("flat")) peer.memory.reset();
+  }
   for (const Word& word : words) {
     if (word.world != words[0].world) {
       return Status{Code::kProtocolError,

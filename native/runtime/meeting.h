@@ -31,7 +31,7 @@ class Meeting {
   std::vector<comm::HostPeer> open_flat();
   // What every member says before the group begins.
   struct Word {
-    std::string memory;  // "flat", "shm" or "tcp": what it can use with all others
+    std::string memory;  // "reach", "flat", "shm" or "tcp": what it can use with all others
     CommId world;        // that all members are in; 0: none yet
     Epoch epoch;         // of its view there
   };

@@ -63,6 +63,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   };
 
   void found_all();
+  class Reach;
   std::vector<comm::HostPeer> flat_of(int process);
   Host& host(int process) { return hosts_[static_cast<std::size_t>(process)]; }
   const Host& host(int process) const { return hosts_[static_cast<std::size_t>(process)]; }

@@ -1,6 +1,7 @@
 #include "sim/run.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iomanip>
 #include <sstream>
 
@@ -93,13 +94,30 @@ void Simulation::connect(int from, MemberId to) {
   wake(from, arrival(b, from));
 }
 
+// Another process' memory, as long as there is that process.
+class Simulation::Reach final : public comm::PeerMemory {
+ public:
+  Reach(const Simulation& simulation, int process) : simulation_(simulation), process_(process) {}
+  bool read(std::byte* to, std::uint64_t address, std::uint64_t bytes) const override {
+    if (!simulation_.host(process_).alive) return false;
+    std::memcpy(to, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(address)),
+                bytes);
+    return true;
+  }
+
+ private:
+  const Simulation& simulation_;
+  int process_;
+};
+
 std::vector<comm::HostPeer> Simulation::flat_of(int process) {
   std::vector<comm::HostPeer> peers;
   if (!scenario_.flat) return peers;
   for (int r = 0; r < scenario_.ranks; ++r) {
     const auto i = static_cast<std::size_t>(r);
-    peers.push_back(
-        {areas_[i], comm::Bell(&bells_[i]), [this, process, r] { wake(r, arrival(process, r)); }});
+    peers.push_back({areas_[i], comm::Bell(&bells_[i]),
+                     [this, process, r] { wake(r, arrival(process, r)); },
+                     scenario_.seed % 2 == 0 ? std::make_shared<Reach>(*this, r) : nullptr});
   }
   return peers;
 }

@@ -19,14 +19,15 @@ class HostAreas {
     }
   }
 
-  // As one rank maps them.
-  std::vector<HostPeer> peers() {
+  // As one rank maps them. `reach`: each other's memory can be read, which is this process' own.
+  std::vector<HostPeer> peers(bool reach = false) {
     std::vector<HostPeer> peers;
     for (std::size_t p = 0; p < areas_.size(); ++p) {
       auto area = std::make_shared<Segment>(
           std::move(Segment::open(areas_[p].name(), sizeof(HostArea))).value());
       const Bell bell(reinterpret_cast<BellWords*>(bells_[p].data()));
-      peers.push_back({std::move(area), bell, {}});
+      peers.push_back(
+          {std::move(area), bell, {}, reach ? reach_memory(MemoryOwner::self()) : nullptr});
     }
     return peers;
   }
@@ -44,8 +45,12 @@ struct Memory {
 inline Memory make_memory(Collective c, int size, int rank, std::size_t count) {
   const auto n = static_cast<std::size_t>(size);
   Memory m;
-  m.input.assign(c == Collective::kReduceScatter ? n : 1, std::vector<float>(count));
-  m.output.assign(c == Collective::kAllGather ? n : 1, std::vector<float>(count, -1.0F));
+  const bool many_in =
+      c == Collective::kReduceScatter || c == Collective::kAllToAll || c == Collective::kScatter;
+  const bool many_out =
+      c == Collective::kAllGather || c == Collective::kAllToAll || c == Collective::kGather;
+  m.input.assign(many_in ? n : 1, std::vector<float>(count));
+  m.output.assign(many_out ? n : 1, std::vector<float>(count, -1.0F));
   auto state = static_cast<std::uint32_t>(rank + 1);
   for (auto& block : m.input) {
     for (float& x : block) {

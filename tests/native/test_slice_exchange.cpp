@@ -1,5 +1,6 @@
-// The slice exchange against the reference run of the "flat" schedules: the same bits on every
-// rank, whatever the order in which ranks get on, and only final values in what is held.
+// The slice exchange, and what is fetched from where it lies, against the reference run of the
+// schedules: the same bits on every rank, whatever the order in which ranks get on, and only final
+// values in what is held.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,20 +25,24 @@ constexpr std::uint64_t kSlice = 1024;
 // Every rank's exchange in one process.
 class Host {
  public:
-  explicit Host(int size, std::uint64_t slice_bytes = kSlice) : areas_(size) {
-    enter(Epoch{1}, slice_bytes, size);
+  explicit Host(int size, bool reach = false, std::uint64_t slice_bytes = kSlice)
+      : areas_(size), size_(size), reach_(reach), slice_bytes_(slice_bytes) {
+    enter(Epoch{1});
   }
-  void enter(Epoch epoch, std::uint64_t slice_bytes, int size) {
+  void enter(Epoch epoch) {
     ranks_.clear();
-    for (int r = 0; r < size; ++r) {
+    for (int r = 0; r < size_; ++r) {
       ranks_.push_back(
-          std::make_unique<SliceExchange>(Rank{r}, epoch, areas_.peers(), slice_bytes));
+          std::make_unique<SliceExchange>(Rank{r}, epoch, areas_.peers(reach_), slice_bytes_));
     }
   }
   SliceExchange& rank(std::size_t r) { return *ranks_[r]; }
 
  private:
   testing::HostAreas areas_;
+  int size_;
+  bool reach_;
+  std::uint64_t slice_bytes_;
   std::vector<std::unique_ptr<SliceExchange>> ranks_;
 };
 
@@ -50,7 +55,8 @@ struct World {
     for (int r = 0; r < size; ++r) {
       ours.push_back(make_memory(c, size, r, count));
       theirs.push_back(make_memory(c, size, r, count));
-      schedules.push_back(find_algorithm(c, "flat")->build({c, {r}, size, {root}}));
+      const char* algorithm = c == Collective::kAllToAll ? "pairwise" : "flat";
+      schedules.push_back(find_algorithm(c, algorithm)->build({c, {r}, size, {root}}));
     }
     for (std::size_t r = 0; r < ours.size(); ++r) {
       OpRequest request;
@@ -59,7 +65,7 @@ struct World {
       request.input = blocks(ours[r].input);
       request.output = blocks(ours[r].output);
       if (in_place) alias(request, r);
-      REQUIRE(SliceExchange::carries(request, size));
+
       requests.push_back(request);
       reference.push_back({blocks(theirs[r].input), blocks(theirs[r].output)});
     }
@@ -76,7 +82,8 @@ struct World {
   }
 
   bool has_result(std::size_t r) const {
-    return collective_ != Collective::kReduce || static_cast<int>(r) == root_;
+    const bool at_root = collective_ == Collective::kReduce || collective_ == Collective::kGather;
+    return !at_root || static_cast<int>(r) == root_;
   }
   const float* expected(std::size_t r, std::size_t block) const {
     if (collective_ == Collective::kBroadcast && static_cast<int>(r) == root_) {
@@ -162,6 +169,27 @@ TEST_CASE("the slice exchange folds as the flat schedule does") {
   }
 }
 
+TEST_CASE("blocks are fetched from where they lie") {
+  sim::Random random(4);
+  for (const int size : {2, 3, 8}) {
+    Host host(size, true);
+    for (const std::size_t count : {0UL, 1UL, 100UL, 5000UL, 100'000UL}) {
+      for (const Collective c :
+           {Collective::kAllGather, Collective::kBroadcast, Collective::kAllToAll,
+            Collective::kGather, Collective::kScatter}) {
+        CAPTURE(collective_name(c));
+        CAPTURE(size);
+        CAPTURE(count);
+        const World world(c, size, static_cast<int>(random.below(static_cast<unsigned>(size))),
+                          count, c == Collective::kAllGather && random.chance(50));
+        REQUIRE(host.rank(0).exposes(world.requests[0]));
+        drive(host, world, random);
+        world.check();
+      }
+    }
+  }
+}
+
 TEST_CASE("what is held of a stopped op is final, and the next view counts on") {
   sim::Random random(2);
   Host host(4);
@@ -169,7 +197,7 @@ TEST_CASE("what is held of a stopped op is final, and the next view counts on") 
     const Collective c = kCarried[random.below(std::size(kCarried))];
     const World stopped(c, 4, 1, 3000, random.chance(50));
     drive(host, stopped, random, random.below(200));
-    host.enter(Epoch{epoch + 1}, kSlice, 4);
+    host.enter(Epoch{epoch + 1});
     const World whole(c, 4, 2, 700);
     drive(host, whole, random);
     whole.check();
@@ -207,6 +235,52 @@ TEST_CASE("every dtype and reduction, averages too") {
       CHECK(std::equal(before.begin(), before.begin() + 999 * 1, memory[r].begin()));
     }
   }
+}
+
+TEST_CASE("memory that was taken back is no result") {
+  Host host(2, true);
+  World world(Collective::kAllGather, 2, 0, 100'000);
+  const auto a = host.rank(0).start(world.requests[0], 1);
+  const auto b = host.rank(1).start(world.requests[1], 1);
+  a->advance();
+  a->stop();
+  std::fill(world.ours[0].input[0].begin(), world.ours[0].input[0].end(), 3.0F);
+  for (int i = 0; i < 10; ++i) b->advance();
+  CHECK_FALSE(b->finished());
+  CHECK_FALSE(b->touched());
+  CHECK(b->waited_for() == std::vector<Rank>{{0}});
+  world.check_held(1, *b);
+}
+
+TEST_CASE("memory is exposed until all have fetched") {
+  Host host(2, true);
+  World world(Collective::kAllGather, 2, 0, 100'000);
+  const auto a = host.rank(0).start(world.requests[0], 1);
+  const auto b = host.rank(1).start(world.requests[1], 1);
+  b->advance();
+  a->advance();
+  REQUIRE(a->finished());
+  const auto round = host.rank(0).make_round();
+  round->advance();
+  CHECK_FALSE(round->finished());
+  CHECK(round->waited_for() == std::vector<Rank>{{1}});
+  b->advance();
+  REQUIRE(b->finished());
+  round->advance();
+  CHECK(round->finished());
+  world.check();
+}
+
+TEST_CASE("blocks of a size that the other does not expect") {
+  Host host(2, true);
+  const World longer(Collective::kAllToAll, 2, 0, 30);
+  const World shorter(Collective::kAllToAll, 2, 0, 29);
+  const auto a = host.rank(0).start(longer.requests[0], 1);
+  const auto b = host.rank(1).start(shorter.requests[1], 1);
+  for (int i = 0; i < 3; ++i) a->advance(), b->advance();
+  CHECK(a->failure().message().find("expects 120 bytes of rank 1, which has 116") !=
+        std::string::npos);
+  CHECK(b->failed());
 }
 
 TEST_CASE("ops queue up behind each other") {
@@ -248,7 +322,7 @@ TEST_CASE("calls that do not match are found out, and who is waited for") {
 
 TEST_CASE("ranks on threads of their own") {
   for (const int size : {2, 4}) {
-    Host host(size, 4096);
+    Host host(size, false, 4096);
     for (int round = 0; round < 10; ++round) {
       const World world(kCarried[round % 5], size, round % size, 20'000, round > 4);
       std::vector<std::thread> threads;

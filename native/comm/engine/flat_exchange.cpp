@@ -56,6 +56,11 @@ bool FlatExchange::advance() {
   }
   if (stage_ == Stage::kCollect && collected()) {
     if (failure_.is_ok()) finish();
+    if (was_left_behind()) {
+      failure_ = {};
+      stage_ = Stage::kLeftBehind;
+      return false;
+    }
     stage_ = Stage::kDone;
     moved_ = true;
   }
@@ -67,7 +72,7 @@ bool FlatExchange::has_room() const {
   const auto all_read = [&] {
     for (int r = 0; r < size(); ++r) {
       // acquire: their reads of the slot are over
-      if (area({r}).read.load(std::memory_order_acquire) + 2 < op_) return false;
+      if (r != rank_.value && !reached(area({r}).read, op_ - 2)) return false;
     }
     return true;
   };
@@ -81,6 +86,8 @@ bool FlatExchange::has_room() const {
 void FlatExchange::publish() {
   FlatArea::Half& own = area(rank_);
   own.waits_for_room.store(0, std::memory_order_relaxed);  // relaxed: at worst one ring too many
+  // Whoever still reads this half, in the view before last, is told before it is written to.
+  if (op_ == first_ + 1) own.posted.store(first_, std::memory_order_seq_cst);
   FlatArea::Slot& to = own.slots[op_ % 2];
   to.signature = signature_;
   to.bytes = static_cast<std::uint32_t>(input_bytes_);
@@ -109,8 +116,7 @@ bool FlatExchange::reads(Rank rank) const {
 
 bool FlatExchange::collected() {
   for (int r = 0; r < size(); ++r) {
-    FlatArea::Half& peer = area({r});
-    if (peer.posted.load(std::memory_order_acquire) < op_) return false;  // acquire: the slot
+    if (!reached(area({r}).posted, op_)) return false;
   }
   for (int r = 0; r < size(); ++r) {
     if (!reads({r})) continue;
@@ -176,13 +182,22 @@ void FlatExchange::finish() {
   }
 }
 
+// After a read of others' slots: a member that is two views ahead writes to the same ones. This
+// rank is in none of them then, and will be told; its op ends here.
+bool FlatExchange::was_left_behind() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank_.value && !reached(area({r}).posted, op_)) return true;
+  }
+  return false;
+}
+
 std::vector<Rank> FlatExchange::waited_for() const {
   std::vector<Rank> ranks;
   for (int r = 0; r < size(); ++r) {
     const FlatArea::Half& peer = area({r});
-    const bool room = stage_ == Stage::kRoom && peer.read.load(std::memory_order_acquire) + 2 < op_;
-    const bool data =
-        stage_ == Stage::kCollect && peer.posted.load(std::memory_order_acquire) < op_;
+    const bool room = stage_ == Stage::kRoom && !reached(peer.read, op_ - 2);
+    const bool data = stage_ == Stage::kCollect && !reached(peer.posted, op_);
     if (room || data) ranks.push_back({r});
   }
   return ranks;

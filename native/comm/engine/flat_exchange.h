@@ -54,7 +54,7 @@ class FlatExchange {
       : rank_(rank),
         peers_(std::move(peers)),
         half_(epoch.value % 2),
-        first_(std::uint64_t{epoch.value} << 32),
+        first_(std::uint64_t{epoch.value} << kOpBits),
         op_(first_) {}
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
@@ -69,7 +69,7 @@ class FlatExchange {
   std::vector<Rank> waited_for() const;
 
  private:
-  enum class Stage : std::uint8_t { kRoom, kCollect, kDone };
+  enum class Stage : std::uint8_t { kRoom, kCollect, kDone, kLeftBehind };
 
   FlatArea::Half& area(Rank rank) const {
     return reinterpret_cast<FlatArea*>(peers_[index(rank)].segment->data())->halves[half_];
@@ -81,6 +81,7 @@ class FlatExchange {
   bool reads(Rank rank) const;
   bool collected();
   void finish();
+  bool was_left_behind() const;
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
   const std::byte* slot(Rank rank) const { return area(rank).slots[op_ % 2].data; }
 

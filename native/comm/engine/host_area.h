@@ -1,4 +1,4 @@
-// The layout of a rank's shared area: a part for small messages and one for large ones.
+// The layout of a rank's shared area: who it is, and a part for each of the exchanges.
 #pragma once
 
 #include "comm/engine/flat_exchange.h"
@@ -7,6 +7,7 @@
 namespace holdfast::comm {
 
 struct HostArea {
+  MemoryOwner owner;
   FlatArea flat;
   SliceArea slices;
 };

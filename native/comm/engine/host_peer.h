@@ -2,19 +2,34 @@
 // writes and everybody reads, and a bell to wake the owner.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
 #include "comm/transport/bell.h"
+#include "comm/transport/peer_memory.h"
 #include "comm/transport/segment.h"
 
 namespace holdfast::comm {
+
+// Counters in the areas begin at the view's epoch, shifted by this.
+inline constexpr int kOpBits = 32;
+
+// Whether a counter has come to `value` in the same view: members that have gone on to the view
+// after next count in the same place, where a rank that they left behind must not follow them.
+inline bool reached(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
+  const std::uint64_t at = counter.load(std::memory_order_acquire);  // acquire: it stands for data
+  return at >= value && at >> kOpBits == value >> kOpBits;
+}
 
 struct HostPeer {
   // Owners: the exchanges of a group's successive views.
   std::shared_ptr<Segment> segment;  // of sizeof(HostArea)
   Bell bell;
   std::function<void()> wake_by_socket;
+  // Owners: as of segment. Null where it cannot be read; then none of the group's is.
+  std::shared_ptr<PeerMemory> memory = nullptr;
 
   void ring() {
     if (bell.ring() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();

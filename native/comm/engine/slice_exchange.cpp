@@ -4,10 +4,14 @@
 
 #include "base/check.h"
 #include "comm/engine/host_area.h"
+#include "comm/engine/pull_run.h"
 #include "comm/engine/slice_run.h"
 
 namespace holdfast::comm {
 namespace {
+
+// Broadcasts up to this are fetched from where they lie.
+constexpr std::uint64_t kPulledBroadcast = 512 * 1024;
 
 bool all_equal(const std::vector<Block>& blocks) {
   return std::all_of(blocks.begin(), blocks.end(),
@@ -16,15 +20,25 @@ bool all_equal(const std::vector<Block>& blocks) {
 
 }  // namespace
 
+bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
+  for (std::size_t r = 0; r < peers.size(); ++r) {
+    if (static_cast<int>(r) != self.value && !peers[r].memory) return false;
+  }
+  return true;
+}
+
 SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers,
                              std::uint64_t slice_bytes)
     : rank_(rank.value),
       peers_(std::move(peers)),
+      reaches_(reach_each_other(peers_, rank)),
       half_(epoch.value % 2),
       slice_bytes_(slice_bytes),
-      first_(std::uint64_t{epoch.value} << 32),
+      first_(std::uint64_t{epoch.value} << kOpBits),
       next_slice_(first_) {
   CHECK(slice_bytes > 0 && slice_bytes <= kSliceBytes);
+  // Whoever still reads this half, in the view before last, is told before it is written to.
+  area(rank_).begun.store(first_, std::memory_order_seq_cst);
 }
 
 SliceArea::Half& SliceExchange::area(int rank) const {
@@ -35,8 +49,7 @@ SliceArea::Half& SliceExchange::area(int rank) const {
 bool SliceExchange::all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter,
                            std::uint64_t value) const {
   for (int r = 0; r < size(); ++r) {
-    // acquire: what the counter stands for
-    if (r != rank_ && (area(r).*counter).load(std::memory_order_acquire) < value) return false;
+    if (r != rank_ && !reached(area(r).*counter, value)) return false;
   }
   return true;
 }
@@ -47,8 +60,31 @@ void SliceExchange::ring_all() {
   }
 }
 
-bool SliceExchange::carries(const OpRequest& request, int size) {
-  if (size < 2) return false;
+// This rank has ended an op that took so many slices.
+void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
+  ++ended_;
+  next_slice_ += slices;
+  area(rank_).ended.store(first_ + number + 1, std::memory_order_release);
+  ring_all();
+}
+
+bool SliceExchange::exposes(const OpRequest& request) const {
+  if (!reaches_ || size() > kMostPullers) return false;
+  switch (request.collective) {
+    case Collective::kAllToAll:
+    case Collective::kAllGather:
+    case Collective::kGather:
+    case Collective::kScatter: return true;
+    // Of larger ones, the root may as well copy while the others do.
+    case Collective::kBroadcast:
+      return request.output[0].count * dtype_bytes(request.dtype) <= kPulledBroadcast;
+    default: return false;
+  }
+}
+
+bool SliceExchange::carries(const OpRequest& request) const {
+  if (size() < 2) return false;
+  if (exposes(request)) return true;
   switch (request.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce: return request.input[0].count > 0;
@@ -59,39 +95,47 @@ bool SliceExchange::carries(const OpRequest& request, int size) {
   }
 }
 
-// The wait for all to hold what they need; they say so as they pull.
+// The wait for all ranks to end an op, in which they may still read this one's memory.
 class SliceRound final : public Execution {
  public:
-  SliceRound(const SliceExchange& exchange, std::uint64_t end) : x_(exchange), end_(end) {}
+  SliceRound(const SliceExchange& exchange, std::uint64_t mark) : x_(exchange), mark_(mark) {}
+  ~SliceRound() override { stop(); }
 
   void advance() override { finished_ = finished_ || touched(); }
-  bool touched() const override { return x_.all_at(&SliceArea::Half::pulled, end_); }
+  bool touched() const override { return x_.all_at(&SliceArea::Half::ended, mark_); }
   bool finished() const override { return finished_; }
   const Status& failure() const override { return ok_; }
   Rank failed_peer() const override { return {-1}; }
   std::vector<Rank> waited_for() const override {
     std::vector<Rank> ranks;
     for (int r = 0; r < x_.size(); ++r) {
-      const bool holds = x_.area(r).pulled.load(std::memory_order_acquire) >= end_;
-      if (r != x_.rank_ && !holds) ranks.push_back({r});
+      const bool ended = reached(x_.area(r).ended, mark_);
+      if (r != x_.rank_ && !ended) ranks.push_back({r});
     }
     return ranks;
   }
   std::vector<Held> held() const override { return {}; }
-  BufferPool::Buffer stop() override { return {}; }
+  BufferPool::Buffer stop() override {
+    if (!finished_) x_.area(x_.rank_).withdrawn.store(mark_, std::memory_order_seq_cst);
+    finished_ = true;
+    return {};
+  }
 
  private:
   const SliceExchange& x_;
-  const std::uint64_t end_;
+  const std::uint64_t mark_;
   const Status ok_;
   bool finished_ = false;
 };
 
 std::unique_ptr<Execution> SliceExchange::make_round() {
-  return std::make_unique<SliceRound>(*this, next_slice_);
+  return std::make_unique<SliceRound>(*this, first_ + ended_);
 }
 
 std::unique_ptr<Execution> SliceExchange::start(const OpRequest& request, std::uint32_t signature) {
+  if (exposes(request)) {
+    return std::make_unique<PullRun>(*this, request, signature, started_++);
+  }
   return std::make_unique<SliceRun>(*this, request, signature, started_++);
 }
 

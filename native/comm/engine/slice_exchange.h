@@ -1,8 +1,10 @@
-// Slice exchange: the large-message path of one host. Ops go through shared memory in slices that
-// stay in the caches: each rank stages its input once in memory that it owns and everybody maps,
-// reduces its share of every slice straight from all ranks' slots, in rank order, and leaves the
-// result in its own slot for the others to pull. No rank ever writes another rank's memory, so a
-// rank that dies leaves nothing torn behind; finals alone are written to the caller's output.
+// Slice exchange: the path of one host for what is too large for the flat exchange, or not the same
+// on all ranks. What only moves is fetched from where it lies (PullRun) if the system allows that.
+// The rest goes through shared memory in slices that stay in the caches (SliceRun): each rank
+// stages its input once in memory that it owns and everybody maps, reduces its share of every slice
+// straight from all ranks' slots, in rank order, and leaves the result in its own slot for the
+// others to pull. No rank ever writes another rank's memory, so a rank that dies leaves nothing
+// torn behind; finals alone are written to the caller's output.
 //
 // Per rank, n ranks, S bytes of payload (of all blocks), beyond reading the input once and writing
 // the output once:
@@ -32,6 +34,10 @@ namespace holdfast::comm {
 
 inline constexpr std::uint64_t kSliceBytes = 256 * 1024;
 inline constexpr std::uint64_t kSliceSlots = 4;
+// Ranks whose blocks are fetched from where they lie.
+inline constexpr int kMostPullers = 64;
+// Of one rank to all others together: up to this they lie in the shared area instead.
+inline constexpr std::uint64_t kInlineBytes = 32 * 1024;
 
 // One rank's area; part of its HostArea.
 struct SliceArea {
@@ -39,17 +45,34 @@ struct SliceArea {
     std::uint64_t bytes;
     std::uint32_t signature;
   };
+  // Where a rank's blocks for the others lie.
+  struct Exposed {
+    struct Entry {
+      std::uint64_t address;  // in the owner's memory; inline: in data
+      std::uint64_t bytes;
+    };
+    std::uint32_t signature;
+    std::uint32_t is_inline;
+    Entry blocks[kMostPullers];
+    alignas(64) std::byte data[kInlineBytes];
+  };
   // One view's counters and slots; views alternate. Counters only grow, over all ops of the view.
   struct Half {
-    alignas(64) std::atomic<std::uint64_t> begun;    // ops whose call is written
+    alignas(64) std::atomic<std::uint64_t> begun;    // ops whose call, or table, is written
+    alignas(64) std::atomic<std::uint64_t> ended;    // ops that need nothing more from others
+    std::atomic<std::uint64_t> withdrawn;            // the op whose memory is exposed no longer
     alignas(64) std::atomic<std::uint64_t> staged;   // slices whose input is in its slot
     alignas(64) std::atomic<std::uint64_t> reduced;  // slices whose share of the result is there
     alignas(64) std::atomic<std::uint64_t> pulled;   // slices that need nothing more from others
     alignas(64) Call calls[2];
+    Exposed exposed[2];
     alignas(4096) std::byte slots[kSliceSlots][kSliceBytes];
   };
   Half halves[2];
 };
+
+// Whether the memory of all others can be read.
+bool reach_each_other(const std::vector<HostPeer>& peers, Rank self);
 
 class SliceExchange {
  public:
@@ -58,7 +81,9 @@ class SliceExchange {
   SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t slice_bytes);
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
-  static bool carries(const OpRequest& request, int size);
+  bool carries(const OpRequest& request) const;
+  // Whether others read the caller's memory: it then stays as it is until make_round()'s end.
+  bool exposes(const OpRequest& request) const;
 
   // The next op; `request` must outlive it.
   std::unique_ptr<Execution> start(const OpRequest& request, std::uint32_t signature);
@@ -66,17 +91,25 @@ class SliceExchange {
   std::unique_ptr<Execution> make_round();
 
  private:
+  friend class PullRun;
   friend class SliceRun;
   friend class SliceRound;
 
   SliceArea::Half& area(int rank) const;
+  // Whether what was read of that rank's slots was this view's: asked after the read.
+  bool is_still_here(int rank) const {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return reached(area(rank).begun, first_);
+  }
   // Whether every other rank's counter has reached `value`.
   bool all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t value) const;
   int size() const { return static_cast<int>(peers_.size()); }
   void ring_all();
+  void end_op(std::uint64_t number, std::uint64_t slices);
 
   int rank_;
   std::vector<HostPeer> peers_;
+  bool reaches_;  // all ranks can read each other's memory
   std::size_t half_;
   std::uint64_t slice_bytes_;
   std::uint64_t started_ = 0;  // ops

@@ -63,26 +63,24 @@ bool SliceRun::can_stage() const {
 bool SliceRun::can_pull() const {
   if (!checked_ || pulled_ == slices_) return false;
   if (is(Collective::kBroadcast)) {
-    const auto& root = x_.area(request_.root.value);
-    return root.staged.load(std::memory_order_acquire) >= through(pulled_);
+    return reached(x_.area(request_.root.value).staged, through(pulled_));
   }
   if (!folds()) return x_.all_at(&SliceArea::Half::staged, through(pulled_));
   return pulled_ < reduced_ && x_.all_at(&SliceArea::Half::reduced, through(pulled_));
 }
 
 void SliceRun::advance() {
-  if (finished_ || !failure_.is_ok() || number_ != x_.ended_) return;
+  if (finished_ || left_behind_ || !failure_.is_ok() || number_ != x_.ended_) return;
   if (!begun_) begin();
   if (can_check()) check();
   if (!failure_.is_ok()) return;
   // What others wait for goes first.
   if (can_reduce()) reduce();
   if (can_stage()) stage();
-  if (can_pull()) pull();
+  if (!left_behind_ && can_pull()) pull();
   if (checked_ && staged_ == slices_ && reduced_ == slices_ && pulled_ == slices_) {
     finished_ = true;
-    ++x_.ended_;
-    x_.next_slice_ += slices_;
+    x_.end_op(number_, slices_);
   }
 }
 
@@ -103,6 +101,7 @@ void SliceRun::check() {
     const SliceArea::Call call = x_.area(r).calls[number_ % 2];
     const std::uint64_t bytes = count_ * blocks_ * element_;
     if (call.signature == signature_ && call.bytes == bytes) continue;
+    if (was_left_behind()) return;
     failed_peer_ = {r};
     failure_ = {Code::kProtocolError,
                 "calls do not match: this rank has " + std::to_string(bytes) + " bytes, rank " +
@@ -175,6 +174,7 @@ void SliceRun::reduce() {
   const std::uint64_t place = scatters ? static_cast<std::uint64_t>(x_.rank_) * slice_ : own.begin;
   fold(s, own, slot(x_.rank_, reduced_) + place * element_,
        keeps_own() ? output(0, s.begin + own.begin) : nullptr);
+  if (was_left_behind()) return;
   publish(&SliceArea::Half::reduced, ++reduced_);
   if (!pulls()) publish(&SliceArea::Half::pulled, pulled_ = reduced_);
 }
@@ -196,7 +196,17 @@ void SliceRun::pull() {
               theirs.count);
     }
   }
+  if (was_left_behind()) return;
   publish(&SliceArea::Half::pulled, ++pulled_);
+}
+
+// After a read of others' slots: a member that is two views ahead writes to the same ones. This
+// rank is in none of them then, and will be told; its op ends here.
+bool SliceRun::was_left_behind() {
+  for (int r = 0; r < x_.size(); ++r) {
+    if (r != x_.rank_ && !x_.is_still_here(r)) left_behind_ = true;
+  }
+  return left_behind_;
 }
 
 std::vector<Rank> SliceRun::waited_for() const {
@@ -205,17 +215,15 @@ std::vector<Rank> SliceRun::waited_for() const {
   for (int r = 0; r < x_.size(); ++r) {
     if (r == x_.rank_) continue;
     const SliceArea::Half& peer = x_.area(r);
-    const auto at = [&](const std::atomic<std::uint64_t>& counter) {
-      return counter.load(std::memory_order_acquire);
-    };
     if (!checked_) {
-      if (at(peer.begun) < begun_value()) ranks.push_back({r});
+      if (!reached(peer.begun, begun_value())) ranks.push_back({r});
       continue;
     }
     const bool room = staged_ < slices_ && x_.next_slice_ + staged_ - x_.first_ >= kSliceSlots &&
-                      at(peer.pulled) < x_.next_slice_ + staged_ - kSliceSlots + 1;
+                      !reached(peer.pulled, x_.next_slice_ + staged_ - kSliceSlots + 1);
     const std::uint64_t wanted = std::min(pulled_, slices_ - 1);
-    const bool data = at(peer.staged) < through(wanted) || at(peer.reduced) < through(wanted);
+    const bool data =
+        !reached(peer.staged, through(wanted)) || !reached(peer.reduced, through(wanted));
     if (room || data) ranks.push_back({r});
   }
   return ranks;

@@ -18,7 +18,7 @@ class SliceRun final : public Execution {
 
   void advance() override;
   bool touched() const override {
-    return !finished_ && failure_.is_ok() && number_ == x_.ended_ &&
+    return !finished_ && !left_behind_ && failure_.is_ok() && number_ == x_.ended_ &&
            (!begun_ || can_check() || can_stage() || can_reduce() || can_pull());
   }
   bool finished() const override { return finished_; }
@@ -80,6 +80,7 @@ class SliceRun final : public Execution {
   void fold(const Span& whole, const Span& own, std::byte* to, std::byte* copy) const;
   const std::byte* operand(int rank, const Span& whole, std::uint64_t element) const;
   void pull();
+  bool was_left_behind();
   void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
     if (elements > 0 && to != from) std::memcpy(to, from, elements * element_);
   }
@@ -103,6 +104,7 @@ class SliceRun final : public Execution {
   bool begun_ = false;
   bool checked_ = false;
   bool finished_ = false;
+  bool left_behind_ = false;
   std::uint64_t staged_ = 0;
   std::uint64_t reduced_ = 0;
   std::uint64_t pulled_ = 0;

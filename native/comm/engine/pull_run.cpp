@@ -1,0 +1,193 @@
+#include "comm/engine/pull_run.h"
+
+#include <algorithm>
+#include <string>
+
+namespace holdfast::comm {
+namespace {
+
+// Fetched in one go before links are looked at again.
+constexpr std::uint64_t kFetchBytes = 1024 * 1024;
+
+}  // namespace
+
+PullRun::PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
+                 std::uint64_t number)
+    : x_(exchange), request_(request), signature_(signature), number_(number) {
+  sources_.resize(static_cast<std::size_t>(x_.size()));
+  for (int r = 0; r < x_.size(); ++r) {
+    const Block* block = incoming(r);
+    Source& source = sources_[static_cast<std::size_t>(r)];
+    source.ended = block == nullptr || r == x_.rank_;
+    if (block != nullptr) source.to = block->data, source.bytes = bytes_of(*block);
+  }
+}
+
+const Block* PullRun::outgoing(int rank) const {
+  switch (request_.collective) {
+    case Collective::kAllGather: return &request_.input[0];
+    case Collective::kBroadcast: return is_root(x_.rank_) ? &request_.input[0] : nullptr;
+    case Collective::kAllToAll: return &request_.input[static_cast<std::size_t>(rank)];
+    case Collective::kGather: return is_root(rank) ? &request_.input[0] : nullptr;
+    case Collective::kScatter:
+      return is_root(x_.rank_) ? &request_.input[static_cast<std::size_t>(rank)] : nullptr;
+    default: return nullptr;
+  }
+}
+
+const Block* PullRun::incoming(int rank) const {
+  switch (request_.collective) {
+    case Collective::kAllGather:
+    case Collective::kAllToAll: return &request_.output[static_cast<std::size_t>(rank)];
+    case Collective::kBroadcast:
+    case Collective::kScatter: return is_root(rank) ? &request_.output[0] : nullptr;
+    case Collective::kGather:
+      return is_root(x_.rank_) ? &request_.output[static_cast<std::size_t>(rank)] : nullptr;
+    default: return nullptr;
+  }
+}
+
+// The table of the op before last is written over: nobody may need it any more.
+bool PullRun::can_begin() const {
+  return number_ < 2 || x_.all_at(&SliceArea::Half::ended, mark() - 2);
+}
+
+int PullRun::next_source() const {
+  // The ranks behind this one in turn, so that not all of them fetch from the same.
+  for (int i = 1; i < x_.size(); ++i) {
+    const int r = (x_.rank_ + i) % x_.size();
+    const Source& source = sources_[static_cast<std::size_t>(r)];
+    if (source.ended || source.gone) continue;
+    if (reached(x_.area(r).begun, mark())) return r;
+  }
+  return -1;
+}
+
+void PullRun::advance() {
+  if (finished_ || !failure_.is_ok() || number_ != x_.ended_) return;
+  if (!begun_) {
+    if (!can_begin()) return;
+    begin();
+  }
+  if (const int rank = next_source(); rank >= 0) fetch(rank);
+  const bool all = std::all_of(sources_.begin(), sources_.end(),
+                               [](const Source& source) { return source.ended; });
+  if (!all || !failure_.is_ok()) return;
+  finished_ = true;
+  x_.end_op(number_, 0);
+}
+
+void PullRun::begin() {
+  begun_ = true;
+  expose();
+  SliceArea::Half& own = x_.area(x_.rank_);
+  own.begun.store(mark(), std::memory_order_release);  // release: the table, and what lies in it
+  x_.ring_all();
+  const Block* out = outgoing(x_.rank_);
+  const Block* in = incoming(x_.rank_);
+  if (out == nullptr || in == nullptr || in->data == out->data || out->count == 0) return;
+  std::memcpy(in->data, out->data, bytes_of(*out));
+}
+
+void PullRun::expose() {
+  SliceArea::Exposed& table = x_.area(x_.rank_).exposed[number_ % 2];
+  table.signature = signature_;
+  std::uint64_t total = 0;
+  for (int r = 0; r < x_.size(); ++r) {
+    const Block* block = r == x_.rank_ ? nullptr : outgoing(r);
+    auto& entry = table.blocks[static_cast<std::size_t>(r)];
+    entry = {};
+    if (block == nullptr) continue;
+    entry.bytes = bytes_of(*block);
+    entry.address = reinterpret_cast<std::uintptr_t>(block->data);
+    total += entry.bytes;
+  }
+  table.is_inline = total <= kInlineBytes;
+  if (!table.is_inline) return;
+  std::uint64_t at = 0;
+  for (int r = 0; r < x_.size(); ++r) {
+    auto& entry = table.blocks[static_cast<std::size_t>(r)];
+    if (entry.bytes == 0) continue;
+    std::memcpy(table.data + at, reinterpret_cast<const std::byte*>(entry.address), entry.bytes);
+    entry.address = at;
+    at += entry.bytes;
+  }
+}
+
+void PullRun::check(int rank, const SliceArea::Exposed& theirs) {
+  Source& source = sources_[static_cast<std::size_t>(rank)];
+  source.checked = true;
+  const std::uint64_t bytes = theirs.blocks[static_cast<std::size_t>(x_.rank_)].bytes;
+  if (theirs.signature == signature_ && bytes == source.bytes) return;
+  if (!x_.is_still_here(rank)) {
+    source.gone = true;
+    return;
+  }
+  failed_peer_ = {rank};
+  failure_ = {Code::kProtocolError,
+              "calls do not match: this rank expects " + std::to_string(source.bytes) +
+                  " bytes of rank " + std::to_string(rank) + ", which has " +
+                  std::to_string(bytes) +
+                  (bytes == source.bytes ? " but another call, now or earlier" : "")};
+}
+
+void PullRun::fetch(int rank) {
+  Source& source = sources_[static_cast<std::size_t>(rank)];
+  const SliceArea::Half& area = x_.area(rank);
+  const SliceArea::Exposed& theirs = area.exposed[number_ % 2];
+  if (!source.checked) check(rank, theirs);
+  if (!failure_.is_ok() || source.gone) return;
+  const auto& entry = theirs.blocks[static_cast<std::size_t>(x_.rank_)];
+  const std::uint64_t part = std::min(source.bytes - source.done, kFetchBytes);
+  if (part > 0) {
+    if (theirs.is_inline) {
+      if (entry.address > kInlineBytes || source.bytes > kInlineBytes - entry.address) {
+        source.gone = true;  // no rank writes that
+        return;
+      }
+      std::memcpy(source.to + source.done, theirs.data + entry.address + source.done, part);
+    } else {
+      const auto& memory = x_.peers_[static_cast<std::size_t>(rank)].memory;
+      source.gone = !memory->read(source.to + source.done, entry.address + source.done, part);
+    }
+    // Both are asked after the bytes were read.
+    source.gone = source.gone || !x_.is_still_here(rank) ||
+                  area.withdrawn.load(std::memory_order_acquire) >= mark();
+    if (source.gone) return;  // its death is for others to find out
+  }
+  source.done += part;
+  source.ended = source.done == source.bytes;
+}
+
+std::vector<Rank> PullRun::waited_for() const {
+  std::vector<Rank> ranks;
+  if (number_ != x_.ended_ || !begun_) return ranks;
+  for (std::size_t r = 0; r < sources_.size(); ++r) {
+    if (!sources_[r].ended) ranks.push_back({static_cast<std::int32_t>(r)});
+  }
+  return ranks;
+}
+
+std::vector<Execution::Held> PullRun::held() const {
+  std::vector<Held> result;
+  if (!begun_) return result;
+  const std::uint64_t element = dtype_bytes(request_.dtype);
+  for (int r = 0; r < x_.size(); ++r) {
+    const Source& source = sources_[static_cast<std::size_t>(r)];
+    if (source.to == nullptr) continue;
+    const std::uint64_t bytes = r == x_.rank_ ? source.bytes : source.done / element * element;
+    if (bytes > 0) result.push_back({source.to, bytes});
+  }
+  return result;
+}
+
+BufferPool::Buffer PullRun::stop() {
+  if (begun_ && !finished_) {
+    // release: before whatever the owner of the memory does next
+    x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
+  }
+  finished_ = true;
+  return {};
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,77 @@
+// One op whose blocks only move: every rank says where its blocks for the others lie, and each
+// fetches what is for it straight into the caller's output. One copy per byte, made by whoever
+// needs it; blocks of little bytes are left in the shared area instead, which saves the system
+// call. An op's memory is exposed until its run stops or all have fetched. A block counts as
+// fetched only if it still was exposed afterwards, so that a reader that was late by a view cannot
+// take what the owner has written since for a result.
+//
+// all_gather, broadcast, all_to_all(v), gather, scatter; blocks of any size, empty ones too.
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <cstring>
+#include <vector>
+
+#include "comm/engine/slice_exchange.h"
+
+namespace holdfast::comm {
+
+class PullRun final : public Execution {
+ public:
+  PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
+          std::uint64_t number);
+  ~PullRun() override { stop(); }
+
+  void advance() override;
+  bool touched() const override {
+    return !finished_ && failure_.is_ok() && number_ == x_.ended_ &&
+           (begun_ ? next_source() >= 0 : can_begin());
+  }
+  bool finished() const override { return finished_; }
+  const Status& failure() const override { return failure_; }
+  Rank failed_peer() const override { return failed_peer_; }
+  std::vector<Rank> waited_for() const override;
+  std::vector<Held> held() const override;
+  BufferPool::Buffer stop() override;
+
+ private:
+  // What comes from one rank.
+  struct Source {
+    std::byte* to = nullptr;
+    std::uint64_t bytes = 0;
+    std::uint64_t done = 0;
+    bool checked = false;
+    bool ended = false;
+    bool gone = false;  // its memory cannot be read any more
+  };
+
+  bool is(Collective c) const { return request_.collective == c; }
+  bool is_root(int rank) const { return request_.root.value == rank; }
+  std::uint64_t bytes_of(const Block& block) const {
+    return block.count * dtype_bytes(request_.dtype);
+  }
+  // What this rank has for another one; null: nothing.
+  const Block* outgoing(int rank) const;
+  // Where another one's goes; null: nothing comes.
+  const Block* incoming(int rank) const;
+  std::uint64_t mark() const { return x_.first_ + number_ + 1; }
+  bool can_begin() const;
+  // A rank that something can be fetched from now, or -1.
+  int next_source() const;
+  void begin();
+  void expose();
+  void fetch(int rank);
+  void check(int rank, const SliceArea::Exposed& theirs);
+
+  SliceExchange& x_;
+  const OpRequest& request_;
+  const std::uint32_t signature_;
+  const std::uint64_t number_;   // among the exchange's ops
+  std::vector<Source> sources_;  // by rank
+  bool begun_ = false;
+  bool finished_ = false;
+  Status failure_;
+  Rank failed_peer_{-1};
+};
+
+}  // namespace holdfast::comm
