@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from holdfast import _core
 from holdfast.comm.outcome import Outcome, View
 from holdfast.comm.sync import Sync, SyncReport
 from holdfast.comm.sync_messages import GroupMessages
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Membership:
@@ -147,6 +153,87 @@ class Membership:
         self._state = state
         self._overlap = overlap
         return report
+
+    def abort(self, reason: str = "aborted by the user") -> None:
+        """End all running and later ops, here and (with PeerLost) on the other ranks."""
+        self._native.abort(reason)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Leave the group after this rank's running ops have ended.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds to wait for them.
+
+        Raises
+        ------
+        Timeout
+            When ops were still running; they are aborted.
+        """
+        with contextlib.suppress(HoldfastError):
+            self._finish_sync()
+        self._native.close(timeout)
+
+    def as_process_group(self) -> Any:
+        """Make torch's default process group of this group, as it is now.
+
+        torch's process groups do not change size: when ``advance()`` says that the group has grown,
+        call this again, and make DDP and the like anew. The process group ends with this group.
+
+        Returns
+        -------
+        torch.distributed.ProcessGroup
+            For ``torch.distributed``, DDP and FSDP; `dist.new_group` cannot cut it.
+
+        Raises
+        ------
+        ConfigError
+            When torch.distributed was initialised by somebody else.
+        """
+        from holdfast.torch import over_group
+
+        self._finish_sync()
+        return over_group(self._native.capsule(), self._rank, self._size)
+
+    def leave(self, timeout: float = 60.0) -> None:
+        """Leave the group: running ops end, then the others go on without this rank.
+
+        In an elastic group the coordinator tells them at once; elsewhere they notice when an op, or
+        a step boundary, waits for it.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for running ops to end.
+
+        Raises
+        ------
+        Timeout
+            When ops were still running; they are aborted.
+        """
+        self.close(timeout)
+
+    def __enter__(self) -> Self:
+        """Return the group."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the group; when an exception passes, at once, and the others learn of it."""
+        if error is None:
+            self.close()
+        else:
+            self._native.abort(f"{type(error).__name__}: {error}")
+            self._leave()
+
+    def _leave(self) -> None:
+        with contextlib.suppress(HoldfastError):
+            self._native.close(0.0)
 
     def _finish_sync(self) -> None:
         if self._under_way is not None:

@@ -1,18 +1,17 @@
 #include "group.h"
 
-#include <nanobind/stl/function.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <sstream>
 
 #include "gil.h"
 #include "plain_array.h"
 #include "raise.h"
 #include "runtime/node.h"
 #include "store.h"
+#include "work.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -22,18 +21,8 @@ namespace {
 
 using comm::Communicator;
 using comm::OpRequest;
-using comm::Work;
 using runtime::Node;
 using runtime::Options;
-
-// How long a native wait may keep a signal (Ctrl-C) from its Python handler.
-constexpr Duration kSignalLook = std::chrono::milliseconds(100);
-
-Duration from_seconds(double seconds) {
-  constexpr double kLongest = 3e9;  // what 64 bits of nanoseconds hold, with room
-  const double bounded = seconds < 0 ? 0 : seconds > kLongest ? kLongest : seconds;
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
-}
 
 template <class E>
 std::optional<E> find_name(std::string_view name, int count, std::string_view (*name_of)(E)) {
@@ -89,69 +78,8 @@ OpRequest to_request(const Call& call) {
   return request;
 }
 
-// Waits with the GIL released, and lets Python see signals now and then.
-Status wait_for(Work& work, Duration timeout) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
-  for (;;) {
-    const Duration left = end - std::chrono::steady_clock::now();
-    {
-      const GilReleased released;
-      // How the op ended is asked below: it may end just after a slice did in vain.
-      [[maybe_unused]] const Status slice =
-          work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
-    }
-    if (work.done()) return work.status();
-    if (left <= kSignalLook) break;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
-  }
-  std::ostringstream text;
-  text << comm::collective_name(work.collective()) << " #" << work.sequence().value
-       << " is still running after " << std::chrono::duration<double>(timeout).count()
-       << " s of waiting";
-  return {Code::kTimeout, text.str()};
-}
-
-// Drops a reference from whatever thread ended the op.
-void drop(PyObject* object) {
-  if (const GilTaken gil; gil) Py_DECREF(object);
-}
-
-// A work and the buffers it uses, which live until the op has ended even if Python forgets both.
-// Only then the runtime's thread has to wait for the interpreter to drop them: it moves the data of
-// all ops, and a busy interpreter would hold up every one.
-class PyWork {
- public:
-  PyWork(std::shared_ptr<Work> work, nb::object keep)
-      : work_(std::move(work)), keep_(std::move(keep)) {}
-  PyWork(PyWork&&) = default;
-  PyWork& operator=(PyWork&&) = delete;
-  ~PyWork() {
-    if (work_ == nullptr || work_->done()) return;
-    work_->on_done([held = keep_.release().ptr()](const Status&) { drop(held); });
-  }
-
-  Work& operator*() const { return *work_; }
-  Work* operator->() const { return work_.get(); }
-
- private:
-  // Owners: this and the engine, until the op has ended.
-  std::shared_ptr<Work> work_;
-  nb::object keep_;
-};
-
 PyWork start(Communicator& group, const Call& call, nb::object keep) {
   return {value_or_raise(group.start(to_request(call))), std::move(keep)};
-}
-
-// (epoch, contributors, missing, retried)
-nb::tuple outcome_of(const comm::Outcome& outcome) {
-  const auto numbers = [](const std::vector<Rank>& ranks) {
-    nb::list list;
-    for (const Rank rank : ranks) list.append(rank.value);
-    return nb::tuple(list);
-  };
-  return nb::make_tuple(outcome.epoch.value, numbers(outcome.contributors),
-                        numbers(outcome.missing), outcome.retried);
 }
 
 // Ends when all members have come; (epoch, ranks that are there).
@@ -230,19 +158,6 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   request.root = {static_cast<std::int32_t>(root)};
   request.atomic = atomic;
   return nb::cast(run_to_end(group, std::move(request)));
-}
-
-void on_done(const PyWork& work, const nb::callable& callback) {
-  PyObject* held = callback.ptr();
-  Py_INCREF(held);
-  work->on_done([held](const Status&) {
-    const GilTaken gil;
-    if (!gil) return;
-    PyObject* result = PyObject_CallNoArgs(held);
-    if (result == nullptr) PyErr_WriteUnraisable(held);
-    Py_XDECREF(result);
-    Py_DECREF(held);
-  });
 }
 
 // The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a
@@ -325,21 +240,6 @@ void bind_options(nb::module_& m) {
           [](const Options& o) { return std::chrono::duration<double>(o.connect_timeout).count(); },
           [](Options& o, double s) { o.connect_timeout = from_seconds(s); });
   m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
-}
-
-void bind_work(nb::module_& m) {
-  nb::class_<PyWork>(m, "Work")
-      .def_prop_ro("sequence", [](const PyWork& w) { return w->sequence().value; })
-      .def_prop_ro("source", [](const PyWork& w) { return w->done() ? w->source().value : -1; })
-      .def("done", [](const PyWork& w) { return w->done(); })
-      .def_prop_ro("outcome", [](const PyWork& w) { return outcome_of(w->outcome()); })
-      .def(
-          "wait",
-          [](const PyWork& w, double timeout_s) {
-            raise_if(wait_for(*w, from_seconds(timeout_s)));
-          },
-          "timeout_s"_a)
-      .def("on_done", on_done, "callback"_a);
 }
 
 void bind_communicator(nb::module_& m) {

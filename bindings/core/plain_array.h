@@ -1,7 +1,7 @@
-// Plain arrays: NumPy arrays that are one run of elements of this machine's. They are looked at
-// without Python's help, which costs a small op more than moving its data. Whatever else a caller
-// passes is none of these, and takes the way through holdfast.comm.requests, with its checks and
-// copies.
+// Plain arrays: NumPy arrays and CPU tensors of torch that are one run of elements of this
+// machine's. They are looked at natively: Python's look costs a small op more than moving its data.
+// Whatever else a caller passes is none of these, and takes the way through holdfast.comm.requests,
+// with its checks and copies.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -24,16 +24,19 @@ class PlainArray {
   ~PlainArray();
 
   DType dtype() const { return dtype_; }
-  std::byte* data() const { return static_cast<std::byte*>(view_.buf); }
-  std::uint64_t count() const {
-    return static_cast<std::uint64_t>(view_.len) / dtype_bytes(dtype_);
-  }
+  std::byte* data() const { return data_; }
+  std::uint64_t count() const { return count_; }
 
  private:
-  PlainArray(const Py_buffer& view, DType dtype) : view_(view), dtype_(dtype) {}
+  PlainArray(void* data, std::uint64_t count, DType dtype)
+      : data_(static_cast<std::byte*>(data)), count_(count), dtype_(dtype) {}
+  static std::optional<PlainArray> of_numpy(nanobind::handle array, bool written);
+  static std::optional<PlainArray> of_torch(nanobind::handle tensor);
 
-  Py_buffer view_;  // obj is null when another one has taken over
+  std::byte* data_;
+  std::uint64_t count_;
   DType dtype_;
+  Py_buffer view_{};  // NumPy's promise that the memory stays; obj is null where there is none
 };
 
 }  // namespace holdfast::bindings

@@ -151,7 +151,9 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
     moved = machinery_.turn(now) || moved;
     if (!deferred_.empty() || done()) return true;
     if (now >= deadline) return false;
-    const bool bulk = small.spins == 0 && small.yields > kBulkPatience.yields && !machinery_.latency_bound();
+    // Where each rank has a core of its own, nobody needs the time slice that a look takes.
+    const bool crowded = small.spins == 0;
+    const bool bulk = crowded && small.yields > kBulkPatience.yields && !machinery_.latency_bound();
     const Patience patience = bulk ? kBulkPatience : small;
     if (moved) {
       looks = 0;

@@ -1,0 +1,41 @@
+// Works as Python holds them, and how Python waits for one.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <utility>
+
+#include "comm/work.h"
+
+namespace holdfast::bindings {
+
+// Negative is none; more than the clock can hold is what it can.
+Duration from_seconds(double seconds);
+
+// A work and the buffers it uses, which live until the op has ended even if Python forgets both.
+// Only then the runtime's thread has to wait for the interpreter to drop them: it moves the data of
+// all ops, and a busy interpreter would hold up every one.
+class PyWork {
+ public:
+  PyWork(std::shared_ptr<comm::Work> work, nanobind::object keep)
+      : work_(std::move(work)), keep_(std::move(keep)) {}
+  PyWork(PyWork&&) = default;
+  PyWork& operator=(PyWork&&) = delete;
+  ~PyWork();
+
+  comm::Work& operator*() const { return *work_; }
+  comm::Work* operator->() const { return work_.get(); }
+
+ private:
+  // Owners: this and the engine, until the op has ended.
+  std::shared_ptr<comm::Work> work_;
+  nanobind::object keep_;
+};
+
+// Waits with the GIL released, and lets Python see signals now and then.
+Status wait_for(comm::Work& work, Duration timeout);
+
+void bind_work(nanobind::module_& m);
+
+}  // namespace holdfast::bindings
