@@ -5,7 +5,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-
 #include "gil.h"
 #include "plain_array.h"
 #include "raise.h"
