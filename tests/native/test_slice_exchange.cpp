@@ -95,7 +95,7 @@ struct World {
     for (std::size_t r = 0; r < ours.size(); ++r) {
       for (std::size_t b = 0; has_result(r) && b < requests[r].output.size(); ++b) {
         const void* got = requests[r].output[b].data;
-        CHECK(std::memcmp(got, expected(r, b), count_ * sizeof(float)) == 0);
+        CHECK((count_ == 0 || std::memcmp(got, expected(r, b), count_ * sizeof(float)) == 0));
       }
     }
   }
