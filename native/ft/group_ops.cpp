@@ -96,9 +96,12 @@ void Group::begin_afresh(Op& op) {
 void Group::begin_repair(const std::shared_ptr<OpWork>& work, const OpFate& fate,
                          Instant deadline) {
   OpRequest source = work->request();
-  if (const auto op = ops_.find(work->sequence().value);
-      op != ops_.end() && !op->second.saved.empty()) {
-    source.input[0].data = op->second.saved.data();
+  if (const auto op = ops_.find(work->sequence().value); op != ops_.end()) {
+    if (!op->second.saved.empty()) source.input[0].data = op->second.saved.data();
+    // Reduced again as a whole: what earlier views left of these blocks has other contributors.
+    for (const auto& reduction : fate.reductions) {
+      if (source.atomic) op->second.held.erase(reduction.block);
+    }
   }
   const std::uint64_t element = dtype_bytes(source.dtype);
   for (const auto& [rank, block] : fate.zeros) {
