@@ -26,4 +26,4 @@ class View(NamedTuple):
     ranks: tuple[int, ...]
     """Ranks that have a member, rising."""
     joined: tuple[int, ...] = ()
-    """Ranks that have come in at this boundary; a newcomer's own view names itself alone."""
+    """Ranks that have come in at this boundary; the same on all, none in a group's first view."""

@@ -39,7 +39,8 @@ struct GroupConfig {
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
   bool protect = true;
   std::uint32_t next_sequence = 0;  // of a group that runs already
-  bool newcomer = false;            // was admitted at the others' step boundary
+  bool newcomer = false;            // its state is not the others'
+  std::vector<Rank> joined;         // came in with it at the others' step boundary, itself included
 };
 
 // A view of a world, as one of its groups sees it.

@@ -40,11 +40,11 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
     return work;
   }
   if (at_entrance_) {
-    // It came in at this boundary.
+    // It came in at this boundary, or founds the group.
     at_entrance_ = false;
     executor_->submit(
         [self = shared_from_this(), work] {
-          work->set_outcome({self->epoch_, self->present_, {}, false, {self->config_.rank}});
+          work->set_outcome({self->epoch_, self->present_, {}, false, self->config_.joined});
           self->end(work, Status::ok());
         },
         true);

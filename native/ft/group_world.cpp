@@ -254,10 +254,12 @@ std::vector<int> World::hosts(const std::vector<Rank>& world_ranks) const {
 std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   const Past& first = past_.front();
   bool found = false;
+  std::vector<MemberId> before;
   for (const auto& [member, reports] : first.reports) {
     for (const GroupReport& report : reports) {
       if (report.name != base.name) continue;
       found = true;
+      before.push_back(member);
       base.id = report.id;
       base.world_ranks = report.world_ranks;
       base.shares_memory = report.shares_memory;
@@ -274,6 +276,12 @@ std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   if (!self || at == base.world_ranks.end()) return std::nullopt;
   base.rank = {static_cast<std::int32_t>(at - base.world_ranks.begin())};
   base.members = members_of(base.world_ranks, first.view);
+  for (std::size_t r = 0; r < base.members.size(); ++r) {
+    const MemberId member = base.members[r];
+    // All who were there before have reported.
+    const bool stayed = std::find(before.begin(), before.end(), member) != before.end();
+    if (member != kNobody && !stayed) base.joined.push_back({static_cast<std::int32_t>(r)});
+  }
   return base;
 }
 

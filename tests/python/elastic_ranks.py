@@ -59,6 +59,25 @@ def peer() -> None:
             group.leave()
 
 
+def agree_who_joined() -> None:
+    """Step until four are there; at every boundary all name the same newcomers."""
+    with holdfast.join(os.environ["URL"], min_peers=2) as group:
+        came: list[int] = []
+        while group.size < 4 or not came:
+            view = group.advance()
+            came.extend(view.joined)
+            own = sum(1 << rank for rank in view.joined)
+            masks = np.array([own, -own], np.int64)
+            group.all_reduce(masks, op="max")
+            assert masks[0] == -masks[1] == own, (view, masks)
+            if view.epoch == 1:
+                print("ready", flush=True)
+                assert view.joined == (), view
+            time.sleep(0.002)
+        assert set(came) <= {2, 3}, came
+        assert group.rank < 2 or group.rank in came, came
+
+
 def fixed() -> None:
     """Rank of a job of a fixed size whose views a coordinator decides."""
     with holdfast.init() as group:
@@ -174,9 +193,9 @@ def sync_overlapped() -> None:
         # Whoever writes too early is found out, everywhere, at the next op.
         send = GroupMessages.send
 
-        def written_to(self: Any, peer: int, address: int, size: int) -> Any:
+        def written_to(self: Any, *arguments: Any) -> Any:
             state["matrix"] += 1.0
-            return send(self, peer, address, size)
+            return send(self, *arguments)
 
         GroupMessages.send = written_to  # type: ignore[method-assign]
         if me == 2:
@@ -188,8 +207,15 @@ def sync_overlapped() -> None:
             assert "written to meanwhile" in str(error), error
         else:
             raise AssertionError("nobody noticed")
+        GroupMessages.send = send  # type: ignore[method-assign]
         group.barrier()
-        print("ok", flush=True)
+
+        # Closing lets the others fetch the rest, and keeps it until then.
+        last = np.full(20_000_000, me == 2, np.int8)
+        group.sync({"last": last}, overlap=True)
+        assert (last == 0).all()
+        del last
+    print("ok", flush=True)
 
 
 def sync_torch() -> None:

@@ -141,6 +141,15 @@ def test_peers_come_and_go(transport, overlap, coordinator, tmp_path):
     first[0].wait()
 
 
+def test_all_name_the_same_newcomers(coordinator, tmp_path):
+    founders = [peer(coordinator, tmp_path, "agree_who_joined") for _ in range(2)]
+    for process in founders:
+        await_ready(process)
+    late = [peer(coordinator, tmp_path, "agree_who_joined") for _ in range(2)]
+    for outcome in finish(founders + late, 30):
+        assert outcome.status == 0, outcome.output
+
+
 def test_training_outlives_its_coordinator(coordinator, tmp_path):
     peers = [peer(coordinator, tmp_path, MIN_PEERS="3") for _ in range(3)]
     ranks = [await_ready(process)[1] for process in peers]
