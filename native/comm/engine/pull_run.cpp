@@ -9,6 +9,12 @@ namespace {
 // Fetched in one go before links are looked at again.
 constexpr std::uint64_t kFetchBytes = 1024 * 1024;
 
+// Of memory that its owner may write to at any time.
+template <class T>
+T once(const T& shared) {
+  return *static_cast<const volatile T*>(&shared);
+}
+
 }  // namespace
 
 PullRun::PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
@@ -131,27 +137,31 @@ void PullRun::check(int rank, const SliceArea::Exposed& theirs) {
                   (bytes == source.bytes ? " but another call, now or earlier" : "")};
 }
 
+// The next bytes of a block; false when they cannot be had.
+bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t bytes) {
+  const Source& source = sources_[static_cast<std::size_t>(rank)];
+  std::byte* to = source.to + source.done;
+  // Read once: the table's owner may write to it meanwhile, for a later view.
+  const std::uint64_t address = once(theirs.blocks[static_cast<std::size_t>(x_.rank_)].address);
+  if (once(theirs.is_inline) == 0) {
+    const auto& memory = x_.peers_[static_cast<std::size_t>(rank)].memory;
+    return memory->read(to, address + source.done, bytes);
+  }
+  if (address > kInlineBytes || source.bytes > kInlineBytes - address) return false;
+  std::memcpy(to, theirs.data + address + source.done, bytes);
+  return true;
+}
+
 void PullRun::fetch(int rank) {
   Source& source = sources_[static_cast<std::size_t>(rank)];
   const SliceArea::Half& area = x_.area(rank);
   const SliceArea::Exposed& theirs = area.exposed[number_ % 2];
   if (!source.checked) check(rank, theirs);
   if (!failure_.is_ok() || source.gone) return;
-  const auto& entry = theirs.blocks[static_cast<std::size_t>(x_.rank_)];
   const std::uint64_t part = std::min(source.bytes - source.done, kFetchBytes);
   if (part > 0) {
-    if (theirs.is_inline) {
-      if (entry.address > kInlineBytes || source.bytes > kInlineBytes - entry.address) {
-        source.gone = true;  // no rank writes that
-        return;
-      }
-      std::memcpy(source.to + source.done, theirs.data + entry.address + source.done, part);
-    } else {
-      const auto& memory = x_.peers_[static_cast<std::size_t>(rank)].memory;
-      source.gone = !memory->read(source.to + source.done, entry.address + source.done, part);
-    }
-    // Both are asked after the bytes were read.
-    source.gone = source.gone || !x_.is_still_here(rank) ||
+    // The last two are asked after the bytes were read.
+    source.gone = !take(rank, theirs, part) || !x_.is_still_here(rank) ||
                   area.withdrawn.load(std::memory_order_acquire) >= mark();
     if (source.gone) return;  // its death is for others to find out
   }
@@ -161,7 +171,15 @@ void PullRun::fetch(int rank) {
 
 std::vector<Rank> PullRun::waited_for() const {
   std::vector<Rank> ranks;
-  if (number_ != x_.ended_ || !begun_) return ranks;
+  if (number_ != x_.ended_) return ranks;
+  if (!begun_) {
+    for (int r = 0; r < x_.size(); ++r) {
+      if (r != x_.rank_ && number_ >= 2 && !reached(x_.area(r).ended, mark() - 2)) {
+        ranks.push_back({r});
+      }
+    }
+    return ranks;
+  }
   for (std::size_t r = 0; r < sources_.size(); ++r) {
     if (!sources_[r].ended) ranks.push_back({static_cast<std::int32_t>(r)});
   }
@@ -183,7 +201,7 @@ std::vector<Execution::Held> PullRun::held() const {
 
 BufferPool::Buffer PullRun::stop() {
   if (begun_ && !finished_) {
-    // release: before whatever the owner of the memory does next
+    // Before whatever the owner of the memory does next, as every reader sees it.
     x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
   }
   finished_ = true;

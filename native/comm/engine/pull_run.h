@@ -54,7 +54,7 @@ class PullRun final : public Execution {
   const Block* outgoing(int rank) const;
   // Where another one's goes; null: nothing comes.
   const Block* incoming(int rank) const;
-  std::uint64_t mark() const { return x_.first_ + number_ + 1; }
+  std::uint64_t mark() const { return x_.mark(number_); }
   bool can_begin() const;
   // A rank that something can be fetched from now, or -1.
   int next_source() const;
@@ -62,6 +62,7 @@ class PullRun final : public Execution {
   void expose();
   void fetch(int rank);
   void check(int rank, const SliceArea::Exposed& theirs);
+  bool take(int rank, const SliceArea::Exposed& theirs, std::uint64_t bytes);
 
   SliceExchange& x_;
   const OpRequest& request_;

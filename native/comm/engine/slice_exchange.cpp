@@ -64,7 +64,7 @@ void SliceExchange::ring_all() {
 void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
   ++ended_;
   next_slice_ += slices;
-  area(rank_).ended.store(first_ + number + 1, std::memory_order_release);
+  area(rank_).ended.store(mark(number), std::memory_order_release);
   ring_all();
 }
 
@@ -129,7 +129,7 @@ class SliceRound final : public Execution {
 };
 
 std::unique_ptr<Execution> SliceExchange::make_round() {
-  return std::make_unique<SliceRound>(*this, first_ + ended_);
+  return std::make_unique<SliceRound>(*this, mark(ended_ - 1));
 }
 
 std::unique_ptr<Execution> SliceExchange::start(const OpRequest& request, std::uint32_t signature) {

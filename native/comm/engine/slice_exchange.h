@@ -104,6 +104,8 @@ class SliceExchange {
   // Whether every other rank's counter has reached `value`.
   bool all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t value) const;
   int size() const { return static_cast<int>(peers_.size()); }
+  // What an op's counters reach: over all views, none is 0.
+  std::uint64_t mark(std::uint64_t number) const { return first_ + number + 1; }
   void ring_all();
   void end_op(std::uint64_t number, std::uint64_t slices);
 

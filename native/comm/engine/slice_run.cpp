@@ -73,7 +73,7 @@ void SliceRun::advance() {
   if (finished_ || left_behind_ || !failure_.is_ok() || number_ != x_.ended_) return;
   if (!begun_) begin();
   if (can_check()) check();
-  if (!failure_.is_ok()) return;
+  if (left_behind_ || !failure_.is_ok()) return;
   // What others wait for goes first.
   if (can_reduce()) reduce();
   if (can_stage()) stage();
@@ -88,7 +88,7 @@ void SliceRun::begin() {
   begun_ = true;
   SliceArea::Half& own = x_.area(x_.rank_);
   own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_};
-  own.begun.store(begun_value(), std::memory_order_release);
+  own.begun.store(mark(), std::memory_order_release);
   // What this rank has no part in counts as done.
   if (!stages()) publish(&SliceArea::Half::staged, staged_ = slices_);
   if (!folds()) publish(&SliceArea::Half::reduced, reduced_ = slices_);
@@ -216,7 +216,7 @@ std::vector<Rank> SliceRun::waited_for() const {
     if (r == x_.rank_) continue;
     const SliceArea::Half& peer = x_.area(r);
     if (!checked_) {
-      if (!reached(peer.begun, begun_value())) ranks.push_back({r});
+      if (!reached(peer.begun, mark())) ranks.push_back({r});
       continue;
     }
     const bool room = staged_ < slices_ && x_.next_slice_ + staged_ - x_.first_ >= kSliceSlots &&

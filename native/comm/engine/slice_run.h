@@ -65,14 +65,14 @@ class SliceRun final : public Execution {
   }
   std::uint64_t through(std::uint64_t i) const { return x_.next_slice_ + i + 1; }
 
-  bool can_check() const { return !checked_ && x_.all_at(&SliceArea::Half::begun, begun_value()); }
+  bool can_check() const { return !checked_ && x_.all_at(&SliceArea::Half::begun, mark()); }
   bool can_stage() const;
   bool can_reduce() const {
     return checked_ && reduced_ < staged_ && x_.all_at(&SliceArea::Half::staged, through(reduced_));
   }
   bool can_pull() const;
 
-  std::uint64_t begun_value() const { return x_.first_ + number_ + 1; }
+  std::uint64_t mark() const { return x_.mark(number_); }
   void begin();
   void check();
   void stage();
