@@ -171,8 +171,8 @@ class Membership:
         Timeout
             When ops were still running; they are aborted.
         """
-        with contextlib.suppress(HoldfastError):
-            self._finish_sync()
+        # What others fetch is among the running ops.
+        self._under_way = None
         self._native.close(timeout)
 
     def as_process_group(self) -> Any:

@@ -136,7 +136,7 @@ class _Fetch:
         """Start to send this rank's part."""
         me = self._messages.rank
         self._sends += [
-            self._messages.send(to, *self._state.span(run))
+            self._messages.send(to, *self._state.span(run), self._state)
             for source, to, run in plan
             if source == me
         ]
@@ -161,7 +161,7 @@ class _Fetch:
                 spare.append(under_way.popleft().staged)
             staged = spare.pop() if spare else np.empty(RUN_CHUNKS * CHUNK_BYTES, np.uint8)
             _, size = self._state.span(run)
-            wait = self._messages.recv(source, staged.ctypes.data, size)
+            wait = self._messages.recv(source, staged.ctypes.data, size, staged)
             under_way.append(_Take(run, staged, wait))
         for take in under_way:
             wrong += self._take(take)

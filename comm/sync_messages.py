@@ -28,10 +28,10 @@ class Messages(Protocol):
     def gather(self, mine: bytes) -> dict[int, bytes]:
         """Return what every rank gives; all give the same number of bytes."""
 
-    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        """Start to send bytes; the result waits, and raises what went wrong."""
+    def send(self, peer: int, address: int, size: int, owner: object) -> Callable[[], object]:
+        """Start to send bytes of `owner`; the result waits, and raises what went wrong."""
 
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
+    def recv(self, peer: int, address: int, size: int, owner: object) -> Callable[[], object]:
         """Start to receive bytes; as with send()."""
 
 
@@ -61,16 +61,18 @@ class GroupMessages:
         rows = all_of_them.reshape(size, len(own))
         return {rank: rows[rank].tobytes() for rank in outcome[1]}
 
-    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        """Start to send bytes; the result waits, and raises what went wrong."""
-        return self._message("send", peer, address, size)
+    def send(self, peer: int, address: int, size: int, owner: object) -> Callable[[], object]:
+        """Start to send bytes of `owner`; the result waits, and raises what went wrong."""
+        return self._message("send", peer, (address, size), owner)
 
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
+    def recv(self, peer: int, address: int, size: int, owner: object) -> Callable[[], object]:
         """Start to receive bytes; as with send()."""
-        return self._message("recv", peer, address, size)
+        return self._message("recv", peer, (address, size), owner)
 
-    def _message(self, kind: str, peer: int, address: int, size: int) -> Callable[[], object]:
-        block = [(address, size)]
+    def _message(
+        self, kind: str, peer: int, place: tuple[int, int], owner: object
+    ) -> Callable[[], object]:
+        block = [place]
         empty: list[tuple[int, int]] = []
         call = _core.Call(
             kind,
@@ -82,7 +84,7 @@ class GroupMessages:
             tag=TAG,
             at_entrance=True,
         )
-        work = self._native.start(call, ())
+        work = self._native.start(call, owner)
 
         def wait() -> None:
             while not work.done():

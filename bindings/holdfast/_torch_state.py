@@ -36,19 +36,23 @@ class _Messages:
         work.wait()
         return {rank: rows[rank].numpy().tobytes() for rank in outcome(work).contributors}
 
-    def send(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        work = dist.isend(_bytes(address, size), group=self._group, group_dst=peer, tag=_TAG)
+    def send(self, peer: int, address: int, size: int, owner: object) -> Callable[[], object]:
+        tensor = _bytes(address, size, owner)
+        work = dist.isend(tensor, group=self._group, group_dst=peer, tag=_TAG)
         assert work is not None
         return work.wait
 
-    def recv(self, peer: int, address: int, size: int) -> Callable[[], object]:
-        work = dist.irecv(_bytes(address, size), group=self._group, group_src=peer, tag=_TAG)
+    def recv(self, peer: int, address: int, size: int, owner: object) -> Callable[[], object]:
+        tensor = _bytes(address, size, owner)
+        work = dist.irecv(tensor, group=self._group, group_src=peer, tag=_TAG)
         assert work is not None
         return work.wait
 
 
-def _bytes(address: int, size: int) -> torch.Tensor:
-    return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=torch.uint8)
+def _bytes(address: int, size: int, owner: object) -> torch.Tensor:
+    buffer: Any = (ctypes.c_char * size).from_address(address)
+    buffer.owner = owner  # lives as long as the tensor does
+    return torch.frombuffer(buffer, dtype=torch.uint8)
 
 
 class _Skeleton:
