@@ -18,13 +18,5 @@ def create(
     group: str,
     timeout: timedelta,
     connect_timeout: timedelta,
-) -> HoldfastBackend: ...
-def reserve(
-    node: object,
-    store: Any,
-    rank: int,
-    size: int,
-    group: str,
-    timeout: timedelta,
-    connect_timeout: timedelta,
+    later: bool,
 ) -> HoldfastBackend: ...

@@ -99,8 +99,7 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         timeout = timedelta(seconds=options.timeout)
     # torch 2.14 has the seam: members come with _reconfigure().
     later = getattr(backend_options, "enable_reconfigure", False)
-    make = c10d.reserve if later else c10d.create
-    return make(
+    return c10d.create(
         _process.node_capsule(options),
         backend_options.store,
         backend_options.group_rank,
@@ -108,6 +107,7 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         backend_options.group_id or "default",
         timeout,
         timedelta(seconds=options.connect_timeout),
+        later,
     )
 
 

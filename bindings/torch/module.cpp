@@ -27,18 +27,11 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
                                            const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                            int size, const std::string& group,
                                            std::chrono::milliseconds timeout,
-                                           std::chrono::milliseconds connect_timeout) {
-  return torch_backend::join({node_in(node), store, group, timeout, connect_timeout}, rank, size);
-}
-
-// A backend that gets its members by reconfigure().
-c10::intrusive_ptr<HoldfastBackend> reserve(const py::capsule& node,
-                                            const c10::intrusive_ptr<c10d::Store>& store, int rank,
-                                            int size, const std::string& group,
-                                            std::chrono::milliseconds timeout,
-                                            std::chrono::milliseconds connect_timeout) {
-  return c10::make_intrusive<HoldfastBackend>(
-      torch_backend::Home{node_in(node), store, group, timeout, connect_timeout}, rank, size);
+                                           std::chrono::milliseconds connect_timeout, bool later) {
+  const torch_backend::Home home{node_in(node), store, group, timeout, connect_timeout};
+  // Later its members come by reconfigure().
+  return later ? c10::make_intrusive<HoldfastBackend>(home, rank, size)
+               : torch_backend::join(home, rank, size);
 }
 
 // A backend over a group that is there already, and stays when the backend goes.
@@ -102,7 +95,5 @@ PYBIND11_MODULE(_c10d, m) {
   m.def("outcome", outcome, py::arg("work"));
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
-        py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"));
-  m.def("reserve", reserve, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
-        py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"));
+        py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"), py::arg("later"));
 }
