@@ -1,7 +1,8 @@
 """How it is measured: contestants take turns, every block of calls begins at a barrier.
 
 The time of a case is the median over the rounds of the slowest rank's mean. Percentiles are those
-of single calls, of the slowest rank each.
+of single calls, of the slowest rank each. A barrier lets ranks go up to milliseconds apart where
+they are more than the cores; the first calls after it, in which they find together, are not timed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from holdfast.errors import HoldfastError
 
 # A block of calls that is this long averages the scheduler's whims.
 _BLOCK_S = 0.05
-_MOST_CALLS = 500
+_MOST_CALLS = 2000
+# Untimed, at the beginning of a block that has more.
+_WARM_UP = 5
 
 
 class WrongResult(HoldfastError):
@@ -48,6 +51,22 @@ def _block(prepared: Prepared, calls: int) -> list[float]:
         prepared.call()
         times.append(time.perf_counter() - began)
     return times
+
+
+def _calls_per_block(
+    prepared: Prepared,
+    slowest: Callable[[list[float]], list[float]],
+    barrier: Callable[[], object],
+) -> int:
+    """Return how many calls fill a block; the same on all ranks."""
+    calls = 1
+    while True:
+        barrier()
+        _block(prepared, min(calls, _WARM_UP))
+        took = slowest([sum(_block(prepared, calls))])[0]
+        if took > _BLOCK_S / 10 or calls == _MOST_CALLS:
+            return max(1, min(_MOST_CALLS, int(calls * _BLOCK_S / max(took, 1e-7))))
+        calls = min(_MOST_CALLS, calls * 4)
 
 
 def _check(contestant: Contestant, case: Case, prepared: Prepared) -> None:
@@ -100,19 +119,17 @@ def measure(
         if prepared is None:
             continue
         barrier()
-        first = _block(prepared, 1)
+        prepared.call()  # pays for connections
         _check(contestant, case, prepared)
-        # The first call pays for connections; the second says how many make a block.
-        one = slowest(_block(prepared, 1))[0]
-        calls = max(1, min(_MOST_CALLS, int(_BLOCK_S / max(one, 1e-7))))
+        calls = _calls_per_block(prepared, slowest, barrier)
         running.append((contestant.name, prepared, calls))
-        del first
     means: dict[str, list[float]] = {name: [] for name, _, _ in running}
     singles: dict[str, list[float]] = {name: [] for name, _, _ in running}
     gc.disable()
     for _ in range(rounds):
         for name, prepared, calls in running:
             barrier()
+            _block(prepared, min(calls, _WARM_UP))
             times = _block(prepared, calls)
             worst = slowest([sum(times) / calls, *times])
             means[name].append(worst[0])
