@@ -8,6 +8,7 @@ namespace {
 using comm::FrameKind;
 
 constexpr std::size_t kMaxEarly = 1024;
+constexpr std::size_t kLossesKept = 1024;
 // Whom nobody has asked for by then is nobody's: a group that has ended here.
 constexpr Duration kEarlyTime = std::chrono::seconds(60);
 
@@ -15,6 +16,7 @@ constexpr Duration kEarlyTime = std::chrono::seconds(60);
 
 void Hub::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
   peers_.erase(id);
+  std::erase_if(losses_, [&](const auto& loss) { return loss.first == id; });
   Peer& peer = peers_.emplace(id, Peer(id, heartbeat_, now)).first->second;
   peer.control = control;
   peer.data = data;
@@ -209,6 +211,8 @@ void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
   if (joining_ != nullptr) joining_->on_closed(peer.id);
   if (coordination_ != nullptr) coordination_->on_closed(peer.id, now);
   const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
+  losses_.emplace_back(peer.id, Loss{text, gone});
+  if (losses_.size() > kLossesKept) losses_.pop_front();
   each_world([&](const auto& world) {
     if (gone) {
       world->on_closed(peer.id, text, now);
@@ -254,6 +258,12 @@ comm::MemberLinks Hub::links_to(MemberId member) {
   const auto found = peers_.find(member);
   if (found == peers_.end()) return {};
   return {found->second.data, found->second.control};
+}
+
+const Loss* Hub::loss_of(MemberId member) const {
+  const auto found = std::find_if(losses_.begin(), losses_.end(),
+                                  [&](const auto& loss) { return loss.first == member; });
+  return found == losses_.end() ? nullptr : &found->second;
 }
 
 std::shared_ptr<World> Hub::find_world(const std::vector<MemberId>& members) const {

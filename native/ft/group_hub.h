@@ -5,6 +5,7 @@
 // Thread: only the holder of the runtime.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -39,6 +40,7 @@ class Hub final : public Network {
   // Network.
   void send(MemberId to, const Message& message) override;
   comm::MemberLinks links_to(MemberId member) override;
+  const Loss* loss_of(MemberId member) const override;
   std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
   // Newcomers call; members wait to be called, so that two never call each other.
   void expect(const Joiner&) override {}
@@ -121,6 +123,7 @@ class Hub final : public Network {
   Coordination* coordination_ = nullptr;
   Instant next_beat_{};
   Instant next_silence_{};  // when the first peer will have been silent for too long
+  std::deque<std::pair<MemberId, Loss>> losses_;  // the latest
   Instant last_turn_{};
   bool changing_ = false;
 };

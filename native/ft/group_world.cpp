@@ -213,7 +213,7 @@ void World::carry_out(Instant now) {
 bool World::can_adopt(const WorldView& next) {
   return std::all_of(next.members.begin(), next.members.end(), [&](MemberId m) {
     return m == kNobody || m == self_ || membership_.is_suspect(m) ||
-           network_.links_to(m).data != nullptr;
+           network_.links_to(m).data != nullptr || network_.loss_of(m) != nullptr;
   });
 }
 
@@ -224,6 +224,7 @@ void World::carry_out(const Action& action, Instant now) {
     if (membership_.changing()) membership_.reported(stop_groups(), now);
   } else if (const auto* next = std::get_if<Adopt>(&action)) {
     adopt(*next);
+    look_at_losses(now);
   } else if (const auto* wanted = std::get_if<Expect>(&action)) {
     for (const Joiner& joiner : wanted->joiners) network_.expect(joiner);
   } else if (const auto* fenced = std::get_if<Fenced>(&action)) {
@@ -310,6 +311,19 @@ Bytes World::stop_groups() {
   std::vector<GroupReport> reports;
   for (const auto& group : groups()) reports.push_back(group->stop());
   return encode(reports);
+}
+
+// A newcomer may have been lost before the view that has it.
+void World::look_at_losses(Instant now) {
+  for (const MemberId member : view().present()) {
+    const Loss* loss = network_.loss_of(member);
+    if (loss == nullptr) continue;
+    if (loss->gone) {
+      on_closed(member, loss->why, now);
+    } else {
+      on_silent(member, now);
+    }
+  }
 }
 
 void World::tell_of(const WorldView& before, const WorldView& after) {

@@ -20,6 +20,12 @@
 
 namespace holdfast::ft {
 
+// How a connection ended.
+struct Loss {
+  Status why;
+  bool gone = false;  // the process has ended, and not only the connection
+};
+
 // What a world needs of the process it lives in. Implemented by the runtime and the simulator.
 class Network {
  public:
@@ -27,6 +33,8 @@ class Network {
   virtual void send(MemberId to, const Message& message) = 0;
   // Empty while there is no connection.
   virtual comm::MemberLinks links_to(MemberId member) = 0;
+  // The last connection to it has ended; nothing: it stands, or there was none.
+  virtual const Loss* loss_of(MemberId member) const = 0;
   // Equal for two cards exactly when their processes are on one host.
   virtual std::string host_of(const std::string& card) const = 0;
   // Connections to this process will be wanted.
@@ -110,6 +118,7 @@ class World {
   bool can_adopt(const WorldView& view);
   Bytes stop_groups();
   void adopt(const Adopt& adopt);
+  void look_at_losses(Instant now);
   void tell_of(const WorldView& before, const WorldView& after);
   void give_view(Group& group, const Past& past) const;
   void end_boundary(const Status& status);
