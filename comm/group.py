@@ -183,7 +183,7 @@ class Group(Membership):
         output, input : array
             Distinct memory. Without splits, `size` equal blocks each.
         output_splits, input_splits : sequence of int, optional
-            Elements of each block.
+            Elements of each block. All ranks give some, or none does.
         async_op, timeout
             As in :meth:`all_reduce`.
         """
@@ -195,7 +195,8 @@ class Group(Membership):
         target = request.array("output", output, written=True)
         give = request.splits("input", source, input_splits)
         take = request.splits("output", target, output_splits)
-        call = request.call(give, take, timeout=timeout)
+        equal = input_splits is None and output_splits is None
+        call = request.call(give, take, timeout=timeout, equal_blocks=equal)
         return self._go(request, call, async_op)
 
     def gather(

@@ -29,7 +29,7 @@ class Membership:
     def __init__(self, native: _core.Communicator) -> None:
         self._native = native
         self._rank = native.rank
-        self._last: _core.Work | None = None
+        self._last: _core.Work | _core.Ended | None = None
         # Its state is no vote before it has the others'.
         self._fresh = native.is_newcomer
         self._state: Mapping[str, Any] | None = None

@@ -150,6 +150,7 @@ class Request:
         tag: int = 0,
         timeout: float | None = None,
         atomic: bool = False,
+        equal_blocks: bool = False,
     ) -> _core.Call:
         """Return the native call.
 
@@ -165,6 +166,8 @@ class Request:
             Seconds; default: the group's.
         atomic : bool
             One set of contributors for the whole result.
+        equal_blocks : bool
+            The blocks of all ranks have one size, and all ranks say so.
 
         Returns
         -------
@@ -183,5 +186,15 @@ class Request:
             raise self.refuse(f"timeout = {timeout}", "seconds, more than 0; None: the group's")
         dtype = self.buffers[0].dtype if self.buffers else "u8"
         return _core.Call(
-            self.op, dtype, op, input, output, root, peer, tag, timeout or 0.0, atomic
+            self.op,
+            dtype,
+            op,
+            input,
+            output,
+            root,
+            peer,
+            tag,
+            timeout or 0.0,
+            atomic,
+            equal_blocks=equal_blocks,
         )

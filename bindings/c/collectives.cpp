@@ -80,15 +80,17 @@ struct Call {
   hf_status go(int32_t* source = nullptr) {
     return c::guarded([&]() -> Status {
       if (!wrong.is_ok()) return wrong;
-      request.expect_wait = work == nullptr;
-      auto started = group->group->start(std::move(request));
-      if (!started.is_ok()) return started.status();
       if (work != nullptr) {
+        auto started = group->group->start(std::move(request));
+        if (!started.is_ok()) return started.status();
         *work = new hf_work{std::move(started).value()};
         return Status::ok();
       }
-      const Status status = started.value()->wait(kForever);
-      if (source != nullptr) *source = started.value()->source().value;
+      auto ran = group->group->run(std::move(request));
+      if (!ran.is_ok()) return ran.status();
+      const auto& under_way = ran.value().work;
+      const Status status = under_way ? under_way->wait(kForever) : Status::ok();
+      if (source != nullptr) *source = under_way->source().value;
       return status;
     });
   }
@@ -156,6 +158,7 @@ hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
 hf_status hf_all_to_all(hf_group* group, const void* input, void* output, uint64_t count,
                         hf_dtype dtype, hf_work** work) {
   Call call(Collective::kAllToAll, group, dtype, work);
+  call.request.equal_blocks = true;
   call.request.input = call.equal(input, count);
   call.request.output = call.equal(output, count);
   return call.go();

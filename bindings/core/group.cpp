@@ -59,6 +59,7 @@ struct Call {
   double timeout_s;  // 0: the group's
   bool atomic;
   bool at_entrance;
+  bool equal_blocks;
 };
 
 OpRequest to_request(const Call& call) {
@@ -74,6 +75,7 @@ OpRequest to_request(const Call& call) {
   request.timeout = from_seconds(call.timeout_s);
   request.atomic = call.atomic;
   request.at_entrance = call.at_entrance;
+  request.equal_blocks = call.equal_blocks;
   return request;
 }
 
@@ -94,9 +96,15 @@ nb::tuple advance(Communicator& group, double timeout_s) {
   return nb::make_tuple(passed.epoch.value, nb::tuple(ranks), nb::tuple(joined));
 }
 
-PyWork run_to_end(Communicator& group, OpRequest request) {
-  request.expect_wait = true;
-  const auto work = value_or_raise(group.start(std::move(request)));
+// A Work, or an Ended.
+nb::object run_to_end(Communicator& group, OpRequest request) {
+  Result<comm::Ran> ran = Status(Code::kAborted, "not run");
+  {
+    const GilReleased released;
+    ran = group.run(std::move(request));
+  }
+  const auto [work, outcome] = value_or_raise(std::move(ran));
+  if (!work) return nb::cast(PyEnded{outcome});
   // The op has a time limit of its own; the caller's buffers must not go before it has ended.
   constexpr Duration kForever = std::chrono::hours(24 * 400);
   try {
@@ -109,10 +117,12 @@ PyWork run_to_end(Communicator& group, OpRequest request) {
     }
     throw;
   }
-  return {work, nb::none()};
+  return nb::cast(PyWork(work, nb::none()));
 }
 
-PyWork run(Communicator& group, const Call& call) { return run_to_end(group, to_request(call)); }
+nb::object run(Communicator& group, const Call& call) {
+  return run_to_end(group, to_request(call));
+}
 
 // An array as the blocks of a collective: one, or one per rank of equal size.
 std::vector<comm::Block> cut(const PlainArray& array, std::uint64_t blocks) {
@@ -156,7 +166,8 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   request.output = cut(*to, out);
   request.root = {static_cast<std::int32_t>(root)};
   request.atomic = atomic;
-  return nb::cast(run_to_end(group, std::move(request)));
+  request.equal_blocks = exchanges;
+  return run_to_end(group, std::move(request));
 }
 
 // The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a
@@ -283,7 +294,7 @@ void bind_group(nb::module_& m) {
       "__init__",
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
          Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
-         bool at_entrance) {
+         bool at_entrance, bool equal_blocks) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -294,10 +305,12 @@ void bind_group(nb::module_& m) {
                         tag,
                         timeout_s,
                         atomic,
-                        at_entrance};
+                        at_entrance,
+                        equal_blocks};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
-      "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false);
+      "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false,
+      "equal_blocks"_a = false);
   bind_communicator(m);
   nb::class_<Node>(m, "Node")
       .def_static("create",

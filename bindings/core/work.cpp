@@ -7,6 +7,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "comm/communicator.h"
 #include "gil.h"
 #include "raise.h"
 
@@ -83,6 +84,9 @@ Status wait_for(comm::Work& work, Duration timeout) {
 }
 
 void bind_work(nb::module_& m) {
+  nb::class_<PyEnded>(m, "Ended")
+      .def_prop_ro("source", [](const PyEnded&) { return comm::kAnySource.value; })
+      .def_prop_ro("outcome", [](const PyEnded& e) { return outcome_of(*e.outcome); });
   nb::class_<PyWork>(m, "Work")
       .def_prop_ro("sequence", [](const PyWork& w) { return w->sequence().value; })
       .def_prop_ro("source", [](const PyWork& w) { return w->done() ? w->source().value : -1; })

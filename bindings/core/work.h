@@ -33,6 +33,11 @@ class PyWork {
   nanobind::object keep_;
 };
 
+// What is left of a blocking call that ended at once, well.
+struct PyEnded {
+  std::shared_ptr<const comm::Outcome> outcome;
+};
+
 // Waits with the GIL released, and lets Python see signals now and then.
 Status wait_for(comm::Work& work, Duration timeout);
 

@@ -32,6 +32,9 @@ std::optional<std::uint64_t> common_size(const Call& call) {
     case Collective::kReduce:
     case Collective::kReduceScatter: return call.input;
     case Collective::kAllGather: return call.output;
+    case Collective::kAllToAll:
+      if (call.equal_blocks) return call.input;
+      return std::nullopt;
     default: return std::nullopt;
   }
 }
@@ -87,8 +90,14 @@ std::string rank_list(const std::vector<Rank>& ranks) {
 }
 
 Call call_of(const OpRequest& request, OpSeq sequence) {
-  return {sequence,     request.collective,      request.dtype,           request.op,
-          request.root, elements(request.input), elements(request.output)};
+  return {sequence,
+          request.collective,
+          request.dtype,
+          request.op,
+          request.root,
+          elements(request.input),
+          elements(request.output),
+          request.equal_blocks};
 }
 
 bool conflict(const Call& a, const Call& b) {
@@ -129,6 +138,7 @@ std::string call_text(const Call& call) {
   std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +
                      std::to_string(count) + " elements";
   if (reduces(call.collective)) text += ", " + std::string(reduce_op_name(call.op));
+  if (call.equal_blocks) text += ", in equal blocks";
   if (is_rooted(call.collective)) text += ", root " + std::to_string(call.root.value);
   return text + ")";
 }
@@ -158,14 +168,15 @@ std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
   return text;
 }
 
-// Layout: sequence (4), collective, dtype, op, 0 (1 each), root (4), input, output (8 each).
+// Layout: sequence (4), collective, dtype, op, equal_blocks (1 each), root (4), input, output (8
+// each).
 std::vector<std::byte> encode_call(const Call& call) {
   std::vector<std::byte> out;
   put(out, call.sequence.value);
   put(out, static_cast<std::uint8_t>(call.collective));
   put(out, static_cast<std::uint8_t>(call.dtype));
   put(out, static_cast<std::uint8_t>(call.op));
-  put(out, std::uint8_t{0});
+  put(out, static_cast<std::uint8_t>(call.equal_blocks ? 1 : 0));
   put(out, static_cast<std::int32_t>(call.root.value));
   put(out, call.input);
   put(out, call.output);
@@ -179,8 +190,8 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   const auto collective = take<std::uint8_t>(bytes);
   const auto dtype = take<std::uint8_t>(bytes);
   const auto op = take<std::uint8_t>(bytes);
-  const auto zero = take<std::uint8_t>(bytes);
-  if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount || zero != 0) {
+  const auto equal = take<std::uint8_t>(bytes);
+  if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount || equal > 1) {
     return malformed();
   }
   call.collective = static_cast<Collective>(collective);
@@ -189,6 +200,7 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   call.root = {take<std::int32_t>(bytes)};
   call.input = take<std::uint64_t>(bytes);
   call.output = take<std::uint64_t>(bytes);
+  call.equal_blocks = equal == 1;
   return call;
 }
 

@@ -22,6 +22,7 @@ struct Call {
   Rank root{};
   std::uint64_t input = 0;   // elements of all blocks together
   std::uint64_t output = 0;  // likewise
+  bool equal_blocks = false;
   friend bool operator==(const Call&, const Call&) = default;
 };
 

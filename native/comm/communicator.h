@@ -40,12 +40,20 @@ struct OpRequest {
   std::uint32_t tag = 0;  // send, recv
   Duration timeout{};     // zero: the group's default
   std::string algorithm;  // empty: the cost model chooses
+  // all_to_all: the blocks of all ranks have one size, and all ranks say so.
+  bool equal_blocks = false;
   // The caller waits at once (a blocking call): no thread is woken for it.
   bool expect_wait = false;
   // The whole result has one set of contributors; costs a copy of the input when it is in place.
   bool atomic = false;
   // Of a newcomer: part of its arrival, before its first advance().
   bool at_entrance = false;
+};
+
+// How a blocking call began.
+struct Ran {
+  std::shared_ptr<Work> work;              // under way; or
+  std::shared_ptr<const Outcome> outcome;  // has ended, well
 };
 
 class Communicator {
@@ -66,6 +74,16 @@ class Communicator {
   // number of blocks, dtype/op not defined, root or peer out of range) is refused with kConfigError
   // or kUnsupported. Any thread.
   virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
+
+  // The same for a caller who waits at once: a small op that shared memory alone carries may have
+  // ended on return, and then has cost no work of its own. `request` is moved from where it has
+  // not. Any thread.
+  virtual Result<Ran> run(OpRequest&& request) {
+    request.expect_wait = true;
+    auto started = start(std::move(request));
+    if (!started.is_ok()) return started.status();
+    return Ran{std::move(started).value(), nullptr};
+  }
 
   // A step boundary, collective over the members: ends when all of them have come and all joiners
   // that were ready are in. Ops started before it end first. A newcomer's first one, before any op,

@@ -20,6 +20,12 @@ class Executor {
   // Runs `task` soon on whichever thread drives, but with the runtime released. Driving thread
   // only.
   virtual void defer(Task task) = 0;
+  // Lends the calling thread for a few looks, if nobody drives and no task waits: calls `step`
+  // until it returns true; its argument says whether this is the last call. False: it was not
+  // called. Any thread, not from within a task.
+  virtual bool drive_briefly(const std::function<bool(bool last)>& step) = 0;
+  // Whether tasks wait to be run. Any thread.
+  virtual bool has_tasks() const = 0;
   // Lends the calling thread until done() or the deadline. Any thread, not from within a task.
   virtual void drive_until(const std::function<bool()>& done, Instant deadline) = 0;
 };

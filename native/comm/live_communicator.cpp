@@ -61,8 +61,36 @@ bool LiveCommunicator::is_sliced(const OpRequest& request) const {
   return config_.slices && request.algorithm.empty() && config_.slices->carries(request);
 }
 
-void LiveCommunicator::note_call(const OpWork& work) {
-  [[maybe_unused]] const auto known = calls_.record(call_of(work.request(), work.sequence()));
+bool LiveCommunicator::can_run_briefly(const OpRequest& request) const {
+  return config_.flat && active_.empty() && !ending_ && !ended_ && !any_gone_ &&
+         FlatExchange::carries(request, size());
+}
+
+void LiveCommunicator::begin_briefly(const OpRequest& request, OpSeq sequence) {
+  brief_differs_ = calls_.record(call_of(request, sequence));
+  config_.flat->begin(request, signature_of(request, calls_.history()));
+}
+
+bool LiveCommunicator::ends_briefly() {
+  return !brief_differs_ && config_.flat->advance() && config_.flat->failure().is_ok();
+}
+
+void LiveCommunicator::go_on(Launch launch) {
+  Active active;
+  active.launch = std::move(launch);
+  active.stage = Stage::kFlat;
+  active.begun = true;
+  active.stalls = std::min(active.launch.deadline, clock_->now() + kStallTime);
+  active.bytes = payload_bytes(*active.launch.request);
+  active.history = calls_.history();
+  next_deadline_ = std::min(next_deadline_, active.stalls);
+  config_.flat->rebind(*active.launch.request);
+  active_.push_back(std::move(active));
+  if (const auto differs = std::exchange(brief_differs_, {})) disagree(*differs);
+}
+
+void LiveCommunicator::note_call(const Call& call) {
+  [[maybe_unused]] const auto known = calls_.record(call);
 }
 
 void LiveCommunicator::launch(Launch launch) {
@@ -127,6 +155,16 @@ bool LiveCommunicator::progress(Instant now) {
   if (any_gone_ && !moved) moved = check_gone();
   if (now >= next_deadline_) check_deadlines(now);
   return moved;
+}
+
+Glance LiveCommunicator::glance() {
+  if (ending_ || !rounds_.empty()) return {};
+  bool moved = advance_flat();
+  moved = advance_runs() || moved;
+  const bool enough = std::all_of(active_.begin(), active_.end(), [](const Active& a) {
+    return a.stage == Stage::kFlat || a.sliced;
+  });
+  return {moved, enough && rounds_.empty() && !ending_};
 }
 
 bool LiveCommunicator::advance_flat() {
@@ -303,7 +341,7 @@ bool LiveCommunicator::finish_flat(const Launch& launch) {
     Active active;
     active.launch = launch;
     active.stage = Stage::kFlat;
-    note_call(*launch.work);
+    note_call(call_of(launch.work->request(), launch.work->sequence()));
     active.history = calls_.history();
     active_.push_front(std::move(active));
   }

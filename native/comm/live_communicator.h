@@ -49,6 +49,12 @@ struct Stopped {
   std::vector<Execution::Held> held;
 };
 
+// What a look at shared memory found.
+struct Glance {
+  bool moved = false;
+  bool enough = false;  // nothing under way waits for anything else
+};
+
 // What is known of the other members when an op ends well.
 enum class Held : std::uint8_t {
   kEverywhere,  // all of them hold the result
@@ -82,9 +88,18 @@ class LiveCommunicator {
   std::vector<std::string> transports() const;
 
   void launch(Launch launch);
+  // A small op without a work of its own, as far as it goes: begun here, if nothing else is under
+  // way and shared memory carries it; asked until it has ended, or handed over to go on as a
+  // launched one.
+  bool can_run_briefly(const OpRequest& request) const;
+  void begin_briefly(const OpRequest& request, OpSeq sequence);
+  bool ends_briefly();
+  void go_on(Launch launch);
   // Writes an op into the log of calls that ended before this view, here or everywhere.
-  void note_call(const OpWork& work);
+  void note_call(const Call& call);
   bool progress(Instant now);
+  // Moves what shared memory alone carries.
+  Glance glance();
   bool busy() const { return urgent() || !rounds_.empty(); }
   // Somebody waits. Rounds in the background go on with the next op, or when there is time: to wake
   // a thread for them costs small ops more than they take.
@@ -175,6 +190,7 @@ class LiveCommunicator {
   Schedule barrier_;
   std::uint32_t kept_ops_ = 0;
   CallLog calls_;
+  std::optional<Disagreement> brief_differs_;
   std::optional<Ending> ending_;
   bool ended_ = false;
   std::vector<Status> gone_;  // by rank; ok while present

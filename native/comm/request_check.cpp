@@ -103,6 +103,18 @@ Status check_own_block(const OpRequest& request, Rank rank) {
                                   std::to_string(own(request.output)) + " in the output"};
 }
 
+Status check_equal_blocks(const OpRequest& request) {
+  for (const auto* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count == request.input[0].count) continue;
+      return {Code::kConfigError,
+              name(request) + ": blocks of " + std::to_string(request.input[0].count) + " and " +
+                  std::to_string(block.count) + " elements are not equal, as equal_blocks says"};
+    }
+  }
+  return Status::ok();
+}
+
 Status check_algorithm(const OpRequest& request) {
   const AlgorithmRow* row = find_algorithm(request.collective, request.algorithm);
   if (row == nullptr) {
@@ -149,6 +161,7 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
                                     " is not defined on " + std::string(dtype_name(request.dtype))};
   }
   if (!request.algorithm.empty()) TRY(check_algorithm(request));
+  if (request.equal_blocks) TRY(check_equal_blocks(request));
   TRY(check_own_block(request, rank));
   return check_sizes(request);
 }

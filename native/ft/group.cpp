@@ -141,6 +141,11 @@ void Group::end_messages() {
   }
 }
 
+comm::Glance Group::glance() {
+  if (!comm_ || advance_ || messages_.busy() || has_missed()) return {};
+  return comm_->glance();
+}
+
 bool Group::moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
 
 Instant Group::next_deadline() const {

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/call.h"
 #include "comm/executor.h"
 #include "comm/live_communicator.h"
 #include "comm/message_ops.h"
@@ -68,6 +69,7 @@ class Group final : public comm::Communicator,
   const std::string& name() const override { return config_.name; }
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
+  Result<comm::Ran> run(comm::OpRequest&& request) override;
   std::shared_ptr<comm::Work> advance(Duration timeout) override;
   bool is_newcomer() const override;
   void wake() override {
@@ -82,6 +84,7 @@ class Group final : public comm::Communicator,
   const GroupConfig& config() const { return config_; }
   bool progress(Instant now);
   bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->urgent()); }
+  comm::Glance glance();
   bool moves_bulk() const;
   Instant next_deadline() const;
   bool has_member(MemberId member) const { return rank_of(member).has_value(); }
@@ -133,8 +136,14 @@ class Group final : public comm::Communicator,
     OpFate fate;
   };
   struct FlatEnd {
-    std::shared_ptr<comm::OpWork> work;
+    comm::Call call;
     Epoch epoch;
+  };
+  // A blocking call that may end without a work of its own.
+  struct Brief {
+    comm::OpRequest& request;
+    std::optional<OpSeq> sequence = {};  // it has begun
+    comm::Ran ran = {};
   };
   // A step boundary under way: members agree whether somebody may come in, then pass it together.
   struct Advance {
@@ -151,6 +160,11 @@ class Group final : public comm::Communicator,
   void begin_afresh(Op& op);
   void begin_repair(const std::shared_ptr<comm::OpWork>& work, const OpFate& fate,
                     Instant deadline);
+  bool step(Brief& brief, bool last);
+  bool begin_briefly(Brief& brief);
+  void end_briefly(Brief& brief);
+  void go_on(Brief& brief);
+  void note_flat_end(const comm::Call& call, Epoch epoch);
   void save_input(Op& op);
   void clear_vacant(const comm::OpRequest& request) const;
   void keep(const std::shared_ptr<comm::OpWork>& work);
@@ -205,10 +219,11 @@ class Group final : public comm::Communicator,
   std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
   std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::MessageOps messages_;
-  std::vector<MemberId> seated_;        // whom messages go to, by rank
-  std::map<std::uint32_t, Op> ops_;     // by sequence: called, and not ended
-  std::map<std::uint32_t, Kept> kept_;  // by sequence
-  std::deque<std::pair<std::uint32_t, FlatEnd>> flat_ends_;
+  std::vector<MemberId> seated_;                // whom messages go to, by rank
+  std::map<std::uint32_t, Op> ops_;             // by sequence: called, and not ended
+  std::map<std::uint32_t, Kept> kept_;          // by sequence
+  std::vector<FlatEnd> flat_ends_;              // the latest two
+  std::shared_ptr<const comm::Outcome> whole_;  // of an op that nothing happened to, in this view
   // Of ops that were not called here yet.
   std::map<std::uint32_t, std::vector<std::shared_ptr<Incident>>> incidents_;
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets

@@ -41,6 +41,15 @@ bool Hub::turn(Instant now) {
   return moved;
 }
 
+comm::Glance Hub::glance() {
+  comm::Glance all{false, joining_ == nullptr && coordination_ == nullptr};
+  each_world([&](const auto& world) {
+    const comm::Glance glance = world->glance();
+    all = {all.moved || glance.moved, all.enough && glance.enough};
+  });
+  return all;
+}
+
 bool Hub::busy() const {
   bool busy = joining_ != nullptr;
   each_world([&](const auto& world) { busy = busy || world->busy(); });

@@ -73,6 +73,8 @@ class Hub final : public Network {
 
   // Moves what can be moved; whether anything did.
   bool turn(Instant now);
+  // Moves what shared memory alone carries: cheaper than a turn.
+  comm::Glance glance();
   bool busy() const;
   bool moves_bulk() const;
   // A view change is under way.

@@ -142,11 +142,15 @@ void Group::on_op_ended(const std::shared_ptr<OpWork>& work, comm::Held held) {
     return;
   }
   if (held == comm::Held::kFlat) {
-    flat_ends_.push_back({sequence, {work, at->second.fate.epoch}});
-    if (flat_ends_.size() > kFlatEnds) flat_ends_.pop_front();
+    note_flat_end(call_of(work->request(), work->sequence()), at->second.fate.epoch);
   }
   if (held == comm::Held::kHere && !is_planted(Planted::kDropKept)) keep(work);
   end(work, Status::ok());
+}
+
+void Group::note_flat_end(const comm::Call& call, Epoch epoch) {
+  flat_ends_.push_back({call, epoch});
+  if (flat_ends_.size() > kFlatEnds) flat_ends_.erase(flat_ends_.begin());
 }
 
 // A copy of the result, from which members that lack it can be served.

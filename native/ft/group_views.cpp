@@ -149,8 +149,8 @@ GroupReport Group::describe_self() const {
     report.failed_ranks = ended.ranks();
     report.failure_text = ended.message();
   }
-  for (const auto& [sequence, end] : flat_ends_) {
-    report.ops.push_back({{sequence}, true, true, end.epoch, {}});
+  for (const FlatEnd& end : flat_ends_) {
+    report.ops.push_back({end.call.sequence, true, true, end.epoch, {}});
   }
   for (const auto& [sequence, kept] : kept_) {
     report.ops.push_back({{sequence}, true, false, kept.completed_in, {}});
@@ -324,8 +324,8 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
     return begin(at->second);
   }
   if (at != ops_.end()) return settle_own(at->second, *incident);
-  for (const auto& [ended, flat] : flat_ends_) {
-    if (ended == number) return comm_->note_call(*flat.work);
+  for (const FlatEnd& end : flat_ends_) {
+    if (end.call.sequence == sequence) return comm_->note_call(end.call);
   }
   const auto kept = kept_.find(number);
   if (kept == kept_.end()) {
@@ -338,7 +338,7 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
   if (!incident->all_complete() && !fate.lost) {
     return begin_repair(served, fate, clock_->now() + served->request().timeout);
   }
-  comm_->note_call(*served);
+  comm_->note_call(call_of(served->request(), sequence));
   kept_.erase(kept);
 }
 
@@ -347,7 +347,7 @@ void Group::settle_own(Op& op, const Incident& incident) {
   const std::shared_ptr<OpWork> work = op.work;
   op.fate = judge(op.fate.contributors.empty() ? fate_of(incident) : op.fate, *work, incident);
   if (incident.all_complete()) {
-    comm_->note_call(*work);
+    comm_->note_call(call_of(work->request(), work->sequence()));
     return end(work, Status::ok());
   }
   if (op.fate.finish_flat) return finish_on_flat(op);
@@ -367,10 +367,10 @@ void Group::finish_on_flat(Op& op) {
         request_in_view(work->request(), previous_->config().ranks));
   }
   const bool ended = previous_ && previous_->finish_flat({work, request, op.deadline});
-  comm_->note_call(*work);
+  const comm::Call call = call_of(work->request(), work->sequence());
+  comm_->note_call(call);
   if (ended) {
-    flat_ends_.push_back({work->sequence().value, {work, op.fate.epoch}});
-    if (flat_ends_.size() > 2) flat_ends_.pop_front();
+    note_flat_end(call, op.fate.epoch);
     return end(work, Status::ok());
   }
   end(work, describe(*work, {Code::kProtocolError, "it ended elsewhere without this rank's part"}));

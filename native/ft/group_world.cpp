@@ -111,6 +111,17 @@ bool World::progress(Instant now) {
   return moved;
 }
 
+comm::Glance World::glance() {
+  comm::Glance all{false, !is_changing()};
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const auto group = groups_[i].lock();
+    if (!group) continue;
+    const comm::Glance glance = group->glance();
+    all = {all.moved || glance.moved, all.enough && glance.enough};
+  }
+  return all;
+}
+
 bool World::busy() const {
   if (membership_.changing() || boundary_) return true;
   return std::any_of(groups_.begin(), groups_.end(), [](const auto& weak) {

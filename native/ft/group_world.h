@@ -80,6 +80,7 @@ class World {
   bool is_changing() const {
     return membership_.changing() || boundary_.has_value() || !actions_.empty();
   }
+  comm::Glance glance();
   bool moves_bulk() const;
   Instant next_deadline() const;
 

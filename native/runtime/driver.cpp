@@ -13,6 +13,13 @@ using std::chrono::milliseconds;
 constexpr Duration kSocketLook = milliseconds(4);
 // A driver that is awake looks at its sockets this often when only shared memory matters.
 constexpr Duration kBusySocketLook = std::chrono::microseconds(500);
+// Between two looks at links and deadlines while all that is under way is in shared memory.
+constexpr Duration kTurnPause = std::chrono::microseconds(20);
+// Looks of a caller who drives for one small op, where each rank has a core of its own, or not.
+constexpr int kBriefSpins = 400;
+constexpr int kBriefYields = 16;
+// Links and deadlines are looked at once in so many small ops.
+constexpr std::uint32_t kBriefsPerTurn = 16;
 // The progress thread leaves the field to callers for this long after one has driven, then keeps
 // watch itself.
 constexpr Duration kThreadPause = milliseconds(50);
@@ -121,21 +128,52 @@ void Driver::drive_until(const std::function<bool()>& done, Instant deadline) {
     baton_wanted_.store(false, std::memory_order_relaxed);
     lock.unlock();
     fly(done, deadline, patience_);
-    std::vector<Task> tasks;
-    tasks.swap(deferred_);
-    const bool left_over = machinery_.busy();
+    put_down(done);
     lock.lock();
-    driving_ = false;
-    const bool others = waiting_ > 0;
+  }
+}
+
+// Hands the baton on; `leaves`: whether the caller will not take it again.
+void Driver::put_down(const std::function<bool()>& leaves) {
+  std::vector<Task> tasks;
+  tasks.swap(deferred_);
+  const bool left_over = machinery_.busy();
+  std::unique_lock lock(mutex_);
+  driving_ = false;
+  const bool others = waiting_ > 0;
+  if (!tasks.empty()) {
     lock.unlock();
     for (Task& task : tasks) task();
-    if (others) callers_.notify_all();
     lock.lock();
-    if (left_over && !others && done()) {
-      async_pending_.store(true, std::memory_order_release);
-      thread_wakes_.notify_one();
-    }
   }
+  if (others) {
+    callers_.notify_all();
+  } else if (left_over && leaves()) {
+    async_pending_.store(true, std::memory_order_release);
+    thread_wakes_.notify_one();
+  }
+}
+
+bool Driver::drive_briefly(const std::function<bool(bool)>& step) {
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || driving_ || waiting_ > 0) return false;
+    driving_ = true;
+    baton_wanted_.store(false, std::memory_order_relaxed);
+  }
+  run_submissions();
+  const bool crowded = patience_.spins == 0;
+  const int looks = crowded ? kBriefYields : kBriefSpins;
+  bool ended = false;
+  for (int look = 0; look <= looks && !ended; ++look) {
+    if (look > 0) crowded ? static_cast<void>(sched_yield()) : relax();
+    ended = step(look == looks);
+  }
+  if (++briefs_ % kBriefsPerTurn == 0) {
+    look_everywhere(clock_->now(), machinery_.sockets_matter());
+  }
+  put_down([ended] { return ended; });
+  return true;
 }
 
 // Drives until there is something to run with the baton released, or done, or the deadline.
@@ -144,12 +182,14 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
   for (;;) {
     bool moved = run_submissions();
     const Instant now = clock_->now();
-    if (machinery_.sockets_matter() || now >= next_look_) {
-      machinery_.poll_sockets(Duration::zero());
-      next_look_ = now + kBusySocketLook;
-    }
-    moved = machinery_.turn(now) || moved;
+    const comm::Glance glance = machinery_.glance();
+    moved = glance.moved || moved;
     if (!deferred_.empty() || done()) return true;
+    const bool on_sockets = machinery_.sockets_matter();
+    if (!glance.enough || on_sockets || now >= next_turn_) {
+      moved = look_everywhere(now, on_sockets) || moved;
+      if (!deferred_.empty() || done()) return true;
+    }
     if (now >= deadline) return false;
     // Where each rank has a core of its own, nobody needs the time slice that a look takes.
     const bool crowded = small.spins == 0;
@@ -167,6 +207,15 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
       rest(done, now, deadline);
     }
   }
+}
+
+bool Driver::look_everywhere(Instant now, bool on_sockets) {
+  if (on_sockets || now >= next_look_) {
+    machinery_.poll_sockets(Duration::zero());
+    next_look_ = now + kBusySocketLook;
+  }
+  next_turn_ = now + kTurnPause;
+  return machinery_.turn(now);
 }
 
 // Sleeps, unless a last look after the announcement finds work.

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "comm/executor.h"
+#include "comm/live_communicator.h"
 #include "comm/transport/bell.h"
 
 namespace holdfast::runtime {
@@ -26,6 +27,8 @@ class Machinery {
   virtual ~Machinery() = default;
   // Does all that can be done without blocking; whether anything moved.
   virtual bool turn(Instant now) = 0;
+  // Does what shared memory alone allows; a small part of a turn.
+  virtual comm::Glance glance() = 0;
   // Waits for sockets at most `timeout` (zero: looks).
   virtual void poll_sockets(Duration timeout) = 0;
   // Whether a socket may bring the next piece of work (TCP data, handshakes).
@@ -57,6 +60,10 @@ class Driver {
 
   void submit(Task task, bool wake);
   void defer(Task task) { deferred_.push_back(std::move(task)); }
+  bool has_submissions() const {
+    return submissions_.load(std::memory_order_relaxed) != nullptr;  // relaxed: under a lock
+  }
+  bool drive_briefly(const std::function<bool(bool)>& step);
   void drive_until(const std::function<bool()>& done, Instant deadline);
 
  private:
@@ -66,9 +73,11 @@ class Driver {
   };
 
   bool fly(const std::function<bool()>& done, Instant deadline, Patience small);
+  bool look_everywhere(Instant now, bool on_sockets);
   bool run_submissions();
   void run_deferred();
   void wake_driver();
+  void put_down(const std::function<bool()>& leaves);
   bool stopping() const { return stop_.load(std::memory_order_relaxed); }
   void rest(const std::function<bool()>& done, Instant now, Instant deadline);
   void thread_main();
@@ -93,6 +102,8 @@ class Driver {
   std::vector<Task> deferred_;
   Patience patience_;
   Instant next_look_{};
+  Instant next_turn_{};
+  std::uint32_t briefs_ = 0;
   std::thread thread_;
 };
 

@@ -29,6 +29,9 @@ class Handle final : public comm::Communicator {
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
     return live_->start(std::move(request));
   }
+  Result<comm::Ran> run(comm::OpRequest&& request) override {
+    return live_->run(std::move(request));
+  }
   std::shared_ptr<comm::Work> advance(Duration timeout) override { return live_->advance(timeout); }
   bool is_newcomer() const override { return live_->is_newcomer(); }
   void wake() override { live_->wake(); }

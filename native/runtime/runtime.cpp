@@ -134,6 +134,11 @@ Instant Runtime::next_deadline() const {
   return std::min(next, parts_.clock->now() + std::chrono::milliseconds(10));
 }
 
+comm::Glance Runtime::glance() {
+  const comm::Glance glance = hub_.glance();
+  return {glance.moved, glance.enough && handshakes_.empty() && attempts_.empty()};
+}
+
 bool Runtime::turn(Instant now) {
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
   if (now >= next_reap_) {

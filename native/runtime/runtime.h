@@ -59,12 +59,17 @@ class Runtime final : public comm::Executor,
   // comm::Executor.
   void submit(Task task, bool wake) override { driver_.submit(std::move(task), wake); }
   void defer(Task task) override { driver_.defer(std::move(task)); }
+  bool drive_briefly(const std::function<bool(bool)>& step) override {
+    return driver_.drive_briefly(step);
+  }
+  bool has_tasks() const override { return driver_.has_submissions(); }
   void drive_until(const std::function<bool()>& done, Instant deadline) override {
     driver_.drive_until(done, deadline);
   }
 
   // Machinery: driving thread only, but interrupt().
   bool turn(Instant now) override;
+  comm::Glance glance() override;
   void poll_sockets(Duration timeout) override;
   bool sockets_matter() const override {
     return sockets_matter_ || hub_.is_changing() || !handshakes_.empty();

@@ -204,9 +204,21 @@ void Process::start_op(const ProgramOp& op, int number) {
     requests.push_back(take);
   }
   for (comm::OpRequest& request : requests) {
-    auto work = group_->start(std::move(request));
-    if (!work.is_ok()) return end_program("start: " + work.status().message());
-    running.works.push_back(work.value());
+    Result<comm::Ran> ran = comm::Ran{};
+    if (scenario_.brief && !op.is_shift) {
+      ran = group_->run(std::move(request));
+    } else if (auto work = group_->start(std::move(request)); work.is_ok()) {
+      ran = comm::Ran{work.value(), nullptr};
+    } else {
+      ran = work.status();
+    }
+    if (!ran.is_ok()) return end_program("start: " + ran.status().message());
+    if (ran.value().work) {
+      running.works.push_back(ran.value().work);
+    } else {
+      running.ended = true;
+      around_.ledger().on_ended(number_, number, *running.data, Status::ok(), *ran.value().outcome);
+    }
   }
   running_.push_back(std::move(running));
 }
@@ -246,6 +258,14 @@ void Process::end_op(Running& running) {
     if (status.code() != Code::kPeerLost) return end_program(status.message());
     if (scenario_.raise && !shift) lost_one_ = true;
   }
+}
+
+bool Process::drive_briefly(const std::function<bool(bool)>& step) {
+  if (!tasks_.empty()) return false;
+  for (int look = 0; look < 2; ++look) {
+    if (step(look == 1)) break;
+  }
+  return true;
 }
 
 void Process::end_program(const std::string& why) {

@@ -73,6 +73,8 @@ class Process final : public ft::HubOwner,
   // comm::Executor.
   void submit(Task task, bool) override { tasks_.push_back(std::move(task)); }
   void defer(Task task) override { tasks_.push_back(std::move(task)); }
+  bool drive_briefly(const std::function<bool(bool)>& step) override;
+  bool has_tasks() const override { return !tasks_.empty(); }
   void drive_until(const std::function<bool()>&, Instant) override { run_tasks(); }
   // ft::HubOwner.
   void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }

@@ -59,6 +59,7 @@ Scenario make_scenario(std::uint64_t seed) {
   if (!large && random.chance(6)) s.elements = 6'000 << random.below(2);
   s.raise = random.chance(15);
   s.flat = !large && random.chance(30);
+  s.brief = s.flat && seed % 2 == 0;
   s.two_links = random.chance(40);
   s.advances = random.chance(50);
   if (random.chance(20)) s.hosts = 2;
@@ -118,8 +119,9 @@ bool may_time_out(const Scenario& scenario) {
 std::string to_text(const Scenario& s) {
   std::ostringstream out;
   out << "seed " << s.seed << "\nranks " << s.ranks << "\nsteps " << s.steps << "\nelements "
-      << s.elements << "\nraise " << s.raise << "\nflat " << s.flat << "\ntwo_links " << s.two_links
-      << "\nadvances " << s.advances << "\noutside " << s.outside << "\nhosts " << s.hosts << "\n";
+      << s.elements << "\nraise " << s.raise << "\nflat " << s.flat << "\nbrief " << s.brief
+      << "\ntwo_links " << s.two_links << "\nadvances " << s.advances << "\noutside " << s.outside
+      << "\nhosts " << s.hosts << "\n";
   for (const Fault& f : s.faults) {
     out << fault_name(f.kind) << " at " << f.at.count() << " a " << f.a << " b " << f.b << " mask "
         << f.mask << " lasts " << f.lasts.count() << "\n";
@@ -157,6 +159,7 @@ Result<Scenario> parse_scenario(const std::string& text) {
     if (name == "elements") in >> s.elements;
     if (name == "raise") in >> s.raise;
     if (name == "flat") in >> s.flat;
+    if (name == "brief") in >> s.brief;
     if (name == "two_links") in >> s.two_links;
     if (name == "advances") in >> s.advances;
     if (name == "outside") in >> s.outside;

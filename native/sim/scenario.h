@@ -46,6 +46,7 @@ struct Scenario {
   int elements = 16;       // of the largest block
   bool raise = false;      // on_peer_loss
   bool flat = false;       // the ranks share memory
+  bool brief = false;      // the program waits for each op: a small one may have no work of its own
   bool two_links = false;  // data and control apart, as with shared memory
   bool advances = false;   // steps end with advance()
   bool outside = false;    // a process of its own coordinates

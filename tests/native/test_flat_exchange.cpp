@@ -101,6 +101,34 @@ TEST_CASE("the flat exchange folds as the flat schedule does") {
   }
 }
 
+TEST_CASE("equal blocks go to all") {
+  for (const int size : {2, 3, 8}) {
+    Host host(size);
+    for (const std::size_t count : {0UL, 1UL, 250UL}) {
+      std::vector<Memory> memory;
+      std::vector<OpRequest> requests;
+      for (int r = 0; r < size; ++r) {
+        memory.push_back(make_memory(Collective::kAllToAll, size, r, count));
+      }
+      for (Memory& of_rank : memory) {
+        OpRequest request;
+        request.collective = Collective::kAllToAll;
+        request.equal_blocks = true;
+        request.input = blocks(of_rank.input);
+        request.output = blocks(of_rank.output);
+        REQUIRE(FlatExchange::carries(request, size));
+        requests.push_back(std::move(request));
+      }
+      host.run(requests, 7);
+      for (std::size_t to = 0; to < memory.size(); ++to) {
+        for (std::size_t from = 0; from < memory.size(); ++from) {
+          CHECK(memory[to].output[from] == memory[from].input[to]);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("what the exchange cannot carry is told by the call alone") {
   OpRequest request;
   std::vector<float> large(100'000);

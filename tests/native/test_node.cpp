@@ -76,6 +76,52 @@ std::string many_at_once(int rank, Member& member) {
   return callbacks.load() == static_cast<int>(kOps) ? "" : "callbacks lost";
 }
 
+// Calls that may end without a work, beside messages of another thread and works under way.
+std::string brief_calls(int rank, Member& member) {
+  const int n = member.group->size();
+  std::string wrong;
+  std::thread other([&] {
+    for (int i = 0; i < 300 && wrong.empty(); ++i) {
+      std::vector<float> v(10, static_cast<float>(rank));
+      OpRequest message;
+      message.collective = rank == 0 ? comm::Collective::kSend : comm::Collective::kRecv;
+      message.peer = {1 - rank};
+      (rank == 0 ? message.input : message.output) = {block(v)};
+      if (rank > 1) break;
+      auto work = member.group->start(message);
+      const Status status = work.is_ok() ? work.value()->wait(seconds(60)) : work.status();
+      if (!status.is_ok() || v[0] != 0) wrong = "message: " + status.message();
+    }
+  });
+  std::string result;
+  for (int i = 0; i < 1000 && result.empty(); ++i) {
+    std::vector<float> early(10, 1.0F);
+    std::vector<float> v(100, static_cast<float>(i + rank));
+    std::shared_ptr<comm::Work> first;
+    if (i % 10 == 0) first = member.group->start(all_reduce(early)).value();
+    auto ran = member.group->run(all_reduce(v));
+    if (!ran.is_ok()) {
+      result = ran.status().message();
+      break;
+    }
+    const auto& [work, outcome] = ran.value();
+    const Status status = work ? work->wait(seconds(60)) : Status::ok();
+    if (!status.is_ok()) result = status.message();
+    const comm::Outcome& made_of = work ? work->outcome() : *outcome;
+    if (made_of.contributors.size() != static_cast<std::size_t>(n)) result = "contributors";
+    if (v[99] != static_cast<float>(n * i + n * (n - 1) / 2)) result = "wrong sum";
+    if (first && !first->wait(seconds(60)).is_ok()) result = "the first one";
+  }
+  other.join();
+  return result + wrong;
+}
+
+TEST_CASE("calls that may end at once") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (const int n : {2, 3}) expect_no_errors(run_world(n, transport, brief_calls));
+  }
+}
+
 TEST_CASE("many ops in flight end in any order of waiting") {
   expect_no_errors(run_world(3, "shm", many_at_once));
   expect_no_errors(run_world(3, "tcp", many_at_once));

@@ -18,6 +18,7 @@ import holdfast
 PACKAGE = Path(holdfast.__file__).parent
 HEADER = PACKAGE / "include" / "holdfast" / "holdfast.h"
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "c" / "all_reduce.c"
+BENCHMARK = Path(__file__).parents[1] / "bench/c_collectives.c"
 LIBRARY = PACKAGE / "libholdfast.so"
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="waits for a C compiler")
@@ -29,18 +30,41 @@ def flags(*which: str) -> list[str]:
     return done.stdout.split()
 
 
-@needs_compiler
-def test_the_example_builds_without_warnings_and_runs(tmp_path):
-    program = tmp_path / "all_reduce"
+def build(source: Path, folder: Path) -> Path:
+    program = folder / source.stem
     strict = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
     built = subprocess.run(
-        ["cc", *strict, str(EXAMPLE), *flags("--cflags", "--libs"), "-o", str(program)],
+        ["cc", *strict, str(source), *flags("--cflags", "--libs"), "-o", str(program)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
     assert built.returncode == 0, built.stderr
+    return program
+
+
+@needs_compiler
+def test_the_benchmark_runs(tmp_path):
+    program = build(BENCHMARK, tmp_path)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "holdfast.cli", "run", "-n", "2", str(program)),
+            *("all_reduce,broadcast,all_gather,reduce_scatter,all_to_all", "64"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[1] for line in done.stdout.splitlines()]
+    assert names == ["all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"]
+
+
+@needs_compiler
+def test_the_example_builds_without_warnings_and_runs(tmp_path):
+    program = build(EXAMPLE, tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "holdfast.cli", "run", "-n", "4", str(program)],
         capture_output=True,

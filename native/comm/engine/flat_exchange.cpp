@@ -33,6 +33,8 @@ bool FlatExchange::carries(const OpRequest& request, int size) {
       return equal_blocks(request.output) && blocks_bytes(request.output, request.dtype) <= limit;
     case Collective::kReduceScatter:
       return equal_blocks(request.input) && blocks_bytes(request.input, request.dtype) <= limit;
+    case Collective::kAllToAll:
+      return request.equal_blocks && blocks_bytes(request.input, request.dtype) <= limit;
     default: return false;  // not every rank knows the others' sizes
   }
 }
@@ -164,6 +166,14 @@ void FlatExchange::finish() {
       for (int r = 0; r < size(); ++r) {
         const Block& out = request_->output[index({r})];
         if (out.count > 0) std::memcpy(out.data, slot({r}), out.count * element);
+      }
+      break;
+    case Collective::kAllToAll:
+      for (int r = 0; r < size(); ++r) {
+        const Block& out = request_->output[index({r})];
+        const std::uint64_t bytes = out.count * element;
+        if (bytes == 0) continue;
+        std::memcpy(out.data, slot({r}) + static_cast<std::uint64_t>(rank_.value) * bytes, bytes);
       }
       break;
     case Collective::kBroadcast:

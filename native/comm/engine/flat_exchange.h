@@ -62,6 +62,8 @@ class FlatExchange {
 
   // One op at a time, in the order of the communicator.
   void begin(const OpRequest& request, std::uint32_t signature);
+  // The same op, whose request lies elsewhere now.
+  void rebind(const OpRequest& request) { request_ = &request; }
   // Goes as far as it can; true when the op has ended.
   bool advance();
   bool moved() const { return moved_; }

@@ -182,7 +182,7 @@ hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, ui
                             hf_dtype dtype, hf_op op, hf_work** work);
 hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
                              const uint64_t* counts, hf_dtype dtype, hf_op op, hf_work** work);
-/* `count` elements to and from each rank. */
+/* `count` elements to and from each rank. All ranks call this one, or all the next. */
 hf_status hf_all_to_all(hf_group* group, const void* input, void* output, uint64_t count,
                         hf_dtype dtype, hf_work** work);
 hf_status hf_all_to_allv(hf_group* group, const void* input, const uint64_t* input_counts,

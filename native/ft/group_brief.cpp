@@ -1,0 +1,76 @@
+// Blocking calls of small ops that shared memory alone carries: from call to end on the caller's
+// thread, while it drives, without a work. What lasts longer than a few looks goes on as any op.
+#include "comm/request_check.h"
+#include "ft/group.h"
+#include "ft/group_repair.h"
+
+namespace holdfast::ft {
+
+using comm::OpWork;
+
+Result<comm::Ran> Group::run(comm::OpRequest&& request) {
+  Brief brief{request};
+  if (!request.atomic && request.algorithm.empty() && config_.algorithm.empty()) {
+    executor_->drive_briefly([this, &brief](bool last) { return step(brief, last); });
+  }
+  if (brief.sequence) return std::move(brief.ran);
+  return Communicator::run(std::move(request));
+}
+
+// Whether nothing is left to do in brief.
+bool Group::step(Brief& brief, bool last) {
+  if (!brief.sequence && !begin_briefly(brief)) return true;
+  if (comm_->ends_briefly()) {
+    end_briefly(brief);
+    return true;
+  }
+  if (last) go_on(brief);
+  return false;
+}
+
+// Only where nothing is unusual; everything else takes the long way.
+bool Group::begin_briefly(Brief& brief) {
+  const comm::OpRequest& request = brief.request;
+  if (!comm_ || !ops_.empty() || advance_ || !broken_.is_ok() || !incidents_.empty() ||
+      present_.size() != config_.members.size() || !comm_->can_run_briefly(request)) {
+    return false;
+  }
+  const Status usable = check_request(request, config_.rank, static_cast<int>(present_.size()));
+  if (!usable.is_ok()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    // A call of another thread may have its number already.
+    if (!ended_.is_ok() || closed_ || advancing_ || at_entrance_ || executor_->has_tasks()) {
+      return false;
+    }
+    brief.sequence = OpSeq{next_sequence_++};
+  }
+  launched_ = std::max(launched_, brief.sequence->value + 1);
+  comm_->begin_briefly(request, *brief.sequence);
+  return true;
+}
+
+void Group::end_briefly(Brief& brief) {
+  note_flat_end(call_of(brief.request, *brief.sequence), epoch_);
+  if (!whole_ || whole_->epoch != epoch_) {
+    whole_ = std::make_shared<comm::Outcome>(comm::Outcome{epoch_, present_, {}, false, {}});
+  }
+  brief.ran.outcome = whole_;
+}
+
+void Group::go_on(Brief& brief) {
+  comm::OpRequest& request = brief.request;
+  request.expect_wait = true;
+  if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
+  const Instant deadline = clock_->now() + request.timeout;
+  const auto work =
+      std::make_shared<OpWork>(std::move(request), *brief.sequence, executor_, clock_);
+  Op& op = ops_[brief.sequence->value];
+  op.work = work;
+  op.deadline = deadline;
+  op.fate = fate_at_start(present_, config_.members.size(), epoch_);
+  brief.ran.work = work;
+  comm_->go_on({work, std::shared_ptr<const comm::OpRequest>(work, &work->request()), deadline});
+}
+
+}  // namespace holdfast::ft
