@@ -5,6 +5,7 @@
 #include "base/planted.h"
 
 #include "comm/algorithms/catalogue.h"
+#include "comm/request_check.h"
 
 namespace holdfast::comm {
 namespace {
@@ -52,9 +53,10 @@ std::vector<std::string> LiveCommunicator::transports() const {
 
 bool LiveCommunicator::is_flat(const Launch& launch) const {
   const OpRequest& request = *launch.request;
-  return config_.flat && !launch.repair &&
-         (request.algorithm.empty() || request.algorithm == "flat") &&
-         FlatExchange::carries(request, size());
+  if (!request.algorithm.empty() && request.algorithm != "flat") return false;
+  const bool sliced = request.algorithm.empty() && config_.slices;
+  return config_.flat && !launch.repair && FlatExchange::carries(request, size()) &&
+         !(sliced && config_.slices->beats_flat(request));
 }
 
 bool LiveCommunicator::is_sliced(const OpRequest& request) const {
@@ -62,8 +64,14 @@ bool LiveCommunicator::is_sliced(const OpRequest& request) const {
 }
 
 bool LiveCommunicator::can_run_briefly(const OpRequest& request) const {
-  return config_.flat && active_.empty() && !ending_ && !ended_ && !any_gone_ &&
-         FlatExchange::carries(request, size());
+  return config_.flat && FlatExchange::carries(request, size()) &&
+         !(config_.slices && config_.slices->beats_flat(request));
+}
+
+bool LiveCommunicator::can_run_at_once(const OpRequest& request) const {
+  if (!active_.empty() || ending_ || ended_ || any_gone_) return false;
+  return can_run_briefly(request) ||
+         (config_.slices && payload_bytes(request) <= kBulkBytes && is_sliced(request));
 }
 
 void LiveCommunicator::begin_briefly(const OpRequest& request, OpSeq sequence) {
@@ -106,16 +114,16 @@ void LiveCommunicator::launch(Launch launch) {
   if (is_flat(active.launch)) {
     active.stage = Stage::kFlat;
   } else {
-    choose_ending(active);
+    const bool sliced = !active.launch.repair && is_sliced(request);
+    // Where the caller's memory is exposed, the round at its end tells when it no longer is.
+    if (!sliced || !config_.slices->exposes(request)) choose_ending(active);
     const std::uint32_t signature = signature_of(active.work().request(), active.history);
     if (active.launch.repair) {
       active.run = runs_.make(request, active.launch.repair->schedule, active.launch.repair->layout,
                               sequence, signature);
-    } else if (is_sliced(request)) {
+    } else if (sliced) {
       active.run = config_.slices->start(request, signature);
       active.sliced = true;
-      // Its round tells when the caller may have the memory back.
-      active.kept = active.kept && !config_.slices->exposes(request);
     } else {
       active.run = runs_.make(request, sequence, signature);
     }

@@ -92,6 +92,8 @@ class LiveCommunicator {
   // way and shared memory carries it; asked until it has ended, or handed over to go on as a
   // launched one.
   bool can_run_briefly(const OpRequest& request) const;
+  // Whether shared memory carries it, in slices or briefly, and nothing is in its way.
+  bool can_run_at_once(const OpRequest& request) const;
   void begin_briefly(const OpRequest& request, OpSeq sequence);
   bool ends_briefly();
   void go_on(Launch launch);

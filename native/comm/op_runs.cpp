@@ -4,6 +4,7 @@
 
 #include "base/planted.h"
 #include "comm/algorithms/catalogue.h"
+#include "comm/request_check.h"
 
 namespace holdfast::comm {
 bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
@@ -18,14 +19,6 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   mix(static_cast<std::uint32_t>(request.op));
   mix(static_cast<std::uint32_t>(request.root.value));
   return hash;
-}
-
-std::uint64_t payload_bytes(const OpRequest& request) {
-  std::uint64_t in = 0;
-  std::uint64_t out = 0;
-  for (const Block& b : request.input) in += b.count;
-  for (const Block& b : request.output) out += b.count;
-  return std::max(in, out) * dtype_bytes(request.dtype);
 }
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence,

@@ -21,8 +21,6 @@ bool is_point_to_point(Collective collective);
 // Hash of what must agree between ranks, `history` of earlier calls included; sizes are compared on
 // their own, too.
 std::uint32_t signature_of(const OpRequest& request, std::uint32_t history);
-// The larger of what goes in and what comes out.
-std::uint64_t payload_bytes(const OpRequest& request);
 
 class OpRuns {
  public:

@@ -141,6 +141,14 @@ Status check_algorithm(const OpRequest& request) {
 
 }  // namespace
 
+std::uint64_t payload_bytes(const OpRequest& request) {
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  for (const Block& b : request.input) in += b.count;
+  for (const Block& b : request.output) out += b.count;
+  return std::max(in, out) * dtype_bytes(request.dtype);
+}
+
 Status check_request(const OpRequest& request, Rank rank, int size) {
   const Counts expected = expected_blocks(request, rank, size);
   if (request.input.size() != expected.input || request.output.size() != expected.output) {

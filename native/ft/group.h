@@ -163,6 +163,7 @@ class Group final : public comm::Communicator,
   bool step(Brief& brief, bool last);
   bool begin_briefly(Brief& brief);
   void end_briefly(Brief& brief);
+  std::shared_ptr<comm::OpWork> make_work(Brief& brief) const;
   void go_on(Brief& brief);
   void note_flat_end(const comm::Call& call, Epoch epoch);
   void save_input(Op& op);

@@ -20,6 +20,10 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
 // Whether nothing is left to do in brief.
 bool Group::step(Brief& brief, bool last) {
   if (!brief.sequence && !begin_briefly(brief)) return true;
+  if (brief.ran.work) {
+    if (comm_) comm_->glance();
+    return !ops_.contains(brief.sequence->value);
+  }
   if (comm_->ends_briefly()) {
     end_briefly(brief);
     return true;
@@ -32,7 +36,7 @@ bool Group::step(Brief& brief, bool last) {
 bool Group::begin_briefly(Brief& brief) {
   const comm::OpRequest& request = brief.request;
   if (!comm_ || !ops_.empty() || advance_ || !broken_.is_ok() || !incidents_.empty() ||
-      present_.size() != config_.members.size() || !comm_->can_run_briefly(request)) {
+      present_.size() != config_.members.size() || !comm_->can_run_at_once(request)) {
     return false;
   }
   const Status usable = check_request(request, config_.rank, static_cast<int>(present_.size()));
@@ -44,6 +48,13 @@ bool Group::begin_briefly(Brief& brief) {
       return false;
     }
     brief.sequence = OpSeq{next_sequence_++};
+  }
+  if (!comm_->can_run_briefly(request)) {
+    // Through slices: with all that an op has, but begun here.
+    const auto work = make_work(brief);
+    brief.ran.work = work;
+    launch(work);
+    return true;
   }
   launched_ = std::max(launched_, brief.sequence->value + 1);
   comm_->begin_briefly(request, *brief.sequence);
@@ -58,13 +69,16 @@ void Group::end_briefly(Brief& brief) {
   brief.ran.outcome = whole_;
 }
 
-void Group::go_on(Brief& brief) {
+std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
   comm::OpRequest& request = brief.request;
   request.expect_wait = true;
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
-  const Instant deadline = clock_->now() + request.timeout;
-  const auto work =
-      std::make_shared<OpWork>(std::move(request), *brief.sequence, executor_, clock_);
+  return std::make_shared<OpWork>(std::move(request), *brief.sequence, executor_, clock_);
+}
+
+void Group::go_on(Brief& brief) {
+  const auto work = make_work(brief);
+  const Instant deadline = clock_->now() + work->request().timeout;
   Op& op = ops_[brief.sequence->value];
   op.work = work;
   op.deadline = deadline;

@@ -6,12 +6,13 @@
 #include "comm/engine/host_area.h"
 #include "comm/engine/pull_run.h"
 #include "comm/engine/slice_run.h"
+#include "comm/request_check.h"
 
 namespace holdfast::comm {
 namespace {
 
-// Broadcasts up to this are fetched from where they lie.
-constexpr std::uint64_t kPulledBroadcast = 512 * 1024;
+// Between two ranks, one system call costs less than two more copies of what is larger.
+constexpr std::uint64_t kLittle = 8 * 1024;
 
 bool all_equal(const std::vector<Block>& blocks) {
   return std::all_of(blocks.begin(), blocks.end(),
@@ -71,15 +72,17 @@ void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
 bool SliceExchange::exposes(const OpRequest& request) const {
   if (!reaches_ || size() > kMostPullers) return false;
   switch (request.collective) {
+    case Collective::kBroadcast:
     case Collective::kAllToAll:
     case Collective::kAllGather:
     case Collective::kGather:
     case Collective::kScatter: return true;
-    // Of larger ones, the root may as well copy while the others do.
-    case Collective::kBroadcast:
-      return request.output[0].count * dtype_bytes(request.dtype) <= kPulledBroadcast;
     default: return false;
   }
+}
+
+bool SliceExchange::beats_flat(const OpRequest& request) const {
+  return size() == 2 && exposes(request) && payload_bytes(request) > kLittle;
 }
 
 bool SliceExchange::carries(const OpRequest& request) const {

@@ -37,7 +37,7 @@ inline constexpr std::uint64_t kSliceSlots = 4;
 // Ranks whose blocks are fetched from where they lie.
 inline constexpr int kMostPullers = 64;
 // Of one rank to all others together: up to this they lie in the shared area instead.
-inline constexpr std::uint64_t kInlineBytes = 32 * 1024;
+inline constexpr std::uint64_t kInlineBytes = 4 * 1024;
 
 // One rank's area; part of its HostArea.
 struct SliceArea {
@@ -82,6 +82,8 @@ class SliceExchange {
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
   bool carries(const OpRequest& request) const;
+  // Whether it does so faster than the flat exchange.
+  bool beats_flat(const OpRequest& request) const;
   // Whether others read the caller's memory: it then stays as it is until make_round()'s end.
   bool exposes(const OpRequest& request) const;
 
