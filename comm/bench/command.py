@@ -31,6 +31,7 @@ EXAMPLES = """examples:
   holdfast bench                                         all_reduce, 2 ranks, beside what is there
   holdfast bench -c all -n 2,4 --sizes 4K,1M,64M --plot bench.png
   holdfast bench -c all_reduce --min 4 --max 256M --factor 4 --json > rows.jsonl
+  holdfast bench --roofline -n 2,4 --sizes 64K,64M       and what part of the possible that is
   holdfast bench --churn -n 4 --sizes 4K,64M             how long a killed rank costs the others
   holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
 """
@@ -63,6 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead, kill ranks in the middle of all_reduce, and time the recovery",
     )
     add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
+    add(
+        "--roofline",
+        action="store_true",
+        help="measure, too, what copies, additions and sockets of this machine allow",
+    )
     add("--json", action="store_true", help="one JSON object a line")
     add("--plot", type=Path, metavar="FILE", help="draw bus bandwidth over size")
     parser.set_defaults(run=run)
@@ -233,6 +239,7 @@ def run(arguments: argparse.Namespace) -> int:
         "api": arguments.api,
         "rounds": max(1, arguments.rounds),
         "mpi": name,
+        "roofline": arguments.roofline,
     }
     everything: list[report.Row] = []
     if not arguments.json:

@@ -19,6 +19,7 @@ from holdfast.comm.bench.contestants import (
     TorchContestant,
 )
 from holdfast.comm.bench.plan import Case
+from holdfast.comm.bench.roofline import MemoryFloor, WireFloor
 from holdfast.comm.bench.timing import measure
 from holdfast.options import Options
 
@@ -51,9 +52,28 @@ def _contestants(config: dict[str, Any], rank: int, ranks: int, world: Any) -> l
                 found.append(GroupContestant(name, native))
     if "gloo" in config["peers"]:
         found.append(TorchContestant("gloo", dist.new_group(backend="gloo"), rank, ranks))
+    if config["roofline"]:
+        found += _floors(config["transports"], rank, ranks)
     if world is not None:
         found.append(MpiContestant(config["mpi"], world))
     return found
+
+
+def _floors(transports: list[str], rank: int, ranks: int) -> list[Contestant]:
+    import torch
+    import torch.distributed as dist
+
+    def share(port: int) -> list[int]:
+        ports = [torch.zeros(1, dtype=torch.int64) for _ in range(ranks)]
+        dist.all_gather(ports, torch.tensor([port]))
+        return [int(p) for p in ports]
+
+    floors: list[Contestant] = []
+    if "shm" in transports:
+        floors.append(MemoryFloor(rank, ranks))
+    if "tcp" in transports:
+        floors.append(WireFloor(rank, ranks, share))
+    return floors
 
 
 def main() -> int:

@@ -24,6 +24,8 @@ class Row:
         Seconds.
     ratios : dict of str to float
         Holdfast's rows: each peer's time by this one's; above 1 Holdfast is faster.
+    floor : float, optional
+        Holdfast's rows: seconds that its transport needs at least.
     """
 
     ranks: int
@@ -36,11 +38,17 @@ class Row:
     p95: float
     p99: float
     ratios: dict[str, float] = field(default_factory=dict)
+    floor: float | None = None
 
     @property
-    def is_peer(self) -> bool:
-        """Whether this is somebody else's row."""
-        return not self.name.startswith("holdfast")
+    def is_ours(self) -> bool:
+        """Whether this is a row of Holdfast's."""
+        return self.name.startswith("holdfast")
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether this is what the machine allows."""
+        return self.name.startswith("floor/")
 
     @property
     def algbw(self) -> float:
@@ -70,15 +78,19 @@ class Row:
             "peer": best,
             "ratio": round(self.ratios[best], 3) if best else None,
             "ratios": {peer: round(ratio, 3) for peer, ratio in self.ratios.items()},
+            "floor_us": None if self.floor is None else round(self.floor * 1e6, 2),
             "version": version,
         }
 
 
 def compare(rows: Sequence[Row]) -> None:
-    """Give Holdfast's rows of one case their ratios to the peers of the same case."""
+    """Give Holdfast's rows of one case their ratios to the peers and floors of the same case."""
+    floors = {row.name.split("/")[1]: row.mean for row in rows if row.is_floor}
+    peers = [row for row in rows if not row.is_ours and not row.is_floor]
     for row in rows:
-        if not row.is_peer:
-            row.ratios = {peer.name: peer.mean / row.mean for peer in rows if peer.is_peer}
+        if row.is_ours:
+            row.ratios = {peer.name: peer.mean / row.mean for peer in peers}
+            row.floor = floors.get(row.name.split("/")[1])
 
 
 def size_text(size: int) -> str:
@@ -98,6 +110,8 @@ HEADER = (
 def line(row: Row) -> str:
     """Return a row of the table; bandwidths in GB/s."""
     ratios = ", ".join(f"{peer} {ratio:.2f}" for peer, ratio in row.ratios.items())
+    if row.floor is not None:
+        ratios += f"{'; ' if ratios else ''}{100 * row.floor / row.mean:.0f} % of possible"
     return (
         f"{row.ranks:>5} {row.collective:<14} {size_text(row.size):>6} {row.dtype:<8} "
         f"{row.name:<18} {row.mean * 1e6:>11.1f} {row.p50 * 1e6:>10.1f} {row.p99 * 1e6:>10.1f} "

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: gloo is in it")
 
-from holdfast.comm.bench import plan, report  # noqa: E402
+from holdfast.comm.bench import plan, report, roofline  # noqa: E402
 from holdfast.comm.bench.timing import percentile  # noqa: E402
 from holdfast.errors import ConfigError  # noqa: E402
 
@@ -55,6 +55,47 @@ def test_every_collective_beside_gloo_with_consistent_rows(tmp_path):
             factor = plan.bus_factor(row["name"], row["ranks"])
             assert row["busbw"] == pytest.approx(row["algbw"] * factor, rel=0.02, abs=1e-3)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_floors_take_turns_with_what_they_bound():
+    rows = rows_of(
+        bench(
+            *("-c", "all", "--sizes", "256K", "--rounds", "2", "--json", "--roofline"),
+            *("--peers", "none", "--dtypes", "bfloat16"),
+        )
+    )
+    floors = {
+        (r["name"], r["contestant"]): r["time_us"] for r in rows if "floor" in r["contestant"]
+    }
+    assert {name for name, floor in floors if floor == "floor/shm"} == set(plan.COLLECTIVES)
+    for row in rows:
+        transport = row["contestant"].split("/")[1]
+        if row["contestant"].startswith("holdfast"):
+            assert row["floor_us"] == floors.get((row["name"], f"floor/{transport}"))
+            assert row["ratios"] == {}
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_the_floor_of_a_collective_is_its_fewest_bytes(ranks):
+    count = 12 * ranks
+
+    def total(collective):
+        parts = [roofline.memory_work(collective, r, ranks, count) for r in range(ranks)]
+        added = sum(elements * operands for elements, operands, _ in parts)
+        return added, sum(copied for _, _, copied in parts)
+
+    # Every operand is added once; what another rank has made is copied once.
+    assert total("all_reduce") == (count * (ranks - 1), ranks * count - count)
+    assert total("reduce_scatter") == (count * (ranks - 1), 0)
+    assert total("all_gather") == (0, ranks * count)
+    assert total("broadcast") == (0, count * (ranks - 1))
+    assert total("barrier") == (0, 0)
+    for collective in ("all_reduce", "all_gather", "broadcast", "reduce", "reduce_scatter"):
+        wire = [roofline.wire_bytes(collective, r, ranks, 4096) for r in range(ranks)]
+        assert all(w is not None for w in wire)
+        for r in range(ranks):
+            assert wire[r][0] == wire[(r + 1) % ranks][1], "what is sent is taken"
+    assert roofline.wire_bytes("gather", 0, ranks, 4096) is None
 
 
 def test_groups_algorithms_and_dtypes_may_be_chosen():
