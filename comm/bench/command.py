@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
-from holdfast.comm.bench import churn, plan, report
-from holdfast.errors import ConfigError, HoldfastError
+from holdfast.comm.bench import churn, overlap, plan, processes, report
+from holdfast.errors import ConfigError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
 _TRANSPORTS = ("shm", "tcp")
 _PEERS = ("gloo", "mpi")
-_LOOK_S = 0.1
-# Ranks that have written nothing for this long hang.
-_SILENCE_S = 300.0
 
 EXAMPLES = """examples:
   holdfast bench                                         all_reduce, 2 ranks, beside what is there
@@ -33,6 +27,7 @@ EXAMPLES = """examples:
   holdfast bench -c all_reduce --min 4 --max 256M --factor 4 --json > rows.jsonl
   holdfast bench --roofline -n 2,4 --sizes 64K,64M       and what part of the possible that is
   holdfast bench --churn -n 4 --sizes 4K,64M             how long a killed rank costs the others
+  holdfast bench --overlap --sizes 16M --peers gloo       what computing hides, and what it costs
   holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
 """
 
@@ -62,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--churn",
         action="store_true",
         help="instead, kill ranks in the middle of all_reduce, and time the recovery",
+    )
+    add(
+        "--overlap",
+        action="store_true",
+        help="instead, time asynchronous ops beside a computation",
     )
     add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
     add(
@@ -126,42 +126,6 @@ def _ranks(text: str) -> list[int]:
     return numbers
 
 
-def _start(config: dict[str, Any], ranks: int, mpi: list[str]) -> list[subprocess.Popen[bytes]]:
-    file = f"{config['folder']}/config"
-    Path(file).write_text(json.dumps(config))
-    command = [sys.executable, "-m", "holdfast.comm.bench.rank", file]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    if mpi:
-        return [subprocess.Popen([*mpi, "-n", str(ranks), *command], env=env, stdout=sys.stderr)]
-    return [
-        subprocess.Popen([*command, str(rank), str(ranks)], env=env, stdout=sys.stderr)
-        for rank in range(ranks)
-    ]
-
-
-def _follow(processes: list[subprocess.Popen[bytes]], file: Path) -> Iterator[report.Row]:
-    """Yield rows as rank 0 writes them, until all ranks have ended."""
-    silent_since = time.monotonic()
-    with file.open() as rows:
-        part = ""
-        while True:
-            statuses = [process.poll() for process in processes]
-            for text in iter(rows.readline, ""):
-                part += text
-                if part.endswith("\n"):
-                    yield report.Row(*json.loads(part))
-                    part, silent_since = "", time.monotonic()
-            if any(status not in (None, 0) for status in statuses):
-                raise HoldfastError("a rank of the benchmark failed; its message is above")
-            if all(status == 0 for status in statuses):
-                return
-            if time.monotonic() - silent_since > _SILENCE_S:
-                raise HoldfastError(f"the ranks have measured nothing for {_SILENCE_S:.0f} s")
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                running = (p for p in processes if p.poll() is None)
-                next(running, processes[0]).wait(_LOOK_S)
-
-
 def _progress(done: int, total: int) -> None:
     if sys.stderr.isatty():
         filled = 30 * done // total
@@ -171,34 +135,28 @@ def _progress(done: int, total: int) -> None:
 
 def _measure(config: dict[str, Any], ranks: int, mpi: list[str]) -> Iterator[list[report.Row]]:
     """Yield the rows of one case after the other."""
-    processes: list[subprocess.Popen[bytes]] = []
-    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder:
-        rows = Path(folder, "rows")
-        rows.touch()
-        config = {**config, "folder": folder, "rows": str(rows)}
-        try:
-            processes = _start(config, ranks, mpi)
-            of_case: list[report.Row] = []
-            for row in _follow(processes, rows):
-                last = of_case[-1] if of_case else row
-                if (last.collective, last.size, last.dtype) != (
-                    row.collective,
-                    row.size,
-                    row.dtype,
-                ):
-                    yield of_case
-                    of_case = []
-                of_case.append(row)
-            if of_case:
-                yield of_case
-        finally:
-            for process in processes:
-                process.terminate()
-            for process in processes:
-                try:
-                    process.wait(10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
+    of_case: list[report.Row] = []
+    for values in processes.rows_of("holdfast.comm.bench.rank", config, ranks, mpi):
+        row = report.Row(*values)
+        if of_case and of_case[-1].case != row.case:
+            yield of_case
+            of_case = []
+        of_case.append(row)
+    if of_case:
+        yield of_case
+
+
+def _overlap(config: dict[str, Any], numbers: list[int], cases: int, *, as_json: bool) -> int:
+    if not as_json:
+        print(overlap.HEADER, flush=True)
+    done = 0
+    for ranks in numbers:
+        for values in processes.rows_of("holdfast.comm.bench.overlap", config, ranks):
+            row = overlap.Row(*values)
+            print(json.dumps(row.as_json()) if as_json else row.line(), flush=True)
+            done += row.is_last
+            _progress(done, len(numbers) * cases)
+    return 0
 
 
 def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.Case]) -> int:
@@ -229,6 +187,8 @@ def run(arguments: argparse.Namespace) -> int:
     numbers, cases = _ranks(arguments.ranks), _cases(arguments)
     if arguments.churn:
         return _churn(arguments, numbers, cases)
+    if arguments.overlap and not {c.collective for c in cases} <= set(overlap.COLLECTIVES):
+        raise ConfigError(f"--overlap takes -c {','.join(overlap.COLLECTIVES)}")
     peers = () if arguments.peers == "none" else plan.chosen("--peers", arguments.peers, _PEERS)
     name, mpi = _find_mpi(arguments, peers)
     config: dict[str, Any] = {
@@ -241,6 +201,8 @@ def run(arguments: argparse.Namespace) -> int:
         "mpi": name,
         "roofline": arguments.roofline,
     }
+    if arguments.overlap:
+        return _overlap(config, numbers, len(cases), as_json=arguments.json)
     everything: list[report.Row] = []
     if not arguments.json:
         print(report.HEADER)

@@ -41,6 +41,11 @@ class Row:
     floor: float | None = None
 
     @property
+    def case(self) -> tuple[str, int, str]:
+        """What contestants have in common."""
+        return self.collective, self.size, self.dtype
+
+    @property
     def is_ours(self) -> bool:
         """Whether this is a row of Holdfast's."""
         return self.name.startswith("holdfast")

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: gloo is in it")
 
-from holdfast.comm.bench import plan, report, roofline  # noqa: E402
+from holdfast.comm.bench import overlap, plan, report, roofline  # noqa: E402
 from holdfast.comm.bench.timing import percentile  # noqa: E402
 from holdfast.errors import ConfigError  # noqa: E402
 
@@ -96,6 +96,29 @@ def test_the_floor_of_a_collective_is_its_fewest_bytes(ranks):
         for r in range(ranks):
             assert wire[r][0] == wire[(r + 1) % ranks][1], "what is sent is taken"
     assert roofline.wire_bytes("gather", 0, ranks, 4096) is None
+
+
+def test_ops_beside_a_computation():
+    rows = rows_of(
+        bench(
+            *("--overlap", "--sizes", "64K", "--rounds", "2", "--json", "--peers", "gloo"),
+            *("-c", ",".join(overlap.COLLECTIVES)),
+        )
+    )
+    assert {row["name"] for row in rows} == set(overlap.COLLECTIVES)
+    assert {row["contestant"] for row in rows} == {"holdfast/shm", "holdfast/tcp", "gloo"}
+    for row in rows:
+        assert row["both_us"] > 0
+        assert 0 <= row["hidden"] <= 1
+    refused = bench("--overlap", "-c", "gather")
+    assert refused.returncode != 0
+    assert "all_reduce,broadcast" in refused.stderr
+
+
+def test_what_is_hidden_and_what_is_slowed():
+    row = overlap.Row(2, "all_reduce", 1024, "float32", "gloo", 10.0, 4.0, 11.0, 10.5, True)
+    assert row.hidden == pytest.approx(0.75)
+    assert row.slowed == pytest.approx(0.05)
 
 
 def test_groups_algorithms_and_dtypes_may_be_chosen():
