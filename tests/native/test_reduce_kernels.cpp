@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/reduce/kernels.h"
+#include "comm/reduce/levels.h"
 
 namespace holdfast::comm {
 namespace {
@@ -51,14 +52,27 @@ bool same_all(DType dtype, const std::byte* a, const std::byte* b, std::size_t c
 
 constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 67, 1000};
 
-TEST_CASE("every kernel gives the reference's result at any length, offset and aliasing") {
+using Select = ReduceKernel (*)(DType, ReduceOp);
+
+// What runs here, and the instruction levels below it.
+std::vector<Select> levels() {
+  std::vector<Select> found{reduce_kernel, reduce_kernel_baseline};
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+    found.push_back(reduce_kernel_avx2);
+  }
+#endif
+  return found;
+}
+
+void compare_all(Select select) {
   for (int d = 0; d < kDTypeCount; ++d) {
     for (int o = 0; o < kReduceOpCount; ++o) {
       const auto dtype = static_cast<DType>(d);
       const auto op = static_cast<ReduceOp>(o);
       CAPTURE(dtype_name(dtype));
       CAPTURE(reduce_op_name(op));
-      const ReduceKernel fast = reduce_kernel(dtype, op);
+      const ReduceKernel fast = select(dtype, op);
       const ReduceKernel slow = reference_reduce_kernel(dtype, op);
       REQUIRE((fast != nullptr) == reduce_defined(dtype, op));
       REQUIRE((slow != nullptr) == reduce_defined(dtype, op));
@@ -81,6 +95,10 @@ TEST_CASE("every kernel gives the reference's result at any length, offset and a
       }
     }
   }
+}
+
+TEST_CASE("every kernel gives the reference's result at any length, offset and aliasing") {
+  for (const Select select : levels()) compare_all(select);
 }
 
 struct Format {

@@ -11,6 +11,8 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+
 // g++ 12 turns a vectorised complex product into fused multiply-adds wherever the level has them,
 // whatever -ffp-contract says; they round once where the reference rounds twice.
 bool is_complex_product(DType dtype, ReduceOp op) {
@@ -23,7 +25,7 @@ bool is_complex_product(DType dtype, ReduceOp op) {
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
 #if defined(__x86_64__)
   if (has_avx512() && !is_complex_product(dtype, op)) return reduce_kernel_avx512(dtype, op);
-  if (__builtin_cpu_supports("avx2")) return reduce_kernel_avx2(dtype, op);
+  if (has_avx2()) return reduce_kernel_avx2(dtype, op);
 #endif
   return reduce_kernel_baseline(dtype, op);
 }
@@ -31,7 +33,7 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
 DivideKernel divide_kernel(DType dtype) {
 #if defined(__x86_64__)
   if (has_avx512()) return divide_kernel_avx512(dtype);
-  if (__builtin_cpu_supports("avx2")) return divide_kernel_avx2(dtype);
+  if (has_avx2()) return divide_kernel_avx2(dtype);
 #endif
   return divide_kernel_baseline(dtype);
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "comm/reduce/kernels.h"
+#include "comm/reduce/lanes.h"
 #include "comm/reduce/small_floats.h"
 
 namespace holdfast::comm {
@@ -121,12 +122,48 @@ struct [[gnu::packed]] Loose {
   T value;
 };
 
+#if defined(__AVX2__)
+template <class Op>
+Lanes combine_lanes(Lanes a, Lanes b) {
+  if constexpr (std::is_same_v<Op, Sum>) return add_lanes(a, b);
+  if constexpr (std::is_same_v<Op, Product>) return multiply_lanes(a, b);
+  if constexpr (std::is_same_v<Op, Min>) return least_lanes(a, b);
+  if constexpr (std::is_same_v<Op, Max>) return greatest_lanes(a, b);
+}
+
+#if defined(__AVX512F__)
+template <class Op>
+Pair combine_lanes(const Pair& a, const Pair& b) {
+  return {combine_lanes<Op>(a.lower, b.lower), combine_lanes<Op>(a.upper, b.upper)};
+}
+#endif
+
+// As far as whole vectors go; returns the number of elements.
+template <class T, class Op>
+std::uint64_t reduce_lanes(void* dst, const void* lhs, const void* rhs, std::uint64_t count) {
+  auto* out = static_cast<Loose<T>*>(dst);
+  const auto* a = static_cast<const Loose<T>*>(lhs);
+  const auto* b = static_cast<const Loose<T>*>(rhs);
+  std::uint64_t i = 0;
+  for (; i + kLanes<T> <= count; i += kLanes<T>) {
+    const auto x = load_lanes<T>(a + i);
+    const auto y = load_lanes<T>(b + i);
+    Storing<T>::store(out + i, combine_lanes<Op>(x, y));
+  }
+  return i;
+}
+#endif
+
 template <class T, class Op>
 void reduce_loop(void* dst, const void* lhs, const void* rhs, std::uint64_t count) {
   auto* out = static_cast<Loose<T>*>(dst);
   const auto* a = static_cast<const Loose<T>*>(lhs);
   const auto* b = static_cast<const Loose<T>*>(rhs);
-  for (std::uint64_t i = 0; i < count; ++i) {
+  std::uint64_t i = 0;
+#if defined(__AVX2__)
+  if constexpr (Narrow<T> && kHasLanes<T>) i = reduce_lanes<T, Op>(dst, lhs, rhs, count);
+#endif
+  for (; i < count; ++i) {
     const T x = a[i].value;
     const T y = b[i].value;
     out[i].value = combine<Op>(x, y);

@@ -61,7 +61,18 @@ struct SmallFloat {
 };
 
 using Half = SmallFloat<5, 10, false, std::uint16_t>;
-using Bfloat = SmallFloat<8, 7, false, std::uint16_t>;
+// The upper half of an f32: nothing has to be scaled.
+struct Bfloat {
+  std::uint16_t bits;
+
+  float widen() const { return as_float(std::uint32_t{bits} << 16); }
+  static Bfloat narrow(float value) {
+    const std::uint32_t all = as_bits(value);
+    const std::uint32_t rounded = (all + 0x7fffU + (all >> 16 & 1)) >> 16;
+    const std::uint32_t nan = (all >> 16 & 0x8000U) | 0x7fc0U;
+    return {static_cast<std::uint16_t>((all & 0x7fffffffU) > 0x7f800000U ? nan : rounded)};
+  }
+};
 using Float8E4M3 = SmallFloat<4, 3, true, std::uint8_t>;
 using Float8E5M2 = SmallFloat<5, 2, false, std::uint8_t>;
 
