@@ -58,9 +58,7 @@ using Select = ReduceKernel (*)(DType, ReduceOp);
 std::vector<Select> levels() {
   std::vector<Select> found{reduce_kernel, reduce_kernel_baseline};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
-    found.push_back(reduce_kernel_avx2);
-  }
+  if (has_avx2()) found.push_back(reduce_kernel_avx2);
 #endif
   return found;
 }

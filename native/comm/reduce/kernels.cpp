@@ -2,6 +2,10 @@
 
 #include "comm/reduce/levels.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace holdfast::comm {
 namespace {
 
@@ -11,8 +15,6 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
-
 // g++ 12 turns a vectorised complex product into fused multiply-adds wherever the level has them,
 // whatever -ffp-contract says; they round once where the reference rounds twice.
 bool is_complex_product(DType dtype, ReduceOp op) {
@@ -21,6 +23,21 @@ bool is_complex_product(DType dtype, ReduceOp op) {
 #endif
 
 }  // namespace
+
+#if defined(__x86_64__)
+bool has_avx2() {
+  // The instruction is slow, most of all in virtual machines.
+  static const bool has = [] {
+    unsigned a = 0;
+    unsigned b = 0;
+    unsigned c = 0;
+    unsigned d = 0;
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) != 0 &&
+           (c & bit_F16C) != 0;
+  }();
+  return has;
+}
+#endif
 
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
 #if defined(__x86_64__)

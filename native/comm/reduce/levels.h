@@ -9,6 +9,7 @@ namespace holdfast::comm {
 ReduceKernel reduce_kernel_baseline(DType dtype, ReduceOp op);
 DivideKernel divide_kernel_baseline(DType dtype);
 #if defined(__x86_64__)
+bool has_avx2();  // and the conversions of Half that came before it
 ReduceKernel reduce_kernel_avx2(DType dtype, ReduceOp op);
 DivideKernel divide_kernel_avx2(DType dtype);
 ReduceKernel reduce_kernel_avx512(DType dtype, ReduceOp op);
