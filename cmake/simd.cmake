@@ -10,5 +10,6 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${reduce}/level_avx2.cpp PROPERTIES COMPILE_OPTIONS
     "${vectorise};-mavx2;-mf16c")
   set_source_files_properties(${reduce}/level_avx512.cpp PROPERTIES COMPILE_OPTIONS
-    "${vectorise};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512;-Wno-maybe-uninitialized")
+    "${vectorise};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl"
+    "-mprefer-vector-width=512;-Wno-maybe-uninitialized")
 endif()
