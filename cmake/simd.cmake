@@ -5,11 +5,11 @@ set(vectorise "-O3;-ffp-contract=off")
 set_source_files_properties(${reduce}/reference.cpp PROPERTIES COMPILE_OPTIONS
   "-ffp-contract=off;-fno-tree-vectorize")
 set_source_files_properties(${reduce}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS "${vectorise}")
+set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
 # g++ 12 takes what its own intrinsics leave undefined on purpose for a mistake.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${reduce}/level_avx2.cpp PROPERTIES COMPILE_OPTIONS
     "${vectorise};-mavx2;-mf16c")
   set_source_files_properties(${reduce}/level_avx512.cpp PROPERTIES COMPILE_OPTIONS
-    "${vectorise};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl"
-    "-mprefer-vector-width=512;-Wno-maybe-uninitialized")
+    "${vectorise};${avx512};-Wno-maybe-uninitialized")
 endif()
