@@ -6,10 +6,13 @@ set_source_files_properties(${reduce}/reference.cpp PROPERTIES COMPILE_OPTIONS
   "-ffp-contract=off;-fno-tree-vectorize")
 set_source_files_properties(${reduce}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS "${vectorise}")
 set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
-# g++ 12 takes what its own intrinsics leave undefined on purpose for a mistake.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # g++ 12 takes what its own intrinsics leave undefined on purpose for a mistake.
+  list(APPEND avx512 "-Wno-maybe-uninitialized")
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(${reduce}/level_avx2.cpp PROPERTIES COMPILE_OPTIONS
     "${vectorise};-mavx2;-mf16c")
   set_source_files_properties(${reduce}/level_avx512.cpp PROPERTIES COMPILE_OPTIONS
-    "${vectorise};${avx512};-Wno-maybe-uninitialized")
+    "${vectorise};${avx512}")
 endif()
