@@ -40,20 +40,19 @@ static double now(void) {
 
 typedef void (*call)(size_t count);
 
+/* Of each rank, at least one element. */
+static size_t part(size_t n) { return n < (size_t)ranks ? 1 : n / (size_t)ranks; }
+
 static void hf_ar(size_t n) { check(hf_all_reduce(group, a, a, n, HF_F32, HF_MAX, NULL), "ar"); }
 static void hf_bc(size_t n) { check(hf_broadcast(group, a, n, HF_F32, 0, NULL), "bc"); }
-static void hf_ag(size_t n) {
-  check(hf_all_gather(group, a, b, n / (size_t)ranks, HF_F32, NULL), "ag");
-}
+static void hf_ag(size_t n) { check(hf_all_gather(group, a, b, part(n), HF_F32, NULL), "ag"); }
 static void hf_rs(size_t n) {
-  check(hf_reduce_scatter(group, a, b, n / (size_t)ranks, HF_F32, HF_MAX, NULL), "rs");
+  check(hf_reduce_scatter(group, a, b, part(n), HF_F32, HF_MAX, NULL), "rs");
 }
-static void hf_aa(size_t n) {
-  check(hf_all_to_all(group, a, b, n / (size_t)ranks, HF_F32, NULL), "aa");
-}
+static void hf_aa(size_t n) { check(hf_all_to_all(group, a, b, part(n), HF_F32, NULL), "aa"); }
 
 #ifdef WITH_MPI
-static int each(size_t n) { return (int)n / ranks; }
+static int each(size_t n) { return (int)part(n); }
 static void mpi_ar(size_t n) {
   MPI_Allreduce(MPI_IN_PLACE, a, (int)n, MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
 }
@@ -167,11 +166,12 @@ int main(int argc, char** argv) {
     if (bytes > most) most = bytes;
     if (*at != ',' && *at != '\0') return 2;
   }
-  a = malloc(most + 64);
-  b = malloc(most + 64);
+  const size_t room = most + sizeof(float) * (size_t)ranks;
+  a = malloc(room);
+  b = malloc(room);
   if (a == NULL || b == NULL) return 1;
-  memset(a, 0, most + 64);
-  memset(b, 0, most + 64);
+  memset(a, 0, room);
+  memset(b, 0, room);
   for (size_t i = 0; i < sizeof collectives / sizeof *collectives; ++i) {
     if (!has(argv[1], collectives[i].name)) continue;
     for (char* at = argv[2]; *at != '\0'; at += *at == ',') {
