@@ -90,7 +90,7 @@ struct Call {
       if (!ran.is_ok()) return ran.status();
       const auto& under_way = ran.value().work;
       const Status status = under_way ? under_way->wait(kForever) : Status::ok();
-      if (source != nullptr) *source = under_way->source().value;
+      if (source != nullptr && under_way) *source = under_way->source().value;
       return status;
     });
   }
