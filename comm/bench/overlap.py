@@ -10,15 +10,15 @@ import json
 import statistics
 import sys
 import time
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
+from holdfast.comm.bench.meeting import meeting, slowest
 from holdfast.comm.bench.plan import Case
-from holdfast.comm.bench.report import size_text
+from holdfast.comm.bench.report import Entry, size_text
 from holdfast.options import Options
 
 HEADER = (
@@ -30,14 +30,14 @@ _OPS = 4
 _SIDE = 192  # of the matrices, which stay in the cache
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+@dataclass(slots=True)
+class Row(Entry):
     """One contestant in one case; medians of the slowest rank, in seconds.
 
     Parameters
     ----------
     ranks, collective, size, dtype, name
-        As in :class:`holdfast.comm.bench.report.Row`; `size` of each of the four ops.
+        As in :class:`holdfast.comm.bench.report.Entry`; `size` of each of the four ops.
     compute, ops, both : float
         The computation alone, the ops alone, and from the first start to the last end of both.
     beside : float
@@ -46,11 +46,6 @@ class Row:
         Whether the case has no further row.
     """
 
-    ranks: int
-    collective: str
-    size: int
-    dtype: str
-    name: str
     compute: float
     ops: float
     both: float
@@ -78,11 +73,7 @@ class Row:
     def as_json(self) -> dict[str, object]:
         """Return what a program reads; times in microseconds."""
         return {
-            "name": self.collective,
-            "contestant": self.name,
-            "ranks": self.ranks,
-            "bytes": self.size,
-            "dtype": self.dtype,
+            **self.identity(),
             "compute_us": round(self.compute * 1e6, 1),
             "ops_us": round(self.ops * 1e6, 1),
             "both_us": round(self.both * 1e6, 1),
@@ -146,33 +137,27 @@ def _both(start: Callable[[], list[Any]], times: int) -> tuple[float, float]:
 def _measure(
     case: Case, starters: dict[str, Callable[[], list[Any]]], rounds: int, ranks: int
 ) -> list[Row]:
-    import torch
     import torch.distributed as dist
-
-    def slowest(*values: float) -> list[float]:
-        t = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(t, op=dist.ReduceOp.MAX)
-        return list(t.tolist())
 
     def alone(start: Callable[[], list[Any]]) -> float:
         dist.barrier()
-        return slowest(_alone(start))[0]
+        return slowest([_alone(start)])[0]
 
     longest = 0.0
     for start in starters.values():
         alone(start)
         longest = max(longest, statistics.median(alone(start) for _ in range(3)))
-    each = slowest(statistics.median(_compute(20) for _ in range(3)) / 20)[0]
+    each = slowest([statistics.median(_compute(20) for _ in range(3)) / 20])[0]
     times = max(1, int(longest / each))
     rows = []
     for name, start in starters.items():
         measured = []
         for _ in range(rounds):
             dist.barrier()
-            compute = slowest(_compute(times))[0]
+            compute = slowest([_compute(times)])[0]
             ops = alone(start)
             dist.barrier()
-            measured.append([compute, ops, *slowest(*_both(start, times))])
+            measured.append([compute, ops, *slowest(_both(start, times))])
         medians = [statistics.median(column) for column in zip(*measured, strict=True)]
         compute, ops, both, beside = medians
         at = (ranks, case.collective, case.size, case.dtype, name)
@@ -180,36 +165,31 @@ def _measure(
     return rows
 
 
-def main() -> int:
-    """Run all cases; the arguments are the configuration's file, rank and size."""
-    config = json.loads(Path(sys.argv[1]).read_text())
-    rank, ranks = int(sys.argv[2]), int(sys.argv[3])
-    import torch
+def _groups(config: dict[str, Any]) -> dict[str, Any]:
     import torch.distributed as dist
 
-    warnings.simplefilter("ignore", FutureWarning)
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{config['folder']}/meeting", rank=rank, world_size=ranks
-    )
-    groups = {}
+    groups: dict[str, Any] = {}
     for transport in config["transports"]:
         options = Options(transports=(transport,))
         groups[f"holdfast/{transport}"] = dist.new_group(backend="holdfast", pg_options=options)
     if "gloo" in config["peers"]:
         groups["gloo"] = dist.new_group(backend="gloo")
-    with Path(config["rows"]).open("a") as file:
+    return groups
+
+
+def main() -> int:
+    """Run all cases; the arguments are the configuration's file, rank and size."""
+    config = json.loads(Path(sys.argv[1]).read_text())
+    rank, ranks = int(sys.argv[2]), int(sys.argv[3])
+    with meeting(config["folder"], rank, ranks), Path(config["rows"]).open("a") as file:
+        groups = _groups(config)
         for collective, size, dtype in config["cases"]:
             case = Case(collective, size, dtype)
             starters = {name: _starter(case, group, ranks) for name, group in groups.items()}
             rows = _measure(case, starters, config["rounds"], ranks)
             if rank == 0:
-                for row in rows:
-                    values = [getattr(row, field) for field in Row.__slots__]
-                    file.write(json.dumps(values) + "\n")
+                file.writelines(json.dumps(astuple(row)) + "\n" for row in rows)
                 file.flush()
-    dist.barrier()
-    dist.destroy_process_group()
     return 0
 
 

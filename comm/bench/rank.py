@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from holdfast.comm.bench.contestants import (
     MpiContestant,
     TorchContestant,
 )
+from holdfast.comm.bench.meeting import meeting, slowest
 from holdfast.comm.bench.plan import Case
 from holdfast.comm.bench.roofline import MemoryFloor, WireFloor
 from holdfast.comm.bench.timing import measure
@@ -80,23 +80,13 @@ def main() -> int:
     """Run all cases; the configuration is the file named by the first argument."""
     config = json.loads(Path(sys.argv[1]).read_text())
     rank, ranks, world = _place(config)
-    import torch
     import torch.distributed as dist
 
-    # torch is renaming functions; both names do.
-    warnings.simplefilter("ignore", FutureWarning)
-    torch.set_num_threads(1)
-    dist.init_process_group(
-        "gloo", init_method=f"file://{config['folder']}/meeting", rank=rank, world_size=ranks
-    )
-    contestants = _contestants(config, rank, ranks, world)
-
-    def slowest(values: list[float]) -> list[float]:
-        t = torch.tensor(values, dtype=torch.float64)
-        dist.all_reduce(t, op=dist.ReduceOp.MAX)
-        return list(t.tolist())
-
-    with Path(config["rows"]).open("a") as rows:
+    with (
+        meeting(config["folder"], rank, ranks),
+        Path(config["rows"]).open("a") as rows,
+    ):
+        contestants = _contestants(config, rank, ranks, world)
         for collective, size, dtype in config["cases"]:
             case = Case(collective, size, dtype)
             for name, times in measure(
@@ -107,8 +97,6 @@ def main() -> int:
                 row = [ranks, collective, size, dtype, name]
                 rows.write(json.dumps([*row, times.mean, times.p50, times.p95, times.p99]) + "\n")
             rows.flush()
-    dist.barrier()
-    dist.destroy_process_group()
     return 0
 
 

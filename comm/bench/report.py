@@ -11,8 +11,8 @@ from holdfast.errors import ConfigError
 
 
 @dataclass(slots=True)
-class Row:
-    """One contestant in one case; times in seconds.
+class Entry:
+    """Who was measured, and in what.
 
     Parameters
     ----------
@@ -20,6 +20,33 @@ class Row:
         The case; `size` in bytes.
     name : str
         The contestant, as in ``holdfast/shm`` or ``gloo``.
+    """
+
+    ranks: int
+    collective: str
+    size: int
+    dtype: str
+    name: str
+
+    def identity(self) -> dict[str, object]:
+        """Return it as a program reads it."""
+        return {
+            "name": self.collective,
+            "contestant": self.name,
+            "ranks": self.ranks,
+            "bytes": self.size,
+            "dtype": self.dtype,
+        }
+
+
+@dataclass(slots=True)
+class Row(Entry):
+    """One contestant in one case; times in seconds.
+
+    Parameters
+    ----------
+    ranks, collective, size, dtype, name
+        As in :class:`Entry`.
     mean, p50, p95, p99 : float
         Seconds.
     ratios : dict of str to float
@@ -28,11 +55,6 @@ class Row:
         Holdfast's rows: seconds that its transport needs at least.
     """
 
-    ranks: int
-    collective: str
-    size: int
-    dtype: str
-    name: str
     mean: float
     p50: float
     p95: float
@@ -69,11 +91,7 @@ class Row:
         """Return what a program reads; the fastest peer is `peer`."""
         best = min(self.ratios, key=lambda peer: self.ratios[peer], default=None)
         return {
-            "name": self.collective,
-            "contestant": self.name,
-            "ranks": self.ranks,
-            "bytes": self.size,
-            "dtype": self.dtype,
+            **self.identity(),
             "algbw": round(self.algbw, 4),
             "busbw": round(self.busbw, 4),
             "time_us": round(self.mean * 1e6, 2),
