@@ -9,6 +9,12 @@
 
 namespace holdfast::comm {
 
+// What a look at shared memory found.
+struct Glance {
+  bool moved = false;
+  bool enough = false;  // nothing under way waits for anything else
+};
+
 class Executor {
  public:
   using Task = std::function<void()>;

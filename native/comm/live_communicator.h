@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "comm/call_log.h"
 #include "comm/communicator_config.h"
+#include "comm/executor.h"
 #include "comm/op_runs.h"
 #include "comm/op_work.h"
 #include "comm/view_notice.h"
@@ -47,12 +48,6 @@ struct Stopped {
   bool complete = false;  // all of the result is here
   bool flat = false;
   std::vector<Execution::Held> held;
-};
-
-// What a look at shared memory found.
-struct Glance {
-  bool moved = false;
-  bool enough = false;  // nothing under way waits for anything else
 };
 
 // What is known of the other members when an op ends well.

@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "comm/executor.h"
-#include "comm/live_communicator.h"
 #include "comm/transport/bell.h"
 
 namespace holdfast::runtime {
