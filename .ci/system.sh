@@ -31,6 +31,7 @@ for set in "$@"; do
       need cmake command -v cmake
       need ninja-build command -v ninja
       need doctest-dev has_header doctest/doctest.h
+      need libzstd-dev has_header zstd.h
       need python3-dev has_python_header
       need python3-venv "$python" -c 'import ensurepip, venv'
       ;;
@@ -39,6 +40,7 @@ for set in "$@"; do
       need libclang-rt-14-dev has_fuzzer_runtime
       need clang-format command -v clang-format
       need clang-tidy command -v clang-tidy
+      need prometheus command -v prometheus  # scrapes a job in tests/python/test_metrics.py
       ;;
     *)
       echo "system.sh: no such set of packages: $set" >&2

@@ -1,18 +1,20 @@
-# Instruction levels of the reduction loops. No contraction anywhere: a fused multiply-add rounds
-# once where the reference rounds twice, and all levels must give the same bits.
-set(reduce ${CMAKE_SOURCE_DIR}/native/comm/reduce)
+# Instruction levels of the reduction loops and of the codecs. No contraction anywhere: a fused
+# multiply-add rounds once where the reference rounds twice, and all levels must give the same bits.
 set(vectorise "-O3;-ffp-contract=off")
-set_source_files_properties(${reduce}/reference.cpp PROPERTIES COMPILE_OPTIONS
-  "-ffp-contract=off;-fno-tree-vectorize")
-set_source_files_properties(${reduce}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS "${vectorise}")
-set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mprefer-vector-width=512")
+set(avx512 "-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mf16c;-mprefer-vector-width=512")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 takes what its own intrinsics leave undefined on purpose for a mistake.
-  list(APPEND avx512 "-Wno-maybe-uninitialized")
+  list(APPEND avx512 "-Wno-maybe-uninitialized;-Wno-uninitialized")
 endif()
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set_source_files_properties(${reduce}/level_avx2.cpp PROPERTIES COMPILE_OPTIONS
-    "${vectorise};-mavx2;-mf16c")
-  set_source_files_properties(${reduce}/level_avx512.cpp PROPERTIES COMPILE_OPTIONS
-    "${vectorise};${avx512}")
-endif()
+foreach(folder ${CMAKE_SOURCE_DIR}/native/comm/reduce ${CMAKE_SOURCE_DIR}/native/compress)
+  set_source_files_properties(${folder}/reference.cpp PROPERTIES COMPILE_OPTIONS
+    "-ffp-contract=off;-fno-tree-vectorize")
+  set_source_files_properties(${folder}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS
+    "${vectorise}")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set_source_files_properties(${folder}/level_avx2.cpp PROPERTIES COMPILE_OPTIONS
+      "${vectorise};-mavx2;-mf16c")
+    set_source_files_properties(${folder}/level_avx512.cpp PROPERTIES COMPILE_OPTIONS
+      "${vectorise};${avx512}")
+  endif()
+endforeach()

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "comm/reduce/small_floats.h"
+#include "base/small_floats.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/small_floats.h"
 #include "comm/reduce/kernels.h"
 #include "comm/reduce/lanes.h"
-#include "comm/reduce/small_floats.h"
 
 namespace holdfast::comm {
 namespace {

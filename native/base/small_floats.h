@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace holdfast::comm {
+namespace holdfast {
 namespace {
 
 inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
@@ -77,4 +77,4 @@ using Float8E4M3 = SmallFloat<4, 3, true, std::uint8_t>;
 using Float8E5M2 = SmallFloat<5, 2, false, std::uint8_t>;
 
 }  // namespace
-}  // namespace holdfast::comm
+}  // namespace holdfast

@@ -1,0 +1,112 @@
+// Wire codecs: pure functions from elements to frames and back. They know nothing of ranks and
+// collectives, and give the same bytes on every machine.
+//
+// Elements. Lossy codecs take f32, bf16 and f16 (widened to f32, and rounded to nearest even when
+// decoded); zstd takes every dtype, bfloat takes bf16. decode_add() adds in f32: any lossy frame,
+// a zstd frame of f32, a bfloat frame. Zero elements are a frame like any other.
+//
+// Blocks. int8, int4, fp8 and onebit have one scale to `block` elements; the last block may be
+// shorter. Frames of lossy codecs have no header and a size that the count alone decides. Both
+// ends know count, codec and options; of a frame, nothing is trusted.
+//
+// Not a number. A block with a NaN or an infinity decodes to NaN as a whole (bf16, fp16 and topk:
+// that element stays NaN or infinite), so that a gradient that has diverged is not healed
+// silently. Its residual becomes 0. fp16 and bf16 round to infinity what lies beyond their range.
+//
+// Error feedback. With a residual, what is encoded is input + residual, and the residual becomes
+// what the frame does not say of it, in the same pass.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "compress/kernels.h"
+#include "compress/options.h"
+
+namespace holdfast::compress {
+
+// What stochastic rounding depends on, besides the element's index: the same key, the same bytes.
+struct Key {
+  std::uint64_t seed = 0;
+  std::uint64_t op = 0;
+  std::uint64_t chunk = 0;
+};
+
+struct EncodeRequest {
+  std::span<const std::byte> input;
+  DType dtype = DType::kF32;
+  Key key;
+  std::span<float> residual;  // empty, or one to an element; lossy codecs only
+};
+
+struct CodecSpec {
+  CodecId id;
+  std::string_view name;
+  bool lossless;
+  bool takes_residual;
+  bool fixed_size;               // encoded_bound() is the size
+  std::string_view error_bound;  // of one element x; "scale" is the block's
+};
+
+// A codec, its options and the instruction level it runs at.
+struct Setup {
+  CodecId id;
+  CodecOptions options;
+  Level level;
+};
+
+inline constexpr std::size_t kMostCodecText = 40;
+
+struct CodecRow {
+  CodecSpec spec;
+  bool (*takes)(DType);
+  std::size_t (*bound)(const Setup&, DType, std::uint64_t count);
+  std::size_t (*encode)(const Setup&, const EncodeRequest&, std::span<std::byte> out);
+  Status (*decode)(const Setup&, std::span<const std::byte> frame, DType, std::span<std::byte> out);
+  Status (*decode_add)(const Setup&, std::span<const std::byte> frame, std::span<float> sum);
+};
+
+// Every codec of this build, in the order of CodecId.
+std::span<const CodecRow> catalogue();
+// nullptr when there is none of this name.
+const CodecRow* find(std::string_view name);
+
+// A value; every method is for any thread.
+class Codec {
+ public:
+  // Code::kConfigError when the name or an option cannot be used, and says what can.
+  static Result<Codec> make(std::string_view name, const CodecOptions& options = {});
+  // From text(), or a name alone; what it does not say is as default_options() has it.
+  static Result<Codec> parse(std::string_view text);
+  // At this instruction level, which the processor must have; for tests.
+  Codec at(Level level) const;
+
+  const CodecSpec& spec() const { return row_->spec; }
+  const CodecOptions& options() const { return setup_.options; }
+  bool takes(DType dtype) const { return row_->takes(dtype); }
+  // Name and what has been chosen about it: equal for codecs that make the same frames.
+  // "int8(block=128,stochastic)"; at most kMostCodecText characters.
+  std::string text() const;
+
+  // The greatest size of a frame of `count` elements; the size of all of them if fixed_size.
+  std::size_t encoded_bound(DType dtype, std::uint64_t count) const;
+  // Returns the frame's size. `out` holds encoded_bound() bytes at least.
+  std::size_t encode(const EncodeRequest& request, std::span<std::byte> out) const;
+  // Code::kProtocolError for a frame that cannot be one of so many elements. `out` may have been
+  // written by then.
+  Status decode(std::span<const std::byte> frame, DType dtype, std::span<std::byte> out) const;
+  Status decode_add(std::span<const std::byte> frame, std::span<float> sum) const;
+
+ private:
+  Codec(const CodecRow* row, const Setup& setup) : row_(row), setup_(setup) {}
+
+  const CodecRow* row_;
+  Setup setup_;
+};
+
+}  // namespace holdfast::compress

@@ -1,0 +1,122 @@
+// Codecs as texts, for options, errors, and ranks that compare theirs: "int8(block=64,stochastic)".
+#include <array>
+#include <charconv>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "compress/codec.h"
+
+namespace holdfast::compress {
+namespace {
+
+constexpr std::string_view kAccepted =
+    "block=N, level=N, ratio=X, nearest, stochastic, symmetric, minmax, rms, l1, fast, dense";
+
+Status refuse(std::string_view text, const std::string& what) {
+  constexpr std::size_t kShown = 60;
+  return {Code::kConfigError, "codec \"" + std::string(text.substr(0, kShown)) + "\": " + what};
+}
+
+template <class T>
+bool read(std::string_view word, std::string_view key, T& value) {
+  if (!word.starts_with(key)) return false;
+  word.remove_prefix(key.size());
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  return error == std::errc{} && end == word.data() + word.size();
+}
+
+bool apply(std::string_view word, CodecOptions& options) {
+  if (word == "nearest" || word == "stochastic") {
+    options.rounding = word == "nearest" ? Rounding::kNearest : Rounding::kStochastic;
+    return true;
+  }
+  if (word == "symmetric" || word == "minmax") {
+    options.grid = word == "symmetric" ? Grid::kSymmetric : Grid::kMinMax;
+    return true;
+  }
+  if (word == "rms" || word == "l1") {
+    options.sign_scale = word == "rms" ? SignScale::kRms : SignScale::kL1;
+    return true;
+  }
+  if (word == "fast" || word == "dense") {
+    options.tier = word == "fast" ? Tier::kFast : Tier::kDense;
+    return true;
+  }
+  return read(word, "block=", options.block) || read(word, "ratio=", options.ratio) ||
+         read(word, "level=", options.zstd_level);
+}
+
+std::string ratio_text(double ratio) {
+  std::array<char, 24> digits{};
+  constexpr int kDigits = 9;
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), ratio,
+                                 std::chars_format::general, kDigits);
+  return "ratio=" + std::string(digits.data(), end.ptr);
+}
+
+// What matters to the codec, and is not always so.
+std::vector<std::string> words_of(CodecId id, const CodecOptions& o) {
+  const std::string block = "block=" + std::to_string(o.block);
+  const bool random = o.rounding == Rounding::kStochastic;
+  std::vector<std::string> words;
+  switch (id) {
+    case CodecId::kBf16:
+      if (random) words.emplace_back("stochastic");
+      break;
+    case CodecId::kFp16: break;
+    case CodecId::kFp8E4M3:
+    case CodecId::kFp8E5M2: words.push_back(block); break;
+    case CodecId::kInt8:
+    case CodecId::kInt4:
+      words.push_back(block);
+      if (o.grid == Grid::kMinMax) words.emplace_back("minmax");
+      if (random) words.emplace_back("stochastic");
+      break;
+    case CodecId::kOnebit:
+      words.push_back(block);
+      if (o.sign_scale == SignScale::kL1) words.emplace_back("l1");
+      break;
+    case CodecId::kTopk: words.push_back(ratio_text(o.ratio)); break;
+    case CodecId::kZstd: words.push_back("level=" + std::to_string(o.zstd_level)); break;
+    case CodecId::kBfloat:
+      if (o.tier == Tier::kDense) words.emplace_back("dense");
+      break;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string Codec::text() const {
+  std::string inner;
+  for (const std::string& word : words_of(setup_.id, setup_.options)) {
+    inner += (inner.empty() ? "" : ",") + word;
+  }
+  std::string text = std::string(row_->spec.name) + (inner.empty() ? "" : "(" + inner + ")");
+  CHECK(text.size() <= kMostCodecText);
+  return text;
+}
+
+Result<Codec> Codec::parse(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find('('));
+  const CodecRow* row = compress::find(name);
+  if (row == nullptr) return make(name);
+  CodecOptions options = default_options(row->spec.id);
+  std::string_view rest = text.substr(name.size());
+  if (!rest.empty()) {
+    if (!rest.ends_with(')')) return refuse(text, "has no end; accepted: NAME(WORD,...)");
+    rest = rest.substr(1, rest.size() - 2);
+  }
+  while (!rest.empty()) {
+    const std::string_view word = rest.substr(0, rest.find(','));
+    if (!apply(word, options)) {
+      return refuse(text,
+                    "cannot read " + std::string(word) + "; accepted: " + std::string(kAccepted));
+    }
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+  }
+  return make(name, options);
+}
+
+}  // namespace holdfast::compress

@@ -1,0 +1,41 @@
+// The first 16 bytes of a lossless frame: what it is, how many elements it has.
+#pragma once
+
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "base/checksum.h"
+#include "base/result.h"
+
+namespace holdfast::compress {
+
+struct FrameHeader {
+  std::uint32_t kind;
+  std::uint32_t detail;  // zstd: a checksum of the elements; bfloat: elements of a block
+  std::uint64_t count;
+};
+inline constexpr std::size_t kHeaderBytes = sizeof(FrameHeader);
+static_assert(kHeaderBytes == 16);
+
+inline Status damaged(const std::string& what) {
+  return {Code::kProtocolError, "compression: " + what};
+}
+
+inline void write_header(const FrameHeader& header, std::span<std::byte> frame) {
+  std::memcpy(frame.data(), &header, kHeaderBytes);
+}
+
+// The header, whose count is the caller's; kind and detail are for the caller to look at.
+inline Result<FrameHeader> read_header(std::span<const std::byte> frame, std::uint64_t count) {
+  if (frame.size() < kHeaderBytes) return damaged("a frame that is shorter than its header");
+  FrameHeader header{};
+  std::memcpy(&header, frame.data(), kHeaderBytes);
+  if (header.count != count) {
+    return damaged("a frame of " + std::to_string(header.count) + " elements, not " +
+                   std::to_string(count));
+  }
+  return header;
+}
+
+}  // namespace holdfast::compress

@@ -1,0 +1,107 @@
+// The inner loops of the block codecs: runs of whole blocks, no sizes to check, no element types
+// but f32. Compiled once per instruction level; every level writes the same bytes. What a run does
+// not fill (the tail of a tensor) is padded by the caller, see block_codec.cpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compress/options.h"
+
+namespace holdfast::compress {
+
+enum class Level : std::uint8_t { kReference, kBaseline, kAvx2, kAvx512 };
+inline constexpr int kLevelCount = 4;
+
+// Loops take runs by value: a reference could change, for all the compiler knows, with every byte
+// that is written.
+struct EncodeRun {
+  const std::byte* input;  // f32, at any address
+  float* residual;         // nullptr, or what is added to the input and becomes the new error
+  std::uint64_t blocks;
+  std::uint32_t block;  // elements of one
+  std::uint32_t live;   // elements of each that are no padding
+  std::byte* scales;
+  std::byte* payload;
+  std::uint32_t first;  // the run's first element, for the draws of stochastic rounding
+  std::uint32_t key_low;
+  std::uint32_t key_high;
+};
+
+struct DecodeRun {
+  const std::byte* scales;
+  const std::byte* payload;
+  std::uint64_t blocks;
+  std::uint32_t block;
+  float* out;
+};
+
+struct BlockKernels {
+  void (*encode)(const EncodeRun&);
+  void (*decode)(DecodeRun);
+  void (*decode_add)(DecodeRun);
+};
+
+// topk and bfloat; see their loops for what each one does.
+inline constexpr std::uint64_t kTooManyEscapes = ~std::uint64_t{0};
+
+inline constexpr std::size_t kEscapeSlack = 48;
+
+struct CollectRun {
+  const std::byte* input;  // f32
+  float* residual;         // nullptr, or what the input is added to
+  std::uint64_t count;     // a multiple of 16
+  std::uint32_t first;     // number of the first element
+  std::uint32_t threshold;
+  std::uint64_t* out;  // ranks (topk_loops.h), `count` of them at most
+};
+
+struct SplitRun {
+  const std::byte* elements;
+  std::uint64_t groups;  // of 32 elements
+  std::uint32_t base;
+  std::byte* rest;
+  std::byte* codes;
+  std::byte* escapes;
+  std::int64_t most_escapes;  // of which the last group leaves 32 unused
+};
+
+struct JoinRun {
+  const std::byte* rest;
+  const std::byte* codes;
+  const std::byte* escapes;  // kEscapeSlack more may be read
+  std::int64_t most_escapes;
+  std::uint64_t groups;
+  std::uint32_t base;
+  std::byte* elements;
+};
+
+struct ScanKernels {
+  std::uint64_t (*collect)(const CollectRun&);
+  std::uint64_t (*split)(const SplitRun&);  // number of escapes, or kTooManyEscapes
+  std::uint64_t (*join)(const JoinRun&);    // the same
+  void (*part)(const std::byte* elements, std::uint64_t groups, std::byte* rest,
+               std::byte* exponents);
+  void (*merge)(const std::byte* rest, const std::byte* exponents, std::uint64_t groups,
+                std::byte* elements);
+};
+
+// Whether this processor runs the level.
+bool has_level(Level level);
+Level best_level();
+
+BlockKernels block_kernels(Level level, CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels(Level level);
+
+BlockKernels block_kernels_reference(CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels_reference();
+BlockKernels block_kernels_baseline(CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels_baseline();
+#if defined(__x86_64__)
+BlockKernels block_kernels_avx2(CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels_avx2();
+BlockKernels block_kernels_avx512(CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels_avx512();
+#endif
+
+}  // namespace holdfast::compress
