@@ -9,6 +9,7 @@ from holdfast import _core, _process
 from holdfast.comm.membership import Membership
 from holdfast.comm.requests import ANY_SOURCE, Request
 from holdfast.comm.work import Work
+from holdfast.compress.codec import Codec
 
 
 class Group(Membership):
@@ -38,6 +39,8 @@ class Group(Membership):
         async_op: bool = False,
         timeout: float | None = None,
         atomic: bool = False,
+        codec: Codec | str | None = None,
+        residual: Any = None,
     ) -> Work | None:
         """Reduce over all ranks, in place; every rank gets the same bits.
 
@@ -54,6 +57,11 @@ class Group(Membership):
         atomic : bool
             Have one set of contributors for the whole result even when a rank is lost on the way;
             costs a copy of the input.
+        codec : Codec or str, optional
+            What the data travels as; sum and avg of floating elements. Default: as the options say.
+        residual : array, optional
+            Error feedback: float32, one to an element of the input. Added to the input; when the
+            op has ended well, what was not sent of the sum. An op that fails leaves it alone.
 
         Returns
         -------
@@ -70,11 +78,14 @@ class Group(Membership):
         if (
             not async_op
             and timeout is None
+            and codec is None
+            and residual is None
             and self._run_plain("all_reduce", array, array, op, 0, atomic)
         ):
             return None
         request = self._request("all_reduce")
         block = request.array("array", array, written=True).block
+        request.encode(codec, residual, [block])
         call = request.call([block], [block], op=op, timeout=timeout, atomic=atomic)
         return self._go(request, call, async_op)
 
@@ -97,20 +108,31 @@ class Group(Membership):
         return self._go(request, call, async_op)
 
     def broadcast(
-        self, array: Any, root: int = 0, async_op: bool = False, timeout: float | None = None
+        self,
+        array: Any,
+        root: int = 0,
+        async_op: bool = False,
+        timeout: float | None = None,
+        codec: Codec | str | None = None,
+        residual: Any = None,
     ) -> Work | None:
         """Copy the root's array to every rank, in place.
 
-        Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data.
+        Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data. With a
+        codec the root's array, too, becomes what the others get.
         """
         if (
             not async_op
             and timeout is None
+            and codec is None
+            and residual is None
             and self._run_plain("broadcast", array, array, "sum", root)
         ):
             return None
         request = self._request("broadcast")
-        block = request.array("array", array, written=self._rank != root).block
+        written = self._rank != root or codec is not None
+        block = request.array("array", array, written=written).block
+        request.encode(codec, residual, [block])
         call = request.call([block], [block], root=root, timeout=timeout)
         return self._go(request, call, async_op)
 
@@ -121,6 +143,8 @@ class Group(Membership):
         op: str = "sum",
         async_op: bool = False,
         timeout: float | None = None,
+        codec: Codec | str | None = None,
+        residual: Any = None,
     ) -> Work | None:
         """Reduce over all ranks; rank r gets block r.
 
@@ -130,23 +154,32 @@ class Group(Membership):
             Block r of the result.
         input : array or sequence of arrays
             `size` blocks, as one array (of `size` times the output's elements) or as a sequence.
-        op, async_op, timeout
+        op, async_op, timeout, codec, residual
             As in :meth:`all_reduce`.
         """
         if (
             not async_op
             and timeout is None
+            and codec is None
+            and residual is None
             and self._run_plain("reduce_scatter", input, output, op)
         ):
             return None
         request = self._request("reduce_scatter")
         own = request.array("output", output, written=True)
         blocks = request.blocks("input", input, own, written=False)
+        request.encode(codec, residual, blocks)
         call = request.call(blocks, [own.block], op=op, timeout=timeout)
         return self._go(request, call, async_op)
 
     def all_gather(
-        self, output: Any, input: Any, async_op: bool = False, timeout: float | None = None
+        self,
+        output: Any,
+        input: Any,
+        async_op: bool = False,
+        timeout: float | None = None,
+        codec: Codec | str | None = None,
+        residual: Any = None,
     ) -> Work | None:
         """Give every rank's input to every rank.
 
@@ -156,14 +189,17 @@ class Group(Membership):
             `size` blocks; block r becomes rank r's input. Blocks of a sequence may differ in size.
         input : array
             This rank's block.
-        async_op, timeout
-            As in :meth:`all_reduce`.
+        async_op, timeout, codec, residual
+            As in :meth:`all_reduce`. With a codec every rank, this one too, gets what its block is
+            after one encoding.
         """
-        if not async_op and timeout is None and self._run_plain("all_gather", input, output):
+        plain = not async_op and timeout is None and codec is None and residual is None
+        if plain and self._run_plain("all_gather", input, output):
             return None
         request = self._request("all_gather")
         own = request.array("input", input)
         blocks = request.blocks("output", output, own, written=True)
+        request.encode(codec, residual, [own.block])
         call = request.call([own.block], blocks, timeout=timeout)
         return self._go(request, call, async_op)
 
@@ -175,6 +211,8 @@ class Group(Membership):
         input_splits: Sequence[int] | None = None,
         async_op: bool = False,
         timeout: float | None = None,
+        codec: Codec | str | None = None,
+        residual: Any = None,
     ) -> Work | None:
         """Send block d of the input to rank d; block s of the output comes from rank s.
 
@@ -184,10 +222,11 @@ class Group(Membership):
             Distinct memory. Without splits, `size` equal blocks each.
         output_splits, input_splits : sequence of int, optional
             Elements of each block. All ranks give some, or none does.
-        async_op, timeout
-            As in :meth:`all_reduce`.
+        async_op, timeout, codec, residual
+            As in :meth:`all_reduce`. A rank's block for itself is not encoded.
         """
-        plain = not async_op and timeout is None and output_splits is None and input_splits is None
+        equal = input_splits is None and output_splits is None
+        plain = equal and not async_op and timeout is None and codec is None and residual is None
         if plain and self._run_plain("all_to_all", input, output):
             return None
         request = self._request("all_to_all")
@@ -195,7 +234,7 @@ class Group(Membership):
         target = request.array("output", output, written=True)
         give = request.splits("input", source, input_splits)
         take = request.splits("output", target, output_splits)
-        equal = input_splits is None and output_splits is None
+        request.encode(codec, residual, give)
         call = request.call(give, take, timeout=timeout, equal_blocks=equal)
         return self._go(request, call, async_op)
 

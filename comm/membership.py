@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _core
 from holdfast.comm.outcome import Outcome, View
@@ -153,6 +156,36 @@ class Membership:
         self._state = state
         self._overlap = overlap
         return report
+
+    @property
+    def plan(self) -> str:
+        """What is known of the speed of algorithms: a table as the option `plan` reads it."""
+        return self._native.plan
+
+    @property
+    def http_address(self) -> str:
+        """``"host:port"`` of this process's health pages (option `http`); empty: none."""
+        return self._native.http_address
+
+    def flight(self) -> dict[str, Any]:
+        """Return the last ops of this process, of all its groups: what the page ``/flight`` says.
+
+        Returns
+        -------
+        dict
+            See ``docs/health.md``; ``holdfast.read_flight`` reads the same from a file.
+        """
+        return cast("dict[str, Any]", json.loads(_core.flight_json(self._native.flight_record())))
+
+    def dump_flight(self, path: str | os.PathLike[str]) -> None:
+        """Write the last ops of this process to a file, as the option `flight_dir` does all along.
+
+        Parameters
+        ----------
+        path : path
+            Of the file; one that is there is replaced.
+        """
+        Path(path).write_bytes(self._native.flight_record())
 
     def abort(self, reason: str = "aborted by the user") -> None:
         """End all running and later ops, here and (with PeerLost) on the other ranks."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast import _core
 from holdfast.comm.arrays import Buffer, Site, buffer
+from holdfast.compress.codec import Codec, codec_text
 from holdfast.errors import ConfigError
 
 OPS = tuple(_core.reduce_ops())
@@ -39,6 +40,8 @@ class Request:
     size: int
     buffers: list[Buffer] = field(default_factory=list)
     outputs: list[Buffer] = field(default_factory=list)
+    codec: str = ""
+    residual: list[int] = field(default_factory=list)
 
     def refuse(self, what: str, accepted: str) -> ConfigError:
         """Return the error that names op, group, rank, what is wrong, and what is accepted."""
@@ -139,6 +142,31 @@ class Request:
             )
         return whole.split(counts)
 
+    def encode(self, codec: Codec | str | None, residual: Any, input: list[Block]) -> None:
+        """Take a codec, and the residual of its error feedback.
+
+        Parameters
+        ----------
+        codec : Codec, str or None
+            None: the data goes as it is.
+        residual : array or None
+            float32, one to an element of the input; written when the op has ended well.
+        input : list of (int, int)
+            The input's blocks.
+        """
+        self.codec = codec_text(codec)
+        if residual is None:
+            return
+        taken = buffer(residual, Site(self.op, "residual", self.group), written=True)
+        counts = [count for _, count in input]
+        if not self.codec or taken.dtype != "f32" or taken.count != sum(counts):
+            raise self.refuse(
+                f"residual has {taken}", f"a codec, and float32 of {sum(counts)} elements"
+            )
+        self.buffers.append(taken)
+        self.outputs.append(taken)
+        self.residual = [address for address, _ in taken.split(counts)]
+
     def call(
         self,
         input: list[Block],
@@ -197,4 +225,6 @@ class Request:
             timeout or 0.0,
             atomic,
             equal_blocks=equal_blocks,
+            codec=self.codec,
+            residual=self.residual,
         )

@@ -1,1 +1,1 @@
-"""Discovery and planning: filled by later work."""
+"""What links cost; discovery and planning of many hosts: filled by later work."""

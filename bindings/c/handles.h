@@ -13,6 +13,7 @@
 // Owners: the handle, and (node, communicator, work) what the runtime still runs.
 struct hf_node {
   std::shared_ptr<holdfast::runtime::Node> node;
+  std::string http_address;
 };
 struct hf_store {
   std::unique_ptr<holdfast::Store> store;

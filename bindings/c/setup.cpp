@@ -46,6 +46,12 @@ Result<runtime::Options> to_native(const hf_options* from) {
       from->on_peer_loss == HF_RAISE ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
   if (from->heartbeat_ns != 0) to.heartbeat = Duration(from->heartbeat_ns);
   to.coordinator = text(from->coordinator);
+  to.plan = text(from->plan);
+  to.tune = from->tune != 0;
+  to.http = text(from->http);
+  to.flight_dir = text(from->flight_dir);
+  to.codec = text(from->codec);
+  to.codec_min_bytes = from->codec_min_bytes;
   return to;
 }
 
@@ -94,6 +100,7 @@ hf_status hf_options_init(hf_options* options) {
     options->timeout_ns = defaults.timeout.count();
     options->connect_timeout_ns = defaults.connect_timeout.count();
     options->heartbeat_ns = defaults.heartbeat.count();
+    options->codec_min_bytes = defaults.codec_min_bytes;
     return Status::ok();
   });
 }
@@ -106,7 +113,11 @@ hf_status hf_options_from_env(hf_options* options) {
         {"HOLDFAST_ADDRESS", &options->address},
         {"HOLDFAST_HOST_ID", &options->host_id},
         {"HOLDFAST_ALGORITHM", &options->algorithm},
-        {"HOLDFAST_COORDINATOR", &options->coordinator}};
+        {"HOLDFAST_COORDINATOR", &options->coordinator},
+        {"HOLDFAST_PLAN", &options->plan},
+        {"HOLDFAST_HTTP", &options->http},
+        {"HOLDFAST_FLIGHT_DIR", &options->flight_dir},
+        {"HOLDFAST_CODEC", &options->codec}};
     for (const auto& [variable, to] : texts) {
       const char* text = std::getenv(variable);
       if (text != nullptr && *text != '\0') *to = text;
@@ -117,6 +128,9 @@ hf_status hf_options_from_env(hf_options* options) {
     std::int32_t tolerant = 1;
     TRY(read_number<std::int32_t>("HOLDFAST_FAULT_TOLERANCE", 0, 1, &tolerant));
     options->no_fault_tolerance = 1 - tolerant;
+    TRY(read_number<std::uint64_t>("HOLDFAST_CODEC_MIN_BYTES", 0, UINT64_MAX,
+                                   &options->codec_min_bytes));
+    TRY(read_number<std::int32_t>("HOLDFAST_TUNE", 0, 1, &options->tune));
     if (const char* text = std::getenv("HOLDFAST_ON_PEER_LOSS"); text != nullptr && *text != '\0') {
       const std::string name(text);
       if (name != "continue" && name != "raise") {
@@ -136,9 +150,14 @@ hf_status hf_node_create(const hf_options* options, hf_node** node) {
     if (!native.is_ok()) return native.status();
     auto created = runtime::Node::create(native.value());
     if (!created.is_ok()) return created.status();
-    *node = new hf_node{std::move(created).value()};
+    const std::string http = created.value()->http_address();
+    *node = new hf_node{std::move(created).value(), http};
     return Status::ok();
   });
+}
+
+const char* hf_node_http_address(const hf_node* node) {
+  return node == nullptr ? "" : node->http_address.c_str();
 }
 
 void hf_node_free(hf_node* node) { delete node; }

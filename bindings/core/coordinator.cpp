@@ -45,6 +45,7 @@ void bind_coordinator(nb::module_& m) {
           },
           "options"_a, "min_peers"_a)
       .def_prop_ro("port", &CoordinatorProcess::port)
+      .def_prop_ro("http_address", &CoordinatorProcess::http_address)
       .def("worlds", worlds)
       .def("close", [](CoordinatorProcess& coordinator) {
         const GilReleased released;

@@ -1,5 +1,6 @@
 #include "group.h"
 
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -60,6 +61,8 @@ struct Call {
   bool atomic;
   bool at_entrance;
   bool equal_blocks;
+  std::string codec;                     // its text; empty: none
+  std::vector<std::uintptr_t> residual;  // by input block; empty: none
 };
 
 OpRequest to_request(const Call& call) {
@@ -76,11 +79,24 @@ OpRequest to_request(const Call& call) {
   request.atomic = call.atomic;
   request.at_entrance = call.at_entrance;
   request.equal_blocks = call.equal_blocks;
+  for (const std::uintptr_t address : call.residual) {
+    request.residual.push_back(reinterpret_cast<float*>(address));
+  }
+  if (call.codec.empty()) return request;
+  request.codec =
+      std::make_shared<compress::Codec>(value_or_raise(compress::Codec::parse(call.codec)));
   return request;
 }
 
 PyWork start(Communicator& group, const Call& call, nb::object keep) {
-  return {value_or_raise(group.start(to_request(call))), std::move(keep)};
+  Result<std::shared_ptr<comm::Work>> started = Status(Code::kAborted, "not started");
+  OpRequest request = to_request(call);
+  {
+    // With the option tune, a first use measures.
+    const GilReleased released;
+    started = group.start(std::move(request));
+  }
+  return {value_or_raise(std::move(started)), std::move(keep)};
 }
 
 // Ends when all members have come; (epoch, ranks that are there).
@@ -186,6 +202,10 @@ std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
           }};
 }
 
+nb::bytes to_bytes(const std::vector<std::byte>& bytes) {
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 // How the c10d module, which is not built with nanobind, gets the process's node, or a group.
 template <class T>
 nb::object capsule(const std::shared_ptr<T>& object) {
@@ -229,8 +249,14 @@ void bind_options(nb::module_& m) {
       .def_rw("port", &Options::port)
       .def_rw("host_id", &Options::host_id)
       .def_rw("algorithm", &Options::algorithm)
+      .def_rw("plan", &Options::plan)
+      .def_rw("tune", &Options::tune)
+      .def_rw("codec", &Options::codec)
+      .def_rw("codec_min_bytes", &Options::codec_min_bytes)
       .def_rw("fault_tolerance", &Options::fault_tolerance)
       .def_rw("coordinator", &Options::coordinator)
+      .def_rw("http", &Options::http)
+      .def_rw("flight_dir", &Options::flight_dir)
       .def_prop_rw(
           "raise_on_peer_loss",
           [](const Options& o) { return o.on_peer_loss == comm::PeerLoss::kRaise; },
@@ -252,6 +278,30 @@ void bind_options(nb::module_& m) {
   m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
 }
 
+// `bytes` of memory of the pool, as an array that keeps it.
+nb::ndarray<nb::numpy, std::uint8_t> allocate(const std::shared_ptr<comm::MemoryPool>& pool,
+                                              std::uint64_t bytes) {
+  struct Held {
+    std::shared_ptr<comm::MemoryPool> pool;
+    std::byte* data;
+  };
+  std::byte* data = pool->allocate(bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  auto* held = new Held{pool, data};
+  const nb::capsule owner(held, [](void* pointer) noexcept {
+    const std::unique_ptr<Held> last(static_cast<Held*>(pointer));
+    last->pool->release(last->data);
+  });
+  return {data, {bytes}, owner};
+}
+
+void bind_pool(nb::module_& m) {
+  nb::class_<comm::MemoryPool>(m, "Pool")
+      .def("__init__", [](comm::MemoryPool* self) { new (self) comm::MemoryPool(); })
+      .def("unlink", &comm::MemoryPool::unlink);
+  m.def("allocate", allocate, "pool"_a, "bytes"_a);
+}
+
 void bind_communicator(nb::module_& m) {
   nb::class_<Communicator>(m, "Communicator")
       .def_prop_ro("rank", [](const Communicator& c) { return c.rank().value; })
@@ -259,6 +309,7 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro("epoch", [](const Communicator& c) { return c.view().epoch.value; })
       .def_prop_ro("name", &Communicator::name)
       .def_prop_ro("transports", &Communicator::transports)
+      .def_prop_ro("plan", [](const Communicator& c) { return c.plan().text(); })
       .def("start", start, "call"_a, "keep"_a)
       .def("run", run, "call"_a)
       .def("run_plain", run_plain, "collective"_a, "input"_a, "output"_a, "op"_a = "sum",
@@ -282,6 +333,8 @@ void bind_communicator(nb::module_& m) {
              raise_if(status);
            })
       .def("capsule", capsule<Communicator>)
+      .def_prop_ro("http_address", &Communicator::http_address)
+      .def("flight_record", [](const Communicator& c) { return to_bytes(c.flight_record()); })
       .def("check", [](const Communicator& c) { raise_if(c.health()); });
 }
 
@@ -289,12 +342,14 @@ void bind_communicator(nb::module_& m) {
 
 void bind_group(nb::module_& m) {
   bind_options(m);
+  bind_pool(m);
   bind_work(m);
   nb::class_<Call>(m, "Call").def(
       "__init__",
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
          Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
-         bool at_entrance, bool equal_blocks) {
+         bool at_entrance, bool equal_blocks, std::string codec,
+         std::vector<std::uintptr_t> residual) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -306,15 +361,21 @@ void bind_group(nb::module_& m) {
                         timeout_s,
                         atomic,
                         at_entrance,
-                        equal_blocks};
+                        equal_blocks,
+                        std::move(codec),
+                        std::move(residual)};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
       "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false,
-      "equal_blocks"_a = false);
+      "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>());
   bind_communicator(m);
   nb::class_<Node>(m, "Node")
-      .def_static("create",
-                  [](const Options& o) { return without_gil(value_or_raise(Node::create(o))); })
+      .def_static(
+          "create",
+          [](const Options& o, std::shared_ptr<comm::MemoryPool> pool) {
+            return without_gil(value_or_raise(Node::create(o, std::move(pool))));
+          },
+          "options"_a, "pool"_a = nb::none())
       .def("join", join, "store"_a, "group"_a, "rank"_a, "size"_a, "timeout_s"_a, "op_timeout_s"_a)
       .def("join_elastic", join_elastic, "group"_a, "min_peers"_a, "timeout_s"_a, "op_timeout_s"_a)
       .def(
@@ -324,6 +385,8 @@ void bind_group(nb::module_& m) {
             node.close(from_seconds(timeout_s));
           },
           "timeout_s"_a)
+      .def_prop_ro("http_address", &Node::http_address)
+      .def("metrics_text", &Node::metrics_text, "openmetrics"_a = false)
       .def("capsule", capsule<Node>);
 }
 

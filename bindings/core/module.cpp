@@ -1,16 +1,24 @@
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/dtype.h"
+#include "codec.h"
 #include "comm/algorithms/catalogue.h"
+#include "comm/flight_recorder.h"
+#include "comm/plan_table.h"
 #include "comm/transport/frame.h"
 #include "coordinator.h"
 #include "group.h"
+#include "raise.h"
+#include "runtime/flight_json.h"
 #include "simulation.h"
 
 namespace nb = nanobind;
+using namespace nb::literals;
 
 namespace {
 
@@ -22,6 +30,80 @@ std::vector<std::tuple<std::string, std::string, std::string>> algorithms() {
     rows.emplace_back(row.algorithm, comm::collective_name(row.collective), row.source);
   }
   return rows;
+}
+
+comm::Collective collective_of(const std::string& name) {
+  for (int c = 0; c < comm::kCollectiveCount; ++c) {
+    if (comm::collective_name(static_cast<comm::Collective>(c)) == name) {
+      return static_cast<comm::Collective>(c);
+    }
+  }
+  throw nb::value_error(("unknown collective: " + name).c_str());
+}
+
+// (algorithm, predicted seconds) of all that a collective could run.
+std::vector<std::pair<std::string, double>> predictions(const std::string& collective, int ranks,
+                                                        int hosts, bool shared, std::uint64_t bytes,
+                                                        const std::string& plan) {
+  const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
+  const comm::Problem problem{collective_of(collective), ranks, hosts, bytes, table.link(shared)};
+  std::vector<std::pair<std::string, double>> found;
+  for (const comm::AlgorithmRow& row : comm::catalogue()) {
+    if (const auto seconds = comm::predict_seconds(row, problem)) {
+      found.emplace_back(row.algorithm, *seconds);
+    }
+  }
+  return found;
+}
+
+// (messages, bytes on the wire, bytes reduced) of the cost model, for algorithms of one level.
+std::optional<std::tuple<double, double, double>> cost_terms(const std::string& collective,
+                                                             const std::string& algorithm,
+                                                             int ranks, std::uint64_t bytes) {
+  const auto* row = comm::find_algorithm(collective_of(collective), algorithm);
+  if (row == nullptr || row->cost == nullptr) return std::nullopt;
+  const auto terms = row->cost(ranks, bytes);
+  return std::tuple(terms.messages, terms.wire_bytes, terms.reduced_bytes);
+}
+
+using PlanRow = std::tuple<std::string, int, int, bool, std::uint64_t, std::string, double>;
+
+std::vector<PlanRow> plan_rows(const std::string& plan) {
+  std::vector<PlanRow> rows;
+  for (const comm::PlanRow& row : bindings::value_or_raise(comm::PlanTable::parse(plan)).rows()) {
+    const comm::Placement& place = row.key.place;
+    rows.emplace_back(comm::collective_name(row.key.collective), place.ranks, place.hosts,
+                      place.shared, row.bytes, row.algorithm, row.seconds);
+  }
+  return rows;
+}
+
+std::string merge_plans(const std::vector<std::string>& plans) {
+  comm::PlanTable all;
+  for (const std::string& plan : plans) {
+    all.merge(bindings::value_or_raise(comm::PlanTable::parse(plan)));
+  }
+  return all.text();
+}
+
+std::optional<std::string> planned(const std::string& collective, int ranks, int hosts, bool shared,
+                                   std::uint64_t bytes, const std::string& plan) {
+  const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
+  const comm::PlanKey key{collective_of(collective), {ranks, hosts, shared}};
+  const auto found = table.find(key, bytes, true);
+  return found ? std::optional(std::string(*found)) : std::nullopt;
+}
+
+// A flight record as the JSON of docs/health.md.
+std::string flight_json(nb::bytes record) {
+  const auto bytes = std::as_bytes(std::span(record.c_str(), record.size()));
+  return runtime::flight_json(bindings::value_or_raise(comm::read_flight(bytes)));
+}
+
+nb::object read_flight(const std::string& path) {
+  const nb::object file = nb::module_::import_("pathlib").attr("Path")(path);
+  const std::string text = flight_json(nb::cast<nb::bytes>(file.attr("read_bytes")()));
+  return nb::module_::import_("json").attr("loads")(text);
 }
 
 std::string instruction_set() {
@@ -41,7 +123,15 @@ NB_MODULE(_core, m) {
   m.attr("compiler") = HOLDFAST_COMPILER;
   m.attr("protocol_version") = static_cast<int>(comm::kProtocolVersion);
   m.def("algorithms", algorithms);
+  m.def("predictions", predictions, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a,
+        "plan"_a);
+  m.def("cost_terms", cost_terms, "collective"_a, "algorithm"_a, "ranks"_a, "bytes"_a);
+  m.def("planned", planned, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a, "plan"_a);
+  m.def("plan_rows", plan_rows, "plan"_a);
+  m.def("merge_plans", merge_plans, "plans"_a);
   m.def("instruction_set", instruction_set);
+  m.def("flight_json", flight_json, "record"_a);
+  m.def("read_flight", read_flight, "path"_a);
   m.def("dtypes", [] {
     std::vector<std::string> names;
     for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(dtype_name(static_cast<DType>(i)));
@@ -54,6 +144,7 @@ NB_MODULE(_core, m) {
     }
     return names;
   });
+  bindings::bind_codec(m);
   bindings::bind_group(m);
   bindings::bind_coordinator(m);
   bindings::bind_simulation(m);

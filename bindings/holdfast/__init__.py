@@ -23,8 +23,11 @@ from holdfast.errors import (
 )
 
 if TYPE_CHECKING:
+    from holdfast._core import read_flight
     from holdfast._ddp import average_gradients
     from holdfast.comm import DirectoryStore, Group, Outcome, SyncReport, View, Work, init, join
+    from holdfast.comm.pool import empty
+    from holdfast.compress.codec import Codec
     from holdfast.options import Options
     from holdfast.torch import advance, live_ranks, outcome, sync
 
@@ -33,6 +36,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Aborted",
     "AuthFailed",
+    "Codec",
     "ConfigError",
     "DirectoryStore",
     "Group",
@@ -50,22 +54,26 @@ __all__ = [
     "Work",
     "advance",
     "average_gradients",
+    "empty",
     "init",
     "join",
     "live_ranks",
     "outcome",
+    "read_flight",
     "sync",
 ]
 
 # These load the native core. Every `import torch` imports this package, to learn the backend's
 # name: it must cost nothing there, and a core that cannot be loaded must not break it.
 _ON_FIRST_USE = {
+    "Codec": "holdfast.compress.codec",
     "DirectoryStore": "holdfast.comm",
     "Group": "holdfast.comm",
     "Outcome": "holdfast.comm",
     "SyncReport": "holdfast.comm",
     "View": "holdfast.comm",
     "Work": "holdfast.comm",
+    "empty": "holdfast.comm.pool",
     "init": "holdfast.comm",
     "join": "holdfast.comm",
     "Options": "holdfast.options",
@@ -73,11 +81,18 @@ _ON_FIRST_USE = {
     "average_gradients": "holdfast._ddp",
     "live_ranks": "holdfast.torch",
     "outcome": "holdfast.torch",
+    "read_flight": "holdfast._core",
     "sync": "holdfast.torch",
 }
 
 
+# ``import holdfast`` is enough for ``holdfast.compress.X``.
+_PACKAGES = ("compress",)
+
+
 def __getattr__(name: str) -> object:
+    if name in _PACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(_ON_FIRST_USE[name]), name)
@@ -86,4 +101,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_FIRST_USE})
+    return sorted({*globals(), *_ON_FIRST_USE, *_PACKAGES})

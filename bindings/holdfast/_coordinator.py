@@ -45,6 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="an elastic group begins with so many, unless its first member asks for more (1)",
     )
+    parser.add_argument(
+        "--http",
+        default=None,
+        metavar="HOST:PORT",
+        help="where to serve /metrics, /healthz, /readyz and /targets (HOLDFAST_HTTP)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -65,18 +71,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--port {arguments.port}; accepted: 0 to 65535")
     if arguments.min_peers < 1:
         raise ConfigError(f"--min-peers {arguments.min_peers}; accepted: 1 and more")
+    given = Options.from_env()
     options = dataclasses.replace(
-        Options.from_env(),
+        given,
         address=arguments.address,
         port=arguments.port,
         coordinator="",
         transports=("tcp",),
+        http=given.http if arguments.http is None else arguments.http,
+        flight_dir="",
     )
     coordinator = _core.Coordinator.create(options.native(), arguments.min_peers)
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
     print(f"holdfast coordinator: listens on port {coordinator.port}", flush=True)
+    if coordinator.http_address:
+        print(f"holdfast coordinator: pages at http://{coordinator.http_address}", flush=True)
     known: dict[str, _World] = {}
     while not stop.wait(_LOOK_S):
         now = {world[0]: world for world in coordinator.worlds()}

@@ -38,6 +38,7 @@ class _Process:
         self._groups: weakref.WeakSet[_Open] = weakref.WeakSet()
         self._stores: dict[str, object] = {}  # by address
         self._meetings: dict[tuple[str, str, int], int] = {}
+        self._pool: _core.Pool | None = None
         self._pid = os.getpid()
 
     def check(self) -> None:
@@ -60,8 +61,19 @@ class _Process:
         key = replace(options, timeout=defaults.timeout, connect_timeout=defaults.connect_timeout)
         with self._lock:
             if key not in self._nodes:
-                self._nodes[key] = _core.Node.create(options.native())
+                self._nodes[key] = _core.Node.create(options.native(), self._get_pool())
             return self._nodes[key]
+
+    def _get_pool(self) -> _core.Pool:
+        if self._pool is None:
+            self._pool = _core.Pool()
+        return self._pool
+
+    def pool(self) -> _core.Pool:
+        """Return the process's memory pool, made on first use."""
+        self.check()
+        with self._lock:
+            return self._get_pool()
 
     def store(self, address: str, make: Callable[[], object]) -> object:
         """Return the store at an address: one until exit, for rank 0 keeps it for the others."""
@@ -91,6 +103,7 @@ class _Process:
             group._disown()
         if not self._nodes:
             self._pid = os.getpid()
+            self._pool = None
 
     def close(self) -> None:
         """Close everything while callbacks still find an interpreter."""
@@ -102,6 +115,8 @@ class _Process:
             node.close(_LAST_OPS_S)
         self._nodes.clear()
         self._stores.clear()
+        if self._pool is not None:
+            self._pool.unlink()
 
 
 _process = _Process()
@@ -110,6 +125,7 @@ os.register_at_fork(after_in_child=_process.forked)
 
 add = _process.add
 check = _process.check
+pool = _process.pool
 store = _process.store
 meetings = _process.meetings
 has_met = _process.has_met

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from holdfast import _coordinator, _info, _launcher, _simulate
 from holdfast.comm.bench import command as bench
+from holdfast.comm.bench import plan_command
 from holdfast.errors import HoldfastError
 
 
@@ -76,6 +77,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     bench.add_arguments(measure)
+    planning = commands.add_parser(
+        "plan",
+        help="which algorithm runs where, and why; measure which is fastest",
+        description="Shows what a group runs for each collective and size: by the cost model, or "
+        "by a table of measurements, which --measure makes and the option plan uses.",
+        epilog=plan_command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    plan_command.add_arguments(planning)
     coordinator = commands.add_parser(
         "coordinator",
         help="decide who is in a job or an elastic group, in a process of its own",

@@ -10,12 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from holdfast import _core
+from holdfast.compress.codec import Codec, codec_text
 from holdfast.errors import ConfigError
 
 PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
 _PEER_LOSS = ("continue", "raise")
+_TEXTS = ("address", "host_id", "algorithm", "plan", "coordinator", "http", "flight_dir")
 _LONGEST_S = 365 * 24 * 3600.0
 
 
@@ -42,6 +44,12 @@ class Options:
     algorithm : str
         Algorithm to use wherever it serves; empty: the cost model chooses.
         ``HOLDFAST_ALGORITHM``.
+    plan : str
+        File with a table of plans (``holdfast plan``), which says what algorithm is fastest where;
+        empty: the cost model with built-in constants. ``HOLDFAST_PLAN``.
+    tune : bool
+        Measure at its first use what the table lacks, and, with a file, write it there. Such a
+        first call takes some tens of others' time. ``HOLDFAST_TUNE``, 1 or 0.
     fault_tolerance : bool
         Repair ops that a lost rank cut off, and go on among the survivors. Without it the first
         loss ends the group. ``HOLDFAST_FAULT_TOLERANCE``, 1 or 0.
@@ -55,6 +63,19 @@ class Options:
         ``"host:port"`` or ``"host:port/NAME"`` of the job's coordinator; empty: the lowest
         living rank does its work.
         ``HOLDFAST_COORDINATOR``.
+    http : str
+        ``"host:port"`` where this process serves ``/metrics``, ``/healthz``, ``/readyz`` and
+        ``/flight``; port 0 lets the system choose, no host is loopback, ``0.0.0.0`` all interfaces;
+        empty: nowhere. ``HOLDFAST_HTTP``.
+    flight_dir : str
+        Folder of the flight record, a file of the last ops that outlives the process; empty: in
+        memory only. ``HOLDFAST_FLIGHT_DIR``.
+    codec : str or Codec
+        What sums and averages of floating elements travel as: ``"int8"``, ``holdfast.Codec(...)``;
+        empty: as they are. Copies, integers and small arrays never use it. ``HOLDFAST_CODEC``, for
+        example ``int8(block=64,stochastic)``.
+    codec_min_bytes : int
+        From how many bytes on. ``HOLDFAST_CODEC_MIN_BYTES``.
 
     Raises
     ------
@@ -69,10 +90,16 @@ class Options:
     port: int = 0
     host_id: str = ""
     algorithm: str = ""
+    plan: str = ""
+    tune: bool = False
     fault_tolerance: bool = True
     on_peer_loss: str = "continue"
     heartbeat: float = 0.5
     coordinator: str = ""
+    http: str = ""
+    flight_dir: str = ""
+    codec: str | Codec = ""
+    codec_min_bytes: int = 64 * 1024
 
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
@@ -80,11 +107,14 @@ class Options:
         for name in ("timeout", "connect_timeout", "heartbeat"):
             object.__setattr__(self, name, _seconds(name, getattr(self, name)))
         object.__setattr__(self, "port", _port(self.port))
-        object.__setattr__(self, "fault_tolerance", _flag("fault_tolerance", self.fault_tolerance))
+        for name in ("fault_tolerance", "tune"):
+            object.__setattr__(self, name, _flag(name, getattr(self, name)))
         if self.on_peer_loss not in _PEER_LOSS:
             raise _refuse("on_peer_loss", self.on_peer_loss, '"continue" or "raise"')
-        for name in ("address", "host_id", "algorithm", "coordinator"):
+        for name in _TEXTS:
             _text(name, getattr(self, name))
+        object.__setattr__(self, "codec", codec_text(self.codec) if self.codec != "" else "")
+        object.__setattr__(self, "codec_min_bytes", _bytes(self.codec_min_bytes))
         _core.validate(self.native())
 
     def native(self) -> _core.Options:
@@ -103,10 +133,16 @@ class Options:
         options.port = self.port
         options.host_id = self.host_id
         options.algorithm = self.algorithm
+        options.plan = self.plan
+        options.tune = self.tune
         options.fault_tolerance = self.fault_tolerance
         options.raise_on_peer_loss = self.on_peer_loss == "raise"
         options.heartbeat_s = self.heartbeat
         options.coordinator = self.coordinator
+        options.http = self.http
+        options.flight_dir = self.flight_dir
+        options.codec = codec_text(self.codec) if self.codec != "" else ""
+        options.codec_min_bytes = self.codec_min_bytes
         return options
 
     @classmethod
@@ -136,7 +172,9 @@ class Options:
                 continue
             try:
                 values[name] = _parse(name, text)
-                cls(**{name: values[name]})  # type: ignore[arg-type]
+                # A plan may be about to be made; whether it is, all options together tell.
+                beside = {"tune": True} if name == "plan" else {}
+                cls(**{name: values[name], **beside})  # type: ignore[arg-type]
             except ConfigError as error:
                 accepted = str(error).partition("; accepted: ")[2]
                 raise ConfigError(f"{variable} = {text!r}; accepted: {accepted}") from None
@@ -180,6 +218,12 @@ def _port(value: object) -> int:
     return value
 
 
+def _bytes(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
+        raise _refuse("codec_min_bytes", value, "a whole number of bytes, at least 0")
+    return value
+
+
 def _flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise _refuse(name, value, "True or False (1 or 0)")
@@ -196,11 +240,11 @@ def _parse(name: str, text: str) -> object:
     try:
         if name == "transports":
             return tuple(part.strip() for part in text.split(","))
-        if name == "fault_tolerance":
+        if name in ("fault_tolerance", "tune"):
             return {"1": True, "0": False}.get(text, text)
         if name in ("timeout", "connect_timeout", "heartbeat"):
             return float(text)
-        if name == "port":
+        if name in ("port", "codec_min_bytes"):
             return int(text)
     except ValueError:
         pass  # the option's own check refuses the text, and says what it accepts

@@ -4,6 +4,7 @@
 
 #include "comm/transport/post.h"
 #include "gil.h"
+#include "pool_allocator.h"
 #include "raise.h"
 
 namespace holdfast::torch_backend {
@@ -53,6 +54,21 @@ HoldfastBackend::~HoldfastBackend() {
   }
   const WithoutGil release;
   group_.reset();
+}
+
+bool HoldfastBackend::supportsTensorAlloc(c10::DeviceIndex) { return home_.node != nullptr; }
+
+std::shared_ptr<c10::Allocator> HoldfastBackend::getMemAllocator() {
+  if (home_.node == nullptr) {
+    raise({Code::kUnsupported,
+           "a process group over a holdfast.Group has no allocator of its own; "
+           "use holdfast.empty()"});
+  }
+  return make_allocator(home_.node->pool());
+}
+
+at::Tensor HoldfastBackend::allocateTensor(long elements, at::TensorOptions options) {
+  return allocate_tensor(*getMemAllocator(), elements, options);
 }
 
 bool HoldfastBackend::is_forked() const { return ::getpid() != process_; }

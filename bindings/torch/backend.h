@@ -63,6 +63,10 @@ class HoldfastBackend final : public c10d::Backend {
   bool supportsSplitting() const override { return true; }
   bool supportsShrinking() const override { return true; }
   bool supportsTimeEstimation() const override { return false; }
+  // Memory that the other ranks of the host read where it lies.
+  bool supportsTensorAlloc(c10::DeviceIndex device) override;
+  std::shared_ptr<c10::Allocator> getMemAllocator() override;
+  at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
   void startCoalescing() override;
   WorkPtr endCoalescing() override;
   void setSequenceNumberForGroup() override {}

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__
-from holdfast.comm.bench import churn, overlap, plan, processes, report
+from holdfast import __version__, _core
+from holdfast.comm.bench import churn, codecs, overlap, plan, processes, report
 from holdfast.errors import ConfigError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   holdfast bench --roofline -n 2,4 --sizes 64K,64M       and what part of the possible that is
   holdfast bench --churn -n 4 --sizes 4K,64M             how long a killed rank costs the others
   holdfast bench --overlap --sizes 16M --peers gloo       what computing hides, and what it costs
+  holdfast bench --codec int8+onebit --sizes 64M --transport tcp --peers gloo
   holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
 """
 
@@ -63,12 +64,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="instead, time asynchronous ops beside a computation",
     )
+    add(
+        "--codec",
+        metavar="A+B",
+        help="instead, measure codecs: bytes on the wire, time, error, rates by memcpy's",
+    )
     add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
     add(
         "--roofline",
         action="store_true",
         help="measure, too, what copies, additions and sockets of this machine allow",
     )
+    add("--pool", action="store_true", help="measure Holdfast on memory of holdfast.empty, too")
     add("--json", action="store_true", help="one JSON object a line")
     add("--plot", type=Path, metavar="FILE", help="draw bus bandwidth over size")
     parser.set_defaults(run=run)
@@ -116,23 +123,6 @@ def _cases(arguments: argparse.Namespace) -> list[plan.Case]:
     ]
 
 
-def _ranks(text: str) -> list[int]:
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = [0]
-    if min(numbers) < 2 or max(numbers) > 1024:
-        raise ConfigError(f"--ranks {text!r}; accepted: numbers from 2 to 1024, with commas")
-    return numbers
-
-
-def _progress(done: int, total: int) -> None:
-    if sys.stderr.isatty():
-        filled = 30 * done // total
-        bar = "#" * filled + "." * (30 - filled)
-        print(f"\r[{bar}] {done}/{total} rows", end="" if done < total else "\n", file=sys.stderr)
-
-
 def _measure(config: dict[str, Any], ranks: int, mpi: list[str]) -> Iterator[list[report.Row]]:
     """Yield the rows of one case after the other."""
     of_case: list[report.Row] = []
@@ -155,7 +145,26 @@ def _overlap(config: dict[str, Any], numbers: list[int], cases: int, *, as_json:
             row = overlap.Row(*values)
             print(json.dumps(row.as_json()) if as_json else row.line(), flush=True)
             done += row.is_last
-            _progress(done, len(numbers) * cases)
+            report.progress(done, len(numbers) * cases)
+    return 0
+
+
+def _codecs(arguments: argparse.Namespace, config: dict[str, Any], numbers: list[int]) -> int:
+    names = [name for name in arguments.codec.split("+") if name]
+    config["codecs"] = [_core.codec_text(name) for name in names]
+    if not {case[0] for case in config["cases"]} <= set(codecs.COLLECTIVES):
+        raise ConfigError(f"--codec takes -c {','.join(codecs.COLLECTIVES)}")
+    if {case[2] for case in config["cases"]} != {"float32"}:
+        raise ConfigError("--codec takes --dtypes float32")
+    if not arguments.json:
+        print(codecs.HEADER, flush=True)
+    done, total = 0, len(numbers) * len(config["cases"]) * len(config["transports"])
+    for ranks in numbers:
+        for values in processes.rows_of("holdfast.comm.bench.codecs", config, ranks):
+            row = codecs.Row(*values)
+            print(json.dumps(row.as_json()) if arguments.json else row.line(), flush=True)
+            done += row.is_last
+            report.progress(done, total)
     return 0
 
 
@@ -168,7 +177,7 @@ def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.C
         print(churn.HEADER, flush=True)
     for done, row in enumerate(churn.measure(transports, numbers, sizes, arguments.kills), 1):
         print(row.as_json() if arguments.json else row.line(), flush=True)
-        _progress(done, len(transports) * len(numbers) * len(sizes))
+        report.progress(done, len(transports) * len(numbers) * len(sizes))
     return 0
 
 
@@ -184,7 +193,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("holdfast bench needs torch: its ranks meet through it, gloo is in it")
-    numbers, cases = _ranks(arguments.ranks), _cases(arguments)
+    numbers, cases = plan.ranks("--ranks", arguments.ranks), _cases(arguments)
     if arguments.churn:
         return _churn(arguments, numbers, cases)
     if arguments.overlap and not {c.collective for c in cases} <= set(overlap.COLLECTIVES):
@@ -200,7 +209,10 @@ def run(arguments: argparse.Namespace) -> int:
         "rounds": max(1, arguments.rounds),
         "mpi": name,
         "roofline": arguments.roofline,
+        "pool": arguments.pool,
     }
+    if arguments.codec:
+        return _codecs(arguments, config, numbers)
     if arguments.overlap:
         return _overlap(config, numbers, len(cases), as_json=arguments.json)
     everything: list[report.Row] = []
@@ -213,7 +225,7 @@ def run(arguments: argparse.Namespace) -> int:
             for row in rows:
                 text = json.dumps(row.as_json(__version__)) if arguments.json else report.line(row)
                 print(text, flush=True)
-            _progress(done * len(cases) + index, len(numbers) * len(cases))
+            report.progress(done * len(cases) + index, len(numbers) * len(cases))
     if arguments.plot:
         report.plot(everything, arguments.plot)
     return 0

@@ -58,9 +58,12 @@ def _expected(collective: str, rank: int, ranks: int) -> float | None:
 class TorchContestant:
     """A torch process group: Holdfast or gloo."""
 
-    def __init__(self, name: str, group: Any, rank: int, ranks: int) -> None:
+    def __init__(
+        self, name: str, group: Any, rank: int, ranks: int, *, pooled: bool = False
+    ) -> None:
         self.name = name
         self._group, self._rank, self._ranks = group, rank, ranks
+        self._empty = _pool_empty if pooled else torch_empty
 
     def prepare(self, case: Case) -> Prepared | None:
         """Return the call, or None where there is no such case."""
@@ -71,7 +74,7 @@ class TorchContestant:
         each = max(1, count // self._ranks)
 
         def filled(n: int) -> Any:
-            return torch.full((n,), float(self._rank + 1)).to(dtype)
+            return self._empty(n, dtype).copy_(torch.full((n,), float(self._rank + 1)))
 
         buffers = Buffers(
             filled(count), filled(each), filled(each * self._ranks), filled(each * self._ranks)
@@ -124,7 +127,23 @@ class TorchContestant:
             dist.send(t, 0, group=self._group)
 
 
-def _arrays(case: Case, rank: int, ranks: int) -> Buffers | None:
+def torch_empty(count: int, dtype: Any) -> Any:
+    """Return an ordinary tensor."""
+    import torch
+
+    return torch.empty(count, dtype=dtype)
+
+
+def _pool_empty(count: int, dtype: Any) -> Any:
+    """Return memory of the process's pool: an array, or a tensor for a dtype of torch's."""
+    import holdfast
+
+    return holdfast.empty(count, dtype)
+
+
+def _arrays(
+    case: Case, rank: int, ranks: int, empty: Callable[[int, Any], Any] = np.empty
+) -> Buffers | None:
     try:
         dtype = np.dtype(case.dtype)
     except TypeError:
@@ -132,19 +151,24 @@ def _arrays(case: Case, rank: int, ranks: int) -> Buffers | None:
     count = max(1, case.size // dtype.itemsize)
     each = max(1, count // ranks)
     sizes = (count, each, each * ranks, each * ranks)
-    return Buffers(*(np.full(n, rank + 1, dtype) for n in sizes))
+    arrays = [empty(n, dtype) for n in sizes]
+    for array in arrays:
+        array[...] = rank + 1
+    return Buffers(*arrays)
 
 
 class GroupContestant:
     """A `holdfast.Group`, on NumPy arrays."""
 
-    def __init__(self, name: str, group: Any) -> None:
+    def __init__(self, name: str, group: Any, *, pooled: bool = False) -> None:
         self.name = name
         self._group = group
+        self._empty = _pool_empty if pooled else np.empty
 
     def prepare(self, case: Case) -> Prepared | None:
         """Return the call, or None where there is no such case."""
-        group, b = self._group, _arrays(case, self._group.rank, self._group.size)
+        group = self._group
+        b = _arrays(case, group.rank, group.size, self._empty)
         if b is None:
             return None
         root = group.rank == 0

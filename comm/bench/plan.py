@@ -66,6 +66,17 @@ def sizes_between(least: int, most: int, factor: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
+def ranks(argument: str, text: str) -> list[int]:
+    """Return numbers of ranks, from text like ``2,4``."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = [0]
+    if min(numbers) < 2 or max(numbers) > 1024:
+        raise ConfigError(f"{argument} {text!r}; accepted: numbers from 2 to 1024, with commas")
+    return numbers
+
+
 def chosen(argument: str, text: str, accepted: tuple[str, ...]) -> tuple[str, ...]:
     """Split a list with commas and refuse what is not accepted; ``all`` means everything."""
     if text == "all":

@@ -43,13 +43,19 @@ def _contestants(config: dict[str, Any], rank: int, ranks: int, world: Any) -> l
         for algorithm in config["algorithms"] or [""]:
             options = Options(transports=(transport,), algorithm=algorithm)
             name = "/".join(part for part in ("holdfast", transport, algorithm) if part)
+            # Beside each other, so that their turns are: memory of the pool, and any other.
+            kinds = (False, True) if config["pool"] and transport == "shm" else (False,)
             if config["api"] == "torch":
                 group = dist.new_group(backend="holdfast", pg_options=options)
-                found.append(TorchContestant(name, group, rank, ranks))
             else:
                 store = f"file://{config['folder']}/groups"
-                native = holdfast.init(store, rank, ranks, options=options, name=name)
-                found.append(GroupContestant(name, native))
+                group = holdfast.init(store, rank, ranks, options=options, name=name)
+            for pooled in kinds:
+                called = f"{name}/pool" if pooled else name
+                if config["api"] == "torch":
+                    found.append(TorchContestant(called, group, rank, ranks, pooled=pooled))
+                else:
+                    found.append(GroupContestant(called, group, pooled=pooled))
     if "gloo" in config["peers"]:
         found.append(TorchContestant("gloo", dist.new_group(backend="gloo"), rank, ranks))
     if config["roofline"]:

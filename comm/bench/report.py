@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -128,6 +129,14 @@ HEADER = (
     f"{'ranks':>5} {'collective':<14} {'size':>6} {'dtype':<8} {'contestant':<18} "
     f"{'time us':>11} {'p50':>10} {'p99':>10} {'algbw':>8} {'busbw':>8}  faster than (x)"
 )
+
+
+def progress(done: int, total: int) -> None:
+    """Draw a bar on a terminal; elsewhere the rows themselves tell."""
+    if sys.stderr.isatty():
+        filled = 30 * done // total
+        bar = "#" * filled + "." * (30 - filled)
+        print(f"\r[{bar}] {done}/{total} rows", end="" if done < total else "\n", file=sys.stderr)
 
 
 def line(row: Row) -> str:

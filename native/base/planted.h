@@ -16,8 +16,10 @@ enum class Planted {
   kStaleOutcome,      // an op's outcome does not know of the last loss
   kIgnoreBallot,      // members accept proposals of coordinators that are outranked
   kLateStop,          // a boundary does not stop the groups
+  kSpendUncoded,      // a residual counts as sent where a repair went without it
+  kMixUncoded,        // a repair takes a giver's data as it is, though others hold it encoded
 };
-inline constexpr int kPlantedCount = 11;
+inline constexpr int kPlantedCount = 13;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

@@ -97,13 +97,14 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
           request.root,
           elements(request.input),
           elements(request.output),
-          request.equal_blocks};
+          request.equal_blocks,
+          request.codec ? request.codec->text() : std::string()};
 }
 
 bool conflict(const Call& a, const Call& b) {
   if (a.collective != b.collective) return true;
   if (a.collective == Collective::kBarrier) return false;
-  if (a.dtype != b.dtype) return true;
+  if (a.dtype != b.dtype || a.codec != b.codec) return true;
   if (is_rooted(a.collective) && a.root != b.root) return true;
   if (reduces(a.collective) && a.op != b.op) return true;
   return common_size(a) != common_size(b);
@@ -121,6 +122,7 @@ std::uint32_t history_after(std::uint32_t history, const Call& call) {
   if (is_rooted(call.collective)) mix(static_cast<std::uint64_t>(call.root.value));
   if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
   mix(common_size(call).value_or(0));
+  for (const char c : call.codec) mix(static_cast<unsigned char>(c));
   return history;
 }
 
@@ -138,6 +140,7 @@ std::string call_text(const Call& call) {
   std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +
                      std::to_string(count) + " elements";
   if (reduces(call.collective)) text += ", " + std::string(reduce_op_name(call.op));
+  if (!call.codec.empty()) text += ", codec " + call.codec;
   if (call.equal_blocks) text += ", in equal blocks";
   if (is_rooted(call.collective)) text += ", root " + std::to_string(call.root.value);
   return text + ")";
@@ -145,10 +148,11 @@ std::string call_text(const Call& call) {
 
 std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
                          const std::vector<Rank>& names) {
-  OpSeq number;
+  std::optional<OpSeq> asked;
   for (const auto& report : reports) {
-    if (report) number = report->sequence;
+    if (report) asked = asked ? std::min(*asked, report->sequence) : report->sequence;
   }
+  OpSeq number = asked.value_or(OpSeq{});
   number = first_conflict(reports).value_or(number);
   std::vector<std::pair<std::string, std::vector<Rank>>> groups;
   for (std::size_t r = 0; r < reports.size(); ++r) {
@@ -169,7 +173,7 @@ std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
 }
 
 // Layout: sequence (4), collective, dtype, op, equal_blocks (1 each), root (4), input, output (8
-// each).
+// each), codec (text, filled up with zeros).
 std::vector<std::byte> encode_call(const Call& call) {
   std::vector<std::byte> out;
   put(out, call.sequence.value);
@@ -180,6 +184,8 @@ std::vector<std::byte> encode_call(const Call& call) {
   put(out, static_cast<std::int32_t>(call.root.value));
   put(out, call.input);
   put(out, call.output);
+  for (const char c : call.codec) put(out, c);
+  out.resize(kCallBytes);
   return out;
 }
 
@@ -201,6 +207,11 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   call.input = take<std::uint64_t>(bytes);
   call.output = take<std::uint64_t>(bytes);
   call.equal_blocks = equal == 1;
+  for (const std::byte b : bytes) call.codec += static_cast<char>(b);
+  call.codec.resize(std::min(call.codec.size(), call.codec.find_last_not_of('\0') + 1));
+  // It will be printed.
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (!std::all_of(call.codec.begin(), call.codec.end(), printable)) return malformed();
   return call;
 }
 

@@ -23,6 +23,7 @@ struct Call {
   std::uint64_t input = 0;   // elements of all blocks together
   std::uint64_t output = 0;  // likewise
   bool equal_blocks = false;
+  std::string codec = {};  // its text(); empty: none
   friend bool operator==(const Call&, const Call&) = default;
 };
 
@@ -37,7 +38,7 @@ struct CallReport {
 // Calls in a report, at most.
 inline constexpr std::size_t kReportedCalls = 16;
 
-inline constexpr std::size_t kCallBytes = 28;
+inline constexpr std::size_t kCallBytes = 28 + compress::kMostCodecText;
 
 // "rank 3", "ranks 1, 2".
 std::string rank_list(const std::vector<Rank>& ranks);

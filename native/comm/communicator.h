@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "comm/plan_table.h"
 #include "comm/schedule/layout.h"
 #include "comm/work.h"
+#include "compress/codec.h"
 
 namespace holdfast::comm {
 
@@ -48,6 +50,12 @@ struct OpRequest {
   bool atomic = false;
   // Of a newcomer: part of its arrival, before its first advance().
   bool at_entrance = false;
+  // What the data travels as; null: as it is. Owners: the request's copies.
+  std::shared_ptr<const compress::Codec> codec = nullptr;
+  // Error feedback, by input block, one f32 to an element; empty: none. Added to the input; when
+  // the op has ended well it holds what was not sent. Untouched by an op that fails, and where a
+  // loss made the ranks exchange a part without the codec.
+  std::vector<float*> residual = {};
 };
 
 // How a blocking call began.
@@ -67,6 +75,10 @@ class Communicator {
   // Ranks that have a member in the current view, rising. Any thread.
   virtual std::vector<Rank> live_ranks() const = 0;
   virtual const std::string& name() const = 0;
+  // As of the last step boundary, so that members see the same at the same call. Any thread.
+  virtual Placement placement() const = 0;
+  // What was measured to choose algorithms by. Any thread.
+  virtual PlanTable plan() const { return {}; }
   // "shm", "tcp", "inproc" or "self" per rank.
   virtual std::vector<std::string> transports() const = 0;
 
@@ -101,6 +113,10 @@ class Communicator {
   virtual Status close(Duration timeout) = 0;
   // ok, or why the view ended.
   virtual Status health() const = 0;
+  // The last ops of this process, as read_flight() takes them. Any thread.
+  virtual std::vector<std::byte> flight_record() const { return {}; }
+  // "host:port" of this process's health pages; empty: none. Any thread.
+  virtual std::string http_address() const { return {}; }
 };
 
 }  // namespace holdfast::comm

@@ -111,8 +111,10 @@ void LiveCommunicator::launch(Launch launch) {
   const auto differs = calls_.record(call_of(active.work().request(), sequence));
   active.history = calls_.history();
   next_deadline_ = std::min(next_deadline_, active.stalls);
+  OpTicket& ticket = active.launch.work->ticket();
   if (is_flat(active.launch)) {
     active.stage = Stage::kFlat;
+    ticket.path = OpPath::kFlat;
   } else {
     const bool sliced = !active.launch.repair && is_sliced(request);
     // Where the caller's memory is exposed, the round at its end tells when it no longer is.
@@ -121,11 +123,17 @@ void LiveCommunicator::launch(Launch launch) {
     if (active.launch.repair) {
       active.run = runs_.make(request, active.launch.repair->schedule, active.launch.repair->layout,
                               sequence, signature);
+      ticket.path = OpPath::kRepair;
     } else if (sliced) {
       active.run = config_.slices->start(request, signature);
       active.sliced = true;
+      // Nobody else waits in this round, so that it need not be the same on every rank.
+      if (config_.slices->lends(request)) active.kept = false;
+      ticket.path = OpPath::kSlices;
     } else {
-      active.run = runs_.make(request, sequence, signature);
+      active.run = runs_.make(request, sequence, signature, active.launch.feedback);
+      ticket.path = OpPath::kSchedule;
+      ticket.algorithm = runs_.last_algorithm();
     }
   }
   active_.push_back(std::move(active));

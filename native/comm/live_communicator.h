@@ -40,6 +40,8 @@ struct Launch {
   std::shared_ptr<const OpRequest> request;
   Instant deadline;
   std::optional<RepairRun> repair = {};
+  // Where the residual that the op leaves goes, by the request's input blocks.
+  std::vector<float*> feedback = {};
 };
 
 // How an op that was stopped stood.
@@ -102,6 +104,9 @@ class LiveCommunicator {
   // a thread for them costs small ops more than they take.
   bool urgent() const { return !active_.empty() || ending_.has_value(); }
   bool has_ops() const { return !active_.empty(); }
+  // The op that was begun first, of those under way, and whom it waits for, in the group's ranks.
+  const OpWork* oldest() const { return active_.empty() ? nullptr : &active_.front().work(); }
+  std::vector<Rank> oldest_waits_for() const;
   // Whether an op is under way whose bytes, not whose latency, take the time.
   bool moves_bulk() const;
   Instant next_deadline() const { return busy() ? next_deadline_ : Instant{Duration::max()}; }
@@ -166,6 +171,7 @@ class LiveCommunicator {
   void fail_op(const Active& active, ViewNotice notice);
   void end_with_reports(ViewNotice notice, OpSeq sequence);
   void report_again(OpSeq sequence);
+  void report_on(OpSeq sequence);
   bool collect_reports(Instant now);
   void send_to_members(FrameKind kind, const std::vector<std::byte>& payload);
   void finish(Active& active);

@@ -26,6 +26,11 @@ void LiveCommunicator::on_gone(Rank rank, Status why) {
   any_gone_ = true;
 }
 
+std::vector<Rank> LiveCommunicator::oldest_waits_for() const {
+  if (active_.empty()) return {};
+  return group_ranks(waited_for(active_.front()));
+}
+
 // What a departed peer had sent is still worth having: it is missed only when an op waits for it in
 // vain.
 bool LiveCommunicator::check_gone() {
@@ -127,8 +132,11 @@ void LiveCommunicator::end_with_reports(ViewNotice notice, OpSeq sequence) {
 
 // The call in question came late, but in time.
 void LiveCommunicator::report_again(OpSeq sequence) {
+  if (sequence == ending_->notice.report->sequence) report_on(sequence);
+}
+
+void LiveCommunicator::report_on(OpSeq sequence) {
   ViewNotice& notice = ending_->notice;
-  if (sequence != notice.report->sequence) return;
   notice.report = calls_.report(sequence);
   ending_->reports[static_cast<std::size_t>(config_.rank.value)] = notice.report;
   send_to_members(FrameKind::kRevoke, encode_notice(notice));
@@ -138,7 +146,7 @@ bool LiveCommunicator::collect_reports(Instant now) {
   bool complete = true;
   for (std::size_t r = 0; r < gone_.size(); ++r) {
     const auto& report = ending_->reports[r];
-    const bool called = report && report->find(report->sequence) != nullptr;
+    const bool called = report && report->find(ending_->notice.report->sequence) != nullptr;
     complete = complete && (called || !gone_[r].is_ok());
   }
   if (!complete && now < ending_->deadline) return false;
@@ -161,8 +169,10 @@ void LiveCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) 
   if (!n.report) return end_view(n);
   const CallReport report = *n.report;
   end_with_reports(std::move(n), report.sequence);
-  if (ending_ && ending_->notice.report->sequence == report.sequence)
-    ending_->reports[static_cast<std::size_t>(from.value)] = report;
+  if (!ending_) return;
+  // Members may find out by different ops; all go by the first of them.
+  if (report.sequence < ending_->notice.report->sequence) report_on(report.sequence);
+  ending_->reports[static_cast<std::size_t>(from.value)] = report;
 }
 
 void LiveCommunicator::fail_all(const Status& status) {

@@ -42,6 +42,11 @@ class MessageOps {
   void launch(std::shared_ptr<OpWork> work, Instant deadline);
   bool progress(Instant now);
   bool busy() const { return !active_.empty(); }
+  // The op that was begun first, of those under way, and whom it waits for.
+  const OpWork* oldest() const { return active_.empty() ? nullptr : active_.front().work.get(); }
+  std::vector<Rank> oldest_waits_for() const {
+    return active_.empty() ? std::vector<Rank>{} : waited_for(active_.front());
+  }
   bool moves_bulk() const;
   Instant next_deadline() const {
     return active_.empty() ? Instant{Duration::max()} : next_deadline_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/planted.h"
-#include "comm/algorithms/catalogue.h"
 #include "comm/request_check.h"
 
 namespace holdfast::comm {
@@ -18,38 +17,75 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   mix(static_cast<std::uint32_t>(request.dtype));
   mix(static_cast<std::uint32_t>(request.op));
   mix(static_cast<std::uint32_t>(request.root.value));
+  if (request.codec) {
+    for (const char c : request.codec->text()) mix(static_cast<unsigned char>(c));
+  }
   return hash;
 }
 
-std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence,
-                                  std::uint32_t signature) {
+std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
+                                  const std::vector<float*>& feedback) {
   const Schedule& schedule = schedule_for(request);
-  return make(request, schedule,
-              make_layout(schedule, request.input, request.output, dtype_bytes(request.dtype)),
-              sequence, signature);
+  const Layout layout =
+      make_layout(schedule, request.input, request.output, dtype_bytes(request.dtype));
+  const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
+  Coding coding;
+  if (request.codec) {
+    coding.codec = *request.codec;
+    coding.key = {config_.id.value, sequence.value, 0};
+    if (!feedback.empty()) {
+      coding.residual.assign(request.residual.begin(), request.residual.end());
+      coding.feedback = feedback;
+    }
+  }
+  return make(lower(schedule, layout, arithmetic, pool_, coding), sequence, signature);
 }
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Schedule& schedule,
                                   const Layout& layout, OpSeq sequence, std::uint32_t signature) {
   const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
+  return make(lower(schedule, layout, arithmetic, pool_), sequence, signature);
+}
+
+std::unique_ptr<Run> OpRuns::make(Program program, OpSeq sequence, std::uint32_t signature) {
   const Epoch epoch = is_planted(Planted::kAcceptStaleEpoch) ? Epoch{} : config_.view.epoch;
   const RunKey key{config_.id, epoch, sequence.value & ~kPointToPoint, signature, 0};
-  return std::make_unique<Run>(lower(schedule, layout, arithmetic, pool_), key, links_);
+  return std::make_unique<Run>(std::move(program), key, links_);
 }
 
 void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
 
-const Schedule& OpRuns::schedule_for(const OpRequest& request) {
+const AlgorithmRow& OpRuns::row_for(const OpRequest& request) const {
+  if (request.codec) return *find_coded(request.collective);
+  if (!request.algorithm.empty()) return *find_algorithm(request.collective, request.algorithm);
   const int hosts =
       config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
-  const AlgorithmRow& row = request.algorithm.empty()
-                                ? choose_algorithm({request.collective, size(), hosts,
-                                                    payload_bytes(request), config_.link_model})
-                                : *find_algorithm(request.collective, request.algorithm);
-  const std::tuple key{request.collective, std::string(row.algorithm), request.root.value};
+  return choose_algorithm(
+      {request.collective, size(), hosts, payload_bytes(request), config_.link_model});
+}
+
+// From what all ranks know alike.
+int OpRuns::pieces_for(const OpRequest& request) const {
+  if (!request.codec) return 1;
+  if (request.collective == Collective::kAllToAll && !request.equal_blocks) return 1;
+  if (!has_blocks_by_rank(request.collective)) {
+    return two_phase_pieces(request.input[0].count / static_cast<std::uint64_t>(size()));
+  }
+  const bool gathers = request.collective == Collective::kAllGather;
+  std::uint64_t most = 0;
+  for (const Block& b : gathers ? request.output : request.input) most = std::max(most, b.count);
+  return two_phase_pieces(most);
+}
+
+const Schedule& OpRuns::schedule_for(const OpRequest& request) {
+  const AlgorithmRow& row = row_for(request);
+  last_algorithm_ = row.algorithm;
+  const int pieces = pieces_for(request);
+  const std::tuple key{request.collective, std::string(row.algorithm), request.root.value, pieces};
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) return found->second;
-  const BuildSpec spec{request.collective, config_.rank, size(), request.root, config_.hosts};
+  BuildSpec spec{request.collective, config_.rank, size(), request.root, config_.hosts};
+  spec.pieces = pieces;
   return schedules_.emplace(key, row.build(spec)).first->second;
 }
 

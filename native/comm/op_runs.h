@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "comm/algorithms/catalogue.h"
 #include "comm/communicator_config.h"
 #include "comm/engine/buffer_pool.h"
 #include "comm/engine/run.h"
@@ -28,7 +30,11 @@ class OpRuns {
   OpRuns(const CommunicatorConfig& config, const std::vector<Link*>& links)
       : config_(config), links_(links) {}
 
-  std::unique_ptr<Run> make(const OpRequest& request, OpSeq sequence, std::uint32_t signature);
+  // `feedback`: where the residual that the op leaves goes, by input block; empty: nowhere.
+  std::unique_ptr<Run> make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
+                            const std::vector<float*>& feedback);
+  // Of the last make() by request alone: a row of the catalogue.
+  std::string_view last_algorithm() const { return last_algorithm_; }
   // Of a schedule that is not the catalogue's.
   std::unique_ptr<Run> make(const OpRequest& request, const Schedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
@@ -38,11 +44,16 @@ class OpRuns {
  private:
   int size() const { return static_cast<int>(links_.size()); }
   const Schedule& schedule_for(const OpRequest& request);
+  const AlgorithmRow& row_for(const OpRequest& request) const;
+  int pieces_for(const OpRequest& request) const;
+  std::unique_ptr<Run> make(Program program, OpSeq sequence, std::uint32_t signature);
 
   const CommunicatorConfig& config_;
   const std::vector<Link*>& links_;
   BufferPool pool_;
-  std::map<std::tuple<Collective, std::string, int>, Schedule> schedules_;
+  // By collective, algorithm, root and pieces.
+  std::map<std::tuple<Collective, std::string, int, int>, Schedule> schedules_;
+  std::string_view last_algorithm_;
 };
 
 }  // namespace holdfast::comm

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "comm/communicator.h"
 #include "comm/executor.h"
+#include "comm/observer.h"
 
 namespace holdfast::comm {
 
@@ -31,6 +32,10 @@ class OpWork final : public Work {
   Status wait(Duration timeout) override;
   void on_done(std::function<void(const Status&)> callback) override;
 
+  // The observer's. Whoever makes the work, until it is submitted; then the driving thread, before
+  // end().
+  OpTicket& ticket() { return ticket_; }
+  const OpTicket& ticket() const { return ticket_; }
   // Who sends what this receives. Driving thread, before end().
   void set_source(Rank source) { source_ = source; }
   // Driving thread, before end().
@@ -45,6 +50,7 @@ class OpWork final : public Work {
   const std::shared_ptr<Executor> executor_;
   const std::shared_ptr<const Clock> clock_;
 
+  OpTicket ticket_;
   Rank source_{-1};           // published by done_
   Outcome outcome_;           // likewise
   mutable std::mutex mutex_;  // guards status_, callbacks_, ended_

@@ -115,6 +115,71 @@ Status check_equal_blocks(const OpRequest& request) {
   return Status::ok();
 }
 
+Status unsupported(const OpRequest& request, const std::string& what, const std::string& accepted) {
+  return {Code::kUnsupported, name(request) + ": codec " + request.codec->text() + " " + what +
+                                  "; accepted: " + accepted};
+}
+
+// Names of the codecs or dtypes that `takes` likes.
+template <class Items, class Takes, class Name>
+std::string list_of(const Items& items, Takes takes, Name name_of) {
+  std::string text;
+  for (const auto& item : items) {
+    if (takes(item)) text += (text.empty() ? "" : ", ") + std::string(name_of(item));
+  }
+  return text;
+}
+
+Status check_residual(const OpRequest& request) {
+  if (request.residual.empty()) return Status::ok();
+  bool whole = request.residual.size() == request.input.size();
+  for (std::size_t i = 0; whole && i < request.residual.size(); ++i) {
+    whole = request.residual[i] != nullptr || request.input[i].count == 0;
+  }
+  if (whole && request.codec && request.codec->spec().takes_residual) return Status::ok();
+  return {Code::kConfigError,
+          name(request) + ": a residual of " + std::to_string(request.residual.size()) +
+              " blocks; accepted: a lossy codec, and a float32 for every element of the input"};
+}
+
+Status check_codec(const OpRequest& request) {
+  const compress::Codec& codec = *request.codec;
+  if (find_coded(request.collective) == nullptr) {
+    const auto all = [](const AlgorithmRow&) { return true; };
+    return unsupported(request, "is not for this op",
+                       list_of(coded_catalogue(), all, [](const AlgorithmRow& row) {
+                         return collective_name(row.collective);
+                       }));
+  }
+  if (!codec.spec().fixed_size) {
+    return unsupported(
+        request, "makes frames of no fixed size",
+        list_of(
+            compress::catalogue(), [](const auto& row) { return row.spec.fixed_size; },
+            [](const auto& row) { return row.spec.name; }));
+  }
+  if (!codec.takes(request.dtype)) {
+    std::string accepted;
+    for (int i = 0; i < kDTypeCount; ++i) {
+      const auto dtype = static_cast<DType>(i);
+      if (codec.takes(dtype))
+        accepted += (accepted.empty() ? "" : ", ") + std::string(dtype_name(dtype));
+    }
+    return unsupported(request, "does not take " + std::string(dtype_name(request.dtype)),
+                       accepted);
+  }
+  if (reduces(request.collective) && request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) {
+    return unsupported(request, "does not go with " + std::string(reduce_op_name(request.op)),
+                       "sum, avg");
+  }
+  if (request.algorithm.empty() || request.algorithm == find_coded(request.collective)->algorithm) {
+    return Status::ok();
+  }
+  return {Code::kConfigError, name(request) + ": algorithm \"" + request.algorithm +
+                                  "\" with a codec; accepted: " +
+                                  std::string(find_coded(request.collective)->algorithm)};
+}
+
 Status check_algorithm(const OpRequest& request) {
   const AlgorithmRow* row = find_algorithm(request.collective, request.algorithm);
   if (row == nullptr) {
@@ -149,6 +214,16 @@ std::uint64_t payload_bytes(const OpRequest& request) {
   return std::max(in, out) * dtype_bytes(request.dtype);
 }
 
+bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least) {
+  const bool sums = request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg;
+  const bool takes = reduces(request.collective) && find_coded(request.collective) != nullptr;
+  if (!sums || !takes || !codec.takes(request.dtype) || !request.algorithm.empty()) return false;
+  // Control data of a newcomer's arrival must arrive as it is.
+  const std::uint64_t bytes = payload_bytes(request);
+  if (request.at_entrance || bytes < least) return false;
+  return codec.encoded_bound(request.dtype, bytes / dtype_bytes(request.dtype)) < bytes;
+}
+
 Status check_request(const OpRequest& request, Rank rank, int size) {
   const Counts expected = expected_blocks(request, rank, size);
   if (request.input.size() != expected.input || request.output.size() != expected.output) {
@@ -168,7 +243,9 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
     return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
                                     " is not defined on " + std::string(dtype_name(request.dtype))};
   }
-  if (!request.algorithm.empty()) TRY(check_algorithm(request));
+  if (request.codec) TRY(check_codec(request));
+  if (!request.codec && !request.algorithm.empty()) TRY(check_algorithm(request));
+  TRY(check_residual(request));
   if (request.equal_blocks) TRY(check_equal_blocks(request));
   TRY(check_own_block(request, rank));
   return check_sizes(request);

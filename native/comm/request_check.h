@@ -9,6 +9,10 @@ namespace holdfast::comm {
 // The larger of what goes in and what comes out.
 std::uint64_t payload_bytes(const OpRequest& request);
 
+// Whether a codec that nobody asked for by name may carry the op: a sum or an average of floating
+// elements, of `least` bytes or more, that shrinks by it.
+bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least);
+
 Status check_request(const OpRequest& request, Rank rank, int size);
 
 }  // namespace holdfast::comm

@@ -26,6 +26,7 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
       world_(std::move(world)),
       executor_(std::move(executor)),
       clock_(std::move(clock)),
+      observer_(world_->network().observer()),
       next_sequence_(config_.next_sequence),
       at_entrance_(config_.newcomer),
       view_{config_.epoch, config_.members},
@@ -52,6 +53,11 @@ std::vector<Rank> Group::live_ranks() const {
     if (view_.members[r] != kNobody) ranks.push_back({static_cast<std::int32_t>(r)});
   }
   return ranks;
+}
+
+comm::Placement Group::placement() const {
+  const std::lock_guard lock(mutex_);
+  return placement_;
 }
 
 std::vector<std::string> Group::transports() const {
@@ -84,7 +90,7 @@ std::optional<Rank> Group::view_rank_of(MemberId member, Epoch epoch) const {
 }
 
 Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
-  if (request.algorithm.empty() &&
+  if (request.algorithm.empty() && !request.codec &&
       comm::find_algorithm(request.collective, config_.algorithm) != nullptr) {
     request.algorithm = config_.algorithm;
   }
@@ -105,6 +111,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   const bool message = comm::is_point_to_point(request.collective);
   std::uint32_t& next = message ? next_message_ : next_sequence_;
   auto work = std::make_shared<OpWork>(std::move(request), OpSeq{next++}, executor_, clock_);
+  if (observer_ != nullptr) work->ticket().enqueued = clock_->now();
   executor_->submit([self = shared_from_this(), work,
                      message] { message ? self->launch_message(work) : self->launch(work); },
                     wake);
@@ -125,6 +132,7 @@ bool Group::progress(Instant now) {
     fail_stopped(now);
   }
   if (advance_) check_advance(now);
+  if (observer_ != nullptr && now >= next_watch_) observe_waits(now);
   return moved;
 }
 
@@ -177,6 +185,7 @@ void Group::fail(const Status& status) {
     if (!ended_.is_ok()) return;
     ended_ = status;
   }
+  observe_failure(status);
   while (!ops_.empty()) {
     const std::shared_ptr<OpWork> work = ops_.begin()->second.work;
     end(work, describe(*work, status));

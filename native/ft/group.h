@@ -27,12 +27,14 @@ class World;
 struct GroupConfig {
   CommId id;
   std::string name;
-  Rank rank;                         // this member's
-  std::vector<MemberId> members;     // by rank; MemberId{} where vacant
-  std::vector<Rank> world_ranks;     // by rank
-  Epoch epoch;                       // of the first view
-  bool whole = false;                // has all ranks of its world
-  bool shares_memory = false;        // all members do; chooses the cost model
+  Rank rank;                      // this member's
+  std::vector<MemberId> members;  // by rank; MemberId{} where vacant
+  std::vector<Rank> world_ranks;  // by rank
+  Epoch epoch;                    // of the first view
+  bool whole = false;             // has all ranks of its world
+  bool shares_memory = false;     // all members do; chooses the cost model
+  topology::LinkModel shm_link = topology::kShmLink;
+  topology::LinkModel tcp_link = topology::kTcpLink;
   std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory
   std::uint64_t slice_bytes = comm::kSliceBytes;
   Duration timeout{};
@@ -67,6 +69,7 @@ class Group final : public comm::Communicator,
   comm::View view() const override;
   std::vector<Rank> live_ranks() const override;
   const std::string& name() const override { return config_.name; }
+  comm::Placement placement() const override;
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
@@ -120,6 +123,11 @@ class Group final : public comm::Communicator,
   void on_view_failed(const Status& status) override;
 
  private:
+  // The residual that a coded op leaves: it becomes the caller's when the op has ended well.
+  struct Feedback {
+    comm::BufferPool::Buffer memory;          // one f32 to an element of the input
+    std::map<std::uint32_t, Ranges> uncoded;  // by input block: what was exchanged as it is
+  };
   struct Op {
     std::shared_ptr<comm::OpWork> work;
     Instant deadline;
@@ -127,6 +135,7 @@ class Group final : public comm::Communicator,
     bool complete = false;  // all of it was here when a view ended
     std::map<std::uint32_t, Ranges> held;
     std::vector<std::byte> saved;  // atomic, in place: its input
+    Feedback feedback;
   };
   // An op that has ended here, but whose result others may still need.
   struct Kept {
@@ -144,6 +153,13 @@ class Group final : public comm::Communicator,
     comm::OpRequest& request;
     std::optional<OpSeq> sequence = {};  // it has begun
     comm::Ran ran = {};
+    comm::OpTicket ticket = {};
+  };
+  // An op that has waited for some time, as it was last looked at.
+  struct Watch {
+    std::uint64_t number = 0;  // the observer's
+    Instant seen{};
+    std::vector<Rank> ranks;  // of the world
   };
   // A step boundary under way: members agree whether somebody may come in, then pass it together.
   struct Advance {
@@ -166,7 +182,18 @@ class Group final : public comm::Communicator,
   std::shared_ptr<comm::OpWork> make_work(Brief& brief) const;
   void go_on(Brief& brief);
   void note_flat_end(const comm::Call& call, Epoch epoch);
+  void observe_begin(comm::OpWork& work, Instant now);
+  void observe_path(const comm::OpWork& work);
+  void observe_waits(Instant now);
+  void observe_end(const comm::OpWork& work, const Status& status, bool repaired);
+  void observe_brief_begin(Brief& brief);
+  void observe_brief_end(const Brief& brief);
+  void observe_view();
+  void observe_failure(const Status& status);
   void save_input(Op& op);
+  std::vector<float*> begin_feedback(Op& op);
+  void note_uncoded(Op& op) const;
+  void end_feedback(Op& op, bool well);
   void clear_vacant(const comm::OpRequest& request) const;
   void keep(const std::shared_ptr<comm::OpWork>& work);
   void end(std::shared_ptr<comm::OpWork> work, Status status);
@@ -189,6 +216,7 @@ class Group final : public comm::Communicator,
   void fail_stopped(Instant now);
   void fail(const Status& status);
   void publish_view(Epoch epoch);
+  void publish_placement();
   Status describe(const comm::OpWork& work, const Status& cause) const;
   std::optional<Rank> rank_of(MemberId member) const;
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
@@ -200,9 +228,10 @@ class Group final : public comm::Communicator,
   // Owners: every group of the node and the works they handed out.
   const std::shared_ptr<comm::Executor> executor_;
   const std::shared_ptr<const Clock> clock_;
+  comm::Observer* const observer_;  // nullptr: nobody; outlives the group
 
   mutable std::mutex mutex_;         // guards the counters (and the order of submissions), ended_,
-                                     // closed_, view_
+                                     // closed_, view_, placement_
   std::uint32_t next_sequence_ = 0;  // of collectives
   std::uint32_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
@@ -210,6 +239,7 @@ class Group final : public comm::Communicator,
   Status ended_;
   bool closed_ = false;
   comm::View view_;
+  comm::Placement placement_;
 
   // Driving thread only.
   Epoch epoch_;
@@ -220,15 +250,18 @@ class Group final : public comm::Communicator,
   std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
   std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::MessageOps messages_;
-  std::vector<MemberId> seated_;                // whom messages go to, by rank
-  std::map<std::uint32_t, Op> ops_;             // by sequence: called, and not ended
-  std::map<std::uint32_t, Kept> kept_;          // by sequence
+  std::vector<MemberId> seated_;        // whom messages go to, by rank
+  std::map<std::uint32_t, Op> ops_;     // by sequence: called, and not ended
+  std::map<std::uint32_t, Kept> kept_;  // by sequence
+  comm::BufferPool feedback_pool_;
   std::vector<FlatEnd> flat_ends_;              // the latest two
   std::shared_ptr<const comm::Outcome> whole_;  // of an op that nothing happened to, in this view
   // Of ops that were not called here yet.
   std::map<std::uint32_t, std::vector<std::shared_ptr<Incident>>> incidents_;
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets
   std::vector<MemberId> missed_;
+  Watch watch_;
+  Instant next_watch_{};
   std::vector<std::pair<MemberId, Status>> gone_;
 };
 

@@ -58,6 +58,8 @@ bool Group::begin_briefly(Brief& brief) {
   }
   launched_ = std::max(launched_, brief.sequence->value + 1);
   comm_->begin_briefly(request, *brief.sequence);
+  // The others are at it meanwhile.
+  observe_brief_begin(brief);
   return true;
 }
 
@@ -67,6 +69,7 @@ void Group::end_briefly(Brief& brief) {
     whole_ = std::make_shared<comm::Outcome>(comm::Outcome{epoch_, present_, {}, false, {}});
   }
   brief.ran.outcome = whole_;
+  observe_brief_end(brief);
 }
 
 std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
@@ -78,6 +81,7 @@ std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
 
 void Group::go_on(Brief& brief) {
   const auto work = make_work(brief);
+  work->ticket() = brief.ticket;
   const Instant deadline = clock_->now() + work->request().timeout;
   Op& op = ops_[brief.sequence->value];
   op.work = work;

@@ -29,6 +29,7 @@ class HubOwner {
   virtual void nudge(MemberId peer) = 0;
   virtual std::string host_of(const std::string& card) const = 0;
   virtual void say(const std::string& text) = 0;
+  virtual comm::Observer* observer() { return nullptr; }
 };
 
 class Hub final : public Network {
@@ -45,6 +46,7 @@ class Hub final : public Network {
   // Newcomers call; members wait to be called, so that two never call each other.
   void expect(const Joiner&) override {}
   void say(const std::string& text) override { owner_.say(text); }
+  comm::Observer* observer() override { return owner_.observer(); }
 
   // Links to a new peer; `data` may be `control`. Both live until take_forgotten() names the peer.
   void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);

@@ -20,13 +20,18 @@ constexpr std::size_t kFlatEnds = 2;
 }  // namespace
 
 void Group::launch_message(const std::shared_ptr<OpWork>& work) {
+  const Instant now = clock_->now();
+  work->ticket().path = comm::OpPath::kMessage;
+  observe_begin(*work, now);
   const Status ended = health();
   if (!ended.is_ok()) return end(work, describe(*work, ended));
-  messages_.launch(work, clock_->now() + work->request().timeout);
+  messages_.launch(work, now + work->request().timeout);
   end_messages();
 }
 
 void Group::launch(const std::shared_ptr<OpWork>& work) {
+  const Instant now = clock_->now();
+  observe_begin(*work, now);
   // A member that has left is no reason to refuse: what it sent before may be all this op needs.
   const Status ended = health();
   if (!ended.is_ok()) return end(work, describe(*work, ended));
@@ -34,7 +39,7 @@ void Group::launch(const std::shared_ptr<OpWork>& work) {
   launched_ = std::max(launched_, sequence + 1);
   Op& op = ops_[sequence];
   op.work = work;
-  op.deadline = clock_->now() + work->request().timeout;
+  op.deadline = now + work->request().timeout;
   if (work->request().atomic) save_input(op);
   if (const auto planned = incidents_.find(sequence); planned != incidents_.end()) {
     op.fate = fate_of(*planned->second.front());
@@ -56,6 +61,7 @@ void Group::begin(Op& op) {
   } else {
     begin_afresh(op);
   }
+  observe_path(*work);
 }
 
 std::optional<Status> Group::refusal(const Op& op) const {
@@ -90,7 +96,7 @@ void Group::begin_afresh(Op& op) {
     saved->input[0].data = op.saved.data();
     request = std::move(saved);
   }
-  comm_->launch({work, std::move(request), op.deadline});
+  comm_->launch({work, std::move(request), op.deadline, {}, begin_feedback(op)});
 }
 
 void Group::begin_repair(const std::shared_ptr<OpWork>& work, const OpFate& fate,
@@ -98,6 +104,7 @@ void Group::begin_repair(const std::shared_ptr<OpWork>& work, const OpFate& fate
   OpRequest source = work->request();
   if (const auto op = ops_.find(work->sequence().value); op != ops_.end()) {
     if (!op->second.saved.empty()) source.input[0].data = op->second.saved.data();
+    if (op->second.work == work) note_uncoded(op->second);
     // Reduced again as a whole: what earlier views left of these blocks has other contributors.
     for (const auto& reduction : fate.reductions) {
       if (source.atomic) op->second.held.erase(reduction.block);
@@ -183,13 +190,17 @@ void Group::on_stable(OpSeq through) {
 }
 
 void Group::end(std::shared_ptr<OpWork> work, Status status) {
+  bool repaired = false;
   if (const auto at = ops_.find(work->sequence().value);
       at != ops_.end() && at->second.work == work) {
     const OpFate& fate = at->second.fate;
+    repaired = fate.retried;
     comm::Outcome outcome{fate.epoch, fate.contributors, fate.missing, fate.retried, {}};
     work->set_outcome(std::move(outcome));
+    end_feedback(at->second, status.is_ok());
     ops_.erase(at);
   }
+  observe_end(*work, status, repaired);
   if (advance_ && work == advance_->agreement) on_agreed(status);
   executor_->defer([work = std::move(work), status = std::move(status)] { work->end(status); });
 }

@@ -206,6 +206,9 @@ class Planner {
   // A block that `owner` gave as its input block `source`.
   void repair_copied(Rank owner, const std::vector<Rank>& targets, std::uint32_t source) {
     const std::uint32_t block = block_of(owner);
+    if (has(survivors(), owner) && question_.coded && is_replicated(question_.collective)) {
+      return give(owner, block, serve(block, targets), targets);
+    }
     if (has(survivors(), owner)) {
       for (const Rank to : targets) {
         const auto at = std::find(survivors().begin(), survivors().end(), to);
@@ -229,6 +232,16 @@ class Planner {
     for (const Rank to : targets) fate_.zeros.emplace_back(to, block);
   }
 
+  // Uncoded, to all of them, itself included: all shall hold the same bits.
+  void give(Rank owner, std::uint32_t block, const Ranges& orphans,
+            const std::vector<Rank>& targets) {
+    for (const Rank to : targets) {
+      for (const Range& run : orphans.runs()) {
+        fate_.transfers.push_back({owner, to, true, 0, block, run});
+      }
+    }
+  }
+
   // A block that somebody holds to its end; how long it is, the plan does not know.
   bool ends_known(std::uint32_t block) const {
     Ranges together;
@@ -246,7 +259,7 @@ class Planner {
   void repair_broadcast() {
     const bool rooted = has(survivors(), question_.root);
     std::vector<Rank> targets = survivors();
-    std::erase(targets, question_.root);
+    if (!question_.coded) std::erase(targets, question_.root);
     const std::size_t transfers = fate_.transfers.size();
     const Ranges orphans = serve(0, targets);
     if (orphans.empty()) return;
@@ -255,11 +268,7 @@ class Planner {
       fate_.lost = true;
       return;
     }
-    for (const Rank to : targets) {
-      for (const Range& run : orphans.runs()) {
-        fate_.transfers.push_back({question_.root, to, true, 0, 0, run});
-      }
-    }
+    give(question_.root, 0, orphans, targets);
   }
 
   void repair_scatter() {

@@ -35,7 +35,7 @@ class Repair {
     for (const Reduction& reduction : fate.reductions) add(reduction);
     comm::RepairRun result{std::move(builder_).finish(), std::move(layout_)};
     result.schedule.chunks = static_cast<std::uint32_t>(result.layout.input.size());
-    for (const comm::Slot& like : result.schedule.scratch) {
+    for (const auto& [like, form] : result.schedule.scratch) {
       const auto& blocks =
           like.space == comm::Space::kInput ? result.layout.input : result.layout.output;
       result.layout.scratch.push_back(blocks[like.chunk].count);
@@ -180,6 +180,12 @@ OpRequest request_in_view(const OpRequest& request, const std::vector<Rank>& ran
   if (has_input_blocks(request.collective)) result.input = blocks_in_view(request.input, ranks);
   if (has_output_blocks(request.collective)) result.output = blocks_in_view(request.output, ranks);
   const auto root = std::find(ranks.begin(), ranks.end(), request.root);
+  if (!request.residual.empty() && has_input_blocks(request.collective)) {
+    result.residual.clear();
+    for (const Rank rank : ranks) {
+      result.residual.push_back(request.residual[static_cast<std::size_t>(rank.value)]);
+    }
+  }
   result.root = {static_cast<std::int32_t>(root - ranks.begin())};
   return result;
 }
@@ -204,8 +210,8 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
     result.push_back({own ? static_cast<std::uint32_t>(self.value) : static_cast<std::uint32_t>(b),
                       std::move(ranges)});
   }
-  // A root has what it sends.
-  if (request.collective == Collective::kBroadcast && request.root == self) {
+  // A root has what it sends; with a codec, only what it has decoded itself.
+  if (request.collective == Collective::kBroadcast && request.root == self && !request.codec) {
     result = {{0, Ranges::all()}};
   }
   return result;

@@ -30,6 +30,13 @@ void Group::publish_view(Epoch epoch) {
   view_ = {epoch, config_.members};
 }
 
+void Group::publish_placement() {
+  const std::vector<int>& hosts = comm_->config().hosts;
+  const int last = hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end());
+  const std::lock_guard lock(mutex_);
+  placement_ = {static_cast<int>(view_.members.size()), last + 1, config_.shares_memory};
+}
+
 void Group::make_communicator(Epoch epoch) {
   epoch_ = epoch;
   present_.clear();
@@ -52,7 +59,7 @@ void Group::make_communicator(Epoch epoch) {
   config.rank = {static_cast<std::int32_t>(self - present_.begin())};
   config.name = config_.name;
   config.hosts = world_->hosts(world_ranks);
-  config.link_model = config_.shares_memory ? topology::kShmLink : topology::kTcpLink;
+  config.link_model = config_.shares_memory ? config_.shm_link : config_.tcp_link;
   config.protect = config_.protect;
   std::vector<comm::HostPeer> flat;
   for (const Rank rank : present_) {
@@ -64,6 +71,7 @@ void Group::make_communicator(Epoch epoch) {
     config.slices.emplace(config.rank, epoch, std::move(flat), config_.slice_bytes);
   }
   comm_ = std::make_unique<comm::LiveCommunicator>(std::move(config), *this, clock_);
+  observe_view();
 }
 
 void Group::seat_messages(const std::vector<MemberId>& before, Epoch epoch) {
@@ -187,6 +195,7 @@ void Group::take_members(const NextView& next) {
 
 void Group::begin_view(const NextView& next) {
   take_members(next);
+  publish_placement();
   for (auto at = ops_.begin(); at != ops_.end();) begin((at++)->second);
 }
 
@@ -219,6 +228,7 @@ void Group::adopt(const NextView& next,
     if (r >= before.size() || before[r] != config_.members[r]) joined_.push_back(rank);
   }
   if (next.boundary) {
+    publish_placement();
     pass_boundary(reports);
   } else {
     settle(reports, before_ranks, before);
@@ -301,7 +311,8 @@ void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
 
 OpFate Group::judge(const OpFate& fate, const OpWork& work, const Incident& incident) const {
   const comm::OpRequest& request = work.request();
-  const RepairQuestion question{request.collective, request.root, request.atomic};
+  const RepairQuestion question{request.collective, request.root, request.atomic,
+                                request.codec && !is_planted(Planted::kMixUncoded)};
   OpFate next = fate_after(fate, question, incident);
   if (is_planted(Planted::kStaleOutcome)) next.missing = fate.missing;
   if (config_.on_peer_loss == comm::PeerLoss::kRaise && !any_complete(incident) &&

@@ -10,14 +10,6 @@ namespace {
 // A group is made while the world may go from view to view; none is so slow as to miss more.
 constexpr std::size_t kPastViews = 64;
 
-std::string rank_text(const std::vector<std::size_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
-}
-
 // A group of a whole world grows with it.
 std::vector<Rank> all_ranks(std::vector<Rank> ranks, const WorldView& view) {
   for (auto r = static_cast<std::int32_t>(ranks.size());
@@ -41,6 +33,7 @@ std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView
 World::World(CommId id, Membership membership, Network& network)
     : id_(id), self_(membership.self()), network_(network), membership_(std::move(membership)) {
   past_.push_back({view(), {}, false});
+  observe_view(view(), view(), {});
 }
 
 World::World(const Message& decision, Membership membership, Network& network)
@@ -169,12 +162,16 @@ void World::on_connected(MemberId peer, Instant now) {
 }
 
 void World::leave(Instant now) {
+  observe_standing(comm::Standing::kAlone);
   membership_.leave(now);
   carry_out(now);
 }
 
 void World::on_goodbye(MemberId member, CommId group) {
-  if (group == CommId{} || group == id_) membership_.on_left(member);
+  if (group == CommId{} || group == id_) {
+    membership_.on_left(member);
+    if (view().has(member)) goodbyes_.push_back(member);
+  }
   for (const auto& g : groups()) {
     if (group == CommId{} || g->id() == group) g->on_goodbye(member);
   }
@@ -232,14 +229,18 @@ void World::carry_out(const Action& action, Instant now) {
   if (const auto* send = std::get_if<SendTo>(&action)) {
     network_.send(send->to, send->message);
   } else if (std::holds_alternative<StopFor>(action)) {
-    if (membership_.changing()) membership_.reported(stop_groups(), now);
+    if (!membership_.changing()) return;
+    if (!stopped_since_) stopped_since_ = now;
+    observe_standing(comm::Standing::kChanging);
+    membership_.reported(stop_groups(), now);
   } else if (const auto* next = std::get_if<Adopt>(&action)) {
-    adopt(*next);
+    adopt(*next, now);
     look_at_losses(now);
   } else if (const auto* wanted = std::get_if<Expect>(&action)) {
     for (const Joiner& joiner : wanted->joiners) network_.expect(joiner);
   } else if (const auto* fenced = std::get_if<Fenced>(&action)) {
     network_.say(fenced->why);
+    observe_standing(comm::Standing::kVotedOut);
     for (const auto& group : groups()) group->fence(fenced->why);
     if (boundary_) end_boundary({Code::kNotMember, fenced->why});
   }
@@ -337,25 +338,8 @@ void World::look_at_losses(Instant now) {
   }
 }
 
-void World::tell_of(const WorldView& before, const WorldView& after) {
-  std::vector<std::size_t> lost;
-  std::vector<std::size_t> joined;
-  for (std::size_t r = 0; r < after.members.size(); ++r) {
-    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
-    if (was == after.members[r]) continue;
-    if (was != kNobody) lost.push_back(r);
-    if (after.members[r] != kNobody) joined.push_back(r);
-  }
-  if (lost.empty() && joined.empty()) return;
-  std::string text = "view " + std::to_string(after.epoch.value) + ": ";
-  if (!lost.empty()) text += "lost " + rank_text(lost) + "; ";
-  if (!joined.empty()) text += rank_text(joined) + " joined; ";
-  network_.say(text + std::to_string(after.present().size()) + " of " +
-               std::to_string(after.members.size()) + " ranks go on");
-}
-
-void World::adopt(const Adopt& adopt) {
-  tell_of(past_.back().view, adopt.view);
+void World::adopt(const Adopt& adopt, Instant now) {
+  tell_of(past_.back().view, adopt.view, now);
   Past past{adopt.view, {}, adopt.boundary};
   for (const auto& [member, body] : adopt.reports) {
     auto reports = decode_reports(body);

@@ -41,6 +41,8 @@ class Network {
   virtual void expect(const Joiner& joiner) = 0;
   // A line for people: views that change, and why.
   virtual void say(const std::string& text) = 0;
+  // Of all that happens here; nullptr: nobody. Outlives the worlds.
+  virtual comm::Observer* observer() { return nullptr; }
 };
 
 class World {
@@ -118,9 +120,12 @@ class World {
   void carry_out(const Action& action, Instant now);
   bool can_adopt(const WorldView& view);
   Bytes stop_groups();
-  void adopt(const Adopt& adopt);
+  void adopt(const Adopt& adopt, Instant now);
   void look_at_losses(Instant now);
-  void tell_of(const WorldView& before, const WorldView& after);
+  void tell_of(const WorldView& before, const WorldView& after, Instant now);
+  void observe_view(const WorldView& before, const WorldView& after, Duration stopped);
+  void observe_standing(comm::Standing standing);
+  comm::LossCause cause_of(MemberId lost);
   void give_view(Group& group, const Past& past) const;
   void end_boundary(const Status& status);
 
@@ -133,6 +138,8 @@ class World {
   std::deque<Past> past_;  // the last views, the current one included, for groups that come late
   std::optional<Boundary> boundary_;
   std::deque<Action> actions_;
+  std::vector<MemberId> goodbyes_;        // members of the view that have said so
+  std::optional<Instant> stopped_since_;  // by a loss
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
 };

@@ -44,6 +44,7 @@ Status Arrival::read_cards(Store& store) {
     if (!text.is_ok()) return text.status();
     auto card = parse_card(text.value());
     if (!card.is_ok()) return card.status();
+    TRY(check_settings(runtime_->own_card(), request_.rank, card.value(), {r}, request_.group));
     contacts_.push_back(std::move(card).value());
   }
   return Status::ok();

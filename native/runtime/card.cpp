@@ -59,6 +59,16 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 }  // namespace
 
+Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
+                      const std::string& group) {
+  if (other.settings.empty() || other.settings == own.settings) return Status::ok();
+  return Status(Code::kConfigError, "group " + group + ": rank " + std::to_string(rank.value) +
+                                        " has set " + other.settings + "; rank " +
+                                        std::to_string(self.value) + " has set " + own.settings +
+                                        ". Set the same on all ranks")
+      .about({rank}, {});
+}
+
 std::string card_key(const std::string& group, Rank rank) {
   return "holdfast/" + group + "/card/" + std::to_string(rank.value);
 }
@@ -70,6 +80,7 @@ std::string encode_card(const Card& card) {
          "\nmember=" + std::to_string(card.member.value) + "\nhost=" + card.host +
          "\naddresses=" + addresses + "\nport=" + std::to_string(card.port) +
          "\nshm=" + (card.shm ? "1" : "0") + "\nbell=" + card.bell + "\nflat=" + card.flat +
+         (card.http.empty() ? "" : "\nhttp=" + card.http) + "\nsettings=" + card.settings +
          "\nnonce=" + std::to_string(card.nonce) + "\n";
 }
 
@@ -96,6 +107,8 @@ Result<Card> parse_card(const std::string& text) {
   card.shm = read_text(fields, "shm") == "1";
   card.bell = read_text(fields, "bell");
   card.flat = read_text(fields, "flat");
+  card.http = read_text(fields, "http");
+  card.settings = read_text(fields, "settings");
   return card;
 }
 

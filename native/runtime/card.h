@@ -20,8 +20,14 @@ struct Card {
   bool shm = false;         // may use shared memory
   std::string bell;         // segment of its bell; empty without shm
   std::string flat;         // segment of its flat area in this group; empty without shm
+  std::string http;         // "host:port" of its health pages; empty: none
+  std::string settings;     // what all members must have set alike; empty: nothing
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };
+
+// kConfigError when the two have set differently what members must have set alike.
+Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
+                      const std::string& group);
 
 // Where a rank's card lies in the store.
 std::string card_key(const std::string& group, Rank rank);

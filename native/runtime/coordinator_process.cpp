@@ -20,6 +20,7 @@ class LiveCoordinator final : public CoordinatorProcess {
   }
 
   std::uint16_t port() const override { return runtime_->parts().port; }
+  std::string http_address() const override { return runtime_->http_address(); }
 
   std::vector<ft::Coordination::Standing> worlds() override {
     std::vector<ft::Coordination::Standing> worlds;

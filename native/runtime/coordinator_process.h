@@ -18,6 +18,8 @@ class CoordinatorProcess {
   static Result<std::shared_ptr<CoordinatorProcess>> create(const Options& options,
                                                             std::size_t min_peers);
   virtual std::uint16_t port() const = 0;
+  // "host:port" of its pages (option http); empty: none.
+  virtual std::string http_address() const = 0;
   // The groups it knows. Any thread.
   virtual std::vector<ft::Coordination::Standing> worlds() = 0;
   // Stops; the members go on without it until they need a decision.

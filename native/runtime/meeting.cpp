@@ -101,6 +101,7 @@ Status Meeting::exchange_cards() {
                                               std::to_string(r) + " " + card.status().message())
           .about({Rank{r}}, {});
     }
+    TRY(check_settings(own, request_.rank, card.value(), {r}, request_.group));
     cards_.push_back(std::move(card).value());
   }
   return Status::ok();
@@ -159,6 +160,7 @@ std::vector<comm::HostPeer> Meeting::open_flat() {
     if (own) {
       auto mine = std::make_shared<comm::Segment>(std::move(own_flat_));
       peers.push_back({std::move(mine), runtime_->own_bell(), {}});
+      peers.back().own_pool = runtime_->parts().pool;
       continue;
     }
     auto segment = comm::Segment::open(card.flat, sizeof(comm::HostArea));
@@ -172,7 +174,7 @@ std::vector<comm::HostPeer> Meeting::open_flat() {
                        control->session().send_control(comm::FrameKind::kWake, {}, {}, {});
                        control->pump();
                      },
-                     std::move(memory)});
+                     std::move(memory), peer->pool});
   }
   return peers;
 }

@@ -1,8 +1,13 @@
 #include "runtime/node.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
 
+#include "comm/planner.h"
+#include "comm/request_check.h"
 #include "runtime/arrival.h"
 #include "runtime/meeting.h"
 #include "runtime/runtime.h"
@@ -10,11 +15,39 @@
 namespace holdfast::runtime {
 namespace {
 
+// With what other groups have measured since. A table that cannot be written costs the next run a
+// measurement, and this one nothing.
+void write_plan(const std::string& file, const comm::PlanTable& table) {
+  Options options;
+  options.plan = file;
+  options.tune = true;
+  auto known = read_plan(options);
+  comm::PlanTable all = known.is_ok() ? std::move(known).value() : comm::PlanTable{};
+  all.merge(table);
+  const std::string fresh = file + "." + std::to_string(::getpid());
+  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
+  out << all.text();
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(fresh, file, error);
+  if (!out || error) {
+    std::fprintf(stderr, "holdfast: cannot write the plans to %s (option plan)\n", file.c_str());
+    std::filesystem::remove(fresh, error);
+  }
+}
+
 // What users hold: dropping it without close() cleans up too.
 class Handle final : public comm::Communicator {
  public:
   Handle(std::shared_ptr<ft::Group> live, std::shared_ptr<Runtime> runtime)
-      : runtime_(std::move(runtime)), live_(std::move(live)) {}
+      : runtime_(std::move(runtime)),
+        live_(std::move(live)),
+        planner_(std::make_shared<comm::Planner>(planner_settings(), runtime_->clock())) {
+    if (live_->is_newcomer()) planner_->forget();
+    if (auto codec = compress::Codec::parse(runtime_->parts().options.codec); codec.is_ok()) {
+      codec_ = std::make_shared<compress::Codec>(std::move(codec).value());
+    }
+  }
   ~Handle() override {
     // Ops that still run are nobody's now: end them at once.
     [[maybe_unused]] const Status closed = live_->close(Duration::zero());
@@ -25,24 +58,61 @@ class Handle final : public comm::Communicator {
   comm::View view() const override { return live_->view(); }
   std::vector<Rank> live_ranks() const override { return live_->live_ranks(); }
   const std::string& name() const override { return live_->name(); }
+  comm::Placement placement() const override { return live_->placement(); }
+  comm::PlanTable plan() const override { return planner_->table(); }
   std::vector<std::string> transports() const override { return live_->transports(); }
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
+    choose_codec(request);
+    TRY(planner_->choose(*live_, request));
     return live_->start(std::move(request));
   }
   Result<comm::Ran> run(comm::OpRequest&& request) override {
+    choose_codec(request);
+    TRY(planner_->choose(*live_, request));
     return live_->run(std::move(request));
   }
-  std::shared_ptr<comm::Work> advance(Duration timeout) override { return live_->advance(timeout); }
+  std::shared_ptr<comm::Work> advance(Duration timeout) override {
+    auto work = live_->advance(timeout);
+    if (!runtime_->parts().options.tune) return work;
+    work->on_done([planner = planner_, passed = work.get()](const Status& status) {
+      if (status.is_ok() && !passed->outcome().joined.empty()) planner->forget();
+    });
+    return work;
+  }
   bool is_newcomer() const override { return live_->is_newcomer(); }
   void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }
   Status health() const override { return live_->health(); }
+  std::vector<std::byte> flight_record() const override {
+    return runtime_->health().flight().snapshot();
+  }
+  std::string http_address() const override { return runtime_->http_address(); }
 
  private:
+  comm::PlannerSettings planner_settings() const {
+    const Options& options = runtime_->parts().options;
+    if (!options.algorithm.empty()) return {};
+    comm::PlannerSettings settings{runtime_->parts().plan, options.tune};
+    const bool writes = options.tune && !options.plan.empty() && live_->rank().value == 0;
+    if (writes) {
+      settings.on_measured = [file = options.plan](const auto& table) { write_plan(file, table); };
+    }
+    return settings;
+  }
+
+  void choose_codec(comm::OpRequest& request) const {
+    if (!codec_ || request.codec) return;
+    const std::uint64_t least = runtime_->parts().options.codec_min_bytes;
+    if (comm::is_worth_coding(request, *codec_, least)) request.codec = codec_;
+  }
+
   // Owners: the node and its communicators; the links that ops use live in it.
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<ft::Group> live_;
+  std::shared_ptr<comm::Planner> planner_;  // owners: this, and a step boundary under way
+  // Of the option; owners: this and the requests it was put in.
+  std::shared_ptr<const compress::Codec> codec_;
 };
 
 class LiveNode final : public Node {
@@ -82,7 +152,14 @@ class LiveNode final : public Node {
     return hand_out(Arrival(runtime_, any, timeout, min_peers).join());
   }
 
+  std::shared_ptr<comm::MemoryPool> pool() const override { return runtime_->parts().pool; }
+
   std::string address() const override { return runtime_->own_card().addresses.front(); }
+  std::string http_address() const override { return runtime_->http_address(); }
+  std::string metrics_text(bool openmetrics) const override {
+    return runtime_->health().metrics_text(openmetrics ? metrics::Format::kOpenMetrics
+                                                       : metrics::Format::kPlain);
+  }
 
   void close(Duration timeout) override {
     std::vector<std::weak_ptr<ft::Group>> groups;
@@ -136,9 +213,11 @@ class LiveNode final : public Node {
 
 }  // namespace
 
-Result<std::shared_ptr<Node>> Node::create(const Options& options) {
+Result<std::shared_ptr<Node>> Node::create(const Options& options,
+                                           std::shared_ptr<comm::MemoryPool> pool) {
   TRY(validate(options));
-  auto runtime = Runtime::create(options);
+  if (pool == nullptr) pool = std::make_shared<comm::MemoryPool>();
+  auto runtime = Runtime::create(options, nullptr, std::move(pool));
   if (!runtime.is_ok()) return runtime.status();
   return std::shared_ptr<Node>(std::make_shared<LiveNode>(std::move(runtime).value()));
 }

@@ -7,6 +7,7 @@
 
 #include "base/store.h"
 #include "comm/communicator.h"
+#include "comm/transport/pool.h"
 #include "runtime/options.h"
 
 namespace holdfast::runtime {
@@ -24,8 +25,10 @@ class Node {
   virtual ~Node() = default;
 
   // Opens the listener and starts the progress thread. kConfigError for unusable options, kSystem
-  // for a port that is in use (naming address and port).
-  static Result<std::shared_ptr<Node>> create(const Options& options);
+  // for a port that is in use (naming address and port). `pool`: of the process, for memory that
+  // the other ranks of the host read where it lies; none: one of the node's own.
+  static Result<std::shared_ptr<Node>> create(const Options& options,
+                                              std::shared_ptr<comm::MemoryPool> pool = nullptr);
 
   // Meets the other members through the store and connects to them. Collective over the group's
   // members. kTimeout names the ranks that never came; kProtocolError a member of another version.
@@ -39,8 +42,16 @@ class Node {
   virtual Result<std::shared_ptr<comm::Communicator>> join_elastic(const JoinRequest& request,
                                                                    std::size_t min_peers) = 0;
 
+  // Owners: the node, and the memory that came from it. Any thread.
+  virtual std::shared_ptr<comm::MemoryPool> pool() const = 0;
+
   // Where other hosts reach this node: numeric, the first of its card.
   virtual std::string address() const = 0;
+
+  // "host:port" where the option http serves its pages, with the real port; empty: nowhere.
+  virtual std::string http_address() const = 0;
+  // What /metrics says. Any thread.
+  virtual std::string metrics_text(bool openmetrics) const = 0;
 
   // Closes all groups of this node, giving their running ops `timeout` in all, and stops its
   // thread: afterwards nothing is called back from it. For the end of the process.

@@ -2,9 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "comm/algorithms/catalogue.h"
+#include "comm/plan_table.h"
+#include "compress/codec.h"
 #include "runtime/coordinator_address.h"
+#include "runtime/http_endpoint.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -40,11 +47,69 @@ Status check_algorithm(const std::string& algorithm) {
   return refuse("algorithm", "\"" + algorithm + "\"", accepted);
 }
 
+Status check_codec(const std::string& text) {
+  if (text.empty()) return Status::ok();
+  const auto codec = compress::Codec::parse(text);
+  if (!codec.is_ok()) return codec.status();
+  if (codec.value().spec().fixed_size) return Status::ok();
+  std::string accepted;
+  for (const compress::CodecRow& row : compress::catalogue()) {
+    if (!row.spec.fixed_size) continue;
+    accepted += (accepted.empty() ? "" : ", ") + std::string(row.spec.name);
+  }
+  return refuse("codec", text, accepted);
+}
+
+std::string codec_text(const Options& options) {
+  const auto codec = compress::Codec::parse(options.codec);
+  if (options.codec.empty() || !codec.is_ok()) return "none";
+  return codec.value().text() + " from " + std::to_string(options.codec_min_bytes) + " bytes";
+}
+
+constexpr std::size_t kMaxPlanBytes = 16U << 20;
+
 }  // namespace
+
+Result<comm::PlanTable> read_plan(const Options& options) {
+  if (options.plan.empty()) return comm::PlanTable{};
+  const std::string accepted = "a file that `holdfast plan --measure` has written";
+  std::ifstream file(options.plan, std::ios::binary);
+  if (!file) {
+    if (errno == ENOENT && options.tune) return comm::PlanTable{};
+    return refuse("plan", options.plan + ": " + std::strerror(errno), accepted);
+  }
+  std::string text(kMaxPlanBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return refuse("plan", options.plan + ": cannot be read", accepted);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMaxPlanBytes) {
+    return refuse("plan", options.plan + ": more than 16 MiB", accepted);
+  }
+  auto table = comm::PlanTable::parse(text);
+  if (!table.is_ok()) {
+    return refuse("plan", options.plan + ": " + table.status().message(), accepted);
+  }
+  return table;
+}
+
+// FNV-1a over the table's text, which is the same wherever its content is.
+std::string settings_text(const Options& options, const comm::PlanTable& plan) {
+  std::uint64_t digest = 14695981039346656037ULL;
+  for (const char c : plan.text()) {
+    digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  }
+  const bool raises = options.on_peer_loss == comm::PeerLoss::kRaise;
+  return "algorithm: " + (options.algorithm.empty() ? "by itself" : options.algorithm) +
+         ", plan: " + (plan.empty() ? "none" : std::to_string(digest)) +
+         ", tune: " + (options.tune ? "1" : "0") +
+         ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
+         ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options);
+}
 
 Status validate(const Options& options) {
   TRY(check_transports(options.transports));
   TRY(check_algorithm(options.algorithm));
+  TRY(check_codec(options.codec));
   constexpr auto kLongest = std::chrono::hours(24 * 365);
   if (options.timeout <= Duration::zero() || options.timeout > kLongest) {
     return refuse("timeout", std::to_string(options.timeout.count()) + " ns",
@@ -58,7 +123,13 @@ Status validate(const Options& options) {
     return refuse("heartbeat", std::to_string(options.heartbeat.count()) + " ns",
                   "1 millisecond to 1 hour");
   }
+  if (!options.algorithm.empty() && (options.tune || !options.plan.empty())) {
+    return refuse("algorithm", "\"" + options.algorithm + "\" together with plan or tune",
+                  "one of them: they choose the algorithm, too");
+  }
+  TRY(read_plan(options).status());
   if (!options.coordinator.empty()) TRY(parse_coordinator(options.coordinator).status());
+  if (!options.http.empty()) TRY(parse_http_address(options.http).status());
   if (options.address == "0.0.0.0" || options.address == "::") {
     return refuse("address", options.address,
                   "empty (all interfaces) or the numeric address of one interface");

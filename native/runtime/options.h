@@ -31,6 +31,11 @@ struct Options {
   std::string host_id;
   // Algorithm to use wherever it has a row for the collective; empty: the cost model chooses.
   std::string algorithm;
+  // File with a table of plans, which says what algorithm is fastest where; empty: the cost model
+  // with its built-in constants.
+  std::string plan;
+  // Whether what the table lacks is measured at its first use, and, with a file, written there.
+  bool tune = false;
   // Whether ops that a lost member cut off are repaired and go on among the survivors. Without it
   // the first loss ends the group; small ops then save a look at what others hold.
   bool fault_tolerance = true;
@@ -43,9 +48,22 @@ struct Options {
   // "host:port" or "host:port/NAME" of the job's coordinator; empty: the lowest living rank
   // does its work.
   std::string coordinator;
+  // "host:port" where /metrics, /healthz, /readyz and /flight are served; port 0 lets the system
+  // choose, no host is loopback, "0.0.0.0" all interfaces. Empty: nothing is served.
+  std::string http;
+  // Folder of the flight record, a file that outlives the process; empty: in memory only.
+  std::string flight_dir;
+  // What sums and averages of floating elements travel as, from so many bytes on; empty: as they
+  // are. Nothing else is encoded without being asked for: copies carry parameters and states.
+  std::string codec;
+  std::uint64_t codec_min_bytes = 64 * 1024;
 };
 
 // kConfigError naming the option, the value, and what is accepted.
 Status validate(const Options& options);
+// The table of the option plan; empty without one, and with option tune before the file is there.
+Result<comm::PlanTable> read_plan(const Options& options);
+// What all members of a group must have set alike, in one line.
+std::string settings_text(const Options& options, const comm::PlanTable& plan);
 
 }  // namespace holdfast::runtime

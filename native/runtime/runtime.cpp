@@ -10,6 +10,7 @@
 #include <random>
 
 #include "runtime/coordinator_address.h"
+#include "runtime/health_pages.h"
 #include "runtime/host_id.h"
 
 namespace holdfast::runtime {
@@ -23,10 +24,31 @@ MemberId random_member() {
   return {(std::uint64_t{device()} << 32) | device()};
 }
 
+// What is measured, and the thread that tells of it.
+Status serve_health(Runtime::Parts& parts) {
+  auto health = Health::create(parts.options, parts.self, parts.host, parts.clock);
+  if (!health.is_ok()) return health.status();
+  parts.health = std::move(health).value();
+  if (parts.coordination != nullptr) parts.board = std::make_unique<Board>();
+  if (parts.options.http.empty()) return Status::ok();
+  auto address = parse_http_address(parts.options.http);
+  if (!address.is_ok()) return address.status();
+  auto http = HttpEndpoint::start(
+      address.value(),
+      [health = parts.health.get(), board = parts.board.get()](const HttpRequest& request) {
+        return health_page(request, *health, board);
+      });
+  if (!http.is_ok()) return http.status();
+  parts.http = std::move(http).value();
+  if (parts.board) parts.board->set_own_address(parts.http->address());
+  return Status::ok();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
-                                                 ft::Coordination* coordination) {
+                                                 ft::Coordination* coordination,
+                                                 std::shared_ptr<comm::MemoryPool> pool) {
   comm::Segment::remove_orphans();
   Parts parts;
   parts.options = options;
@@ -34,6 +56,10 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   parts.host = options.host_id.empty() ? host_id() : options.host_id;
   parts.clock = std::make_shared<MonotonicClock>();
   parts.coordination = coordination;
+  parts.pool = std::move(pool);
+  auto plan = read_plan(options);
+  if (!plan.is_ok()) return plan.status();
+  parts.plan = std::move(plan).value();
   if (!options.coordinator.empty()) {
     auto address = parse_coordinator(options.coordinator);
     if (!address.is_ok()) return address.status();
@@ -56,6 +82,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   if (parts.epoll < 0 || parts.interrupt < 0) {
     return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
   }
+  TRY(serve_health(parts));
   auto runtime = std::make_shared<Runtime>(std::move(parts));
   runtime->start();
   return runtime;
@@ -77,7 +104,10 @@ Runtime::~Runtime() {
   for (const int fd : {parts_.listener, parts_.epoll, parts_.interrupt}) ::close(fd);
 }
 
-void Runtime::stop() { driver_.stop_thread(); }
+void Runtime::stop() {
+  driver_.stop_thread();
+  if (parts_.http) parts_.http->stop();
+}
 
 comm::Bell Runtime::own_bell() const {
   return comm::Bell(reinterpret_cast<comm::BellWords*>(parts_.bell.data()));
@@ -140,13 +170,21 @@ comm::Glance Runtime::glance() {
 }
 
 bool Runtime::turn(Instant now) {
+  parts_.health->turned(now);
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;
     reap();
     keep_coordinator(now);
+    look_at_kernel();
+    if (parts_.board) parts_.board->set(parts_.coordination->worlds());
   }
   return hub_.turn(now);
+}
+
+// Measured by the kernel all the time, and read as often as anything changes that depends on it.
+void Runtime::look_at_kernel() {
+  for (const auto& [id, peer] : peers_) peer->control->look_at_kernel();
 }
 
 void Runtime::reap() {
@@ -249,6 +287,8 @@ ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   config.timeout =
       request.op_timeout > Duration::zero() ? request.op_timeout : parts_.options.timeout;
   config.algorithm = parts_.options.algorithm;
+  config.shm_link = parts_.plan.link(true);
+  config.tcp_link = parts_.plan.link(false);
   config.on_peer_loss = parts_.options.on_peer_loss;
   config.protect = parts_.options.fault_tolerance;
   return config;
@@ -257,6 +297,7 @@ ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
 Card Runtime::own_card() const {
   Card card;
   card.member = parts_.self;
+  card.settings = settings_text(parts_.options, parts_.plan);
   card.host = parts_.host;
   card.port = parts_.port;
   card.addresses = parts_.options.address.empty()
@@ -264,6 +305,7 @@ Card Runtime::own_card() const {
                        : std::vector<std::string>{parts_.options.address};
   card.shm = may_use("shm") && parts_.bell;
   if (card.shm) card.bell = parts_.bell.name();
+  if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
   return card;
 }
 

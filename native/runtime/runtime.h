@@ -10,12 +10,16 @@
 
 #include "base/clock.h"
 #include "comm/transport/bell.h"
+#include "comm/transport/pool.h"
 #include "comm/transport/segment.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
 #include "ft/group_hub.h"
+#include "runtime/board.h"
 #include "runtime/driver.h"
 #include "runtime/handshake.h"
+#include "runtime/health.h"
+#include "runtime/http_endpoint.h"
 #include "runtime/node.h"
 #include "runtime/options.h"
 
@@ -27,6 +31,8 @@ struct Peer {
   std::unique_ptr<comm::TcpLink> control;  // carries data too when there is no shm
   std::unique_ptr<comm::ShmLink> shm;
   bool same_host = false;
+  // Of its process. Owners: this and the groups with it.
+  std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
   comm::Link& data() { return shm ? static_cast<comm::Link&>(*shm) : *control; }
 };
@@ -48,11 +54,17 @@ class Runtime final : public comm::Executor,
     std::string job;                           // its name at the coordinator
     ft::Coordination* coordination = nullptr;  // this process is a coordinator; outlives it
     comm::Segment bell;
+    comm::PlanTable plan;
+    std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
     std::shared_ptr<const Clock> clock;
+    std::unique_ptr<Health> health;
+    std::unique_ptr<Board> board;        // of a coordinator
+    std::unique_ptr<HttpEndpoint> http;  // serves from the two above; nothing: none is wanted
   };
   // Opens the listener and starts the driver. `coordination`: this process is to be a coordinator.
   static Result<std::shared_ptr<Runtime>> create(const Options& options,
-                                                 ft::Coordination* coordination = nullptr);
+                                                 ft::Coordination* coordination = nullptr,
+                                                 std::shared_ptr<comm::MemoryPool> pool = nullptr);
   explicit Runtime(Parts parts);
   ~Runtime() override;
 
@@ -84,6 +96,7 @@ class Runtime final : public comm::Executor,
   void nudge(MemberId peer) override;
   std::string host_of(const std::string& card) const override;
   void say(const std::string& text) override;
+  comm::Observer* observer() override { return parts_.health.get(); }
 
   // The process that coordinates this one's job, if one is named. Any thread.
   const std::optional<Card>& coordinator() const { return parts_.coordinator; }
@@ -121,6 +134,9 @@ class Runtime final : public comm::Executor,
   void start() { driver_.start_thread(); }
   void stop();
   const Parts& parts() const { return parts_; }
+  // Any thread.
+  const Health& health() const { return *parts_.health; }
+  std::string http_address() const { return parts_.http ? parts_.http->address() : ""; }
   std::shared_ptr<const Clock> clock() const { return parts_.clock; }
   comm::Bell own_bell() const;
 
@@ -141,6 +157,7 @@ class Runtime final : public comm::Executor,
   void reap();
   void keep_coordinator(Instant now);
   void count_local_ranks();
+  void look_at_kernel();
   bool may_use(const std::string& transport) const;
 
   Parts parts_;

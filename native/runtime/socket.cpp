@@ -57,6 +57,8 @@ std::string to_string(const Endpoint& endpoint) {
   return endpoint.address + ":" + std::to_string(endpoint.port);
 }
 
+bool is_numeric_address(const std::string& address) { return resolve({address, 0}).is_ok(); }
+
 Result<int> listen_on(const std::string& address, std::uint16_t port) {
   const Endpoint endpoint{address.empty() ? "0.0.0.0" : address, port};
   auto where = resolve(endpoint);

@@ -16,6 +16,7 @@ struct Endpoint {
 };
 
 std::string to_string(const Endpoint& endpoint);
+bool is_numeric_address(const std::string& address);
 
 // Listens on `address` (empty: all interfaces) and port (0: any). kConfigError for an address that
 // is none.

@@ -35,6 +35,8 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
                             std::string(comm::collective_name(data.op().collective)) + ": " +
                             wrong + "; " + text(outcome));
     }
+  } else if (const std::string wrong = data.check_failed(); !wrong.empty()) {
+    on_wrong(process, "op " + std::to_string(op) + ": " + wrong);
   }
   ended_[op][process] = {static_cast<std::uint32_t>(status.code()), data.fingerprint(),
                          data.fingerprint() != 0, outcome};

@@ -50,10 +50,19 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
     op.atomic = random.chance(10);
     op.factor = 1 + random.below(200);
   }
+  // Of its own, so that the other draws are what they were.
+  Random coding(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 8);
+  for (ProgramOp& op : ops) {
+    op.coded = coding.chance(20) && CodedData::takes(op.collective, scenario.ranks);
+  }
   return ops;
 }
 
 OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
+  if (op.coded) {
+    coded_.emplace(CodedOp{op.collective, op.root, op.count, op.atomic, op.factor}, rank, ranks);
+    return;
+  }
   const auto n = static_cast<std::uint64_t>(ranks);
   const bool root = rank == op.root;
   std::uint64_t in = 1;
@@ -92,6 +101,7 @@ std::uint64_t OpData::given(int from, int to) const {
 }
 
 comm::OpRequest OpData::request() {
+  if (coded_) return coded_->request();
   comm::OpRequest request;
   request.collective = op_.collective;
   request.dtype = DType::kU64;
@@ -201,6 +211,7 @@ std::string OpData::check_copied(std::size_t at, int from, int to,
 }
 
 std::string OpData::check(const comm::Outcome& outcome) const {
+  if (coded_) return coded_->check(outcome);
   const bool root = rank_ == op_.root;
   switch (op_.collective) {
     case Collective::kAllReduce:
@@ -226,7 +237,7 @@ std::string OpData::check(const comm::Outcome& outcome) const {
 }
 
 std::string OpData::check_input() const {
-  const bool over = op_.collective == Collective::kAllReduce && op_.in_place && !op_.is_shift;
+  const bool over = op_.collective == Collective::kAllReduce && op_.in_place && !op_.coded;
   if (!over || ranks_ > kDigitRanks) return {};
   for (std::uint64_t i = 0; i < op_.count; ++i) {
     const std::uint64_t value = output_[i];
@@ -241,6 +252,7 @@ std::string OpData::check_input() const {
 }
 
 std::uint64_t OpData::fingerprint() const {
+  if (coded_) return coded_->fingerprint();
   switch (op_.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:

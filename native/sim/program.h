@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "sim/coded_data.h"
 #include "sim/scenario.h"
 
 namespace holdfast::sim {
@@ -19,6 +20,7 @@ struct ProgramOp {
   std::uint64_t count = 0;  // elements of a block
   bool in_place = false;
   bool atomic = false;
+  bool coded = false;
   bool is_shift = false;  // messages to the next rank, from the last one
   std::uint64_t factor = 1;
 };
@@ -34,6 +36,8 @@ class OpData {
   comm::OpRequest request();
   // Empty, or what is wrong with the result.
   std::string check(const comm::Outcome& outcome) const;
+  // Empty, or what an op that failed has changed.
+  std::string check_failed() const { return coded_ ? coded_->check_failed() : std::string(); }
   // Empty, or an element of an in-place op under way that is neither its input nor a result.
   std::string check_input() const;
   // Of what every rank must have alike; 0 where results differ by intent.
@@ -48,6 +52,7 @@ class OpData {
   bool is_sum(std::uint64_t value, const comm::Outcome& outcome) const;
 
   ProgramOp op_;
+  std::optional<CodedData> coded_;  // in place of all that follows
   int rank_;
   int ranks_;
   std::vector<std::uint64_t> input_;   // blocks one after the other

@@ -64,6 +64,7 @@ class Simulation final : public WireKeeper, public Surroundings {
 
   void found_all();
   class Reach;
+  class Pool;
   std::vector<comm::HostPeer> flat_of(int process);
   Host& host(int process) { return hosts_[static_cast<std::size_t>(process)]; }
   const Host& host(int process) const { return hosts_[static_cast<std::size_t>(process)]; }
@@ -93,6 +94,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::set<std::pair<int, int>> connecting_;
   Weather weather_;
   std::vector<std::shared_ptr<comm::Segment>> areas_;
+  std::shared_ptr<Pool> pool_;  // owners: this and its areas
   std::vector<comm::BellWords> bells_;
   std::map<std::uint32_t, int> steps_;  // by epoch
   Ledger ledger_;

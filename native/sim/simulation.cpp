@@ -110,6 +110,18 @@ class Simulation::Reach final : public comm::PeerMemory {
   int process_;
 };
 
+// Memory of a pool: all processes are one, and what was mapped outlives its owner.
+class Simulation::Pool final : public comm::OwnPool, public comm::PeerPool {
+ public:
+  comm::PoolPlace find(const std::byte* data, std::uint64_t, comm::PoolDirectory&) override {
+    return {1, reinterpret_cast<std::uintptr_t>(data)};
+  }
+  const std::byte* at(const comm::PoolDirectory&, const comm::PoolPlace& place,
+                      std::uint64_t) override {
+    return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(place.offset));
+  }
+};
+
 std::vector<comm::HostPeer> Simulation::flat_of(int process) {
   std::vector<comm::HostPeer> peers;
   if (!scenario_.flat) return peers;
@@ -118,6 +130,10 @@ std::vector<comm::HostPeer> Simulation::flat_of(int process) {
     peers.push_back({areas_[i], comm::Bell(&bells_[i]),
                      [this, process, r] { wake(r, arrival(process, r)); },
                      scenario_.seed % 2 == 0 ? std::make_shared<Reach>(*this, r) : nullptr});
+    // In some worlds all have their data in pools, in some every other rank has.
+    const auto pooled = scenario_.seed / 2 % 4;
+    if (pooled == 0 || (pooled == 1 && r % 2 == 0)) peers.back().own_pool = pool_;
+    peers.back().pool = pool_;
   }
   return peers;
 }
@@ -127,6 +143,7 @@ void Simulation::found_all() {
   view.epoch = {1};
   const auto ranks = static_cast<std::size_t>(scenario_.ranks);
   bells_ = std::vector<comm::BellWords>(ranks);
+  pool_ = std::make_shared<Pool>();
   hosts_.reserve(ranks + scenario_.faults.size());
   for (int r = 0; r < scenario_.ranks; ++r) {
     const MemberId id{1000 + random_.below(1'000'000) * 1000 + static_cast<std::uint64_t>(r)};

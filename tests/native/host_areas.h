@@ -9,31 +9,52 @@
 
 namespace holdfast::comm::testing {
 
+// Pools of processes that are all this one.
+class OnePool final : public OwnPool, public PeerPool {
+ public:
+  PoolPlace find(const std::byte* data, std::uint64_t, PoolDirectory&) override {
+    return {1, reinterpret_cast<std::uintptr_t>(data)};
+  }
+  const std::byte* at(const PoolDirectory&, const PoolPlace& place, std::uint64_t) override {
+    return reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(place.offset));
+  }
+};
+
+// By rank, as bits: whose memory is in a pool.
+inline constexpr unsigned kNobody = 0;
+inline constexpr unsigned kEverybody = ~0U;
+
 // Real segments, mapped once per rank.
 class HostAreas {
  public:
   explicit HostAreas(int size) {
     for (int r = 0; r < size; ++r) {
-      areas_.push_back(std::move(Segment::create("testarea", sizeof(HostArea))).value());
+      areas_.push_back(std::make_shared<Segment>(
+          std::move(Segment::create("testarea", sizeof(HostArea))).value()));
       bells_.push_back(std::move(Segment::create("testbell", sizeof(BellWords))).value());
     }
   }
 
   // As one rank maps them. `reach`: each other's memory can be read, which is this process' own.
-  std::vector<HostPeer> peers(bool reach = false) {
+  std::vector<HostPeer> peers(bool reach = false, unsigned lenders = kNobody) {
     std::vector<HostPeer> peers;
     for (std::size_t p = 0; p < areas_.size(); ++p) {
-      auto area = std::make_shared<Segment>(
-          std::move(Segment::open(areas_[p].name(), sizeof(HostArea))).value());
+      // ThreadSanitizer must see that counters and lent memory go together: one mapping for all.
+      auto area = lenders != kNobody
+                      ? areas_[p]
+                      : std::make_shared<Segment>(
+                            std::move(Segment::open(areas_[p]->name(), sizeof(HostArea))).value());
       const Bell bell(reinterpret_cast<BellWords*>(bells_[p].data()));
       peers.push_back(
-          {std::move(area), bell, {}, reach ? reach_memory(MemoryOwner::self()) : nullptr});
+          {std::move(area), bell, {}, reach ? reach_memory(MemoryOwner::self()) : nullptr, pool_});
+      if ((lenders >> p & 1) != 0) peers.back().own_pool = pool_;
     }
     return peers;
   }
 
  private:
-  std::vector<Segment> areas_;
+  std::shared_ptr<OnePool> pool_ = std::make_shared<OnePool>();
+  std::vector<std::shared_ptr<Segment>> areas_;
   std::vector<Segment> bells_;
 };
 

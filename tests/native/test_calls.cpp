@@ -23,6 +23,11 @@ TEST_CASE("calls conflict in what must agree, and in nothing else") {
   other.op = ReduceOp::kMax;
   CHECK(conflict(sum, other));
   other = sum;
+  other.codec = "int8(block=64)";
+  CHECK(conflict(sum, other));
+  CHECK(call_text(other) == "all_reduce #0 (f32, 10 elements, sum, codec int8(block=64))");
+  CHECK(history_after(0, sum) != history_after(0, other));
+  other = sum;
   other.root = {1};
   CHECK_FALSE(conflict(sum, other));  // an all-reduce has no root
 
@@ -107,13 +112,14 @@ TEST_CASE("calls and reports survive the wire; anything else is refused") {
   Call sent = call(7, Collective::kReduce, 1ULL << 40);
   sent.root = {3};
   sent.op = ReduceOp::kBxor;
+  sent.codec = "topk(ratio=0.0125)";
   const auto bytes = encode_call(sent);
   CHECK(bytes.size() == kCallBytes);
   CHECK(decode_call(bytes).value() == sent);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     CHECK_FALSE(decode_call(std::span(bytes).first(n)).is_ok());
   }
-  for (const std::size_t at : {4UL, 5UL, 6UL, 7UL}) {
+  for (const std::size_t at : {4UL, 5UL, 6UL, 7UL, 30UL, 60UL}) {
     auto broken = bytes;
     broken[at] = std::byte{0xff};
     CHECK_FALSE(decode_call(broken).is_ok());

@@ -9,39 +9,13 @@
 #include "comm/algorithms/catalogue.h"
 #include "comm/engine/run.h"
 #include "comm/schedule/reference.h"
-#include "link_pairs.h"
+#include "link_world.h"
 
 namespace holdfast::comm {
 namespace {
 
 using testing::TransportRow;
-
-// All ranks of one world in one thread, fully meshed.
-struct World {
-  int size;
-  std::vector<testing::LinkPair> pairs;
-  std::vector<std::vector<Link*>> links;  // [rank][peer]
-
-  World(const TransportRow& row, int n) : size(n), links(static_cast<std::size_t>(n)) {
-    for (auto& l : links) l.resize(static_cast<std::size_t>(n));
-    for (std::size_t a = 0; a < links.size(); ++a) {
-      for (std::size_t b = a + 1; b < links.size(); ++b) {
-        pairs.push_back(row.make());
-        links[a][b] = pairs.back().a.get();
-        links[b][a] = pairs.back().b.get();
-      }
-    }
-  }
-
-  bool pump() {
-    bool moved = false;
-    for (auto& pair : pairs) {
-      moved = testing::pump(*pair.a) || moved;
-      moved = testing::pump(*pair.b) || moved;
-    }
-    return moved;
-  }
-};
+using World = testing::LinkWorld;
 
 // One rank's caller-side memory.
 struct Buffers {

@@ -25,15 +25,16 @@ constexpr std::uint64_t kSlice = 1024;
 // Every rank's exchange in one process.
 class Host {
  public:
-  explicit Host(int size, bool reach = false, std::uint64_t slice_bytes = kSlice)
-      : areas_(size), size_(size), reach_(reach), slice_bytes_(slice_bytes) {
+  explicit Host(int size, bool reach = false, std::uint64_t slice_bytes = kSlice,
+                unsigned lenders = testing::kNobody)
+      : areas_(size), size_(size), reach_(reach), lenders_(lenders), slice_bytes_(slice_bytes) {
     enter(Epoch{1});
   }
   void enter(Epoch epoch) {
     ranks_.clear();
     for (int r = 0; r < size_; ++r) {
-      ranks_.push_back(
-          std::make_unique<SliceExchange>(Rank{r}, epoch, areas_.peers(reach_), slice_bytes_));
+      ranks_.push_back(std::make_unique<SliceExchange>(
+          Rank{r}, epoch, areas_.peers(reach_, lenders_), slice_bytes_));
     }
   }
   SliceExchange& rank(std::size_t r) { return *ranks_[r]; }
@@ -42,6 +43,7 @@ class Host {
   testing::HostAreas areas_;
   int size_;
   bool reach_;
+  unsigned lenders_;
   std::uint64_t slice_bytes_;
   std::vector<std::unique_ptr<SliceExchange>> ranks_;
 };
@@ -204,6 +206,68 @@ TEST_CASE("what is held of a stopped op is final, and the next view counts on") 
   }
 }
 
+TEST_CASE("what lies in pools is reduced from there as from slots, whoever has one") {
+  sim::Random random(5);
+  for (const unsigned lenders : {testing::kEverybody, 1U, 0b1010U}) {
+    for (const int size : {2, 3, 4}) {
+      Host host(size, false, kSlice, lenders);
+      for (const std::size_t count : {65UL, 257UL, 5000UL}) {
+        for (const Collective c :
+             {Collective::kAllReduce, Collective::kReduce, Collective::kReduceScatter}) {
+          CAPTURE(collective_name(c));
+          CAPTURE(size);
+          CAPTURE(count);
+          CAPTURE(lenders);
+          const World world(c, size, static_cast<int>(random.below(static_cast<unsigned>(size))),
+                            count, c == Collective::kAllReduce);
+          drive(host, world, random);
+          world.check();
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("an op over pools that is stopped leaves every rank its input, or a final value") {
+  sim::Random random(6);
+  Host host(4, true, kSlice, testing::kEverybody);
+  for (std::uint32_t epoch = 1; epoch < 200; ++epoch) {
+    const World stopped(Collective::kAllReduce, 4, 1, 3000, true);
+    const World before(Collective::kAllReduce, 4, 1, 3000);
+    drive(host, stopped, random, random.below(200));
+    for (std::size_t r = 0; r < 4; ++r) {
+      const auto* now = reinterpret_cast<const float*>(stopped.requests[r].output[0].data);
+      for (std::size_t i = 0; i < 3000; ++i) {
+        const bool sound =
+            now[i] == before.ours[r].input[0][i] || now[i] == stopped.expected(r, 0)[i];
+        REQUIRE(sound);
+      }
+    }
+    host.enter(Epoch{epoch + 1});
+    const World whole(Collective::kAllToAll, 4, 2, 700);
+    drive(host, whole, random);
+    whole.check();
+  }
+}
+
+TEST_CASE("lent memory that was taken back is part of no result") {
+  Host host(2, false, kSlice, testing::kEverybody);
+  World world(Collective::kAllReduce, 2, 0, 3000, true);
+  const World before(Collective::kAllReduce, 2, 0, 3000);
+  const auto a = host.rank(0).start(world.requests[0], 1);
+  const auto b = host.rank(1).start(world.requests[1], 1);
+  REQUIRE(host.rank(0).lends(world.requests[0]));
+  a->advance();
+  a->stop();
+  std::fill(world.ours[0].input[0].begin(), world.ours[0].input[0].end(), 3.0F);
+  for (int i = 0; i < 10; ++i) b->advance();
+  CHECK_FALSE(b->finished());
+  CHECK_FALSE(b->touched());
+  CHECK(b->waited_for() == std::vector<Rank>{{0}});
+  CHECK(b->held().empty());
+  CHECK(world.ours[1].input[0] == before.ours[1].input[0]);
+}
+
 TEST_CASE("every dtype and reduction, averages too") {
   sim::Random random(3);
   Host host(3);
@@ -321,8 +385,8 @@ TEST_CASE("calls that do not match are found out, and who is waited for") {
 }
 
 TEST_CASE("ranks on threads of their own") {
-  for (const int size : {2, 4}) {
-    Host host(size, false, 4096);
+  for (const int size : {2, 4, 3}) {
+    Host host(size, false, 4096, size == 4 ? testing::kNobody : testing::kEverybody);
     for (int round = 0; round < 10; ++round) {
       const World world(kCarried[round % 5], size, round % size, 20'000, round > 4);
       std::vector<std::thread> threads;

@@ -79,6 +79,35 @@ TEST_CASE("a member passes the first notice on, so that nobody blames the messen
   CHECK_FALSE(heard(*member.two).has_value());
 }
 
+Call reduction(std::uint32_t number, std::uint64_t elements) {
+  return {{number}, Collective::kAllReduce, DType::kF32, ReduceOp::kSum, {}, elements, elements};
+}
+
+TEST_CASE("members that find out by different ops are told what all called at the first") {
+  Member member;
+  member.group->note_call(reduction(0, 8));
+  member.group->note_call(reduction(1, 8));
+  // The difference shows in op 1 at rank 1, in op 0 at rank 2.
+  member.group->on_revoke({1},
+                          encode_notice({Code::kProtocolError,
+                                         {{1}},
+                                         "at op 1",
+                                         CallReport{{1}, {reduction(0, 8), reduction(1, 8)}}}));
+  CHECK(member.owner.health.is_ok());
+  CHECK(heard(*member.two)->report->sequence == OpSeq{1});
+  member.group->on_revoke(
+      {2},
+      encode_notice({Code::kProtocolError, {{2}}, "at op 0", CallReport{{0}, {reduction(0, 9)}}}));
+  // Others that still wait for this rank's word on op 0 get it.
+  CHECK(heard(*member.one)->report->sequence == OpSeq{1});
+  CHECK(heard(*member.one)->report->sequence == OpSeq{0});
+  member.group->progress(MonotonicClock().now());
+  const std::string told = member.owner.health.message();
+  CHECK_MESSAGE(told.find("ranks 0, 1 called all_reduce #0 (f32, 8") != std::string::npos, told);
+  CHECK_MESSAGE(told.find("rank 2 called all_reduce #0 (f32, 9") != std::string::npos, told);
+  CHECK_MESSAGE(told.find("did not answer") == std::string::npos, told);
+}
+
 TEST_CASE("who aborts is lost to the others") {
   Member member;
   member.group->on_revoke({2}, encode_notice({Code::kAborted, {{2}}, "aborted: enough"}));

@@ -29,6 +29,12 @@ class Options(ctypes.Structure):
         ("on_peer_loss", c_int),
         ("heartbeat_ns", c_int64),
         ("coordinator", c_char_p),
+        ("plan", c_char_p),
+        ("tune", c_int32),
+        ("http", c_char_p),
+        ("flight_dir", c_char_p),
+        ("codec", c_char_p),
+        ("codec_min_bytes", ctypes.c_uint64),
     )
 
 
@@ -37,6 +43,8 @@ def library() -> ctypes.CDLL:
     lib.hf_last_error.restype = c_char_p
     lib.hf_version.restype = c_char_p
     lib.hf_group_transport.restype = c_char_p
+    lib.hf_node_http_address.restype = c_char_p
+    lib.hf_node_http_address.argtypes = [c_void_p]
     for name in ("hf_node_free", "hf_store_free", "hf_group_free", "hf_work_free"):
         getattr(lib, name).argtypes = [c_void_p]
         getattr(lib, name).restype = None
@@ -96,6 +104,14 @@ def every_collective() -> None:
     assert list(out) == [total] * 5
     check(LIB.hf_broadcast(group, a, n(5), F32, size - 1, None))
     assert list(a) == [size] * 5
+    memory = c_void_p()
+    check(LIB.hf_allocate(node, ctypes.c_size_t(4 << 20), byref(memory)))
+    pooled = (ctypes.c_float * (1 << 20)).from_address(memory.value or 0)
+    pooled[0] = pooled[-1] = rank + 1.0
+    check(LIB.hf_all_reduce(group, memory, memory, n(1 << 20), F32, SUM, None))
+    assert [pooled[0], pooled[-1]] == [total] * 2
+    LIB.hf_release(memory)
+    assert LIB.hf_allocate(node, ctypes.c_size_t(2**64 - 1), byref(memory)) != OK
     own = floats(rank, rank)
     many = floats(*[-1.0] * (2 * size))
     check(LIB.hf_all_gather(group, own, many, n(2), F32, None))
@@ -178,6 +194,13 @@ def refusals() -> None:
     options.transports = b"pigeon"
     check(LIB.hf_node_create(byref(options), byref(created)), CONFIG_ERROR)
     assert b"pigeon" in LIB.hf_last_error()
+    check(LIB.hf_options_init(byref(options)))
+    options.http = b"127.0.0.1:0"
+    check(LIB.hf_node_create(byref(options), byref(created)))
+    host, _, port = LIB.hf_node_http_address(created).partition(b":")
+    assert (host, int(port) > 0) == (b"127.0.0.1", True)
+    LIB.hf_node_free(created)
+    assert LIB.hf_node_http_address(None) == b""
     # Refused calls leave the group as it was; a good one leaves no error.
     check(LIB.hf_barrier(group, None))
     assert LIB.hf_last_error() == b""

@@ -36,12 +36,14 @@ def test_every_collective_beside_gloo_with_consistent_rows(tmp_path):
     picture = tmp_path / "bench.png"
     rows = rows_of(
         bench(
-            *("-c", "all", "--sizes", "4K,256K", "--rounds", "2", "--json"),
+            *("-c", "all", "--sizes", "4K,256K", "--rounds", "2", "--json", "--pool"),
             *("--peers", "gloo", "--plot", str(picture)),
         )
     )
     assert {row["name"] for row in rows} == set(plan.COLLECTIVES)
-    assert {row["contestant"] for row in rows} == {"holdfast/shm", "holdfast/tcp", "gloo"}
+    assert {row["contestant"] for row in rows} == {
+        *("holdfast/shm", "holdfast/shm/pool", "holdfast/tcp", "gloo")
+    }
     gloo = {(r["name"], r["bytes"]): r["time_us"] for r in rows if r["contestant"] == "gloo"}
     for row in rows:
         assert row["time_us"] > 0
@@ -207,3 +209,28 @@ def test_churn_tells_how_long_a_killed_rank_costs():
     refused = bench("--churn", "--kills", "0")
     assert refused.returncode != 0
     assert "--kills 0; accepted" in refused.stderr
+
+
+def test_codecs_send_as_many_bytes_as_they_say_and_err_as_much():
+    rows = rows_of(
+        bench(
+            *("--codec", "int8+int4+onebit", "-c", "all_reduce,all_gather", "--sizes", "1M"),
+            *("-n", "2", "--transport", "tcp", "--peers", "gloo", "--rounds", "3", "--json"),
+        )
+    )
+    by = {(r["name"], r["contestant"].split("/")[1].split("(")[0]): r for r in rows}
+    assert ("all_reduce", "float32") in by
+    for name, least, error in (("int8", 3.7, 0.02), ("int4", 7, 0.2), ("onebit", 27, 1.0)):
+        row = by["all_reduce", name]
+        assert row["plain_bytes"] / row["wire_bytes"] > least
+        assert 0 < row["error"] < error
+        assert row["encode_by_memcpy"] > 0
+        assert by["all_gather", name]["wire_bytes"] < by["all_gather", "float32"]["wire_bytes"]
+    assert any(r["contestant"] == "gloo/float32" for r in rows)
+
+
+def test_codecs_that_do_not_exist_are_refused():
+    done = bench("--codec", "mp3")
+    assert done.returncode != 0
+    assert "mp3" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -47,6 +47,11 @@ topology::CostTerms cost_double_tree_reduce(int size, std::uint64_t bytes);
 Schedule build_scatter_allgather_broadcast(const BuildSpec& spec);
 topology::CostTerms cost_scatter_allgather_broadcast(int size, std::uint64_t bytes);
 
+// For calls with a codec.
+Schedule build_two_phase(const BuildSpec& spec);
+// Into how many pieces a rank's chunk of so many elements is cut.
+int two_phase_pieces(std::uint64_t elements);
+
 Schedule build_pairwise_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
 

@@ -17,6 +17,9 @@ constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
 constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
 constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
 
+// Halving keeps partial sums of half the payload, a flat fold what it gets from all but one.
+constexpr std::uint64_t kMostInScratch = 64ULL << 20;
+
 constexpr std::array kRows{
     AlgorithmRow{"ring", Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce,
                  kRing},
@@ -28,18 +31,21 @@ constexpr std::array kRows{
                  cost_binomial_broadcast, kThakur},
     AlgorithmRow{"binomial_tree", Collective::kReduce, build_binomial_reduce, cost_binomial_reduce,
                  kThakur},
-    AlgorithmRow{"flat", Collective::kAllReduce, build_flat, cost_flat_all_reduce, kChan},
-    AlgorithmRow{"flat", Collective::kReduceScatter, build_flat, cost_flat_reduce_scatter, kChan},
+    AlgorithmRow{"flat", Collective::kAllReduce, build_flat, cost_flat_all_reduce, kChan,
+                 Blocks::kAny, nullptr, kMostInScratch},
+    AlgorithmRow{"flat", Collective::kReduceScatter, build_flat, cost_flat_reduce_scatter, kChan,
+                 Blocks::kAny, nullptr, kMostInScratch},
     AlgorithmRow{"flat", Collective::kAllGather, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"flat", Collective::kBroadcast, build_flat, cost_flat_broadcast, kChan},
-    AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan},
+    AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan, Blocks::kAny,
+                 nullptr, kMostInScratch},
     AlgorithmRow{"flat", Collective::kGather, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"flat", Collective::kScatter, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"halving_doubling", Collective::kAllReduce, build_halving_doubling_all_reduce,
-                 cost_halving_doubling_all_reduce, kThakur},
+                 cost_halving_doubling_all_reduce, kThakur, Blocks::kAny, nullptr, kMostInScratch},
     AlgorithmRow{"halving_doubling", Collective::kReduceScatter,
                  build_halving_doubling_reduce_scatter, cost_halving_doubling_reduce_scatter,
-                 kThakur},
+                 kThakur, Blocks::kAny, nullptr, kMostInScratch},
     AlgorithmRow{"halving_doubling", Collective::kAllGather, build_halving_doubling_all_gather,
                  cost_halving_doubling_all_gather, kThakur},
     AlgorithmRow{"bruck", Collective::kAllGather, build_bruck_all_gather, cost_bruck_all_gather,
@@ -70,9 +76,27 @@ constexpr std::array kRows{
                  cost_dissemination_barrier, kHensgen},
 };
 
+constexpr std::string_view kTang = "Tang et al. 2021, section 5";
+
+constexpr std::array kCodedRows{
+    AlgorithmRow{"two_phase", Collective::kAllReduce, build_two_phase, nullptr, kTang},
+    AlgorithmRow{"two_phase", Collective::kReduceScatter, build_two_phase, nullptr, kTang},
+    AlgorithmRow{"two_phase", Collective::kAllGather, build_two_phase, nullptr, kTang},
+    AlgorithmRow{"two_phase", Collective::kBroadcast, build_two_phase, nullptr, kTang},
+    AlgorithmRow{"two_phase", Collective::kAllToAll, build_two_phase, nullptr, kTang},
+};
+
 }  // namespace
 
 std::span<const AlgorithmRow> catalogue() { return kRows; }
+std::span<const AlgorithmRow> coded_catalogue() { return kCodedRows; }
+
+const AlgorithmRow* find_coded(Collective collective) {
+  for (const AlgorithmRow& row : kCodedRows) {
+    if (row.collective == collective) return &row;
+  }
+  return nullptr;
+}
 
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm) {
   for (const AlgorithmRow& row : kRows) {
@@ -82,30 +106,33 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
   return nullptr;
 }
 
-const AlgorithmRow& choose_algorithm(const Problem& problem) {
+std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
   const bool levels = problem.hosts > 1 && problem.hosts < problem.size;
+  if (row.collective != problem.collective || problem.bytes > row.most_bytes) return std::nullopt;
+  if (row.level_cost != nullptr) {
+    if (!levels) return std::nullopt;
+    const LevelCost cost = row.level_cost(problem.size, problem.hosts, problem.bytes);
+    return topology::predict_seconds(cost.inside, topology::kShmLink) +
+           topology::predict_seconds(cost.across, problem.link);
+  }
+  topology::CostTerms cost = row.cost(problem.size, problem.bytes);
+  // All ranks of a host share its way out; of a ring, one in and one out crosses it.
+  if (levels && row.algorithm != "ring") {
+    cost.wire_bytes *= static_cast<double>(problem.size) / problem.hosts;
+  }
+  return topology::predict_seconds(cost, problem.link);
+}
+
+const AlgorithmRow& choose_algorithm(const Problem& problem) {
   const AlgorithmRow* best = nullptr;
   double least = 0;
   for (const AlgorithmRow& row : kRows) {
     // Whether all ranks' blocks are equal, no rank can know: only who asks for such a row can.
-    if (row.collective != problem.collective || row.blocks == Blocks::kEqual) continue;
-    if (row.level_cost != nullptr && !levels) continue;
-    double seconds = 0;
-    if (row.level_cost != nullptr) {
-      const LevelCost cost = row.level_cost(problem.size, problem.hosts, problem.bytes);
-      seconds = topology::predict_seconds(cost.inside, topology::kShmLink) +
-                topology::predict_seconds(cost.across, problem.link);
-    } else {
-      topology::CostTerms cost = row.cost(problem.size, problem.bytes);
-      // All ranks of a host share its way out; of a ring, one in and one out crosses it.
-      if (levels && row.algorithm != "ring") {
-        cost.wire_bytes *= static_cast<double>(problem.size) / problem.hosts;
-      }
-      seconds = topology::predict_seconds(cost, problem.link);
-    }
-    if (best != nullptr && seconds >= least) continue;
+    if (row.blocks == Blocks::kEqual) continue;
+    const auto seconds = predict_seconds(row, problem);
+    if (!seconds || (best != nullptr && *seconds >= least)) continue;
     best = &row;
-    least = seconds;
+    least = *seconds;
   }
   CHECK(best != nullptr);
   return *best;

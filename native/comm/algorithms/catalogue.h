@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -27,9 +28,16 @@ struct AlgorithmRow {
   Blocks blocks = Blocks::kAny;
   // For algorithms of two levels, which are for several hosts with several ranks.
   LevelCost (*level_cost)(int size, int hosts, std::uint64_t bytes) = nullptr;
+  // Payload beyond which it is not chosen, for the memory that its partial sums take.
+  std::uint64_t most_bytes = ~std::uint64_t{0};
 };
 
 std::span<const AlgorithmRow> catalogue();
+
+// Those of calls with a codec: for frames only, and one row to a collective.
+std::span<const AlgorithmRow> coded_catalogue();
+// The row, or nullptr.
+const AlgorithmRow* find_coded(Collective collective);
 
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);
@@ -42,6 +50,10 @@ struct Problem {
   std::uint64_t bytes = 0;
   topology::LinkModel link;  // between any two ranks
 };
+
+// By the cost model; nothing where the row is not for this problem: another collective, two levels
+// where there is one, or too much memory.
+std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem);
 
 // The cheapest row by the cost model; every collective but send/recv has at least one row.
 const AlgorithmRow& choose_algorithm(const Problem& problem);

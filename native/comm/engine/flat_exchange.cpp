@@ -20,7 +20,7 @@ bool equal_blocks(const std::vector<Block>& blocks) {
 }  // namespace
 
 bool FlatExchange::carries(const OpRequest& request, int size) {
-  if (size < 2) return false;
+  if (size < 2 || request.codec) return false;
   // Every rank reads everybody's input: with many ranks that is worth it for smaller inputs only.
   const std::uint64_t limit =
       std::min(kFlatBytes, kFlatReadBytes / static_cast<std::uint64_t>(size));

@@ -10,6 +10,7 @@ struct HostArea {
   MemoryOwner owner;
   FlatArea flat;
   SliceArea slices;
+  PoolDirectory pool;
 };
 
 }  // namespace holdfast::comm

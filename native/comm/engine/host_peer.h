@@ -9,6 +9,7 @@
 
 #include "comm/transport/bell.h"
 #include "comm/transport/peer_memory.h"
+#include "comm/transport/pool.h"
 #include "comm/transport/segment.h"
 
 namespace holdfast::comm {
@@ -30,6 +31,9 @@ struct HostPeer {
   std::function<void()> wake_by_socket;
   // Owners: as of segment. Null where it cannot be read; then none of the group's is.
   std::shared_ptr<PeerMemory> memory = nullptr;
+  // Owners: as of segment. Null where nothing is to be mapped; own_pool: of the own entry only.
+  std::shared_ptr<PeerPool> pool = nullptr;
+  std::shared_ptr<OwnPool> own_pool = nullptr;
 
   void ring() {
     if (bell.ring() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();

@@ -11,10 +11,12 @@ constexpr std::uint64_t kLine = 64;
 
 class Lowering {
  public:
-  Lowering(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic)
+  Lowering(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
+           const Coding& coding)
       : schedule_(schedule),
         layout_(layout),
         arithmetic_(arithmetic),
+        coding_(coding),
         element_(dtype_bytes(arithmetic.dtype)),
         uses_(scratch_uses(schedule)),
         fused_into_(find_fusions(schedule)),
@@ -26,7 +28,9 @@ class Lowering {
     Program program;
     program.scratch = pool.take(assign_scratch());
     scratch_ = program.scratch.data();
-    emit(program.instructions);
+    program.codec = coding_.codec;
+    program.key = coding_.key;
+    emit(program);
     return program;
   }
 
@@ -43,7 +47,7 @@ class Lowering {
   void find_windows() {
     for (std::size_t chunk = 0; chunk < uses_.size(); ++chunk) {
       const ScratchUse& use = uses_[chunk];
-      if (!use.passes_once()) continue;
+      if (!use.passes_once() || schedule_.scratch[chunk].form != Form::kPlain) continue;
       const Step& producer = step(use.producer);
       const bool arrives = producer.kind == StepKind::kRecv || fused_recv(use.producer) >= 0;
       if (!arrives || step(use.consumer).kind != StepKind::kSend) continue;
@@ -57,9 +61,9 @@ class Lowering {
       const ScratchUse& use = uses_[chunk];
       if (use.producers == 1 && fused_into_[static_cast<std::size_t>(use.producer)] >= 0) continue;
       place_[chunk] = total;
-      const std::uint64_t bytes =
-          window_[chunk] > 0 ? window_[chunk] : layout_.scratch[chunk] * element_;
-      total += (bytes + kLine - 1) / kLine * kLine;
+      const Slot slot{Space::kScratch, static_cast<std::uint32_t>(chunk)};
+      const std::uint64_t room = window_[chunk] > 0 ? window_[chunk] : bytes(slot);
+      total += (room + kLine - 1) / kLine * kLine;
     }
     return total;
   }
@@ -73,26 +77,40 @@ class Lowering {
     return nullptr;
   }
 
-  std::uint64_t bytes(const Slot& slot) const {
+  // Elements that the slot holds, in whatever form.
+  std::uint64_t count(const Slot& slot) const {
     switch (slot.space) {
-      case Space::kInput: return layout_.input[slot.chunk].count * element_;
-      case Space::kOutput: return layout_.output[slot.chunk].count * element_;
-      case Space::kScratch: return layout_.scratch[slot.chunk] * element_;
+      case Space::kInput: return layout_.input[slot.chunk].count;
+      case Space::kOutput: return layout_.output[slot.chunk].count;
+      case Space::kScratch: return layout_.scratch[slot.chunk];
     }
     return 0;
+  }
+
+  std::uint64_t bytes(const Slot& slot) const {
+    switch (form_of(schedule_, slot)) {
+      case Form::kPlain: break;
+      case Form::kFrame: return coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
+      case Form::kWide: return count(slot) * sizeof(float);
+    }
+    return count(slot) * element_;
   }
 
   std::uint64_t window(const Slot& slot) const {
     return slot.space == Space::kScratch ? window_[slot.chunk] : 0;
   }
 
-  void emit(std::vector<Instruction>& out) {
+  void emit(Program& program) {
+    std::vector<Instruction>& out = program.instructions;
     std::vector<int> index(schedule_.steps.size(), -1);
     out.reserve(schedule_.steps.size());
     for (int i = 0; i < steps(); ++i) {
       if (fused_into_[static_cast<std::size_t>(i)] >= 0) continue;
       index[static_cast<std::size_t>(i)] = static_cast<int>(out.size());
       out.push_back(instruction(i));
+      if (out.back().kind != InstructionKind::kCode) continue;
+      out.back().code = static_cast<int>(program.codes.size());
+      program.codes.push_back(code_step(step(i)));
     }
     for (int i = 0; i < steps(); ++i) {
       const int into = fused_into_[static_cast<std::size_t>(i)];
@@ -104,6 +122,7 @@ class Lowering {
 
   Instruction instruction(int i) const {
     const Step& s = step(i);
+    if (is_code(s)) return code(s);
     Instruction result;
     result.peer = s.peer;
     result.ordinal = s.ordinal;
@@ -126,7 +145,70 @@ class Lowering {
     result.writes_output = s.dst.space == Space::kOutput;
     result.window = window(s.dst);
     result.bytes = bytes(s.dst);
+    // A frame has no elements.
+    if (form_of(schedule_, s.dst) == Form::kFrame) result.combine.element_bytes = 1;
     return result;
+  }
+
+  bool is_code(const Step& s) const {
+    return s.kind == StepKind::kEncode || s.kind == StepKind::kDecode ||
+           (s.kind == StepKind::kReduce && form_of(schedule_, s.rhs) == Form::kFrame) ||
+           (s.kind == StepKind::kCopy && form_of(schedule_, s.lhs) == Form::kWide);
+  }
+
+  Instruction code(const Step& s) const {
+    const Slot& source = s.kind == StepKind::kReduce ? s.rhs : s.lhs;
+    Instruction result;
+    result.kind = InstructionKind::kCode;
+    result.src = address(source);
+    result.dst = address(s.dst);
+    result.bytes = bytes(s.dst);
+    result.writes_output = s.dst.space == Space::kOutput;
+    result.combine.element_bytes = static_cast<std::uint32_t>(element_);
+    result.peer = schedule_.rank;
+    if (form_of(schedule_, source) == Form::kFrame) {
+      const Step& producer = step(uses_[source.chunk].producer);
+      if (producer.kind == StepKind::kRecv) result.peer = producer.peer;
+    }
+    return result;
+  }
+
+  CodeStep code_step(const Step& s) const {
+    CodeStep result;
+    result.count = count(s.dst);
+    const bool wide =
+        form_of(schedule_, s.kind == StepKind::kEncode ? s.lhs : s.dst) == Form::kWide;
+    result.dtype = wide ? DType::kF32 : arithmetic_.dtype;
+    switch (s.kind) {
+      case StepKind::kEncode: set_encode(s, result); break;
+      case StepKind::kDecode: result.kind = CodeKind::kDecode; break;
+      case StepKind::kCopy: result.kind = CodeKind::kNarrow; break;
+      default:
+        result.kind = CodeKind::kDecodeAdd;
+        if (!s.final || arithmetic_.op != ReduceOp::kAvg || arithmetic_.contributors == 1) break;
+        result.divide = divide_kernel(DType::kF32);
+        result.divisor = arithmetic_.contributors;
+    }
+    return result;
+  }
+
+  void set_encode(const Step& s, CodeStep& result) const {
+    result.kind = CodeKind::kEncode;
+    result.chunk = schedule_.scratch[s.dst.chunk].like.chunk;
+    if (s.lhs.space != Space::kInput) return;
+    // No rank rounds like another, nor like the sum's owner.
+    result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
+    if (coding_.feedback.empty()) return;
+    std::uint32_t first = 0;
+    std::uint32_t block = 0;
+    if (has_blocks_by_rank(schedule_.collective)) {
+      first = s.lhs.chunk / schedule_.pieces * schedule_.pieces;
+      block = schedule_.collective == Collective::kAllGather ? 0 : s.lhs.chunk / schedule_.pieces;
+    }
+    std::uint64_t at = 0;
+    for (std::uint32_t c = first; c < s.lhs.chunk; ++c) at += layout_.input[c].count;
+    result.residual = coding_.residual[block] + at;
+    result.feedback = coding_.feedback[block] + at;
   }
 
   void set_reduce(int i, Instruction& result) const {
@@ -176,6 +258,7 @@ class Lowering {
   const Schedule& schedule_;
   const Layout& layout_;
   const Arithmetic& arithmetic_;
+  const Coding& coding_;
   const std::uint64_t element_;
   const std::vector<ScratchUse> uses_;
   const std::vector<int> fused_into_;  // by step: the reduction a receive became part of
@@ -187,8 +270,8 @@ class Lowering {
 }  // namespace
 
 Program lower(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
-              BufferPool& pool) {
-  return Lowering(schedule, layout, arithmetic).run(pool);
+              BufferPool& pool, const Coding& coding) {
+  return Lowering(schedule, layout, arithmetic, coding).run(pool);
 }
 
 }  // namespace holdfast::comm

@@ -10,6 +10,7 @@
 
 #include "base/dtype.h"
 #include "comm/engine/buffer_pool.h"
+#include "comm/engine/coding.h"
 #include "comm/schedule/layout.h"
 #include "comm/schedule/schedule.h"
 #include "comm/transport/post.h"
@@ -20,19 +21,21 @@ namespace holdfast::comm {
 // them is off its core.
 inline constexpr std::uint64_t kWindowBytes = 2048 * 1024;
 
-enum class InstructionKind : std::uint8_t { kSend, kRecv, kCopy, kReduce };
+enum class InstructionKind : std::uint8_t { kSend, kRecv, kCopy, kReduce, kCode };
 
 struct Instruction {
   InstructionKind kind{};
   Rank peer{};
   std::uint32_t ordinal = 0;
-  std::byte* dst = nullptr;          // recv, copy, reduce
-  const std::byte* src = nullptr;    // send, copy; reduce: left operand
+  std::byte* dst = nullptr;          // all but send
+  const std::byte* src = nullptr;    // send, copy, code; reduce: left operand
   const std::byte* right = nullptr;  // reduce
   Combine combine;                   // recv: on arrival; reduce: kernel and divide
   std::uint64_t bytes = 0;
   std::uint64_t window = 0;  // send: of src; recv: of dst
   int drain = -1;            // recv with a window: the send that empties it
+  int code = -1;             // code: index among the program's steps of that kind; `peer` sent the
+                             // frame, or is this rank
   bool writes_output = false;
   std::vector<Dependency> deps;
 
@@ -44,6 +47,9 @@ struct Instruction {
 
 struct Program {
   std::vector<Instruction> instructions;
+  std::vector<CodeStep> codes;
+  std::optional<compress::Codec> codec;
+  compress::Key key;
   BufferPool::Buffer scratch;
 };
 
@@ -54,6 +60,6 @@ struct Arithmetic {
 };
 
 Program lower(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
-              BufferPool& pool);
+              BufferPool& pool, const Coding& coding = {});
 
 }  // namespace holdfast::comm

@@ -109,7 +109,7 @@ void PullRun::expose() {
     total += entry.bytes;
   }
   table.is_inline = total <= kInlineBytes;
-  if (!table.is_inline) return;
+  if (!table.is_inline) return lend(table);
   std::uint64_t at = 0;
   for (int r = 0; r < x_.size(); ++r) {
     auto& entry = table.blocks[static_cast<std::size_t>(r)];
@@ -117,6 +117,18 @@ void PullRun::expose() {
     std::memcpy(table.data + at, reinterpret_cast<const std::byte*>(entry.address), entry.bytes);
     entry.address = at;
     at += entry.bytes;
+  }
+}
+
+// What lies in the pool can be read without the system's help.
+void PullRun::lend(SliceArea::Exposed& table) const {
+  for (int r = 0; r < x_.size(); ++r) {
+    auto& entry = table.blocks[static_cast<std::size_t>(r)];
+    if (entry.bytes == 0) continue;
+    const PoolPlace place =
+        x_.find_in_pool(reinterpret_cast<const std::byte*>(entry.address), entry.bytes);
+    entry.arena = place.arena;
+    entry.offset = place.offset;
   }
 }
 
@@ -144,6 +156,14 @@ bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t byt
   // Read once: the table's owner may write to it meanwhile, for a later view.
   const std::uint64_t address = once(theirs.blocks[static_cast<std::size_t>(x_.rank_)].address);
   if (once(theirs.is_inline) == 0) {
+    const auto& entry = theirs.blocks[static_cast<std::size_t>(x_.rank_)];
+    const PoolPlace place{once(entry.arena), once(entry.offset)};
+    if (place.arena != 0 && x_.area(rank).withdrawn.load(std::memory_order_acquire) < mark()) {
+      if (const std::byte* lent = x_.map(rank, place, source.bytes)) {
+        std::memcpy(to, lent + source.done, bytes);
+        return true;
+      }
+    }
     const auto& memory = x_.peers_[static_cast<std::size_t>(rank)].memory;
     return memory->read(to, address + source.done, bytes);
   }

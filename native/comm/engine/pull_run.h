@@ -60,6 +60,7 @@ class PullRun final : public Execution {
   int next_source() const;
   void begin();
   void expose();
+  void lend(SliceArea::Exposed& table) const;
   void fetch(int rank);
   void check(int rank, const SliceArea::Exposed& theirs);
   bool take(int rank, const SliceArea::Exposed& theirs, std::uint64_t bytes);

@@ -30,6 +30,7 @@ Run::~Run() { stop(); }
 
 void Run::advance() {
   bool moved = true;
+  coded_ = 0;
   while (moved && failure_.is_ok() && remaining_ > 0) {
     touched_ = false;
     moved = false;
@@ -37,6 +38,10 @@ void Run::advance() {
       if (i.complete) continue;
       moved = advance_one(i) || moved;
       if (!failure_.is_ok()) return;
+      if (coded_ >= kLocalSlice) {
+        touched_ = true;
+        return;
+      }
     }
     if (touched_) return;  // a long local step: let the links have their turn
   }
@@ -54,6 +59,7 @@ bool Run::advance_one(Instruction& instruction) {
     case InstructionKind::kRecv: started = advance_recv(instruction, ready); break;
     case InstructionKind::kCopy:
     case InstructionKind::kReduce: started = advance_local(instruction, ready); break;
+    case InstructionKind::kCode: started = advance_code(instruction); break;
   }
   if (instruction.complete && !was_complete) --remaining_;
   return started || instruction.done != before || instruction.complete != was_complete;
@@ -170,6 +176,22 @@ bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
   instruction.complete = instruction.done == instruction.bytes;
   if (instruction.done < available) touched_ = true;
   return length > 0 || instruction.complete;
+}
+
+bool Run::advance_code(Instruction& instruction) {
+  const CodeStep& step = program_.codes[static_cast<std::size_t>(instruction.code)];
+  const std::uint64_t frame = program_.codec->encoded_bound(step.dtype, step.count);
+  const Status status =
+      run_code(step, {instruction.dst, instruction.src, frame}, *program_.codec, program_.key);
+  if (!status.is_ok()) {
+    failure_ = status;
+    failed_peer_ = instruction.peer;
+    return true;
+  }
+  coded_ += step.count * dtype_bytes(step.dtype);
+  instruction.done = instruction.bytes;
+  instruction.complete = true;
+  return true;
 }
 
 std::vector<Rank> Run::waited_for() const {

@@ -44,6 +44,7 @@ class Run final : public Execution {
   bool advance_send(Instruction& instruction, std::uint64_t available);
   bool advance_recv(Instruction& instruction, std::uint64_t available);
   bool advance_local(Instruction& instruction, std::uint64_t available);
+  bool advance_code(Instruction& instruction);
   std::uint64_t available(const Instruction& instruction) const;
   template <class P>
   bool follow(Instruction& instruction, const P& post);
@@ -59,6 +60,7 @@ class Run final : public Execution {
   std::vector<SendPost> sends_;
   std::vector<RecvPost> recvs_;
   std::size_t remaining_ = 0;
+  std::uint64_t coded_ = 0;  // bytes since the links had their turn
   bool touched_ = true;
   Status failure_;
   Rank failed_peer_{-1};

@@ -11,6 +11,10 @@
 namespace holdfast::comm {
 namespace {
 
+// Of a slice: what is smaller is copied in no time, and its owner need not wait until all have
+// read it.
+constexpr std::uint64_t kLeastLentShare = 4;
+
 // Between two ranks, one system call costs less than two more copies of what is larger.
 constexpr std::uint64_t kLittle = 8 * 1024;
 
@@ -45,6 +49,35 @@ SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers
 SliceArea::Half& SliceExchange::area(int rank) const {
   const auto& segment = peers_[static_cast<std::size_t>(rank)].segment;
   return reinterpret_cast<HostArea*>(segment->data())->slices.halves[half_];
+}
+
+PoolDirectory& SliceExchange::directory(int rank) const {
+  const auto& segment = peers_[static_cast<std::size_t>(rank)].segment;
+  return reinterpret_cast<HostArea*>(segment->data())->pool;
+}
+
+PoolPlace SliceExchange::find_in_pool(const std::byte* data, std::uint64_t bytes) const {
+  const auto& pool = peers_[static_cast<std::size_t>(rank_)].own_pool;
+  return pool ? pool->find(data, bytes, directory(rank_)) : PoolPlace{};
+}
+
+PoolPlace SliceExchange::place_of(const OpRequest& request) const {
+  const bool reduces = request.collective == Collective::kAllReduce ||
+                       request.collective == Collective::kReduce ||
+                       request.collective == Collective::kReduceScatter;
+  if (!reduces || !peers_[static_cast<std::size_t>(rank_)].own_pool) return {};
+  const std::uint64_t element = dtype_bytes(request.dtype);
+  const Block& first = request.input[0];
+  for (std::size_t i = 1; i < request.input.size(); ++i) {
+    if (request.input[i].data != first.data + i * first.count * element) return {};
+  }
+  const std::uint64_t bytes = request.input.size() * first.count * element;
+  return bytes < slice_bytes_ / kLeastLentShare ? PoolPlace{} : find_in_pool(first.data, bytes);
+}
+
+const std::byte* SliceExchange::map(int rank, const PoolPlace& place, std::uint64_t bytes) const {
+  const auto& pool = peers_[static_cast<std::size_t>(rank)].pool;
+  return pool ? pool->at(directory(rank), place, bytes) : nullptr;
 }
 
 bool SliceExchange::all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter,
@@ -86,7 +119,7 @@ bool SliceExchange::beats_flat(const OpRequest& request) const {
 }
 
 bool SliceExchange::carries(const OpRequest& request) const {
-  if (size() < 2) return false;
+  if (size() < 2 || request.codec) return false;
   if (exposes(request)) return true;
   switch (request.collective) {
     case Collective::kAllReduce:

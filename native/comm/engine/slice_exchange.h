@@ -44,12 +44,16 @@ struct SliceArea {
   struct Call {
     std::uint64_t bytes;
     std::uint32_t signature;
+    std::uint32_t arena;   // of the owner's pool, where others read its input; 0: in its slots
+    std::uint64_t offset;  // there
   };
   // Where a rank's blocks for the others lie.
   struct Exposed {
     struct Entry {
       std::uint64_t address;  // in the owner's memory; inline: in data
       std::uint64_t bytes;
+      std::uint64_t offset;  // in the arena, if it is in one
+      std::uint32_t arena;
     };
     std::uint32_t signature;
     std::uint32_t is_inline;
@@ -85,7 +89,10 @@ class SliceExchange {
   // Whether it does so faster than the flat exchange.
   bool beats_flat(const OpRequest& request) const;
   // Whether others read the caller's memory: it then stays as it is until make_round()'s end.
+  // The same on every rank that makes the same call.
   bool exposes(const OpRequest& request) const;
+  // The same of a reduction, whose input is read where it lies if this rank has it in its pool.
+  bool lends(const OpRequest& request) const { return place_of(request).arena != 0; }
 
   // The next op; `request` must outlive it.
   std::unique_ptr<Execution> start(const OpRequest& request, std::uint32_t signature);
@@ -98,6 +105,11 @@ class SliceExchange {
   friend class SliceRound;
 
   SliceArea::Half& area(int rank) const;
+  PoolDirectory& directory(int rank) const;
+  PoolPlace place_of(const OpRequest& request) const;
+  PoolPlace find_in_pool(const std::byte* data, std::uint64_t bytes) const;
+  // A peer's memory, mapped; null where that cannot be done.
+  const std::byte* map(int rank, const PoolPlace& place, std::uint64_t bytes) const;
   // Whether what was read of that rank's slots was this view's: asked after the read.
   bool is_still_here(int rank) const {
     std::atomic_thread_fence(std::memory_order_acquire);

@@ -54,12 +54,6 @@ SliceRun::Span SliceRun::share(const Span& of, int rank) const {
   return {begin, std::min(each, of.count - begin)};
 }
 
-bool SliceRun::can_stage() const {
-  if (staged_ == slices_) return false;
-  const std::uint64_t at = x_.next_slice_ + staged_;
-  return at - x_.first_ < kSliceSlots || x_.all_at(&SliceArea::Half::pulled, at - kSliceSlots + 1);
-}
-
 bool SliceRun::can_pull() const {
   if (!checked_ || pulled_ == slices_) return false;
   if (is(Collective::kBroadcast)) {
@@ -87,10 +81,12 @@ void SliceRun::advance() {
 void SliceRun::begin() {
   begun_ = true;
   SliceArea::Half& own = x_.area(x_.rank_);
-  own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_};
+  const PoolPlace place = folds() ? x_.place_of(request_) : PoolPlace{};
+  lends_ = place.arena != 0;
+  own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_, place.arena, place.offset};
   own.begun.store(mark(), std::memory_order_release);
   // What this rank has no part in counts as done.
-  if (!stages()) publish(&SliceArea::Half::staged, staged_ = slices_);
+  if (!stages() || lends_) publish(&SliceArea::Half::staged, staged_ = slices_);
   if (!folds()) publish(&SliceArea::Half::reduced, reduced_ = slices_);
   if (!pulls() && !folds()) publish(&SliceArea::Half::pulled, pulled_ = slices_);
 }
@@ -100,7 +96,11 @@ void SliceRun::check() {
   for (int r = 0; r < x_.size(); ++r) {
     const SliceArea::Call call = x_.area(r).calls[number_ % 2];
     const std::uint64_t bytes = count_ * blocks_ * element_;
-    if (call.signature == signature_ && call.bytes == bytes) continue;
+    if (call.signature == signature_ && call.bytes == bytes) {
+      if (r != x_.rank_ && call.arena != 0) borrow(r, call);
+      if (failure_.is_ok()) continue;
+      return;
+    }
     if (was_left_behind()) return;
     failed_peer_ = {r};
     failure_ = {Code::kProtocolError,
@@ -109,6 +109,21 @@ void SliceRun::check() {
                     (call.bytes == bytes ? " but another call, now or earlier" : "")};
     return;
   }
+}
+
+void SliceRun::borrow(int rank, const SliceArea::Call& call) {
+  borrowed_.resize(static_cast<std::size_t>(x_.size()));
+  const std::byte* input = x_.map(rank, {call.arena, call.offset}, call.bytes);
+  if (input == nullptr) {
+    if (was_left_behind()) return;
+    failed_peer_ = {rank};
+    failure_ = {Code::kSystem, "memory of the pool of rank " + std::to_string(rank) +
+                                   " cannot be mapped here (see ulimit -v and vm.max_map_count)"};
+    return;
+  }
+  borrows_ = true;
+  const std::uint64_t block = is(Collective::kReduceScatter) ? static_cast<unsigned>(x_.rank_) : 0;
+  borrowed_[static_cast<std::size_t>(rank)] = input + block * count_ * element_;
 }
 
 void SliceRun::stage() {
@@ -143,6 +158,10 @@ void SliceRun::stage() {
 // Where a rank's contribution to this rank's share lies.
 const std::byte* SliceRun::operand(int rank, const Span& whole, std::uint64_t element) const {
   const auto own = static_cast<std::size_t>(x_.rank_);
+  if (borrows_) {
+    const std::byte* lent = borrowed_[static_cast<std::size_t>(rank)];
+    if (lent != nullptr) return lent + (whole.begin + element) * element_;
+  }
   if (is(Collective::kReduceScatter)) {
     if (rank == x_.rank_) return input(own, whole.begin + element);
     return slot(rank, reduced_) + (own * slice_ + element) * element_;
@@ -172,9 +191,16 @@ void SliceRun::reduce() {
   const bool scatters = is(Collective::kReduceScatter);
   const Span own = scatters ? Span{0, s.count} : share(s, x_.rank_);
   const std::uint64_t place = scatters ? static_cast<std::uint64_t>(x_.rank_) * slice_ : own.begin;
-  fold(s, own, slot(x_.rank_, reduced_) + place * element_,
-       keeps_own() ? output(0, s.begin + own.begin) : nullptr);
+  std::byte* sum = slot(x_.rank_, reduced_) + place * element_;
+  std::byte* result = keeps_own() ? output(0, s.begin + own.begin) : nullptr;
+  // What may turn out to be no result must not take the place of this rank's input.
+  fold(s, own, sum, borrows_ ? nullptr : result);
   if (was_left_behind()) return;
+  if (borrows_ && was_withdrawn()) {
+    left_behind_ = true;
+    return;
+  }
+  if (borrows_ && result != nullptr) deliver(result, sum, own.count);
   publish(&SliceArea::Half::reduced, ++reduced_);
   if (!pulls()) publish(&SliceArea::Half::pulled, pulled_ = reduced_);
 }
@@ -209,6 +235,28 @@ bool SliceRun::was_left_behind() {
   return left_behind_;
 }
 
+bool SliceRun::has_withdrawn(int rank) const {
+  if (!borrows_ || borrowed_[static_cast<std::size_t>(rank)] == nullptr) return false;
+  return x_.area(rank).withdrawn.load(std::memory_order_acquire) >= mark();
+}
+
+bool SliceRun::was_withdrawn() const {
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (int r = 0; r < x_.size(); ++r) {
+    if (has_withdrawn(r)) return true;
+  }
+  return false;
+}
+
+BufferPool::Buffer SliceRun::stop() {
+  if (lends_ && !finished_) {
+    // Before whatever the owner of the memory does next, as every reader sees it.
+    x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
+  }
+  finished_ = true;
+  return {};
+}
+
 std::vector<Rank> SliceRun::waited_for() const {
   std::vector<Rank> ranks;
   if (number_ != x_.ended_) return ranks;
@@ -219,12 +267,13 @@ std::vector<Rank> SliceRun::waited_for() const {
       if (!reached(peer.begun, mark())) ranks.push_back({r});
       continue;
     }
-    const bool room = staged_ < slices_ && x_.next_slice_ + staged_ - x_.first_ >= kSliceSlots &&
-                      !reached(peer.pulled, x_.next_slice_ + staged_ - kSliceSlots + 1);
+    const std::uint64_t next = x_.next_slice_ + (lends_ ? reduced_ : staged_);
+    const bool room = next < x_.next_slice_ + slices_ && next - x_.first_ >= kSliceSlots &&
+                      !reached(peer.pulled, next - kSliceSlots + 1);
     const std::uint64_t wanted = std::min(pulled_, slices_ - 1);
     const bool data =
         !reached(peer.staged, through(wanted)) || !reached(peer.reduced, through(wanted));
-    if (room || data) ranks.push_back({r});
+    if (room || data || has_withdrawn(r)) ranks.push_back({r});
   }
   return ranks;
 }

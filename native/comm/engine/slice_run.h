@@ -15,6 +15,7 @@ class SliceRun final : public Execution {
  public:
   SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
            std::uint64_t number);
+  ~SliceRun() override { stop(); }
 
   void advance() override;
   bool touched() const override {
@@ -26,10 +27,7 @@ class SliceRun final : public Execution {
   Rank failed_peer() const override { return failed_peer_; }
   std::vector<Rank> waited_for() const override;
   std::vector<Held> held() const override;
-  BufferPool::Buffer stop() override {
-    finished_ = true;
-    return {};
-  }
+  BufferPool::Buffer stop() override;
 
  private:
   struct Span {
@@ -65,22 +63,33 @@ class SliceRun final : public Execution {
   }
   std::uint64_t through(std::uint64_t i) const { return x_.next_slice_ + i + 1; }
 
+  // Whether nobody needs any more what the slot of a slice held before.
+  bool has_slot(std::uint64_t i) const {
+    const std::uint64_t at = x_.next_slice_ + i;
+    return at - x_.first_ < kSliceSlots ||
+           x_.all_at(&SliceArea::Half::pulled, at - kSliceSlots + 1);
+  }
   bool can_check() const { return !checked_ && x_.all_at(&SliceArea::Half::begun, mark()); }
-  bool can_stage() const;
+  bool can_stage() const { return staged_ < slices_ && has_slot(staged_); }
   bool can_reduce() const {
-    return checked_ && reduced_ < staged_ && x_.all_at(&SliceArea::Half::staged, through(reduced_));
+    return checked_ && reduced_ < staged_ && (!lends_ || has_slot(reduced_)) &&
+           x_.all_at(&SliceArea::Half::staged, through(reduced_));
   }
   bool can_pull() const;
 
   std::uint64_t mark() const { return x_.mark(number_); }
   void begin();
   void check();
+  void borrow(int rank, const SliceArea::Call& call);
   void stage();
   void reduce();
   void fold(const Span& whole, const Span& own, std::byte* to, std::byte* copy) const;
   const std::byte* operand(int rank, const Span& whole, std::uint64_t element) const;
   void pull();
   bool was_left_behind();
+  // Asked after a read of others' input where it lies: whether one of them may have changed it.
+  bool was_withdrawn() const;
+  bool has_withdrawn(int rank) const;
   void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
     if (elements > 0 && to != from) std::memcpy(to, from, elements * element_);
   }
@@ -105,6 +114,9 @@ class SliceRun final : public Execution {
   bool checked_ = false;
   bool finished_ = false;
   bool left_behind_ = false;
+  bool lends_ = false;                      // others read this rank's input where it lies
+  bool borrows_ = false;                    // some of the others' is read so
+  std::vector<const std::byte*> borrowed_;  // by rank: for this rank, or all; null: in its slots
   std::uint64_t staged_ = 0;
   std::uint64_t reduced_ = 0;
   std::uint64_t pulled_ = 0;

@@ -1,5 +1,6 @@
 #include "comm/schedule/builder.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace holdfast::comm {
@@ -18,15 +19,25 @@ bool reads_exactly(const Step& step, const Slot& slot) {
   return step.lhs == slot || (step.kind == StepKind::kReduce && step.rhs == slot);
 }
 
+// Whether the step gives and takes its bytes in order, and may do so as they come.
+bool is_elementwise(const Schedule& schedule, const Step& step) {
+  const bool codes = step.kind == StepKind::kEncode || step.kind == StepKind::kDecode;
+  const auto plain = [&](const Slot& slot) { return form_of(schedule, slot) == Form::kPlain; };
+  return !codes && (!reads(step) || plain(step.lhs)) && (!writes(step) || plain(step.dst)) &&
+         (step.kind != StepKind::kReduce || plain(step.rhs));
+}
+
 // Adds what `step` needs of the earlier step number `i`.
-void depend(Step& step, const Step& earlier, std::uint32_t i, bool in_place) {
+void depend(const Schedule& schedule, Step& step, std::uint32_t i, bool in_place) {
+  const Step& earlier = schedule.steps[i];
   const bool after_write = writes(earlier) && reads_alias(step, earlier.dst, in_place);
   const bool overwrite =
       writes(earlier) && writes(step) && may_alias(step.dst, earlier.dst, in_place);
   const bool after_read = writes(step) && reads_alias(earlier, step.dst, in_place);
   if (!after_write && !overwrite && !after_read) return;
-  const bool streamed =
-      after_write && reads_exactly(step, earlier.dst) && !overwrite && !after_read;
+  const bool streamed = after_write && reads_exactly(step, earlier.dst) && !overwrite &&
+                        !after_read && is_elementwise(schedule, step) &&
+                        is_elementwise(schedule, earlier);
   step.deps.push_back({i, streamed});
 }
 
@@ -38,13 +49,21 @@ Builder::Builder(const BuildSpec& spec, std::uint32_t chunks) {
   schedule_.size = spec.size;
   schedule_.root = spec.root;
   schedule_.chunks = chunks;
+  if (has_blocks_by_rank(spec.collective)) {
+    schedule_.pieces = std::max(1U, chunks / static_cast<std::uint32_t>(spec.size));
+  }
 }
 
 Slot Builder::input(int chunk) { return {Space::kInput, static_cast<std::uint32_t>(chunk)}; }
 Slot Builder::output(int chunk) { return {Space::kOutput, static_cast<std::uint32_t>(chunk)}; }
 
-Slot Builder::scratch(Slot like) {
-  schedule_.scratch.push_back(like);
+Slot Builder::scratch(Slot like) { return add_scratch(like, Form::kPlain); }
+Slot Builder::frame(Slot like) { return add_scratch(like, Form::kFrame); }
+Slot Builder::wide(Slot like) { return add_scratch(like, Form::kWide); }
+
+Slot Builder::add_scratch(Slot like, Form form) {
+  if (like.space == Space::kScratch) like = schedule_.scratch[like.chunk].like;
+  schedule_.scratch.push_back({like, form});
   return {Space::kScratch, static_cast<std::uint32_t>(schedule_.scratch.size() - 1)};
 }
 
@@ -72,6 +91,18 @@ void Builder::copy(Slot destination, Slot source) {
   step.lhs = source;
 }
 
+void Builder::encode(Slot frame, Slot source) {
+  Step& step = append(StepKind::kEncode);
+  step.dst = frame;
+  step.lhs = source;
+}
+
+void Builder::decode(Slot destination, Slot frame) {
+  Step& step = append(StepKind::kDecode);
+  step.dst = destination;
+  step.lhs = frame;
+}
+
 void Builder::reduce(Slot destination, Slot lhs, Slot rhs) {
   Step& step = append(StepKind::kReduce);
   step.dst = destination;
@@ -93,7 +124,7 @@ Schedule Builder::finish() && {
     const auto peer = static_cast<std::size_t>(steps[i].peer.value);
     if (steps[i].kind == StepKind::kSend) steps[i].ordinal = sent[peer]++;
     if (steps[i].kind == StepKind::kRecv) steps[i].ordinal = received[peer]++;
-    for (std::uint32_t j = 0; j < i; ++j) depend(steps[i], steps[j], j, in_place);
+    for (std::uint32_t j = 0; j < i; ++j) depend(schedule_, steps[i], j, in_place);
   }
   return std::move(schedule_);
 }

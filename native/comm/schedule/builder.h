@@ -4,8 +4,9 @@
 // Ordinals count messages per directed link in program order, so two ranks agree on them without
 // talking. Dependencies: read-after-write (streamed when the reader takes exactly the slot the
 // writer fills and both work element by element), write-after-read and write-after-write
-// (complete). Input chunk c and output chunk c are taken to alias for every collective whose caller
-// may pass one buffer for both.
+// (complete). What takes or makes a frame works on whole chunks and never streams. Input chunk c
+// and output chunk c are taken to alias for every collective whose caller may pass one buffer for
+// both.
 #pragma once
 
 #include "comm/schedule/schedule.h"
@@ -20,6 +21,8 @@ struct BuildSpec {
   Rank root{};
   // By rank, numbered from 0 by first appearance; empty: all ranks on one host.
   std::vector<int> hosts = {};
+  // Chunks of a rank's block, where the algorithm cuts blocks into pieces.
+  int pieces = 1;
 };
 
 class Builder {
@@ -30,17 +33,23 @@ class Builder {
   static Slot output(int chunk);
   // A new scratch chunk as large as `like` (an input or output slot).
   Slot scratch(Slot like);
+  // Room for the codec's frame of `like`, and for a sum of such frames in f32.
+  Slot frame(Slot like);
+  Slot wide(Slot like);
 
   void send(int peer, Slot source);
   void recv(int peer, Slot destination);
   void copy(Slot destination, Slot source);
   void reduce(Slot destination, Slot lhs, Slot rhs);
+  void encode(Slot frame, Slot source);
+  void decode(Slot destination, Slot frame);
   // The last reduction of a chunk: averages divide here.
   void reduce_final(Slot destination, Slot lhs, Slot rhs);
 
   Schedule finish() &&;
 
  private:
+  Slot add_scratch(Slot like, Form form);
   Step& append(StepKind kind);
 
   Schedule schedule_;

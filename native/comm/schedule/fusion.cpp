@@ -7,10 +7,9 @@ namespace {
 
 bool reads(const Step& step, const Slot& slot) {
   switch (step.kind) {
-    case StepKind::kSend:
-    case StepKind::kCopy: return step.lhs == slot;
+    case StepKind::kRecv: return false;
     case StepKind::kReduce: return step.lhs == slot || step.rhs == slot;
-    default: return false;
+    default: return step.lhs == slot;
   }
 }
 
@@ -42,8 +41,10 @@ std::vector<ScratchUse> scratch_uses(const Schedule& schedule) {
 
 std::vector<int> find_fusions(const Schedule& schedule) {
   std::vector<int> fused(schedule.steps.size(), -1);
-  for (const ScratchUse& use : scratch_uses(schedule)) {
-    if (!use.passes_once()) continue;
+  const std::vector<ScratchUse> uses = scratch_uses(schedule);
+  for (std::size_t chunk = 0; chunk < uses.size(); ++chunk) {
+    const ScratchUse& use = uses[chunk];
+    if (!use.passes_once() || schedule.scratch[chunk].form != Form::kPlain) continue;
     const auto producer = static_cast<std::size_t>(use.producer);
     const Step& consumer = schedule.steps[static_cast<std::size_t>(use.consumer)];
     if (schedule.steps[producer].kind != StepKind::kRecv) continue;

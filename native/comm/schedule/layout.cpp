@@ -45,14 +45,26 @@ std::vector<Block> place(const Schedule& schedule, const std::vector<Block>& blo
                          std::size_t element) {
   const std::uint32_t chunks = schedule.chunks;
   if (blocks.empty()) return std::vector<Block>(chunks);
+  const std::uint32_t pieces = schedule.pieces;
   if (single) {
     std::vector<Block> placed(chunks);
-    placed[static_cast<std::size_t>(schedule.rank.value)] = blocks[0];
+    const std::vector<Block> own = cut_block(blocks[0], pieces, element);
+    const auto at = std::ptrdiff_t{schedule.rank.value} * static_cast<std::ptrdiff_t>(pieces);
+    std::copy(own.begin(), own.end(), placed.begin() + at);
     return placed;
   }
-  if (blocks.size() == 1 && chunks != 1) return cut_block(blocks[0], chunks, element);
-  CHECK(blocks.size() == chunks);
-  return blocks;
+  if (!has_blocks_by_rank(schedule.collective) && chunks != 1) {
+    return cut_block(blocks[0], chunks, element);
+  }
+  CHECK(blocks.size() * pieces == chunks);
+  if (pieces == 1) return blocks;
+  std::vector<Block> placed;
+  placed.reserve(chunks);
+  for (const Block& block : blocks) {
+    const std::vector<Block> cuts = cut_block(block, pieces, element);
+    placed.insert(placed.end(), cuts.begin(), cuts.end());
+  }
+  return placed;
 }
 
 }  // namespace
@@ -62,7 +74,7 @@ Layout make_layout(const Schedule& schedule, const std::vector<Block>& input,
   Layout layout;
   layout.input = place(schedule, input, has_single_input(schedule.collective), element_bytes);
   layout.output = place(schedule, output, has_single_output(schedule.collective), element_bytes);
-  for (const Slot& like : schedule.scratch) {
+  for (const auto& [like, form] : schedule.scratch) {
     const auto& space = like.space == Space::kInput ? layout.input : layout.output;
     // Zero-byte tokens (barrier) stand in for no chunk.
     const std::uint64_t count = like.chunk < space.size() ? space[like.chunk].count : 0;

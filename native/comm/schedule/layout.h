@@ -19,7 +19,7 @@ struct Block {
 struct Layout {
   std::vector<Block> input;   // by chunk; chunks that do not exist on this rank have count 0
   std::vector<Block> output;  // by chunk
-  std::vector<std::uint64_t> scratch;  // elements of each scratch chunk
+  std::vector<std::uint64_t> scratch;  // elements that each scratch chunk stands in for
   std::uint64_t scratch_elements = 0;  // their sum
 };
 

@@ -6,14 +6,16 @@
 //   output   the caller's result; written only with final values (the chunk lemma of repair needs
 //   this:
 //            at every instant some rank holds final(c) or every rank still has its input(c))
-//   scratch  private temporaries; chunk i is as large as the input or output chunk it stands in for
+//   scratch  private temporaries; chunk i stands in for an input or output chunk: as it is, encoded
+//            (a frame), or as a sum in f32 (wide)
 // Input and output may be the same memory (in place, see may_be_in_place): chunk c of both then
 // alias.
 //
 // Chunk counts by collective (n ranks): all_reduce K -> K for a K that the algorithm chooses (the
 // caller's one block is cut into K nearly equal chunks), broadcast and reduce likewise;
 // reduce_scatter n -> n with only output[rank] existing; all_gather n -> n with only input[rank]
-// existing; all_to_all n -> n; gather n -> n with only input[rank] existing, output only at the
+// existing; all_to_all n -> n (these three may cut every block into P chunks, and then have P n);
+// gather n -> n with only input[rank] existing, output only at the
 // root; scatter the reverse; barrier 0 -> 0 with zero-byte scratch.
 #pragma once
 
@@ -27,11 +29,19 @@ namespace holdfast::comm {
 
 enum class StepKind : std::uint8_t { kSend, kRecv, kCopy, kReduce, kEncode, kDecode };
 enum class Space : std::uint8_t { kInput, kOutput, kScratch };
+// What a scratch chunk holds of the chunk it stands in for.
+enum class Form : std::uint8_t { kPlain, kFrame, kWide };
 
 struct Slot {
   Space space = Space::kInput;
   std::uint32_t chunk = 0;
   friend bool operator==(const Slot&, const Slot&) = default;
+};
+
+struct ScratchChunk {
+  Slot like;  // the input or output slot it stands in for
+  Form form = Form::kPlain;
+  friend bool operator==(const ScratchChunk&, const ScratchChunk&) = default;
 };
 
 // `step` must come first. streamed: the consumer reads exactly the slot that `step` writes, element
@@ -48,8 +58,8 @@ struct Step {
   Rank peer{};  // send, recv
   std::uint32_t ordinal =
       0;               // send, recv: number of this message on the directed link, within this op
-  Slot dst;            // recv, copy, reduce
-  Slot lhs;            // send, copy: the source; reduce: left operand
+  Slot dst;            // all but send
+  Slot lhs;            // reduce: left operand; send, copy, encode, decode: the source
   Slot rhs;            // reduce: right operand; dst = lhs (op) rhs, in this order on every run
   bool final = false;  // reduce: the result is the collective's result; averages divide here
   std::vector<Dependency> deps;
@@ -59,11 +69,22 @@ struct Schedule {
   Collective collective{};
   Rank rank{};
   int size = 0;
-  Rank root{};                // broadcast, reduce, gather, scatter
-  std::uint32_t chunks = 0;   // input and output chunks (see above)
-  std::vector<Slot> scratch;  // scratch[i]: the input or output slot whose size scratch chunk i has
-  std::vector<Step> steps;    // in an order in which a single thread could run them
+  Rank root{};               // broadcast, reduce, gather, scatter
+  std::uint32_t chunks = 0;  // input and output chunks (see above)
+  std::uint32_t pieces = 1;  // chunks to a block, where every rank has a block
+  std::vector<ScratchChunk> scratch;
+  std::vector<Step> steps;  // in an order in which a single thread could run them
 };
+
+// Collectives with a block of input or output for every rank.
+constexpr bool has_blocks_by_rank(Collective c) {
+  return c == Collective::kReduceScatter || c == Collective::kAllGather ||
+         c == Collective::kAllToAll || c == Collective::kGather || c == Collective::kScatter;
+}
+
+inline Form form_of(const Schedule& schedule, const Slot& slot) {
+  return slot.space == Space::kScratch ? schedule.scratch[slot.chunk].form : Form::kPlain;
+}
 
 // Whether callers may pass one buffer as input and output: chunk c of both may then be one memory.
 // All-to-all may not: a block would be overwritten by its successor before it has gone.

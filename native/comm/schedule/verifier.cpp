@@ -33,14 +33,38 @@ struct RankState {
   }
 };
 
+// The rank whose block a chunk is of, where every rank has one.
+std::uint32_t block_of(const Schedule& s, std::uint32_t chunk) { return chunk / s.pieces; }
+
 bool input_exists(const Schedule& s, std::uint32_t chunk) {
   const auto own = static_cast<std::uint32_t>(s.rank.value);
   switch (s.collective) {
     case Collective::kAllGather:
-    case Collective::kGather: return chunk == own;
+    case Collective::kGather: return block_of(s, chunk) == own;
     case Collective::kBroadcast:
     case Collective::kScatter: return s.rank == s.root;
     default: return true;
+  }
+}
+
+// What its slots must hold; empty: it may be done.
+std::string check_forms(const Schedule& s, const Step& step) {
+  const Form from = step.kind == StepKind::kRecv ? Form::kPlain : form_of(s, step.lhs);
+  const Form to = step.kind == StepKind::kSend ? Form::kPlain : form_of(s, step.dst);
+  switch (step.kind) {
+    case StepKind::kEncode:
+      return to == Form::kFrame && from != Form::kFrame ? "" : "encodes what cannot be";
+    case StepKind::kDecode:
+      return from == Form::kFrame && to != Form::kFrame ? "" : "decodes what cannot be";
+    case StepKind::kCopy:
+      return from == to || (from == Form::kWide && to == Form::kPlain) ? "" : "copies to a form";
+    case StepKind::kReduce: {
+      const Form right = form_of(s, step.rhs);
+      const bool plain = from == Form::kPlain && right == from && to == from;
+      const bool wide = from == Form::kWide && right == Form::kFrame && step.dst == step.lhs;
+      return plain || wide ? "" : "reduces what cannot be";
+    }
+    default: return from == Form::kWide || to == Form::kWide ? "moves a wide chunk" : "";
   }
 }
 
@@ -87,9 +111,9 @@ class Proof {
   Status check_shapes() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       const Schedule& s = *ranks_[r].schedule;
-      const bool same = s.collective == ranks_[0].schedule->collective &&
-                        s.root == ranks_[0].schedule->root &&
-                        s.chunks == ranks_[0].schedule->chunks;
+      const bool same =
+          s.collective == ranks_[0].schedule->collective && s.root == ranks_[0].schedule->root &&
+          s.chunks == ranks_[0].schedule->chunks && s.pieces == ranks_[0].schedule->pieces;
       if (!same || s.rank.value != static_cast<int>(r) ||
           s.size != static_cast<int>(ranks_.size())) {
         return broken("rank " + std::to_string(r) + "'s schedule is of another collective");
@@ -116,7 +140,8 @@ class Proof {
     if (step.kind != StepKind::kSend && step.dst.space == Space::kInput) {
       return broken(at(s.rank.value, i) + "input is written");
     }
-    return Status::ok();
+    const std::string wrong = check_forms(s, step);
+    return wrong.empty() ? Status::ok() : broken(at(s.rank.value, i) + wrong);
   }
 
   // Every message has one send and one receive.
@@ -139,7 +164,13 @@ class Proof {
       if (!receives_.contains(key)) return broken(at(std::get<0>(key), step) + "nobody receives");
     }
     for (const auto& [key, step] : receives_) {
-      if (!sends_.contains(key)) return broken(at(std::get<1>(key), step) + "nobody sends");
+      const auto sent = sends_.find(key);
+      if (sent == sends_.end()) return broken(at(std::get<1>(key), step) + "nobody sends");
+      const Schedule& from = *ranks_[static_cast<std::size_t>(std::get<0>(key))].schedule;
+      const Schedule& to = *ranks_[static_cast<std::size_t>(std::get<1>(key))].schedule;
+      if (form_of(from, from.steps[sent->second].lhs) != form_of(to, to.steps[step].dst)) {
+        return broken(at(std::get<1>(key), step) + "receives another form than is sent");
+      }
     }
     return Status::ok();
   }
@@ -210,30 +241,37 @@ class Proof {
       return broken(at(r.schedule->rank.value, i) + "writes a value into output that is not final");
     }
     const bool single = r.schedule->collective == Collective::kBarrier || ranks_.size() == 1;
-    if (step.kind == StepKind::kReduce && !single &&
-        step.final != (step.dst.space == Space::kOutput)) {
+    if (step.kind == StepKind::kReduce && !single && step.final != is_final(r, step, value)) {
       return broken(at(r.schedule->rank.value, i) + "a final reduction is one into output");
     }
     r.space(step.dst.space)[step.dst.chunk] = value;
     return Status::ok();
   }
 
+  // The last one of a chunk: into output, or into the sum that becomes it.
+  bool is_final(const RankState& r, const Step& step, const Contribution& value) const {
+    if (form_of(*r.schedule, step.dst) != Form::kWide) return step.dst.space == Space::kOutput;
+    return value == everybody(r.schedule->scratch[step.dst.chunk].like.chunk);
+  }
+
   // What output chunk c of the rank must hold in the end; empty: nothing.
   Contribution expected(const Schedule& s, std::uint32_t chunk) const {
     const auto own = static_cast<std::uint32_t>(s.rank.value);
     const auto root = static_cast<std::uint32_t>(s.root.value);
+    const std::uint32_t block = block_of(s, chunk);
     switch (s.collective) {
       case Collective::kAllReduce:
       case Collective::kBarrier: return everybody(chunk);
-      case Collective::kReduceScatter: return chunk == own ? everybody(chunk) : Contribution{};
+      case Collective::kReduceScatter: return block == own ? everybody(chunk) : Contribution{};
       case Collective::kReduce: return own == root ? everybody(chunk) : Contribution{};
-      case Collective::kAllGather: return Contribution(Atom{chunk, chunk});
-      case Collective::kAllToAll: return Contribution(Atom{chunk, own});
+      case Collective::kAllGather: return Contribution(Atom{block, chunk});
+      case Collective::kAllToAll:
+        return Contribution(Atom{block, own * s.pieces + chunk % s.pieces});
       case Collective::kBroadcast: return Contribution(Atom{root, chunk});
       case Collective::kGather:
-        return own == root ? Contribution(Atom{chunk, chunk}) : Contribution{};
+        return own == root ? Contribution(Atom{block, chunk}) : Contribution{};
       case Collective::kScatter:
-        return chunk == own ? Contribution(Atom{root, own}) : Contribution{};
+        return block == own ? Contribution(Atom{root, chunk}) : Contribution{};
       default: return {};
     }
   }

@@ -5,7 +5,8 @@
 // completes before its receive is posted (rendezvous semantics, the strictest transport); messages
 // pair up one to one by (link, ordinal); no two unordered steps touch one slot unless both read
 // (aliased input/output counted as one); input is never written, and output is written only with
-// final values.
+// final values; what is encoded is decoded, and sums of frames are made in f32. To a proof,
+// encoding and decoding are copies.
 #pragma once
 
 #include <vector>

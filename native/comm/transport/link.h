@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "comm/transport/link_meter.h"
 #include "comm/transport/session.h"
 
 namespace holdfast::comm {
@@ -29,6 +30,9 @@ class Link {
   // Bytes that have come so far, where the link counts them.
   virtual std::uint64_t received() const { return 0; }
 
+  // What goes over the link is counted there from now on; `meter` outlives the link.
+  void set_meter(LinkMeter* meter) { meter_ = meter; }
+
   // Ends a post early. Afterwards neither the session nor the pipe refers to the post or its
   // memory.
   void cancel(SendPost& post) {
@@ -40,11 +44,19 @@ class Link {
  protected:
   // The pipe may hold a half-written frame of this post: it must let go of the post's memory.
   virtual void release(const SendPost& post) = 0;
+  LinkMeter* meter() const { return meter_; }
+  void count_sent(std::uint64_t bytes) {
+    if (meter_ != nullptr) meter_->sent.add(bytes);
+  }
+  void count_received(std::uint64_t bytes) {
+    if (meter_ != nullptr) meter_->received.add(bytes);
+  }
   void fail(Status why) {
     if (status_.is_ok()) status_ = std::move(why);
   }
 
  private:
+  LinkMeter* meter_ = nullptr;
   Session session_;
   Status status_;
 };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -102,12 +103,35 @@ void Segment::unlink() {
 }
 
 Result<Segment> Segment::create(const std::string& purpose, std::size_t bytes) {
+  return make(purpose, bytes,
+              [bytes](int fd) { return ::ftruncate(fd, static_cast<off_t>(bytes)); });
+}
+
+Result<Segment> Segment::create_reserved(const std::string& purpose, std::size_t bytes) {
+  return make(purpose, bytes, [bytes](int fd) {
+    // A part of the whole stays for others: data loaders use it, too.
+    constexpr unsigned kKeptShare = 4;
+    struct statvfs info {};
+    if (::fstatvfs(fd, &info) == 0 && info.f_blocks > 0) {
+      const std::uint64_t block = info.f_frsize;
+      if (info.f_bavail * block < bytes + info.f_blocks * block / kKeptShare) {
+        errno = ENOSPC;
+        return -1;
+      }
+    }
+    errno = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+    return errno == 0 ? 0 : -1;
+  });
+}
+
+Result<Segment> Segment::make(const std::string& purpose, std::size_t bytes,
+                              const std::function<int(int)>& size) {
   Segment segment;
   segment.name_ = make_name(purpose);
   const int fd = ::shm_open(("/" + segment.name_).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
   if (fd < 0) return system_error("cannot create shared memory " + segment.name_);
   segment.linked_ = true;
-  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+  if (size(fd) != 0) {
     const Status status = system_error("cannot size shared memory to " + std::to_string(bytes));
     ::close(fd);
     return status;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
@@ -22,6 +23,9 @@ class Segment {
   // A zero-filled segment of `bytes`, readable by this user only. `purpose`: a short word for the
   // name.
   static Result<Segment> create(const std::string& purpose, std::size_t bytes);
+  // The same, but fails where there is no memory for all of it, instead of at its use. Leaves other
+  // users of shared memory some.
+  static Result<Segment> create_reserved(const std::string& purpose, std::size_t bytes);
   // Zero-filled memory of this process alone, without a name.
   static Result<Segment> create_private(std::size_t bytes);
   // Maps a peer's segment; refuses one of another size or owner. The name comes from the network:
@@ -39,6 +43,9 @@ class Segment {
   explicit operator bool() const { return data_ != nullptr; }
 
  private:
+  static Result<Segment> make(const std::string& purpose, std::size_t bytes,
+                              const std::function<int(int)>& size);
+
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
   std::string name_;

@@ -32,6 +32,7 @@ bool ShmLink::push() {
     if (!writer_.has_room(kRingFramePayload)) break;
     if (!session().next_frame(kRingFramePayload, frame)) break;
     CHECK(writer_.write(frame.header, frame.payload));
+    count_sent(kFrameHeaderBytes + frame.payload.size());
     session().sent(frame);
     frame = {};
     moved = true;
@@ -55,6 +56,7 @@ bool ShmLink::pull() {
       fail(std::move(status));
       return true;
     }
+    count_received(kFrameHeaderBytes + frame.payload.size());
     std::span<const std::byte> rest = frame.payload;
     while (!rest.empty()) rest = rest.subspan(session().payload(rest));
     reader_.consume(frame);

@@ -1,5 +1,7 @@
 #include "comm/transport/tcp.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -16,7 +18,7 @@ namespace {
 constexpr std::size_t kSliceBytes = 256 * 1024;
 // Read-ahead while a header is awaited: whole small messages come in one call, but a large payload
 // is not dragged through the buffer when it could go straight to its place.
-constexpr std::size_t kReadAhead = 4096;
+constexpr std::size_t kReadAhead = 4096 + 256;
 // Below this a direct read saves less than its system call costs.
 constexpr std::size_t kDirectBytes = 2048;
 // Turns after which other links are looked at.
@@ -87,11 +89,22 @@ bool TcpLink::write_frame() {
       return false;
     }
     written_ += static_cast<std::size_t>(sent);
+    count_sent(static_cast<std::uint64_t>(sent));
   }
   writing_ = false;
   session().sent(out_);
   out_ = {};
   return true;
+}
+
+void TcpLink::look_at_kernel() {
+  if (meter() == nullptr || !status().is_ok()) return;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  meter()->round_trip_ns.set(std::int64_t{info.tcpi_rtt} * 1000);
+  meter()->retransmits.add(info.tcpi_total_retrans - retransmits_);
+  retransmits_ = info.tcpi_total_retrans;
 }
 
 void TcpLink::release(const SendPost& post) {
@@ -108,6 +121,7 @@ bool TcpLink::pull() {
     if (!fill()) break;
     moved = true;
     if (!parse()) break;
+    if (!readable_ && write_error_ == 0) break;
   }
   return moved;
 }
@@ -119,7 +133,7 @@ bool TcpLink::fill() {
     const std::span<std::byte> direct = whole_elements(session().direct());
     if (direct.size() >= kDirectBytes) {
       const ssize_t count = ::recv(fd_, direct.data(), direct.size(), MSG_DONTWAIT);
-      if (!on_read(count)) return false;
+      if (!on_read(count, direct.size())) return false;
       session().filled(static_cast<std::uint64_t>(count));
       in_payload_ = session().payload_left() > 0;
       return true;
@@ -134,7 +148,7 @@ bool TcpLink::fill() {
   if (!in_payload_) room = std::min(room, kReadAhead);
   if (in_payload_) room = std::min<std::size_t>(room, session().payload_left() + kReadAhead);
   const ssize_t count = ::recv(fd_, in_.data() + end_, room, MSG_DONTWAIT);
-  if (!on_read(count)) return false;
+  if (!on_read(count, room)) return false;
   end_ += static_cast<std::size_t>(count);
   return true;
 }
@@ -149,9 +163,12 @@ std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
   return place.first(count / unit * unit);
 }
 
-bool TcpLink::on_read(ssize_t count) {
+bool TcpLink::on_read(ssize_t count, std::size_t asked) {
   if (count > 0) {
+    // Less than asked for is all there was; what comes later is announced again.
+    readable_ = static_cast<std::size_t>(count) == asked;
     received_ += static_cast<std::uint64_t>(count);
+    count_received(static_cast<std::uint64_t>(count));
     return true;
   }
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {

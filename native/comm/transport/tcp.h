@@ -30,6 +30,8 @@ class TcpLink final : public Link {
   // nothing.
   bool closed_by_peer() const override { return closed_by_peer_; }
   std::uint64_t received() const override { return received_; }
+  // Asks the kernel for round-trip time and retransmits, and writes them to the meter.
+  void look_at_kernel();
 
  protected:
   void release(const SendPost& post) override;
@@ -41,7 +43,7 @@ class TcpLink final : public Link {
   bool parse();
   bool fill();
   std::span<std::byte> whole_elements(std::span<std::byte> place) const;
-  bool on_read(ssize_t count);
+  bool on_read(ssize_t count, std::size_t asked);
   void lost(const char* call);
 
   int fd_;
@@ -50,6 +52,7 @@ class TcpLink final : public Link {
   int write_error_ = 0;  // errno of a send that failed
   bool closed_by_peer_ = false;
   std::uint64_t received_ = 0;
+  std::uint32_t retransmits_ = 0;  // that the meter knows of
 
   // The frame being written, and how much of header + payload has gone.
   OutFrame out_;

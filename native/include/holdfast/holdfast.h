@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; what is there stays. */
-#define HF_ABI_VERSION 2
+#define HF_ABI_VERSION 3
 
 typedef enum hf_status {
   HF_OK = 0,
@@ -98,6 +98,13 @@ typedef struct hf_options {
   int64_t heartbeat_ns;    /* between two signs of life; default 0.5 s. Three that do not come make
                               a rank silent */
   const char* coordinator; /* "host:port"; default: the lowest living rank does its work */
+  const char* plan;        /* file that says what algorithm is fastest where; default: none */
+  int32_t tune;            /* 1: measure at first use what the plan lacks, and write it there */
+  const char* http;        /* "host:port" to serve /metrics, /healthz, ... at; default: nowhere */
+  const char* flight_dir;  /* folder of the flight record; default: in memory only */
+  const char* codec; /* what sums and averages of floats travel as: "int8", "onebit(block=512)";
+                        default: as they are */
+  uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
 } hf_options;
 
 /* A store of the caller's. Both functions return a status; get() waits until the key is set, at
@@ -129,7 +136,16 @@ hf_status hf_options_from_env(hf_options* options);
 
 /* `options` NULL: the defaults. */
 hf_status hf_node_create(const hf_options* options, hf_node** node);
+/* Where the option http serves its pages, with the real port; "": nowhere. Holds as long as the
+ * node. */
+const char* hf_node_http_address(const hf_node* node);
 void hf_node_free(hf_node* node);
+
+/* Memory, not initialised, that collectives of large sizes between ranks of one host read where it
+ * lies; aligned to 64 bytes. It serves every other purpose as well. It is freed by hf_release(),
+ * before or after the node. */
+hf_status hf_allocate(hf_node* node, size_t bytes, void** memory);
+void hf_release(void* memory);
 
 /* A directory that all ranks share; one directory serves one job. */
 hf_status hf_store_directory(const char* path, hf_store** store);

@@ -1,0 +1,90 @@
+#include "codec.h"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compress/codec.h"
+#include "gil.h"
+#include "raise.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace holdfast::bindings {
+namespace {
+
+using compress::Codec;
+using Floats = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = nb::ndarray<std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+nb::ndarray<nb::numpy, T> array_of(std::unique_ptr<T[]> memory, std::size_t count) {
+  const nb::capsule owner(memory.get(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return {memory.release(), {count}, owner};
+}
+
+// The frame of `values`, or of their sum with the residual, which becomes what it does not say.
+nb::ndarray<nb::numpy, std::uint8_t> encode(const std::string& text, const Floats& values,
+                                            const std::optional<Floats>& residual,
+                                            std::uint64_t seed) {
+  const Codec codec = value_or_raise(Codec::parse(text));
+  if (residual && residual->size() != values.size()) {
+    throw nb::value_error("a residual has one float32 to an element");
+  }
+  if (residual && !codec.spec().takes_residual) {
+    throw nb::value_error("this codec loses nothing and takes no residual");
+  }
+  if (!codec.takes(DType::kF32)) throw nb::value_error("this codec does not take float32");
+  const std::size_t room = codec.encoded_bound(DType::kF32, values.size());
+  auto frame = std::make_unique<std::uint8_t[]>(room);
+  std::size_t bytes = 0;
+  {
+    const GilReleased released;
+    const std::span<float> lost =
+        residual ? std::span(residual->data(), residual->size()) : std::span<float>();
+    bytes = codec.encode(
+        {std::as_bytes(std::span(values.data(), values.size())), DType::kF32, {seed, 0, 0}, lost},
+        std::as_writable_bytes(std::span(frame.get(), room)));
+  }
+  return array_of(std::move(frame), bytes);
+}
+
+nb::ndarray<nb::numpy, float> decode(const std::string& text, const Bytes& frame,
+                                     std::size_t count) {
+  const Codec codec = value_or_raise(Codec::parse(text));
+  auto values = std::make_unique<float[]>(count);
+  Status status;
+  {
+    const GilReleased released;
+    status = codec.decode(std::as_bytes(std::span(frame.data(), frame.size())), DType::kF32,
+                          std::as_writable_bytes(std::span(values.get(), count)));
+  }
+  raise_if(status);
+  return array_of(std::move(values), count);
+}
+
+std::vector<std::string> codecs() {
+  std::vector<std::string> names;
+  for (const compress::CodecRow& row : compress::catalogue()) names.emplace_back(row.spec.name);
+  return names;
+}
+
+}  // namespace
+
+void bind_codec(nb::module_& m) {
+  m.def("codecs", codecs);
+  m.def("codec_text",
+        [](const std::string& text) { return value_or_raise(Codec::parse(text)).text(); });
+  m.def("encode", encode, "codec"_a, "values"_a, "residual"_a = nb::none(), "seed"_a = 0);
+  m.def("decode", decode, "codec"_a, "frame"_a, "count"_a);
+}
+
+}  // namespace holdfast::bindings

@@ -1,0 +1,119 @@
+// Flight recorder: the last ops of a process in a ring of fixed size, in memory that may be a
+// mapped file, so that it can be read after the process was killed. The idea is PyTorch's Flight
+// Recorder; the format is our own, and docs/health.md describes it.
+//
+// Writer: the holder of the runtime, who never waits, and allocates nothing. Every entry carries a
+// stamp at its front and at its end, odd while it is being written (a sequence lock, Boehm 2012):
+// whoever reads it while it changes, or after its writer died in the middle, can tell.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "comm/observer.h"
+
+namespace holdfast::comm {
+
+inline constexpr std::uint32_t kFlightVersion = 1;
+inline constexpr std::uint32_t kFlightEntries = 4096;
+inline constexpr std::size_t kFlightWaited = 8;      // peers that an entry has room for
+inline constexpr std::size_t kFlightGroups = 64;     // groups whose names are kept: the first ones
+inline constexpr std::size_t kFlightNameBytes = 56;  // of a name, at most; cut where longer
+
+enum class OpState : std::uint8_t { kStarted = 1, kEnded = 2 };
+
+struct FlightEntry {
+  std::uint64_t number = 0;  // of the op in this process, from 1
+  CommId group;
+  OpSeq sequence;
+  Epoch epoch;
+  Collective collective{};
+  DType dtype = DType::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  OpPath path = OpPath::kNone;
+  OpState state = OpState::kStarted;
+  Code code = Code::kOk;
+  bool repaired = false;
+  std::uint64_t bytes = 0;
+  Instant enqueued{};
+  Instant started{};
+  Instant ended{};  // zero: it has not
+  std::string algorithm;
+  Rank rank;                 // in the group
+  Rank other;                // the root, or the peer of a message
+  std::vector<Rank> waited;  // ranks of the world that it waited for when it was last looked at
+};
+
+struct FlightLog {
+  std::uint32_t pid = 0;
+  MemberId member;
+  Rank rank{-1};  // in the world
+  std::string host;
+  Duration wall_offset{};  // wall-clock time of an instant of this process's monotonic clock
+  std::uint64_t ops = 0;   // begun so far
+  std::vector<std::pair<CommId, std::string>> groups;
+  std::vector<FlightEntry> entries;  // by number, rising
+  std::uint32_t torn = 0;            // entries that were being written
+  std::uint32_t damaged = 0;         // entries that hold what no writer writes
+  bool truncated = false;            // the end of the file is missing
+};
+
+// What a recorder's memory, or a copy of it, says. kProtocolError when it is no flight record, or
+// of another version; a part that is missing or damaged is counted, and the rest is read.
+Result<FlightLog> read_flight(std::span<const std::byte> bytes);
+
+struct FlightSettings {
+  std::string folder;  // where the file is to be; empty: memory of this process only
+  std::string host;
+  MemberId member;
+  std::uint32_t entries = kFlightEntries;
+  Duration wall_offset{};
+};
+
+class FlightRecorder {
+ public:
+  // kSystem when the file cannot be made, or the disk has no room for all of it.
+  static Result<std::unique_ptr<FlightRecorder>> create(const FlightSettings& settings);
+  ~FlightRecorder();
+  FlightRecorder(const FlightRecorder&) = delete;
+  FlightRecorder& operator=(const FlightRecorder&) = delete;
+
+  // Holder of the runtime. Returns the op's number.
+  std::uint64_t begin(const Observer::Op& op, const OpTicket& ticket);
+  // Of an op whose entry has been used again since, nothing is kept.
+  void set_path(const OpTicket& ticket);
+  void set_waited(std::uint64_t number, std::span<const Rank> peers);
+  void end(std::uint64_t number, Code code, bool repaired, Instant now);
+  void set_rank(Rank world_rank);
+  void name_group(CommId id, const std::string& name);
+
+  // Any thread: a copy, which read_flight() reads.
+  std::vector<std::byte> snapshot() const;
+  // Where the file is; empty without.
+  const std::string& path() const { return path_; }
+
+ private:
+  using Word = std::atomic<std::uint64_t>;
+  struct Entry;
+  FlightRecorder(std::string path, std::byte* memory, std::size_t bytes, std::uint32_t entries);
+  void write_header(const FlightSettings& settings);
+  Entry* entry(std::uint64_t number) const;
+  Word* words() const { return reinterpret_cast<Word*>(memory_); }
+
+  std::string path_;
+  std::byte* memory_;
+  std::size_t bytes_;
+  std::uint32_t entries_;
+  std::uint64_t last_ = 0;
+  std::uint32_t groups_ = 0;
+};
+
+}  // namespace holdfast::comm

@@ -1,0 +1,102 @@
+// Observer: told where ops begin, wait and end, what links carry, and how views change. One seam,
+// so that what is measured is decided in one place and costs nothing where nobody looks.
+//
+// Thread: only the holder of the runtime. Nothing here may block or allocate for an op.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "comm/collective.h"
+
+namespace holdfast::comm {
+
+struct OpRequest;
+class Link;
+
+// What carries an op.
+enum class OpPath : std::uint8_t {
+  kNone,      // refused, or not begun yet
+  kFlat,      // the flat exchange in shared memory
+  kSlices,    // the slice exchange in shared memory
+  kSchedule,  // an algorithm of the catalogue, over links
+  kRepair,    // what a loss left to do
+  kMessage,   // a send or a receive
+};
+inline constexpr int kOpPathCount = 6;
+
+std::string_view op_path_name(OpPath path);  // "flat", ...
+
+// Kept with an op from its call to its end.
+struct OpTicket {
+  std::uint64_t number = 0;  // the observer's; 0: it knows nothing of the op
+  Instant enqueued{};
+  Instant started{};
+  CommId group;
+  OpSeq sequence;
+  Collective collective{};
+  OpPath path = OpPath::kNone;
+  std::string_view algorithm;  // a row of the catalogue: static
+  std::uint64_t bytes = 0;
+};
+
+// Why a member is no longer in the view.
+enum class LossCause : std::uint8_t {
+  kDied,    // its process has ended
+  kSilent,  // nothing came from it
+  kCut,     // the connection broke; the process may live
+  kLeft,    // it said goodbye
+};
+inline constexpr int kLossCauseCount = 4;
+
+std::string_view loss_cause_name(LossCause cause);  // "died", ...
+
+// How a process stands in its worlds.
+enum class Standing : std::uint8_t {
+  kAlone,     // in no world yet, or not any more
+  kMember,    // ops can run
+  kChanging,  // a view change is under way
+  kVotedOut,
+  kEnded,  // the group of all ranks has failed
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  struct Op {
+    CommId group;
+    OpSeq sequence;
+    Epoch epoch;
+    Rank rank;  // in the group
+    const OpRequest& request;
+  };
+  // `ticket.enqueued`, `.path` and `.algorithm` are set where they are known.
+  virtual void began(const Op& op, OpTicket& ticket, Instant now) = 0;
+  // Its path is known, or has changed.
+  virtual void took_path(const OpTicket& ticket) = 0;
+  // It has waited for these ranks of the world during the last `time`.
+  virtual void waited(const OpTicket& ticket, std::span<const Rank> peers, Duration time) = 0;
+  // `repaired`: a loss had cut it off.
+  virtual void ended(const OpTicket& ticket, Code code, bool repaired, Instant now) = 0;
+
+  virtual void named(CommId group, const std::string& name) = 0;
+  // Bytes of the link are from now on those of this rank of the world.
+  virtual void linked(Rank peer, Link& link) = 0;
+
+  struct View {
+    Epoch epoch;
+    Rank self;  // in the world
+    std::size_t members = 0;
+    std::size_t joined = 0;
+    std::span<const LossCause> lost;
+    Duration stopped{};  // how long ops stood still before it, after a loss
+  };
+  virtual void viewed(const View& view) = 0;
+  virtual void stands(Standing standing) = 0;
+};
+
+}  // namespace holdfast::comm

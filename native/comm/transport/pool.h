@@ -1,0 +1,95 @@
+// Memory pool: memory for tensors that the other processes of the host can map, so that they read
+// it where it lies, without a system call and without a copy on the way. Its owner says in a
+// directory what there is to map; who reads maps an arena when it first needs to. What was mapped
+// outlives its owner: a rank that dies leaves its input readable.
+//
+// Nobody writes another's pool. When memory may be read is the exchanges' affair.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "comm/transport/segment.h"
+
+namespace holdfast::comm {
+
+// Of one process; each is at least as large as all before it, until they are this large.
+inline constexpr std::uint32_t kMaxArenas = 64;
+inline constexpr std::uint64_t kSmallestArena = 64ULL << 20;
+inline constexpr std::uint64_t kLargestStep = 4ULL << 30;
+
+// What a process lends, in an area that it shares with the others.
+struct PoolDirectory {
+  struct Arena {
+    char name[200];
+    std::uint64_t bytes;
+  };
+  std::atomic<std::uint32_t> count;
+  Arena arenas[kMaxArenas];
+};
+
+// Where memory lies in a pool.
+struct PoolPlace {
+  std::uint32_t arena = 0;  // from 1 on; 0: in none
+  std::uint64_t offset = 0;
+};
+
+// A process's own pool, as the exchanges see it.
+class OwnPool {
+ public:
+  virtual ~OwnPool() = default;
+  // Writes the arena into the directory, if it is not there. Any thread.
+  virtual PoolPlace find(const std::byte* data, std::uint64_t bytes, PoolDirectory& directory) = 0;
+};
+
+// The pool of another process.
+class PeerPool {
+ public:
+  virtual ~PeerPool() = default;
+  // Null where it cannot be mapped. `place` and the directory are the other's word. Holder of the
+  // runtime only.
+  virtual const std::byte* at(const PoolDirectory& directory, const PoolPlace& place,
+                              std::uint64_t bytes) = 0;
+};
+
+class MemoryPool final : public OwnPool {
+ public:
+  MemoryPool();
+  ~MemoryPool() override;
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  // Not initialised, aligned to 64 bytes. Where the system has no shared memory left (or the pool
+  // no arena), it is private memory, which serves as well, less fast. Null: there is none either.
+  // Any thread.
+  std::byte* allocate(std::uint64_t bytes);
+  // What allocate() gave. Any thread.
+  void release(std::byte* data);
+  // Nobody can map anything new any more; for the end of the process. Any thread.
+  void unlink();
+  PoolPlace find(const std::byte* data, std::uint64_t bytes, PoolDirectory& directory) override;
+
+ private:
+  struct Arena {
+    Segment segment;
+    std::map<std::uint64_t, std::uint64_t> free;  // by offset: bytes
+  };
+  std::byte* take(Arena& arena, std::uint64_t bytes);
+  bool add_arena(std::uint64_t bytes);
+  Arena* arena_of(const std::byte* data);
+
+  std::mutex mutex_;  // guards all below
+  std::vector<std::unique_ptr<Arena>> arenas_;
+  std::map<std::byte*, std::uint64_t> used_;  // bytes of each
+  std::uint64_t total_ = 0;
+  const std::uint64_t process_;
+};
+
+std::shared_ptr<PeerPool> make_peer_pool();
+
+}  // namespace holdfast::comm

@@ -1,0 +1,152 @@
+// What groups and worlds tell of themselves: to the observer, and to people.
+#include <algorithm>
+
+#include "ft/group.h"
+#include "ft/group_world.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::LossCause;
+using comm::OpWork;
+
+// Whom an op waits for is asked once in so long, and of ops that have run for so long: it takes a
+// look at every step of the op.
+constexpr Duration kWatchPause = std::chrono::milliseconds(1);
+
+std::string rank_text(const std::vector<std::size_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+void Group::observe_begin(OpWork& work, Instant now) {
+  if (observer_ == nullptr) return;
+  observer_->began({config_.id, work.sequence(), epoch_, config_.rank, work.request()},
+                   work.ticket(), now);
+}
+
+void Group::observe_path(const OpWork& work) {
+  if (observer_ != nullptr && work.ticket().number != 0) observer_->took_path(work.ticket());
+}
+
+void Group::observe_end(const OpWork& work, const Status& status, bool repaired) {
+  const comm::OpTicket& ticket = work.ticket();
+  if (observer_ == nullptr || ticket.number == 0) return;
+  const Instant now = clock_->now();
+  if (watch_.number == ticket.number) {
+    observer_->waited(ticket, watch_.ranks, now - watch_.seen);
+    watch_.number = 0;
+  }
+  observer_->ended(ticket, status.code(), repaired, now);
+}
+
+void Group::observe_brief_begin(Brief& brief) {
+  if (observer_ == nullptr) return;
+  brief.ticket.path = comm::OpPath::kFlat;
+  observer_->began({config_.id, *brief.sequence, epoch_, config_.rank, brief.request}, brief.ticket,
+                   clock_->now());
+}
+
+void Group::observe_brief_end(const Brief& brief) {
+  if (observer_ != nullptr) observer_->ended(brief.ticket, Code::kOk, false, clock_->now());
+}
+
+void Group::observe_waits(Instant now) {
+  next_watch_ = now + kWatchPause;
+  const auto is_old = [now](const OpWork* work) {
+    return work != nullptr && work->ticket().number != 0 &&
+           now - work->ticket().started >= kWatchPause;
+  };
+  const OpWork* collective = comm_ ? comm_->oldest() : nullptr;
+  const bool collects = is_old(collective);
+  if (!collects && !is_old(messages_.oldest())) {
+    watch_.number = 0;
+    return;
+  }
+  const comm::OpTicket& ticket = (collects ? collective : messages_.oldest())->ticket();
+  const Instant since = watch_.number == ticket.number ? watch_.seen : ticket.started;
+  watch_.ranks.clear();
+  for (const Rank rank : collects ? comm_->oldest_waits_for() : messages_.oldest_waits_for()) {
+    watch_.ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
+  }
+  observer_->waited(ticket, watch_.ranks, now - since);
+  watch_.number = ticket.number;
+  watch_.seen = now;
+}
+
+// Closing a group, or being voted out of it, is not its failure.
+void Group::observe_failure(const Status& status) {
+  const bool whole = config_.id == world_->id();
+  if (observer_ == nullptr || !whole || status.code() == Code::kNotMember) return;
+  observer_->stands(comm::Standing::kEnded);
+}
+
+// A view has begun: its links, and at first the group itself.
+void Group::observe_view() {
+  if (observer_ == nullptr) return;
+  if (epoch_ == config_.epoch) observer_->named(config_.id, config_.name);
+  for (const Rank rank : present_) {
+    if (rank == config_.rank) continue;
+    const auto r = static_cast<std::size_t>(rank.value);
+    const comm::MemberLinks links = world_->links_to(config_.members[r]);
+    observer_->linked(config_.world_ranks[r], *links.control);
+    observer_->linked(config_.world_ranks[r], *links.data);
+  }
+}
+
+void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
+  observe_view(before, after, stopped_since_ ? now - *stopped_since_ : Duration::zero());
+  stopped_since_.reset();
+  std::vector<std::size_t> lost;
+  std::vector<std::size_t> joined;
+  for (std::size_t r = 0; r < after.members.size(); ++r) {
+    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
+    if (was == after.members[r]) continue;
+    if (was != kNobody) lost.push_back(r);
+    if (after.members[r] != kNobody) joined.push_back(r);
+  }
+  if (lost.empty() && joined.empty()) return;
+  std::string text = "view " + std::to_string(after.epoch.value) + ": ";
+  if (!lost.empty()) text += "lost " + rank_text(lost) + "; ";
+  if (!joined.empty()) text += rank_text(joined) + " joined; ";
+  network_.say(text + std::to_string(after.present().size()) + " of " +
+               std::to_string(after.members.size()) + " ranks go on");
+}
+
+LossCause World::cause_of(MemberId lost) {
+  const bool said_goodbye = std::find(goodbyes_.begin(), goodbyes_.end(), lost) != goodbyes_.end();
+  const Loss* loss = network_.loss_of(lost);
+  if (said_goodbye || (loss != nullptr && loss->why.message() == "the peer left")) {
+    return LossCause::kLeft;
+  }
+  if (loss == nullptr) return LossCause::kSilent;
+  return loss->gone ? LossCause::kDied : LossCause::kCut;
+}
+
+void World::observe_view(const WorldView& before, const WorldView& after, Duration stopped) {
+  comm::Observer* observer = network_.observer();
+  if (observer == nullptr) return;
+  std::vector<LossCause> lost;
+  std::size_t joined = 0;
+  for (std::size_t r = 0; r < after.members.size(); ++r) {
+    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
+    if (was == after.members[r]) continue;
+    if (was != kNobody) lost.push_back(cause_of(was));
+    joined += after.members[r] != kNobody ? 1 : 0;
+  }
+  std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
+  const Rank self = rank_of(self_).value_or(Rank{-1});
+  observer->viewed({after.epoch, self, after.present().size(), joined, lost, stopped});
+  observe_standing(comm::Standing::kMember);
+}
+
+void World::observe_standing(comm::Standing standing) {
+  if (comm::Observer* observer = network_.observer()) observer->stands(standing);
+}
+
+}  // namespace holdfast::ft

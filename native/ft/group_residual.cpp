@@ -1,0 +1,85 @@
+// What becomes of the residual of an op with error feedback. The rule: a residual is committed with
+// its op, once, and only where what it says was left out has been left out. An op that fails leaves
+// the caller's as it was; so does every part that the survivors of a loss exchanged uncoded, for
+// there the input counted as it is, and the old residual is still owed; and so does what was sent
+// to a rank that has gone, whose part of the result nobody has.
+#include <algorithm>
+#include <cstring>
+
+#include "base/planted.h"
+#include "ft/group.h"
+#include "ft/group_schedule.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::Collective;
+using comm::OpRequest;
+
+// Whether this rank encodes the input block at all.
+bool is_encoded(const OpRequest& request, std::size_t block, Rank self) {
+  if (request.collective == Collective::kBroadcast) return request.root == self;
+  return request.collective != Collective::kAllToAll ||
+         block != static_cast<std::size_t>(self.value);
+}
+
+bool has_receivers(Collective c) {
+  return c == Collective::kReduceScatter || c == Collective::kAllToAll;
+}
+
+}  // namespace
+
+// For a run from the start, in the current view: by the input blocks that the view has.
+std::vector<float*> Group::begin_feedback(Op& op) {
+  const OpRequest& request = op.work->request();
+  if (request.residual.empty()) return {};
+  std::uint64_t count = 0;
+  for (const comm::Block& block : request.input) count += block.count;
+  Feedback& feedback = op.feedback;
+  feedback.uncoded.clear();
+  if (feedback.memory.capacity == 0) feedback.memory = feedback_pool_.take(count * sizeof(float));
+  std::vector<float*> blocks;
+  auto* at = reinterpret_cast<float*>(feedback.memory.data());
+  for (std::size_t b = 0; b < request.input.size(); ++b) {
+    const Rank receiver{static_cast<std::int32_t>(b)};
+    const bool there = std::find(present_.begin(), present_.end(), receiver) != present_.end();
+    if (there || !has_receivers(request.collective)) blocks.push_back(at);
+    at += request.input[b].count;
+  }
+  return blocks;
+}
+
+// What the repair that is about to begin takes from the inputs as they are.
+void Group::note_uncoded(Op& op) const {
+  if (op.work->request().residual.empty() || is_planted(Planted::kSpendUncoded)) return;
+  for (const Reduction& r : op.fate.reductions) op.feedback.uncoded[r.block].add(r.range);
+  for (const Transfer& t : op.fate.transfers) {
+    if (t.from_input && t.from == config_.rank) op.feedback.uncoded[t.source].add(t.range);
+  }
+}
+
+void Group::end_feedback(Op& op, bool well) {
+  Feedback& feedback = op.feedback;
+  if (feedback.memory.capacity == 0) return;
+  const OpRequest& request = op.work->request();
+  const auto* from = reinterpret_cast<const float*>(feedback.memory.data());
+  for (std::size_t b = 0; b < request.input.size(); ++b) {
+    const std::uint64_t count = request.input[b].count;
+    const Rank receiver{static_cast<std::int32_t>(b)};
+    const bool there = std::find(present_.begin(), present_.end(), receiver) != present_.end();
+    const bool arrived = there || !has_receivers(request.collective);
+    if (well && arrived && is_encoded(request, b, config_.rank)) {
+      for (const Range& coded :
+           feedback.uncoded[static_cast<std::uint32_t>(b)].complement().runs()) {
+        const std::uint64_t end = std::min(coded.end, count);
+        if (coded.begin >= end) continue;
+        std::memcpy(request.residual[b] + coded.begin, from + coded.begin,
+                    (end - coded.begin) * sizeof(float));
+      }
+    }
+    from += count;
+  }
+  feedback_pool_.give(std::move(feedback.memory));
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,115 @@
+#include "runtime/health.h"
+
+#include <algorithm>
+
+#include "comm/request_check.h"
+#include "comm/transport/link.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// The driver turns at least this often when it has nothing to do; a busy machine may delay it.
+constexpr Duration kShortestPatience = std::chrono::seconds(5);
+constexpr int kPatienceBeats = 10;
+
+Duration wall_offset_of(const Clock& clock) {
+  const auto wall = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<Duration>(wall) - clock.now().since_origin;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Health>> Health::create(const Options& options, MemberId self,
+                                               const std::string& host,
+                                               std::shared_ptr<const Clock> clock) {
+  comm::FlightSettings settings;
+  settings.folder = options.flight_dir;
+  settings.host = host;
+  settings.member = self;
+  settings.wall_offset = wall_offset_of(*clock);
+  auto flight = comm::FlightRecorder::create(settings);
+  if (!flight.is_ok()) return flight.status();
+  return std::make_unique<Health>(std::move(flight).value(), options.heartbeat,
+                                  settings.wall_offset, std::move(clock));
+}
+
+Health::Health(std::unique_ptr<comm::FlightRecorder> flight, Duration heartbeat,
+               Duration wall_offset, std::shared_ptr<const Clock> clock)
+    : flight_(std::move(flight)),
+      patience_(std::max(kShortestPatience, heartbeat * kPatienceBeats)),
+      wall_offset_(wall_offset),
+      clock_(std::move(clock)) {
+  metrics_.rank.set(-1);
+  turned(clock_->now());
+}
+
+void Health::began(const Op& op, comm::OpTicket& ticket, Instant now) {
+  ticket.started = now;
+  if (ticket.enqueued == Instant{}) ticket.enqueued = now;
+  ticket.group = op.group;
+  ticket.sequence = op.sequence;
+  ticket.collective = op.request.collective;
+  ticket.bytes = comm::payload_bytes(op.request);
+  ticket.number = flight_->begin(op, ticket);
+  metrics_.begun.add(1);
+}
+
+void Health::waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) {
+  const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, time.count()));
+  for (const Rank peer : peers) metrics_.peer_wait_ns[Metrics::peer_index(peer)].add(ns);
+  flight_->set_waited(ticket.number, peers);
+}
+
+void Health::ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) {
+  flight_->end(ticket.number, code, repaired, now);
+  metrics_.ended.add(1);
+  if (code != Code::kOk) return metrics_.ops_failed[static_cast<std::size_t>(code)].add(1);
+  const auto collective = static_cast<std::size_t>(ticket.collective);
+  const auto path = static_cast<std::size_t>(ticket.path);
+  metrics_.ops[collective][path].add(1);
+  metrics_.op_bytes[collective][path].add(ticket.bytes);
+  metrics_.op_duration[collective].record(
+      {ticket.group.value, ticket.sequence.value, now - ticket.started, now});
+  if (repaired) metrics_.repairs.add(1);
+}
+
+void Health::linked(Rank peer, comm::Link& link) {
+  const bool tcp = link.transport() == "tcp";
+  if (!tcp && link.transport() != "shm") return;
+  link.set_meter(&metrics_.link(peer, tcp ? Metrics::Transport::kTcp : Metrics::Transport::kShm));
+}
+
+void Health::viewed(const View& view) {
+  metrics_.epoch.set(view.epoch.value);
+  metrics_.members.set(static_cast<std::int64_t>(view.members));
+  metrics_.rank.set(view.self.value);
+  flight_->set_rank(view.self);
+  metrics_.joins.add(view.joined);
+  for (const comm::LossCause cause : view.lost) {
+    metrics_.losses[static_cast<std::size_t>(cause)].add(1);
+  }
+  if (!view.lost.empty())
+    metrics_.recovery.record({0, view.epoch.value, view.stopped, clock_->now()});
+}
+
+std::string Health::sickness() const {
+  const Instant turned{Duration(turned_.load(std::memory_order_relaxed))};
+  const Duration silence = clock_->now() - turned;
+  if (silence < patience_) return {};
+  return "the runtime has not turned for " +
+         metrics::number_text(std::chrono::duration<double>(silence).count()) + " s";
+}
+
+std::string Health::unreadiness() const {
+  if (std::string sick = sickness(); !sick.empty()) return sick;
+  switch (standing_.load(std::memory_order_relaxed)) {
+    case comm::Standing::kAlone: return "in no group yet";
+    case comm::Standing::kMember: return {};
+    case comm::Standing::kChanging: return "a change of view is under way";
+    case comm::Standing::kVotedOut: return "voted out by the others";
+    case comm::Standing::kEnded: return "the group has failed";
+  }
+  return {};
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,168 @@
+#include "sim/coded_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace holdfast::sim {
+namespace {
+
+using comm::Collective;
+
+// An element is put in as twice what is owed of it from before: encoded it counts three times that,
+// as it is twice. Blocks are of one value, which int8 keeps but for a rounding.
+constexpr float kPutIn = 2;
+constexpr float kEncoded = 3;
+constexpr float kNear = 1e-3F;
+// Their sums, one bit to a rank, are told apart in f32.
+constexpr int kMostRanks = 9;
+
+bool has(const std::vector<Rank>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), Rank{rank}) != ranks.end();
+}
+
+bool is_near(float value, float right) { return std::abs(value - right) <= kNear * right; }
+
+bool reduces(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduceScatter;
+}
+bool many_in(Collective c) { return c == Collective::kReduceScatter || c == Collective::kAllToAll; }
+bool many_out(Collective c) { return c == Collective::kAllGather || c == Collective::kAllToAll; }
+
+std::vector<comm::Block> blocks_of(std::vector<float>& memory, std::uint64_t count) {
+  std::vector<comm::Block> blocks;
+  for (std::uint64_t at = 0; at < memory.size(); at += count) {
+    blocks.push_back({reinterpret_cast<std::byte*>(memory.data() + at), count});
+  }
+  return blocks;
+}
+
+}  // namespace
+
+bool CodedData::takes(Collective c, int ranks) {
+  return ranks <= kMostRanks && (reduces(c) || many_out(c) || c == Collective::kBroadcast);
+}
+
+CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
+  // A block of nothing has no place in a list of blocks that is cut by size.
+  op_.count = std::max<std::uint64_t>(op.count, 1);
+  const auto n = static_cast<std::uint64_t>(ranks);
+  input_.resize((many_in(op.collective) ? n : 1) * op_.count);
+  output_.assign((many_out(op.collective) ? n : 1) * op_.count, -1.0F);
+  residual_.resize(input_.size());
+  for (std::size_t i = 0; i < input_.size(); ++i) {
+    const auto to = static_cast<int>(i / op_.count);
+    input_[i] = put_in(rank, to);
+    residual_[i] = owed(rank, to);
+  }
+  if (op.collective == Collective::kBroadcast || is_in_place()) output_ = input_;
+}
+
+float CodedData::owed(int from, int to) const {
+  const auto scale = static_cast<float>(1 + op_.factor % 8);
+  if (reduces(op_.collective)) return scale * static_cast<float>(1 << from);
+  return scale * static_cast<float>(1 + from * ranks_ + (many_in(op_.collective) ? to : 0));
+}
+
+float CodedData::put_in(int from, int to) const { return kPutIn * owed(from, to); }
+
+comm::OpRequest CodedData::request() {
+  comm::OpRequest request;
+  request.collective = op_.collective;
+  request.dtype = DType::kF32;
+  request.op = ReduceOp::kSum;
+  request.root = {op_.root};
+  request.atomic = op_.atomic;
+  request.codec =
+      std::make_shared<compress::Codec>(std::move(compress::Codec::parse("int8")).value());
+  request.input = blocks_of(input_, op_.count);
+  request.output = blocks_of(output_, op_.count);
+  if (op_.collective == Collective::kBroadcast || is_in_place()) request.input = request.output;
+  for (std::uint64_t at = 0; at < residual_.size(); at += op_.count) {
+    request.residual.push_back(residual_.data() + at);
+  }
+  return request;
+}
+
+// Where this rank has both, the element's residual must be of the same kind as its value.
+std::string CodedData::check_element(std::uint64_t block, std::uint64_t i,
+                                     const comm::Outcome& outcome) const {
+  const float value = output_[block * op_.count + i];
+  const auto wrong = [&](const std::string& what) {
+    return "element " + std::to_string(i) + " of block " + std::to_string(block) + " is " +
+           std::to_string(value) + ": " + what;
+  };
+  const bool exchanged = op_.collective == Collective::kAllToAll;
+  const int from = op_.collective == Collective::kBroadcast ? op_.root : static_cast<int>(block);
+  const auto own = static_cast<std::uint64_t>(rank_);
+  const bool mine = reduces(op_.collective) || (!exchanged && from == rank_);
+  const std::uint64_t at = (op_.collective == Collective::kReduceScatter ? own : 0) * op_.count + i;
+  const bool is_owed = mine && residual_[at] == owed(rank_, rank_);
+  if (!reduces(op_.collective)) {
+    if (value == 0 && !has(outcome.contributors, from)) return {};
+    const float unit = owed(from, rank_);
+    const bool encoded = is_near(value, kEncoded * unit);
+    if (!encoded && value != kPutIn * unit) return wrong("neither encoded nor as it was");
+    if (exchanged && from == rank_ && encoded) return wrong("encoded for oneself");
+    return mine && encoded == is_owed ? wrong("its residual says otherwise") : "";
+  }
+  const float unit = owed(0, 0) * (is_owed ? kPutIn : kEncoded);
+  const auto mask = static_cast<int>(std::lround(value / unit));
+  if (!is_near(value, unit * static_cast<float>(mask))) return wrong("no sum of ranks");
+  for (int r = 0; r < ranks_; ++r) {
+    const bool in = (mask >> r & 1) != 0;
+    if (has(outcome.contributors, r) && !in) return wrong("lacks a contributor");
+    if (in && !has(outcome.contributors, r) && !has(outcome.missing, r)) {
+      return wrong("has another rank in it");
+    }
+  }
+  return {};
+}
+
+std::string CodedData::check_residual(std::uint64_t block, std::uint64_t i) const {
+  const float before = owed(rank_, static_cast<int>(block));
+  const float value = residual_[block * op_.count + i];
+  const bool never = (op_.collective == Collective::kBroadcast && rank_ != op_.root) ||
+                     (op_.collective == Collective::kAllToAll && rank_ == static_cast<int>(block));
+  if (value == before || (!never && std::abs(value) <= kNear * before)) return {};
+  return "residual " + std::to_string(i) + " of block " + std::to_string(block) + " is " +
+         std::to_string(value) + ", was " + std::to_string(before);
+}
+
+std::string CodedData::check(const comm::Outcome& outcome) const {
+  comm::Outcome known = outcome;
+  // A root that has gone since has still given all of it.
+  if (op_.collective == Collective::kBroadcast) known.contributors.push_back({op_.root});
+  for (std::uint64_t k = 0; k < output_.size(); ++k) {
+    std::string wrong = check_element(k / op_.count, k % op_.count, known);
+    if (!wrong.empty()) return wrong;
+  }
+  for (std::uint64_t k = 0; k < residual_.size(); ++k) {
+    std::string wrong = check_residual(k / op_.count, k % op_.count);
+    if (!wrong.empty()) return wrong;
+  }
+  return {};
+}
+
+std::string CodedData::check_failed() const {
+  for (std::uint64_t k = 0; k < residual_.size(); ++k) {
+    if (residual_[k] == owed(rank_, static_cast<int>(k / op_.count))) continue;
+    return "a residual was committed with an op that failed";
+  }
+  return {};
+}
+
+std::uint64_t CodedData::fingerprint() const {
+  if (op_.collective == Collective::kReduceScatter || op_.collective == Collective::kAllToAll) {
+    return 0;
+  }
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const float value : output_) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    hash = (hash ^ bits) * 1099511628211ULL;
+  }
+  return hash;
+}
+
+}  // namespace holdfast::sim

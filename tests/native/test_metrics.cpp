@@ -1,0 +1,148 @@
+// Instruments and their text: buckets, exemplars, the two formats.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/metrics/instruments.h"
+#include "base/metrics/text.h"
+#include "runtime/metrics.h"
+
+namespace holdfast::metrics {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE(text);
+  return found;
+}
+
+TEST_CASE("a duration falls into the first bucket whose bound is not below it") {
+  for (int b = 0; b < Histogram::kBounds; ++b) {
+    CHECK(Histogram::bucket_of(Histogram::bound(b)) == b);
+    CHECK(Histogram::bucket_of(Histogram::bound(b) + nanoseconds(1)) == b + 1);
+  }
+  CHECK(Histogram::bound(0) == nanoseconds(1024));
+  for (const Duration none : {Duration(0), Duration(-5), Duration(1)}) {
+    CHECK(Histogram::bucket_of(none) == 0);
+  }
+  CHECK(Histogram::bucket_of(Duration::max()) == Histogram::kBounds);
+}
+
+TEST_CASE("a histogram keeps counts, the sum, and the last example of each bucket") {
+  Histogram h;
+  h.record({1, 7, microseconds(1), {}});
+  h.record({1, 8, nanoseconds(900), {}});
+  h.record({1, 9, seconds(100), {}});
+  CHECK(h.count(0) == 2);
+  CHECK(h.count(Histogram::kBounds) == 1);
+  CHECK(h.sum() == microseconds(1) + nanoseconds(900) + seconds(100));
+  CHECK(h.exemplar(0)->sequence == 8);
+  CHECK(h.exemplar(Histogram::kBounds)->value == seconds(100));
+  CHECK_FALSE(h.exemplar(1).has_value());
+}
+
+TEST_CASE("an example is never read half old and half new") {
+  Histogram h;
+  std::atomic<bool> stop{false};
+  std::jthread writer([&] {
+    for (std::uint32_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
+      h.record({i, i, nanoseconds(i % 1000), {nanoseconds(i)}});
+    }
+  });
+  int whole = 0;
+  const auto until = std::chrono::steady_clock::now() + seconds(10);
+  while (whole < 1000 && std::chrono::steady_clock::now() < until) {
+    const auto e = h.exemplar(0);
+    if (!e) continue;
+    ++whole;
+    REQUIRE(e->group == e->sequence);
+    REQUIRE(e->at.since_origin.count() == static_cast<std::int64_t>(e->group));
+  }
+  stop = true;
+  CHECK(whole == 1000);
+}
+
+constexpr Family kCounted{"a_bytes", Type::kCounter, "bytes", "With \"quotes\".\n"};
+constexpr Family kTimed{"t_seconds", Type::kHistogram, "seconds", "T."};
+
+TEST_CASE("openmetrics names families without _total, gives units, and ends") {
+  TextEncoder out(Format::kOpenMetrics);
+  out.family(kCounted);
+  out.sample({{"who", "a\\b\"c\nd"}}, std::uint64_t{18446744073709551615U});
+  const std::string text = out.take();
+  CHECK(text ==
+        "# TYPE a_bytes counter\n# UNIT a_bytes bytes\n# HELP a_bytes With \\\"quotes\\\".\\n\n"
+        "a_bytes_total{who=\"a\\\\b\\\"c\\nd\"} 18446744073709551615\n# EOF\n");
+}
+
+TEST_CASE("the plain format names families as their samples, without unit, example and end") {
+  TextEncoder out(Format::kPlain);
+  out.family(kCounted);
+  out.sample({}, 0.25);
+  Histogram h;
+  h.record({1, 2, microseconds(3), {}});
+  out.family(kTimed);
+  out.histogram({}, h);
+  const std::string text = out.take();
+  CHECK(has(text, "# TYPE a_bytes_total counter\n"));
+  CHECK(has(text, "\na_bytes_total 0.25\n"));
+  CHECK(text.find("EOF") == std::string::npos);
+  CHECK(text.find("UNIT") == std::string::npos);
+  CHECK(text.find(" # {") == std::string::npos);
+}
+
+TEST_CASE("buckets add up, end at +Inf, and carry the op and its wall-clock time") {
+  Histogram h;
+  h.record({0xab, 42, microseconds(3), {seconds(1)}});
+  h.record({0xab, 43, microseconds(30), {seconds(2)}});
+  TextEncoder out(Format::kOpenMetrics, seconds(1000));
+  out.family(kTimed);
+  out.histogram({{"collective", "barrier"}}, h);
+  const std::string text = out.take();
+  const std::string labels = "{collective=\"barrier\",le=\"";
+  CHECK(has(text, "t_seconds_bucket" + labels + "2.048e-06\"} 0\n"));
+  CHECK(has(text, "t_seconds_bucket" + labels + "4.096e-06\"} 1 # {op=\"ab:42\"} 3e-06 1001\n"));
+  CHECK(has(text, "t_seconds_bucket" + labels + "3.2768e-05\"} 2 # {op=\"ab:43\"} 3e-05 1002\n"));
+  CHECK(has(text, "t_seconds_bucket" + labels + "+Inf\"} 2\n"));
+  CHECK(has(text, "t_seconds_sum{collective=\"barrier\"} 3.3e-05\n"));
+  CHECK(has(text, "t_seconds_count{collective=\"barrier\"} 2\n"));
+}
+
+TEST_CASE("whoever accepts openmetrics gets it, everybody else the plain format") {
+  CHECK(format_for("application/openmetrics-text;version=1.0.0,*/*;q=0.1") == Format::kOpenMetrics);
+  for (const auto* accept : {"", "*/*", "text/html", "text/plain;version=0.0.4"}) {
+    CHECK(format_for(accept) == Format::kPlain);
+  }
+}
+
+TEST_CASE("a process's metrics are bounded however many ranks there are") {
+  auto metrics = std::make_unique<runtime::Metrics>();
+  for (int rank = 0; rank < 10'000; ++rank) {
+    metrics->peer_wait_ns[runtime::Metrics::peer_index({rank})].add(1'000'000'000);
+    metrics->link({rank}, runtime::Metrics::Transport::kTcp).sent.add(10);
+  }
+  const std::string text = metrics->text(Format::kPlain, {});
+  CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"63\"} 1\n"));
+  CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"other\"} 9936\n"));
+  CHECK(text.find("peer=\"64\"") == std::string::npos);
+  CHECK(runtime::Metrics::peer_index({-1}) == runtime::Metrics::kPeers);
+}
+
+TEST_CASE("what was never counted has no series, but failures and losses have theirs from zero") {
+  const auto metrics = std::make_unique<runtime::Metrics>();
+  const std::string text = metrics->text(Format::kOpenMetrics, {});
+  CHECK(text.find("holdfast_ops_total{") == std::string::npos);
+  CHECK(has(text, "holdfast_ops_failed_total{cause=\"Timeout\"} 0\n"));
+  CHECK(has(text, "holdfast_losses_total{cause=\"died\"} 0\n"));
+  CHECK(has(text, "holdfast_queue_depth 0\n"));
+  CHECK(has(text, "# TYPE holdfast_build info\n"));
+}
+
+}  // namespace
+}  // namespace holdfast::metrics

@@ -1,0 +1,98 @@
+// The table of plans: what a look-up answers, and what its text may be. The planner that measures
+// runs in real ranks (tests/python/test_plan.py).
+#include <doctest/doctest.h>
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/plan_table.h"
+
+namespace holdfast::comm {
+namespace {
+
+constexpr PlanKey kFour{Collective::kAllReduce, {4, 1, false}};
+
+PlanTable table_of(const std::vector<PlanRow>& rows) {
+  PlanTable table;
+  for (const PlanRow& row : rows) table.add(row);
+  return table;
+}
+
+std::string refused(const std::string& text) {
+  const auto parsed = PlanTable::parse(text);
+  REQUIRE(!parsed.is_ok());
+  CHECK(parsed.status().code() == Code::kConfigError);
+  return parsed.status().message();
+}
+
+TEST_CASE("the fastest is found where it was measured, and near that only if near will do") {
+  const PlanTable table = table_of(
+      {{kFour, 4096, "ring", 3e-6}, {kFour, 4096, "flat", 2e-6}, {kFour, 1 << 20, "ring", 1e-3}});
+  CHECK(table.find(kFour, 4096, false) == "flat");
+  CHECK(table.find(kFour, 8191, false) == "flat");
+  CHECK(!table.find(kFour, 8192, false));
+  CHECK(table.find(kFour, 8192, true) == "flat");
+  CHECK(!table.find(kFour, 64 * 1024, true));
+  CHECK(!table.find({Collective::kAllReduce, {4, 1, true}}, 4096, true));
+  CHECK(!table.find({Collective::kBroadcast, {4, 1, false}}, 4096, true));
+}
+
+TEST_CASE("a later measurement replaces an earlier one of its algorithm and size") {
+  PlanTable table = table_of({{kFour, 4096, "ring", 3e-6}, {kFour, 4096, "flat", 2e-6}});
+  table.merge(table_of({{kFour, 5000, "ring", 1e-6}}));
+  CHECK(table.find(kFour, 4096, false) == "ring");
+  CHECK(table.rows().size() == 2);
+}
+
+TEST_CASE("a table comes back from its text as it was") {
+  PlanTable table = table_of({{kFour, 4096, "ring", 3.25e-6},
+                              {kFour, 1 << 20, "halving_doubling", 0.1},
+                              {{Collective::kBroadcast, {64, 8, false}}, 1, "two_level", 1e-9},
+                              {{Collective::kBroadcast, {2, 1, true}}, 1, "shared_memory", 0}});
+  table.set_link(false, {1e-6, 2e-10, 0});
+  const auto again = PlanTable::parse(table.text());
+  REQUIRE(again.is_ok());
+  CHECK(again.value().rows() == table.rows());
+  CHECK(again.value().text() == table.text());
+  CHECK(again.value().link(false).beta_s_per_byte == 2e-10);
+  CHECK(again.value().link(true).alpha_s == topology::kShmLink.alpha_s);
+}
+
+TEST_CASE("a text that is no table is refused by line and value") {
+  const std::string first = "holdfast-plan 1\n";
+  CHECK(refused("").find("empty") != std::string::npos);
+  CHECK(refused("holdfast-plan 2\n").find("line 1") != std::string::npos);
+  CHECK(refused(first + "all_reduce 4 1 tcp 4096 ring\n").find("6 words") != std::string::npos);
+  CHECK(refused(first + "sing 4 1 tcp 4096 ring 1\n").find("collective sing") != std::string::npos);
+  CHECK(refused(first + "\nall_reduce 4 1 tcp 1 bruck 1\n").find("line 3") != std::string::npos);
+  CHECK(refused(first + "all_reduce 4 5 tcp 1 ring 1\n").find("hosts 4 5") != std::string::npos);
+  CHECK(refused(first + "all_reduce 4 1 udp 1 ring 1\n").find("udp") != std::string::npos);
+  CHECK(refused(first + "all_reduce 4 1 tcp -1 ring 1\n").find("size -1") != std::string::npos);
+  CHECK(refused(first + "all_reduce 4 1 tcp 1 ring nan\n").find("nan") != std::string::npos);
+  CHECK(refused(first + "all_reduce 4 1 tcp 1 ring -1\n").find("time -1") != std::string::npos);
+  CHECK(refused(first + "link tcp 1 2\n").find("three numbers") != std::string::npos);
+  CHECK(refused(first + std::string(100, 'x')).size() < 200);
+}
+
+TEST_CASE("what keeps partial sums of half the payload is not chosen where that is much") {
+  for (const Collective c : {Collective::kAllReduce, Collective::kReduceScatter}) {
+    const Problem problem{c, 4, 1, 256ULL << 20, topology::kTcpLink};
+    CHECK(choose_algorithm(problem).algorithm != "halving_doubling");
+    CHECK(!predict_seconds(*find_algorithm(c, "halving_doubling"), problem));
+  }
+}
+
+TEST_CASE("the prediction of the chosen row is the least of all rows that may be chosen") {
+  for (const int hosts : {1, 2}) {
+    for (const std::uint64_t bytes : {64ULL, 65536ULL, 16ULL << 20}) {
+      const Problem problem{Collective::kAllReduce, 8, hosts, bytes, topology::kTcpLink};
+      const AlgorithmRow& chosen = choose_algorithm(problem);
+      for (const AlgorithmRow& row : catalogue()) {
+        const auto seconds = predict_seconds(row, problem);
+        if (seconds) CHECK(*predict_seconds(chosen, problem) <= *seconds);
+        CHECK((row.level_cost == nullptr || hosts > 1 || !seconds));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::comm
