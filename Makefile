@@ -152,22 +152,23 @@ torch-headers: $(VENV)/.created  ## compiles the torch backend against newer ver
 
 .PHONY: sanitize asan tsan
 sanitize: asan tsan  ## native tests under ASan + UBSan, then under TSan
-asan: system-build
-	@cmake -B build/asan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=address,undefined --log-level=WARNING
-	cmake --build build/asan
-	@$(call logged,asan,$(FIXED_ADDRESSES) ctest --test-dir build/asan --output-on-failure)
+asan: asan-build
+	@$(call logged,asan,$(FIXED_ADDRESSES) ctest --test-dir build/asan -j $(JOBS) --output-on-failure)
 tsan: system-build
 	@cmake -B build/tsan $(CMAKE_NATIVE) -DHOLDFAST_SANITIZE=thread --log-level=WARNING
-	cmake --build build/tsan
+	cmake --build build/tsan --target thread_tests
 	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan -L threads --output-on-failure)
 
+# By clang, whose libFuzzer needs the same instrumentation: one build for tests and fuzzers.
+.PHONY: asan-build
+asan-build: system-check
+	@cmake -B build/asan $(CMAKE_NATIVE) -DCMAKE_CXX_COMPILER=clang++ -DHOLDFAST_FUZZ=ON \
+	  -DHOLDFAST_SANITIZE=address,undefined --log-level=WARNING
+	cmake --build build/asan
+
 .PHONY: fuzz
-fuzz: system-check  ## each fuzzer for FUZZ_SECONDS (30)
-	@cmake -B build/fuzz -G Ninja -S . -DCMAKE_CXX_COMPILER=clang++ -DHOLDFAST_FUZZ=ON \
-	  -DHOLDFAST_SANITIZE=address,undefined -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF \
-	  --log-level=WARNING
-	cmake --build build/fuzz
-	@$(call logged,fuzz,.ci/fuzz.sh build/fuzz $(FUZZ_SECONDS))
+fuzz: asan-build  ## each fuzzer for FUZZ_SECONDS (30)
+	@$(call logged,fuzz,.ci/fuzz.sh build/asan $(FUZZ_SECONDS) $(JOBS))
 
 .PHONY: clean distclean
 clean:  ## removes what was built
