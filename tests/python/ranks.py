@@ -10,6 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import nursery
+
+Process = subprocess.Popen[str] | nursery.Child
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -29,26 +33,29 @@ def start_rank(
     meeting: Path,
     env: Mapping[str, str],
     before: Sequence[str] = (),
-) -> subprocess.Popen[str]:
+) -> Process:
     """Start one rank; it calls `module.function()` with RANK and WORLD_SIZE set.
 
     `before`: a command that runs the rest of its arguments.
     """
+    whole = {
+        **os.environ,
+        "RANK": str(rank),
+        "WORLD_SIZE": str(size),
+        "HOLDFAST_STORE": f"file://{meeting}/directory",
+        "MEETING_FILE": str(meeting / "torch"),
+        "OMP_NUM_THREADS": "1",
+        **env,
+    }
+    if not before:
+        return nursery.fork(module, function, whole, meeting)
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
         f"import {module}; {module}.{function}()"
     )
     return subprocess.Popen(
         [*before, sys.executable, "-c", code],
-        env={
-            **os.environ,
-            "RANK": str(rank),
-            "WORLD_SIZE": str(size),
-            "HOLDFAST_STORE": f"file://{meeting}/directory",
-            "MEETING_FILE": str(meeting / "torch"),
-            "OMP_NUM_THREADS": "1",
-            **env,
-        },
+        env=whole,
         cwd=meeting,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -56,7 +63,7 @@ def start_rank(
     )
 
 
-def finish(processes: list[subprocess.Popen[str]], timeout_s: float) -> list[Outcome]:
+def finish(processes: Sequence[Process], timeout_s: float) -> list[Outcome]:
     """Collect all ranks; those that hang are ended and count as failed."""
     outcomes = []
     for rank, process in enumerate(processes):
@@ -96,6 +103,6 @@ def segments_of(outcomes: Sequence[Outcome]) -> set[str]:
     return {name for name in names if name.split(".")[3] in pids}
 
 
-def kill(process: subprocess.Popen[str]) -> None:
+def kill(process: Process) -> None:
     """End a rank the hard way."""
     process.send_signal(signal.SIGKILL)
