@@ -24,10 +24,13 @@ namespace {
 
 using namespace holdfast;
 
-std::vector<std::tuple<std::string, std::string, std::string>> algorithms() {
-  std::vector<std::tuple<std::string, std::string, std::string>> rows;
-  for (const comm::AlgorithmRow& row : comm::catalogue()) {
-    rows.emplace_back(row.algorithm, comm::collective_name(row.collective), row.source);
+// (name, collective, source, whether it is for calls with a codec).
+std::vector<std::tuple<std::string, std::string, std::string, bool>> algorithms() {
+  std::vector<std::tuple<std::string, std::string, std::string, bool>> rows;
+  for (const bool coded : {false, true}) {
+    for (const comm::AlgorithmRow& row : coded ? comm::coded_catalogue() : comm::catalogue()) {
+      rows.emplace_back(row.algorithm, comm::collective_name(row.collective), row.source, coded);
+    }
   }
   return rows;
 }

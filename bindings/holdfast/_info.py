@@ -45,6 +45,16 @@ def _shared_memory() -> dict[str, Any]:
     return {"on": False, "why": "/dev/shm cannot be written; ranks of one host will use tcp"}
 
 
+def _encoded(options: Options) -> str:
+    """Say what would travel encoded that does not ask for it."""
+    if not options.codec:
+        return "nothing"
+    return (
+        f"all_reduce and reduce_scatter, sum or avg, of f32, bf16 and f16 "
+        f"from {options.codec_min_bytes} bytes: {options.codec}"
+    )
+
+
 def collect() -> dict[str, Any]:
     """Collect what ``holdfast info`` shows.
 
@@ -73,9 +83,11 @@ def collect() -> dict[str, Any]:
         "dtypes": _core.dtypes(),
         "reductions": _core.reduce_ops(),
         "algorithms": [
-            {"algorithm": name, "collective": collective, "source": source}
-            for name, collective, source in _core.algorithms()
+            {"algorithm": name, "collective": collective, "source": source, "codec": coded}
+            for name, collective, source, coded in _core.algorithms()
         ],
+        "codecs": _core.codecs(),
+        "encoded": _encoded(options),
         "options": in_force,
     }
 
@@ -110,7 +122,11 @@ def show(*, as_json: bool) -> int:
         print(f"  {name:16} {value!s:12} ({option['source']})")
     print("algorithms")
     for row in info["algorithms"]:
-        print(f"  {row['collective']:16} {row['algorithm']:14} {row['source']}")
+        coded = ", with a codec" if row["codec"] else ""
+        print(f"  {row['collective']:16} {row['algorithm']:14} {row['source']}{coded}")
+    print("codecs")
+    print(f"  {', '.join(info['codecs'])}")
+    print(f"  encoded without being asked for: {info['encoded']}")
     return 0
 
 

@@ -59,6 +59,16 @@ def test_info_is_readable_by_programs():
     assert all(option["source"] == "default" for option in info["options"].values())
 
 
+def test_info_says_what_would_be_encoded():
+    assert "encoded without being asked for: nothing" in call("info").stdout
+    info = json.loads(call("info", "--json", HOLDFAST_CODEC="int8").stdout)
+    assert "reduce_scatter" in info["encoded"]
+    assert "from 65536 bytes: int8(block=128)" in info["encoded"]
+    assert "int8" in info["codecs"]
+    coded = {(r["collective"], r["algorithm"]) for r in info["algorithms"] if r["codec"]}
+    assert ("all_reduce", "two_level_coded") in coded
+
+
 def test_info_tells_where_an_option_comes_from():
     done = call("info", "--json", HOLDFAST_TRANSPORTS="tcp", HOLDFAST_PORT=" ")
     options = json.loads(done.stdout)["options"]
