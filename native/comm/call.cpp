@@ -98,7 +98,14 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
           elements(request.input),
           elements(request.output),
           request.equal_blocks,
-          request.codec ? request.codec->text() : std::string()};
+          coding_text(request)};
+}
+
+std::string coding_text(const OpRequest& request) {
+  if (!request.codec) return {};
+  // An all-reduce with a residual may go another way than one without.
+  const bool feeds_back = request.collective == Collective::kAllReduce && !request.residual.empty();
+  return request.codec->text() + (feeds_back ? " with a residual" : "");
 }
 
 bool conflict(const Call& a, const Call& b) {

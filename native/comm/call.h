@@ -23,7 +23,7 @@ struct Call {
   std::uint64_t input = 0;   // elements of all blocks together
   std::uint64_t output = 0;  // likewise
   bool equal_blocks = false;
-  std::string codec = {};  // its text(); empty: none
+  std::string codec = {};  // coding_text()
   friend bool operator==(const Call&, const Call&) = default;
 };
 
@@ -38,7 +38,10 @@ struct CallReport {
 // Calls in a report, at most.
 inline constexpr std::size_t kReportedCalls = 16;
 
-inline constexpr std::size_t kCallBytes = 28 + compress::kMostCodecText;
+inline constexpr std::size_t kCallBytes = 28 + compress::kMostCodecText + sizeof " with a residual";
+
+// The codec's text, and whether what it loses is kept; empty: no codec.
+std::string coding_text(const OpRequest& request);
 
 // "rank 3", "ranks 1, 2".
 std::string rank_list(const std::vector<Rank>& ranks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/planted.h"
+#include "comm/call.h"
 #include "comm/request_check.h"
 
 namespace holdfast::comm {
@@ -17,9 +18,7 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   mix(static_cast<std::uint32_t>(request.dtype));
   mix(static_cast<std::uint32_t>(request.op));
   mix(static_cast<std::uint32_t>(request.root.value));
-  if (request.codec) {
-    for (const char c : request.codec->text()) mix(static_cast<unsigned char>(c));
-  }
+  for (const char c : coding_text(request)) mix(static_cast<unsigned char>(c));
   return hash;
 }
 
@@ -56,12 +55,20 @@ std::unique_ptr<Run> OpRuns::make(Program program, OpSeq sequence, std::uint32_t
 void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
 
 const AlgorithmRow& OpRuns::row_for(const OpRequest& request) const {
-  if (request.codec) return *find_coded(request.collective);
-  if (!request.algorithm.empty()) return *find_algorithm(request.collective, request.algorithm);
   const int hosts =
       config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
+  if (request.codec) return coded_row_for(request, hosts > 1 && hosts < size());
+  if (!request.algorithm.empty()) return *find_algorithm(request.collective, request.algorithm);
   return choose_algorithm(
       {request.collective, size(), hosts, payload_bytes(request), config_.link_model});
+}
+
+const AlgorithmRow& OpRuns::coded_row_for(const OpRequest& request, bool levels) {
+  const AlgorithmRow* row = find_coded(request.collective, request.algorithm);
+  if (request.algorithm.empty() && levels && request.residual.empty()) {
+    if (const AlgorithmRow* two = find_coded(request.collective, "two_level_coded")) row = two;
+  }
+  return *row;
 }
 
 // From what all ranks know alike.

@@ -45,6 +45,7 @@ class OpRuns {
   int size() const { return static_cast<int>(links_.size()); }
   const Schedule& schedule_for(const OpRequest& request);
   const AlgorithmRow& row_for(const OpRequest& request) const;
+  static const AlgorithmRow& coded_row_for(const OpRequest& request, bool levels);
   int pieces_for(const OpRequest& request) const;
   std::unique_ptr<Run> make(Program program, OpSeq sequence, std::uint32_t signature);
 

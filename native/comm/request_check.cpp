@@ -172,12 +172,19 @@ Status check_codec(const OpRequest& request) {
     return unsupported(request, "does not go with " + std::string(reduce_op_name(request.op)),
                        "sum, avg");
   }
-  if (request.algorithm.empty() || request.algorithm == find_coded(request.collective)->algorithm) {
-    return Status::ok();
-  }
-  return {Code::kConfigError, name(request) + ": algorithm \"" + request.algorithm +
-                                  "\" with a codec; accepted: " +
-                                  std::string(find_coded(request.collective)->algorithm)};
+  const AlgorithmRow* row = find_coded(request.collective, request.algorithm);
+  const bool fits = row != nullptr && (row->algorithm == "two_phase" || request.residual.empty());
+  if (fits) return Status::ok();
+  const std::string also = request.residual.empty() ? " with a codec" : " with a residual";
+  return {Code::kConfigError,
+          name(request) + ": algorithm \"" + request.algorithm + "\"" + also + "; accepted: " +
+              list_of(
+                  coded_catalogue(),
+                  [&](const AlgorithmRow& other) {
+                    return other.collective == request.collective &&
+                           (other.algorithm == "two_phase" || request.residual.empty());
+                  },
+                  [](const AlgorithmRow& other) { return other.algorithm; })};
 }
 
 Status check_algorithm(const OpRequest& request) {

@@ -49,11 +49,11 @@ CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(ra
   const auto n = static_cast<std::uint64_t>(ranks);
   input_.resize((many_in(op.collective) ? n : 1) * op_.count);
   output_.assign((many_out(op.collective) ? n : 1) * op_.count, -1.0F);
-  residual_.resize(input_.size());
+  if (op.residual) residual_.resize(input_.size());
   for (std::size_t i = 0; i < input_.size(); ++i) {
     const auto to = static_cast<int>(i / op_.count);
     input_[i] = put_in(rank, to);
-    residual_[i] = owed(rank, to);
+    if (op.residual) residual_[i] = owed(rank, to);
   }
   if (op.collective == Collective::kBroadcast || is_in_place()) output_ = input_;
 }
@@ -97,7 +97,8 @@ std::string CodedData::check_element(std::uint64_t block, std::uint64_t i,
   const auto own = static_cast<std::uint64_t>(rank_);
   const bool mine = reduces(op_.collective) || (!exchanged && from == rank_);
   const std::uint64_t at = (op_.collective == Collective::kReduceScatter ? own : 0) * op_.count + i;
-  const bool is_owed = mine && residual_[at] == owed(rank_, rank_);
+  // Without a residual what is encoded is what was put in.
+  const bool is_owed = !op_.residual || (mine && residual_[at] == owed(rank_, rank_));
   if (!reduces(op_.collective)) {
     if (value == 0 && !has(outcome.contributors, from)) return {};
     const float unit = owed(from, rank_);

@@ -16,6 +16,7 @@ struct CodedOp {
   std::uint64_t count = 0;  // elements of a block
   bool atomic = false;
   std::uint64_t factor = 1;
+  bool residual = true;  // error feedback; without it, hosts sum up first
 };
 
 class CodedData {

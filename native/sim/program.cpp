@@ -60,7 +60,9 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
 
 OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
   if (op.coded) {
-    coded_.emplace(CodedOp{op.collective, op.root, op.count, op.atomic, op.factor}, rank, ranks);
+    const bool residual = op.collective != Collective::kAllReduce || op.factor % 3 != 0;
+    coded_.emplace(CodedOp{op.collective, op.root, op.count, op.atomic, op.factor, residual}, rank,
+                   ranks);
     return;
   }
   const auto n = static_cast<std::uint64_t>(ranks);

@@ -21,11 +21,25 @@ from holdfast import _core
         "residual_is_conserved",
         "random_rounding_is_the_same_twice",
         "mismatch_is_told",
+        "some_with_a_residual",
     ],
 )
 def test_ranks(what, transport, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport}
     for outcome in run_ranks("codec_ranks", what, 3, tmp_path, env=env):
+        assert outcome.status == 0, outcome.output
+
+
+@pytest.mark.parametrize("hosts", ["aabb", "abbab"])
+def test_hosts_with_several_ranks_sum_up_before_anything_is_encoded(hosts, tmp_path):
+    processes = [
+        start_rank(
+            *("codec_ranks", "hosts_sum_first", r, len(hosts), tmp_path),
+            {"HOLDFAST_HOST_ID": host, "HOLDFAST_ADDRESS": "127.0.0.1"},
+        )
+        for r, host in enumerate(hosts)
+    ]
+    for outcome in finish(processes, 100):
         assert outcome.status == 0, outcome.output
 
 

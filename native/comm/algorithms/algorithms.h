@@ -49,6 +49,7 @@ topology::CostTerms cost_scatter_allgather_broadcast(int size, std::uint64_t byt
 
 // For calls with a codec.
 Schedule build_two_phase(const BuildSpec& spec);
+Schedule build_two_level_coded(const BuildSpec& spec);
 // Into how many pieces a rank's chunk of so many elements is cut.
 int two_phase_pieces(std::uint64_t elements);
 

@@ -84,26 +84,31 @@ constexpr std::array kCodedRows{
     AlgorithmRow{"two_phase", Collective::kAllGather, build_two_phase, nullptr, kTang},
     AlgorithmRow{"two_phase", Collective::kBroadcast, build_two_phase, nullptr, kTang},
     AlgorithmRow{"two_phase", Collective::kAllToAll, build_two_phase, nullptr, kTang},
+    // For several hosts with several ranks, and no error feedback.
+    AlgorithmRow{"two_level_coded", Collective::kAllReduce, build_two_level_coded, nullptr,
+                 kKaronis},
 };
+
+const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collective,
+                         std::string_view algorithm) {
+  for (const AlgorithmRow& row : rows) {
+    if (row.collective != collective) continue;
+    if (algorithm.empty() || row.algorithm == algorithm) return &row;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
 std::span<const AlgorithmRow> catalogue() { return kRows; }
 std::span<const AlgorithmRow> coded_catalogue() { return kCodedRows; }
 
-const AlgorithmRow* find_coded(Collective collective) {
-  for (const AlgorithmRow& row : kCodedRows) {
-    if (row.collective == collective) return &row;
-  }
-  return nullptr;
+const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm) {
+  return find(kCodedRows, collective, algorithm);
 }
 
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm) {
-  for (const AlgorithmRow& row : kRows) {
-    if (row.collective != collective) continue;
-    if (algorithm.empty() || row.algorithm == algorithm) return &row;
-  }
-  return nullptr;
+  return find(kRows, collective, algorithm);
 }
 
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {

@@ -34,10 +34,10 @@ struct AlgorithmRow {
 
 std::span<const AlgorithmRow> catalogue();
 
-// Those of calls with a codec: for frames only, and one row to a collective.
+// Those of calls with a codec: for frames only.
 std::span<const AlgorithmRow> coded_catalogue();
-// The row, or nullptr.
-const AlgorithmRow* find_coded(Collective collective);
+// The row, or nullptr. `algorithm` empty: the first row of the collective.
+const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm = {});
 
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);

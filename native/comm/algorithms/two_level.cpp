@@ -15,73 +15,10 @@
 #include <vector>
 
 #include "comm/algorithms/algorithms.h"
+#include "comm/schedule/places.h"
 
 namespace holdfast::comm {
 namespace {
-
-// Ranks by host, both in rising order of rank.
-struct Places {
-  std::vector<std::vector<int>> ranks;
-  std::size_t host = 0;   // this rank's
-  std::size_t place = 0;  // among the ranks of its host
-
-  explicit Places(const BuildSpec& spec) {
-    for (int r = 0; r < spec.size; ++r) {
-      const std::size_t h = host_of(spec, r);
-      if (h >= ranks.size()) ranks.resize(h + 1);
-      if (r == spec.rank.value) {
-        host = h;
-        place = ranks[h].size();
-      }
-      ranks[h].push_back(r);
-    }
-  }
-  static std::size_t host_of(const BuildSpec& spec, int rank) {
-    return spec.hosts.empty()
-               ? 0
-               : static_cast<std::size_t>(spec.hosts[static_cast<std::size_t>(rank)]);
-  }
-  const std::vector<int>& own() const { return ranks[host]; }
-  std::size_t hosts() const { return ranks.size(); }
-  std::size_t place_of(int rank, std::size_t on) const {
-    const auto& all = ranks[on];
-    return static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
-  }
-  // Who on host `on` does for a rank at `like` what it cannot do from its own.
-  int stand_in(std::size_t on, std::size_t like) const {
-    return ranks[on][like % ranks[on].size()];
-  }
-  std::size_t smallest() const {
-    std::size_t least = ranks[0].size();
-    for (const auto& all : ranks) least = std::min(least, all.size());
-    return least;
-  }
-};
-
-// Adds what the others of `peers` send of the chunk, in the order of `peers`; `self` is in it. With
-// `last` the sum is everybody's.
-Slot fold(Builder& b, const std::vector<int>& peers, int self, int chunk, bool last) {
-  const Slot own = Builder::input(chunk);
-  Slot sum = own;
-  for (std::size_t i = 0; i < peers.size(); ++i) {
-    Slot operand = own;
-    if (peers[i] != self) {
-      operand = b.scratch(own);
-      b.recv(peers[i], operand);
-    }
-    if (i == 0) {
-      sum = operand;
-    } else if (last && i + 1 == peers.size()) {
-      b.reduce_final(Builder::output(chunk), sum, operand);
-      sum = Builder::output(chunk);
-    } else {
-      const Slot next = b.scratch(own);
-      b.reduce(next, sum, operand);
-      sum = next;
-    }
-  }
-  return sum;
-}
 
 // A ring of one rank per host over the chunks first .. first + H - 1, of which this rank holds its
 // host's sums.

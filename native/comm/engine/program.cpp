@@ -195,10 +195,10 @@ class Lowering {
   void set_encode(const Step& s, CodeStep& result) const {
     result.kind = CodeKind::kEncode;
     result.chunk = schedule_.scratch[s.dst.chunk].like.chunk;
-    if (s.lhs.space != Space::kInput) return;
+    if (form_of(schedule_, s.lhs) == Form::kWide) return;
     // No rank rounds like another, nor like the sum's owner.
     result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
-    if (coding_.feedback.empty()) return;
+    if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
     std::uint32_t first = 0;
     std::uint32_t block = 0;
     if (has_blocks_by_rank(schedule_.collective)) {
