@@ -324,7 +324,7 @@ std::vector<std::uint32_t> largest(const std::vector<float>& x, std::size_t k) {
 }
 
 TEST_CASE("topk sends the k largest magnitudes, of equal ones the first") {
-  for (const std::size_t count : {1, 2, 99, 1000, 9001, 100003}) {
+  for (const std::size_t count : {1U, 2U, 99U, 1000U, 9001U, 100003U}) {
     for (const double ratio : {1e-6, 0.01, 0.5, 1.0}) {
       const Codec codec = made("topk", {.ratio = ratio});
       const auto k = static_cast<std::size_t>(std::ceil(ratio * static_cast<double>(count)));

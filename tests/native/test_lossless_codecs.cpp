@@ -45,7 +45,7 @@ std::vector<Bytes> tensors(std::size_t count) {
   for (const Tensor& tensor : finite_tensors(count)) all.push_back(halves(tensor.values));
   all.push_back(noise(2 * count, count));
   all.push_back(Bytes(2 * count));
-  for (const std::size_t one_in : {1, 2, 3, 4, 40}) all.push_back(escaping(count, one_in));
+  for (const std::size_t one_in : {1U, 2U, 3U, 4U, 40U}) all.push_back(escaping(count, one_in));
   Bytes every = all_patterns();
   every.resize(std::min(every.size(), 2 * count));
   if (every.size() == 2 * count) all.push_back(every);
@@ -180,10 +180,10 @@ Bytes forged(std::size_t count, std::uint8_t coding, std::uint16_t extra, const 
 TEST_CASE("contents that make no sense are refused behind a right checksum, too") {
   for (const Level level : levels()) {
     const Codec codec = made("bfloat").at(level);
-    for (const std::size_t count : {1, 31, 32, 33, 1000, 8192}) {
+    for (const std::size_t count : {1U, 31U, 32U, 33U, 1000U, 8192U}) {
       const std::size_t fixed = count + (count + 31) / 32 * 12;
       Bytes out(2 * count);
-      for (const std::size_t extra : {0, 1, 100, 8192, 65535}) {
+      for (const std::size_t extra : {0U, 1U, 100U, 8192U, 65535U}) {
         const auto says = static_cast<std::uint16_t>(extra);
         // All of its codes say that an escape follows.
         const Bytes all(fixed + extra, std::byte{0xff});
@@ -227,7 +227,7 @@ TEST_CASE("a build without libzstd says so") {
 }
 
 TEST_CASE("checksums are the same with and without the instruction, and see every bit") {
-  for (const std::size_t size : {0, 1, 7, 8, 31, 32, 33, 64, 100, 1000}) {
+  for (const std::size_t size : {0U, 1U, 7U, 8U, 31U, 32U, 33U, 64U, 100U, 1000U}) {
     Bytes data = noise(size, size);
     const std::uint32_t sum = checksum(data, 5);
     CHECK(sum == reference_checksum(data, 5));

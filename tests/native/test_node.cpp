@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "comm/transport/frame.h"
 #include "runtime/socket.h"
 #include "worlds.h"
 
@@ -218,7 +219,8 @@ TEST_CASE("an address that cannot be reached is named within the time limit") {
   const int port = local_port(free_port.value()).value();
   ::close(free_port.value());
   MemoryStore store;
-  REQUIRE(store.set("holdfast/world/card/1", card("1", port)).is_ok());
+  REQUIRE(store.set("holdfast/world/card/1", card(std::to_string(comm::kProtocolVersion), port))
+              .is_ok());
   auto node = Node::create(options_for("tcp"));
   auto group = node.value()->join(store, {"world", {0}, 2, milliseconds(300), {}});
   CHECK(group.status().code() == Code::kTimeout);

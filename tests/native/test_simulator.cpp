@@ -13,12 +13,8 @@ namespace holdfast::sim {
 namespace {
 
 // Under a sanitizer, which looks for other mistakes and takes ten times as long, a part of them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
-constexpr std::uint64_t kWorlds = kSanitized ? 100 : 500;
+constexpr bool kSanitized = SIM_SANITIZER[0] != '\0';
+constexpr std::uint64_t kWorlds = kSanitized ? 60 : 500;
 
 void expect_ok(std::uint64_t seed) {
   const Scenario scenario = make_scenario(seed);

@@ -76,7 +76,7 @@ struct World {
 
   void alias(OpRequest& request, std::size_t r) const {
     if (collective_ == Collective::kAllGather) {
-      std::memcpy(request.output[r].data, request.input[0].data, count_ * sizeof(float));
+      std::copy_n(request.input[0].data, count_ * sizeof(float), request.output[r].data);
       request.input[0] = request.output[r];
     } else {
       request.output[0] = request.input[collective_ == Collective::kReduceScatter ? r : 0];
