@@ -20,6 +20,16 @@ double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 bool is_well(SeatState state) { return state == SeatState::kWell || state == SeatState::kVacant; }
 
+// What it said last is what it does now.
+bool speaks(const Seat& seat) {
+  switch (seat.state) {
+    case SeatState::kGone:
+    case SeatState::kLeft:
+    case SeatState::kLost: return false;
+    default: return seat.numbers != nullptr;
+  }
+}
+
 struct Waits {
   double share = 0;           // of their time, the mean of all other ranks
   std::uint64_t waiters = 0;  // that wait for it more than kLeastShare of the time
@@ -30,7 +40,7 @@ std::map<Rank, Waits> waits_of(const WorldBoard& world) {
   std::map<Rank, Waits> waits;
   std::size_t speakers = 0;
   for (const Seat& seat : world.seats()) {
-    if (!seat.numbers || seat.state == SeatState::kLost) continue;
+    if (!speaks(seat)) continue;
     ++speakers;
     for (const RankNumbers::Link& link : seat.numbers->links()) {
       Waits& to = waits[link.total.peer];
@@ -106,13 +116,14 @@ class WorldText {
     age("since_s", s.since);
     if (s.numbers) {
       const RankSummary& total = s.numbers->total();
+      const double now = speaks(s) ? 1 : 0;
       double waits = 0;
-      for (const auto& link : s.numbers->links()) waits = std::max(waits, link.wait_share);
+      for (const auto& link : s.numbers->links()) waits = std::max(waits, now * link.wait_share);
       out_.number("epoch", total.epoch);
       out_.number("ops", total.ops);
-      out_.number("ops_per_s", rounded(s.numbers->ops_rate()));
+      out_.number("ops_per_s", rounded(now * s.numbers->ops_rate()));
       out_.number("bytes", total.bytes);
-      out_.number("bytes_per_s", rounded(s.numbers->bytes_rate()));
+      out_.number("bytes_per_s", rounded(now * s.numbers->bytes_rate()));
       out_.number("failed", total.failed);
       out_.number("queue", total.queue);
       out_.number("waits", rounded(waits));
@@ -150,6 +161,7 @@ class WorldText {
 
   void write_link(std::size_t rank, const RankNumbers::Link& link) {
     out_.open("", '{');
+    const double now = speaks(seat(rank)) ? 1 : 0;
     out_.number("rank", std::uint64_t{rank});
     if (link.total.peer == kOtherPeers) {
       out_.text("peer", "other");
@@ -157,10 +169,10 @@ class WorldText {
       out_.number("peer", static_cast<std::uint64_t>(link.total.peer.value));
     }
     out_.number("wait_s", static_cast<double>(link.total.wait_ns) / 1e9);
-    out_.number("wait_share", rounded(link.wait_share));
+    out_.number("wait_share", rounded(now * link.wait_share));
     out_.number("sent_bytes", link.total.sent);
     out_.number("received_bytes", link.total.received);
-    out_.number("bytes_per_s", rounded(link.bytes_rate));
+    out_.number("bytes_per_s", rounded(now * link.bytes_rate));
     out_.close('}');
   }
 

@@ -244,6 +244,11 @@ TEST_CASE("the straggler is the rank that the others wait for") {
   CHECK(has(slow, R"("waiters":2}])"));
   CHECK(has(text, R"({"rank":0,"peer":2,"wait_s":15.6,"wait_share":0.7)"));
   CHECK(has(text, R"("sent_bytes":5,"received_bytes":7)"));
+  // One that is gone waits for nobody any more, and what it counted stays.
+  scene.contacts[{10}] = {Contacted::kGone};
+  const std::string gone = scene.look(seconds(21));
+  CHECK(has(gone, R"({"rank":0,"peer":2,"wait_s":15.6,"wait_share":0,)"));
+  CHECK(has(gone, R"("waiters":1}])"));
 }
 
 TEST_CASE("what peers say of themselves is text, whatever it holds") {

@@ -62,8 +62,8 @@ def test_a_killed_rank_turns_red_within_two_seconds(tmp_path: Path, browser: Bro
         assert "epoch 2, 3 of 4 ranks" in browser.value(
             "document.querySelector('.facts').textContent"
         )
-        assert browser.value("document.querySelectorAll('.epochs circle').length") == 2
-        assert browser.value("document.querySelectorAll('.epochs circle.lost').length") == 1
+        assert browser.value("document.querySelectorAll('.epochs .dot').length") == 2
+        assert browser.value("document.querySelectorAll('.epochs .dot.lost').length") == 1
 
         browser.ask("Emulation.setDeviceMetricsOverride", width=1280, height=900,
                     deviceScaleFactor=1, mobile=False)  # fmt: skip

@@ -154,7 +154,8 @@ function epochs(world, now) {
     const title = "epoch " + view.epoch + " at " + clock(view.time_s) + ": " + view.members +
         " members, " + view.joined + " joined, " + view.lost + " lost";
     const kind = view.lost ? "lost" : "joined";
-    dots.push(draw("circle", { cx: left, cy: level, r: 3.5, class: kind }, title));
+    // A line without length: round, whatever the picture is stretched to.
+    dots.push(draw("path", { d: "M" + left + " " + level + "h0", class: "dot " + kind }, title));
   }
   const ground = { x1: 0, x2: width, y1: height - margin, y2: height - margin };
   return [draw("line", ground), draw("path", { d: path + "H" + x(now) }), ...dots];
@@ -194,8 +195,8 @@ function showWorld(world, now) {
   at(".links-more").textContent =
       world.links_left_out ? world.links_left_out + " more links, with less" : "";
   const slow = world.stragglers.map((one) => make("li", "rank " + one.rank + " on " + one.host +
-      ": the others wait for it " + percent(one.waited_for) + " of the time, " + one.waiters +
-      " of them much"));
+      ": the others wait for it " + percent(one.waited_for) + " of their time (" + one.waiters +
+      (one.waiters === 1 ? " rank" : " ranks") + " more than 5%)"));
   at(".stragglers").replaceChildren(...(slow.length ? slow : [make("li", "none")]));
 }
 
