@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigError, HoldfastError
@@ -101,20 +103,31 @@ def _console() -> Console:
 def _watch(console: Console, address: str, said: Fields, interval_s: float) -> int:
     from rich.live import Live
 
-    never = threading.Event()
-    trouble = ""
-    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    pictures = _pictures(address, said, interval_s, stop)
+    if not console.is_terminal:
+        for picture in pictures:
+            console.print(picture)
+        return 0
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        for picture in pictures:
+            live.update(picture, refresh=True)
+    return 0
+
+
+def _pictures(
+    address: str, said: Fields, interval_s: float, stop: threading.Event
+) -> Iterator[RenderableType]:
+    yield _picture(said, address)
+    while not stop.wait(interval_s):
+        trouble = ""
         try:
-            while True:
-                live.update(_picture(said, address, trouble), refresh=True)
-                never.wait(interval_s)
-                try:
-                    said = status.fetch(address)
-                    trouble = ""
-                except HoldfastError as error:
-                    trouble = str(error)
-        except KeyboardInterrupt:
-            return 0
+            said = status.fetch(address)
+        except HoldfastError as error:
+            trouble = str(error)
+        yield _picture(said, address, trouble)
 
 
 # ---- what is shown -------------------------------------------------------------------------------

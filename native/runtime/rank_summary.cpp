@@ -118,32 +118,39 @@ void RankNumbers::update(const RankSummary& next, Instant now) {
   // Two heartbeats in one turn, after a pause: the later one counts next time.
   constexpr double kLeastSeconds = 0.01;
   if (begun_ && seconds < kLeastSeconds) return;
-  const double keep = begun_ ? std::exp(-seconds / kMemorySeconds) : 0;
+  // What a rank says first is what it did before anybody listened: no rate comes of it. From then
+  // on the mean, until there is enough to forget some.
+  if (begun_) take_rates(next, seconds);
+  if (!begun_) {
+    for (const Cell& cell : next.cells) links_.push_back({cell});
+  }
+  total_ = next;
+  at_ = now;
+  begun_ = true;
+}
+
+void RankNumbers::take_rates(const RankSummary& next, double seconds) {
+  const double keep =
+      std::min(std::exp(-seconds / kMemorySeconds), watched_ / (watched_ + seconds));
+  watched_ += seconds;
   const auto blend = [keep](double old, double fresh) { return old * keep + fresh * (1 - keep); };
+  // A peer that was not told of has counted nothing, unless there was no room for it.
+  const bool told_all = total_.cells.size() < kMaxCells;
   std::vector<Link> links;
   auto before = links_.begin();
   for (const Cell& cell : next.cells) {
     while (before != links_.end() && before->total.peer < cell.peer) ++before;
-    Link link{cell};
-    // What a rank says first is what it did before anybody listened.
-    if (before != links_.end() && before->total.peer == cell.peer) {
-      const Cell& was = before->total;
-      const double waits = std::min(1.0, rate(was.wait_ns, cell.wait_ns, seconds) * 1e-9);
-      const double moves = rate(was.sent, cell.sent, seconds) +  //
-                           rate(was.received, cell.received, seconds);
-      link.wait_share = blend(before->wait_share, waits);
-      link.bytes_rate = blend(before->bytes_rate, moves);
-    }
-    links.push_back(link);
-  }
-  if (begun_) {
-    ops_rate_ = blend(ops_rate_, rate(total_.ops, next.ops, seconds));
-    bytes_rate_ = blend(bytes_rate_, rate(total_.bytes, next.bytes, seconds));
+    const bool known = before != links_.end() && before->total.peer == cell.peer;
+    const Link was = known ? *before : Link{told_all ? Cell{cell.peer} : cell};
+    const double waits = rate(was.total.wait_ns, cell.wait_ns, seconds) * 1e-9;
+    const double moves =
+        rate(was.total.sent, cell.sent, seconds) + rate(was.total.received, cell.received, seconds);
+    links.push_back({cell, blend(was.wait_share, std::min(1.0, waits)),  //
+                     blend(was.bytes_rate, moves)});
   }
   links_ = std::move(links);
-  total_ = next;
-  at_ = now;
-  begun_ = true;
+  ops_rate_ = blend(ops_rate_, rate(total_.ops, next.ops, seconds));
+  bytes_rate_ = blend(bytes_rate_, rate(total_.bytes, next.bytes, seconds));
 }
 
 }  // namespace holdfast::runtime

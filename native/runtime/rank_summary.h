@@ -62,8 +62,11 @@ class RankNumbers {
   double bytes_rate() const { return bytes_rate_; }
 
  private:
+  void take_rates(const RankSummary& next, double seconds);
+
   RankSummary total_;
   std::vector<Link> links_;
+  double watched_ = 0;  // seconds
   Instant at_{};
   bool begun_ = false;
   double ops_rate_ = 0;

@@ -56,7 +56,7 @@ class Job:
         self, here: Path, function: str, size: int, *, coordinator: bool = True, **env: str
     ) -> None:
         self.here = here
-        self._processes: list[subprocess.Popen[str]] = []
+        self._processes: list[subprocess.Popen[Any]] = []
         self.ranks: list[subprocess.Popen[str]] = []
         self.pages = ""
         try:
@@ -95,7 +95,7 @@ class Job:
         self.pages = pages[1]
         return f"127.0.0.1:{port[1]}"
 
-    def keep(self, process: subprocess.Popen[str]) -> None:
+    def keep(self, process: subprocess.Popen[Any]) -> None:
         """End this process, too."""
         self._processes.append(process)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import http.server
 import io
 import json
+import os
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from health_jobs import Job, eventually, free_port
+from health_jobs import WAIT_S, Job, eventually, free_port
 from ranks import kill
 
 import holdfast
@@ -45,17 +48,56 @@ def test_once_prints_the_job_and_says_by_its_status_whether_all_is_well(tmp_path
         assert "lost: died" in done.stdout
         said = json.loads(call("top", "--json", job.where[1]).stdout)
         assert (said["role"], said["worlds"][0]["members"]) == ("rank", 2)
-        live = subprocess.Popen(
-            [*HOLDFAST, "top", "--interval", "0.1", job.pages], stdout=subprocess.PIPE, text=True
-        )
-        job.keep(live)
-        assert live.stdout is not None
-        seen = ""
-        while "lost: died" not in seen:
-            line = live.stdout.readline()
-            assert line, seen
-            seen += line
+        watch_in_a_terminal(job, "lost: died")
+        watch_through_a_pipe(job, "lost: died")
         job.stop(but=(0,))
+
+
+def watch_in_a_terminal(job: Job, text: str) -> None:
+    """It shows the text, and leaves the terminal as it was when it is interrupted."""
+    ours, its = os.openpty()
+    live = subprocess.Popen(
+        [*HOLDFAST, "top", "--interval", "0.1", job.pages],
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "60"},
+        stdout=its,
+        stderr=its,
+    )
+    job.keep(live)
+    os.close(its)
+    try:
+        seen = ""
+        while text not in seen:
+            seen += hear(ours)
+        live.send_signal(signal.SIGINT)
+        while "\x1b[?1049l" not in seen:
+            seen += hear(ours)
+        assert live.wait(WAIT_S) == 0
+    finally:
+        os.close(ours)
+
+
+def watch_through_a_pipe(job: Job, text: str) -> None:
+    """It prints a picture after the other."""
+    live = subprocess.Popen(
+        [*HOLDFAST, "top", "--interval", "0.1", job.pages], stdout=subprocess.PIPE
+    )
+    job.keep(live)
+    assert live.stdout is not None
+    seen = ""
+    while seen.count(text) < 3:
+        seen += hear(live.stdout.fileno())
+    assert "\x1b" not in seen
+    live.send_signal(signal.SIGTERM)
+    live.communicate(timeout=WAIT_S)
+    assert live.returncode == 0
+
+
+def hear(file: int) -> str:
+    ready, _, _ = select.select([file], [], [], WAIT_S)
+    assert ready, "nothing came"
+    part = os.read(file, 1 << 16).decode(errors="replace")
+    assert part, "it has ended"
+    return part
 
 
 @pytest.fixture
