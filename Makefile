@@ -63,9 +63,11 @@ bench: $(VENV)/.installed  ## collectives side by side with gloo
 
 # ---- set-up --------------------------------------------------------------------------------------
 
-.PHONY: system-build system-check
+.PHONY: system-build system-test system-check
 system-build:
 	@.ci/system.sh build
+system-test:
+	@.ci/system.sh test
 system-check:
 	@.ci/system.sh build check
 
@@ -78,7 +80,7 @@ $(VENV)/.torch: $(VENV)/.created
 	@touch $@
 
 $(VENV)/.extras: $(VENV)/.created pyproject.toml
-	.ci/python.sh extras $(VENV) plot dev
+	.ci/python.sh extras $(VENV) plot top prometheus dev
 	@touch $@
 
 # The list of files: a file that went away must rebuild the wheel, too.
@@ -110,7 +112,7 @@ ctest: native
 
 # From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the wheel.
 .PHONY: pytest
-pytest: $(VENV)/.installed
+pytest: system-test $(VENV)/.installed
 	@mkdir -p build/empty
 	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs, and only those whose file is not there yet.
-# Usage: .ci/system.sh build|check ...
+# Usage: .ci/system.sh build|test|check ...
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -35,12 +35,16 @@ for set in "$@"; do
       need python3-dev has_python_header
       need python3-venv "$python" -c 'import ensurepip, venv'
       ;;
+    test)  # what tests/python looks at a job with
+      need prometheus command -v promtool
+      need prometheus-pushgateway command -v prometheus-pushgateway
+      need chromium command -v chromium
+      ;;
     check)
       need clang command -v clang++
       need libclang-rt-14-dev has_fuzzer_runtime
       need clang-format command -v clang-format
       need clang-tidy command -v clang-tidy
-      need prometheus command -v prometheus  # scrapes a job in tests/python/test_metrics.py
       ;;
     *)
       echo "system.sh: no such set of packages: $set" >&2

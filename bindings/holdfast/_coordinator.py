@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--http",
         default=None,
         metavar="HOST:PORT",
-        help="where to serve /metrics, /healthz, /readyz and /targets (HOLDFAST_HTTP)",
+        help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
     )
     parser.set_defaults(run=run)
 

@@ -96,6 +96,13 @@ class _Process:
             key = (address, name, rank)
             self._meetings[key] = self._meetings.get(key, 0) + 1
 
+    def metrics_texts(self) -> list[str]:
+        """Return what each node of this process has counted, as OpenMetrics; none in a child."""
+        if os.getpid() != self._pid:
+            return []
+        with self._lock:
+            return [node.metrics_text(openmetrics=True) for node in self._nodes.values()]
+
     def forked(self) -> None:
         """Begin anew in a child, unless the parent's runtime already ran."""
         self._lock = threading.Lock()
@@ -129,6 +136,7 @@ pool = _process.pool
 store = _process.store
 meetings = _process.meetings
 has_met = _process.has_met
+metrics_texts = _process.metrics_texts
 
 
 def node(options: Options | None = None) -> _core.Node:

@@ -10,6 +10,7 @@ from holdfast import _coordinator, _info, _launcher, _simulate
 from holdfast.comm.bench import command as bench
 from holdfast.comm.bench import plan_command
 from holdfast.errors import HoldfastError
+from holdfast.ft.health import files_command, top
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -49,6 +50,26 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument("script", help="Python script (*.py) or program that every rank runs")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     run.set_defaults(run=_run)
+
+
+def _add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    watch = commands.add_parser(
+        "top",
+        help="ranks, views, links and events of a running job, in the terminal",
+        description="Shows what the status page of a coordinator, or of a rank, shows. Status 1 "
+        "with --once or --json: a rank is lost, gone or failed.",
+        epilog=top.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_arguments(watch)
+    files = commands.add_parser(
+        "health",
+        help="print the alert rules and the dashboard that come with Holdfast",
+        description="Prints alert rules for Prometheus, or a dashboard for Grafana.",
+        epilog=files_command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    files_command.add_arguments(files)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _coordinator.add_arguments(coordinator)
+    _add_health(commands)
     simulate = commands.add_parser(
         "simulate",
         help="run the fault-tolerance protocol in virtual time, under faults",

@@ -43,6 +43,11 @@ class Coordination {
 
   Coordinator::Sends take_sends() { return std::exchange(sends_, {}); }
   std::vector<Standing> worlds() const;
+  // Without copies: visit(const Coordinator&).
+  template <class Visit>
+  void each_world(Visit visit) const {
+    for (const auto& [id, world] : worlds_) visit(world.coordinator);
+  }
 
  private:
   struct World {

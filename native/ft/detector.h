@@ -35,6 +35,7 @@ class Detector {
 
   bool is_silent(Instant now) const { return now - heard_ >= limit(); }
   Instant silent_at() const { return heard_ + limit(); }
+  Instant heard() const { return heard_; }
   Duration limit() const {
     return std::min(heartbeat_ * kMissedHeartbeats + deviation_ * 4, heartbeat_ * kMostHeartbeats);
   }

@@ -97,6 +97,7 @@ void Hub::take_controls(Peer& peer, Instant now) {
     const FrameKind kind = frame->header.kind;
     if (kind == FrameKind::kHeartbeat) {
       peer.detector.on_heartbeat(now);
+      if (!frame->payload.empty()) owner_.hear_news(peer.id, frame->payload, now);
     } else if (kind == FrameKind::kMembership) {
       const Status sound = take_part(peer, *frame, now);
       if (!sound.is_ok()) return report_loss(peer, sound, false, now);
@@ -192,7 +193,7 @@ void Hub::beat(Instant now) {
   for (auto& [id, peer] : peers_) {
     if (peer.reported) continue;
     if (paused) peer.detector.forgive(now);
-    peer.control->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
+    peer.control->session().send_control(FrameKind::kHeartbeat, {}, {}, owner_.news_for(id));
     peer.control->pump();
   }
   std::erase_if(early_, [&](const Early& early) { return now - early.since > kEarlyTime; });
@@ -220,7 +221,7 @@ void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
   if (joining_ != nullptr) joining_->on_closed(peer.id);
   if (coordination_ != nullptr) coordination_->on_closed(peer.id, now);
   const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
-  losses_.emplace_back(peer.id, Loss{text, gone});
+  losses_.emplace_back(peer.id, Loss{text, gone, peer.left});
   if (losses_.size() > kLossesKept) losses_.pop_front();
   each_world([&](const auto& world) {
     if (gone) {
@@ -273,6 +274,20 @@ const Loss* Hub::loss_of(MemberId member) const {
   const auto found = std::find_if(losses_.begin(), losses_.end(),
                                   [&](const auto& loss) { return loss.first == member; });
   return found == losses_.end() ? nullptr : &found->second;
+}
+
+Contact Hub::contact_of(MemberId member, Instant now) const {
+  using State = Contact::State;
+  if (member == self_) return {State::kHeard, now};
+  const auto at = peers_.find(member);
+  if (at != peers_.end() && !at->second.reported) {
+    const State state = at->second.silent ? State::kSilent : State::kHeard;
+    return {at->second.left ? State::kLeft : state, at->second.detector.heard()};
+  }
+  const Loss* loss = loss_of(member);
+  if (loss == nullptr) return {};
+  if (loss->left) return {State::kLeft};
+  return {loss->gone ? State::kGone : State::kCut};
 }
 
 std::shared_ptr<World> Hub::find_world(const std::vector<MemberId>& members) const {

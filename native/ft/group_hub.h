@@ -9,9 +9,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "ft/contact.h"
 #include "ft/coordination.h"
 #include "ft/detector.h"
 #include "ft/group_world.h"
@@ -30,6 +32,9 @@ class HubOwner {
   virtual std::string host_of(const std::string& card) const = 0;
   virtual void say(const std::string& text) = 0;
   virtual comm::Observer* observer() { return nullptr; }
+  // What the heartbeat to the peer carries besides: opaque here, and small. Empty: nothing.
+  virtual Bytes news_for(MemberId) { return {}; }
+  virtual void hear_news(MemberId, std::span<const std::byte>, Instant) {}
 };
 
 class Hub final : public Network {
@@ -51,6 +56,7 @@ class Hub final : public Network {
   // Links to a new peer; `data` may be `control`. Both live until take_forgotten() names the peer.
   void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
   bool is_connected(MemberId peer) const { return peer == self_ || peers_.contains(peer); }
+  Contact contact_of(MemberId peer, Instant now) const;
   // Peers whose processes have gone and to whose links nothing refers any more.
   std::vector<MemberId> take_forgotten();
 

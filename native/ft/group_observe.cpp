@@ -121,9 +121,7 @@ void World::tell_of(const WorldView& before, const WorldView& after, Instant now
 LossCause World::cause_of(MemberId lost) {
   const bool said_goodbye = std::find(goodbyes_.begin(), goodbyes_.end(), lost) != goodbyes_.end();
   const Loss* loss = network_.loss_of(lost);
-  if (said_goodbye || (loss != nullptr && loss->why.message() == "the peer left")) {
-    return LossCause::kLeft;
-  }
+  if (said_goodbye || (loss != nullptr && loss->left)) return LossCause::kLeft;
   if (loss == nullptr) return LossCause::kSilent;
   return loss->gone ? LossCause::kDied : LossCause::kCut;
 }

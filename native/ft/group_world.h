@@ -24,6 +24,7 @@ namespace holdfast::ft {
 struct Loss {
   Status why;
   bool gone = false;  // the process has ended, and not only the connection
+  bool left = false;  // it said goodbye first
 };
 
 // What a world needs of the process it lives in. Implemented by the runtime and the simulator.

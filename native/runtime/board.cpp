@@ -1,6 +1,8 @@
 #include "runtime/board.h"
 
-#include "runtime/card.h"
+#include <algorithm>
+#include <set>
+
 #include "runtime/json.h"
 
 namespace holdfast::runtime {
@@ -26,31 +28,55 @@ std::string label(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-std::vector<Board::Target> Board::targets_of(const ft::WorldView& view) {
-  std::vector<Target> targets;
-  for (std::size_t r = 0; r < view.members.size() && r < view.cards.size(); ++r) {
-    if (view.members[r] == ft::kNobody) continue;
-    const auto card = parse_card(view.cards[r]);
-    if (!card.is_ok() || card.value().http.empty()) continue;
-    targets.push_back({r, card.value().http, card.value().host});
+// A world that two jobs name alike would be two worlds; a coordinator refuses the second.
+void Board::set(const std::vector<WorldNews>& worlds, const Look& look, Instant now) {
+  forget_absent(worlds);
+  const auto numbers_of = [this](MemberId member) {
+    const auto at = numbers_.find(member);
+    return at == numbers_.end() ? nullptr : at->second;
+  };
+  const std::lock_guard lock(mutex_);
+  std::vector<WorldBoard>& known = state_.worlds;
+  std::set<std::string> names;
+  for (const WorldNews& news : worlds) {
+    names.insert(news.name);
+    auto at = std::find_if(known.begin(), known.end(),
+                           [&](const WorldBoard& world) { return world.name() >= news.name; });
+    if (at == known.end() || at->name() != news.name) at = known.emplace(at, news.name);
+    for (BoardEvent& event : at->update(news, look, numbers_of, now)) add_event(std::move(event));
   }
-  return targets;
+  std::erase_if(known, [&](const WorldBoard& world) {
+    const bool ended = !names.contains(world.name());
+    if (ended) add_event({now, world.name(), "ended", "", world.epoch(), 0, {}, {}, ""});
+    return ended;
+  });
+  state_.seen = now;
 }
 
-void Board::set(const std::vector<ft::Coordination::Standing>& worlds) {
-  std::map<std::string, World> next;
-  for (const auto& standing : worlds) {
-    World& world = next[standing.name];
-    world = {standing.view.epoch, standing.view.members,     standing.view.present().size(),
-             standing.waiting,    !standing.blocked.empty(), {}};
-    // Only this thread writes: to look needs no lock. Cards change with the members.
-    const auto before = worlds_.find(standing.name);
-    const bool same = before != worlds_.end() && before->second.epoch == world.epoch &&
-                      before->second.members == world.members;
-    world.targets = same ? before->second.targets : targets_of(standing.view);
+void Board::hear(MemberId from, const RankSummary& summary, Instant now) {
+  auto& numbers = numbers_[from];
+  auto next = numbers ? std::make_shared<RankNumbers>(*numbers) : std::make_shared<RankNumbers>();
+  next->update(summary, now);
+  numbers = std::move(next);
+}
+
+// Whoever is in no view says nothing to this board, or has gone.
+void Board::forget_absent(const std::vector<WorldNews>& worlds) {
+  std::set<MemberId> present;
+  for (const WorldNews& news : worlds) {
+    present.insert(news.view->members.begin(), news.view->members.end());
   }
+  std::erase_if(numbers_, [&](const auto& entry) { return !present.contains(entry.first); });
+}
+
+void Board::add_event(BoardEvent event) {
+  state_.events.push_back(std::move(event));
+  if (state_.events.size() > kEventsKept) state_.events.pop_front();
+}
+
+BoardState Board::state() const {
   const std::lock_guard lock(mutex_);
-  worlds_.swap(next);
+  return state_;
 }
 
 std::string Board::targets() const {
@@ -61,11 +87,12 @@ std::string Board::targets() const {
   };
   if (!own_address_.empty()) add(own_address_, label("role", "coordinator"));
   const std::lock_guard lock(mutex_);
-  for (const auto& [name, world] : worlds_) {
-    for (const Target& target : world.targets) {
-      add(target.address, label("role", "rank") + "," + label("world", name) + "," +
-                              label("rank", std::to_string(target.rank)) + "," +
-                              label("host", target.host));
+  for (const WorldBoard& world : state_.worlds) {
+    for (std::size_t r = 0; r < world.seats().size(); ++r) {
+      const Seat& seat = world.seats()[r];
+      if (seat.http.empty() || seat.state == SeatState::kLost) continue;
+      add(seat.http, label("role", "rank") + "," + label("world", world.name()) + "," +
+                         label("rank", std::to_string(r)) + "," + label("host", seat.host));
     }
   }
   return text + "\n]\n";
@@ -75,17 +102,17 @@ void Board::write_metrics(metrics::TextEncoder& out) const {
   const std::lock_guard lock(mutex_);
   const auto each = [&](const Family& family, auto value) {
     out.family(family);
-    for (const auto& [name, world] : worlds_) {
-      out.sample({{"world", name}}, static_cast<std::uint64_t>(value(world)));
+    for (const WorldBoard& world : state_.worlds) {
+      out.sample({{"world", world.name()}}, static_cast<std::uint64_t>(value(world)));
     }
   };
   out.family(kWorlds);
-  out.sample({}, static_cast<std::uint64_t>(worlds_.size()));
-  each(kEpoch, [](const World& w) { return w.epoch.value; });
-  each(kMembers, [](const World& w) { return w.present; });
-  each(kRanks, [](const World& w) { return w.members.size(); });
-  each(kWaiting, [](const World& w) { return w.waiting; });
-  each(kBlocked, [](const World& w) { return w.blocked ? 1 : 0; });
+  out.sample({}, static_cast<std::uint64_t>(state_.worlds.size()));
+  each(kEpoch, [](const WorldBoard& w) { return w.epoch().value; });
+  each(kMembers, [](const WorldBoard& w) { return w.members(); });
+  each(kRanks, [](const WorldBoard& w) { return w.seats().size(); });
+  each(kWaiting, [](const WorldBoard& w) { return w.waiting(); });
+  each(kBlocked, [](const WorldBoard& w) { return w.blocked().empty() ? 0 : 1; });
 }
 
 }  // namespace holdfast::runtime

@@ -50,6 +50,8 @@ class Health final : public comm::Observer {
   const comm::FlightRecorder& flight() const { return *flight_; }
   Duration wall_offset() const { return wall_offset_; }
   const Metrics& metrics() const { return metrics_; }
+  comm::Standing standing() const { return standing_.load(std::memory_order_relaxed); }
+  Instant now() const { return clock_->now(); }
 
  private:
   Metrics metrics_;

@@ -1,6 +1,8 @@
 #include "runtime/health_pages.h"
 
 #include "runtime/flight_json.h"
+#include "runtime/status_json.h"
+#include "runtime/status_page.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -10,17 +12,17 @@ HttpResponse verdict(const std::string& wrong) {
   return {503, "text/plain; charset=utf-8", wrong + "\n"};
 }
 
-HttpResponse metrics_page(const HttpRequest& request, const Health& health, const Board* board) {
+HttpResponse metrics_page(const HttpRequest& request, const PageSources& from) {
   const metrics::Format format = metrics::format_for(request.accept);
   HttpResponse response;
   response.type = metrics::content_type(format);
-  if (board == nullptr) {
-    response.body = health.metrics_text(format);
+  if (!from.coordinates) {
+    response.body = from.health.metrics_text(format);
     return response;
   }
   metrics::TextEncoder out(format);
   write_build(out);
-  board->write_metrics(out);
+  from.board.write_metrics(out);
   response.body = out.take();
   return response;
 }
@@ -31,20 +33,35 @@ HttpResponse flight_page(const Health& health) {
   return {200, "application/json", flight_json(log.value())};
 }
 
+HttpResponse status_answer(const PageSources& from) {
+  StatusHeader header;
+  header.coordinates = from.coordinates;
+  header.now = from.health.now();
+  header.wall_offset = from.health.wall_offset();
+  header.heartbeat = from.heartbeat;
+  header.sickness = from.health.sickness();
+  return {200, "application/json", status_json(from.board.state(), header)};
+}
+
 }  // namespace
 
-HttpResponse health_page(const HttpRequest& request, const Health& health, const Board* board) {
-  if (request.path == "/metrics") return metrics_page(request, health, board);
-  if (request.path == "/healthz") return verdict(health.sickness());
+HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
+  const std::string& path = request.path;
+  if (path == "/") return {200, "text/html; charset=utf-8", std::string(status_page())};
+  if (path == "/status") return status_answer(from);
+  if (path == "/metrics") return metrics_page(request, from);
+  if (path == "/healthz") return verdict(from.health.sickness());
   // A coordinator is in no world: it is ready when it is well.
-  if (request.path == "/readyz") return verdict(board ? health.sickness() : health.unreadiness());
-  if (request.path == "/flight" && board == nullptr) return flight_page(health);
-  if (request.path == "/targets" && board != nullptr) {
-    return {200, "application/json", board->targets()};
+  if (path == "/readyz") {
+    return verdict(from.coordinates ? from.health.sickness() : from.health.unreadiness());
+  }
+  if (path == "/flight" && !from.coordinates) return flight_page(from.health);
+  if (path == "/targets" && from.coordinates) {
+    return {200, "application/json", from.board.targets()};
   }
   return {404, "text/plain; charset=utf-8",
-          board ? "pages: /metrics /healthz /readyz /targets\n"
-                : "pages: /metrics /healthz /readyz /flight\n"};
+          std::string("pages: / /status /metrics /healthz /readyz ") +
+              (from.coordinates ? "/targets\n" : "/flight\n")};
 }
 
 }  // namespace holdfast::runtime

@@ -1,5 +1,6 @@
-// Health pages: what the endpoint serves: /metrics, /healthz, /readyz, /flight, and, of a
-// coordinator, /targets. Any thread; nothing here waits for the runtime.
+// Health pages: what the endpoint serves: the status page and its JSON, /metrics, /healthz,
+// /readyz, of a rank /flight, of a coordinator /targets. Any thread; nothing here waits for the
+// runtime.
 #pragma once
 
 #include "runtime/board.h"
@@ -8,7 +9,13 @@
 
 namespace holdfast::runtime {
 
-// `board`: of a coordinator, else nullptr.
-HttpResponse health_page(const HttpRequest& request, const Health& health, const Board* board);
+struct PageSources {
+  const Health& health;
+  const Board& board;
+  bool coordinates = false;  // or is a rank
+  Duration heartbeat{};
+};
+
+HttpResponse health_page(const HttpRequest& request, const PageSources& sources);
 
 }  // namespace holdfast::runtime

@@ -1,6 +1,9 @@
 #include "runtime/json.h"
 
+#include <cmath>
 #include <cstdint>
+
+#include "base/metrics/text.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -54,6 +57,49 @@ std::string json_text(std::string_view text) {
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return out + "\"";
+}
+
+void JsonWriter::begin(std::string_view name) {
+  if (!first_) text_ += ',';
+  first_ = false;
+  if (!name.empty()) text_ += json_text(name) + ":";
+}
+
+void JsonWriter::open(std::string_view name, char bracket) {
+  begin(name);
+  text_ += bracket;
+  first_ = true;
+}
+
+void JsonWriter::close(char bracket) {
+  text_ += bracket;
+  first_ = false;
+}
+
+void JsonWriter::text(std::string_view name, std::string_view value) {
+  begin(name);
+  text_ += json_text(value);
+}
+
+void JsonWriter::number(std::string_view name, double value) {
+  if (!std::isfinite(value)) return nothing(name);
+  begin(name);
+  text_ += metrics::number_text(value);
+}
+
+void JsonWriter::number(std::string_view name, std::uint64_t value) {
+  begin(name);
+  text_ += std::to_string(value);
+}
+
+void JsonWriter::flag(std::string_view name, bool value) {
+  begin(name);
+  text_ += value ? "true" : "false";
+}
+
+void JsonWriter::nothing(std::string_view name) {
+  begin(name);
+  text_ += "null";
 }
 
 }  // namespace holdfast::runtime

@@ -1,12 +1,34 @@
 // JSON text (RFC 8259), written by hand: what is written here is flat and small.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace holdfast::runtime {
 
 // The string in quotes, with escapes; bytes that are no UTF-8 become U+FFFD.
 std::string json_text(std::string_view text);
+
+// Objects and lists, comma by comma. Whoever opens one closes it.
+class JsonWriter {
+ public:
+  // Of a field, or of an item of a list where there is no name.
+  void open(std::string_view name, char bracket);
+  void close(char bracket);
+  void text(std::string_view name, std::string_view value);
+  void number(std::string_view name, double value);  // one that is not finite becomes null
+  void number(std::string_view name, std::uint64_t value);
+  void flag(std::string_view name, bool value);
+  void nothing(std::string_view name);
+  std::string take() { return std::move(text_); }
+
+ private:
+  void begin(std::string_view name);
+
+  std::string text_;
+  bool first_ = true;
+};
 
 }  // namespace holdfast::runtime

@@ -29,18 +29,19 @@ Status serve_health(Runtime::Parts& parts) {
   auto health = Health::create(parts.options, parts.self, parts.host, parts.clock);
   if (!health.is_ok()) return health.status();
   parts.health = std::move(health).value();
-  if (parts.coordination != nullptr) parts.board = std::make_unique<Board>();
+  const bool coordinates = parts.coordination != nullptr;
+  if (coordinates || !parts.options.http.empty()) parts.board = std::make_unique<Board>();
   if (parts.options.http.empty()) return Status::ok();
   auto address = parse_http_address(parts.options.http);
   if (!address.is_ok()) return address.status();
   auto http = HttpEndpoint::start(
-      address.value(),
-      [health = parts.health.get(), board = parts.board.get()](const HttpRequest& request) {
-        return health_page(request, *health, board);
+      address.value(), [health = parts.health.get(), board = parts.board.get(), coordinates,
+                        heartbeat = parts.options.heartbeat](const HttpRequest& request) {
+        return health_page(request, {*health, *board, coordinates, heartbeat});
       });
   if (!http.is_ok()) return http.status();
   parts.http = std::move(http).value();
-  if (parts.board) parts.board->set_own_address(parts.http->address());
+  if (coordinates) parts.board->set_own_address(parts.http->address());
   return Status::ok();
 }
 
@@ -177,7 +178,7 @@ bool Runtime::turn(Instant now) {
     reap();
     keep_coordinator(now);
     look_at_kernel();
-    if (parts_.board) parts_.board->set(parts_.coordination->worlds());
+    if (parts_.board) write_board(now);
   }
   return hub_.turn(now);
 }

@@ -58,7 +58,7 @@ class Runtime final : public comm::Executor,
     std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<Health> health;
-    std::unique_ptr<Board> board;        // of a coordinator
+    std::unique_ptr<Board> board;        // of a coordinator, and where pages are served
     std::unique_ptr<HttpEndpoint> http;  // serves from the two above; nothing: none is wanted
   };
   // Opens the listener and starts the driver. `coordination`: this process is to be a coordinator.
@@ -97,6 +97,8 @@ class Runtime final : public comm::Executor,
   std::string host_of(const std::string& card) const override;
   void say(const std::string& text) override;
   comm::Observer* observer() override { return parts_.health.get(); }
+  ft::Bytes news_for(MemberId peer) override;
+  void hear_news(MemberId from, std::span<const std::byte> bytes, Instant now) override;
 
   // The process that coordinates this one's job, if one is named. Any thread.
   const std::optional<Card>& coordinator() const { return parts_.coordinator; }
@@ -158,6 +160,7 @@ class Runtime final : public comm::Executor,
   void keep_coordinator(Instant now);
   void count_local_ranks();
   void look_at_kernel();
+  void write_board(Instant now);
   bool may_use(const std::string& transport) const;
 
   Parts parts_;

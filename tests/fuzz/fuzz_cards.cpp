@@ -1,5 +1,5 @@
-// Everything else that comes from outside: member cards from the store, greetings, view notices
-// and calls from sockets.
+// Everything else that comes from outside: member cards from the store, greetings, view notices,
+// calls and summaries from sockets.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "comm/view_notice.h"
 #include "runtime/card.h"
+#include "runtime/rank_summary.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast;
@@ -21,6 +22,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto greeting = runtime::parse_greeting(bytes);
   if (greeting.is_ok() && runtime::encode_greeting(greeting.value()).size() > size + 2) {
     __builtin_trap();
+  }
+  if (auto summary = runtime::parse_summary(bytes); summary.is_ok()) {
+    if (runtime::encode_summary(summary.value()) != std::vector(bytes.begin(), bytes.end())) {
+      __builtin_trap();
+    }
   }
   auto notice = comm::decode_notice(bytes, 8);
   if (notice.is_ok()) {

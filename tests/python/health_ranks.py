@@ -306,6 +306,96 @@ def run_until_stopped() -> None:
         print("STEPS", steps, flush=True)
 
 
+def work_and_rest() -> None:
+    """Thirty ops for which all wait for the last rank; then nothing more is counted, until told."""
+    with holdfast.init() as group:
+        announce(group)
+        array = np.ones(50_000, np.float32)
+        for _ in range(30):
+            if group.rank == group.size - 1:
+                time.sleep(0.02)
+            group.all_reduce(array)
+        Path(f"rests.{group.rank}").touch()
+        await_file(Path("stop"))
+
+
+def work_until_stopped() -> None:
+    """All-reduce until told, without a word of its own; the last rank is late for each."""
+    with holdfast.init() as group:
+        announce(group)
+        array = np.ones(50_000, np.float32)
+        while True:
+            if group.rank == group.size - 1:
+                time.sleep(0.03)
+            flag = np.array([Path("stop").exists()], np.int32)
+            group.all_reduce(flag, op="max")
+            if flag[0]:
+                return
+            group.all_reduce(array)
+
+
+def collect() -> None:
+    """A registry says what the page says, histograms and exemplars too."""
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+
+    from holdfast.ft.health.collector import HoldfastCollector
+
+    registry = CollectorRegistry()
+    registry.register(HoldfastCollector())
+    assert generate_latest(registry) == b""
+    with holdfast.init() as group:
+        for _ in range(5):
+            group.all_reduce(np.ones(10, np.float32))
+        found = samples(generate_latest(registry).decode())
+        told = scrape(group.http_address)
+        same = {"holdfast_ops_total", "holdfast_op_bytes_total", "holdfast_op_duration_seconds_sum"}
+        for name in same:
+            assert total(found, name) == total(told, name) > 0, name
+        assert found["holdfast_members"] == 2
+        assert 'holdfast_op_duration_seconds_bucket{collective="all_reduce",le="+Inf"}' in found
+        assert " # {op=" in generate_openmetrics(registry).decode()
+        group.barrier()
+
+
+def publish() -> None:
+    """Write metrics to a folder until told to stop."""
+    from holdfast.ft.health.collector import Publisher
+
+    with holdfast.init() as group:
+        for _ in range(3):
+            group.all_reduce(np.ones(10, np.float32))
+        with Publisher(os.environ["FOLDER"], interval_s=0.1):
+            Path(f"published.{group.rank}").touch()
+            await_file(Path("stop"))
+        group.barrier()
+
+
+def push_at_the_end() -> None:
+    """Tell a gateway of seven ops."""
+    from holdfast.ft.health.collector import push
+
+    with holdfast.init() as group:
+        for _ in range(7):
+            group.all_reduce(np.ones(10, np.float32))
+        push(os.environ["GATEWAY"], "short", group.rank)
+        group.barrier()
+
+
+def collect_in_a_child() -> None:
+    """A forked child collects nothing, and does not hang."""
+    from holdfast.ft.health.collector import HoldfastCollector
+
+    with holdfast.init() as group:
+        group.all_reduce(np.ones(10, np.float32))
+        assert list(HoldfastCollector().collect())
+        child = os.fork()
+        if child == 0:
+            Path("child").write_text(str(len(list(HoldfastCollector().collect()))))
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+
 def die_in_an_op() -> None:
     """Rank 1 dies while it waits for rank 0, which never calls."""
     group = holdfast.init()

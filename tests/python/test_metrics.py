@@ -13,12 +13,12 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.parse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from health_jobs import Prometheus, eventually
 from health_ranks import await_file, page, scrape, total
 from ranks import finish, kill, run_ranks, start_rank
 
@@ -26,15 +26,6 @@ import holdfast
 
 HTTP = {"HOLDFAST_HTTP": "127.0.0.1:0"}
 WAIT_S = 30.0
-
-
-def eventually(condition: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:
-    """The first value of `condition` that is true."""
-    deadline = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"never came: {value!r}"
-        time.sleep(0.02)
-    return value
 
 
 @pytest.fixture
@@ -290,58 +281,6 @@ def test_a_peer_that_joins_is_counted(
     succeed(peers)
 
 
-class Prometheus:
-    """A real server that scrapes what a coordinator names."""
-
-    def __init__(self, here: Path, pages: str, started: list[subprocess.Popen[str]]) -> None:
-        config = {
-            "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
-            "scrape_configs": [
-                {
-                    "job_name": "holdfast",
-                    "http_sd_configs": [
-                        {"url": f"http://{pages}/targets", "refresh_interval": "200ms"}
-                    ],
-                }
-            ],
-        }
-        path = here / "prometheus.yml"
-        path.write_text(json.dumps(config))
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-        started.append(
-            subprocess.Popen(
-                [
-                    "prometheus",
-                    f"--config.file={path}",
-                    f"--storage.tsdb.path={here / 'tsdb'}",
-                    f"--web.listen-address={self.address}",
-                    "--enable-feature=exemplar-storage",
-                    "--log.level=warn",
-                ],
-                stdout=(here / "prometheus.log").open("w"),
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        )
-        self.log = here / "prometheus.log"
-
-    def ask(self, path: str, **parameters: str) -> Any:
-        query = urllib.parse.urlencode(parameters)
-        try:
-            status, text = page(self.address, f"{path}?{query}")
-        except OSError:
-            return None  # it has not begun to listen
-        return json.loads(text)["data"] if status == 200 else None
-
-    def query(self, query: str) -> dict[str, float]:
-        """Values of an instant query, by the label rank."""
-        data = self.ask("/api/v1/query", query=query)
-        found = data["result"] if data else []
-        return {one["metric"].get("rank", ""): float(one["value"][1]) for one in found}
-
-
 @pytest.mark.skipif(
     shutil.which("prometheus") is None, reason="no prometheus here (Debian package prometheus)"
 )
@@ -354,7 +293,8 @@ def test_a_real_prometheus_finds_all_ranks_and_knows_what_happened(
     env = {"HOLDFAST_COORDINATOR": f"{address}/job", "HOLDFAST_HEARTBEAT": "0.1"}
     ranks = start_world("run_until_stopped", 4, tmp_path, started, **env)
     where = addresses(tmp_path, 4)
-    prometheus = Prometheus(tmp_path, pages, started)
+    prometheus = Prometheus(tmp_path, pages)
+    started.append(prometheus.process)
     everybody = {"0": 4.0, "1": 4.0, "2": 4.0, "3": 4.0}
     eventually(lambda: prometheus.query("holdfast_members") == everybody)
     up = eventually(lambda: v if len(v := prometheus.query("up")) == 5 else None)

@@ -1,0 +1,301 @@
+"""``holdfast top``: a job's ranks, views, links and events in the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import ConfigError, HoldfastError
+from holdfast.ft.health import status
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+EXAMPLES = """examples:
+  holdfast top coordinator:9400                a coordinator's pages (holdfast coordinator --http)
+  holdfast top --once 127.0.0.1:9400           a table, and the end: for scripts
+  holdfast top --json host1:9400 | jq .worlds  what /status says
+Without a coordinator, the pages of rank 0 tell the same (HOLDFAST_HTTP).
+"""
+
+# As wide as the columns need where nobody says how wide the terminal is.
+_WIDTH = 110
+_RANKS = 40
+_LINKS = 8
+_EVENTS = 8
+_SHORTEST_S = 0.1
+_COLOURS = {
+    **dict.fromkeys(("gone", "lost", "failed"), "bold red"),
+    **dict.fromkeys(("changing", "silent", "unheard"), "yellow"),
+    **dict.fromkeys(("left", "vacant"), "dim"),
+    "well": "green",
+}
+Fields = dict[str, Any]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Of the command.
+    """
+    parser.add_argument("address", metavar="HOST:PORT", help="of a coordinator's or rank's pages")
+    parser.add_argument("--once", action="store_true", help="print once, and end")
+    parser.add_argument("--json", action="store_true", help="print what /status says, and end")
+    parser.add_argument(
+        "--interval", type=float, default=1.0, metavar="SECONDS", help="between looks (default: 1)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        What was given.
+
+    Returns
+    -------
+    int
+        0; 1 with ``--once`` or ``--json`` when a rank is lost, gone or failed.
+    """
+    interval = arguments.interval
+    if not math.isfinite(interval) or interval < _SHORTEST_S:
+        raise ConfigError(f"--interval {interval}; accepted: {_SHORTEST_S} seconds and more")
+    said = status.fetch(arguments.address)
+    if arguments.json:
+        print(json.dumps(said, indent=1))
+        return _verdict(said)
+    console = _console()
+    if arguments.once:
+        console.print(_picture(said, arguments.address))
+        return _verdict(said)
+    return _watch(console, arguments.address, said, interval)
+
+
+def _verdict(said: Fields) -> int:
+    ranks = [rank for world in said["worlds"] for rank in world["ranks"]]
+    return int(any(rank["state"] in ("gone", "lost", "failed") for rank in ranks))
+
+
+def _console() -> Console:
+    try:
+        from rich.console import Console
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "holdfast top needs the package rich: pip install 'holdfast[top]'; --json does not"
+        ) from error
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
+
+
+def _watch(console: Console, address: str, said: Fields, interval_s: float) -> int:
+    from rich.live import Live
+
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    pictures = _pictures(address, said, interval_s, stop)
+    if not console.is_terminal:
+        for picture in pictures:
+            console.print(picture)
+        return 0
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        for picture in pictures:
+            live.update(picture, refresh=True)
+    return 0
+
+
+def _pictures(
+    address: str, said: Fields, interval_s: float, stop: threading.Event
+) -> Iterator[RenderableType]:
+    yield _picture(said, address)
+    while not stop.wait(interval_s):
+        trouble = ""
+        try:
+            said = status.fetch(address)
+        except HoldfastError as error:
+            trouble = str(error)
+        yield _picture(said, address, trouble)
+
+
+# ---- what is shown -------------------------------------------------------------------------------
+
+
+def plain(text: object) -> str:
+    """Return text that cannot steer a terminal: it comes from other hosts.
+
+    Parameters
+    ----------
+    text : object
+        Anything.
+
+    Returns
+    -------
+    str
+        Its text, with a question mark for every character that cannot be printed.
+    """
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+def short(value: float) -> str:
+    """Return a number in four characters and a letter.
+
+    Parameters
+    ----------
+    value : float
+        0 and more.
+
+    Returns
+    -------
+    str
+        For example ``"1.23M"``.
+    """
+    for size, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{letter}"
+    return f"{value:.3g}"
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:.0f} min"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.0%}"
+
+
+def _clock(time_s: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(time_s))
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        left = column in ("state", "host", "what")
+        table.add_column(column, justify="left" if left else "right", no_wrap=not left)
+    return table
+
+
+def _ranks(world: Fields) -> Table:
+    from rich.text import Text
+
+    table = _table(
+        f"{plain(world['name'])}: epoch {world['epoch']}, {world['members']} of {world['size']} "
+        f"ranks" + (f", {world['waiting']} waiting" if world["waiting"] else ""),
+        *("rank", "state", "host", "epoch", "heard", "ops/s", "bytes/s", "failed", "open"),
+        *("waits", "waited for"),
+    )
+    calm = {"well": 1, "vacant": 2}
+    order = sorted(
+        world["ranks"], key=lambda r: (calm.get(r["state"], 0), -r["waited_for"], r["rank"])
+    )
+    for rank in sorted(order[:_RANKS], key=lambda r: int(r["rank"])):
+        state = rank["state"] + (f": {rank['cause']}" if rank["cause"] else "")
+        numbers = [
+            str(rank.get("epoch", "")),
+            _age(rank["heard_s"]),
+            *(short(rank[name]) if name in rank else "" for name in ("ops_per_s", "bytes_per_s")),
+            *(str(rank.get(name, "")) for name in ("failed", "queue")),
+            _share(rank.get("waits")),
+            _share(rank["waited_for"]),
+        ]
+        table.add_row(
+            str(rank["rank"]),
+            Text(plain(state), _COLOURS.get(rank["state"], "yellow")),
+            Text(plain(rank["host"])[:32]),
+            *numbers,
+        )
+    left_out = world["ranks_left_out"] + max(0, len(world["ranks"]) - _RANKS)
+    if left_out:
+        table.caption = f"{left_out} more"
+    return table
+
+
+def _links(world: Fields) -> Table | None:
+    links = sorted(world["links"], key=lambda link: -link["wait_share"])[:_LINKS]
+    if not links:
+        return None
+    table = _table(
+        "links, those that are waited for most first",
+        *("rank", "peer", "waits", "waited", "sent", "received", "bytes/s"),
+    )
+    for link in links:
+        table.add_row(
+            str(link["rank"]),
+            plain(link["peer"]),
+            _share(link["wait_share"]),
+            f"{link['wait_s']:.3f} s",
+            short(link["sent_bytes"]),
+            short(link["received_bytes"]),
+            short(link["bytes_per_s"]),
+        )
+    return table
+
+
+def _events(said: Fields) -> Table | None:
+    from rich.text import Text
+
+    events = said["events"][-_EVENTS:]
+    if not events:
+        return None
+    table = _table("events", "time", "what")
+    for event in events:
+        what = f"{event['world']}: {event['kind']}"
+        if event["count"]:
+            named = ", ".join(str(rank) for rank in event["ranks"])
+            more = f" and {event['count'] - len(event['ranks'])} more"
+            what += f" {named}" + (more if event["count"] > len(event["ranks"]) else "")
+        what += "".join(f": {event[part]}" for part in ("cause", "why") if event[part])
+        bad = event["kind"] in ("lost", "blocked")
+        table.add_row(_clock(event["time_s"]), Text(plain(what), "bold red" if bad else ""))
+    return table
+
+
+def _picture(said: Fields, address: str, trouble: str = "") -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    head = Text(f"Holdfast {plain(said['role'])} at {plain(address)}, {_clock(said['time_s'])}")
+    parts: list[RenderableType] = [head]
+    for wrong in (trouble and f"{trouble}; what follows is old", said["sickness"]):
+        if wrong:
+            parts.append(Text(plain(wrong), "bold red"))
+    if not said["worlds"]:
+        parts.append(Text("no world yet"))
+    for world in said["worlds"]:
+        parts.append(_ranks(world))
+        if world["blocked"]:
+            parts.append(Text(plain(world["blocked"]), "bold red"))
+        for slow in world["stragglers"]:
+            parts.append(
+                Text(
+                    f"straggler: rank {slow['rank']} on {plain(slow['host'])}: the others wait for "
+                    f"it {_share(slow['waited_for'])} of the time",
+                    "yellow",
+                )
+            )
+        links = _links(world)
+        if links is not None:
+            parts.append(links)
+    events = _events(said)
+    if events is not None:
+        parts.append(events)
+    return Group(*parts)

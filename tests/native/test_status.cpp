@@ -1,0 +1,314 @@
+// The status page's data: what heartbeats bring, what a board makes of it, and that ten thousand
+// ranks fit.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+
+#include "runtime/board.h"
+#include "runtime/card.h"
+#include "runtime/status_json.h"
+#include "runtime/status_page.h"
+
+namespace holdfast::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Contacted = ft::Contact::State;
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE(text);
+  return found;
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+Instant at(Duration d) { return {seconds(1000) + d}; }
+
+RankSummary a_summary() {
+  RankSummary summary;
+  summary.standing = comm::Standing::kMember;
+  summary.epoch = 3;
+  summary.ops = 17;
+  summary.bytes = 1'000'000'007;
+  summary.failed = 2;
+  summary.queue = 1;
+  summary.cells = {{kOtherPeers, 5, 6, 7}, {{0}, 1, 2, 3}, {{63}, ~std::uint64_t{0}, 0, 9}};
+  return summary;
+}
+
+TEST_CASE("a summary arrives as it was sent, and nothing else is taken for one") {
+  const auto bytes = encode_summary(a_summary());
+  CHECK(parse_summary(bytes).value() == a_summary());
+  CHECK(parse_summary(encode_summary({})).value() == RankSummary{});
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    CHECK_FALSE(parse_summary(std::span(bytes).first(n)).is_ok());
+  }
+  const auto refuses = [](auto change) {
+    RankSummary summary = a_summary();
+    change(summary);
+    const auto parsed = parse_summary(encode_summary(summary));
+    return !parsed.is_ok() && parsed.status().code() == Code::kProtocolError;
+  };
+  CHECK(refuses([](auto& s) { s.standing = static_cast<comm::Standing>(9); }));
+  CHECK(refuses([](auto& s) { s.cells[0].peer = {-2}; }));
+  CHECK(refuses([](auto& s) { s.cells[2].peer = {64}; }));
+  CHECK(refuses([](auto& s) { s.cells[1].peer = {63}; }));  // twice
+  CHECK(refuses([](auto& s) { s.cells.resize(kMaxCells + 1); }));
+  auto other = bytes;
+  other[0] = std::byte{2};
+  CHECK_FALSE(parse_summary(other).is_ok());
+}
+
+TEST_CASE("a summary has the peers with the most wait and the most bytes, and stays small") {
+  Metrics metrics;
+  for (std::int32_t p = 0; p < 64; ++p) {
+    metrics.peer_wait_ns[Metrics::peer_index({p})].add(static_cast<std::uint64_t>(p) + 1);
+    metrics.link({p}, Metrics::Transport::kTcp).sent.add(static_cast<std::uint64_t>(1000 - p));
+  }
+  metrics.ops[0][1].add(3);
+  metrics.op_bytes[0][1].add(300);
+  metrics.begun.add(5);
+  metrics.ended.add(3);
+  const RankSummary summary = summarize(metrics, comm::Standing::kMember);
+  CHECK(summary.ops == 3);
+  CHECK(summary.bytes == 300);
+  CHECK(summary.queue == 2);
+  REQUIRE(summary.cells.size() == kMaxCells);
+  for (std::size_t i = 0; i < kMaxCells / 2; ++i) {
+    CHECK(summary.cells[i].peer.value == static_cast<std::int32_t>(i));  // bytes
+    CHECK(summary.cells[kMaxCells - 1 - i].peer.value == 63 - static_cast<std::int32_t>(i));
+  }
+  CHECK(encode_summary(summary).size() < 1024);
+}
+
+TEST_CASE("rates follow what a rank says, and forget what it did before anybody listened") {
+  RankNumbers numbers;
+  RankSummary summary;
+  summary.ops = 1'000'000;
+  summary.cells = {{{1}, 0, 0, 0}};
+  numbers.update(summary, at(seconds(0)));
+  CHECK(numbers.ops_rate() == 0);
+  for (int i = 1; i <= 200; ++i) {
+    if (i == 3)
+      CHECK(numbers.links()[0].wait_share ==
+            doctest::Approx(0.5));  // half of the time it waits for rank 1
+    summary.ops += 50;
+    summary.cells[0].wait_ns += 250'000'000;
+    summary.cells[0].sent += 1000;
+    numbers.update(summary, at(milliseconds(500) * i));
+  }
+  CHECK(numbers.ops_rate() == doctest::Approx(100).epsilon(0.01));
+  CHECK(numbers.links()[0].wait_share == doctest::Approx(0.5).epsilon(0.01));
+  CHECK(numbers.links()[0].bytes_rate == doctest::Approx(2000).epsilon(0.01));
+  summary.ops = 0;  // another process
+  numbers.update(summary, at(seconds(101)));
+  CHECK(numbers.ops_rate() < 100);
+  CHECK(numbers.ops_rate() >= 0);
+}
+
+// ---- a board ------------------------------------------------------------------------------------
+
+std::string card_of(std::uint64_t member, const std::string& host) {
+  Card card;
+  card.member = {member};
+  card.host = host;
+  card.addresses = {"10.0.0.1"};
+  card.http = "10.0.0.1:" + std::to_string(9000 + member);
+  return encode_card(card);
+}
+
+struct Scene {
+  ft::WorldView view;
+  std::map<MemberId, ft::Contact> contacts;
+  Board board;
+  StatusHeader header;
+  std::string name = "job/default";
+  std::string blocked;
+
+  Scene() { header.coordinates = true; }
+  void seat(std::size_t rank, std::uint64_t member, const std::string& host = "a") {
+    view.members.resize(std::max(view.members.size(), rank + 1), ft::kNobody);
+    view.cards.resize(view.members.size());
+    view.members[rank] = {member};
+    view.cards[rank] = card_of(member, host);
+    contacts[{member}] = {Contacted::kHeard, at({})};
+  }
+  void vacate(std::size_t rank) {
+    view.members[rank] = ft::kNobody;
+    view.cards[rank].clear();
+  }
+  std::string look(Duration now) {
+    const auto contact = [this](MemberId member) { return contacts[member]; };
+    board.set({{name, &view, 0, blocked}}, contact, at(now));
+    header.now = at(now);
+    return status_json(board.state(), header);
+  }
+};
+
+struct ThreeRanks : Scene {
+  ThreeRanks() {
+    view.epoch = {1};
+    for (std::size_t r = 0; r < 3; ++r) seat(r, r + 10, r == 2 ? "b" : "a");
+  }
+};
+
+TEST_CASE("a rank goes red when its connection ends, and is lost by its cause in the next view") {
+  ThreeRanks scene;
+  CHECK(count(scene.look(seconds(1)), "\"state\":\"well\"") == 3);
+  scene.contacts[{12}] = {Contacted::kGone};
+  const std::string gone = scene.look(seconds(2));
+  CHECK(has(gone, R"("rank":2,"state":"gone","cause":"","host":"b")"));
+  CHECK(count(gone, "\"state\":\"well\"") == 2);
+  scene.vacate(2);
+  scene.view.epoch = {2};
+  const std::string lost = scene.look(seconds(3));
+  CHECK(has(lost, R"("rank":2,"state":"lost","cause":"died","host":"b")"));
+  CHECK(has(lost, R"("epoch":2,"members":2,"size":3)"));
+  CHECK(has(lost, R"("kind":"lost","cause":"died","epoch":2,"count":1,"ranks":[2],"hosts":["b"])"));
+  // Another process takes the place.
+  scene.seat(2, 20, "c");
+  scene.view.epoch = {3};
+  const std::string back = scene.look(seconds(4));
+  CHECK(has(back, R"("rank":2,"state":"well","cause":"","host":"c")"));
+  CHECK(has(back, R"("kind":"joined","cause":"","epoch":3,"count":1,"ranks":[2],"hosts":["c"])"));
+  CHECK(has(back, R"("members":3,"joined":1,"lost":0)"));
+}
+
+TEST_CASE("every way to be unwell has its name") {
+  ThreeRanks scene;
+  const auto state = [&](Contacted contact) {
+    scene.contacts[{11}] = {contact, at({})};
+    const std::string text = scene.look(seconds(1));
+    const std::size_t from = text.find("\"rank\":1,\"state\":\"") + 18;
+    return text.substr(from, text.find('"', from) - from);
+  };
+  CHECK(state(Contacted::kHeard) == "well");
+  CHECK(state(Contacted::kSilent) == "silent");
+  CHECK(state(Contacted::kCut) == "gone");
+  CHECK(state(Contacted::kGone) == "gone");
+  CHECK(state(Contacted::kLeft) == "left");
+  CHECK(state(Contacted::kUnknown) == "unheard");
+  RankSummary summary;
+  summary.standing = comm::Standing::kChanging;
+  scene.board.hear({11}, summary, at(seconds(1)));
+  CHECK(state(Contacted::kHeard) == "changing");
+  summary.standing = comm::Standing::kEnded;
+  scene.board.hear({11}, summary, at(seconds(2)));
+  CHECK(state(Contacted::kHeard) == "failed");
+  // A rank that nobody has ever had.
+  scene.seat(4, 40);
+  scene.view.epoch = {2};
+  CHECK(has(scene.look(seconds(3)), R"("rank":3,"state":"vacant")"));
+}
+
+TEST_CASE("what blocks a decision, and the end of a world, are told once") {
+  ThreeRanks scene;
+  scene.look(seconds(1));
+  scene.blocked = "no quorum: 1 of 3";
+  scene.look(seconds(2));
+  const std::string text = scene.look(seconds(3));
+  CHECK(has(text, R"("blocked":"no quorum: 1 of 3")"));
+  CHECK(count(text, R"("kind":"blocked")") == 1);
+  CHECK(has(text, R"("why":"no quorum: 1 of 3")"));
+  scene.board.set({}, {}, at(seconds(4)));
+  scene.board.set({}, {}, at(seconds(5)));
+  scene.header.now = at(seconds(5));
+  const std::string ended = status_json(scene.board.state(), scene.header);
+  CHECK(has(ended, "\"worlds\":[]"));
+  CHECK(count(ended, R"("kind":"ended")") == 1);
+}
+
+TEST_CASE("the straggler is the rank that the others wait for") {
+  ThreeRanks scene;
+  for (int i = 0; i < 40; ++i) {
+    for (const std::int32_t r : {0, 1}) {
+      RankSummary summary;
+      const auto waited = static_cast<std::uint64_t>(i) * 400'000'000;
+      summary.cells = {{{1 - r}, waited / 100, 1, 1}, {{2}, waited, 5, 7}};
+      std::sort(summary.cells.begin(), summary.cells.end(),
+                [](const auto& a, const auto& b) { return a.peer < b.peer; });
+      scene.board.hear({10 + static_cast<std::uint64_t>(r)}, summary, at(milliseconds(500) * i));
+    }
+    scene.board.hear({12}, RankSummary{}, at(milliseconds(500) * i));
+  }
+  const std::string text = scene.look(seconds(20));
+  const std::string slow = text.substr(text.find("\"stragglers\""));
+  CHECK(has(slow, R"("stragglers":[{"rank":2,"host":"b","waited_for":0.8,)"));
+  CHECK(has(slow, R"("waiters":2}])"));
+  CHECK(has(text, R"({"rank":0,"peer":2,"wait_s":15.6,"wait_share":0.8,)"));
+  CHECK(has(text, R"("sent_bytes":5,"received_bytes":7)"));
+  // One that is gone waits for nobody any more, and what it counted stays.
+  scene.contacts[{10}] = {Contacted::kGone};
+  const std::string gone = scene.look(seconds(21));
+  CHECK(has(gone, R"({"rank":0,"peer":2,"wait_s":15.6,"wait_share":0,)"));
+  CHECK(has(gone, R"("waiters":1}])"));
+}
+
+TEST_CASE("what peers say of themselves is text, whatever it holds") {
+  ThreeRanks scene;
+  scene.name = "</script><b>\"\\\x01";
+  scene.seat(1, 11, "<img src=x onerror=alert(1)>\"");
+  const std::string text = scene.look(seconds(1));
+  CHECK(has(text, R"("name":"</script><b>\"\\\u0001")"));
+  CHECK(has(text, R"("host":"<img src=x onerror=alert(1)>\"")"));
+  CHECK(count(text, "\n") == 1);  // the last character
+}
+
+TEST_CASE("ten thousand ranks fit: the sick and the slow are told, the others counted") {
+  constexpr std::size_t kRanks = 10'000;
+  Scene scene;
+  scene.view.epoch = {1};
+  for (std::size_t r = 0; r < kRanks; ++r) scene.seat(r, r + 1, "host" + std::to_string(r / 8));
+  RankSummary summary;
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(kMaxCells); ++p) {
+    summary.cells.push_back({{p}, 1'000'000'000, 1'000'000'000, 1'000'000'000});
+  }
+  for (std::size_t r = 0; r < kRanks; ++r) scene.board.hear({r + 1}, summary, at({}));
+  scene.contacts[{7778}] = {Contacted::kGone};
+  const std::string text = scene.look(seconds(1));
+  CHECK(text.size() < 400'000);
+  CHECK(has(text, R"("rank":7777,"state":"gone")"));
+  CHECK(has(text, "\"ranks_left_out\":" + std::to_string(kRanks - kRanksShown)));
+  CHECK(has(text, "\"links_left_out\":" + std::to_string(kRanks * kMaxCells - kLinksShown)));
+  CHECK(has(text, R"("kind":"began","cause":"","epoch":1,"count":10000,"ranks":[0,1,2)"));
+}
+
+TEST_CASE("events and views of long are forgotten") {
+  ThreeRanks scene;
+  for (std::uint32_t e = 2; e < 300; ++e) {
+    scene.view.epoch = {e};
+    scene.seat(2, 100 + e);
+    scene.look(seconds(e));
+  }
+  const BoardState state = scene.board.state();
+  CHECK(state.events.size() == kEventsKept);
+  CHECK(state.worlds[0].views().size() == kEpochsKept);
+  CHECK(state.worlds[0].views().back().epoch.value == 299);
+}
+
+TEST_CASE("the page is one file that asks nobody else for anything") {
+  const std::string page(status_page());
+  CHECK(page.starts_with("<!doctype html>"));
+  CHECK(has(page, "prefers-color-scheme: dark"));
+  CHECK(has(page, "name=\"viewport\""));
+  CHECK(has(page, "\"use strict\""));
+  CHECK(page.find("/* style.css */") == std::string::npos);
+  CHECK(page.find("/* script.js */") == std::string::npos);
+  CHECK(page.find("innerHTML") == std::string::npos);
+  // The one address is the name of SVG.
+  CHECK(count(page, "http://") == count(page, "http://www.w3.org/2000/svg"));
+  CHECK(page.find("https://") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::runtime
