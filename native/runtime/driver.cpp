@@ -28,6 +28,8 @@ constexpr Patience kBulkPatience{0, 10};
 constexpr Duration kIdleSleep = milliseconds(500);
 // A caller that waits for another driver looks up this often, so no lost wake-up can hang it.
 constexpr Duration kCallerLook = milliseconds(20);
+// Lists of tasks that are kept: one for each thread that drives at about the same time.
+constexpr std::size_t kMostSpareTasks = 4;
 
 void relax() {
 #if defined(__x86_64__)
@@ -111,7 +113,13 @@ void Driver::run_deferred() {
 
 // What is to be run with the baton released. By whoever still has it, under the mutex.
 std::vector<Driver::Task> Driver::take_deferred() {
-  return std::exchange(deferred_, std::exchange(spare_tasks_, {}));
+  if (deferred_.empty()) return {};
+  std::vector<Task> next;
+  if (!spare_tasks_.empty()) {
+    next.swap(spare_tasks_.back());
+    spare_tasks_.pop_back();
+  }
+  return std::exchange(deferred_, std::move(next));
 }
 
 void Driver::run_taken(std::vector<Task> tasks, std::unique_lock<std::mutex>& lock) {
@@ -119,7 +127,9 @@ void Driver::run_taken(std::vector<Task> tasks, std::unique_lock<std::mutex>& lo
   for (Task& task : tasks) task();
   tasks.clear();
   lock.lock();
-  if (spare_tasks_.capacity() < tasks.capacity()) spare_tasks_.swap(tasks);
+  if (tasks.capacity() > 0 && spare_tasks_.size() < kMostSpareTasks) {
+    spare_tasks_.push_back(std::move(tasks));
+  }
 }
 
 // Rouses whoever drives from its sleep.

@@ -90,7 +90,7 @@ class Driver {
 
   std::mutex mutex_;  // guards driving_, waiting_, spare_tasks_
   bool driving_ = false;
-  std::vector<Task> spare_tasks_;  // empty: memory for the next
+  std::vector<std::vector<Task>> spare_tasks_;  // empty ones: memory for the next
   int waiting_ = 0;
   std::condition_variable callers_;
   std::condition_variable thread_wakes_;

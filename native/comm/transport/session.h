@@ -32,7 +32,7 @@ inline constexpr std::size_t kMaxRetired = 4096;
 // Frames that may pass the message that has waited longest; then it goes, whatever its priority.
 inline constexpr std::uint32_t kMostPassed = 8;
 // Buffers of early messages that are kept for the next.
-inline constexpr std::size_t kMostSpareBuffers = 8;
+inline constexpr std::size_t kMostSpareBuffers = 32;
 
 struct OutFrame {
   FrameHeader header;
