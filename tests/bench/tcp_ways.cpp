@@ -139,7 +139,17 @@ class Ring {
     done_mask_ = *word(base + params.cq_off.ring_mask);
     done_ = reinterpret_cast<io_uring_cqe*>(base + params.cq_off.cqes);
   }
-  bool is_open() const { return fd_ >= 0; }
+  // Whether this kernel has it.
+  bool has(unsigned operation) const {
+    constexpr unsigned kAsked = 64;
+    std::vector<std::byte> memory(sizeof(io_uring_probe) + kAsked * sizeof(io_uring_probe_op));
+    auto* probe = reinterpret_cast<io_uring_probe*>(memory.data());
+    if (fd_ < 0) return false;
+    if (::syscall(SYS_io_uring_register, fd_, IORING_REGISTER_PROBE, probe, kAsked) != 0) {
+      return false;
+    }
+    return operation < probe->ops_len && (probe->ops[operation].flags & IO_URING_OP_SUPPORTED) != 0;
+  }
 
   void put(const Part& part, bool sends, bool zerocopy, std::uint64_t name) {
     const std::uint32_t at = *tail_ & mask_;
@@ -267,7 +277,8 @@ void run(Side& side, bool prints, int rounds, std::size_t largest) {
     for (int round = 0; round < rounds; ++round) {
       for (std::size_t w = 0; w < std::size(kWays); ++w) {
         const Way& way = kWays[w];
-        if (way.ring && !side.ring.is_open()) continue;
+        const unsigned operation = way.zerocopy ? IORING_OP_SEND_ZC : IORING_OP_SEND;
+        if (way.ring && !side.ring.has(operation)) continue;
         const auto began = std::chrono::steady_clock::now();
         for (int i = 0; i < repeats; ++i) {
           if (!side.exchange(way, bytes)) die(way.name);
