@@ -161,6 +161,16 @@ tsan: system-build
 	cmake --build build/tsan --target thread_tests
 	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan -L threads --output-on-failure)
 
+# The instruction level of another processor, by a cross compiler and an emulator.
+.PHONY: aarch64
+aarch64:  ## the kernels' tests for 64-bit ARM, under qemu
+	@.ci/system.sh aarch64
+	@cmake -B build/aarch64 -G Ninja -S tests/aarch64 --log-level=WARNING \
+	  -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_CROSSCOMPILING_EMULATOR=qemu-aarch64
+	cmake --build build/aarch64
+	@$(call logged,aarch64,ctest --test-dir build/aarch64 -j $(JOBS) --output-on-failure)
+
 # By clang, whose libFuzzer needs the same instrumentation: one build for tests and fuzzers.
 .PHONY: asan-build
 asan-build: system-check

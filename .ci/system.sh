@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs, and only those whose file is not there yet.
-# Usage: .ci/system.sh build|test|check ...
+# Usage: .ci/system.sh build|test|check|aarch64 ...
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -45,6 +45,13 @@ for set in "$@"; do
       need libclang-rt-14-dev has_fuzzer_runtime
       need clang-format command -v clang-format
       need clang-tidy command -v clang-tidy
+      ;;
+    aarch64)
+      need cmake command -v cmake
+      need ninja-build command -v ninja
+      need doctest-dev has_header doctest/doctest.h
+      need g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
+      need qemu-user command -v qemu-aarch64
       ;;
     *)
       echo "system.sh: no such set of packages: $set" >&2

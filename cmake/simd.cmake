@@ -6,7 +6,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 takes what its own intrinsics leave undefined on purpose for a mistake.
   list(APPEND avx512 "-Wno-maybe-uninitialized;-Wno-uninitialized")
 endif()
-foreach(folder ${CMAKE_SOURCE_DIR}/native/comm/reduce ${CMAKE_SOURCE_DIR}/native/compress)
+get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
+foreach(folder ${root}/native/comm/reduce ${root}/native/compress)
   set_source_files_properties(${folder}/reference.cpp PROPERTIES COMPILE_OPTIONS
     "-ffp-contract=off;-fno-tree-vectorize")
   set_source_files_properties(${folder}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS
@@ -16,5 +17,8 @@ foreach(folder ${CMAKE_SOURCE_DIR}/native/comm/reduce ${CMAKE_SOURCE_DIR}/native
       "${vectorise};-mavx2;-mf16c")
     set_source_files_properties(${folder}/level_avx512.cpp PROPERTIES COMPILE_OPTIONS
       "${vectorise};${avx512}")
+  elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+    set_source_files_properties(${folder}/level_neon.cpp PROPERTIES COMPILE_OPTIONS
+      "${vectorise};-DHOLDFAST_NEON")
   endif()
 endforeach()

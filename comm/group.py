@@ -41,6 +41,7 @@ class Group(Membership):
         atomic: bool = False,
         codec: Codec | str | None = None,
         residual: Any = None,
+        priority: int = 0,
     ) -> Work | None:
         """Reduce over all ranks, in place; every rank gets the same bits.
 
@@ -62,6 +63,9 @@ class Group(Membership):
         residual : array, optional
             Error feedback: float32, one to an element of the input. Added to the input; when the
             op has ended well, what was not sent of the sum. An op that fails leaves it alone.
+        priority : int
+            Of the ops under way, those of higher priority go first, piece by piece; the others
+            still get a share. Orders what this rank does: ranks may give different ones.
 
         Returns
         -------
@@ -75,18 +79,15 @@ class Group(Membership):
         ConfigError, Unsupported
             For arguments that cannot be used.
         """
-        if (
-            not async_op
-            and timeout is None
-            and codec is None
-            and residual is None
-            and self._run_plain("all_reduce", array, array, op, 0, atomic)
-        ):
+        plain = not async_op and timeout is None and codec is None and residual is None
+        if plain and not priority and self._run_plain("all_reduce", array, array, op, 0, atomic):
             return None
         request = self._request("all_reduce")
         block = request.array("array", array, written=True).block
         request.encode(codec, residual, [block])
-        call = request.call([block], [block], op=op, timeout=timeout, atomic=atomic)
+        call = request.call(
+            [block], [block], op=op, timeout=timeout, atomic=atomic, priority=priority
+        )
         return self._go(request, call, async_op)
 
     def reduce(
@@ -96,6 +97,7 @@ class Group(Membership):
         op: str = "sum",
         async_op: bool = False,
         timeout: float | None = None,
+        priority: int = 0,
     ) -> Work | None:
         """Reduce over all ranks to the root, in place there; other ranks' arrays stay.
 
@@ -104,7 +106,7 @@ class Group(Membership):
         request = self._request("reduce")
         block = request.array("array", array, written=self._rank == root).block
         output = [block] if self._rank == root else []
-        call = request.call([block], output, op=op, root=root, timeout=timeout)
+        call = request.call([block], output, op=op, root=root, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
     def broadcast(
@@ -115,25 +117,21 @@ class Group(Membership):
         timeout: float | None = None,
         codec: Codec | str | None = None,
         residual: Any = None,
+        priority: int = 0,
     ) -> Work | None:
         """Copy the root's array to every rank, in place.
 
         Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data. With a
         codec the root's array, too, becomes what the others get.
         """
-        if (
-            not async_op
-            and timeout is None
-            and codec is None
-            and residual is None
-            and self._run_plain("broadcast", array, array, "sum", root)
-        ):
+        plain = not async_op and timeout is None and codec is None and residual is None
+        if plain and not priority and self._run_plain("broadcast", array, array, "sum", root):
             return None
         request = self._request("broadcast")
         written = self._rank != root or codec is not None
         block = request.array("array", array, written=written).block
         request.encode(codec, residual, [block])
-        call = request.call([block], [block], root=root, timeout=timeout)
+        call = request.call([block], [block], root=root, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
     def reduce_scatter(
@@ -145,6 +143,7 @@ class Group(Membership):
         timeout: float | None = None,
         codec: Codec | str | None = None,
         residual: Any = None,
+        priority: int = 0,
     ) -> Work | None:
         """Reduce over all ranks; rank r gets block r.
 
@@ -154,22 +153,17 @@ class Group(Membership):
             Block r of the result.
         input : array or sequence of arrays
             `size` blocks, as one array (of `size` times the output's elements) or as a sequence.
-        op, async_op, timeout, codec, residual
+        op, async_op, timeout, codec, residual, priority
             As in :meth:`all_reduce`.
         """
-        if (
-            not async_op
-            and timeout is None
-            and codec is None
-            and residual is None
-            and self._run_plain("reduce_scatter", input, output, op)
-        ):
+        plain = not async_op and timeout is None and codec is None and residual is None
+        if plain and not priority and self._run_plain("reduce_scatter", input, output, op):
             return None
         request = self._request("reduce_scatter")
         own = request.array("output", output, written=True)
         blocks = request.blocks("input", input, own, written=False)
         request.encode(codec, residual, blocks)
-        call = request.call(blocks, [own.block], op=op, timeout=timeout)
+        call = request.call(blocks, [own.block], op=op, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
     def all_gather(
@@ -180,6 +174,7 @@ class Group(Membership):
         timeout: float | None = None,
         codec: Codec | str | None = None,
         residual: Any = None,
+        priority: int = 0,
     ) -> Work | None:
         """Give every rank's input to every rank.
 
@@ -189,18 +184,18 @@ class Group(Membership):
             `size` blocks; block r becomes rank r's input. Blocks of a sequence may differ in size.
         input : array
             This rank's block.
-        async_op, timeout, codec, residual
+        async_op, timeout, codec, residual, priority
             As in :meth:`all_reduce`. With a codec every rank, this one too, gets what its block is
             after one encoding.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and self._run_plain("all_gather", input, output):
+        if plain and not priority and self._run_plain("all_gather", input, output):
             return None
         request = self._request("all_gather")
         own = request.array("input", input)
         blocks = request.blocks("output", output, own, written=True)
         request.encode(codec, residual, [own.block])
-        call = request.call([own.block], blocks, timeout=timeout)
+        call = request.call([own.block], blocks, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
     def all_to_all(
@@ -213,6 +208,7 @@ class Group(Membership):
         timeout: float | None = None,
         codec: Codec | str | None = None,
         residual: Any = None,
+        priority: int = 0,
     ) -> Work | None:
         """Send block d of the input to rank d; block s of the output comes from rank s.
 
@@ -222,12 +218,12 @@ class Group(Membership):
             Distinct memory. Without splits, `size` equal blocks each.
         output_splits, input_splits : sequence of int, optional
             Elements of each block. All ranks give some, or none does.
-        async_op, timeout, codec, residual
+        async_op, timeout, codec, residual, priority
             As in :meth:`all_reduce`. A rank's block for itself is not encoded.
         """
         equal = input_splits is None and output_splits is None
-        plain = equal and not async_op and timeout is None and codec is None and residual is None
-        if plain and self._run_plain("all_to_all", input, output):
+        plain = not async_op and timeout is None and codec is None and residual is None
+        if equal and plain and not priority and self._run_plain("all_to_all", input, output):
             return None
         request = self._request("all_to_all")
         source = request.array("input", input)
@@ -235,7 +231,7 @@ class Group(Membership):
         give = request.splits("input", source, input_splits)
         take = request.splits("output", target, output_splits)
         request.encode(codec, residual, give)
-        call = request.call(give, take, timeout=timeout, equal_blocks=equal)
+        call = request.call(give, take, timeout=timeout, equal_blocks=equal, priority=priority)
         return self._go(request, call, async_op)
 
     def gather(
@@ -245,6 +241,7 @@ class Group(Membership):
         root: int = 0,
         async_op: bool = False,
         timeout: float | None = None,
+        priority: int = 0,
     ) -> Work | None:
         """Give every rank's input to the root.
 
@@ -254,7 +251,7 @@ class Group(Membership):
             At the root `size` blocks, elsewhere None.
         input : array
             This rank's block.
-        root, async_op, timeout
+        root, async_op, timeout, priority
             As in :meth:`reduce`.
         """
         request = self._request("gather")
@@ -262,7 +259,7 @@ class Group(Membership):
         blocks = []
         if self._rank == root:
             blocks = request.blocks("output", output, own, written=True)
-        call = request.call([own.block], blocks, root=root, timeout=timeout)
+        call = request.call([own.block], blocks, root=root, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
     def scatter(
@@ -272,6 +269,7 @@ class Group(Membership):
         root: int = 0,
         async_op: bool = False,
         timeout: float | None = None,
+        priority: int = 0,
     ) -> Work | None:
         """Give block r of the root's input to rank r.
 
@@ -281,7 +279,7 @@ class Group(Membership):
             This rank's block.
         input : array, sequence of arrays, or None
             At the root `size` blocks, elsewhere None.
-        root, async_op, timeout
+        root, async_op, timeout, priority
             As in :meth:`reduce`.
         """
         request = self._request("scatter")
@@ -289,7 +287,7 @@ class Group(Membership):
         blocks = []
         if self._rank == root:
             blocks = request.blocks("input", input, own, written=False)
-        call = request.call(blocks, [own.block], root=root, timeout=timeout)
+        call = request.call(blocks, [own.block], root=root, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 
     def barrier(self, async_op: bool = False, timeout: float | None = None) -> Work | None:

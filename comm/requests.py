@@ -15,6 +15,7 @@ from holdfast.errors import ConfigError
 OPS = tuple(_core.reduce_ops())
 # The next one is for messages of the group itself.
 _LARGEST_TAG = 2**31 - 2
+HIGHEST_PRIORITY = 2**31 - 1
 # As the peer of a receive: whose message comes first.
 ANY_SOURCE = -1
 
@@ -179,6 +180,7 @@ class Request:
         timeout: float | None = None,
         atomic: bool = False,
         equal_blocks: bool = False,
+        priority: int = 0,
     ) -> _core.Call:
         """Return the native call.
 
@@ -196,6 +198,8 @@ class Request:
             One set of contributors for the whole result.
         equal_blocks : bool
             The blocks of all ranks have one size, and all ranks say so.
+        priority : int
+            Higher goes first.
 
         Returns
         -------
@@ -212,6 +216,10 @@ class Request:
             raise self.refuse(f"tag = {tag}", f"0 to {_LARGEST_TAG}")
         if timeout is not None and not (math.isfinite(timeout) and timeout > 0):
             raise self.refuse(f"timeout = {timeout}", "seconds, more than 0; None: the group's")
+        if not isinstance(priority, int) or abs(priority) > HIGHEST_PRIORITY:
+            raise self.refuse(
+                f"priority = {priority!r}", f"-{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+            )
         dtype = self.buffers[0].dtype if self.buffers else "u8"
         return _core.Call(
             self.op,
@@ -227,4 +235,5 @@ class Request:
             equal_blocks=equal_blocks,
             codec=self.codec,
             residual=self.residual,
+            priority=priority,
         )

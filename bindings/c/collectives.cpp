@@ -5,9 +5,9 @@
 
 using namespace holdfast;
 using comm::Block;
+using Blocks = comm::BlockList;
 using comm::Collective;
 using comm::OpRequest;
-using Blocks = std::vector<Block>;
 
 namespace {
 
@@ -57,7 +57,7 @@ struct Call {
     return {{static_cast<std::byte*>(const_cast<void*>(data)), count}};
   }
   Blocks equal(const void* data, std::uint64_t count) const {
-    return split(data, std::vector<std::uint64_t>(size(), count));
+    return split(data, [count](std::size_t) { return count; });
   }
   // NULL counts are refused.
   Blocks split(const void* data, const std::uint64_t* counts) {
@@ -65,12 +65,14 @@ struct Call {
       wrong = c::missing("counts");
       return {};
     }
-    return split(data, std::vector<std::uint64_t>(counts, counts + size()));
+    return split(data, [counts](std::size_t rank) { return counts[rank]; });
   }
-  Blocks split(const void* data, const std::vector<std::uint64_t>& counts) const {
+  template <class CountOf>
+  Blocks split(const void* data, CountOf count_of) const {
     Blocks blocks;
     auto* at = static_cast<std::byte*>(const_cast<void*>(data));
-    for (const std::uint64_t count : counts) {
+    for (std::size_t rank = 0; rank < size(); ++rank) {
+      const std::uint64_t count = count_of(rank);
       blocks.push_back({at, count});
       if (at != nullptr) at += count * dtype_bytes(request.dtype);
     }
@@ -80,6 +82,7 @@ struct Call {
   hf_status go(int32_t* source = nullptr) {
     return c::guarded([&]() -> Status {
       if (!wrong.is_ok()) return wrong;
+      request.priority = group->priority.load(std::memory_order_relaxed);
       if (work != nullptr) {
         auto started = group->group->start(std::move(request));
         if (!started.is_ok()) return started.status();

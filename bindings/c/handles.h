@@ -1,6 +1,7 @@
 // What is behind the C interface's handles, and how a call's outcome becomes a status.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct hf_store {
 struct hf_group {
   std::shared_ptr<holdfast::comm::Communicator> group;
   std::vector<std::string> transports;
+  std::atomic<std::int32_t> priority = 0;  // relaxed: a number, guards nothing
 };
 struct hf_work {
   std::shared_ptr<holdfast::comm::Work> work;

@@ -225,6 +225,14 @@ hf_status hf_group_advance(hf_group* group, int64_t timeout_ns) {
   });
 }
 
+hf_status hf_group_set_priority(hf_group* group, int32_t priority) {
+  return c::guarded([&]() -> Status {
+    if (group == nullptr) return c::missing("group");
+    group->priority.store(priority, std::memory_order_relaxed);
+    return Status::ok();
+  });
+}
+
 int32_t hf_group_rank(const hf_group* group) {
   return group == nullptr ? -1 : group->group->rank().value;
 }

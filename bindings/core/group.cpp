@@ -40,8 +40,8 @@ E from_name(const std::string& name, int count, std::string_view (*name_of)(E)) 
 
 using Blocks = std::vector<std::pair<std::uintptr_t, std::uint64_t>>;
 
-std::vector<comm::Block> to_blocks(const Blocks& pairs) {
-  std::vector<comm::Block> blocks;
+comm::BlockList to_blocks(const Blocks& pairs) {
+  comm::BlockList blocks;
   for (const auto& [address, count] : pairs) {
     blocks.push_back({reinterpret_cast<std::byte*>(address), count});
   }
@@ -63,6 +63,7 @@ struct Call {
   bool equal_blocks;
   std::string codec;                     // its text; empty: none
   std::vector<std::uintptr_t> residual;  // by input block; empty: none
+  int priority;
 };
 
 OpRequest to_request(const Call& call) {
@@ -79,6 +80,7 @@ OpRequest to_request(const Call& call) {
   request.atomic = call.atomic;
   request.at_entrance = call.at_entrance;
   request.equal_blocks = call.equal_blocks;
+  request.priority = call.priority;
   for (const std::uintptr_t address : call.residual) {
     request.residual.push_back(reinterpret_cast<float*>(address));
   }
@@ -141,10 +143,9 @@ nb::object run(Communicator& group, const Call& call) {
 }
 
 // An array as the blocks of a collective: one, or one per rank of equal size.
-std::vector<comm::Block> cut(const PlainArray& array, std::uint64_t blocks) {
+comm::BlockList cut(const PlainArray& array, std::uint64_t blocks) {
   const std::uint64_t count = array.count() / blocks;
-  std::vector<comm::Block> result;
-  result.reserve(blocks);
+  comm::BlockList result;
   for (std::uint64_t i = 0; i < blocks; ++i) {
     result.push_back({array.data() + i * count * dtype_bytes(array.dtype()), count});
   }
@@ -349,7 +350,7 @@ void bind_group(nb::module_& m) {
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
          Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
          bool at_entrance, bool equal_blocks, std::string codec,
-         std::vector<std::uintptr_t> residual) {
+         std::vector<std::uintptr_t> residual, int priority) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -363,11 +364,13 @@ void bind_group(nb::module_& m) {
                         at_entrance,
                         equal_blocks,
                         std::move(codec),
-                        std::move(residual)};
+                        std::move(residual),
+                        priority};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
       "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false,
-      "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>());
+      "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>(),
+      "priority"_a = 0);
   bind_communicator(m);
   nb::class_<Node>(m, "Node")
       .def_static(

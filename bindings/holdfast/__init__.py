@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.comm.pool import empty
     from holdfast.compress.codec import Codec
     from holdfast.options import Options
-    from holdfast.torch import advance, live_ranks, outcome, sync
+    from holdfast.torch import advance, live_ranks, outcome, priority, sync
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ __all__ = [
     "join",
     "live_ranks",
     "outcome",
+    "priority",
     "read_flight",
     "sync",
 ]
@@ -81,6 +82,7 @@ _ON_FIRST_USE = {
     "average_gradients": "holdfast._ddp",
     "live_ranks": "holdfast.torch",
     "outcome": "holdfast.torch",
+    "priority": "holdfast.torch",
     "read_flight": "holdfast._core",
     "sync": "holdfast.torch",
 }

@@ -76,6 +76,7 @@ class Call:
         equal_blocks: bool = False,
         codec: str = "",
         residual: Sequence[int] = (),
+        priority: int = 0,
     ) -> None: ...
 
 class Work:

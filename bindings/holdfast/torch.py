@@ -5,8 +5,10 @@ torch calls :func:`_autoload` on ``import torch``; the native module loads on fi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -240,6 +242,52 @@ def advance(group: Any = None, timeout: float = 0.0) -> View:
 
     epoch, ranks, joined = _backend(group).advance(timedelta(seconds=timeout))
     return View(epoch, tuple(ranks), tuple(joined))
+
+
+@contextlib.contextmanager
+def priority(value: int, group: Any = None) -> Iterator[None]:
+    """Give the ops that are called on a process group in this context a priority.
+
+    Of the ops under way, those of higher priority go first, piece by piece; the others still get a
+    share. Orders what this rank does: ranks may give different ones. Other threads' calls on the
+    group are meant, too, as long as the context lasts.
+
+    Parameters
+    ----------
+    value : int
+        Ops have 0 outside of contexts.
+    group : ProcessGroup, optional
+        Default: the world.
+
+    Raises
+    ------
+    ConfigError
+        When `value` is no number of 32 bits; for a group that is not Holdfast's.
+
+    Examples
+    --------
+    A DDP communication hook whose last buckets, which the next forward pass needs first, pass
+    the others:
+
+    >>> def hook(group, bucket):
+    ...     with holdfast.priority(bucket.index(), group):
+    ...         work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
+    ...     return work.get_future().then(lambda done: done.value()[0] / dist.get_world_size(group))
+    """
+    from holdfast.comm.requests import HIGHEST_PRIORITY
+    from holdfast.errors import ConfigError
+
+    if not isinstance(value, int) or abs(value) > HIGHEST_PRIORITY:
+        raise ConfigError(
+            f"priority: value = {value!r}; accepted: -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
+        )
+    backend = _backend(group)
+    before = backend.priority
+    backend.priority = value
+    try:
+        yield
+    finally:
+        backend.priority = before
 
 
 def sync(*objects: Any, group: Any = None) -> SyncReport:

@@ -132,6 +132,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
   Status refused;
   for (Item& item : items) {
     item.request.timeout = limit;
+    item.request.priority = priority();
     const bool lazy = !coalescing_ && is_small_message(item.request);
     item.request.expect_wait = (!call.async && !coalescing_) || lazy;
     auto op = group->start(std::move(item.request));

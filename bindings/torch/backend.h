@@ -102,6 +102,9 @@ class HoldfastBackend final : public c10d::Backend {
   // A newcomer that has not taken over the others' state yet.
   bool is_fresh() const { return fresh_; }
   void set_fresh(bool fresh) { fresh_ = fresh; }
+  // Of the ops that are called from now on.
+  std::int32_t priority() const { return priority_.load(std::memory_order_relaxed); }
+  void set_priority(std::int32_t priority) { priority_.store(priority, std::memory_order_relaxed); }
   void enableCollectivesTiming() override { timed_ = true; }
 #ifdef C10D_BACKEND_HAS_HOOKS
   void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
@@ -208,6 +211,7 @@ class HoldfastBackend final : public c10d::Backend {
   const std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
   bool timed_ = false;
   std::atomic<std::uint64_t> sequence_{0};  // of collectives
+  std::atomic<std::int32_t> priority_{0};   // relaxed: a number, guards nothing
 
   // Between startCoalescing and endCoalescing: what was started. One thread calls both.
   bool coalescing_ = false;

@@ -88,6 +88,7 @@ PYBIND11_MODULE(_c10d, m) {
       .def("live_ranks", &HoldfastBackend::live_ranks)
       .def("advance", &HoldfastBackend::advance, py::arg("timeout"))
       .def_property("is_fresh", &HoldfastBackend::is_fresh, &HoldfastBackend::set_fresh)
+      .def_property("priority", &HoldfastBackend::priority, &HoldfastBackend::set_priority)
       .def("split", &HoldfastBackend::split, py::arg("store"), py::arg("ranks"),
            py::arg("opts") = nullptr)
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),

@@ -18,7 +18,7 @@ bool reduces(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
 }
 
-std::uint64_t elements(const std::vector<Block>& blocks) {
+std::uint64_t elements(const BlockList& blocks) {
   std::uint64_t sum = 0;
   for (const Block& block : blocks) sum += block.count;
   return sum;

@@ -36,8 +36,11 @@ class CallLog {
 
  private:
   const Call* find(OpSeq sequence) const;
+  const Call& own(std::size_t i) const { return own_[(first_ + i) % own_.size()]; }
+  const Call& latest() const { return own(own_.size() - 1); }
 
-  std::deque<Call> own_;
+  std::vector<Call> own_;  // a ring once it has kCallsKept; its first is own(0)
+  std::size_t first_ = 0;
   std::uint32_t history_ = 0;
   std::uint32_t next_history_ = 2166136261U;
   std::vector<std::deque<Call>> heard_;  // by rank: not called here yet

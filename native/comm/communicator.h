@@ -35,8 +35,8 @@ struct OpRequest {
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
   // As collective.h says; the memory must stay valid until the work has ended.
-  std::vector<Block> input;
-  std::vector<Block> output;
+  BlockList input;
+  BlockList output;
   Rank root{};            // broadcast, reduce, gather, scatter
   Rank peer{};            // send, recv; recv: or kAnySource
   std::uint32_t tag = 0;  // send, recv
@@ -44,6 +44,9 @@ struct OpRequest {
   std::string algorithm;  // empty: the cost model chooses
   // all_to_all: the blocks of all ranks have one size, and all ranks say so.
   bool equal_blocks = false;
+  // Higher passes lower wherever ops share a link or a core, piece by piece. Of this rank's share
+  // of the work: ranks need not agree.
+  int priority = 0;
   // The caller waits at once (a blocking call): no thread is woken for it.
   bool expect_wait = false;
   // The whole result has one set of contributors; costs a copy of the input when it is in place.

@@ -28,9 +28,9 @@ struct CommunicatorConfig {
   int group_size = 0;       // ranks of the group, vacant ones included
   std::string name;
   std::vector<MemberLinks> links;  // by rank; own entry empty
-  // Where all members share memory: of small ops, and of large ones.
+  // Where all members share memory: of small ops, and of large ones, by SliceLane.
   std::optional<FlatExchange> flat;
-  std::optional<SliceExchange> slices;
+  std::vector<SliceExchange> slices = {};
   std::vector<int> hosts;  // by rank, as in BuildSpec
   topology::LinkModel link_model;
   bool protect = true;  // ops can be repaired when a member is lost

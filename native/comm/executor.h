@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "base/task.h"
 #include "base/types.h"
 
 namespace holdfast::comm {
@@ -17,7 +18,7 @@ struct Glance {
 
 class Executor {
  public:
-  using Task = std::function<void()>;
+  using Task = holdfast::Task;
   virtual ~Executor() = default;
 
   // Runs `task` on the driving thread, in submission order. `wake`: see to it soon; otherwise the

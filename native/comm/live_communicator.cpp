@@ -1,6 +1,7 @@
 #include "comm/live_communicator.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/planted.h"
 
@@ -34,11 +35,12 @@ LiveCommunicator::LiveCommunicator(CommunicatorConfig config, ViewOwner& owner,
       owner_(owner),
       clock_(std::move(clock)),
       runs_(config_, data_links_),
+      barrier_(find_algorithm(Collective::kBarrier, "dissemination")
+                   ->build({Collective::kBarrier, config_.rank, size(), {}, {}})),
       calls_(config_.view.members.size()),
       gone_(config_.view.members.size()) {
   for (const MemberLinks& links : config_.links) data_links_.push_back(links.data);
-  const BuildSpec spec{Collective::kBarrier, config_.rank, size(), {}, {}};
-  barrier_ = find_algorithm(Collective::kBarrier, "dissemination")->build(spec);
+  make_layout(barrier_.schedule, {}, {}, 1, no_blocks_);
 }
 
 LiveCommunicator::~LiveCommunicator() { CHECK(active_.empty()); }
@@ -54,24 +56,26 @@ std::vector<std::string> LiveCommunicator::transports() const {
 bool LiveCommunicator::is_flat(const Launch& launch) const {
   const OpRequest& request = *launch.request;
   if (!request.algorithm.empty() && request.algorithm != "flat") return false;
-  const bool sliced = request.algorithm.empty() && config_.slices;
   return config_.flat && !launch.repair && FlatExchange::carries(request, size()) &&
-         !(sliced && config_.slices->beats_flat(request));
+         !(request.algorithm.empty() && slices_beat_flat(request));
 }
 
 bool LiveCommunicator::is_sliced(const OpRequest& request) const {
-  return config_.slices && request.algorithm.empty() && config_.slices->carries(request);
+  return !config_.slices.empty() && request.algorithm.empty() &&
+         config_.slices.front().carries(request);
+}
+
+bool LiveCommunicator::slices_beat_flat(const OpRequest& request) const {
+  return !config_.slices.empty() && config_.slices.front().beats_flat(request);
 }
 
 bool LiveCommunicator::can_run_briefly(const OpRequest& request) const {
-  return config_.flat && FlatExchange::carries(request, size()) &&
-         !(config_.slices && config_.slices->beats_flat(request));
+  return config_.flat && FlatExchange::carries(request, size()) && !slices_beat_flat(request);
 }
 
 bool LiveCommunicator::can_run_at_once(const OpRequest& request) const {
   if (!active_.empty() || ending_ || ended_ || any_gone_) return false;
-  return can_run_briefly(request) ||
-         (config_.slices && payload_bytes(request) <= kBulkBytes && is_sliced(request));
+  return can_run_briefly(request) || (payload_bytes(request) <= kBulkBytes && is_sliced(request));
 }
 
 void LiveCommunicator::begin_briefly(const OpRequest& request, OpSeq sequence) {
@@ -118,17 +122,17 @@ void LiveCommunicator::launch(Launch launch) {
   } else {
     const bool sliced = !active.launch.repair && is_sliced(request);
     // Where the caller's memory is exposed, the round at its end tells when it no longer is.
-    if (!sliced || !config_.slices->exposes(request)) choose_ending(active);
+    if (sliced) active.slices = &lane_for(request);
+    if (!sliced || !active.slices->exposes(request)) choose_ending(active);
     const std::uint32_t signature = signature_of(active.work().request(), active.history);
     if (active.launch.repair) {
-      active.run = runs_.make(request, active.launch.repair->schedule, active.launch.repair->layout,
-                              sequence, signature);
+      const auto& [schedule, layout] = *active.launch.repair;
+      active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
       ticket.path = OpPath::kRepair;
     } else if (sliced) {
-      active.run = config_.slices->start(request, signature);
-      active.sliced = true;
+      active.run = active.slices->start(request, signature);
       // Nobody else waits in this round, so that it need not be the same on every rank.
-      if (config_.slices->lends(request)) active.kept = false;
+      if (active.slices->lends(request)) active.kept = false;
       ticket.path = OpPath::kSlices;
     } else {
       active.run = runs_.make(request, sequence, signature, active.launch.feedback);
@@ -178,7 +182,7 @@ Glance LiveCommunicator::glance() {
   bool moved = advance_flat();
   moved = advance_runs() || moved;
   const bool enough = std::all_of(active_.begin(), active_.end(), [](const Active& a) {
-    return a.stage == Stage::kFlat || a.sliced;
+    return a.stage == Stage::kFlat || a.slices != nullptr;
   });
   return {moved, enough && rounds_.empty() && !ending_};
 }
@@ -209,8 +213,26 @@ bool LiveCommunicator::advance_flat() {
   return moved;
 }
 
+// Of the ops that do a piece of their work in this turn. What is less urgent takes the turns that
+// the urgent leave, and one in so many of the others, so that it ends as well.
+int LiveCommunicator::least_priority() {
+  constexpr int kAny = std::numeric_limits<int>::min();
+  if (active_.size() < 2) return kAny;
+  int most = kAny;
+  int least = std::numeric_limits<int>::max();
+  for (const Active& active : active_) {
+    if (active.run == nullptr || !active.run->touched()) continue;
+    most = std::max(most, active.work().request().priority);
+    least = std::min(least, active.work().request().priority);
+  }
+  const bool passes = least < most && passed_ < kMostPassed;
+  passed_ = passes ? passed_ + 1 : 0;
+  return passes ? most : kAny;
+}
+
 bool LiveCommunicator::advance_runs() {
   bool moved = false;
+  const int least = least_priority();
   for (std::size_t i = 0; i < active_.size();) {
     Active& active = active_[i];
     if (active.stage == Stage::kHeldBack && rounds_.empty()) {
@@ -219,7 +241,8 @@ bool LiveCommunicator::advance_runs() {
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
       continue;
     }
-    if (active.run == nullptr || !active.run->touched()) {
+    if (active.run == nullptr || active.work().request().priority < least ||
+        !active.run->touched()) {
       ++i;
       continue;
     }
@@ -271,7 +294,8 @@ void LiveCommunicator::next_stage(Active& active) {
   }
   if (active.stage == Stage::kRun && !active.kept && !is_planted(Planted::kSkipRound)) {
     active.stage = Stage::kRound;
-    active.run = active.sliced ? config_.slices->make_round() : make_round(sequence);
+    active.run = active.slices != nullptr ? active.slices->make_round()
+                                          : make_round(sequence, active.work().request().priority);
     return;
   }
   if (!active.closes_batch) return;
@@ -283,11 +307,11 @@ void LiveCommunicator::next_stage(Active& active) {
   rounds_.push_back({sequence, nullptr});
 }
 
-std::unique_ptr<Run> LiveCommunicator::make_round(OpSeq sequence) {
+std::unique_ptr<Run> LiveCommunicator::make_round(OpSeq sequence, int priority) {
   OpRequest request;
+  request.priority = priority;
   request.collective = Collective::kBarrier;
-  return runs_.make(request, barrier_, make_layout(barrier_, {}, {}, 1),
-                    {sequence.value | kRoundBit}, kRoundSignature);
+  return runs_.make(request, barrier_, no_blocks_, {sequence.value | kRoundBit}, kRoundSignature);
 }
 
 // A round of a batch says that this member holds all up to its last op.
@@ -297,7 +321,7 @@ bool LiveCommunicator::advance_rounds() {
     for (const Active& active : active_) {
       if (active.work().sequence() <= round.through) return false;
     }
-    round.run = make_round(round.through);
+    round.run = make_round(round.through, 0);
   }
   if (!round.run->touched()) return false;
   round.run->advance();
@@ -305,7 +329,7 @@ bool LiveCommunicator::advance_rounds() {
   if (!round.run->finished()) return false;
   runs_.end(*round.run);
   owner_.on_stable(round.through);
-  rounds_.pop_front();
+  rounds_.erase(rounds_.begin());
   return true;
 }
 
@@ -323,34 +347,6 @@ void LiveCommunicator::finish(Active& active) {
   owner_.on_op_ended(active.launch.work, held);
 }
 
-std::vector<Stopped> LiveCommunicator::interrupt() {
-  if (config_.flat) advance_flat();
-  std::vector<Stopped> result;
-  result.reserve(active_.size());
-  for (Active& active : active_) {
-    Stopped stopped;
-    stopped.work = active.launch.work;
-    stopped.flat = active.stage == Stage::kFlat;
-    stopped.complete = active.stage == Stage::kRound || active.stage == Stage::kHeldBack;
-    if (active.run) {
-      if (!stopped.complete) stopped.held = active.run->held();
-      runs_.end(*active.run);
-      active.run.reset();
-    }
-    result.push_back(std::move(stopped));
-  }
-  // A stopped op of the flat exchange keeps its place there: others may have ended it.
-  std::erase_if(active_, [](const Active& a) { return a.stage != Stage::kFlat; });
-  for (Round& round : rounds_) {
-    if (round.run) runs_.end(*round.run);
-  }
-  rounds_.clear();
-  ending_.reset();
-  ended_ = true;
-  retire();
-  return result;
-}
-
 bool LiveCommunicator::finish_flat(const Launch& launch) {
   CHECK(config_.flat.has_value());
   if (active_.empty() || active_.front().launch.work != launch.work) {
@@ -359,7 +355,7 @@ bool LiveCommunicator::finish_flat(const Launch& launch) {
     active.stage = Stage::kFlat;
     note_call(call_of(launch.work->request(), launch.work->sequence()));
     active.history = calls_.history();
-    active_.push_front(std::move(active));
+    active_.insert(active_.begin(), std::move(active));
   }
   Active& active = active_.front();
   if (!active.begun) {
@@ -368,7 +364,7 @@ bool LiveCommunicator::finish_flat(const Launch& launch) {
     active.begun = true;
   }
   if (!config_.flat->advance() || !config_.flat->failure().is_ok()) return false;
-  active_.pop_front();
+  active_.erase(active_.begin());
   return true;
 }
 

@@ -6,7 +6,6 @@
 // Thread: only the holder of the runtime.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -135,11 +134,11 @@ class LiveCommunicator {
     std::unique_ptr<Execution> run;  // of the op, then of its round
     Instant stalls;                  // from then on its peers are told what waits here
     std::uint64_t bytes = 0;
-    std::uint32_t history = 0;  // of the collectives before it
-    bool begun = false;         // flat: its turn has come
-    bool sliced = false;        // went through the slice exchange
-    bool kept = false;          // ends without a round
-    bool closes_batch = false;  // kept, and followed by a round for all of its batch
+    std::uint32_t history = 0;        // of the collectives before it
+    bool begun = false;               // flat: its turn has come
+    SliceExchange* slices = nullptr;  // that it goes, or went, through
+    bool kept = false;                // ends without a round
+    bool closes_batch = false;        // kept, and followed by a round for all of its batch
     const OpWork& work() const { return *launch.work; }
   };
   // A round that no op waits for.
@@ -156,13 +155,18 @@ class LiveCommunicator {
 
   bool is_flat(const Launch& launch) const;
   bool is_sliced(const OpRequest& request) const;
+  bool slices_beat_flat(const OpRequest& request) const;
+  SliceExchange& lane_for(const OpRequest& request) {
+    return config_.slices[static_cast<std::size_t>(lane_of(request))];
+  }
+  int least_priority();
   void choose_ending(Active& active);
   bool advance_flat();
   bool advance_runs();
   bool advance_rounds();
   bool advance_run(Active& active);
   void next_stage(Active& active);
-  std::unique_ptr<Run> make_round(OpSeq sequence);
+  std::unique_ptr<Run> make_round(OpSeq sequence, int priority);
   bool check_gone();
   void check_deadlines(Instant now);
   void time_out(const Active& active);
@@ -187,11 +191,14 @@ class LiveCommunicator {
   ViewOwner& owner_;
   const std::shared_ptr<const Clock> clock_;  // owners: the communicators of the node
 
-  std::deque<Active> active_;
-  std::deque<Round> rounds_;
   OpRuns runs_;
-  Schedule barrier_;
+  // By the order of their beginnings; a vector, whose memory stays.
+  std::vector<Active> active_;
+  std::vector<Round> rounds_;
+  FusedSchedule barrier_;
+  Layout no_blocks_;  // of the barrier
   std::uint32_t kept_ops_ = 0;
+  std::uint32_t passed_ = 0;  // turns in a row in which a less urgent op had to wait
   CallLog calls_;
   std::optional<Disagreement> brief_differs_;
   std::optional<Ending> ending_;

@@ -175,11 +175,39 @@ void LiveCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) 
   ending_->reports[static_cast<std::size_t>(from.value)] = report;
 }
 
+std::vector<Stopped> LiveCommunicator::interrupt() {
+  if (config_.flat) advance_flat();
+  std::vector<Stopped> result;
+  result.reserve(active_.size());
+  for (Active& active : active_) {
+    Stopped stopped;
+    stopped.work = active.launch.work;
+    stopped.flat = active.stage == Stage::kFlat;
+    stopped.complete = active.stage == Stage::kRound || active.stage == Stage::kHeldBack;
+    if (active.run) {
+      if (!stopped.complete) stopped.held = active.run->held();
+      runs_.end(*active.run);
+      active.run.reset();
+    }
+    result.push_back(std::move(stopped));
+  }
+  // A stopped op of the flat exchange keeps its place there: others may have ended it.
+  std::erase_if(active_, [](const Active& a) { return a.stage != Stage::kFlat; });
+  for (Round& round : rounds_) {
+    if (round.run) runs_.end(*round.run);
+  }
+  rounds_.clear();
+  ending_.reset();
+  ended_ = true;
+  retire();
+  return result;
+}
+
 void LiveCommunicator::fail_all(const Status& status) {
   if (ended_) return;
   ended_ = true;
   ending_.reset();
-  std::deque<Active> failed;
+  std::vector<Active> failed;
   failed.swap(active_);
   for (Active& active : failed) {
     if (active.run) runs_.end(*active.run);

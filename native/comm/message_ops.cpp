@@ -13,14 +13,12 @@ CommId messages_of(CommId group) { return {group.value ^ 0x6d65'7373'6167'6573UL
 // Both ends of a message agree on its dtype only.
 std::uint32_t message_signature(DType dtype) { return 99 + static_cast<std::uint32_t>(dtype); }
 
-Schedule message_schedule(Collective collective, Rank peer, Rank rank, int size) {
+Schedule message_schedule(Collective collective, Rank rank) {
   Schedule schedule;
   schedule.collective = collective;
   schedule.rank = rank;
-  schedule.size = size;
   schedule.chunks = 1;
   Step step;
-  step.peer = peer;
   const bool sends = collective == Collective::kSend;
   step.kind = sends ? StepKind::kSend : StepKind::kRecv;
   (sends ? step.lhs : step.dst) = {sends ? Space::kInput : Space::kOutput, 0};
@@ -30,7 +28,11 @@ Schedule message_schedule(Collective collective, Rank peer, Rank rank, int size)
 
 }  // namespace
 
-MessageOps::MessageOps(CommId group, Rank rank, int size) : id_(messages_of(group)), rank_(rank) {
+MessageOps::MessageOps(CommId group, Rank rank, int size)
+    : id_(messages_of(group)),
+      rank_(rank),
+      send_(message_schedule(Collective::kSend, rank)),
+      recv_(message_schedule(Collective::kRecv, rank)) {
   resize(size);
 }
 
@@ -71,14 +73,20 @@ MessageKey MessageOps::key(Rank peer, std::uint32_t tag) const {
 
 std::unique_ptr<Run> MessageOps::make(const OpWork& work, Rank peer) {
   const OpRequest& request = work.request();
-  const Schedule schedule = message_schedule(request.collective, peer, rank_, size());
-  const Layout layout =
-      make_layout(schedule, request.input, request.output, dtype_bytes(request.dtype));
+  FusedSchedule& message = request.collective == Collective::kSend ? send_ : recv_;
+  message.schedule.steps[0].peer = peer;
+  make_layout(message.schedule, request.input, request.output, dtype_bytes(request.dtype),
+              space_.layout);
   const MessageKey name = key(peer, request.tag);
-  const RunKey run_key{name.comm, name.epoch, name.op, message_signature(request.dtype),
-                       next_message(request.collective, peer, request.tag)++};
+  const RunKey run_key{name.comm,
+                       name.epoch,
+                       name.op,
+                       message_signature(request.dtype),
+                       next_message(request.collective, peer, request.tag)++,
+                       request.priority};
   const Arithmetic arithmetic{request.dtype, request.op, 1};
-  return std::make_unique<Run>(lower(schedule, layout, arithmetic, pool_), run_key, links_);
+  return std::unique_ptr<Run>(new (recycler_) Run(
+      lower(message, space_.layout, arithmetic, pool_, {}, space_), run_key, links_, &space_));
 }
 
 void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {

@@ -5,7 +5,6 @@
 // Thread: only the holder of the runtime.
 #pragma once
 
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -54,7 +53,8 @@ class MessageOps {
   // The member has gone; messages that wait for it fail. `died`: so do receives from anybody.
   void on_gone(Rank rank, bool died, const Status& why);
   // Those that have ended; a failure that is not a loss ends the group.
-  std::vector<Ended> take_ended() { return std::exchange(ended_, {}); }
+  // `into`: empty; its memory is used.
+  void take_ended(std::vector<Ended>& into) { ended_.swap(into); }
   std::optional<Failure> take_failure() { return std::exchange(failure_, {}); }
   // Fails all of them.
   void fail_all(const Status& status);
@@ -87,7 +87,11 @@ class MessageOps {
   std::vector<Link*> links_;  // by rank
   std::vector<Epoch> since_;  // by rank
   std::vector<Status> gone_;  // by rank; ok while present
-  std::deque<Active> active_;
+  Recycler recycler_;         // of the runs
+  LoweringSpace space_;
+  FusedSchedule send_;  // with the peer of the message at hand
+  FusedSchedule recv_;
+  std::vector<Active> active_;
   std::map<std::tuple<Collective, int, std::uint32_t>, std::uint32_t> messages_;
   BufferPool pool_;
   int first_asked_ = 0;

@@ -24,9 +24,9 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
                                   const std::vector<float*>& feedback) {
-  const Schedule& schedule = schedule_for(request);
-  const Layout layout =
-      make_layout(schedule, request.input, request.output, dtype_bytes(request.dtype));
+  const FusedSchedule& schedule = schedule_for(request);
+  Layout& layout = space_.layout;
+  make_layout(schedule.schedule, request.input, request.output, dtype_bytes(request.dtype), layout);
   const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
   Coding coding;
   if (request.codec) {
@@ -37,19 +37,22 @@ std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence, std:
       coding.feedback = feedback;
     }
   }
-  return make(lower(schedule, layout, arithmetic, pool_, coding), sequence, signature);
+  return make(lower(schedule, layout, arithmetic, pool_, coding, space_), request, sequence,
+              signature);
 }
 
-std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Schedule& schedule,
+std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const FusedSchedule& schedule,
                                   const Layout& layout, OpSeq sequence, std::uint32_t signature) {
   const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
-  return make(lower(schedule, layout, arithmetic, pool_), sequence, signature);
+  return make(lower(schedule, layout, arithmetic, pool_, {}, space_), request, sequence, signature);
 }
 
-std::unique_ptr<Run> OpRuns::make(Program program, OpSeq sequence, std::uint32_t signature) {
+std::unique_ptr<Run> OpRuns::make(Program program, const OpRequest& request, OpSeq sequence,
+                                  std::uint32_t signature) {
   const Epoch epoch = is_planted(Planted::kAcceptStaleEpoch) ? Epoch{} : config_.view.epoch;
-  const RunKey key{config_.id, epoch, sequence.value & ~kPointToPoint, signature, 0};
-  return std::make_unique<Run>(std::move(program), key, links_);
+  const RunKey key{config_.id, epoch, sequence.value & ~kPointToPoint,
+                   signature,  0,     request.priority};
+  return std::unique_ptr<Run>(new (recycler_) Run(std::move(program), key, links_, &space_));
 }
 
 void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
@@ -84,16 +87,16 @@ int OpRuns::pieces_for(const OpRequest& request) const {
   return two_phase_pieces(most);
 }
 
-const Schedule& OpRuns::schedule_for(const OpRequest& request) {
+const FusedSchedule& OpRuns::schedule_for(const OpRequest& request) {
   const AlgorithmRow& row = row_for(request);
   last_algorithm_ = row.algorithm;
   const int pieces = pieces_for(request);
-  const std::tuple key{request.collective, std::string(row.algorithm), request.root.value, pieces};
+  const std::tuple key{request.collective, row.algorithm, request.root.value, pieces};
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) return found->second;
   BuildSpec spec{request.collective, config_.rank, size(), request.root, config_.hosts};
   spec.pieces = pieces;
-  return schedules_.emplace(key, row.build(spec)).first->second;
+  return schedules_.emplace(key, FusedSchedule(row.build(spec))).first->second;
 }
 
 }  // namespace holdfast::comm

@@ -36,24 +36,27 @@ class OpRuns {
   // Of the last make() by request alone: a row of the catalogue.
   std::string_view last_algorithm() const { return last_algorithm_; }
   // Of a schedule that is not the catalogue's.
-  std::unique_ptr<Run> make(const OpRequest& request, const Schedule& schedule,
+  std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
   // Stops it and takes its scratch memory back.
   void end(Execution& run);
 
  private:
   int size() const { return static_cast<int>(links_.size()); }
-  const Schedule& schedule_for(const OpRequest& request);
+  const FusedSchedule& schedule_for(const OpRequest& request);
   const AlgorithmRow& row_for(const OpRequest& request) const;
   static const AlgorithmRow& coded_row_for(const OpRequest& request, bool levels);
   int pieces_for(const OpRequest& request) const;
-  std::unique_ptr<Run> make(Program program, OpSeq sequence, std::uint32_t signature);
+  std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
+                            std::uint32_t signature);
 
   const CommunicatorConfig& config_;
   const std::vector<Link*>& links_;
   BufferPool pool_;
-  // By collective, algorithm, root and pieces.
-  std::map<std::tuple<Collective, std::string, int, int>, Schedule> schedules_;
+  Recycler recycler_;
+  LoweringSpace space_;
+  // By collective, algorithm (a row of the catalogue), root and pieces.
+  std::map<std::tuple<Collective, std::string_view, int, int>, FusedSchedule> schedules_;
   std::string_view last_algorithm_;
 };
 

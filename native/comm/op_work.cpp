@@ -32,16 +32,16 @@ void OpWork::on_done(std::function<void(const Status&)> callback) {
   callback(status);
 }
 
-void OpWork::end(Status status) {
+void OpWork::end() {
   std::vector<std::function<void(const Status&)>> callbacks;
   {
     const std::lock_guard lock(mutex_);
     CHECK(!ended_);
     ended_ = true;
-    status_ = status;
+    status_ = settled_;
     callbacks.swap(callbacks_);
   }
-  for (const auto& callback : callbacks) callback(status);
+  for (const auto& callback : callbacks) callback(settled_);
   done_.store(true, std::memory_order_release);  // release: results and callbacks' effects
 }
 

@@ -28,7 +28,10 @@ class OpWork final : public Work {
   bool done() const override { return done_.load(std::memory_order_acquire); }  // acquire: results
   Status status() const override;
   Rank source() const override { return source_; }
-  const Outcome& outcome() const override { return outcome_; }
+  const Outcome& outcome() const override {
+    static const Outcome kNone;  // of messages
+    return outcome_ == nullptr ? kNone : *outcome_;
+  }
   Status wait(Duration timeout) override;
   void on_done(std::function<void(const Status&)> callback) override;
 
@@ -38,10 +41,16 @@ class OpWork final : public Work {
   const OpTicket& ticket() const { return ticket_; }
   // Who sends what this receives. Driving thread, before end().
   void set_source(Rank source) { source_ = source; }
-  // Driving thread, before end().
-  void set_outcome(Outcome outcome) { outcome_ = std::move(outcome); }
-  // Publishes the outcome: callbacks first, then done(). Once, with the runtime released.
-  void end(Status status);
+  // Driving thread, before end(). Most ops of a view have one and the same. Owners: those ops, and
+  // the group.
+  void set_outcome(std::shared_ptr<const Outcome> outcome) { outcome_ = std::move(outcome); }
+  void set_outcome(Outcome outcome) {
+    set_outcome(std::make_shared<const Outcome>(std::move(outcome)));
+  }
+  // How it has ended. Driving thread, before end().
+  void settle(Status status) { settled_ = std::move(status); }
+  // Publishes all this: callbacks first, then done(). Once, with the runtime released.
+  void end();
 
  private:
   const OpRequest request_;
@@ -51,9 +60,10 @@ class OpWork final : public Work {
   const std::shared_ptr<const Clock> clock_;
 
   OpTicket ticket_;
-  Rank source_{-1};           // published by done_
-  Outcome outcome_;           // likewise
-  mutable std::mutex mutex_;  // guards status_, callbacks_, ended_
+  Rank source_{-1};                         // published by done_
+  Status settled_;                          // likewise
+  std::shared_ptr<const Outcome> outcome_;  // likewise
+  mutable std::mutex mutex_;                // guards status_, callbacks_, ended_
   Status status_;
   std::vector<std::function<void(const Status&)>> callbacks_;
   bool ended_ = false;

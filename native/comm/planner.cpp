@@ -25,7 +25,7 @@ struct Scratch {
   OpRequest request;
 };
 
-std::vector<std::byte> memory_for(std::vector<Block>& blocks, std::uint64_t element) {
+std::vector<std::byte> memory_for(BlockList& blocks, std::uint64_t element) {
   std::uint64_t bytes = 0;
   for (const Block& block : blocks) bytes += block.count * element;
   std::vector<std::byte> memory(bytes);

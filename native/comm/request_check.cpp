@@ -93,7 +93,7 @@ Status check_sizes(const OpRequest& request) {
 // it, since it moves as many bytes as the destination holds.
 Status check_own_block(const OpRequest& request, Rank rank) {
   if (request.input.empty() || request.output.empty()) return Status::ok();
-  const auto own = [&](const std::vector<Block>& blocks) {
+  const auto own = [&](const BlockList& blocks) {
     return blocks[blocks.size() == 1 ? 0 : static_cast<std::size_t>(rank.value)].count;
   };
   if (own(request.input) == own(request.output)) return Status::ok();

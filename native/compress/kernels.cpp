@@ -24,6 +24,8 @@ Level find_best() {
 #if defined(__x86_64__)
   if (has_level(Level::kAvx512)) return Level::kAvx512;
   if (has_level(Level::kAvx2)) return Level::kAvx2;
+#elif defined(__aarch64__)
+  return Level::kNeon;
 #endif
   return Level::kBaseline;
 }
@@ -40,9 +42,10 @@ bool has_level(Level level) {
       return asks_avx2() && __builtin_cpu_supports("avx512f") &&
              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl");
-#else
-    default: break;
+#elif defined(__aarch64__)
+    case Level::kNeon: return true;  // every such processor has it
 #endif
+    default: break;
   }
   return false;
 }
@@ -60,9 +63,10 @@ BlockKernels block_kernels(Level level, CodecId id, const CodecOptions& options)
 #if defined(__x86_64__)
     case Level::kAvx2: return block_kernels_avx2(id, options);
     case Level::kAvx512: return block_kernels_avx512(id, options);
-#else
-    default: break;
+#elif defined(__aarch64__)
+    case Level::kNeon: return block_kernels_neon(id, options);
 #endif
+    default: break;
   }
   check_failed("a level of this processor", __FILE__, __LINE__);
 }
@@ -74,9 +78,10 @@ ScanKernels scan_kernels(Level level) {
 #if defined(__x86_64__)
     case Level::kAvx2: return scan_kernels_avx2();
     case Level::kAvx512: return scan_kernels_avx512();
-#else
-    default: break;
+#elif defined(__aarch64__)
+    case Level::kNeon: return scan_kernels_neon();
 #endif
+    default: break;
   }
   check_failed("a level of this processor", __FILE__, __LINE__);
 }

@@ -10,8 +10,8 @@
 
 namespace holdfast::compress {
 
-enum class Level : std::uint8_t { kReference, kBaseline, kAvx2, kAvx512 };
-inline constexpr int kLevelCount = 4;
+enum class Level : std::uint8_t { kReference, kBaseline, kAvx2, kAvx512, kNeon };
+inline constexpr int kLevelCount = 5;
 
 // Loops take runs by value: a reference could change, for all the compiler knows, with every byte
 // that is written.
@@ -102,6 +102,9 @@ BlockKernels block_kernels_avx2(CodecId id, const CodecOptions& options);
 ScanKernels scan_kernels_avx2();
 BlockKernels block_kernels_avx512(CodecId id, const CodecOptions& options);
 ScanKernels scan_kernels_avx512();
+#elif defined(__aarch64__)
+BlockKernels block_kernels_neon(CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels_neon();
 #endif
 
 }  // namespace holdfast::compress

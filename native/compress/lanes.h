@@ -1,6 +1,6 @@
-// Sixteen lanes of f32 or u32, the one vector every block codec is written in. Three versions with
-// the same names and the same bits: plain loops (the reference and unknown processors), AVX2 and
-// AVX-512. Each instruction level includes its own; everything has internal linkage, or the linker
+// Sixteen lanes of f32 or u32, the one vector every block codec is written in. Versions with the
+// same names and the same bits: plain loops (the reference and unknown processors), AVX2, AVX-512,
+// and NEON. Each instruction level includes its own; everything has internal linkage, or the linker
 // could pick a copy compiled for a newer processor.
 #pragma once
 
@@ -11,6 +11,8 @@
 #include "compress/lanes_avx512.h"
 #elif !defined(HOLDFAST_PLAIN_LANES) && defined(__AVX2__) && defined(__F16C__)
 #include "compress/lanes_avx2.h"
+#elif defined(HOLDFAST_NEON)
+#include "compress/lanes_neon.h"
 #else
 #include "compress/lanes_plain.h"
 #endif

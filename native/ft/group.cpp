@@ -110,12 +110,17 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
   std::uint32_t& next = message ? next_message_ : next_sequence_;
-  auto work = std::make_shared<OpWork>(std::move(request), OpSeq{next++}, executor_, clock_);
+  auto work = new_work(std::move(request), OpSeq{next++});
   if (observer_ != nullptr) work->ticket().enqueued = clock_->now();
   executor_->submit([self = shared_from_this(), work,
                      message] { message ? self->launch_message(work) : self->launch(work); },
                     wake);
   return std::shared_ptr<comm::Work>(work);
+}
+
+std::shared_ptr<OpWork> Group::new_work(OpRequest request, OpSeq sequence) const {
+  return std::allocate_shared<OpWork>(RecyclingAllocator<OpWork>(recycler_), std::move(request),
+                                      sequence, executor_, clock_);
 }
 
 bool Group::is_newcomer() const {
@@ -137,9 +142,11 @@ bool Group::progress(Instant now) {
 }
 
 void Group::end_messages() {
-  for (auto& ended : messages_.take_ended()) {
+  messages_.take_ended(ended_messages_);
+  for (auto& ended : ended_messages_) {
     end(ended.work, ended.status.is_ok() ? ended.status : describe(*ended.work, ended.status));
   }
+  ended_messages_.clear();
   // As with a collective: whoever gave up on a message has lost its place in the program.
   if (const auto failure = messages_.take_failure()) {
     const comm::ViewNotice notice{failure->status.code(), failure->status.ranks(),

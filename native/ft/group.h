@@ -8,11 +8,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/recycler.h"
 #include "comm/call.h"
 #include "comm/executor.h"
 #include "comm/live_communicator.h"
@@ -23,6 +25,9 @@
 namespace holdfast::ft {
 
 class World;
+
+// What becomes of an op. Shared: nothing happens to most of them. Owners: the ops, and the group.
+using Fate = std::shared_ptr<const OpFate>;
 
 struct GroupConfig {
   CommId id;
@@ -131,7 +136,7 @@ class Group final : public comm::Communicator,
   struct Op {
     std::shared_ptr<comm::OpWork> work;
     Instant deadline;
-    OpFate fate;
+    Fate fate;
     bool complete = false;  // all of it was here when a view ended
     std::map<std::uint32_t, Ranges> held;
     std::vector<std::byte> saved;  // atomic, in place: its input
@@ -140,9 +145,9 @@ class Group final : public comm::Communicator,
   // An op that has ended here, but whose result others may still need.
   struct Kept {
     std::shared_ptr<comm::OpWork> work;  // its output is `memory`
-    std::vector<std::byte> memory;
+    comm::BufferPool::Buffer memory;
     Epoch completed_in;
-    OpFate fate;
+    Fate fate;
   };
   struct FlatEnd {
     comm::Call call;
@@ -211,6 +216,9 @@ class Group final : public comm::Communicator,
   void settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident);
   void settle_own(Op& op, const Incident& incident);
   OpFate fate_of(const Incident& incident) const;
+  const Fate& usual_fate();
+  std::shared_ptr<const comm::Outcome> outcome_of(const Fate& fate) const;
+  std::shared_ptr<comm::OpWork> new_work(comm::OpRequest request, OpSeq sequence) const;
   OpFate judge(const OpFate& fate, const comm::OpWork& work, const Incident& incident) const;
   void finish_on_flat(Op& op);
   void fail_stopped(Instant now);
@@ -250,12 +258,21 @@ class Group final : public comm::Communicator,
   std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
   std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::MessageOps messages_;
-  std::vector<MemberId> seated_;        // whom messages go to, by rank
-  std::map<std::uint32_t, Op> ops_;     // by sequence: called, and not ended
-  std::map<std::uint32_t, Kept> kept_;  // by sequence
+  std::vector<comm::MessageOps::Ended> ended_messages_;  // empty: memory for the next
+  std::vector<MemberId> seated_;                         // whom messages go to, by rank
+  // Owners: the group and its works. Of works, which callers may keep.
+  const std::shared_ptr<Recycler> recycler_ = std::make_shared<Recycler>();
+  std::pmr::unsynchronized_pool_resource nodes_;      // of the next two
+  std::pmr::map<std::uint32_t, Op> ops_{&nodes_};     // by sequence: called, and not ended
+  std::pmr::map<std::uint32_t, Kept> kept_{&nodes_};  // by sequence
   comm::BufferPool feedback_pool_;
-  std::vector<FlatEnd> flat_ends_;              // the latest two
-  std::shared_ptr<const comm::Outcome> whole_;  // of an op that nothing happened to, in this view
+  comm::BufferPool kept_pool_;
+  std::vector<FlatEnd> flat_ends_;  // the latest two
+  // Of an op that nothing is known of; of one that nothing happens to in this view, and its
+  // outcome.
+  const Fate unknown_ = std::make_shared<const OpFate>();
+  Fate usual_;
+  std::shared_ptr<const comm::Outcome> whole_;
   // Of ops that were not called here yet.
   std::map<std::uint32_t, std::vector<std::shared_ptr<Incident>>> incidents_;
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets

@@ -94,9 +94,8 @@ void Group::end_advance(const Status& status) {
   const std::shared_ptr<OpWork> work = advance_->work;
   work->set_outcome({epoch_, present_, {}, false, std::exchange(joined_, {})});
   // The agreement's end may still refer to what it reduced.
-  executor_->defer([done = std::make_shared<Advance>(std::move(*advance_)), work, status] {
-    work->end(status);
-  });
+  work->settle(status);
+  executor_->defer([done = std::make_shared<Advance>(std::move(*advance_)), work] { work->end(); });
   advance_.reset();
 }
 

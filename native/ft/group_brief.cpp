@@ -65,10 +65,7 @@ bool Group::begin_briefly(Brief& brief) {
 
 void Group::end_briefly(Brief& brief) {
   note_flat_end(call_of(brief.request, *brief.sequence), epoch_);
-  if (!whole_ || whole_->epoch != epoch_) {
-    whole_ = std::make_shared<comm::Outcome>(comm::Outcome{epoch_, present_, {}, false, {}});
-  }
-  brief.ran.outcome = whole_;
+  brief.ran.outcome = outcome_of(usual_fate());
   observe_brief_end(brief);
 }
 
@@ -76,7 +73,7 @@ std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
   comm::OpRequest& request = brief.request;
   request.expect_wait = true;
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
-  return std::make_shared<OpWork>(std::move(request), *brief.sequence, executor_, clock_);
+  return new_work(std::move(request), *brief.sequence);
 }
 
 void Group::go_on(Brief& brief) {
@@ -86,7 +83,7 @@ void Group::go_on(Brief& brief) {
   Op& op = ops_[brief.sequence->value];
   op.work = work;
   op.deadline = deadline;
-  op.fate = fate_at_start(present_, config_.members.size(), epoch_);
+  op.fate = usual_fate();
   brief.ran.work = work;
   comm_->go_on({work, std::shared_ptr<const comm::OpRequest>(work, &work->request()), deadline});
 }

@@ -17,6 +17,11 @@ using comm::OpWork;
 // Ops of the flat exchange that one member may have ended before another: two slots.
 constexpr std::size_t kFlatEnds = 2;
 
+bool any_complete(const Incident& incident) {
+  return std::any_of(incident.reports.begin(), incident.reports.end(),
+                     [](const auto& report) { return report && report->complete; });
+}
+
 }  // namespace
 
 void Group::launch_message(const std::shared_ptr<OpWork>& work) {
@@ -39,11 +44,13 @@ void Group::launch(const std::shared_ptr<OpWork>& work) {
   launched_ = std::max(launched_, sequence + 1);
   Op& op = ops_[sequence];
   op.work = work;
+  op.fate = unknown_;
   op.deadline = now + work->request().timeout;
   if (work->request().atomic) save_input(op);
   if (const auto planned = incidents_.find(sequence); planned != incidents_.end()) {
-    op.fate = fate_of(*planned->second.front());
-    for (const auto& incident : planned->second) op.fate = judge(op.fate, *work, *incident);
+    OpFate fate = fate_of(*planned->second.front());
+    for (const auto& incident : planned->second) fate = judge(fate, *work, *incident);
+    op.fate = std::make_shared<const OpFate>(std::move(fate));
     incidents_.erase(planned);
   }
   if (comm_) begin(op);
@@ -56,8 +63,8 @@ void Group::begin(Op& op) {
     // Not in the log of calls: some may have refused it in an earlier view.
     return end(work, describe(*work, *refused));
   }
-  if (op.fate.planned) {
-    begin_repair(work, op.fate, op.deadline);
+  if (op.fate->planned) {
+    begin_repair(work, *op.fate, op.deadline);
   } else {
     begin_afresh(op);
   }
@@ -67,13 +74,13 @@ void Group::begin(Op& op) {
 std::optional<Status> Group::refusal(const Op& op) const {
   const OpRequest& request = op.work->request();
   // What somebody holds is brought to all, even so.
-  if (!broken_.is_ok() && !op.fate.planned) return broken_;
+  if (!broken_.is_ok() && !op.fate->planned) return broken_;
   const bool rooted =
       request.collective == Collective::kBroadcast || request.collective == Collective::kReduce ||
       request.collective == Collective::kGather || request.collective == Collective::kScatter;
   const bool vacant =
       rooted && std::find(present_.begin(), present_.end(), request.root) == present_.end();
-  if (!op.fate.lost && !(vacant && !op.fate.planned)) return std::nullopt;
+  if (!op.fate->lost && !(vacant && !op.fate->planned)) return std::nullopt;
   const Rank root = request.root;
   return Status(Code::kPeerLost, "its root, rank " + std::to_string(root.value) +
                                      ", was lost before the survivors held all of its data")
@@ -82,9 +89,7 @@ std::optional<Status> Group::refusal(const Op& op) const {
 
 void Group::begin_afresh(Op& op) {
   const std::shared_ptr<OpWork>& work = op.work;
-  if (!op.fate.fresh) {
-    op.fate = fate_at_start(present_, config_.members.size(), epoch_);
-  }
+  if (!op.fate->fresh) op.fate = usual_fate();
   // The healthy case shares the caller's request; a view with gaps needs one of its own.
   std::shared_ptr<const OpRequest> request(work, &work->request());
   if (present_.size() != config_.members.size()) {
@@ -149,7 +154,7 @@ void Group::on_op_ended(const std::shared_ptr<OpWork>& work, comm::Held held) {
     return;
   }
   if (held == comm::Held::kFlat) {
-    note_flat_end(call_of(work->request(), work->sequence()), at->second.fate.epoch);
+    note_flat_end(call_of(work->request(), work->sequence()), at->second.fate->epoch);
   }
   if (held == comm::Held::kHere && !is_planted(Planted::kDropKept)) keep(work);
   end(work, Status::ok());
@@ -168,8 +173,8 @@ void Group::keep(const std::shared_ptr<OpWork>& work) {
   for (const comm::Block& block : request.output) bytes += block.count * element;
   Kept& kept = kept_[work->sequence().value];
   kept.fate = ops_.at(work->sequence().value).fate;
-  kept.completed_in = kept.fate.epoch;
-  kept.memory.resize(bytes);
+  kept.completed_in = kept.fate->epoch;
+  kept.memory = kept_pool_.take(bytes);
   std::byte* at = kept.memory.data();
   for (comm::Block& block : request.output) {
     if (block.count > 0) std::memcpy(at, block.data, block.count * element);
@@ -182,27 +187,64 @@ void Group::keep(const std::shared_ptr<OpWork>& work) {
   } else if (!request.input.empty()) {
     request.input[0] = request.output[0];
   }
-  kept.work = std::make_shared<OpWork>(std::move(request), work->sequence(), executor_, clock_);
+  kept.work = new_work(std::move(request), work->sequence());
 }
 
 void Group::on_stable(OpSeq through) {
-  std::erase_if(kept_, [&](const auto& entry) { return entry.first <= through.value; });
+  const auto end = kept_.upper_bound(through.value);
+  for (auto at = kept_.begin(); at != end; at = kept_.erase(at)) {
+    kept_pool_.give(std::move(at->second.memory));
+  }
+}
+
+OpFate Group::judge(const OpFate& fate, const OpWork& work, const Incident& incident) const {
+  const comm::OpRequest& request = work.request();
+  const RepairQuestion question{request.collective, request.root, request.atomic,
+                                request.codec && !is_planted(Planted::kMixUncoded)};
+  OpFate next = fate_after(fate, question, incident);
+  if (is_planted(Planted::kStaleOutcome)) next.missing = fate.missing;
+  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !any_complete(incident) &&
+      incident.survivors != incident.before) {
+    next.lost = true;
+  }
+  return next;
+}
+
+OpFate Group::fate_of(const Incident& incident) const {
+  return fate_at_start(incident.before, config_.members.size(), {incident.epoch.value - 1});
+}
+
+// Of an op that begins now, until something happens to it.
+const Fate& Group::usual_fate() {
+  if (usual_ == nullptr || usual_->epoch != epoch_) {
+    usual_ =
+        std::make_shared<const OpFate>(fate_at_start(present_, config_.members.size(), epoch_));
+    whole_ = nullptr;
+    whole_ = outcome_of(usual_);
+  }
+  return usual_;
+}
+
+std::shared_ptr<const comm::Outcome> Group::outcome_of(const Fate& fate) const {
+  if (fate == usual_ && whole_ != nullptr) return whole_;
+  return std::make_shared<const comm::Outcome>(
+      comm::Outcome{fate->epoch, fate->contributors, fate->missing, fate->retried, {}});
 }
 
 void Group::end(std::shared_ptr<OpWork> work, Status status) {
   bool repaired = false;
   if (const auto at = ops_.find(work->sequence().value);
       at != ops_.end() && at->second.work == work) {
-    const OpFate& fate = at->second.fate;
-    repaired = fate.retried;
-    comm::Outcome outcome{fate.epoch, fate.contributors, fate.missing, fate.retried, {}};
-    work->set_outcome(std::move(outcome));
+    const Fate& fate = at->second.fate;
+    repaired = fate->retried;
+    work->set_outcome(outcome_of(fate));
     end_feedback(at->second, status.is_ok());
     ops_.erase(at);
   }
   observe_end(*work, status, repaired);
   if (advance_ && work == advance_->agreement) on_agreed(status);
-  executor_->defer([work = std::move(work), status = std::move(status)] { work->end(status); });
+  work->settle(std::move(status));
+  executor_->defer([work = std::move(work)] { work->end(); });
 }
 
 }  // namespace holdfast::ft

@@ -52,8 +52,8 @@ std::vector<float*> Group::begin_feedback(Op& op) {
 // What the repair that is about to begin takes from the inputs as they are.
 void Group::note_uncoded(Op& op) const {
   if (op.work->request().residual.empty() || is_planted(Planted::kSpendUncoded)) return;
-  for (const Reduction& r : op.fate.reductions) op.feedback.uncoded[r.block].add(r.range);
-  for (const Transfer& t : op.fate.transfers) {
+  for (const Reduction& r : op.fate->reductions) op.feedback.uncoded[r.block].add(r.range);
+  for (const Transfer& t : op.fate->transfers) {
     if (t.from_input && t.from == config_.rank) op.feedback.uncoded[t.source].add(t.range);
   }
 }

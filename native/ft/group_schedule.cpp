@@ -157,10 +157,8 @@ class Repair {
   comm::Layout layout_;
 };
 
-std::vector<Block> blocks_in_view(const std::vector<Block>& blocks,
-                                  const std::vector<Rank>& ranks) {
-  std::vector<Block> result;
-  result.reserve(ranks.size());
+comm::BlockList blocks_in_view(const comm::BlockList& blocks, const std::vector<Rank>& ranks) {
+  comm::BlockList result;
   for (const Rank rank : ranks) {
     const auto r = static_cast<std::size_t>(rank.value);
     if (r < blocks.size()) result.push_back(blocks[r]);

@@ -18,11 +18,6 @@ const OpReport* find_report(const GroupReport& report, std::uint32_t sequence) {
   return at == report.ops.end() ? nullptr : &*at;
 }
 
-bool any_complete(const Incident& incident) {
-  return std::any_of(incident.reports.begin(), incident.reports.end(),
-                     [](const auto& report) { return report && report->complete; });
-}
-
 }  // namespace
 
 void Group::publish_view(Epoch epoch) {
@@ -68,7 +63,9 @@ void Group::make_communicator(Epoch epoch) {
   }
   if (!flat.empty() && flat.size() == present_.size()) {
     config.flat.emplace(config.rank, epoch, flat);
-    config.slices.emplace(config.rank, epoch, std::move(flat), config_.slice_bytes);
+    for (const auto lane : {comm::SliceLane::kBulk, comm::SliceLane::kSmall}) {
+      config.slices.emplace_back(config.rank, epoch, flat, config_.slice_bytes, lane);
+    }
   }
   comm_ = std::make_unique<comm::LiveCommunicator>(std::move(config), *this, clock_);
   observe_view();
@@ -164,7 +161,7 @@ GroupReport Group::describe_self() const {
     report.ops.push_back({{sequence}, true, false, kept.completed_in, {}});
   }
   for (const auto& [sequence, op] : ops_) {
-    OpReport said{{sequence}, op.complete, false, op.fate.epoch, {}};
+    OpReport said{{sequence}, op.complete, false, op.fate->epoch, {}};
     for (const auto& [block, held] : op.held) {
       if (!op.complete) said.held.push_back({block, held});
     }
@@ -290,7 +287,7 @@ void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
     if (!incidents.contains(sequence)) planned.push_back(unknown);
   }
   for (const auto& [sequence, op] : ops_) {
-    if (!op.fate.contributors.empty()) incidents.emplace(sequence, unknown);
+    if (!op.fate->contributors.empty()) incidents.emplace(sequence, unknown);
   }
   std::vector<std::uint32_t> sequences;
   sequences.reserve(incidents.size() + ops_.size());
@@ -309,19 +306,6 @@ void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
   }
 }
 
-OpFate Group::judge(const OpFate& fate, const OpWork& work, const Incident& incident) const {
-  const comm::OpRequest& request = work.request();
-  const RepairQuestion question{request.collective, request.root, request.atomic,
-                                request.codec && !is_planted(Planted::kMixUncoded)};
-  OpFate next = fate_after(fate, question, incident);
-  if (is_planted(Planted::kStaleOutcome)) next.missing = fate.missing;
-  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !any_complete(incident) &&
-      incident.survivors != incident.before) {
-    next.lost = true;
-  }
-  return next;
-}
-
 void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident) {
   const std::uint32_t number = sequence.value;
   const auto at = ops_.find(number);
@@ -331,7 +315,9 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
     if (at == ops_.end()) return;
     if (at->second.complete) return end(at->second.work, Status::ok());
     // Whoever ended it without this rank ended it badly.
-    at->second.fate.lost = true;
+    OpFate fate = *at->second.fate;
+    fate.lost = true;
+    at->second.fate = std::make_shared<const OpFate>(std::move(fate));
     return begin(at->second);
   }
   if (at != ops_.end()) return settle_own(at->second, *incident);
@@ -345,9 +331,10 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
   }
   const std::shared_ptr<OpWork> served = kept->second.work;
   // From where it ended, through every view since: as those see it that have not ended it.
-  const OpFate fate = kept->second.fate = judge(kept->second.fate, *served, *incident);
-  if (!incident->all_complete() && !fate.lost) {
-    return begin_repair(served, fate, clock_->now() + served->request().timeout);
+  const Fate fate = kept->second.fate =
+      std::make_shared<const OpFate>(judge(*kept->second.fate, *served, *incident));
+  if (!incident->all_complete() && !fate->lost) {
+    return begin_repair(served, *fate, clock_->now() + served->request().timeout);
   }
   comm_->note_call(call_of(served->request(), sequence));
   kept_.erase(kept);
@@ -356,17 +343,14 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
 // An op that has not ended here.
 void Group::settle_own(Op& op, const Incident& incident) {
   const std::shared_ptr<OpWork> work = op.work;
-  op.fate = judge(op.fate.contributors.empty() ? fate_of(incident) : op.fate, *work, incident);
+  const OpFate before = op.fate->contributors.empty() ? fate_of(incident) : *op.fate;
+  op.fate = std::make_shared<const OpFate>(judge(before, *work, incident));
   if (incident.all_complete()) {
     comm_->note_call(call_of(work->request(), work->sequence()));
     return end(work, Status::ok());
   }
-  if (op.fate.finish_flat) return finish_on_flat(op);
+  if (op.fate->finish_flat) return finish_on_flat(op);
   begin(op);
-}
-
-OpFate Group::fate_of(const Incident& incident) const {
-  return fate_at_start(incident.before, config_.members.size(), {incident.epoch.value - 1});
 }
 
 // Everybody had published: what somebody has read, everybody can still read.
@@ -381,7 +365,7 @@ void Group::finish_on_flat(Op& op) {
   const comm::Call call = call_of(work->request(), work->sequence());
   comm_->note_call(call);
   if (ended) {
-    note_flat_end(call, op.fate.epoch);
+    note_flat_end(call, op.fate->epoch);
     return end(work, Status::ok());
   }
   end(work, describe(*work, {Code::kProtocolError, "it ended elsewhere without this rank's part"}));

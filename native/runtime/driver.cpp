@@ -28,10 +28,14 @@ constexpr Patience kBulkPatience{0, 10};
 constexpr Duration kIdleSleep = milliseconds(500);
 // A caller that waits for another driver looks up this often, so no lost wake-up can hang it.
 constexpr Duration kCallerLook = milliseconds(20);
+// Lists of tasks that are kept: one for each thread that drives at about the same time.
+constexpr std::size_t kMostSpareTasks = 4;
 
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
 #endif
 }
 
@@ -63,7 +67,7 @@ void Driver::stop_thread() {
 void Driver::set_patience(Patience patience) { patience_ = patience; }
 
 void Driver::submit(Task task, bool wake) {
-  auto* submission = new Submission{std::move(task), nullptr};
+  auto* submission = new (recycler_.take(sizeof(Submission))) Submission{std::move(task), nullptr};
   submission->next = submissions_.load(std::memory_order_relaxed);
   while (!submissions_.compare_exchange_weak(
       submission->next, submission, std::memory_order_release, std::memory_order_relaxed)) {
@@ -91,9 +95,10 @@ bool Driver::run_submissions() {
     newest = next;
   }
   while (oldest != nullptr) {
-    const std::unique_ptr<Submission> submission(oldest);
-    oldest = oldest->next;
+    Submission* submission = std::exchange(oldest, oldest->next);
     submission->task();
+    submission->~Submission();
+    recycler_.give(submission, sizeof(Submission));
   }
   return true;
 }
@@ -103,6 +108,27 @@ void Driver::run_deferred() {
     std::vector<Task> tasks;
     tasks.swap(deferred_);
     for (Task& task : tasks) task();
+  }
+}
+
+// What is to be run with the baton released. By whoever still has it, under the mutex.
+std::vector<Driver::Task> Driver::take_deferred() {
+  if (deferred_.empty()) return {};
+  std::vector<Task> next;
+  if (!spare_tasks_.empty()) {
+    next.swap(spare_tasks_.back());
+    spare_tasks_.pop_back();
+  }
+  return std::exchange(deferred_, std::move(next));
+}
+
+void Driver::run_taken(std::vector<Task> tasks, std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  for (Task& task : tasks) task();
+  tasks.clear();
+  lock.lock();
+  if (tasks.capacity() > 0 && spare_tasks_.size() < kMostSpareTasks) {
+    spare_tasks_.push_back(std::move(tasks));
   }
 }
 
@@ -135,17 +161,12 @@ void Driver::drive_until(const std::function<bool()>& done, Instant deadline) {
 
 // Hands the baton on; `leaves`: whether the caller will not take it again.
 void Driver::put_down(const std::function<bool()>& leaves) {
-  std::vector<Task> tasks;
-  tasks.swap(deferred_);
   const bool left_over = machinery_.busy();
   std::unique_lock lock(mutex_);
+  std::vector<Task> tasks = take_deferred();
   driving_ = false;
   const bool others = waiting_ > 0;
-  if (!tasks.empty()) {
-    lock.unlock();
-    for (Task& task : tasks) task();
-    lock.lock();
-  }
+  if (!tasks.empty()) run_taken(std::move(tasks), lock);
   if (others) {
     callers_.notify_all();
   } else if (left_over && leaves()) {
@@ -255,14 +276,13 @@ void Driver::thread_main() {
     };
     // No spinning here: the cores belong to the computation that this op hides behind.
     fly(give_way, clock_->now() + kIdleSleep, Patience{});
-    std::vector<Task> tasks;
-    tasks.swap(deferred_);
     const bool more = machinery_.busy();
     lock.lock();
+    std::vector<Task> tasks = take_deferred();
     driving_ = false;
     if (more || !tasks.empty()) async_pending_.store(true, std::memory_order_release);
+    run_taken(std::move(tasks), lock);
     lock.unlock();
-    for (Task& task : tasks) task();
     callers_.notify_all();
     lock.lock();
   }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/recycler.h"
 #include "comm/executor.h"
 #include "comm/transport/bell.h"
 
@@ -75,6 +76,8 @@ class Driver {
   bool look_everywhere(Instant now, bool on_sockets);
   bool run_submissions();
   void run_deferred();
+  std::vector<Task> take_deferred();
+  void run_taken(std::vector<Task> tasks, std::unique_lock<std::mutex>& lock);
   void wake_driver();
   void put_down(const std::function<bool()>& leaves);
   bool stopping() const { return stop_.load(std::memory_order_relaxed); }
@@ -85,8 +88,9 @@ class Driver {
   comm::Bell bell_;
   const std::shared_ptr<const Clock> clock_;
 
-  std::mutex mutex_;  // guards driving_, waiting_
+  std::mutex mutex_;  // guards driving_, waiting_, spare_tasks_
   bool driving_ = false;
+  std::vector<std::vector<Task>> spare_tasks_;  // empty ones: memory for the next
   int waiting_ = 0;
   std::condition_variable callers_;
   std::condition_variable thread_wakes_;
@@ -94,6 +98,8 @@ class Driver {
   std::atomic<bool> baton_wanted_{false};   // a caller wants it; the idle progress thread gives way
   std::atomic<bool> async_pending_{false};  // submitted work that no caller will drive
 
+  // Memory of the submissions below: one is made for every op.
+  Recycler recycler_;
   // Newest first; push from any thread (release), emptied by the driving thread (acquire).
   std::atomic<Submission*> submissions_{nullptr};
 

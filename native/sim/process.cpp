@@ -134,7 +134,7 @@ void Process::step() {
 bool Process::run_tasks() {
   bool ran = false;
   while (!tasks_.empty()) {
-    const Task task = std::move(tasks_.front());
+    Task task = std::move(tasks_.front());
     tasks_.pop_front();
     task();
     ran = true;

@@ -59,6 +59,8 @@ std::vector<Select> levels() {
   std::vector<Select> found{reduce_kernel, reduce_kernel_baseline};
 #if defined(__x86_64__)
   if (has_avx2()) found.push_back(reduce_kernel_avx2);
+#elif defined(__aarch64__)
+  found.push_back(reduce_kernel_neon);
 #endif
   return found;
 }

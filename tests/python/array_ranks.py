@@ -253,6 +253,30 @@ def many_in_flight(group: Group) -> None:
 
 
 @world
+def urgent_beside_bulk(group: Group) -> None:
+    n, me = group.size, group.rank
+    bulk = [np.ones(16 << 20, dtype=np.float32), np.ones(4 << 20, dtype=np.float32)]
+    for name, call in {
+        "all_reduce": lambda a, p: group.all_reduce(a, async_op=True, priority=p),
+        "broadcast": lambda a, p: group.broadcast(a, async_op=True, priority=p),
+    }.items():
+        works = [call(a, 0) for a in bulk]
+        small = np.full(30_000, me + 1.0, dtype=np.float32)
+        call(small, 1 + me).wait()  # each rank orders its own work
+        assert not all(work.done() for work in works), name
+        for work in works:
+            work.wait()
+        equal(small, np.full(30_000, n * (n + 1) / 2 if name == "all_reduce" else 1.0))
+    equal(bulk[0][:: 1 << 20], np.full(16, float(n)))
+    # A blocking call with a priority, and one that is passed.
+    group.all_reduce(small, priority=-5)
+    works = [group.all_gather(np.empty(n << 20), np.ones(1 << 20), async_op=True, priority=9)]
+    works.append(group.reduce_scatter(np.empty(1000), np.ones(1000 * n), async_op=True))
+    for work in works:
+        work.wait()
+
+
+@world
 def awaited(group: Group) -> None:
     n = group.size
 
@@ -351,6 +375,9 @@ def bad_arguments(group: Group) -> None:
     refused(config, lambda: group.broadcast(a, root=n), f"root = {n}", f"0 to {n - 1}")
     refused(config, lambda: group.broadcast(a, root=-1), "root = -1")
     refused(config, lambda: group.send(a, n), f"peer = {n}")
+    refused(config, lambda: group.all_reduce(a, priority=2**31), "priority = 2147483648", here)
+    wrong: Any = "high"
+    refused(config, lambda: group.broadcast(a, priority=wrong), "'high'", "2147483647")
     refused(config, lambda: group.send(a, me), "send")
     refused(config, lambda: group.recv(a, (me + 1) % n, tag=-1), "tag = -1", "2147483646")
     refused(config, lambda: group.gather(None, a, root=me), "gather", "NoneType")

@@ -158,8 +158,10 @@ def ops_in_flight() -> None:
     works = []
     for a in arrays:
         work = c_void_p()
+        check(LIB.hf_group_set_priority(group, c_int32(len(works) - 2)))
         check(LIB.hf_all_reduce(group, a, a, n(len(a)), F32, SUM, byref(work)))
         works.append(work)
+    check(LIB.hf_group_set_priority(None, c_int32(1)), CONFIG_ERROR)
     for i, work in reversed(list(enumerate(works))):
         check(LIB.hf_work_wait(work, -1))
         done = c_int(0)

@@ -39,6 +39,13 @@ def test_program(program, size, tmp_path):
     run_ranks("array_ranks", program, size, tmp_path)
 
 
+@pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
+def test_an_urgent_op_ends_before_bulk_ones_that_were_called_first(transports, tmp_path):
+    run_ranks(
+        "array_ranks", "urgent_beside_bulk", 2, tmp_path, env={"HOLDFAST_TRANSPORTS": transports}
+    )
+
+
 @pytest.mark.parametrize("size", SIZES[1:])
 @pytest.mark.parametrize("program", ["messages", "two_groups_at_once", "closed_group"])
 def test_program_of_several_ranks(program, size, tmp_path):

@@ -203,6 +203,29 @@ def check_shapes_and_async(rank: int, size: int) -> None:
         check(t, torch.full_like(t, float(size)), "coalesced")
 
 
+def check_priorities(rank: int, size: int) -> None:
+    import holdfast
+
+    bulk = torch.ones(4 << 20)
+    small = torch.full((20_000,), rank + 1.0)
+    work = dist.all_reduce(bulk, async_op=True)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))  # type: ignore[union-attr]
+    with holdfast.priority(3):
+        assert backend.priority == 3
+        urgent = dist.all_reduce(small, async_op=True)
+    assert backend.priority == 0
+    urgent.wait()
+    work.wait()
+    check(small, torch.full((20_000,), size * (size + 1) / 2), "urgent")
+    check(bulk[:: 1 << 20], torch.full((4,), float(size)), "bulk")
+    for wrong in (2**31, "high"):
+        try:
+            with holdfast.priority(wrong):  # type: ignore[arg-type]
+                raise AssertionError("a priority that is none")
+        except holdfast.ConfigError as error:
+            assert f"value = {wrong!r}" in str(error), error
+
+
 def check_groups(rank: int, size: int) -> None:
     if size < 3:
         return
@@ -225,6 +248,7 @@ def all_collectives() -> None:
     check_all_to_all(rank, size)
     check_messages(rank, size)
     check_shapes_and_async(rank, size)
+    check_priorities(rank, size)
     check_groups(rank, size)
     dist.barrier()
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))  # type: ignore[union-attr]

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/recycler.h"
 #include "base/result.h"
 #include "comm/engine/buffer_pool.h"
 
@@ -14,6 +15,12 @@ namespace holdfast::comm {
 class Execution {
  public:
   virtual ~Execution() = default;
+
+  // One is made for every op: `new (recycler) Run(...)`. The recycler outlives it.
+  static void* operator new(std::size_t bytes, Recycler& recycler);
+  static void* operator new(std::size_t bytes);
+  static void operator delete(void* memory);
+  static void operator delete(void* memory, Recycler& recycler);
 
   // Does a piece of what can be done now. Cheap when nothing was touched.
   virtual void advance() = 0;

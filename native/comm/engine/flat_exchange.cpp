@@ -6,13 +6,13 @@
 namespace holdfast::comm {
 namespace {
 
-std::uint64_t blocks_bytes(const std::vector<Block>& blocks, DType dtype) {
+std::uint64_t blocks_bytes(const BlockList& blocks, DType dtype) {
   std::uint64_t count = 0;
   for (const Block& b : blocks) count += b.count;
   return count * dtype_bytes(dtype);
 }
 
-bool equal_blocks(const std::vector<Block>& blocks) {
+bool equal_blocks(const BlockList& blocks) {
   return std::all_of(blocks.begin(), blocks.end(),
                      [&](const Block& b) { return b.count == blocks.front().count; });
 }

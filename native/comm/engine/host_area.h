@@ -9,7 +9,7 @@ namespace holdfast::comm {
 struct HostArea {
   MemoryOwner owner;
   FlatArea flat;
-  SliceArea slices;
+  SliceArea slices[kSliceLanes];
   PoolDirectory pool;
 };
 

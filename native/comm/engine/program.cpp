@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "comm/schedule/fusion.h"
-
 namespace holdfast::comm {
 namespace {
 
@@ -11,21 +9,25 @@ constexpr std::uint64_t kLine = 64;
 
 class Lowering {
  public:
-  Lowering(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
-           const Coding& coding)
-      : schedule_(schedule),
+  Lowering(const FusedSchedule& fused, const Layout& layout, const Arithmetic& arithmetic,
+           const Coding& coding, LoweringSpace& space)
+      : schedule_(fused.schedule),
         layout_(layout),
         arithmetic_(arithmetic),
         coding_(coding),
         element_(dtype_bytes(arithmetic.dtype)),
-        uses_(scratch_uses(schedule)),
-        fused_into_(find_fusions(schedule)),
-        window_(schedule.scratch.size(), 0),
-        place_(schedule.scratch.size(), 0) {}
+        uses_(fused.uses),
+        fused_into_(fused.into),
+        window_(space.window),
+        place_(space.place),
+        index_(space.index) {
+    window_.assign(schedule_.scratch.size(), 0);
+    place_.assign(schedule_.scratch.size(), 0);
+    index_.assign(schedule_.steps.size(), -1);
+  }
 
-  Program run(BufferPool& pool) {
+  Program run(BufferPool& pool, Program program) {
     find_windows();
-    Program program;
     program.scratch = pool.take(assign_scratch());
     scratch_ = program.scratch.data();
     program.codec = coding_.codec;
@@ -102,11 +104,10 @@ class Lowering {
 
   void emit(Program& program) {
     std::vector<Instruction>& out = program.instructions;
-    std::vector<int> index(schedule_.steps.size(), -1);
     out.reserve(schedule_.steps.size());
     for (int i = 0; i < steps(); ++i) {
       if (fused_into_[static_cast<std::size_t>(i)] >= 0) continue;
-      index[static_cast<std::size_t>(i)] = static_cast<int>(out.size());
+      index_[static_cast<std::size_t>(i)] = static_cast<int>(out.size());
       out.push_back(instruction(i));
       if (out.back().kind != InstructionKind::kCode) continue;
       out.back().code = static_cast<int>(program.codes.size());
@@ -114,10 +115,12 @@ class Lowering {
     }
     for (int i = 0; i < steps(); ++i) {
       const int into = fused_into_[static_cast<std::size_t>(i)];
-      if (into >= 0) index[static_cast<std::size_t>(i)] = index[static_cast<std::size_t>(into)];
+      if (into >= 0) index_[static_cast<std::size_t>(i)] = index_[static_cast<std::size_t>(into)];
     }
-    for (int i = 0; i < steps(); ++i) add_deps(i, index, out);
-    for (const ScratchUse& use : uses_) set_drain(use, index, out);
+    for (int i = 0; i < steps(); ++i) {
+      if (fused_into_[static_cast<std::size_t>(i)] < 0) add_deps(i, program);
+    }
+    for (const ScratchUse& use : uses_) set_drain(use, out);
   }
 
   Instruction instruction(int i) const {
@@ -234,24 +237,35 @@ class Lowering {
     result.combine.operand = result.combine.operand_first ? result.src : result.right;
   }
 
-  void add_deps(int i, const std::vector<int>& index, std::vector<Instruction>& out) const {
-    const int self = index[static_cast<std::size_t>(i)];
-    auto& deps = out[static_cast<std::size_t>(self)].deps;
-    for (const Dependency& d : step(i).deps) {
-      const int on = index[d.step];
+  // Those of a step, and of the receive that became part of it.
+  void add_deps(int i, Program& program) const {
+    const int self = index_[static_cast<std::size_t>(i)];
+    Instruction& own = program.instructions[static_cast<std::size_t>(self)];
+    own.first_dep = static_cast<std::uint32_t>(program.deps.size());
+    if (const int recv = fused_recv(i); recv >= 0) add_deps(step(recv), self, program);
+    add_deps(step(i), self, program);
+    own.deps = static_cast<std::uint32_t>(program.deps.size()) - own.first_dep;
+  }
+
+  void add_deps(const Step& s, int self, Program& program) const {
+    std::vector<Dependency>& deps = program.deps;
+    const auto first = program.instructions[static_cast<std::size_t>(self)].first_dep;
+    for (const Dependency& d : s.deps) {
+      const int on = index_[d.step];
       if (on == self) continue;  // a receive and the reduction it became
       const Dependency mapped{static_cast<std::uint32_t>(on), d.streamed};
-      if (std::find(deps.begin(), deps.end(), mapped) == deps.end()) deps.push_back(mapped);
+      if (std::find(deps.begin() + first, deps.end(), mapped) == deps.end()) {
+        deps.push_back(mapped);
+      }
     }
   }
 
-  void set_drain(const ScratchUse& use, const std::vector<int>& index,
-                 std::vector<Instruction>& out) const {
+  void set_drain(const ScratchUse& use, std::vector<Instruction>& out) const {
     if (!use.passes_once()) return;
     Instruction& producer =
-        out[static_cast<std::size_t>(index[static_cast<std::size_t>(use.producer)])];
+        out[static_cast<std::size_t>(index_[static_cast<std::size_t>(use.producer)])];
     if (producer.window > 0 && use.consumer >= 0) {
-      producer.drain = index[static_cast<std::size_t>(use.consumer)];
+      producer.drain = index_[static_cast<std::size_t>(use.consumer)];
     }
   }
 
@@ -260,18 +274,48 @@ class Lowering {
   const Arithmetic& arithmetic_;
   const Coding& coding_;
   const std::uint64_t element_;
-  const std::vector<ScratchUse> uses_;
-  const std::vector<int> fused_into_;  // by step: the reduction a receive became part of
-  std::vector<std::uint64_t> window_;  // by scratch chunk; 0: whole
-  std::vector<std::uint64_t> place_;   // by scratch chunk: offset in scratch memory
+  const std::vector<ScratchUse>& uses_;
+  const std::vector<int>& fused_into_;
+  std::vector<std::uint64_t>& window_;
+  std::vector<std::uint64_t>& place_;
+  std::vector<int>& index_;
   std::byte* scratch_ = nullptr;
 };
 
 }  // namespace
 
+void Program::clear() {
+  instructions.clear();
+  deps.clear();
+  codes.clear();
+  codec.reset();
+  scratch = {};
+  sends.clear();
+  recvs.clear();
+}
+
+Program LoweringSpace::take() {
+  if (spares.empty()) return {};
+  Program program = std::move(spares.back());
+  spares.pop_back();
+  return program;
+}
+
+void LoweringSpace::give(Program program) {
+  if (spares.size() == kMostSpares) return;
+  program.clear();
+  spares.push_back(std::move(program));
+}
+
+Program lower(const FusedSchedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
+              BufferPool& pool, const Coding& coding, LoweringSpace& space) {
+  return Lowering(schedule, layout, arithmetic, coding, space).run(pool, space.take());
+}
+
 Program lower(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
               BufferPool& pool, const Coding& coding) {
-  return Lowering(schedule, layout, arithmetic, coding).run(pool);
+  LoweringSpace space;
+  return lower(FusedSchedule(schedule), layout, arithmetic, pool, coding, space);
 }
 
 }  // namespace holdfast::comm

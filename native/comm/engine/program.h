@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "comm/engine/buffer_pool.h"
 #include "comm/engine/coding.h"
+#include "comm/schedule/fusion.h"
 #include "comm/schedule/layout.h"
 #include "comm/schedule/schedule.h"
 #include "comm/transport/post.h"
@@ -37,7 +38,8 @@ struct Instruction {
   int code = -1;             // code: index among the program's steps of that kind; `peer` sent the
                              // frame, or is this rank
   bool writes_output = false;
-  std::vector<Dependency> deps;
+  std::uint32_t first_dep = 0;  // among the program's dependencies
+  std::uint32_t deps = 0;       // how many
 
   // State of a run.
   int post = -1;  // index among the run's posts
@@ -47,10 +49,39 @@ struct Instruction {
 
 struct Program {
   std::vector<Instruction> instructions;
+  std::vector<Dependency> deps;  // on instructions
   std::vector<CodeStep> codes;
   std::optional<compress::Codec> codec;
   compress::Key key;
   BufferPool::Buffer scratch;
+  // Of a run.
+  std::vector<SendPost> sends;
+  std::vector<RecvPost> recvs;
+
+  void clear();  // its memory stays
+};
+
+// A schedule, and what its every lowering asks of it.
+struct FusedSchedule {
+  explicit FusedSchedule(Schedule s)
+      : schedule(std::move(s)), uses(scratch_uses(schedule)), into(find_fusions(schedule)) {}
+  Schedule schedule;
+  std::vector<ScratchUse> uses;
+  std::vector<int> into;  // by step: the reduction a receive became part of
+};
+
+// Memory of lowerings and of programs that have ended, for the next ones.
+struct LoweringSpace {
+  static constexpr std::size_t kMostSpares = 16;
+
+  std::vector<std::uint64_t> window;  // by scratch chunk; 0: whole
+  std::vector<std::uint64_t> place;   // by scratch chunk: offset in scratch memory
+  std::vector<int> index;             // by step: its instruction
+  Layout layout;
+  std::vector<Program> spares;
+
+  Program take();
+  void give(Program program);
 };
 
 struct Arithmetic {
@@ -59,6 +90,8 @@ struct Arithmetic {
   std::uint32_t contributors = 1;  // averages divide by it
 };
 
+Program lower(const FusedSchedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
+              BufferPool& pool, const Coding& coding, LoweringSpace& space);
 Program lower(const Schedule& schedule, const Layout& layout, const Arithmetic& arithmetic,
               BufferPool& pool, const Coding& coding = {});
 

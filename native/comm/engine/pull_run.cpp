@@ -20,12 +20,12 @@ T once(const T& shared) {
 PullRun::PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
                  std::uint64_t number)
     : x_(exchange), request_(request), signature_(signature), number_(number) {
-  sources_.resize(static_cast<std::size_t>(x_.size()));
   for (int r = 0; r < x_.size(); ++r) {
     const Block* block = incoming(r);
-    Source& source = sources_[static_cast<std::size_t>(r)];
+    Source source;
     source.ended = block == nullptr || r == x_.rank_;
     if (block != nullptr) source.to = block->data, source.bytes = bytes_of(*block);
+    sources_.push_back(source);
   }
 }
 

@@ -68,8 +68,8 @@ class PullRun final : public Execution {
   SliceExchange& x_;
   const OpRequest& request_;
   const std::uint32_t signature_;
-  const std::uint64_t number_;   // among the exchange's ops
-  std::vector<Source> sources_;  // by rank
+  const std::uint64_t number_;    // among the exchange's ops
+  ShortList<Source, 8> sources_;  // by rank
   bool begun_ = false;
   bool finished_ = false;
   Status failure_;

@@ -13,20 +13,23 @@ constexpr std::uint64_t kBlocked = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-Run::Run(Program program, const RunKey& key, const std::vector<Link*>& links)
-    : program_(std::move(program)), key_(key), links_(links) {
+Run::Run(Program program, const RunKey& key, const std::vector<Link*>& links, LoweringSpace* space)
+    : program_(std::move(program)), key_(key), links_(links), space_(space) {
   std::size_t sends = 0;
   std::size_t recvs = 0;
   for (Instruction& i : program_.instructions) {
     if (i.kind == InstructionKind::kSend) i.post = static_cast<int>(sends++);
     if (i.kind == InstructionKind::kRecv) i.post = static_cast<int>(recvs++);
   }
-  sends_.resize(sends);  // never again: links hold pointers into both
-  recvs_.resize(recvs);
+  program_.sends.resize(sends);  // never again: links hold pointers into both
+  program_.recvs.resize(recvs);
   remaining_ = program_.instructions.size();
 }
 
-Run::~Run() { stop(); }
+Run::~Run() {
+  stop();
+  if (space_ != nullptr) space_->give(std::move(program_));
+}
 
 void Run::advance() {
   bool moved = true;
@@ -68,7 +71,8 @@ bool Run::advance_one(Instruction& instruction) {
 // Bytes of the instruction whose inputs exist; kBlocked when it must not start.
 std::uint64_t Run::available(const Instruction& instruction) const {
   std::uint64_t bytes = instruction.bytes;
-  for (const Dependency& d : instruction.deps) {
+  for (std::uint32_t i = 0; i < instruction.deps; ++i) {
+    const Dependency& d = program_.deps[instruction.first_dep + i];
     const Instruction& on = program_.instructions[d.step];
     if (on.complete) continue;
     // A token of no bytes has no stream to follow: it is there when its producer has ended.
@@ -102,13 +106,14 @@ bool Run::follow(Instruction& instruction, const P& post) {
 }
 
 bool Run::advance_send(Instruction& instruction, std::uint64_t available) {
-  SendPost& post = sends_[static_cast<std::size_t>(instruction.post)];
+  SendPost& post = program_.sends[static_cast<std::size_t>(instruction.post)];
   Link& to = link(instruction);
   if (!post.posted) {
     const bool whole = available == instruction.bytes;
     if (!whole && (available == 0 || instruction.bytes <= kEagerBytes)) return false;
     prepare(instruction, post);
     post.data = instruction.src;
+    post.priority = key_.priority;
     post.ready = available;
     if (!to.status().is_ok()) {
       post.failed = true;
@@ -127,7 +132,7 @@ bool Run::advance_send(Instruction& instruction, std::uint64_t available) {
 }
 
 bool Run::advance_recv(Instruction& instruction, std::uint64_t available) {
-  RecvPost& post = recvs_[static_cast<std::size_t>(instruction.post)];
+  RecvPost& post = program_.recvs[static_cast<std::size_t>(instruction.post)];
   Link& from = link(instruction);
   if (instruction.drain >= 0) {
     const Instruction& drain = program_.instructions[static_cast<std::size_t>(instruction.drain)];
@@ -199,8 +204,8 @@ std::vector<Rank> Run::waited_for() const {
   for (const Instruction& i : program_.instructions) {
     if (i.complete || i.post < 0) continue;
     const auto post = static_cast<std::size_t>(i.post);
-    const bool posted =
-        i.kind == InstructionKind::kSend ? sends_[post].posted : recvs_[post].posted;
+    const bool posted = i.kind == InstructionKind::kSend ? program_.sends[post].posted
+                                                         : program_.recvs[post].posted;
     if (!posted || std::find(ranks.begin(), ranks.end(), i.peer) != ranks.end()) continue;
     ranks.push_back(i.peer);
   }
@@ -213,7 +218,7 @@ std::vector<Run::Held> Run::held() const {
   for (const Instruction& i : program_.instructions) {
     if (!i.writes_output) continue;
     std::uint64_t done = i.complete ? i.bytes : i.done;
-    if (!i.complete && i.post >= 0) done = recvs_[static_cast<std::size_t>(i.post)].done;
+    if (!i.complete && i.post >= 0) done = program_.recvs[static_cast<std::size_t>(i.post)].done;
     if (done > 0)
       result.push_back({i.dst, done / i.combine.element_bytes * i.combine.element_bytes});
   }
@@ -224,8 +229,10 @@ BufferPool::Buffer Run::stop() {
   for (Instruction& i : program_.instructions) {
     if (i.complete || i.post < 0) continue;
     const auto index = static_cast<std::size_t>(i.post);
-    if (i.kind == InstructionKind::kSend && sends_[index].posted) link(i).cancel(sends_[index]);
-    if (i.kind == InstructionKind::kRecv && recvs_[index].posted) link(i).cancel(recvs_[index]);
+    if (i.kind == InstructionKind::kSend && program_.sends[index].posted)
+      link(i).cancel(program_.sends[index]);
+    if (i.kind == InstructionKind::kRecv && program_.recvs[index].posted)
+      link(i).cancel(program_.recvs[index]);
     i.complete = true;
   }
   return std::move(program_.scratch);

@@ -19,12 +19,15 @@ struct RunKey {
   std::uint32_t op = 0;
   std::uint32_t signature = 0;
   std::uint32_t first_ordinal = 0;  // point to point: number of the message on its (peer, tag)
+  int priority = 0;                 // higher goes first
 };
 
 class Run final : public Execution {
  public:
-  // `links[r]` is the link to rank r; it must outlive the run.
-  Run(Program program, const RunKey& key, const std::vector<Link*>& links);
+  // `links[r]` is the link to rank r; it must outlive the run, as must `space`, where the
+  // program's memory goes.
+  Run(Program program, const RunKey& key, const std::vector<Link*>& links,
+      LoweringSpace* space = nullptr);
   ~Run() override;
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -57,8 +60,7 @@ class Run final : public Execution {
   Program program_;
   RunKey key_;
   const std::vector<Link*>& links_;
-  std::vector<SendPost> sends_;
-  std::vector<RecvPost> recvs_;
+  LoweringSpace* space_;
   std::size_t remaining_ = 0;
   std::uint64_t coded_ = 0;  // bytes since the links had their turn
   bool touched_ = true;

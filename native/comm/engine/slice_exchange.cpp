@@ -18,12 +18,25 @@ constexpr std::uint64_t kLeastLentShare = 4;
 // Between two ranks, one system call costs less than two more copies of what is larger.
 constexpr std::uint64_t kLittle = 8 * 1024;
 
-bool all_equal(const std::vector<Block>& blocks) {
+bool all_equal(const BlockList& blocks) {
   return std::all_of(blocks.begin(), blocks.end(),
                      [&](const Block& b) { return b.count == blocks.front().count; });
 }
 
 }  // namespace
+
+// Sizes of blocks that differ by rank are not everybody's knowledge.
+SliceLane lane_of(const OpRequest& request) {
+  switch (request.collective) {
+    case Collective::kGather:
+    case Collective::kScatter: return SliceLane::kBulk;
+    case Collective::kAllToAll:
+      if (!request.equal_blocks) return SliceLane::kBulk;
+      break;
+    default: break;
+  }
+  return payload_bytes(request) <= kSmallLaneBytes ? SliceLane::kSmall : SliceLane::kBulk;
+}
 
 bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
   for (std::size_t r = 0; r < peers.size(); ++r) {
@@ -33,10 +46,11 @@ bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
 }
 
 SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers,
-                             std::uint64_t slice_bytes)
+                             std::uint64_t slice_bytes, SliceLane lane)
     : rank_(rank.value),
       peers_(std::move(peers)),
       reaches_(reach_each_other(peers_, rank)),
+      lane_(static_cast<std::size_t>(lane)),
       half_(epoch.value % 2),
       slice_bytes_(slice_bytes),
       first_(std::uint64_t{epoch.value} << kOpBits),
@@ -48,7 +62,7 @@ SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers
 
 SliceArea::Half& SliceExchange::area(int rank) const {
   const auto& segment = peers_[static_cast<std::size_t>(rank)].segment;
-  return reinterpret_cast<HostArea*>(segment->data())->slices.halves[half_];
+  return reinterpret_cast<HostArea*>(segment->data())->slices[lane_].halves[half_];
 }
 
 PoolDirectory& SliceExchange::directory(int rank) const {
@@ -165,14 +179,18 @@ class SliceRound final : public Execution {
 };
 
 std::unique_ptr<Execution> SliceExchange::make_round() {
-  return std::make_unique<SliceRound>(*this, mark(ended_ - 1));
+  return std::unique_ptr<Execution>(new (*recycler_) SliceRound(*this, mark(ended_ - 1)));
 }
 
 std::unique_ptr<Execution> SliceExchange::start(const OpRequest& request, std::uint32_t signature) {
+  const std::uint64_t number = started_++;
+  Execution* run = nullptr;
   if (exposes(request)) {
-    return std::make_unique<PullRun>(*this, request, signature, started_++);
+    run = new (*recycler_) PullRun(*this, request, signature, number);
+  } else {
+    run = new (*recycler_) SliceRun(*this, request, signature, number);
   }
-  return std::make_unique<SliceRun>(*this, request, signature, started_++);
+  return std::unique_ptr<Execution>(run);
 }
 
 }  // namespace holdfast::comm

@@ -17,7 +17,8 @@
 // A few slots per rank are used in turn: a slot is written again only when every peer has pulled
 // what it needs of it. The areas outlive a view: the next one counts on in the other half, so that
 // nobody overwrites what a member reads that has not yet heard of the new view. Ops go one after
-// the other, in the communicator's order. Thread: only the holder of the runtime.
+// the other, in the communicator's order, in each of two lanes: what is small need not wait until
+// what is large has gone through. Thread: only the holder of the runtime.
 #pragma once
 
 #include <atomic>
@@ -34,6 +35,11 @@ namespace holdfast::comm {
 
 inline constexpr std::uint64_t kSliceBytes = 256 * 1024;
 inline constexpr std::uint64_t kSliceSlots = 4;
+// The exchanges of a group's view, each with areas and an order of its own.
+enum class SliceLane : std::uint8_t { kBulk, kSmall };
+inline constexpr std::size_t kSliceLanes = 2;
+// Payload of an op that takes the lane for small ones.
+inline constexpr std::uint64_t kSmallLaneBytes = 512 * 1024;
 // Ranks whose blocks are fetched from where they lie.
 inline constexpr int kMostPullers = 64;
 // Of one rank to all others together: up to this they lie in the shared area instead.
@@ -75,6 +81,9 @@ struct SliceArea {
   Half halves[2];
 };
 
+// By the op alone, and by what all ranks know of it.
+SliceLane lane_of(const OpRequest& request);
+
 // Whether the memory of all others can be read.
 bool reach_each_other(const std::vector<HostPeer>& peers, Rank self);
 
@@ -82,7 +91,8 @@ class SliceExchange {
  public:
   // `peers[r]`: rank r's area, own one included. `slice_bytes`: at most kSliceBytes; the same on
   // all ranks. `epoch`: of the view.
-  SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t slice_bytes);
+  SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t slice_bytes,
+                SliceLane lane = SliceLane::kBulk);
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
   bool carries(const OpRequest& request) const;
@@ -123,9 +133,11 @@ class SliceExchange {
   void ring_all();
   void end_op(std::uint64_t number, std::uint64_t slices);
 
+  std::unique_ptr<Recycler> recycler_ = std::make_unique<Recycler>();  // of the runs
   int rank_;
   std::vector<HostPeer> peers_;
   bool reaches_;  // all ranks can read each other's memory
+  std::size_t lane_;
   std::size_t half_;
   std::uint64_t slice_bytes_;
   std::uint64_t started_ = 0;  // ops

@@ -112,7 +112,7 @@ void SliceRun::check() {
 }
 
 void SliceRun::borrow(int rank, const SliceArea::Call& call) {
-  borrowed_.resize(static_cast<std::size_t>(x_.size()));
+  while (borrowed_.size() < static_cast<std::size_t>(x_.size())) borrowed_.push_back(nullptr);
   const std::byte* input = x_.map(rank, {call.arena, call.offset}, call.bytes);
   if (input == nullptr) {
     if (was_left_behind()) return;

@@ -114,9 +114,9 @@ class SliceRun final : public Execution {
   bool checked_ = false;
   bool finished_ = false;
   bool left_behind_ = false;
-  bool lends_ = false;                      // others read this rank's input where it lies
-  bool borrows_ = false;                    // some of the others' is read so
-  std::vector<const std::byte*> borrowed_;  // by rank: for this rank, or all; null: in its slots
+  bool lends_ = false;                       // others read this rank's input where it lies
+  bool borrows_ = false;                     // some of the others' is read so
+  ShortList<const std::byte*, 8> borrowed_;  // by rank: for this rank, or all; null: in its slots
   std::uint64_t staged_ = 0;
   std::uint64_t reduced_ = 0;
   std::uint64_t pulled_ = 0;

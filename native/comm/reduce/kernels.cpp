@@ -43,6 +43,8 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op) {
 #if defined(__x86_64__)
   if (has_avx512() && !is_complex_product(dtype, op)) return reduce_kernel_avx512(dtype, op);
   if (has_avx2()) return reduce_kernel_avx2(dtype, op);
+#elif defined(__aarch64__)
+  return reduce_kernel_neon(dtype, op);  // every such processor has it
 #endif
   return reduce_kernel_baseline(dtype, op);
 }
@@ -51,6 +53,8 @@ DivideKernel divide_kernel(DType dtype) {
 #if defined(__x86_64__)
   if (has_avx512()) return divide_kernel_avx512(dtype);
   if (has_avx2()) return divide_kernel_avx2(dtype);
+#elif defined(__aarch64__)
+  return divide_kernel_neon(dtype);
 #endif
   return divide_kernel_baseline(dtype);
 }

@@ -8,7 +8,15 @@
 
 #include "base/small_floats.h"
 
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
+// Whether there are any at this level.
+#if defined(__AVX2__) || defined(HOLDFAST_NEON)
+#define HOLDFAST_LANES
+#endif
+
+#if defined(HOLDFAST_NEON)
+#include "comm/reduce/lanes_neon.h"
+
+#elif defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
 
 namespace holdfast::comm {

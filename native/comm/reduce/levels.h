@@ -14,6 +14,9 @@ ReduceKernel reduce_kernel_avx2(DType dtype, ReduceOp op);
 DivideKernel divide_kernel_avx2(DType dtype);
 ReduceKernel reduce_kernel_avx512(DType dtype, ReduceOp op);
 DivideKernel divide_kernel_avx512(DType dtype);
+#elif defined(__aarch64__)
+ReduceKernel reduce_kernel_neon(DType dtype, ReduceOp op);
+DivideKernel divide_kernel_neon(DType dtype);
 #endif
 
 }  // namespace holdfast::comm

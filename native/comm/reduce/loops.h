@@ -122,7 +122,7 @@ struct [[gnu::packed]] Loose {
   T value;
 };
 
-#if defined(__AVX2__)
+#if defined(HOLDFAST_LANES)
 template <class Op>
 Lanes combine_lanes(Lanes a, Lanes b) {
   if constexpr (std::is_same_v<Op, Sum>) return add_lanes(a, b);
@@ -160,7 +160,7 @@ void reduce_loop(void* dst, const void* lhs, const void* rhs, std::uint64_t coun
   const auto* a = static_cast<const Loose<T>*>(lhs);
   const auto* b = static_cast<const Loose<T>*>(rhs);
   std::uint64_t i = 0;
-#if defined(__AVX2__)
+#if defined(HOLDFAST_LANES)
   if constexpr (Narrow<T> && kHasLanes<T>) i = reduce_lanes<T, Op>(dst, lhs, rhs, count);
 #endif
   for (; i < count; ++i) {

@@ -7,30 +7,29 @@ namespace {
 
 constexpr std::uint64_t kLine = 64;
 
-// Elements of each of `chunks` pieces of `count`.
-std::vector<std::uint64_t> cut(std::uint64_t count, std::uint32_t chunks, std::size_t element) {
+// Calls visit(elements) for each of `chunks` pieces of `count`.
+template <class Visit>
+void cut(std::uint64_t count, std::uint32_t chunks, std::size_t element, Visit visit) {
   // Whole cache lines when every chunk gets at least one: no two ranks then reduce into one line.
   const std::uint64_t unit =
       count * element >= chunks * kLine ? std::max<std::uint64_t>(1, kLine / element) : 1;
   const std::uint64_t units = count / unit;
-  std::vector<std::uint64_t> sizes(chunks);
   std::uint64_t given = 0;
   for (std::uint32_t i = 0; i < chunks; ++i) {
-    sizes[i] = (units / chunks + (i < units % chunks ? 1 : 0)) * unit;
-    given += sizes[i];
+    const std::uint64_t size = (units / chunks + (i < units % chunks ? 1 : 0)) * unit;
+    given += size;
+    visit(i + 1 == chunks ? size + count - given : size);
   }
-  if (chunks > 0) sizes.back() += count - given;
-  return sizes;
 }
 
-std::vector<Block> cut_block(const Block& block, std::uint32_t chunks, std::size_t element) {
-  std::vector<Block> pieces;
+// Puts the pieces of a block at the end.
+void cut_block(const Block& block, std::uint32_t chunks, std::size_t element,
+               std::vector<Block>& into) {
   std::byte* at = block.data;
-  for (const std::uint64_t count : cut(block.count, chunks, element)) {
-    pieces.push_back({at, count});
+  cut(block.count, chunks, element, [&](std::uint64_t count) {
+    into.push_back({at, count});
     if (at != nullptr) at += count * element;
-  }
-  return pieces;
+  });
 }
 
 bool has_single_input(Collective c) {
@@ -41,46 +40,45 @@ bool has_single_output(Collective c) {
   return c == Collective::kReduceScatter || c == Collective::kScatter;
 }
 
-std::vector<Block> place(const Schedule& schedule, const std::vector<Block>& blocks, bool single,
-                         std::size_t element) {
+void place(const Schedule& schedule, const BlockList& blocks, bool single, std::size_t element,
+           std::vector<Block>& into) {
   const std::uint32_t chunks = schedule.chunks;
-  if (blocks.empty()) return std::vector<Block>(chunks);
+  into.clear();
+  if (blocks.empty()) return into.resize(chunks);
   const std::uint32_t pieces = schedule.pieces;
   if (single) {
-    std::vector<Block> placed(chunks);
-    const std::vector<Block> own = cut_block(blocks[0], pieces, element);
-    const auto at = std::ptrdiff_t{schedule.rank.value} * static_cast<std::ptrdiff_t>(pieces);
-    std::copy(own.begin(), own.end(), placed.begin() + at);
-    return placed;
+    into.resize(static_cast<std::size_t>(schedule.rank.value) * pieces);
+    cut_block(blocks[0], pieces, element, into);
+    return into.resize(chunks);
   }
   if (!has_blocks_by_rank(schedule.collective) && chunks != 1) {
-    return cut_block(blocks[0], chunks, element);
+    return cut_block(blocks[0], chunks, element, into);
   }
   CHECK(blocks.size() * pieces == chunks);
-  if (pieces == 1) return blocks;
-  std::vector<Block> placed;
-  placed.reserve(chunks);
-  for (const Block& block : blocks) {
-    const std::vector<Block> cuts = cut_block(block, pieces, element);
-    placed.insert(placed.end(), cuts.begin(), cuts.end());
-  }
-  return placed;
+  for (const Block& block : blocks) cut_block(block, pieces, element, into);
 }
 
 }  // namespace
 
-Layout make_layout(const Schedule& schedule, const std::vector<Block>& input,
-                   const std::vector<Block>& output, std::size_t element_bytes) {
-  Layout layout;
-  layout.input = place(schedule, input, has_single_input(schedule.collective), element_bytes);
-  layout.output = place(schedule, output, has_single_output(schedule.collective), element_bytes);
+void make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
+                 std::size_t element_bytes, Layout& into) {
+  place(schedule, input, has_single_input(schedule.collective), element_bytes, into.input);
+  place(schedule, output, has_single_output(schedule.collective), element_bytes, into.output);
+  into.scratch.clear();
+  into.scratch_elements = 0;
   for (const auto& [like, form] : schedule.scratch) {
-    const auto& space = like.space == Space::kInput ? layout.input : layout.output;
+    const auto& space = like.space == Space::kInput ? into.input : into.output;
     // Zero-byte tokens (barrier) stand in for no chunk.
     const std::uint64_t count = like.chunk < space.size() ? space[like.chunk].count : 0;
-    layout.scratch.push_back(count);
-    layout.scratch_elements += count;
+    into.scratch.push_back(count);
+    into.scratch_elements += count;
   }
+}
+
+Layout make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
+                   std::size_t element_bytes) {
+  Layout layout;
+  make_layout(schedule, input, output, element_bytes, layout);
   return layout;
 }
 

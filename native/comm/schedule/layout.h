@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/short_list.h"
 #include "comm/schedule/schedule.h"
 
 namespace holdfast::comm {
@@ -15,6 +16,9 @@ struct Block {
   std::byte* data = nullptr;
   std::uint64_t count = 0;  // elements
 };
+
+// Of one op: one, or one per rank.
+using BlockList = ShortList<Block, 8>;
 
 struct Layout {
   std::vector<Block> input;   // by chunk; chunks that do not exist on this rank have count 0
@@ -26,7 +30,10 @@ struct Layout {
 // Cuts or assigns the caller's blocks (see collective.h for how many) to the schedule's chunks.
 // A block cut into K chunks is cut nearly equally, the first ones longer by one element, boundaries
 // rounded to 64-byte multiples where the block is long enough to give every chunk that much.
-Layout make_layout(const Schedule& schedule, const std::vector<Block>& input,
-                   const std::vector<Block>& output, std::size_t element_bytes);
+Layout make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
+                   std::size_t element_bytes);
+// The same, in the memory of another.
+void make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
+                 std::size_t element_bytes, Layout& into);
 
 }  // namespace holdfast::comm

@@ -4,6 +4,19 @@
 
 namespace holdfast::comm {
 
+Status Post::mismatch(const FrameHeader& header) const {
+  if (total_bytes != header.total_bytes) {
+    return {Code::kProtocolError, "calls do not match: this rank's message has " +
+                                      std::to_string(total_bytes) + " bytes, the peer's has " +
+                                      std::to_string(header.total_bytes)};
+  }
+  if ((key.op & kPointToPoint) != 0) {
+    return {Code::kProtocolError, "calls do not match: the dtypes of send and recv differ"};
+  }
+  return {Code::kProtocolError,
+          "calls do not match: this call, or an earlier one, differs from the peer's"};
+}
+
 void RecvPost::store(std::byte* to, std::span<const std::byte> bytes) const {
   if (combine.kernel == nullptr) {
     std::memcpy(to, bytes.data(), bytes.size());

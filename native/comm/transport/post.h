@@ -36,6 +36,11 @@ struct Post {
   Status failure;
 
   bool eager() const { return total_bytes <= kEagerBytes; }
+  bool matches(const FrameHeader& header) const {
+    return total_bytes == header.total_bytes && signature == header.signature;
+  }
+  // How a frame of its message does not.
+  Status mismatch(const FrameHeader& header) const;
   void fail(Status why) {
     failed = true;
     failure = std::move(why);
@@ -52,6 +57,7 @@ struct Post {
 
 struct SendPost : Post {
   const std::byte* data = nullptr;
+  int priority = 0;           // higher goes first
   std::uint64_t ready = 0;    // bytes of the source that hold their value; grows
   std::uint64_t granted = 0;  // bytes the receiver has room for; grows
   std::uint64_t issued = 0;   // bytes given to the link

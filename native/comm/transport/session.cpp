@@ -6,29 +6,13 @@
 namespace holdfast::comm {
 namespace {
 
+// Control frames that have gone, before their places are used again.
+constexpr std::size_t kMostGone = 64;
+
 // A grant is worth a frame when it opens at least this much (or all the rest).
 std::uint64_t grant_step(const RecvPost& post) {
   return post.window > 0 ? post.window / 2 : kMaxFramePayload;
 }
-
-Status mismatch(const Post& post, const FrameHeader& header) {
-  if (post.total_bytes != header.total_bytes) {
-    return {Code::kProtocolError, "calls do not match: this rank's message has " +
-                                      std::to_string(post.total_bytes) + " bytes, the peer's has " +
-                                      std::to_string(header.total_bytes)};
-  }
-  if ((post.key.op & kPointToPoint) != 0) {
-    return {Code::kProtocolError, "calls do not match: the dtypes of send and recv differ"};
-  }
-  return {Code::kProtocolError,
-          "calls do not match: this call, or an earlier one, differs from the peer's"};
-}
-
-bool matches(const Post& post, const FrameHeader& header) {
-  return post.total_bytes == header.total_bytes && post.signature == header.signature;
-}
-
-Status broken(const std::string& what) { return {Code::kProtocolError, "broken peer: " + what}; }
 
 template <class P>
 P* find_post(const std::vector<P*>& posts, const MessageKey& key) {
@@ -37,6 +21,10 @@ P* find_post(const std::vector<P*>& posts, const MessageKey& key) {
 }
 
 }  // namespace
+
+Status Session::broken(const std::string& what) {
+  return {Code::kProtocolError, "broken peer: " + what};
+}
 
 void Session::enqueue(SendPost& post) {
   if (post.queued || !post.has_frame()) return;
@@ -62,9 +50,9 @@ void Session::post(SendPost& post) {
 void Session::resume(SendPost& post) { enqueue(post); }
 
 void Session::apply_grant(SendPost& post, const FrameHeader& grant) {
-  if (!matches(post, grant)) {
+  if (!post.matches(grant)) {
     cancel(post);
-    post.fail(mismatch(post, grant));
+    post.fail(post.mismatch(grant));
     return;
   }
   post.granted = std::max(post.granted, grant.offset);
@@ -73,8 +61,8 @@ void Session::apply_grant(SendPost& post, const FrameHeader& grant) {
 
 void Session::post(RecvPost& post) {
   post.posted = true;
-  if (auto early = take_notice(FrameKind::kAnnounce, post.key); early && !matches(post, *early)) {
-    post.fail(mismatch(post, *early));
+  if (auto early = take_notice(FrameKind::kAnnounce, post.key); early && !post.matches(*early)) {
+    post.fail(post.mismatch(*early));
     return;
   }
   const auto early = std::find_if(unexpected_.begin(), unexpected_.end(),
@@ -97,19 +85,6 @@ void Session::grant(RecvPost& post) {
   OutFrame out;
   out.header = {FrameKind::kGrant, 0, post.key, post.signature, post.limit, post.total_bytes};
   controls_.push_back(std::move(out));
-}
-
-void Session::deliver_unexpected(RecvPost& post, Unexpected& early) {
-  unexpected_bytes_ -= early.bytes.size();
-  FrameHeader header;
-  header.total_bytes = early.bytes.size();
-  header.signature = early.signature;
-  if (!matches(post, header)) {
-    post.fail(mismatch(post, header));
-    return;
-  }
-  post.deliver(early.bytes);
-  post.finished = true;
 }
 
 void Session::cancel(SendPost& post) {
@@ -168,16 +143,30 @@ std::optional<ControlFrame> Session::take_control() {
   return frame;
 }
 
+// The most urgent message, and in turn the one that has waited longest, so that none starves.
+SendPost& Session::take_next() {
+  const auto less = [](const SendPost* a, const SendPost* b) { return a->priority < b->priority; };
+  auto next = queue_.begin();
+  if (passed_ < kMostPassed) next = std::max_element(queue_.begin(), queue_.end(), less);
+  passed_ = next == queue_.begin() ? 0 : passed_ + 1;
+  SendPost& post = **next;
+  queue_.erase(next);
+  return post;
+}
+
 bool Session::next_frame(std::uint64_t max_payload, OutFrame& out) {
   if (!controls_.empty()) {
-    out = std::move(controls_.front());
+    out = std::move(controls_[next_control_++]);
     out.payload = out.owned_payload;
-    controls_.pop_front();
+    if (next_control_ == controls_.size() || next_control_ == kMostGone) {
+      controls_.erase(controls_.begin(),
+                      controls_.begin() + static_cast<std::ptrdiff_t>(next_control_));
+      next_control_ = 0;
+    }
     return true;
   }
   if (queue_.empty()) return false;
-  SendPost& post = *queue_.front();
-  queue_.pop_front();
+  SendPost& post = take_next();
   post.queued = false;
   out.post = &post;
   out.payload = post.next(max_payload);
@@ -241,9 +230,9 @@ Status Session::begin_data(const FrameHeader& header) {
     ++dropped_frames_;  // its receive was cancelled
     return Status::ok();
   }
-  if (!matches(*post, header)) {
+  if (!post->matches(header)) {
     cancel(*post);
-    post->fail(mismatch(*post, header));
+    post->fail(post->mismatch(header));
     return Status::ok();
   }
   const std::uint64_t room = post->eager() ? post->total_bytes : post->granted;
@@ -256,19 +245,6 @@ Status Session::begin_data(const FrameHeader& header) {
   return Status::ok();
 }
 
-Status Session::begin_unexpected(const FrameHeader& header) {
-  if (header.payload_bytes != header.total_bytes) return broken("an eager message in pieces");
-  if (unexpected_bytes_ + header.total_bytes > kMaxUnexpectedBytes ||
-      unexpected_.size() >= kMaxUnexpectedMessages) {
-    return broken("more early messages than the limit of " +
-                  std::to_string(kMaxUnexpectedBytes >> 20) + " MiB");
-  }
-  unexpected_bytes_ += header.total_bytes;
-  unexpected_.push_back({header.key, header.signature, std::vector<std::byte>(header.total_bytes)});
-  target_ = Target::kUnexpected;
-  return Status::ok();
-}
-
 Status Session::on_notice(const FrameHeader& header) {
   if (header.kind == FrameKind::kGrant) {
     if (SendPost* post = find_post(sends_, header.key)) {
@@ -276,9 +252,9 @@ Status Session::on_notice(const FrameHeader& header) {
       return Status::ok();
     }
   } else if (RecvPost* post = find_post(recvs_, header.key)) {
-    if (!matches(*post, header)) {
+    if (!post->matches(header)) {
       cancel(*post);
-      post->fail(mismatch(*post, header));
+      post->fail(post->mismatch(header));
     }
     return Status::ok();
   }
@@ -301,14 +277,6 @@ std::optional<FrameHeader> Session::take_notice(FrameKind kind, const MessageKey
   *found = notices_.back();
   notices_.pop_back();
   return header;
-}
-
-bool Session::has_arrived(const MessageKey& key) const {
-  const bool early = std::any_of(unexpected_.begin(), unexpected_.end(),
-                                 [&](const Unexpected& u) { return u.key == key; });
-  return early || std::any_of(notices_.begin(), notices_.end(), [&](const Notice& n) {
-           return n.header.kind == FrameKind::kAnnounce && n.header.key == key;
-         });
 }
 
 std::span<std::byte> Session::direct() {

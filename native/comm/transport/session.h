@@ -29,6 +29,10 @@ inline constexpr std::size_t kMaxNotices = 1U << 16;
 inline constexpr std::size_t kMaxUnexpectedMessages = 1U << 18;
 // Ended views whose late frames are still recognised and dropped.
 inline constexpr std::size_t kMaxRetired = 4096;
+// Frames that may pass the message that has waited longest; then it goes, whatever its priority.
+inline constexpr std::uint32_t kMostPassed = 8;
+// Buffers of early messages that are kept for the next.
+inline constexpr std::size_t kMostSpareBuffers = 32;
 
 struct OutFrame {
   FrameHeader header;
@@ -103,15 +107,23 @@ class Session {
   void grant(RecvPost& post);
   void deliver_unexpected(RecvPost& post, Unexpected& early);
   void finish_frame();
+  static Status broken(const std::string& what);
   void enqueue(SendPost& post);
+  SendPost& take_next();
+  std::vector<std::byte> take_spare(std::size_t size);
+  void give_spare(std::vector<std::byte> bytes);
   std::optional<FrameHeader> take_notice(FrameKind kind, const MessageKey& key);
   bool is_retired(CommId comm, Epoch epoch) const;
 
-  std::deque<OutFrame> controls_;
-  std::deque<SendPost*> queue_;   // posts with bytes to send, round robin
+  // Vectors, whose memory stays from message to message.
+  std::vector<OutFrame> controls_;
+  std::size_t next_control_ = 0;  // those before it have gone
+  std::vector<SendPost*> queue_;  // posts with bytes to send; round robin among equals
+  std::uint32_t passed_ = 0;      // frames in a row that did not come from its front
   std::vector<SendPost*> sends_;  // all incomplete sends
   std::vector<RecvPost*> recvs_;  // all incomplete receives
-  std::deque<Unexpected> unexpected_;
+  std::vector<Unexpected> unexpected_;
+  std::vector<std::vector<std::byte>> spare_;  // of early messages that were taken
   std::uint64_t unexpected_bytes_ = 0;
   std::vector<Notice> notices_;
   std::deque<std::pair<CommId, Epoch>> retired_;

@@ -21,9 +21,10 @@ constexpr std::size_t kSliceBytes = 256 * 1024;
 constexpr std::size_t kReadAhead = 4096 + 256;
 // Below this a direct read saves less than its system call costs.
 constexpr std::size_t kDirectBytes = 2048;
-// Turns after which other links are looked at.
-constexpr int kReadsPerTurn = 32;
-constexpr int kFramesPerTurn = 8;
+// After so many the other direction, and other links, have their turn: an urgent message waits for
+// no more, and a turn costs little by the 1 MiB that it moves.
+constexpr int kReadsPerTurn = 4;
+constexpr int kFramesPerTurn = 2;
 
 }  // namespace
 

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; what is there stays. */
-#define HF_ABI_VERSION 3
+#define HF_ABI_VERSION 4
 
 typedef enum hf_status {
   HF_OK = 0,
@@ -171,6 +171,10 @@ int32_t hf_group_size(const hf_group* group);
 uint32_t hf_group_epoch(const hf_group* group);
 /* Ranks that have a member in the current view: copies at most `capacity`, returns how many. */
 size_t hf_group_live_ranks(const hf_group* group, int32_t* ranks, size_t capacity);
+/* Of the calls on this handle from now on, by any thread; 0 at first. Where ops share a link or a
+ * core, those of higher priority go first, piece by piece; the others still get a share. This
+ * rank's part of the work only: ranks may differ. */
+hf_status hf_group_set_priority(hf_group* group, int32_t priority);
 /* A step boundary, collective over the ranks that are there: admits those that wait to come in.
  * Negative timeout_ns: the group's. */
 hf_status hf_group_advance(hf_group* group, int64_t timeout_ns);

@@ -1,0 +1,82 @@
+// Recycler: memory of short-lived objects, kept for the next of about the same size, so that what
+// is made for every op costs no allocation once as many have been in flight as ever are. What is
+// too large for it comes from the system. Any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace holdfast {
+
+class Recycler {
+ public:
+  // Larger objects are rare.
+  static constexpr std::size_t kLargest = 2048;
+
+  Recycler() = default;
+  Recycler(const Recycler&) = delete;
+  Recycler& operator=(const Recycler&) = delete;
+  ~Recycler() {
+    for (Idle* idle : idle_) {
+      while (idle != nullptr) ::operator delete(std::exchange(idle, idle->next));
+    }
+  }
+
+  // Aligned as by operator new.
+  void* take(std::size_t bytes) {
+    if (bytes > kLargest) return ::operator new(bytes);
+    {
+      const std::lock_guard lock(mutex_);
+      Idle*& idle = idle_[size_class(bytes)];
+      if (idle != nullptr) return std::exchange(idle, idle->next);
+    }
+    return ::operator new((size_class(bytes) + 1) * kStep);
+  }
+
+  // `bytes`: what take() was asked for.
+  void give(void* memory, std::size_t bytes) {
+    if (bytes > kLargest) return ::operator delete(memory);
+    const std::lock_guard lock(mutex_);
+    Idle*& idle = idle_[size_class(bytes)];
+    idle = new (memory) Idle{idle};
+  }
+
+ private:
+  struct Idle {
+    Idle* next;
+  };
+  static constexpr std::size_t kStep = 64;
+  static std::size_t size_class(std::size_t bytes) { return bytes == 0 ? 0 : (bytes - 1) / kStep; }
+
+  std::mutex mutex_;  // guards idle_
+  std::array<Idle*, kLargest / kStep> idle_{};
+};
+
+// For allocate_shared. Owners of the recycler: whoever made it, and every object from it.
+template <class T>
+class RecyclingAllocator {
+ public:
+  using value_type = T;
+  explicit RecyclingAllocator(std::shared_ptr<Recycler> recycler)
+      : recycler_(std::move(recycler)) {}
+  template <class U>
+  RecyclingAllocator(const RecyclingAllocator<U>& other) : recycler_(other.recycler()) {}
+
+  T* allocate(std::size_t count) { return static_cast<T*>(recycler_->take(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t count) { recycler_->give(memory, count * sizeof(T)); }
+
+  const std::shared_ptr<Recycler>& recycler() const { return recycler_; }
+  template <class U>
+  friend bool operator==(const RecyclingAllocator& a, const RecyclingAllocator<U>& b) {
+    return a.recycler() == b.recycler();
+  }
+
+ private:
+  std::shared_ptr<Recycler> recycler_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,66 @@
+// ShortList: a list of small values, the first few of which lie in it, so that the usual one costs
+// no allocation. What it has in common with std::vector means the same.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace holdfast {
+
+template <class T, std::size_t kInside>
+class ShortList {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  using value_type = T;
+
+  ShortList() = default;
+  ShortList(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
+  // Implicit on purpose: a list is a list.
+  ShortList(const std::vector<T>& values) { assign(values.begin(), values.end()); }
+
+  template <class It>
+  void assign(It first, It last) {
+    clear();
+    for (; first != last; ++first) push_back(*first);
+  }
+  void push_back(const T& value) {
+    if (outside_.empty() && inside_count_ < kInside) {
+      inside_[inside_count_++] = value;
+      return;
+    }
+    if (outside_.empty()) outside_.assign(inside_.begin(), inside_.end());
+    outside_.push_back(value);
+  }
+  void clear() {
+    inside_count_ = 0;
+    outside_.clear();
+  }
+
+  void swap(ShortList& other) { std::swap(*this, other); }
+
+  std::size_t size() const { return outside_.empty() ? inside_count_ : outside_.size(); }
+  bool empty() const { return size() == 0; }
+  T* data() { return outside_.empty() ? inside_.data() : outside_.data(); }
+  const T* data() const { return outside_.empty() ? inside_.data() : outside_.data(); }
+  T* begin() { return data(); }
+  T* end() { return data() + size(); }
+  const T* begin() const { return data(); }
+  const T* end() const { return data() + size(); }
+  T& operator[](std::size_t i) { return data()[i]; }
+  const T& operator[](std::size_t i) const { return data()[i]; }
+  T& front() { return data()[0]; }
+  const T& front() const { return data()[0]; }
+  const T& back() const { return data()[size() - 1]; }
+
+ private:
+  std::array<T, kInside> inside_{};
+  std::size_t inside_count_ = 0;
+  std::vector<T> outside_;  // all of them, if they do not fit inside
+};
+
+}  // namespace holdfast
