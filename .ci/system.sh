@@ -40,6 +40,8 @@ for set in "$@"; do
       need libclang-rt-14-dev has_fuzzer_runtime
       need clang-format command -v clang-format
       need clang-tidy command -v clang-tidy
+      need iproute2 command -v tc     # hosts and bad links in tests/python/emulated_network.py
+      need nftables command -v nft
       need prometheus command -v prometheus  # scrapes a job in tests/python/test_metrics.py
       ;;
     *)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.errors import ConfigError
-from holdfast.ft.health.evidence import Look, metrics_of, record_of_json
+from holdfast.ft.health.evidence import Look, Record, metrics_of, record_of_json
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -145,18 +145,23 @@ def look(where: str, with_record: bool = True) -> Look:
     """
     at = time.time_ns()
     try:
-        status, health = page(where, "/healthz")
+        _, health = page(where, "/healthz")
         _, ready = page(where, "/readyz")
         _, text = page(where, "/metrics")
-        record = None
-        at = time.time_ns()
-        if with_record:
-            code, flight = page(where, "/flight", 2 * ANSWER_S)
-            record = record_of_json(flight) if code == 200 else None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         return Look(at, trouble=str(error) or type(error).__name__)
-    del status
+    at = time.time_ns()
+    record = _record(where) if with_record else None
     return Look(at, metrics_of(text), record, health.strip(), ready.strip())
+
+
+def _record(where: str) -> Record | None:
+    """A rank's flight record; None where it does not come: the rest is worth having."""
+    try:
+        status, text = page(where, "/flight", 2 * ANSWER_S)
+        return record_of_json(text) if status == 200 else None
+    except (OSError, ValueError):
+        return None
 
 
 def look_at_all(addresses: Sequence[Address], with_records: bool = True) -> list[Look]:

@@ -135,7 +135,9 @@ class WaitGraph:
             subject = self.subjects[rank]
             look = next(look for look in reversed(subject.looks) if look.record)
             now, known = _now_ns(look, newest)
-            waits = waits_of(record, now, known, limits)
+            # Who is stopped or dead waits for nobody, whatever its record says.
+            absent = subject.process in ("stopped", "gone") or bool(subject.last.trouble)
+            waits = () if evidence.live and absent else waits_of(record, now, known, limits)
             self.ranks[rank] = _Rank(record, waits, _begun(record))
 
     def awaited(self, rank: int, wait: Wait) -> list[int]:

@@ -21,6 +21,8 @@ _RTT = "holdfast_link_rtt_seconds"
 _AGAIN = "holdfast_link_retransmits_total"
 _BYTES = "holdfast_link_bytes_total"
 _MIN_SECONDS = 0.5
+# What is compared: a watch has seen better and worse days.
+_RECENT_LOOKS = 3
 # Links that are named one by one; more are the network.
 _MOST_LINKS = 3
 # Samples that show a trend, and by how much it has to rise.
@@ -30,7 +32,7 @@ _TREND_RATIO = 3.0
 
 @dataclass(slots=True)
 class Matrix:
-    """What happened between the first look and the last."""
+    """What happened between the last looks."""
 
     seconds: float = 0.0
     ranks: list[int] = field(default_factory=list)
@@ -69,7 +71,7 @@ def matrix_of(evidence: Evidence) -> Matrix:
         if len(looks) < 2:
             continue
         matrix.ranks.append(rank)
-        (began, first), (ended, last) = looks[0], looks[-1]
+        (began, first), (ended, last) = looks[-_RECENT_LOOKS:][0], looks[-1]
         matrix.seconds = max(matrix.seconds, (ended - began) / 1e9)
         for peer, waited in _grown(first, last, _WAIT).items():
             matrix.waits[rank, peer] = waited

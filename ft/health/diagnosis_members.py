@@ -87,6 +87,7 @@ def _left_well(subject: Subject) -> bool:
 def _mute(evidence: Evidence) -> list[Finding]:
     """Ranks whose pages do not answer."""
     found = []
+    causes = _causes(s.metrics for s in _answering(evidence) if s.metrics is not None)
     for subject in evidence.subjects:
         trouble = subject.last.trouble
         if not subject.looks or not trouble or subject.process in ("stopped", "gone"):
@@ -104,7 +105,9 @@ def _mute(evidence: Evidence) -> list[Finding]:
             line = f"{subject.source} does not answer: {trouble}"
         # Where nobody answers, it may be the way to them.
         sure = 0.9 if answered else 0.4
-        found.append(Finding(kind, _culprit(subject, evidence), sure, (line,), advice))
+        left = refused and causes["left"] > 0 and causes.total() == causes["left"]
+        culprit = _culprit(subject, evidence)
+        found.append(Finding(kind, culprit, sure, (line,), advice, remark=left))
     return found
 
 

@@ -53,6 +53,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--looks", type=int, default=0, metavar="N", help="with --watch: end after so many (never)"
     )
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=Limits().hang_s,
+        metavar="SECONDS",
+        help="an op that waits for less does not hang (2); more for jobs whose ranks pause",
+    )
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=run)
 
@@ -286,27 +293,30 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if arguments.watch is not None and not 0 < arguments.watch <= 86400:
         raise ConfigError(f"--watch {arguments.watch:g}; accepted: seconds, up to a day")
+    if not 0 < arguments.patience <= 86400:
+        raise ConfigError(f"--patience {arguments.patience:g}; accepted: seconds, up to a day")
+    limits = Limits(hang_s=arguments.patience)
     job = job_of(arguments.what, arguments.targets)
     report = report_json if arguments.json else report_text
     if arguments.watch is None:
-        evidence, findings = examine(job)
+        evidence, findings = examine(job, limits)
         print(report(evidence, findings))
         return status_of(evidence, findings)
-    return _watch(job, arguments, report)
+    return _watch(job, arguments, limits)
 
 
-def _watch(job: Job, arguments: argparse.Namespace, report: object) -> int:
-    assert callable(report)
+def _watch(job: Job, arguments: argparse.Namespace, limits: Limits) -> int:
+    report = report_json if arguments.json else report_text
     looks = 0
     status = HEALTHY
     before = ""
     try:
         while arguments.looks == 0 or looks < arguments.looks:
             began = now_s()
-            evidence, findings = examine(job)
+            evidence, findings = examine(job, limits)
             status = status_of(evidence, findings)
             looks += 1
-            text = str(report(evidence, findings))
+            text = report(evidence, findings)
             told = "\n".join(f"{f.kind} {f.culprit.name}" for f in findings)
             # A terminal shows what is new; a program gets every look.
             if arguments.json or told != before or looks == 1:

@@ -90,6 +90,31 @@ def _latest(subjects: list[Subject]) -> list[Subject]:
     return sorted(newest.values(), key=lambda s: (s.rank, s.source))
 
 
+def _until_ns(path: Path, record: Record, process: str) -> int:
+    """Until when a record tells what its writer did, on the wall clock; 0: not known."""
+    if process in ("running", "stopped"):
+        return max(time.time_ns(), record.last_ns)
+    # What is written through a mapping does not show in a file's times; a copy's time is its own.
+    if path.name == f"holdfast-{record.pid}-{record.member}.flight":
+        return 0
+    written = path.stat().st_mtime_ns
+    return written if written >= record.last_ns else 0
+
+
+def _of_this_run(subjects: list[Subject]) -> list[Subject]:
+    """Without records of the dead that end before any of the living began: of former runs."""
+    begins = [
+        s.record.entries[0].enqueued_ns + s.record.wall_offset_ns
+        for s in subjects
+        if s.process in ("running", "stopped") and s.record and s.record.entries
+    ]
+    if not begins:
+        return subjects
+    return [
+        s for s in subjects if s.process != "gone" or (s.record and s.record.last_ns >= min(begins))
+    ]
+
+
 def collect(paths: Iterable[Path]) -> Evidence:
     """Read dumps.
 
@@ -116,12 +141,9 @@ def collect(paths: Iterable[Path]) -> Evidence:
         if record is None:
             continue
         process = state_of(record.pid, path)
-        # What is written through a mapping does not always show in a file's times.
-        stat = path.stat()
-        at = time.time_ns() if process in ("running", "stopped") else stat.st_mtime_ns
-        look = Look(at if at > record.last_ns else 0, record=record)
-        subjects.append(Subject(str(path), record.rank, record.host, (look,), process or "unknown"))
-    latest = _latest(subjects)
+        look = Look(_until_ns(path, record, process), record=record)
+        subjects.append(Subject(str(path), record.rank, record.host, (look,), process))
+    latest = _latest(_of_this_run(subjects))
     live = any(s.process in ("running", "stopped") for s in latest)
     return Evidence(tuple(latest), live, bad_files=tuple(bad))
 

@@ -1,5 +1,7 @@
 #include "runtime/health_pages.h"
 
+#include <utility>
+
 #include "runtime/flight_json.h"
 
 namespace holdfast::runtime {
@@ -31,6 +33,13 @@ HttpResponse flight_page(const Health& health) {
   return {200, "application/json", flight_json(log.value())};
 }
 
+// Of the threads above the core: for those who ask why a rank has not called an op.
+HttpResponse stack_page(const Health& health) {
+  auto text = health.stack();
+  if (!text.is_ok()) return verdict(text.status().message());
+  return {200, "text/plain; charset=utf-8", std::move(text).value()};
+}
+
 }  // namespace
 
 HttpResponse health_page(const HttpRequest& request, const Health& health, const Board* board) {
@@ -39,12 +48,13 @@ HttpResponse health_page(const HttpRequest& request, const Health& health, const
   // A coordinator is in no world: it is ready when it is well.
   if (request.path == "/readyz") return verdict(board ? health.sickness() : health.unreadiness());
   if (request.path == "/flight" && board == nullptr) return flight_page(health);
+  if (request.path == "/stack" && board == nullptr) return stack_page(health);
   if (request.path == "/targets" && board != nullptr) {
     return {200, "application/json", board->targets()};
   }
   return {404, "text/plain; charset=utf-8",
           board ? "pages: /metrics /healthz /readyz /targets\n"
-                : "pages: /metrics /healthz /readyz /flight\n"};
+                : "pages: /metrics /healthz /readyz /flight /stack\n"};
 }
 
 }  // namespace holdfast::runtime

@@ -1,5 +1,5 @@
-// Health pages: what the endpoint serves: /metrics, /healthz, /readyz, /flight, and, of a
-// coordinator, /targets. Any thread; nothing here waits for the runtime.
+// Health pages: what the endpoint serves: /metrics, /healthz, /readyz, /flight, /stack, and, of
+// a coordinator, /targets. Any thread; nothing here waits for the runtime.
 #pragma once
 
 #include "runtime/board.h"
