@@ -1,13 +1,17 @@
 """Links: slow, lossy or decaying ones, and ranks whose links are all slow.
 
 The matrix has a row for each rank and a column for each peer: between two looks, the time that the
-rank waited for the peer, segments sent again, and the round-trip time at both looks. One cell out
-of line is a link; all cells of one rank are that rank, or its host; a column of waits without
-anything wrong on its links is a rank that is slow inside of ops.
+rank waited for the peer, the bytes it sent there, how long those were on their way, and what was
+sent again. Waiting spreads: behind one slow link everybody waits for somebody. The time in which
+data is on its way does not, the kernel measures it for each connection by itself, and bytes by that
+time are what the link carries. One cell out of line is a link; a row, or a column, is what a rank
+sends, or receives; and a column of waits whose links are all well is a rank that is slow inside of
+ops.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,6 +24,7 @@ _WAIT = "holdfast_peer_wait_seconds_total"
 _RTT = "holdfast_link_rtt_seconds"
 _AGAIN = "holdfast_link_retransmits_total"
 _BYTES = "holdfast_link_bytes_total"
+_BUSY = "holdfast_link_busy_seconds_total"
 _MIN_SECONDS = 0.5
 # What is compared: a watch has seen better and worse days.
 _RECENT_LOOKS = 3
@@ -39,17 +44,18 @@ class Matrix:
     waits: dict[Cell, float] = field(default_factory=dict)  # seconds
     again: dict[Cell, float] = field(default_factory=dict)  # segments
     sent: dict[Cell, float] = field(default_factory=dict)  # bytes
+    busy: dict[Cell, float] = field(default_factory=dict)  # seconds
     rtts: dict[Cell, list[float]] = field(default_factory=dict)  # seconds, by look
 
-    def pair_rtt(self, a: int, b: int) -> float:
-        """The round-trip time between two ranks: the least that was seen lately at either end."""
-        ends = [self.rtts[cell][-2:] for cell in ((a, b), (b, a)) if cell in self.rtts]
-        # At one end it may be that of acknowledgements alone; at one look it may be a coincidence.
-        return max((min(end) for end in ends), default=0.0)
+    def speed(self, cell: Cell) -> float:
+        """What a link carries, in bytes/s; infinite where nothing was on its way for long."""
+        busy = self.busy.get(cell, 0.0)
+        return self.sent.get(cell, 0.0) / busy if busy > 0 else math.inf
 
-    def pairs(self) -> list[Cell]:
-        """Pairs of ranks whose round-trip time is known."""
-        return sorted({(min(c), max(c)) for c in self.rtts if c[0] != c[1]})
+    def used(self) -> list[Cell]:
+        """Links that carry data, and not heartbeats only."""
+        most = max(self.sent.values(), default=0.0)
+        return [cell for cell, size in self.sent.items() if size >= max(most / 20, 1)]
 
 
 def matrix_of(evidence: Evidence) -> Matrix:
@@ -77,8 +83,10 @@ def matrix_of(evidence: Evidence) -> Matrix:
             matrix.waits[rank, peer] = waited
         for peer, count in _grown(first, last, _AGAIN).items():
             matrix.again[rank, peer] = count
-        for peer, size in _grown(first, last, _BYTES, direction="sent").items():
+        for peer, size in _grown(first, last, _BYTES, direction="sent", transport="tcp").items():
             matrix.sent[rank, peer] = size
+        for peer, busy in _grown(first, last, _BUSY).items():
+            matrix.busy[rank, peer] = busy
         for _, metrics in looks:
             for peer, rtt in metrics.by_peer(_RTT).items():
                 matrix.rtts.setdefault((rank, peer), []).append(rtt)
@@ -111,18 +119,18 @@ def _lossy(matrix: Matrix, limits: Limits) -> list[Finding]:
     return found
 
 
-def _direction(matrix: Matrix, a: int, b: int) -> Cell:
-    """Of a link the sender and the receiver: who waits for the other."""
-    forth, back = matrix.waits.get((b, a), 0.0), matrix.waits.get((a, b), 0.0)
-    return (a, b) if forth >= back else (b, a)
+def _speed_line(matrix: Matrix, cell: Cell, usual: float) -> str:
+    share = 100 * matrix.busy[cell] / matrix.seconds
+    return (
+        f"rank {cell[0]} had data on its way to rank {cell[1]} for {share:.0f} % of "
+        f"{matrix.seconds:.1f} s, at {matrix.speed(cell) / 1e6:.2g} MB/s; good links here carry "
+        f"{usual / 1e6:.2g} MB/s" + _rtt_text(matrix, cell)
+    )
 
 
-def _rtt_line(matrix: Matrix, pairs: Iterable[Cell], usual: float) -> list[str]:
-    return [
-        f"round trip between ranks {a} and {b}: {1e3 * matrix.pair_rtt(a, b):.1f} ms; "
-        f"usual here: {1e3 * usual:.2f} ms"
-        for a, b in pairs
-    ]
+def _rtt_text(matrix: Matrix, cell: Cell) -> str:
+    times = matrix.rtts.get(cell)
+    return f"; round trip {1e3 * times[-1]:.1f} ms" if times else ""
 
 
 def _wait_lines(matrix: Matrix, cells: Iterable[Cell]) -> list[str]:
@@ -135,42 +143,39 @@ def _wait_lines(matrix: Matrix, cells: Iterable[Cell]) -> list[str]:
 
 
 def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
-    """By round-trip times: data that queues before a link makes them long."""
-    pairs = matrix.pairs()
-    if len(pairs) < 3:
+    """Links that carry much less than others, and are what the job waits for."""
+    used = matrix.used()
+    if len(used) < 3:
         return []  # nothing to compare with
-    times = sorted(matrix.pair_rtt(*pair) for pair in pairs)
-    usual = times[(len(times) - 1) // 4]
-    high = [
-        pair
-        for pair in pairs
-        if matrix.pair_rtt(*pair) >= max(limits.rtt_s, limits.rtt_ratio * usual)
+    speeds = sorted((matrix.speed(cell) for cell in used), reverse=True)
+    usual = speeds[len(speeds) // 4]
+    slow = [
+        cell
+        for cell in used
+        if matrix.busy.get(cell, 0.0) >= limits.busy_share * matrix.seconds
+        and matrix.speed(cell) * limits.speed_ratio <= usual
     ]
-    if not high:
+    # Most of them: that is how this network is, two sites for example.
+    if not slow or len(slow) > max(1, len(used) / 3):
         return []
-    common = set(high[0]).intersection(*map(set, high))
-    for rank in sorted(common):
-        own = [pair for pair in pairs if rank in pair]
-        if len(high) >= 2 and len(high) >= 0.6 * len(own):
-            return [_slow_rank(matrix, rank, high, usual)]
+    for side, what in enumerate(("sends", "receives")):
+        ranks = {cell[side] for cell in slow}
+        own = [cell for cell in used if cell[side] in ranks]
+        if len(ranks) == 1 and len(slow) >= 2 and len(slow) >= 0.6 * len(own):
+            return [_slow_rank(matrix, ranks.pop(), what, slow, usual)]
     found = []
-    for pair in sorted(high, key=lambda p: -matrix.pair_rtt(*p))[:_MOST_LINKS]:
-        link = _direction(matrix, *pair)
-        lines = (*_rtt_line(matrix, [pair], usual), *_wait_lines(matrix, [link[::-1]]))
+    for cell in sorted(slow, key=lambda c: -matrix.busy[c])[:_MOST_LINKS]:
+        lines = (_speed_line(matrix, cell, usual), *_wait_lines(matrix, [cell[::-1]]))
         advice = "look at the path between the two hosts: its rate, its queues, other traffic"
-        sure = 0.9 / len(high) ** 0.5
-        found.append(Finding("slow-link", Culprit(link=link), sure, lines, advice))
+        sure = 0.9 / len(slow) ** 0.5
+        found.append(Finding("slow-link", Culprit(link=cell), sure, lines, advice))
     return found
 
 
-def _slow_rank(matrix: Matrix, rank: int, high: list[Cell], usual: float) -> Finding:
-    waits_for_it = sum(w for (_, peer), w in matrix.waits.items() if peer == rank)
-    it_waits = sum(w for (who, _), w in matrix.waits.items() if who == rank)
-    side = "sends" if waits_for_it >= it_waits else "receives"
+def _slow_rank(matrix: Matrix, rank: int, what: str, slow: list[Cell], usual: float) -> Finding:
     lines = (
-        *_rtt_line(matrix, high, usual),
-        f"all others waited {waits_for_it:.1f} s for rank {rank}, it waited {it_waits:.1f} s for "
-        f"them: what it {side} is slow",
+        *(_speed_line(matrix, cell, usual) for cell in slow[:_MOST_LINKS]),
+        f"what rank {rank} {what} is slow, from or to whomever",
     )
     advice = "its own link to the network is slow or full: its interface, its port, other traffic"
     return Finding("slow-network", Culprit((rank,)), 0.9, lines, advice)
@@ -233,7 +238,7 @@ def find_trends(evidence: Evidence, limits: Limits) -> list[Finding]:
         shown = ", ".join(f"{1e3 * t:.1f}" for t in matrix.rtts[rank, peer])
         lines = (f"round trip from rank {rank} to rank {peer}, in ms: {shown}",)
         advice = "it gets worse: look at the path between the two hosts before it breaks"
-        culprit = Culprit(link=_direction(matrix, rank, peer))
+        culprit = Culprit(link=(rank, peer))
         found.append(Finding("decaying-link", culprit, min(0.9, 0.5 + ratio / 20), lines, advice))
     return found
 

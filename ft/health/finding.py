@@ -109,6 +109,16 @@ class Limits:
         So many times as much as to the next one.
     blame_s : float
         Seconds by which it is late, in the middle.
+    busy_share, speed_ratio : float
+        A slow link has data on its way for this part of the time, and carries so many times less
+        than good ones.
+    rtt_s : float
+        A round trip below this gets no worse.
+    retransmits, retransmit_share : float
+        A lossy link sends again so many segments between two looks, and this part of all.
+    wait_share, wait_ratio : float
+        A rank that is slow inside of ops has all others wait for this part of the time, and so many
+        times as long as for any other.
     """
 
     hang_s: float = 2.0
@@ -116,8 +126,9 @@ class Limits:
     blame_share: float = 0.15
     blame_ratio: float = 3.0
     blame_s: float = 0.002
+    busy_share: float = 0.15
+    speed_ratio: float = 5.0
     rtt_s: float = 0.005
-    rtt_ratio: float = 8.0
     retransmit_share: float = 0.003
     retransmits: float = 10.0
     wait_share: float = 0.2

@@ -222,19 +222,20 @@ def scrape(rank: int, **values: dict[int, float]) -> Metrics:
         "wait": "holdfast_peer_wait_seconds_total",
         "rtt": "holdfast_link_rtt_seconds",
         "again": "holdfast_link_retransmits_total",
+        "busy": "holdfast_link_busy_seconds_total",
     }
     for kind, by_peer in values.items():
         lines += [f'{names[kind]}{{peer="{p}"}} {v}' for p, v in by_peer.items()]
-    sent = {p: 1e7 for p in range(4) if p != rank} if values.get("wait") else {}
-    for p, size in sent.items():
-        lines.append(f'holdfast_link_bytes_total{{direction="sent",peer="{p}"}} {size}')
+    for p in values.get("wait", {}):
+        labels = f'direction="sent",peer="{p}",transport="tcp"'
+        lines.append(f"holdfast_link_bytes_total{{{labels}}} 1e7")
     return metrics_of("\n".join(lines))
 
 
 def looked_at(cells: dict[str, dict[tuple[int, int], float]], ranks: int = 4) -> Evidence:
     """Two looks, 2 s apart, at ranks with these cells of the matrix; all others are small."""
     subjects = []
-    usual = {"wait": 0.02, "rtt": 0.0001, "again": 0.0}
+    usual = {"wait": 0.02, "rtt": 0.0001, "again": 0.0, "busy": 0.05}
     for rank in range(ranks):
         peers = [p for p in range(ranks) if p != rank]
         now = {
@@ -248,17 +249,24 @@ def looked_at(cells: dict[str, dict[tuple[int, int], float]], ranks: int = 4) ->
 
 
 def test_one_cell_of_the_matrix_is_a_link() -> None:
-    cells = {"rtt": {(1, 2): 0.08, (2, 1): 0.07}, "wait": {(2, 1): 1.0}}
+    # Everybody waits for somebody: only the link that carries little is to blame.
+    cells = {"busy": {(1, 2): 1.2}, "wait": {(2, 1): 1.0, (0, 2): 0.9, (3, 0): 0.8}}
     (finding,) = diagnose(looked_at(cells))
     assert (finding.kind, finding.culprit.link) == ("slow-link", (1, 2))
+    assert "60 % of 2.0 s, at 8.3 MB/s; good links here carry 2e+02 MB/s" in finding.evidence[0]
 
 
-@pytest.mark.parametrize(("waits", "side"), [((0, 3), "sends"), ((3, 0), "receives")])
-def test_all_links_of_one_rank_are_the_rank(waits: tuple[int, int], side: str) -> None:
-    cells = {"rtt": {(r, 3): 0.08 for r in range(3)}, "wait": {waits: 1.0}}
-    (finding,) = diagnose(looked_at(cells))
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_row_or_a_column_is_what_a_rank_sends_or_receives(side: int) -> None:
+    cells = {(r, 3)[:: 1 if side else -1]: 0.9 for r in range(3)}
+    (finding,) = diagnose(looked_at({"busy": cells}))
     assert (finding.kind, finding.culprit.ranks) == ("slow-network", (3,))
-    assert f"what it {side} is slow" in finding.evidence[-1]
+    assert f"what rank 3 {('sends', 'receives')[side]} is slow" in finding.evidence[-1]
+
+
+def test_two_sites_with_a_slow_line_between_them_are_no_fault() -> None:
+    between = {(a, b): 1.0 for a in range(4) for b in range(4) if (a < 2) != (b < 2)}
+    assert diagnose(looked_at({"busy": between})) == []
 
 
 def test_what_is_sent_again_is_a_lossy_link() -> None:
