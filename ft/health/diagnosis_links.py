@@ -11,6 +11,7 @@ ops.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterable
@@ -30,9 +31,9 @@ _MIN_SECONDS = 0.5
 _RECENT_LOOKS = 3
 # Links that are named one by one; more are the network.
 _MOST_LINKS = 3
-# Samples that show a trend, and by how much it has to rise.
+# Speeds that show a trend; those of heartbeats alone are none.
 _TREND_LOOKS = 5
-_TREND_RATIO = 3.0
+_MIN_BUSY_S = 0.02
 
 
 @dataclass(slots=True)
@@ -209,37 +210,50 @@ def find_trends(evidence: Evidence, limits: Limits) -> list[Finding]:
     Parameters
     ----------
     evidence : Evidence
-        With five looks or more.
+        With six looks or more.
     limits : Limits
-        From when on a round-trip time is worth a word.
+        How much a link has to lose.
 
     Returns
     -------
     list of Finding
         Kind `decaying-link`.
     """
-    matrix = matrix_of(evidence)
-    rises: dict[Cell, float] = {}
-    for (rank, peer), times in matrix.rtts.items():
-        if len(times) < _TREND_LOOKS:
+    speeds = _speeds(evidence)
+    falls: dict[Cell, float] = {}
+    for cell, series in speeds.items():
+        if len(series) < _TREND_LOOKS:
             continue
-        third = len(times) // 3
-        early = statistics.median(times[: third + 1])
-        late = statistics.median(times[-third - 1 :])
+        third = (len(series) + 2) // 3
+        early, late = statistics.median(series[:third]), statistics.median(series[-third:])
         # Rank correlation with time: one outlier is no trend.
-        ups = sum(b > a for i, a in enumerate(times) for b in times[i + 1 :])
-        steady = ups / (len(times) * (len(times) - 1) / 2)
-        if late >= max(limits.rtt_s, _TREND_RATIO * early) and steady >= 0.75:
-            rises[rank, peer] = late / max(early, 1e-9)
-    if not rises or len(rises) > len(matrix.rtts) / 2:
-        return []  # all of them: the machine is busy, not a link
+        downs = sum(b < a for i, a in enumerate(series) for b in series[i + 1 :])
+        steady = downs / (len(series) * (len(series) - 1) / 2)
+        if late * limits.trend_ratio <= early and steady >= 0.75:
+            falls[cell] = early / late
+    # Most of them: the machine, or the job, has changed, and not a link.
+    if not falls or len(falls) > max(1, len(speeds) / 3):
+        return []
     found = []
-    for (rank, peer), ratio in sorted(rises.items(), key=lambda r: -r[1])[:_MOST_LINKS]:
-        shown = ", ".join(f"{1e3 * t:.1f}" for t in matrix.rtts[rank, peer])
-        lines = (f"round trip from rank {rank} to rank {peer}, in ms: {shown}",)
+    for cell, ratio in sorted(falls.items(), key=lambda fall: -fall[1])[:_MOST_LINKS]:
+        shown = ", ".join(f"{speed / 1e6:.2g}" for speed in speeds[cell])
+        lines = (f"from rank {cell[0]} to rank {cell[1]}, in MB/s, look by look: {shown}",)
         advice = "it gets worse: look at the path between the two hosts before it breaks"
-        culprit = Culprit(link=(rank, peer))
-        found.append(Finding("decaying-link", culprit, min(0.9, 0.5 + ratio / 20), lines, advice))
+        sure = min(0.9, 0.5 + ratio / 20)
+        found.append(Finding("decaying-link", Culprit(link=cell), sure, lines, advice))
+    return found
+
+
+def _speeds(evidence: Evidence) -> dict[Cell, list[float]]:
+    """What each link carried while data was on its way, from look to look, in bytes/s."""
+    found: dict[Cell, list[float]] = {}
+    for rank, subject in evidence.by_rank().items():
+        scrapes = [look.metrics for look in subject.looks if look.metrics is not None]
+        for first, last in itertools.pairwise(scrapes):
+            sent = _grown(first, last, _BYTES, direction="sent", transport="tcp")
+            for peer, busy in _grown(first, last, _BUSY).items():
+                if busy > _MIN_BUSY_S and sent.get(peer, 0.0) > 0:
+                    found.setdefault((rank, peer), []).append(sent[peer] / busy)
     return found
 
 

@@ -112,8 +112,8 @@ class Limits:
     busy_share, speed_ratio : float
         A slow link has data on its way for this part of the time, and carries so many times less
         than good ones.
-    rtt_s : float
-        A round trip below this gets no worse.
+    trend_ratio : float
+        A link decays when it carries so many times less than before.
     retransmits, retransmit_share : float
         A lossy link sends again so many segments between two looks, and this part of all.
     wait_share, wait_ratio : float
@@ -128,7 +128,7 @@ class Limits:
     blame_s: float = 0.002
     busy_share: float = 0.15
     speed_ratio: float = 5.0
-    rtt_s: float = 0.005
+    trend_ratio: float = 3.0
     retransmit_share: float = 0.003
     retransmits: float = 10.0
     wait_share: float = 0.2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
-from doctor_faults import FAULTS, Trial, show, try_fault, try_healthy
+from doctor_faults import FAULTS, Fault, Trial, show, try_fault, try_healthy
 from emulated_network import Unavailable
 
 
@@ -33,62 +34,81 @@ def row(name: str, trials: list[Trial], seeds: int) -> str:
     )
 
 
+class Notes:
+    """Files that a long run leaves behind; no path, no file."""
+
+    def __init__(self, log: str, trials: str) -> None:
+        self.log = Path(log or os.devnull)
+        self.trials = Path(trials or os.devnull)
+
+    def wrong(self, what: str, text: str) -> None:
+        with self.log.open("a") as out:
+            print(f"=== {what}\n{text}", file=out)
+
+    def trial(self, name: str, seed: int, trial: Trial) -> None:
+        told = {
+            "fault": name,
+            "seed": seed,
+            "right": trial.right,
+            "alone": trial.alone,
+            "seconds": trial.verdict.seconds,
+            "since_s": trial.since_s,
+        }
+        with self.trials.open("a") as out:
+            print(json.dumps(told), file=out)
+        if not (trial.right and trial.alone):
+            self.wrong(f"{name}, seed {seed}", show(trial))
+
+
+def try_all(fault: Fault, seeds: range, notes: Notes) -> str:
+    """A row of the table."""
+    trials: list[Trial] = []
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as here:
+            try:
+                trials.append(try_fault(fault, Path(here) / "w", seed))
+            except Unavailable as why:
+                return f"| {fault.name} | {why} | | | | | |"
+        notes.trial(fault.name, seed, trials[-1])
+    return row(fault.name, trials, len(seeds))
+
+
+def try_all_healthy(seeds: range, notes: Notes) -> str:
+    accused = 0
+    took = []
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as here:
+            verdict = try_healthy(Path(here) / "w", seed)
+        accused += verdict.status != 0
+        took.append(verdict.seconds)
+        if verdict.status != 0:
+            notes.wrong(f"healthy, seed {seed}", verdict.text)
+    return f"{accused} of {len(seeds)} healthy noisy jobs accused; longest look {max(took):.1f} s"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--healthy", type=int, default=20)
     parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--rows", default="", metavar="A:B", help="these rows of the table only")
     parser.add_argument("--only", default="", help="faults whose name has this in it")
     parser.add_argument("--log", default="", help="file for what was said in wrong answers")
     parser.add_argument("--json", default="", help="file for one line per trial")
     arguments = parser.parse_args()
-    log = Path(arguments.log).open("a") if arguments.log else None  # noqa: SIM115
-    lines = Path(arguments.json).open("a") if arguments.json else None  # noqa: SIM115
-    print("| fault | named | and nobody else | as | median s | longest s | since the fault s |")
-    print("|---|---|---|---|---|---|---|", flush=True)
-    for fault in FAULTS:
-        if arguments.only not in fault.name:
-            continue
-        trials: list[Trial] = []
-        missing = ""
-        for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
-            with tempfile.TemporaryDirectory() as here:
-                try:
-                    trials.append(try_fault(fault, Path(here) / "w", seed))
-                except Unavailable as why:
-                    missing = str(why)
-                    break
-            trial = trials[-1]
-            if lines:
-                told = {
-                    "fault": fault.name,
-                    "seed": seed,
-                    "right": trial.right,
-                    "alone": trial.alone,
-                    "seconds": trial.verdict.seconds,
-                    "since_s": trial.since_s,
-                }
-                print(json.dumps(told), file=lines, flush=True)
-            if log and not (trial.right and trial.alone):
-                print(f"=== {fault.name}, seed {seed}\n{show(trial)}", file=log, flush=True)
-        if missing:
-            print(f"| {fault.name} | {missing} | | | | | |", flush=True)
-        else:
-            print(row(fault.name, trials, arguments.seeds), flush=True)
-    accused = 0
-    took = [0.0]
-    for seed in range(arguments.first_seed, arguments.first_seed + arguments.healthy):
-        with tempfile.TemporaryDirectory() as here:
-            verdict = try_healthy(Path(here) / "w", seed)
-        accused += bool(verdict.accusations)
-        took.append(verdict.seconds)
-        if log and verdict.accusations:
-            print(f"=== healthy, seed {seed}\n{verdict.text}", file=log, flush=True)
-    if arguments.healthy:
-        print(
-            f"\n{accused} of {arguments.healthy} healthy noisy jobs accused; longest look "
-            f"{max(took):.1f} s"
-        )
+    notes = Notes(arguments.log, arguments.json)
+    start = arguments.first_seed
+    first, _, last = arguments.rows.partition(":")
+    faults = FAULTS[int(first or 0) : int(last or len(FAULTS))]
+    if arguments.seeds > 0:
+        print("| fault | named | and nobody else | as | median s | longest s | since fault s |")
+        print("|---|---|---|---|---|---|---|", flush=True)
+        for fault in faults:
+            if arguments.only in fault.name:
+                seeds = range(start, start + arguments.seeds)
+                print(try_all(fault, seeds, notes), flush=True)
+    if arguments.healthy > 0:
+        print(f"\n{try_all_healthy(range(start, start + arguments.healthy), notes)}")
 
 
 if __name__ == "__main__":

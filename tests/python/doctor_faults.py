@@ -7,6 +7,7 @@ import os
 import random
 import resource
 import signal
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from doctor_world import Verdict, World
-from emulated_network import Network
+from emulated_network import Network, Unavailable
 
 SIZE = 4
 Finding = dict[str, Any]
@@ -117,6 +118,21 @@ def slow_link(case: Case) -> None:
     network_of(case).slow_link(case.victim, case.other, SLOW_MBIT)
 
 
+def decaying_link(case: Case) -> list[str]:
+    """Its rate is halved again and again while the doctor watches."""
+    network = network_of(case)
+
+    def decay() -> None:
+        for step in range(8):
+            with contextlib.suppress(Unavailable):  # the world may be gone by now
+                network.slow_link(case.victim, case.other, 400 / 2**step)
+            time.sleep(1.2)
+
+    network.slow_link(case.victim, case.other, 800)
+    threading.Thread(target=decay, daemon=True).start()
+    return [*case.world.addresses(), "--watch", "1", "--looks", "4"]
+
+
 def lossy_link(case: Case) -> None:
     network_of(case).lossy_link(case.victim, case.other, 5)
 
@@ -216,6 +232,11 @@ FAULTS = (
         network=True,
         settle_s=SLOW_S,
     ),
+    Fault(
+        *("decaying link, watched", decaying_link, ("decaying-link", "slow-link")),
+        culprit="link",
+        network=True,
+    ),
     Fault("disk full at dump", disk_is_full, ("bad-dump",), culprit="file"),
     Fault("corrupt dump", dump_is_corrupt, ("bad-dump",), culprit="file"),
 )
@@ -277,7 +298,11 @@ def try_healthy(here: Path, seed: int) -> Verdict:
     transports = ("shm,tcp", "tcp", "shm,tcp", "tcp")[seed % 4]
     env = {"SEED": str(seed), "HOLDFAST_TRANSPORTS": transports, "VICTIM": "-1"}
     hosts = ("a", "a", "b", "b") if seed % 4 == 2 else ()
-    with World(here, SIZE, env=env, hosts=hosts) as world:
+    with contextlib.ExitStack() as stack:
+        network = None
+        with contextlib.suppress(Unavailable):
+            network = stack.enter_context(Network(SIZE)) if seed % 4 == 3 else None
+        world = stack.enter_context(World(here, SIZE, env=env, hosts=hosts, network=network))
         world.hog(seed % 3, set(os.sched_getaffinity(0)))
         world.train_a_while(1.5)
         return world.doctor()

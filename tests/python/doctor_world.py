@@ -156,5 +156,6 @@ def ask(*arguments: str, before: Sequence[str] = (), timeout_s: float = 30) -> V
         env={k: v for k, v in os.environ.items() if not k.startswith("HOLDFAST_")},
     )
     seconds = time.monotonic() - began
-    findings = json.loads(done.stdout)["findings"] if done.stdout.startswith("{") else []
+    lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    findings = json.loads(lines[-1])["findings"] if lines else []
     return Verdict(done.returncode, findings, seconds, done.stdout + done.stderr)

@@ -31,6 +31,7 @@ class Network:
     def __init__(self, hosts: int) -> None:
         self.switch = f"hfd{os.getpid()}s"
         self.hosts = [f"hfd{os.getpid()}{chr(97 + i)}" for i in range(hosts)]
+        self._slow: set[tuple[int, int]] = set()
 
     def address(self, host: int) -> str:
         return f"203.0.113.{host + 1}"
@@ -107,11 +108,14 @@ class Network:
         self._shape(self.outside(), f"port{host}", mbit)
 
     def slow_link(self, sender: int, receiver: int, mbit: float) -> None:
-        """What goes from one host to one other is slow."""
+        """What goes from one host to one other is slow; of each sender one link may be."""
         tc = (*self.inside(sender), "tc")
         classes = ("parent", "1:", "classid")
-        # Its root cannot be changed where it lies: a second call begins anew.
-        _run(*tc, "qdisc", "delete", "dev", "eth", "root")
+        if (sender, receiver) in self._slow:
+            change = ("class", "change", "dev", "eth", "parent", "1:", "classid", "1:2", "htb")
+            self._must("classes of traffic", *tc, *change, "rate", f"{mbit}mbit")
+            return
+        self._slow.add((sender, receiver))
         commands: list[tuple[str, ...]] = [
             ("qdisc", "add", "dev", "eth", "root", "handle", "1:", "htb", "default", "1"),
             ("class", "add", "dev", "eth", *classes, "1:1", "htb", "rate", "10gbit"),

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import json
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -284,21 +285,35 @@ def test_a_column_of_waits_is_a_slow_rank_and_a_full_matrix_is_none() -> None:
     assert diagnose(looked_at({"wait": full})) == []
 
 
-def test_a_link_that_decays_is_seen_before_it_is_slow_to_all() -> None:
-    evidence = looked_at({})
+def over_time(speed_of: Callable[[int, int, int], float]) -> Evidence:
+    """Nine looks; each link carries 1 MB between two, at the speed that is asked for in bytes/s."""
     subjects = []
-    for s in evidence.subjects:
+    for rank in range(4):
+        peers = [p for p in range(4) if p != rank]
+        busy = dict.fromkeys(peers, 0.0)
         looks = []
         for i in range(9):
-            rtt = {p: 0.0002 * (1 + (i + p) % 3) for p in range(4) if p != s.rank}
-            if s.rank == 1:
-                rtt[3] = 0.0005 * 2**i / 8
-            looks.append(Look(WALL + i * S, scrape(s.rank, rtt=rtt)))
-        subjects.append(dataclasses.replace(s, looks=tuple(looks)))
-    findings = diagnose(Evidence(tuple(subjects), True))
-    assert ("decaying-link", "link from rank 1 to rank 3") in [
-        (f.kind, f.culprit.name.replace("rank 3 to rank 1", "rank 1 to rank 3")) for f in findings
-    ]
+            lines = [f"holdfast_rank {rank}"]
+            for p in peers:
+                busy[p] += 1e6 / speed_of(rank, p, i)
+                labels = f'direction="sent",peer="{p}",transport="tcp"'
+                lines.append(f"holdfast_link_bytes_total{{{labels}}} {1e6 * i}")
+                lines.append(f'holdfast_link_busy_seconds_total{{peer="{p}"}} {busy[p]}')
+            looks.append(Look(WALL + i * 10 * S, metrics_of("\n".join(lines))))
+        subjects.append(Subject(f"127.0.0.1:{rank + 1}", rank, f"h{rank}", tuple(looks)))
+    return Evidence(tuple(subjects), True)
+
+
+def test_a_link_that_decays_is_seen_before_it_stops_the_job() -> None:
+    def speed(rank: int, peer: int, look: int) -> float:
+        noise = 1 + (look * 7 + peer) % 3 / 4
+        return 40e6 * noise / (1.4**look if (rank, peer) == (1, 3) else 1)
+
+    (finding,) = diagnose(over_time(speed))
+    assert (finding.kind, finding.culprit.link) == ("decaying-link", (1, 3))
+    assert diagnose(over_time(lambda r, p, i: speed(0, p, i))) == []
+    # All of them at once: the job has changed.
+    assert diagnose(over_time(lambda r, p, i: speed(1, 3, i))) == []
 
 
 def test_a_stopped_rank_explains_that_the_others_wait_for_it() -> None:
