@@ -101,18 +101,29 @@ def _until_ns(path: Path, record: Record, process: str) -> int:
     return written if written >= record.last_ns else 0
 
 
-def _of_this_run(subjects: list[Subject]) -> list[Subject]:
-    """Without records of the dead that end before any of the living began: of former runs."""
-    begins = [
-        s.record.entries[0].enqueued_ns + s.record.wall_offset_ns
-        for s in subjects
-        if s.process in ("running", "stopped") and s.record and s.record.entries
-    ]
-    if not begins:
-        return subjects
-    return [
-        s for s in subjects if s.process != "gone" or (s.record and s.record.last_ns >= min(begins))
-    ]
+def of_this_run(subjects: list[Subject]) -> list[Subject]:
+    """Without records of former runs in the same folder: each run's groups have ids of their own.
+
+    Parameters
+    ----------
+    subjects : list of Subject
+        All that is in the folder.
+
+    Returns
+    -------
+    list of Subject
+        Of the living all jobs; where nobody lives, the one that was heard of last.
+    """
+    living = [s for s in subjects if s.process in ("running", "stopped")]
+    newest = sorted(subjects, key=lambda s: s.record.last_ns if s.record else 0)[-1:]
+    kept = living or newest
+    groups = {group for s in kept if s.record for group in s.record.groups}
+    while True:  # ends: each turn adds a subject, or is the last
+        more = [s for s in subjects if s not in kept and s.record and groups & set(s.record.groups)]
+        if not more:
+            return [s for s in subjects if s in kept]
+        kept = [*kept, *more]
+        groups |= {group for s in more if s.record for group in s.record.groups}
 
 
 def collect(paths: Iterable[Path]) -> Evidence:
@@ -143,7 +154,7 @@ def collect(paths: Iterable[Path]) -> Evidence:
         process = state_of(record.pid, path)
         look = Look(_until_ns(path, record, process), record=record)
         subjects.append(Subject(str(path), record.rank, record.host, (look,), process))
-    latest = _latest(_of_this_run(subjects))
+    latest = _latest(of_this_run(subjects))
     live = any(s.process in ("running", "stopped") for s in latest)
     return Evidence(tuple(latest), live, bad_files=tuple(bad))
 

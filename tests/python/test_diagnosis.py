@@ -14,6 +14,7 @@ from holdfast.errors import ConfigError
 from holdfast.ft.health.clocks import difference_ns, offsets_ns
 from holdfast.ft.health.collect import pages_of, targets_of
 from holdfast.ft.health.diagnosis import confirmed, diagnose
+from holdfast.ft.health.dumps import of_this_run
 from holdfast.ft.health.evidence import (
     BadFile,
     Evidence,
@@ -345,6 +346,20 @@ def test_a_dump_that_is_cut_is_named_and_the_rest_is_used() -> None:
         world(hung(4, 2), 6 * S), bad_files=(BadFile("x.flight", "no flight record"),)
     )
     assert set(kinds(diagnose(evidence))) == {("hang", "rank 2"), ("bad-dump", "x.flight")}
+
+
+def test_records_of_a_former_run_in_the_same_folder_are_left_out() -> None:
+    def of_run(group: str, rank: int, at: int, process: str) -> Subject:
+        made = dataclasses.replace(record(rank, [op(1, at, at + MS)]), groups={group: "default"})
+        return dataclasses.replace(subject(made, process=process), source=f"{group}{rank}")
+
+    old = [of_run("a", r, S, "gone") for r in range(3)]
+    new = [of_run("b", r, 9 * S, "gone") for r in range(2)]
+    assert of_this_run([*old, *new]) == new
+    alive = dataclasses.replace(new[0], process="running")
+    assert of_this_run([*old, alive, new[1]]) == [alive, new[1]]
+    beside = [dataclasses.replace(s, process="running") for s in old[:1]]
+    assert of_this_run([*beside, *old[1:], alive, new[1]]) == [*beside, *old[1:], alive, new[1]]
 
 
 def test_who_is_called_slow_once_is_only_noted() -> None:
