@@ -1,18 +1,16 @@
 """Links: slow, lossy or decaying ones, and ranks whose links are all slow.
 
-The matrix has a row for each rank and a column for each peer: between two looks, the time that the
-rank waited for the peer, the bytes it sent there, how long those were on their way, and what was
-sent again. Waiting spreads: behind one slow link everybody waits for somebody. The time in which
-data is on its way does not, the kernel measures it for each connection by itself, and bytes by that
-time are what the link carries. One cell out of line is a link; a row, or a column, is what a rank
-sends, or receives; and a column of waits whose links are all well is a rank that is slow inside of
-ops.
+The matrix has a row for each rank and a column for each peer: between some looks, the time that the
+rank waited for the peer, segments sent again, and the round-trip time at each look. Waiting
+spreads: behind one slow link everybody waits for somebody. A round trip does not: it is long where
+data queues before a link. It is noisy, for an acknowledgement may be held back and a processor may
+be busy, but upwards only: the least of several looks is taken. One pair out of line is a link; all
+pairs of one rank are that rank, or its host; and a column of waits without anything wrong on its
+links is a rank that is slow inside of ops.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,15 +23,13 @@ _WAIT = "holdfast_peer_wait_seconds_total"
 _RTT = "holdfast_link_rtt_seconds"
 _AGAIN = "holdfast_link_retransmits_total"
 _BYTES = "holdfast_link_bytes_total"
-_BUSY = "holdfast_link_busy_seconds_total"
 _MIN_SECONDS = 0.5
 # What is compared: a watch has seen better and worse days.
-_RECENT_LOOKS = 3
+_RECENT_LOOKS = 7
 # Links that are named one by one; more are the network.
 _MOST_LINKS = 3
-# Speeds that show a trend; those of heartbeats alone are none.
+# Samples that show a trend.
 _TREND_LOOKS = 5
-_MIN_BUSY_S = 0.02
 
 
 @dataclass(slots=True)
@@ -45,18 +41,17 @@ class Matrix:
     waits: dict[Cell, float] = field(default_factory=dict)  # seconds
     again: dict[Cell, float] = field(default_factory=dict)  # segments
     sent: dict[Cell, float] = field(default_factory=dict)  # bytes
-    busy: dict[Cell, float] = field(default_factory=dict)  # seconds
     rtts: dict[Cell, list[float]] = field(default_factory=dict)  # seconds, by look
 
-    def speed(self, cell: Cell) -> float:
-        """What a link carries, in bytes/s; infinite where nothing was on its way for long."""
-        busy = self.busy.get(cell, 0.0)
-        return self.sent.get(cell, 0.0) / busy if busy > 0 else math.inf
+    def pair_rtt(self, a: int, b: int) -> float:
+        """The round-trip time between two ranks: the least of the latest looks, at either end."""
+        ends = [self.rtts[c][-_RECENT_LOOKS:] for c in ((a, b), (b, a)) if c in self.rtts]
+        # At one end it may be that of small acknowledgements alone: the other one sends the data.
+        return max((min(end) for end in ends), default=0.0)
 
-    def used(self) -> list[Cell]:
-        """Links that carry data, and not heartbeats only."""
-        most = max(self.sent.values(), default=0.0)
-        return [cell for cell, size in self.sent.items() if size >= max(most / 20, 1)]
+    def pairs(self) -> list[Cell]:
+        """Pairs of ranks whose round-trip time is known."""
+        return sorted({(min(c), max(c)) for c in self.rtts if c[0] != c[1]})
 
 
 def matrix_of(evidence: Evidence) -> Matrix:
@@ -84,10 +79,8 @@ def matrix_of(evidence: Evidence) -> Matrix:
             matrix.waits[rank, peer] = waited
         for peer, count in _grown(first, last, _AGAIN).items():
             matrix.again[rank, peer] = count
-        for peer, size in _grown(first, last, _BYTES, direction="sent", transport="tcp").items():
+        for peer, size in _grown(first, last, _BYTES, direction="sent").items():
             matrix.sent[rank, peer] = size
-        for peer, busy in _grown(first, last, _BUSY).items():
-            matrix.busy[rank, peer] = busy
         for _, metrics in looks:
             for peer, rtt in metrics.by_peer(_RTT).items():
                 matrix.rtts.setdefault((rank, peer), []).append(rtt)
@@ -120,18 +113,18 @@ def _lossy(matrix: Matrix, limits: Limits) -> list[Finding]:
     return found
 
 
-def _speed_line(matrix: Matrix, cell: Cell, usual: float) -> str:
-    share = 100 * matrix.busy[cell] / matrix.seconds
-    return (
-        f"rank {cell[0]} had data on its way to rank {cell[1]} for {share:.0f} % of "
-        f"{matrix.seconds:.1f} s, at {matrix.speed(cell) / 1e6:.2g} MB/s; good links here carry "
-        f"{usual / 1e6:.2g} MB/s" + _rtt_text(matrix, cell)
-    )
+def _direction(matrix: Matrix, a: int, b: int) -> Cell:
+    """Of a link the sender and the receiver: who waits for the other."""
+    forth, back = matrix.waits.get((b, a), 0.0), matrix.waits.get((a, b), 0.0)
+    return (a, b) if forth >= back else (b, a)
 
 
-def _rtt_text(matrix: Matrix, cell: Cell) -> str:
-    times = matrix.rtts.get(cell)
-    return f"; round trip {1e3 * times[-1]:.1f} ms" if times else ""
+def _rtt_line(matrix: Matrix, pairs: Iterable[Cell], usual: float) -> list[str]:
+    return [
+        f"round trip between ranks {a} and {b}: {1e3 * matrix.pair_rtt(a, b):.1f} ms; "
+        f"usual here: {1e3 * usual:.2f} ms"
+        for a, b in pairs
+    ]
 
 
 def _wait_lines(matrix: Matrix, cells: Iterable[Cell]) -> list[str]:
@@ -144,39 +137,45 @@ def _wait_lines(matrix: Matrix, cells: Iterable[Cell]) -> list[str]:
 
 
 def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
-    """Links that carry much less than others, and are what the job waits for."""
-    used = matrix.used()
-    if len(used) < 3:
+    """By round-trip times: data that queues before a link makes them long."""
+    pairs = matrix.pairs()
+    if len(pairs) < 3:
         return []  # nothing to compare with
-    speeds = sorted((matrix.speed(cell) for cell in used), reverse=True)
-    usual = speeds[len(speeds) // 4]
-    slow = [
-        cell
-        for cell in used
-        if matrix.busy.get(cell, 0.0) >= limits.busy_share * matrix.seconds
-        and matrix.speed(cell) * limits.speed_ratio <= usual
+    times = sorted(matrix.pair_rtt(*pair) for pair in pairs)
+    usual = times[(len(times) - 1) // 4]
+    high = [
+        pair
+        for pair in pairs
+        if matrix.pair_rtt(*pair) >= max(limits.rtt_s, limits.rtt_ratio * usual)
     ]
-    # Most of them: that is how this network is, two sites for example.
-    if not slow or len(slow) > max(1, len(used) / 3):
+    if not high:
         return []
-    for side, what in enumerate(("sends", "receives")):
-        ranks = {cell[side] for cell in slow}
-        own = [cell for cell in used if cell[side] in ranks]
-        if len(ranks) == 1 and len(slow) >= 2 and len(slow) >= 0.6 * len(own):
-            return [_slow_rank(matrix, ranks.pop(), what, slow, usual)]
+    common = set(high[0]).intersection(*map(set, high))
+    for rank in sorted(common):
+        own = [pair for pair in pairs if rank in pair]
+        if len(high) >= 2 and len(high) >= 0.6 * len(own):
+            return [_slow_rank(matrix, rank, high, usual)]
+    # Most of them: that is how this network is, two sites for example.
+    if len(high) > max(1, len(pairs) / 3):
+        return []
     found = []
-    for cell in sorted(slow, key=lambda c: -matrix.busy[c])[:_MOST_LINKS]:
-        lines = (_speed_line(matrix, cell, usual), *_wait_lines(matrix, [cell[::-1]]))
+    for pair in sorted(high, key=lambda p: -matrix.pair_rtt(*p))[:_MOST_LINKS]:
+        link = _direction(matrix, *pair)
+        lines = (*_rtt_line(matrix, [pair], usual), *_wait_lines(matrix, [link[::-1]]))
         advice = "look at the path between the two hosts: its rate, its queues, other traffic"
-        sure = 0.9 / len(slow) ** 0.5
-        found.append(Finding("slow-link", Culprit(link=cell), sure, lines, advice))
+        sure = 0.9 / len(high) ** 0.5
+        found.append(Finding("slow-link", Culprit(link=link), sure, lines, advice))
     return found
 
 
-def _slow_rank(matrix: Matrix, rank: int, what: str, slow: list[Cell], usual: float) -> Finding:
+def _slow_rank(matrix: Matrix, rank: int, high: list[Cell], usual: float) -> Finding:
+    waits_for_it = sum(w for (_, peer), w in matrix.waits.items() if peer == rank)
+    it_waits = sum(w for (who, _), w in matrix.waits.items() if who == rank)
+    side = "sends" if waits_for_it >= it_waits else "receives"
     lines = (
-        *(_speed_line(matrix, cell, usual) for cell in slow[:_MOST_LINKS]),
-        f"what rank {rank} {what} is slow, from or to whomever",
+        *_rtt_line(matrix, high, usual),
+        f"all others waited {waits_for_it:.1f} s for rank {rank}, it waited {it_waits:.1f} s for "
+        f"them: what it {side} is slow",
     )
     advice = "its own link to the network is slow or full: its interface, its port, other traffic"
     return Finding("slow-network", Culprit((rank,)), 0.9, lines, advice)
@@ -210,50 +209,37 @@ def find_trends(evidence: Evidence, limits: Limits) -> list[Finding]:
     Parameters
     ----------
     evidence : Evidence
-        With six looks or more.
+        With five looks or more.
     limits : Limits
-        How much a link has to lose.
+        From when on a round-trip time is worth a word.
 
     Returns
     -------
     list of Finding
         Kind `decaying-link`.
     """
-    speeds = _speeds(evidence)
-    falls: dict[Cell, float] = {}
-    for cell, series in speeds.items():
-        if len(series) < _TREND_LOOKS:
+    matrix = matrix_of(evidence)
+    rises: dict[Cell, float] = {}
+    for (rank, peer), times in matrix.rtts.items():
+        if len(times) < _TREND_LOOKS:
             continue
-        third = (len(series) + 2) // 3
-        early, late = statistics.median(series[:third]), statistics.median(series[-third:])
+        third = len(times) // 3
+        early = statistics.median(times[: third + 1])
+        late = statistics.median(times[-third - 1 :])
         # Rank correlation with time: one outlier is no trend.
-        downs = sum(b < a for i, a in enumerate(series) for b in series[i + 1 :])
-        steady = downs / (len(series) * (len(series) - 1) / 2)
-        if late * limits.trend_ratio <= early and steady >= 0.75:
-            falls[cell] = early / late
-    # Most of them: the machine, or the job, has changed, and not a link.
-    if not falls or len(falls) > max(1, len(speeds) / 3):
-        return []
+        ups = sum(b > a for i, a in enumerate(times) for b in times[i + 1 :])
+        steady = ups / (len(times) * (len(times) - 1) / 2)
+        if late >= max(limits.rtt_s, limits.trend_ratio * early) and steady >= 0.75:
+            rises[rank, peer] = late / max(early, 1e-9)
+    if not rises or len(rises) > len(matrix.rtts) / 2:
+        return []  # all of them: the machine is busy, not a link
     found = []
-    for cell, ratio in sorted(falls.items(), key=lambda fall: -fall[1])[:_MOST_LINKS]:
-        shown = ", ".join(f"{speed / 1e6:.2g}" for speed in speeds[cell])
-        lines = (f"from rank {cell[0]} to rank {cell[1]}, in MB/s, look by look: {shown}",)
+    for (rank, peer), ratio in sorted(rises.items(), key=lambda r: -r[1])[:_MOST_LINKS]:
+        shown = ", ".join(f"{1e3 * t:.1f}" for t in matrix.rtts[rank, peer])
+        lines = (f"round trip from rank {rank} to rank {peer}, in ms: {shown}",)
         advice = "it gets worse: look at the path between the two hosts before it breaks"
-        sure = min(0.9, 0.5 + ratio / 20)
-        found.append(Finding("decaying-link", Culprit(link=cell), sure, lines, advice))
-    return found
-
-
-def _speeds(evidence: Evidence) -> dict[Cell, list[float]]:
-    """What each link carried while data was on its way, from look to look, in bytes/s."""
-    found: dict[Cell, list[float]] = {}
-    for rank, subject in evidence.by_rank().items():
-        scrapes = [look.metrics for look in subject.looks if look.metrics is not None]
-        for first, last in itertools.pairwise(scrapes):
-            sent = _grown(first, last, _BYTES, direction="sent", transport="tcp")
-            for peer, busy in _grown(first, last, _BUSY).items():
-                if busy > _MIN_BUSY_S and sent.get(peer, 0.0) > 0:
-                    found.setdefault((rank, peer), []).append(sent[peer] / busy)
+        culprit = Culprit(link=_direction(matrix, rank, peer))
+        found.append(Finding("decaying-link", culprit, min(0.9, 0.5 + ratio / 20), lines, advice))
     return found
 
 

@@ -30,6 +30,7 @@ Exit status: 0 nothing is wrong, 1 something is, 2 nothing could be asked.
 HEALTHY, SICK, UNREACHABLE = 0, 1, 2
 # Between two looks: a few heartbeats, so that what is not heard is silent, and a hang is one.
 _BETWEEN_S = 1.2
+_GLANCES = 2
 # Stacks are long; a rank that hangs is one, or a few.
 _MOST_STACKS = 4
 _STACK_LINES = 40
@@ -128,19 +129,29 @@ def examine(job: Job, limits: Limits | None = None) -> tuple[Evidence, list[Find
     evidence = job.look()
     if not evidence.live:
         return evidence, diagnose(evidence, limits)
-    # A look at ranks that are mute has taken its time already.
-    pause(_BETWEEN_S - min(_BETWEEN_S / 2, now_s() - began))
-    evidence = job.look()
+    evidence = _look_again(job, evidence, now_s() - began)
     findings = diagnose(evidence, limits)
     if suspicious(findings) or _young_waits(evidence, findings):
-        pause(_BETWEEN_S)
-        evidence = job.look()
+        evidence = _look_again(job, evidence, 0.0)
         findings = (
             confirmed(findings, diagnose(evidence, limits))
             if findings
             else diagnose(evidence, limits)
         )
     return evidence, with_stacks(job, findings)
+
+
+def _look_again(job: Job, before: Evidence, spent_s: float) -> Evidence:
+    """Look once more after a while, with glances at the metrics meanwhile."""
+    # A look at ranks that are mute has taken its time already, and so would each glance.
+    if not all(s.answers for s in before.subjects):
+        pause(_BETWEEN_S - min(_BETWEEN_S / 2, spent_s))
+        return job.look()
+    for _ in range(_GLANCES):
+        pause(_BETWEEN_S / (_GLANCES + 1))
+        job.look(brief=True)
+    pause(_BETWEEN_S / (_GLANCES + 1))
+    return job.look()
 
 
 def _young_waits(evidence: Evidence, findings: Sequence[Finding]) -> bool:

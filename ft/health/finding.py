@@ -109,11 +109,10 @@ class Limits:
         So many times as much as to the next one.
     blame_s : float
         Seconds by which it is late, in the middle.
-    busy_share, speed_ratio : float
-        A slow link has data on its way for this part of the time, and carries so many times less
-        than good ones.
+    rtt_s, rtt_ratio : float
+        A slow link has a round trip of so many seconds, and so many times that of good links.
     trend_ratio : float
-        A link decays when it carries so many times less than before.
+        A link decays when its round trip becomes so many times as long.
     retransmits, retransmit_share : float
         A lossy link sends again so many segments between two looks, and this part of all.
     wait_share, wait_ratio : float
@@ -126,8 +125,8 @@ class Limits:
     blame_share: float = 0.15
     blame_ratio: float = 3.0
     blame_s: float = 0.002
-    busy_share: float = 0.15
-    speed_ratio: float = 5.0
+    rtt_s: float = 0.005
+    rtt_ratio: float = 4.0
     trend_ratio: float = 3.0
     retransmit_share: float = 0.003
     retransmits: float = 10.0

@@ -41,10 +41,16 @@ class Job:
     coordinator: str = ""
     _seen: dict[str, Subject] = field(default_factory=dict)
     _trouble: str = ""
+    _bad: tuple[BadFile, ...] = ()
     _present: set[str] = field(default_factory=set)
 
-    def look(self) -> Evidence:
+    def look(self, brief: bool = False) -> Evidence:
         """Look at all ranks once more.
+
+        Parameters
+        ----------
+        brief : bool
+            At their metrics only.
 
         Returns
         -------
@@ -56,13 +62,15 @@ class Job:
         ConfigError
             When a folder names nothing.
         """
-        self._find_ranks()
-        with_records = len(self.addresses) <= _MAX_RECORDS
+        if not brief:
+            self._find_ranks()
+        with_records = not brief and len(self.addresses) <= _MAX_RECORDS
         looks = collect.look_at_all(self.addresses, with_records) if self.addresses else []
         numbers = collect.numbered(self.addresses, looks)
         for address, rank, seen in zip(self.addresses, numbers, looks, strict=True):
             self._add(address, rank, seen)
-        bad = self._read_files()
+        if not brief:
+            self._bad = self._read_files()
         vanished = tuple(
             (s.source, s.rank) for s in self._seen.values() if s.source not in self._present
         )
@@ -71,7 +79,7 @@ class Job:
             live=bool(self.addresses) or any(s.process == "running" for s in self._seen.values()),
             coordinator=self.targets or self.coordinator,
             coordinator_trouble=self._trouble,
-            bad_files=bad,
+            bad_files=self._bad,
             vanished=vanished if self.targets else (),
         )
 

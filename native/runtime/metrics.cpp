@@ -28,9 +28,6 @@ constexpr Family kLinkRtt{"holdfast_link_rtt_seconds", Type::kGauge, "seconds",
                           "Smoothed round-trip time of the TCP connection (TCP_INFO)."};
 constexpr Family kRetransmits{"holdfast_link_retransmits", Type::kCounter, "",
                               "Segments that TCP sent again (TCP_INFO)."};
-constexpr Family kLinkBusy{
-    "holdfast_link_busy_seconds", Type::kCounter, "seconds",
-    "Time in which data sent over TCP was not acknowledged, and the peer had room (TCP_INFO)."};
 constexpr Family kEpoch{"holdfast_epoch", Type::kGauge, "", "Number of the current view."};
 constexpr Family kMembers{"holdfast_members", Type::kGauge, "", "Members of the current view."};
 constexpr Family kRank{"holdfast_rank", Type::kGauge, "", "Own rank in the world; -1: in none."};
@@ -119,12 +116,6 @@ void Metrics::write_links(TextEncoder& out) const {
   for (std::size_t p = 0; p <= kPeers; ++p) {
     if (tcp[p].sent.value() == 0) continue;
     out.sample({{"peer", peer_label(p)}}, tcp[p].retransmits.value());
-  }
-  out.family(kLinkBusy);
-  for (std::size_t p = 0; p <= kPeers; ++p) {
-    if (tcp[p].sent.value() == 0) continue;
-    out.sample({{"peer", peer_label(p)}},
-               Duration(static_cast<std::int64_t>(tcp[p].busy_ns.value())));
   }
 }
 

@@ -22,7 +22,7 @@ Finding = dict[str, Any]
 # How long a slow job has been slow when the doctor is asked; what hangs or is dead needs no time.
 SLOW_S = 1.5
 TCP = {"HOLDFAST_TRANSPORTS": "tcp"}
-SLOW_MBIT = 30.0
+SLOW_MBIT = 20.0
 
 
 @dataclass(frozen=True)

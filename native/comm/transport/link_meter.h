@@ -10,7 +10,6 @@ struct LinkMeter {
   metrics::Counter sent;      // bytes, frames' headers included
   metrics::Counter received;  // likewise
   metrics::Counter retransmits;
-  metrics::Counter busy_ns;      // data was on its way to the peer
   metrics::Gauge round_trip_ns;  // 0: not known
 };
 

@@ -1,6 +1,7 @@
 #include "comm/transport/tcp.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -9,8 +10,6 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
-
-#include "comm/transport/tcp_info.h"
 
 namespace holdfast::comm {
 namespace {
@@ -100,15 +99,12 @@ bool TcpLink::write_frame() {
 
 void TcpLink::look_at_kernel() {
   if (meter() == nullptr || !status().is_ok()) return;
-  const auto info = tcp_info_of(fd_);
-  if (!info) return;
-  meter()->round_trip_ns.set(info->round_trip.count());
-  meter()->retransmits.add(info->retransmits - retransmits_);
-  retransmits_ = info->retransmits;
-  // What waited for room is known late, so the difference may step back.
-  if (info->busy <= busy_) return;
-  meter()->busy_ns.add(static_cast<std::uint64_t>((info->busy - busy_).count()));
-  busy_ = info->busy;
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  meter()->round_trip_ns.set(std::int64_t{info.tcpi_rtt} * 1000);
+  meter()->retransmits.add(info.tcpi_total_retrans - retransmits_);
+  retransmits_ = info.tcpi_total_retrans;
 }
 
 void TcpLink::release(const SendPost& post) {

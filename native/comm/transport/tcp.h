@@ -53,7 +53,6 @@ class TcpLink final : public Link {
   bool closed_by_peer_ = false;
   std::uint64_t received_ = 0;
   std::uint32_t retransmits_ = 0;  // that the meter knows of
-  Duration busy_{};                // likewise
 
   // The frame being written, and how much of header + payload has gone.
   OutFrame out_;
