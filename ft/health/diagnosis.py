@@ -109,17 +109,13 @@ def diagnose(evidence: Evidence, limits: Limits | None = None) -> list[Finding]:
 def _slowness(evidence: Evidence, limits: Limits) -> list[Finding]:
     compute = find_compute_stragglers(evidence, limits)
     links = find_slow_links(evidence, limits)
-    if compute:
-        # Whoever comes late is waited for inside of ops, too.
-        late = set(compute[0].culprit.ranks)
-        compute, links = (
-            _fold(
-                compute,
-                [f for f in links if f.kind in ("slow-rank",) and late & set(f.culprit.ranks)],
-            )[0],
-            [f for f in links if f.kind not in ("slow-rank",)],
-        )
-    return [*compute, *links, *find_trends(evidence, limits)]
+    if not compute:
+        return [*links, *find_trends(evidence, limits)]
+    # Whoever comes late is waited for inside of ops, too, and answers late on its links.
+    compute, rest = _fold(compute, [f for f in links if f.kind == "slow-rank"])
+    lossy = [f for f in links if f.kind == "lossy-link"]
+    slow = [f for f in links if f.kind in ("slow-link", "slow-network")]
+    return [*compute, *lossy, *(replace(f, remark=True) for f in [*rest, *slow])]
 
 
 def suspicious(findings: Iterable[Finding]) -> bool:

@@ -24,19 +24,23 @@ _RTT = "holdfast_link_rtt_seconds"
 _AGAIN = "holdfast_link_retransmits_total"
 _BYTES = "holdfast_link_bytes_total"
 _MIN_SECONDS = 0.5
+# What heartbeats and small talk do not send in a few seconds.
+_DATA_BYTES = 256 * 1024
 # What is compared: a watch has seen better and worse days.
 _RECENT_LOOKS = 7
 # Links that are named one by one; more are the network.
 _MOST_LINKS = 3
 # Samples that show a trend.
-_TREND_LOOKS = 5
+_TREND_LOOKS = 6
+_TREND_S = 6.0
 
 
 @dataclass(slots=True)
 class Matrix:
     """What happened between the last looks."""
 
-    seconds: float = 0.0
+    seconds: float = 0.0  # of the latest looks, which are compared
+    seen_s: float = 0.0  # of all of them
     ranks: list[int] = field(default_factory=list)
     waits: dict[Cell, float] = field(default_factory=dict)  # seconds
     again: dict[Cell, float] = field(default_factory=dict)  # segments
@@ -49,9 +53,18 @@ class Matrix:
         # At one end it may be that of small acknowledgements alone: the other one sends the data.
         return max((min(end) for end in ends), default=0.0)
 
+    def carries(self, a: int, b: int) -> bool:
+        """Whether data went between two ranks over TCP, and not heartbeats only."""
+        return self.sent.get((a, b), 0.0) + self.sent.get((b, a), 0.0) >= _DATA_BYTES
+
+    def waited(self, a: int, b: int) -> float:
+        """Seconds that two ranks waited for each other."""
+        return self.waits.get((a, b), 0.0) + self.waits.get((b, a), 0.0)
+
     def pairs(self) -> list[Cell]:
-        """Pairs of ranks whose round-trip time is known."""
-        return sorted({(min(c), max(c)) for c in self.rtts if c[0] != c[1]})
+        """Pairs of ranks between which data went, and whose round-trip time is known."""
+        known = {(min(c), max(c)) for c in self.rtts if c[0] != c[1]}
+        return sorted(pair for pair in known if self.carries(*pair))
 
 
 def matrix_of(evidence: Evidence) -> Matrix:
@@ -74,12 +87,13 @@ def matrix_of(evidence: Evidence) -> Matrix:
             continue
         matrix.ranks.append(rank)
         (began, first), (ended, last) = looks[-_RECENT_LOOKS:][0], looks[-1]
+        matrix.seen_s = max(matrix.seen_s, (looks[-1][0] - looks[0][0]) / 1e9)
         matrix.seconds = max(matrix.seconds, (ended - began) / 1e9)
         for peer, waited in _grown(first, last, _WAIT).items():
             matrix.waits[rank, peer] = waited
         for peer, count in _grown(first, last, _AGAIN).items():
             matrix.again[rank, peer] = count
-        for peer, size in _grown(first, last, _BYTES, direction="sent").items():
+        for peer, size in _grown(first, last, _BYTES, direction="sent", transport="tcp").items():
             matrix.sent[rank, peer] = size
         for _, metrics in looks:
             for peer, rtt in metrics.by_peer(_RTT).items():
@@ -148,7 +162,9 @@ def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
         for pair in pairs
         if matrix.pair_rtt(*pair) >= max(limits.rtt_s, limits.rtt_ratio * usual)
     ]
-    if not high:
+    # A link that nobody waits for may be as slow as it likes.
+    waited = sum(matrix.waited(*pair) for pair in high)
+    if not high or waited < limits.link_wait_share * matrix.seconds:
         return []
     common = set(high[0]).intersection(*map(set, high))
     for rank in sorted(common):
@@ -219,20 +235,23 @@ def find_trends(evidence: Evidence, limits: Limits) -> list[Finding]:
         Kind `decaying-link`.
     """
     matrix = matrix_of(evidence)
+    if matrix.seen_s < _TREND_S:
+        return []
+    late_of = {c: statistics.median(t[-(len(t) // 3 + 1) :]) for c, t in matrix.rtts.items()}
     rises: dict[Cell, float] = {}
-    for (rank, peer), times in matrix.rtts.items():
-        if len(times) < _TREND_LOOKS:
+    for cell, times in matrix.rtts.items():
+        if len(times) < _TREND_LOOKS or not matrix.carries(*cell):
             continue
-        third = len(times) // 3
-        early = statistics.median(times[: third + 1])
-        late = statistics.median(times[-third - 1 :])
+        early = statistics.median(times[: len(times) // 3 + 1])
+        others = statistics.median(t for c, t in late_of.items() if set(c) != set(cell))
         # Rank correlation with time: one outlier is no trend.
         ups = sum(b > a for i, a in enumerate(times) for b in times[i + 1 :])
         steady = ups / (len(times) * (len(times) - 1) / 2)
-        if late >= max(limits.rtt_s, limits.trend_ratio * early) and steady >= 0.75:
-            rises[rank, peer] = late / max(early, 1e-9)
-    if not rises or len(rises) > len(matrix.rtts) / 2:
-        return []  # all of them: the machine is busy, not a link
+        least = max(limits.rtt_s, limits.trend_ratio * early, limits.rtt_ratio * others)
+        if late_of[cell] >= least and steady >= 0.7:
+            rises[cell] = late_of[cell] / max(early, 1e-9)
+    if len(rises) > max(2, len(matrix.rtts) / 3):
+        return []  # most of them: the machine is busy, not a link
     found = []
     for (rank, peer), ratio in sorted(rises.items(), key=lambda r: -r[1])[:_MOST_LINKS]:
         shown = ", ".join(f"{1e3 * t:.1f}" for t in matrix.rtts[rank, peer])

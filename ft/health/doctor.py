@@ -29,7 +29,7 @@ Exit status: 0 nothing is wrong, 1 something is, 2 nothing could be asked.
 """
 HEALTHY, SICK, UNREACHABLE = 0, 1, 2
 # Between two looks: a few heartbeats, so that what is not heard is silent, and a hang is one.
-_BETWEEN_S = 1.2
+_BETWEEN_S = 1.0
 _GLANCES = 2
 # Stacks are long; a rank that hangs is one, or a few.
 _MOST_STACKS = 4

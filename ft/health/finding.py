@@ -111,6 +111,8 @@ class Limits:
         Seconds by which it is late, in the middle.
     rtt_s, rtt_ratio : float
         A slow link has a round trip of so many seconds, and so many times that of good links.
+    link_wait_share : float
+        And its ranks wait for each other for this part of the time.
     trend_ratio : float
         A link decays when its round trip becomes so many times as long.
     retransmits, retransmit_share : float
@@ -127,6 +129,7 @@ class Limits:
     blame_s: float = 0.002
     rtt_s: float = 0.005
     rtt_ratio: float = 4.0
+    link_wait_share: float = 0.1
     trend_ratio: float = 3.0
     retransmit_share: float = 0.003
     retransmits: float = 10.0

@@ -217,7 +217,7 @@ def test_all_to_all_may_have_other_sizes_on_every_rank() -> None:
     assert diagnose(world(found, S)) == []
 
 
-def scrape(rank: int, **values: dict[int, float]) -> Metrics:
+def scrape(rank: int, size: float = 1e7, **values: dict[int, float]) -> Metrics:
     lines = [f"holdfast_rank {rank}", "holdfast_members 4", "holdfast_epoch 1"]
     names = {
         "wait": "holdfast_peer_wait_seconds_total",
@@ -228,7 +228,7 @@ def scrape(rank: int, **values: dict[int, float]) -> Metrics:
         lines += [f'{names[kind]}{{peer="{p}"}} {v}' for p, v in by_peer.items()]
     for p in values.get("wait", {}):
         labels = f'direction="sent",peer="{p}",transport="tcp"'
-        lines.append(f"holdfast_link_bytes_total{{{labels}}} 1e7")
+        lines.append(f"holdfast_link_bytes_total{{{labels}}} {size}")
     return metrics_of("\n".join(lines))
 
 
