@@ -264,7 +264,12 @@ def test_all_links_of_one_rank_are_the_rank(waits: tuple[int, int], side: str) -
 
 def test_two_sites_with_a_slow_line_between_them_are_no_fault() -> None:
     between = {(a, b): 0.03 for a in range(4) for b in range(4) if (a < 2) != (b < 2)}
-    assert diagnose(looked_at({"rtt": between})) == []
+    waits = dict.fromkeys(between, 0.5)
+    assert diagnose(looked_at({"rtt": between, "wait": waits})) == []
+
+
+def test_a_slow_link_that_nobody_waits_for_is_none() -> None:
+    assert diagnose(looked_at({"rtt": {(1, 2): 0.08, (2, 1): 0.07}})) == []
 
 
 def test_what_is_sent_again_is_a_lossy_link() -> None:
@@ -291,7 +296,7 @@ def test_a_link_that_decays_is_seen_before_it_is_slow_to_all() -> None:
             rtt = {p: 0.0002 * (1 + (i + p) % 3) for p in range(4) if p != s.rank}
             if s.rank == 1:
                 rtt[3] = 0.0005 * 2**i / 8
-            looks.append(Look(WALL + i * S, scrape(s.rank, rtt=rtt)))
+            looks.append(Look(WALL + i * S, scrape(s.rank, 1e7 * i, rtt=rtt, wait=rtt)))
         subjects.append(dataclasses.replace(s, looks=tuple(looks)))
     findings = diagnose(Evidence(tuple(subjects), True))
     assert ("decaying-link", "link from rank 1 to rank 3") in [
