@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.ft.health.evidence import Evidence, Metrics, describe_ranks
 from holdfast.ft.health.finding import Culprit, Finding, Limits
@@ -285,7 +285,20 @@ def find_slow_links(evidence: Evidence, limits: Limits) -> list[Finding]:
     # What is lost is late: one thing, told once.
     lost = {frozenset(f.culprit.link) for f in lossy if f.culprit.link}
     slow = [f for f in slow if f.culprit.link is None or frozenset(f.culprit.link) not in lost]
+    slow, lossy = _joined(slow, lossy)
     return [*lossy, *slow] or _column(matrix, limits)
+
+
+def _joined(slow: list[Finding], lossy: list[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """What a full queue drops on the links of a slow rank is that rank's, and no link's."""
+    joined = []
+    for finding in slow:
+        own = set(finding.culprit.ranks)
+        drops = [f for f in lossy if f.culprit.link and own & set(f.culprit.link)]
+        lossy = [f for f in lossy if f not in drops]
+        lines = (line for f in drops for line in f.evidence)
+        joined.append(replace(finding, evidence=(*finding.evidence, *lines)))
+    return joined, lossy
 
 
 def matrix_text(matrix: Matrix) -> str:

@@ -131,8 +131,8 @@ class Limits:
     rtt_ratio: float = 4.0
     link_wait_share: float = 0.1
     trend_ratio: float = 3.0
-    retransmit_share: float = 0.003
-    retransmits: float = 10.0
+    retransmit_share: float = 0.005
+    retransmits: float = 20.0
     wait_share: float = 0.2
     wait_ratio: float = 2.0
 
