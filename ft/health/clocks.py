@@ -7,9 +7,9 @@ at about one time. So of two ranks a and b and every such op, whatever the netwo
 
 where d is what a's clock is ahead of b's: each op bounds d on both sides. Inside of the bounds of
 all ops the median of end_a - end_b over the fastest quarter is taken: the ends differ by what the
-last message took, which is little where the whole op was fast. This is the estimate of Cristian (Distributed Computing, 1989) with ops in the place of
-messages. The error is at most half of the fastest op; ranks of one host share a clock, and differ
-by nothing.
+last message took, which is little where the whole op was fast. This is the estimate of Cristian
+(Distributed Computing, 1989) with ops in the place of messages. The error is at most half of the
+fastest op; ranks of one host share a clock, and differ by nothing.
 """
 
 from __future__ import annotations
