@@ -134,6 +134,27 @@ def suspicious(findings: Iterable[Finding]) -> bool:
     return any(f.sick and f.kind in _SLOW for f in findings)
 
 
+def doubtful(before: Iterable[Finding], after: Iterable[Finding]) -> bool:
+    """Whether somebody is called slow of whom that was not said before.
+
+    Parameters
+    ----------
+    before, after : iterable of Finding
+        Of earlier diagnoses, and the latest.
+
+    Returns
+    -------
+    bool
+        Of those that are sick.
+    """
+    return any(f.sick and not g.sick for f, g in _pairs(before, after))
+
+
+def _pairs(before: Iterable[Finding], after: Iterable[Finding]) -> list[tuple[Finding, Finding]]:
+    after = list(after)
+    return list(zip(after, confirmed(before, after), strict=True))
+
+
 def confirmed(before: Iterable[Finding], after: Iterable[Finding]) -> list[Finding]:
     """Keep of those who are called slow only whom both looks agree on.
 

@@ -114,6 +114,8 @@ def _lossy(matrix: Matrix, limits: Limits) -> list[Finding]:
         usual = statistics.median(rest) if rest else 0.0
         # A segment on the wire carries 1448 bytes on most networks, more on none that loses.
         share = count / max(1.0, matrix.sent.get((rank, peer), 0.0) / 1448)
+        if not matrix.carries(rank, peer):
+            continue
         if count < limits.retransmits or share < limits.retransmit_share or count < 4 * usual:
             continue
         line = (
@@ -169,8 +171,11 @@ def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
     common = set(high[0]).intersection(*map(set, high))
     for rank in sorted(common):
         own = [pair for pair in pairs if rank in pair]
-        if len(high) >= 2 and len(high) >= 0.6 * len(own):
+        if len(high) >= 2 and len(high) >= 0.9 * len(own):
             return [_slow_rank(matrix, rank, high, usual)]
+    # Beside a slow link others are a little slow, for what is answered late.
+    worst = max(matrix.pair_rtt(*pair) for pair in high)
+    high = [pair for pair in high if matrix.pair_rtt(*pair) >= worst / 2]
     # Most of them: that is how this network is, two sites for example.
     if len(high) > max(1, len(pairs) / 3):
         return []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.errors import ConfigError
 from holdfast.ft.health.collect import Address, pages_of
-from holdfast.ft.health.diagnosis import confirmed, diagnose, suspicious
+from holdfast.ft.health.diagnosis import confirmed, diagnose, doubtful, suspicious
 from holdfast.ft.health.diagnosis_links import matrix_of, matrix_text
 from holdfast.ft.health.evidence import Evidence
 from holdfast.ft.health.finding import Finding, Limits
@@ -31,6 +31,8 @@ HEALTHY, SICK, UNREACHABLE = 0, 1, 2
 # Between two looks: a few heartbeats, so that what is not heard is silent, and a hang is one.
 _BETWEEN_S = 1.0
 _GLANCES = 2
+# Until two looks agree on who is slow; then nobody is called so.
+_MOST_AGAIN = 2
 # Stacks are long; a rank that hangs is one, or a few.
 _MOST_STACKS = 4
 _STACK_LINES = 40
@@ -131,13 +133,16 @@ def examine(job: Job, limits: Limits | None = None) -> tuple[Evidence, list[Find
         return evidence, diagnose(evidence, limits)
     evidence = _look_again(job, evidence, now_s() - began)
     findings = diagnose(evidence, limits)
-    if suspicious(findings) or _young_waits(evidence, findings):
+    before: list[Finding] = []
+    for _ in range(_MOST_AGAIN):
+        settled = bool(before) and not doubtful(before, findings)
+        if settled or not (suspicious(findings) or _young_waits(evidence, findings)):
+            break
+        before += findings
         evidence = _look_again(job, evidence, 0.0)
-        findings = (
-            confirmed(findings, diagnose(evidence, limits))
-            if findings
-            else diagnose(evidence, limits)
-        )
+        findings = diagnose(evidence, limits)
+    if before:
+        findings = confirmed(before, findings)
     return evidence, with_stacks(job, findings)
 
 

@@ -128,11 +128,11 @@ class Limits:
     blame_ratio: float = 3.0
     blame_s: float = 0.002
     rtt_s: float = 0.005
-    rtt_ratio: float = 4.0
+    rtt_ratio: float = 3.0
     link_wait_share: float = 0.1
     trend_ratio: float = 3.0
-    retransmit_share: float = 0.005
-    retransmits: float = 20.0
+    retransmit_share: float = 0.002
+    retransmits: float = 6.0
     wait_share: float = 0.2
     wait_ratio: float = 2.0
 

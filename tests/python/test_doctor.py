@@ -23,8 +23,6 @@ IN_CI = (
     "slow compute, tcp",
     "wrong shape",
     "stuck in C with the lock",
-    "dead coordinator",
-    "corrupt dump",
 )
 IN_A_NETWORK = "slow link"
 
