@@ -168,11 +168,10 @@ def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
     waited = sum(matrix.waited(*pair) for pair in high)
     if not high or waited < limits.link_wait_share * matrix.seconds:
         return []
-    common = set(high[0]).intersection(*map(set, high))
-    for rank in sorted(common):
+    rank = _apart(matrix, pairs, limits)
+    if rank is not None:
         own = [pair for pair in pairs if rank in pair]
-        if len(high) >= 2 and len(high) >= 0.9 * len(own):
-            return [_slow_rank(matrix, rank, high, usual)]
+        return [_slow_rank(matrix, rank, own, usual)]
     # Beside a slow link others are a little slow, for what is answered late.
     worst = max(matrix.pair_rtt(*pair) for pair in high)
     high = [pair for pair in high if matrix.pair_rtt(*pair) >= worst / 2]
@@ -187,6 +186,20 @@ def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
         sure = 0.9 / len(high) ** 0.5
         found.append(Finding("slow-link", Culprit(link=link), sure, lines, advice))
     return found
+
+
+def _apart(matrix: Matrix, pairs: list[Cell], limits: Limits) -> int | None:
+    """The rank all of whose pairs are slow, measured by the pairs that it is not in."""
+    best: tuple[float, int] | None = None
+    for rank in sorted({rank for pair in pairs for rank in pair}):
+        own = [matrix.pair_rtt(*pair) for pair in pairs if rank in pair]
+        rest = [matrix.pair_rtt(*pair) for pair in pairs if rank not in pair]
+        if len(own) < 2 or not rest:
+            continue
+        least = max(limits.rtt_s, limits.rtt_ratio * statistics.median(rest))
+        if min(own) >= least and (best is None or min(own) / least > best[0]):
+            best = (min(own) / least, rank)
+    return None if best is None else best[1]
 
 
 def _slow_rank(matrix: Matrix, rank: int, high: list[Cell], usual: float) -> Finding:
@@ -257,6 +270,9 @@ def find_trends(evidence: Evidence, limits: Limits) -> list[Finding]:
             rises[cell] = late_of[cell] / max(early, 1e-9)
     if len(rises) > max(2, len(matrix.rtts) / 3):
         return []  # most of them: the machine is busy, not a link
+    # Beside a link that decays others answer late.
+    worst = max((late_of[cell] for cell in rises), default=0.0)
+    rises = {cell: ratio for cell, ratio in rises.items() if late_of[cell] >= worst / 2}
     found = []
     for (rank, peer), ratio in sorted(rises.items(), key=lambda r: -r[1])[:_MOST_LINKS]:
         shown = ", ".join(f"{1e3 * t:.1f}" for t in matrix.rtts[rank, peer])
