@@ -39,6 +39,8 @@ for set in "$@"; do
       need prometheus command -v promtool
       need prometheus-pushgateway command -v prometheus-pushgateway
       need chromium command -v chromium
+      need iproute2 command -v tc  # hosts and bad links in tests/python/emulated_network.py
+      need nftables command -v nft
       ;;
     check)
       need clang command -v clang++

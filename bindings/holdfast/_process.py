@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from holdfast import _core
+from holdfast._stacks import Stacks
 from holdfast.errors import HoldfastError
 from holdfast.options import Options
 
@@ -39,6 +40,7 @@ class _Process:
         self._stores: dict[str, object] = {}  # by address
         self._meetings: dict[tuple[str, str, int], int] = {}
         self._pool: _core.Pool | None = None
+        self._stacks: Stacks | None = None
         self._pid = os.getpid()
 
     def check(self) -> None:
@@ -62,6 +64,9 @@ class _Process:
         with self._lock:
             if key not in self._nodes:
                 self._nodes[key] = _core.Node.create(options.native(), self._get_pool())
+                if options.http or options.flight_dir:
+                    self._stacks = self._stacks or Stacks(options.flight_dir)
+                    self._stacks.tell(self._nodes[key])
             return self._nodes[key]
 
     def _get_pool(self) -> _core.Pool:

@@ -10,7 +10,7 @@ from holdfast import _coordinator, _info, _launcher, _simulate
 from holdfast.comm.bench import command as bench
 from holdfast.comm.bench import plan_command
 from holdfast.errors import HoldfastError
-from holdfast.ft.health import files_command, top
+from holdfast.ft.health import doctor, files_command, top, trace_command
 
 
 def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -126,7 +126,27 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _simulate.add_arguments(simulate)
+    _add_health(commands)
     return parser
+
+
+def _add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    diagnosis = commands.add_parser(
+        "doctor",
+        help="who hangs, who is slow, which link: of a running or a recorded job",
+        description="Says what is wrong with a job, who is to blame, how sure that is, and why.",
+        epilog=doctor.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    doctor.add_arguments(diagnosis)
+    trace = commands.add_parser(
+        "trace",
+        help="one timeline of all ranks, for Perfetto or Chrome",
+        description="Merges the flight records of all ranks into one trace.",
+        epilog=trace_command.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    trace_command.add_arguments(trace)
 
 
 def _info_command(arguments: argparse.Namespace) -> int:

@@ -12,6 +12,9 @@ namespace {
 constexpr Duration kShortestPatience = std::chrono::seconds(5);
 constexpr int kPatienceBeats = 10;
 
+// Without a new op, before the stacks of a rank are told.
+constexpr Duration kQuiet = std::chrono::seconds(1);
+
 Duration wall_offset_of(const Clock& clock) {
   const auto wall = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<Duration>(wall) - clock.now().since_origin;
@@ -52,6 +55,7 @@ void Health::began(const Op& op, comm::OpTicket& ticket, Instant now) {
   ticket.bytes = comm::payload_bytes(op.request);
   ticket.number = flight_->begin(op, ticket);
   metrics_.begun.add(1);
+  began_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: a value by itself
 }
 
 void Health::waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) {
@@ -98,6 +102,14 @@ std::string Health::sickness() const {
   if (silence < patience_) return {};
   return "the runtime has not turned for " +
          metrics::number_text(std::chrono::duration<double>(silence).count()) + " s";
+}
+
+Result<std::string> Health::stack() const {
+  const Instant began{Duration(began_.load(std::memory_order_relaxed))};
+  if (clock_->now() - began < kQuiet) {
+    return Status{Code::kUnsupported, "ops have begun within the last second: nothing hangs here"};
+  }
+  return stacks_.take();
 }
 
 std::string Health::unreadiness() const {

@@ -12,6 +12,7 @@
 #include "comm/observer.h"
 #include "runtime/metrics.h"
 #include "runtime/options.h"
+#include "runtime/stacks.h"
 
 namespace holdfast::runtime {
 
@@ -52,15 +53,21 @@ class Health final : public comm::Observer {
   const Metrics& metrics() const { return metrics_; }
   comm::Standing standing() const { return standing_.load(std::memory_order_relaxed); }
   Instant now() const { return clock_->now(); }
+  Stacks& stacks() { return stacks_; }
+  // What the threads above the core are at. kUnsupported while ops begin: to walk the stacks of
+  // threads that run is not safe, and a rank that makes progress has nothing to explain.
+  Result<std::string> stack() const;
 
  private:
   Metrics metrics_;
+  Stacks stacks_;
   std::unique_ptr<comm::FlightRecorder> flight_;
   const Duration patience_;  // with a driver that does not turn
   const Duration wall_offset_;
   const std::shared_ptr<const Clock> clock_;  // owners: the runtime and all that it made
   std::atomic<comm::Standing> standing_{comm::Standing::kAlone};
   std::atomic<std::int64_t> turned_{0};
+  std::atomic<std::int64_t> began_{0};  // when the latest op did
 };
 
 }  // namespace holdfast::runtime

@@ -1,5 +1,7 @@
 #include "runtime/health_pages.h"
 
+#include <utility>
+
 #include "runtime/flight_json.h"
 #include "runtime/status_json.h"
 #include "runtime/status_page.h"
@@ -43,6 +45,13 @@ HttpResponse status_answer(const PageSources& from) {
   return {200, "application/json", status_json(from.board.state(), header)};
 }
 
+// Of the threads above the core: for those who ask why a rank has not called an op.
+HttpResponse stack_page(const Health& health) {
+  auto text = health.stack();
+  if (!text.is_ok()) return verdict(text.status().message());
+  return {200, "text/plain; charset=utf-8", std::move(text).value()};
+}
+
 }  // namespace
 
 HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
@@ -56,12 +65,13 @@ HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
     return verdict(from.coordinates ? from.health.sickness() : from.health.unreadiness());
   }
   if (path == "/flight" && !from.coordinates) return flight_page(from.health);
+  if (path == "/stack" && !from.coordinates) return stack_page(from.health);
   if (path == "/targets" && from.coordinates) {
     return {200, "application/json", from.board.targets()};
   }
   return {404, "text/plain; charset=utf-8",
           std::string("pages: / /status /metrics /healthz /readyz ") +
-              (from.coordinates ? "/targets\n" : "/flight\n")};
+              (from.coordinates ? "/targets\n" : "/flight /stack\n")};
 }
 
 }  // namespace holdfast::runtime

@@ -1,6 +1,6 @@
 // Health pages: what the endpoint serves: the status page and its JSON, /metrics, /healthz,
-// /readyz, of a rank /flight, of a coordinator /targets. Any thread; nothing here waits for the
-// runtime.
+// /readyz, of a rank /flight and /stack, of a coordinator /targets. Any thread; nothing here waits
+// for the runtime.
 #pragma once
 
 #include "runtime/board.h"

@@ -53,6 +53,10 @@ class Node {
   // What /metrics says. Any thread.
   virtual std::string metrics_text(bool openmetrics) const = 0;
 
+  // The page /stack: what writes stacks where (runtime/stacks.h). `file` stays open until close().
+  // Any thread.
+  virtual void set_stack(int file, int signal) = 0;
+
   // Closes all groups of this node, giving their running ops `timeout` in all, and stops its
   // thread: afterwards nothing is called back from it. For the end of the process.
   virtual void close(Duration timeout) = 0;

@@ -138,6 +138,7 @@ class Runtime final : public comm::Executor,
   const Parts& parts() const { return parts_; }
   // Any thread.
   const Health& health() const { return *parts_.health; }
+  Stacks& stacks() { return parts_.health->stacks(); }
   std::string http_address() const { return parts_.http ? parts_.http->address() : ""; }
   std::shared_ptr<const Clock> clock() const { return parts_.clock; }
   comm::Bell own_bell() const;

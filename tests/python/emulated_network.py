@@ -1,0 +1,139 @@
+"""Hosts on one machine, as network namespaces at a switch, with links that can be made bad.
+
+Rates are shaped by the kernel's token buckets (`tc`), losses come from its packet filter (`nft`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from types import TracebackType
+
+
+def _run(*command: str) -> str:
+    """Standard error of a command; empty when it succeeded."""
+    done = subprocess.run(command, capture_output=True, timeout=20, check=False, text=True)
+    return "" if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"
+
+
+class Unavailable(Exception):
+    """This machine cannot emulate a network; the text says why."""
+
+
+class Network:
+    """Some hosts at a switch, with addresses kept for tests (RFC 5737).
+
+    `with` makes it and removes it; Unavailable where the system does not let us.
+    """
+
+    def __init__(self, hosts: int) -> None:
+        self.switch = f"hfd{os.getpid()}s"
+        self.hosts = [f"hfd{os.getpid()}{chr(97 + i)}" for i in range(hosts)]
+        self._slow: set[tuple[int, int]] = set()
+
+    def address(self, host: int) -> str:
+        return f"203.0.113.{host + 1}"
+
+    def inside(self, host: int) -> tuple[str, ...]:
+        """A command that runs the rest of its arguments on a host."""
+        return ("ip", "netns", "exec", self.hosts[host])
+
+    def outside(self) -> tuple[str, ...]:
+        """The same at the switch, from where all hosts are reached."""
+        return ("ip", "netns", "exec", self.switch)
+
+    def __enter__(self) -> Network:
+        for tool in ("ip", "tc", "nft"):
+            if shutil.which(tool) is None:
+                raise Unavailable(f"waits for {tool} (Debian packages iproute2, nftables)")
+        try:
+            for space in [self.switch, *self.hosts]:
+                self._must("the right to make namespaces", "ip", "netns", "add", space)
+            self._must(
+                *("bridges", "ip", "-n", self.switch, "link", "add", "switch", "type", "bridge")
+            )
+            at_switch = ("ip", "-n", self.switch)
+            self._must(
+                "a switch", *at_switch, "address", "add", "203.0.113.254/24", "dev", "switch"
+            )
+            self._must("a switch", *at_switch, "link", "set", "switch", "up")
+            self._must("a switch", *at_switch, "link", "set", "lo", "up")
+            for host in range(len(self.hosts)):
+                self._plug(host)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for space in [*self.hosts, self.switch]:
+            _run("ip", "netns", "delete", space)
+
+    def _must(self, what: str, *command: str) -> None:
+        if trouble := _run(*command):
+            raise Unavailable(f"waits for {what}: {' '.join(command)}: {trouble}")
+
+    def _plug(self, host: int) -> None:
+        space = self.hosts[host]
+        self._must(
+            *("cables", "ip", "link", "add", "eth", "netns", space, "type", "veth"),
+            *("peer", "name", f"port{host}", "netns", self.switch),
+        )
+        port = ("ip", "-n", self.switch, "link", "set", f"port{host}", "master", "switch", "up")
+        self._must("a port", *port)
+        here = ("ip", "-n", space)
+        self._must("an address", *here, "address", "add", f"{self.address(host)}/24", "dev", "eth")
+        self._must("a cable", *here, "link", "set", "eth", "up")
+        self._must("loopback", *here, "link", "set", "lo", "up")
+
+    def _shape(self, space: Sequence[str], device: str, mbit: float) -> None:
+        bucket = ("tbf", "rate", f"{mbit}mbit", "burst", "32kb", "latency", "400ms")
+        self._must(
+            "token buckets", *space, "tc", "qdisc", "replace", "dev", device, "root", *bucket
+        )
+
+    def slow_sender(self, host: int, mbit: float) -> None:
+        """What leaves the host is slow."""
+        self._shape(self.inside(host), "eth", mbit)
+
+    def slow_receiver(self, host: int, mbit: float) -> None:
+        """What comes to the host is slow."""
+        self._shape(self.outside(), f"port{host}", mbit)
+
+    def slow_link(self, sender: int, receiver: int, mbit: float) -> None:
+        """What goes from one host to one other is slow; of each sender one link may be."""
+        tc = (*self.inside(sender), "tc")
+        classes = ("parent", "1:", "classid")
+        if (sender, receiver) in self._slow:
+            change = ("class", "change", "dev", "eth", "parent", "1:", "classid", "1:2", "htb")
+            self._must("classes of traffic", *tc, *change, "rate", f"{mbit}mbit")
+            return
+        self._slow.add((sender, receiver))
+        commands: list[tuple[str, ...]] = [
+            ("qdisc", "add", "dev", "eth", "root", "handle", "1:", "htb", "default", "1"),
+            ("class", "add", "dev", "eth", *classes, "1:1", "htb", "rate", "10gbit"),
+            ("class", "add", "dev", "eth", *classes, "1:2", "htb", "rate", f"{mbit}mbit"),
+            (
+                *("filter", "add", "dev", "eth", "parent", "1:", "protocol", "ip", "prio", "1"),
+                *("u32", "match", "ip", "dst"),
+                *(f"{self.address(receiver)}/32", "flowid", "1:2"),
+            ),
+        ]
+        for command in commands:
+            self._must("classes of traffic", *tc, *command)
+
+    def lossy_link(self, sender: int, receiver: int, percent: int) -> None:
+        """Some of what goes from one host to one other is lost."""
+        rules = (
+            "table netdev loss { chain arrivals { "
+            'type filter hook ingress device "eth" priority 0; '
+            f"ip saddr {self.address(sender)} numgen random mod 100 < {percent} drop; }}; }}"
+        )
+        self._must("a packet filter", *self.inside(receiver), "nft", rules)
