@@ -52,7 +52,7 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.set_defaults(run=_run)
 
 
-def _add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_watching(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     watch = commands.add_parser(
         "top",
         help="ranks, views, links and events of a running job, in the terminal",
@@ -115,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _coordinator.add_arguments(coordinator)
-    _add_health(commands)
+    _add_watching(commands)
     simulate = commands.add_parser(
         "simulate",
         help="run the fault-tolerance protocol in virtual time, under faults",
@@ -126,11 +126,11 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _simulate.add_arguments(simulate)
-    _add_health(commands)
+    _add_diagnosis(commands)
     return parser
 
 
-def _add_health(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_diagnosis(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     diagnosis = commands.add_parser(
         "doctor",
         help="who hangs, who is slow, which link: of a running or a recorded job",
