@@ -33,10 +33,12 @@ def start_rank(
     meeting: Path,
     env: Mapping[str, str],
     before: Sequence[str] = (),
+    *,
+    fresh: bool = False,
 ) -> Process:
     """Start one rank; it calls `module.function()` with RANK and WORLD_SIZE set.
 
-    `before`: a command that runs the rest of its arguments.
+    `before`: a command that runs the rest of its arguments. `fresh`: nothing is imported yet.
     """
     whole = {
         **os.environ,
@@ -47,7 +49,7 @@ def start_rank(
         "OMP_NUM_THREADS": "1",
         **env,
     }
-    if not before:
+    if not (before or fresh):
         return nursery.fork(module, function, whole, meeting)
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "
@@ -85,10 +87,13 @@ def run_ranks(
     *,
     env: Mapping[str, str] | None = None,
     timeout_s: float = 120,
+    fresh: bool = False,
 ) -> list[Outcome]:
     """Run all ranks and require that every one of them succeeded."""
     meeting.mkdir(parents=True, exist_ok=True)
-    processes = [start_rank(module, function, r, size, meeting, env or {}) for r in range(size)]
+    processes = [
+        start_rank(module, function, r, size, meeting, env or {}, fresh=fresh) for r in range(size)
+    ]
     outcomes = finish(processes, timeout_s)
     failed = [o for o in outcomes if o.status != 0]
     text = "\n".join(f"--- rank {o.rank}, status {o.status}\n{o.output}" for o in failed)

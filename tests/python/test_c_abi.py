@@ -129,17 +129,21 @@ def environment(path: Path, transport: str) -> dict[str, str]:
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
 @pytest.mark.parametrize("program", ["every_collective", "ops_in_flight"])
 def test_collectives_by_ctypes(program, transport, tmp_path):
-    run_ranks("c_abi_ranks", program, 3, tmp_path, env=environment(tmp_path, transport))
+    env = environment(tmp_path, transport)
+    run_ranks("c_abi_ranks", program, 3, tmp_path, env=env, fresh=True)
 
 
 @pytest.mark.parametrize("program", ["refusals", "other_calls", "own_store"])
 def test_refusals_mismatches_and_stores(program, tmp_path):
-    run_ranks("c_abi_ranks", program, 2, tmp_path, env=environment(tmp_path, "shm,tcp"))
+    env = environment(tmp_path, "shm,tcp")
+    run_ranks("c_abi_ranks", program, 2, tmp_path, env=env, fresh=True)
 
 
 def test_survivors_learn_who_was_lost(tmp_path):
     env = {**environment(tmp_path, "shm"), "HOLDFAST_ON_PEER_LOSS": "raise"}
-    processes = [start_rank("c_abi_ranks", "lose_a_rank", r, 3, tmp_path, env) for r in range(3)]
+    processes = [
+        start_rank("c_abi_ranks", "lose_a_rank", r, 3, tmp_path, env, fresh=True) for r in range(3)
+    ]
     outcomes = finish(processes, 60)
     assert outcomes[1].status == -signal.SIGKILL
     for outcome in outcomes:
@@ -148,6 +152,8 @@ def test_survivors_learn_who_was_lost(tmp_path):
 
 def test_survivors_go_on_and_are_told_who_is_missing(tmp_path):
     env = environment(tmp_path, "shm")
-    processes = [start_rank("c_abi_ranks", "go_on", r, 3, tmp_path, env) for r in range(3)]
+    processes = [
+        start_rank("c_abi_ranks", "go_on", r, 3, tmp_path, env, fresh=True) for r in range(3)
+    ]
     for outcome in finish(processes, 60):
         assert outcome.rank == 1 or outcome.status == 0, outcome.output
