@@ -150,10 +150,8 @@ def test_rank_zero_keeps_the_board_where_there_is_no_coordinator(tmp_path: Path)
         heard = job.heard()
         assert [rank["state"] for rank in heard["ranks"]] == ["well"] * 3
         assert [rank["http"] for rank in heard["ranks"]] == job.where
-        expected = {(0, 1), (1, 0), (2, 0)}
-        eventually(
-            lambda: {(link["rank"], link["peer"]) for link in job.world()["links"]} >= expected
-        )
+        # Which links have anything to tell is chance; every rank has told of some.
+        eventually(lambda: {link["rank"] for link in job.world()["links"]} == {0, 1, 2})
         eventually(lambda: [s["rank"] for s in job.world()["stragglers"]] == [2])
         # The others know who lives, and their own numbers.
         status = json.loads(page(job.where[1], "/status")[1])
