@@ -5,7 +5,7 @@ A rank that does not answer is evidence like any other: nothing here raises for 
 
 from __future__ import annotations
 
-import json
+import http.client
 import queue
 import socket
 import threading
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.errors import ConfigError
-from holdfast.ft.health.evidence import Look, Record, metrics_of, record_of_json
+from holdfast.ft.health.evidence import Look, Record, metrics_of, parsed, record_of_json
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,7 +77,7 @@ def page(where: str, path: str, timeout_s: float = ANSWER_S) -> tuple[int, str]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read(1 << 16).decode(errors="replace")
-    except (ValueError, urllib.error.URLError) as error:
+    except (ValueError, http.client.HTTPException, urllib.error.URLError) as error:
         raise OSError(str(getattr(error, "reason", error))) from None
 
 
@@ -206,7 +206,7 @@ def targets_of(text: str) -> list[Address]:
     ValueError
         When it is something else.
     """
-    data = json.loads(text)
+    data = parsed(text)
     if not isinstance(data, list):
         raise ValueError("no list of targets")
     found = []

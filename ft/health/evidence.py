@@ -256,9 +256,17 @@ def record_of(data: Mapping[str, Any]) -> Record:
     )
 
 
+def parsed(text: str) -> Any:
+    """Return what JSON from another host says; ValueError for all that is none."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
 def record_of_json(text: str) -> Record:
     """Return the record that the text of /flight describes; ValueError when it is none."""
-    data = json.loads(text)
+    data = parsed(text)
     if not isinstance(data, dict):
         raise ValueError("no flight record")
     return record_of(data)

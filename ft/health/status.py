@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import urllib.error
 import urllib.parse
-import urllib.request
 from typing import Any
 
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError
+from holdfast.ft.health.collect import page
+from holdfast.ft.health.evidence import parsed
 
 FORMAT = 1
-# A page of ten thousand ranks is 200 KB; whoever sends more is none of ours.
-_MAX_BYTES = 8 << 20
 
 
-def page_url(where: str, page: str) -> str:
+def page_url(where: str, name: str) -> str:
     """Return the address of a page.
 
     Parameters
     ----------
     where : str
         ``"host:port"``, or an http URL of any page there.
-    page : str
-        Its name, without the slash.
+    name : str
+        Of the page, without the slash.
 
     Returns
     -------
@@ -43,7 +39,7 @@ def page_url(where: str, page: str) -> str:
         port = None
     if parts.scheme != "http" or not parts.hostname or port is None or parts.username:
         raise ConfigError(f"address {where!r}; accepted: host:port or http://host:port")
-    return f"http://{parts.netloc}/{page}"
+    return f"http://{parts.netloc}/{name}"
 
 
 def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
@@ -54,7 +50,7 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
     where : str
         ``"host:port"`` of the pages of a coordinator or a rank, or their URL.
     timeout_s : float
-        Seconds to wait for each part of the answer.
+        Seconds to wait for the whole answer.
 
     Returns
     -------
@@ -72,20 +68,16 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
     """
     url = page_url(where, "status")
     try:
-        with urllib.request.urlopen(url, timeout=timeout_s) as answer:
-            text = answer.read(_MAX_BYTES)
-    except urllib.error.HTTPError as error:
-        raise ProtocolError(
-            f"{url} answers with status {error.code}: no status page of Holdfast"
-        ) from error
-    except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
+        code, text = page(urllib.parse.urlsplit(url).netloc, "/status", timeout_s)
+    except OSError as error:
         raise HoldfastError(
-            f"nothing answers at {url}: {reason}. Start the coordinator with --http HOST:PORT, or "
+            f"nothing answers at {url}: {error}. Start the coordinator with --http HOST:PORT, or "
             "the ranks with HOLDFAST_HTTP"
         ) from error
+    if code != 200:
+        raise ProtocolError(f"{url} answers with status {code}: no status page of Holdfast")
     try:
-        status = json.loads(text)
+        status = parsed(text)
     except ValueError as error:
         raise ProtocolError(f"what answers at {url} is no Holdfast: {error}") from error
     if not isinstance(status, dict) or status.get("format") != FORMAT:

@@ -114,6 +114,25 @@ def test_what_is_late_for_all_is_given_up() -> None:
     ]
 
 
+def test_who_speaks_no_http_is_told_of_as_mute() -> None:
+    with pages(lambda client, _: client.sendall(b"\0\1 no http\r\n\r\n")) as where:
+        with pytest.raises(OSError, match="no http"):
+            collect.page(where, "/healthz")
+        seen = collect.look(where)
+    assert seen.trouble
+
+
+def test_a_record_of_brackets_is_no_record() -> None:
+    def brackets(client: socket.socket, path: str) -> None:
+        if path == "/flight":
+            return reply(client, "[" * 100_000)
+        return healthy(client, path)
+
+    with pages(brackets) as where:
+        seen = collect.look(where)
+    assert seen.record is None
+
+
 def test_a_coordinator_that_answers_rubbish_is_no_coordinator() -> None:
     def rubbish(client: socket.socket, path: str) -> None:
         reply(client, '{"no": "list"}')

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import io
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,9 +153,33 @@ def test_what_is_no_holdfast_is_refused(answers: Any) -> None:
     page.body = b"[1]"
     with pytest.raises(holdfast.ProtocolError, match="speaks format None"):
         status.fetch(where)
+    page.body = b"[" * 100_000
+    with pytest.raises(holdfast.ProtocolError, match="is no Holdfast"):
+        status.fetch(where)
     page.code = 404
     with pytest.raises(holdfast.ProtocolError, match="status 404"):
         status.fetch(where)
+
+
+def test_an_answer_that_trickles_in_is_waited_for_no_longer_than_said() -> None:
+    def trickle() -> None:
+        client, _ = server.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(4096)
+            client.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+            while not over.wait(0.05):
+                client.sendall(b" ")
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(holdfast.HoldfastError, match=r"did not come whole within 0\.5 s"):
+            status.fetch(f"127.0.0.1:{server.getsockname()[1]}", 0.5)
+        assert time.monotonic() - began < 5
+        over.set()
+        thread.join(WAIT_S)
 
 
 def test_text_from_other_hosts_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
