@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Protocol
 
 from holdfast import _coordinator, _info, _launcher, _simulate
 from holdfast.comm.bench import command as bench
@@ -52,24 +53,70 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.set_defaults(run=_run)
 
 
-def _add_watching(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    watch = commands.add_parser(
+class _Part(Protocol):
+    """A module with a command."""
+
+    EXAMPLES: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's arguments, and what runs it."""
+
+
+# Name, module, help, description.
+_PARTS: tuple[tuple[str, _Part, str, str], ...] = (
+    (
+        "bench",
+        bench,
+        "time collectives beside gloo and MPI",
+        "Times collectives on this host, Holdfast, gloo and MPI in turns in one run. Sizes and "
+        "bandwidths as nccl-tests define them; a ratio above 1 means that Holdfast is faster.",
+    ),
+    (
+        "plan",
+        plan_command,
+        "which algorithm runs where, and why; measure which is fastest",
+        "Shows what a group runs for each collective and size: by the cost model, or by a table "
+        "of measurements, which --measure makes and the option plan uses.",
+    ),
+    (
+        "coordinator",
+        _coordinator,
+        "decide who is in a job or an elastic group, in a process of its own",
+        "Coordinates jobs and elastic groups. Members find it by its address.",
+    ),
+    (
         "top",
-        help="ranks, views, links and events of a running job, in the terminal",
-        description="Shows what the status page of a coordinator, or of a rank, shows. Status 1 "
-        "with --once or --json: a rank is lost, gone or failed.",
-        epilog=top.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    top.add_arguments(watch)
-    files = commands.add_parser(
+        top,
+        "ranks, views, links and events of a running job, in the terminal",
+        "Shows what the status page of a coordinator, or of a rank, shows. Status 1 with --once "
+        "or --json: a rank is lost, gone or failed.",
+    ),
+    (
+        "doctor",
+        doctor,
+        "who hangs, who is slow, which link: of a running or a recorded job",
+        "Says what is wrong with a job, who is to blame, how sure that is, and why.",
+    ),
+    (
+        "trace",
+        trace_command,
+        "one timeline of all ranks, for Perfetto or Chrome",
+        "Merges the flight records of all ranks into one trace.",
+    ),
+    (
         "health",
-        help="print the alert rules and the dashboard that come with Holdfast",
-        description="Prints alert rules for Prometheus, or a dashboard for Grafana.",
-        epilog=files_command.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    files_command.add_arguments(files)
+        files_command,
+        "print the alert rules and the dashboard that come with Holdfast",
+        "Prints alert rules for Prometheus, or a dashboard for Grafana.",
+    ),
+    (
+        "simulate",
+        _simulate,
+        "run the fault-tolerance protocol in virtual time, under faults",
+        "Runs the code of production on simulated time and connections: ranks crash, pause, "
+        "leave, come back; connections break, stall, lose messages. Every op's result is checked.",
+    ),
+)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,65 +135,16 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--libs", action="store_true", help="flags to link them")
     info.set_defaults(run=_info_command)
     _add_run(commands)
-    measure = commands.add_parser(
-        "bench",
-        help="time collectives beside gloo and MPI",
-        description="Times collectives on this host, Holdfast, gloo and MPI in turns in one run. "
-        "Sizes and bandwidths as nccl-tests define them; a ratio above 1 means that Holdfast is "
-        "faster.",
-        epilog=bench.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    bench.add_arguments(measure)
-    planning = commands.add_parser(
-        "plan",
-        help="which algorithm runs where, and why; measure which is fastest",
-        description="Shows what a group runs for each collective and size: by the cost model, or "
-        "by a table of measurements, which --measure makes and the option plan uses.",
-        epilog=plan_command.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    plan_command.add_arguments(planning)
-    coordinator = commands.add_parser(
-        "coordinator",
-        help="decide who is in a job or an elastic group, in a process of its own",
-        description="Coordinates jobs and elastic groups. Members find it by its address.",
-        epilog=_coordinator.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _coordinator.add_arguments(coordinator)
-    _add_watching(commands)
-    simulate = commands.add_parser(
-        "simulate",
-        help="run the fault-tolerance protocol in virtual time, under faults",
-        description="Runs the code of production on simulated time and connections: ranks crash, "
-        "pause, leave, come back; connections break, stall, lose messages. Every op's result is "
-        "checked.",
-        epilog=_simulate.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    _simulate.add_arguments(simulate)
-    _add_diagnosis(commands)
+    for name, part, summary, description in _PARTS:
+        command = commands.add_parser(
+            name,
+            help=summary,
+            description=description,
+            epilog=part.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        part.add_arguments(command)
     return parser
-
-
-def _add_diagnosis(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    diagnosis = commands.add_parser(
-        "doctor",
-        help="who hangs, who is slow, which link: of a running or a recorded job",
-        description="Says what is wrong with a job, who is to blame, how sure that is, and why.",
-        epilog=doctor.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    doctor.add_arguments(diagnosis)
-    trace = commands.add_parser(
-        "trace",
-        help="one timeline of all ranks, for Perfetto or Chrome",
-        description="Merges the flight records of all ranks into one trace.",
-        epilog=trace_command.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    trace_command.add_arguments(trace)
 
 
 def _info_command(arguments: argparse.Namespace) -> int:
