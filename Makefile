@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc)
 RANKS ?= 4
-FUZZ_SECONDS ?= 15
+FUZZ_SECONDS ?= 30
 
 export PYTHON
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -146,8 +146,8 @@ types: $(VENV)/.torch $(VENV)/.extras  ## mypy --strict
 	.ci/typing_view.sh
 	MYPYPATH=build/typing $(BIN)/mypy --strict -p holdfast
 
-# The newest of the minor versions after the one that the tests run with; more, by hand.
-TORCH_HEADERS ?= 2.15.0
+# The newest minor versions after the one that the tests run with.
+TORCH_HEADERS ?= 2.14.1 2.15.0
 .PHONY: torch-headers
 torch-headers: $(VENV)/.created  ## compiles the torch backend against newer versions' headers
 	@$(call logged,torch-headers,.ci/torch_headers.sh $(BIN)/python $(TORCH_HEADERS))
@@ -179,7 +179,7 @@ asan-build: system-check
 	cmake --build build/asan
 
 .PHONY: fuzz
-fuzz: asan-build  ## each fuzzer for FUZZ_SECONDS (15)
+fuzz: asan-build  ## each fuzzer for FUZZ_SECONDS (30)
 	@$(call logged,fuzz,.ci/fuzz.sh build/asan $(FUZZ_SECONDS) $(JOBS))
 
 .PHONY: clean distclean

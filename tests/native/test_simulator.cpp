@@ -14,7 +14,7 @@ namespace {
 
 // Under a sanitizer, which looks for other mistakes and takes ten times as long, a part of them.
 constexpr bool kSanitized = SIM_SANITIZER[0] != '\0';
-constexpr std::uint64_t kWorlds = kSanitized ? 60 : 500;
+constexpr std::uint64_t kWorlds = kSanitized ? 100 : 500;
 
 void expect_ok(std::uint64_t seed) {
   const Scenario scenario = make_scenario(seed);

@@ -18,7 +18,7 @@ from ranks import kill
 from holdfast.ft.health.files_command import DASHBOARD, RULES, text_of
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None, reason="no promtool here (Debian package prometheus)"
+    shutil.which("promtool") is None, reason="waits for promtool (Debian package prometheus)"
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/health.md"
@@ -252,7 +252,7 @@ def test_the_dashboard_is_one_that_prometheus_can_answer(tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(
-    shutil.which("prometheus") is None, reason="no prometheus here (Debian package prometheus)"
+    shutil.which("prometheus") is None, reason="waits for prometheus (Debian package of that name)"
 )
 def test_a_real_prometheus_tells_of_a_killed_rank(tmp_path: Path) -> None:
     (tmp_path / RULES).write_text(text_of(RULES))

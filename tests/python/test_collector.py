@@ -101,7 +101,7 @@ def gateway() -> Iterator[str]:
 
 @pytest.mark.skipif(
     shutil.which("prometheus-pushgateway") is None,
-    reason="no prometheus-pushgateway here (Debian package of that name)",
+    reason="waits for prometheus-pushgateway (Debian package of that name)",
 )
 def test_a_short_job_is_told_of_by_a_gateway_after_its_end(gateway: str, tmp_path: Path) -> None:
     run_ranks("health_ranks", "push_at_the_end", 2, tmp_path, env={"GATEWAY": gateway})

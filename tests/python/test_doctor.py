@@ -32,25 +32,24 @@ def fault_named(name: str) -> Fault:
     return fault
 
 
-def told(name: str, tmp_path: Path) -> None:
-    """Two cores for four ranks and the doctor: a look may see nothing. One of three is right."""
-    for seed in (1, 2, 3):
-        trial = try_fault(fault_named(name), tmp_path / f"w{seed}", seed)
-        if trial.right and trial.alone:
-            return
-    pytest.fail(show(trial))
-
-
 @pytest.mark.parametrize("name", IN_CI)
 def test_the_right_one_is_named_and_nobody_else(name: str, tmp_path: Path) -> None:
-    told(name, tmp_path)
+    trial = try_fault(fault_named(name), tmp_path / "w", 1)
+    assert trial.right, show(trial)
+    assert trial.alone, show(trial)
 
 
 def test_a_slow_link_is_told_from_slow_ranks(tmp_path: Path) -> None:
-    try:
-        told(IN_A_NETWORK, tmp_path)
-    except Unavailable as why:
-        pytest.skip(str(why))
+    """Whether data waited for the link at a look is chance: one may see nothing, none else."""
+    for seed in (1, 2, 3):
+        try:
+            trial = try_fault(fault_named(IN_A_NETWORK), tmp_path / f"w{seed}", seed)
+        except Unavailable as why:
+            pytest.skip(str(why))
+        if trial.verdict.status != 0:
+            break
+    assert trial.right, show(trial)
+    assert trial.alone, show(trial)
 
 
 def trace(*arguments: str) -> tuple[int, str]:

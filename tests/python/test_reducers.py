@@ -17,7 +17,7 @@ pytest.importorskip("torch", reason="waits for torch: the backend is built again
 GOOD, POOR = 0.3, 1.2
 OWN_GOAL = {"apollo": 0.7}
 # All of them: REDUCER_CHURN="powersgd,one bit,top-k,1-bit adam".
-CHURNED = os.environ.get("REDUCER_CHURN", "powersgd").split(",")
+CHURNED = os.environ.get("REDUCER_CHURN", "powersgd,1-bit adam").split(",")
 
 
 def found(function: str, size: int, path: Path, backend: str) -> dict[str, dict[str, float]]:
