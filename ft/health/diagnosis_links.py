@@ -179,13 +179,25 @@ def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
     if len(high) > max(1, len(pairs) / 3):
         return []
     found = []
-    for pair in sorted(high, key=lambda p: -matrix.pair_rtt(*p))[:_MOST_LINKS]:
+    slowest = _one_by_rank(sorted(high, key=lambda p: -matrix.pair_rtt(*p)))
+    for pair in slowest[:_MOST_LINKS]:
         link = _direction(matrix, *pair)
         lines = (*_rtt_line(matrix, [pair], usual), *_wait_lines(matrix, [link[::-1]]))
         advice = "look at the path between the two hosts: its rate, its queues, other traffic"
         sure = 0.9 / len(high) ** 0.5
         found.append(Finding("slow-link", Culprit(link=link), sure, lines, advice))
     return found
+
+
+def _one_by_rank(pairs: Iterable[Cell]) -> list[Cell]:
+    """Those that share no rank with one before: what a rank sends on waits for its slowest link."""
+    kept: list[Cell] = []
+    taken: set[int] = set()
+    for pair in pairs:
+        if not taken & set(pair):
+            kept.append(pair)
+            taken |= set(pair)
+    return kept
 
 
 def _apart(matrix: Matrix, pairs: list[Cell], limits: Limits) -> int | None:
@@ -303,9 +315,9 @@ def find_slow_links(evidence: Evidence, limits: Limits) -> list[Finding]:
         return []
     lossy = _lossy(matrix, limits)
     slow = _slow(matrix, limits)
-    # What is lost is late: one thing, told once.
-    lost = {frozenset(f.culprit.link) for f in lossy if f.culprit.link}
-    slow = [f for f in slow if f.culprit.link is None or frozenset(f.culprit.link) not in lost]
+    # What is lost is late, there and on the next links: one thing, told once.
+    lost = {rank for f in lossy for rank in f.culprit.link or ()}
+    slow = [f for f in slow if not lost & set(f.culprit.link or ())]
     slow, lossy = _joined(slow, lossy)
     return [*lossy, *slow] or _column(matrix, limits)
 

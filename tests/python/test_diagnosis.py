@@ -272,6 +272,25 @@ def test_a_slow_link_that_nobody_waits_for_is_none() -> None:
     assert diagnose(looked_at({"rtt": {(1, 2): 0.08, (2, 1): 0.07}})) == []
 
 
+def test_what_is_late_behind_a_slow_link_is_no_second_one() -> None:
+    """What rank 2 sends on waits for what comes late from rank 1, and its round trips with it."""
+    cells = {"rtt": {(1, 2): 0.012, (2, 3): 0.009}, "wait": {(2, 1): 1.5, (3, 2): 0.7}}
+    (finding,) = diagnose(looked_at(cells))
+    assert (finding.kind, finding.culprit.link) == ("slow-link", (1, 2))
+    apart = {"rtt": {(0, 1): 0.012, (2, 3): 0.009}, "wait": {(1, 0): 1.5, (3, 2): 0.7}}
+    assert {f.culprit.link for f in diagnose(looked_at(apart))} == {(0, 1), (2, 3)}
+
+
+def test_what_is_late_behind_a_lossy_link_is_no_slow_one() -> None:
+    cells = {
+        "again": {(1, 2): 300.0},
+        "rtt": {(1, 2): 0.009, (2, 3): 0.012},
+        "wait": {(2, 1): 1.5, (3, 2): 0.7},
+    }
+    (finding,) = diagnose(looked_at(cells))
+    assert (finding.kind, finding.culprit.link) == ("lossy-link", (1, 2))
+
+
 def test_what_is_sent_again_is_a_lossy_link() -> None:
     cells = {"again": {(0, 3): 300.0}, "rtt": {(0, 3): 0.05}}
     (finding,) = diagnose(looked_at(cells))

@@ -35,8 +35,9 @@ def pages(answer: Callable[[socket.socket, str], None]) -> Iterator[str]:
         with client:
             try:
                 client.settimeout(5)
-                path = client.recv(4096).decode().split(" ")[1]
-                answer(client, path)
+                asked = client.recv(4096).decode().split(" ")
+                if len(asked) > 1:  # the looker may have given up before it asked
+                    answer(client, asked[1])
             except OSError:
                 pass
 
