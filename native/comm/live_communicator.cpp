@@ -11,9 +11,6 @@
 namespace holdfast::comm {
 namespace {
 
-// From here on an op takes longer than its waits.
-constexpr std::uint64_t kBulkBytes = 512 * 1024;
-
 // An op that waits this long asks whether the others made the same call. Rare enough to cost
 // nothing, short enough for a person.
 constexpr Duration kStallTime = std::chrono::seconds(1);

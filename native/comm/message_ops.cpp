@@ -110,7 +110,6 @@ void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
 }
 
 bool MessageOps::moves_bulk() const {
-  constexpr std::uint64_t kBulkBytes = 512 * 1024;
   return std::any_of(active_.begin(), active_.end(), [](const Active& a) {
     const OpRequest& request = a.work->request();
     const auto& blocks = request.input.empty() ? request.output : request.input;

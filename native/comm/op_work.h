@@ -12,6 +12,9 @@
 
 namespace holdfast::comm {
 
+// From here on an op takes longer than its waits.
+constexpr std::uint64_t kBulkBytes = 512 * 1024;
+
 class OpWork final : public Work {
  public:
   OpWork(OpRequest request, OpSeq sequence, std::shared_ptr<Executor> executor,

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t kMagnitude = 0x7fffffffU;
 constexpr std::uint32_t kInfinity = 0x7f800000U;
 // Numbers are u32.
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 32;
+constexpr std::uint64_t kMostNumbered = std::uint64_t{1} << 32;
 // Elements looked at to guess a threshold that a little more than k reach: one in 64.
 constexpr std::uint64_t kFewestSamples = 1024;
 constexpr std::uint64_t kMostSamples = 8192;
@@ -128,7 +128,7 @@ struct Entries {
 
 Result<Entries> read(const Setup& setup, std::span<const std::byte> frame, std::uint64_t count) {
   const std::uint64_t k = kept(setup.options.ratio, count);
-  if (count > kMostElements || frame.size() != 8 * k) {
+  if (count > kMostNumbered || frame.size() != 8 * k) {
     return Status(Code::kProtocolError,
                   "compression: a topk frame of " + std::to_string(frame.size()) + " bytes, " +
                       std::to_string(count) + " elements have " + std::to_string(8 * k));
@@ -157,7 +157,7 @@ std::size_t topk_encode(const Setup& setup, const EncodeRequest& request,
                         std::span<std::byte> out) {
   std::vector<float> wide;
   const Source x = source_of(setup, request, wide);
-  CHECK(x.count <= kMostElements);
+  CHECK(x.count <= kMostNumbered);
   const std::uint64_t k = kept(setup.options.ratio, x.count);
   if (k == 0) return 0;
   const auto chosen = greatest_of(setup.level, x, k);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
+
 namespace holdfast::comm {
 namespace {
-
-constexpr std::uint64_t kLine = 64;
 
 class Lowering {
  public:
@@ -65,7 +65,7 @@ class Lowering {
       place_[chunk] = total;
       const Slot slot{Space::kScratch, static_cast<std::uint32_t>(chunk)};
       const std::uint64_t room = window_[chunk] > 0 ? window_[chunk] : bytes(slot);
-      total += (room + kLine - 1) / kLine * kLine;
+      total += (room + kCacheLine - 1) / kCacheLine * kCacheLine;
     }
     return total;
   }

@@ -4,10 +4,11 @@
 #include <cstring>
 #include <string>
 
+#include "base/cache_line.h"
+
 namespace holdfast::comm {
 namespace {
 
-constexpr std::uint64_t kLine = 64;
 // Partial results of a fold stay in the first-level cache.
 constexpr std::uint64_t kFoldBytes = 8 * 1024;
 
@@ -20,7 +21,7 @@ std::uint64_t extent(const OpRequest& request) {
 
 // Elements that fill cache lines; what ranks do in parallel begins on one.
 std::uint64_t line_elements(std::uint64_t element_bytes) {
-  return std::max<std::uint64_t>(1, kLine / element_bytes);
+  return std::max<std::uint64_t>(1, kCacheLine / element_bytes);
 }
 
 }  // namespace

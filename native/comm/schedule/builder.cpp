@@ -6,9 +6,6 @@
 namespace holdfast::comm {
 namespace {
 
-bool reads(const Step& step) { return step.kind != StepKind::kRecv; }
-bool writes(const Step& step) { return step.kind != StepKind::kSend; }
-
 bool reads_alias(const Step& step, const Slot& slot, bool in_place) {
   if (!reads(step)) return false;
   return may_alias(step.lhs, slot, in_place) ||

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
+#include "base/cache_line.h"
+
 namespace holdfast::comm {
 namespace {
-
-constexpr std::uint64_t kLine = 64;
 
 // Calls visit(elements) for each of `chunks` pieces of `count`.
 template <class Visit>
 void cut(std::uint64_t count, std::uint32_t chunks, std::size_t element, Visit visit) {
   // Whole cache lines when every chunk gets at least one: no two ranks then reduce into one line.
   const std::uint64_t unit =
-      count * element >= chunks * kLine ? std::max<std::uint64_t>(1, kLine / element) : 1;
+      count * element >= chunks * kCacheLine ? std::max<std::uint64_t>(1, kCacheLine / element) : 1;
   const std::uint64_t units = count / unit;
   std::uint64_t given = 0;
   for (std::uint32_t i = 0; i < chunks; ++i) {

@@ -7,9 +7,6 @@
 namespace holdfast::comm {
 namespace {
 
-bool reads(const Step& step) { return step.kind != StepKind::kRecv; }
-bool writes(const Step& step) { return step.kind != StepKind::kSend; }
-
 bool touches(const Step& step, const Slot& slot, bool in_place) {
   if (reads(step) && may_alias(step.lhs, slot, in_place)) return true;
   if (step.kind == StepKind::kReduce && may_alias(step.rhs, slot, in_place)) return true;

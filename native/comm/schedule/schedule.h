@@ -65,6 +65,10 @@ struct Step {
   std::vector<Dependency> deps;
 };
 
+// Whether it reads from `lhs`, and whether it writes to `dst`.
+constexpr bool reads(const Step& step) { return step.kind != StepKind::kRecv; }
+constexpr bool writes(const Step& step) { return step.kind != StepKind::kSend; }
+
 struct Schedule {
   Collective collective{};
   Rank rank{};

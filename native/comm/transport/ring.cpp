@@ -2,10 +2,12 @@
 
 #include <cstring>
 
+#include "base/cache_line.h"
+
 namespace holdfast::comm {
 namespace {
 
-constexpr std::uint64_t kLine = 64;  // frames start on cache lines; a header has one to itself
+constexpr std::uint64_t kLine = kCacheLine;  // frames start on one; a header has one to itself
 
 constexpr std::uint64_t frame_bytes(std::uint64_t payload_bytes) {
   return kLine + (payload_bytes + kLine - 1) / kLine * kLine;

@@ -6,7 +6,7 @@ namespace holdfast::comm {
 namespace {
 
 // Frames handled in one direction before the other links get their turn.
-constexpr int kFramesPerTurn = 16;
+constexpr int kShmFramesPerTurn = 16;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ bool ShmLink::pump() {
 bool ShmLink::push() {
   bool moved = false;
   OutFrame frame;
-  for (int i = 0; i < kFramesPerTurn && session().wants_to_send(); ++i) {
+  for (int i = 0; i < kShmFramesPerTurn && session().wants_to_send(); ++i) {
     if (!writer_.has_room(kRingFramePayload)) break;
     if (!session().next_frame(kRingFramePayload, frame)) break;
     CHECK(writer_.write(frame.header, frame.payload));
@@ -43,7 +43,7 @@ bool ShmLink::push() {
 
 bool ShmLink::pull() {
   bool moved = false;
-  for (int i = 0; i < kFramesPerTurn; ++i) {
+  for (int i = 0; i < kShmFramesPerTurn; ++i) {
     auto peeked = reader_.peek();
     if (!peeked.is_ok()) {
       fail(peeked.status());

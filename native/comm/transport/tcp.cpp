@@ -24,7 +24,7 @@ constexpr std::size_t kDirectBytes = 2048;
 // After so many the other direction, and other links, have their turn: an urgent message waits for
 // no more, and a turn costs little by the 1 MiB that it moves.
 constexpr int kReadsPerTurn = 4;
-constexpr int kFramesPerTurn = 2;
+constexpr int kTcpFramesPerTurn = 2;
 
 }  // namespace
 
@@ -51,7 +51,7 @@ void TcpLink::lost(const char* call) {
 
 bool TcpLink::push() {
   bool moved = false;
-  for (int i = 0; i < kFramesPerTurn && !blocked_ && write_error_ == 0; ++i) {
+  for (int i = 0; i < kTcpFramesPerTurn && !blocked_ && write_error_ == 0; ++i) {
     if (!writing_) {
       if (!session().next_frame(kMaxFramePayload, out_)) break;
       encode_header(out_.header, out_header_);
