@@ -184,11 +184,14 @@ class Evictor:
     def _evict(self, job: Job, evidence: Evidence, decision: Decision, at_s: float) -> None:
         rank = decision.rank
         if self.dry_run:
-            _say(f"dry run: rank {rank} would be evicted: {self._way(job, rank)}", decision)
+            way = self._way(job, rank)
+            done, what = bool(way), way or _NOBODY
+        else:
+            done, what = self._end(job, evidence, decision)
+        if done and self.dry_run:
+            _say(f"dry run: rank {rank} would be evicted: {what}", decision)
             self.court.evicted(rank, at_s)
-            return
-        done, what = self._end(job, evidence, decision)
-        if done:
+        elif done:
             _say(f"rank {rank} is evicted: {what}", decision)
             self.court.evicted(rank, at_s)
         else:
@@ -196,11 +199,11 @@ class Evictor:
             self.court.failed(rank)
 
     def _way(self, job: Job, rank: int) -> str:
-        """How a rank would be evicted."""
+        """How a rank would be evicted; empty: it cannot be."""
         found = job.file_of(rank)
         if found is not None and _is_writer(found[0], found[1]):
             return f"SIGKILL to process {found[0].pid}"
-        return f"by {shlex.join(self.command)}" if self.command else _NOBODY
+        return f"by {shlex.join(self.command)}" if self.command else ""
 
     def _end(self, job: Job, evidence: Evidence, decision: Decision) -> tuple[bool, str]:
         found = job.file_of(decision.rank)

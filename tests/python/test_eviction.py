@@ -212,11 +212,12 @@ def test_a_host_whose_name_may_be_more_than_a_name_is_told_to_no_command(host: s
     assert (done, "is told to no command" in told) == (False, True), told
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
 def test_without_a_process_or_a_command_nobody_is_evicted(
-    capfd: pytest.CaptureFixture[str],
+    dry_run: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
     evidence = world([record(r, [op(1, MS, 2 * MS)]) for r in range(3)])
-    one = Evictor(Court(Policy(("hang",), after=1)))
+    one = Evictor(Court(Policy(("hang",), after=1)), dry_run=dry_run)
     one.look(Job(), evidence, [accuse(1)], 0.0)
     told = capfd.readouterr().err
     assert "rank 1 cannot be evicted: it is no process of this host" in told
