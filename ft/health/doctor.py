@@ -13,6 +13,8 @@ from holdfast.errors import ConfigError
 from holdfast.ft.health.collect import Address, pages_of
 from holdfast.ft.health.diagnosis import confirmed, diagnose, doubtful, suspicious
 from holdfast.ft.health.diagnosis_links import matrix_of, matrix_text
+from holdfast.ft.health.evictor import Evictor, evictor_of
+from holdfast.ft.health.evictor import add_arguments as add_evictions
 from holdfast.ft.health.evidence import Evidence
 from holdfast.ft.health.finding import Finding, Limits
 from holdfast.ft.health.live import Job, now_s, pause
@@ -23,6 +25,7 @@ EXAMPLES = """examples:
   holdfast doctor node1:9401 node2:9401                         ranks by their pages (option http)
   holdfast doctor /dev/shm/flight                               flight records, of living or dead
   holdfast doctor --watch 10 --targets ...                      again and again, with trends
+  holdfast doctor --watch 5 --evict hang,stopped /dev/shm/flight   and end whom it accuses
 
 Without any of these: what HOLDFAST_FLIGHT_DIR, HOLDFAST_HTTP and HOLDFAST_COORDINATOR name.
 Exit status: 0 nothing is wrong, 1 something is, 2 nothing could be asked.
@@ -64,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an op that waits for less does not hang (2); more for jobs whose ranks pause",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
+    add_evictions(parser)
     parser.set_defaults(run=run)
 
 
@@ -312,16 +316,17 @@ def run(arguments: argparse.Namespace) -> int:
     if not 0 < arguments.patience <= 86400:
         raise ConfigError(f"--patience {arguments.patience:g}; accepted: seconds, up to a day")
     limits = Limits(hang_s=arguments.patience)
+    evictor = evictor_of(arguments)
     job = job_of(arguments.what, arguments.targets)
     report = report_json if arguments.json else report_text
     if arguments.watch is None:
         evidence, findings = examine(job, limits)
         print(report(evidence, findings))
         return status_of(evidence, findings)
-    return _watch(job, arguments, limits)
+    return _watch(job, arguments, limits, evictor)
 
 
-def _watch(job: Job, arguments: argparse.Namespace, limits: Limits) -> int:
+def _watch(job: Job, arguments: argparse.Namespace, limits: Limits, evictor: Evictor | None) -> int:
     report = report_json if arguments.json else report_text
     looks = 0
     status = HEALTHY
@@ -338,6 +343,8 @@ def _watch(job: Job, arguments: argparse.Namespace, limits: Limits) -> int:
             if arguments.json or told != before or looks == 1:
                 print(text, flush=True)
             before = told
+            if evictor is not None:
+                evictor.look(job, evidence, findings, now_s())
             if looks != arguments.looks:
                 pause(arguments.watch - (now_s() - began))
     except KeyboardInterrupt:

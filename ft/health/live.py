@@ -10,7 +10,7 @@ from pathlib import Path
 
 from holdfast.ft.health import collect, dumps
 from holdfast.ft.health.collect import Address
-from holdfast.ft.health.evidence import BadFile, Evidence, Look, Subject
+from holdfast.ft.health.evidence import BadFile, Evidence, Look, Record, Subject
 from holdfast.ft.health.processes import take_stack
 
 # Looks that are kept: a watch goes on for days.
@@ -152,10 +152,30 @@ class Job:
             has_pages = subject.source in {a.where for a in self.addresses} and subject.answers
             if has_pages and (stack := collect.stack_of(subject.source)):
                 return stack
+        found = self.file_of(rank)
+        return take_stack(found[0].pid, found[1]) if found else ""
+
+    def file_of(self, rank: int) -> tuple[Record, Path] | None:
+        """Return a rank's latest record, and the file that its process writes it to.
+
+        Parameters
+        ----------
+        rank : int
+            In the world.
+
+        Returns
+        -------
+        tuple of Record and Path, or None
+            None where no file of that name is in the folders: whose it is, the file says.
+        """
+        for subject in self._seen.values():
+            if subject.rank != rank or subject.record is None:
+                continue
+            record = subject.record
             for file in dumps.files_of(self.folders) if self.folders else ():
-                if file.name == f"holdfast-{subject.record.pid}-{subject.record.member}.flight":
-                    return take_stack(subject.record.pid, file)
-        return ""
+                if file.name == f"holdfast-{record.pid}-{record.member}.flight":
+                    return record, file
+        return None
 
 
 def _without_old_records(looks: Sequence[Look]) -> tuple[Look, ...]:

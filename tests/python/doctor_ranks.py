@@ -148,3 +148,30 @@ def quiet() -> None:
         Training(group).step()
         announce(group)
         await_file(Path("stop"))
+
+
+def every_collective() -> None:
+    """Each collective once, in two groups, with blocks of one and of several sizes; messages."""
+    with holdfast.init() as group, holdfast.init(name="other") as other:
+        size, rank = group.size, group.rank
+        block, whole = np.ones(6, np.float64), np.ones(6 * size, np.float64)
+        for one in (group, other, group):
+            one.all_reduce(block)
+            one.reduce_scatter(block, whole)
+            one.all_gather(whole, block)
+            one.all_to_all(np.empty_like(whole), whole)
+            one.broadcast(block, root=1)
+            one.reduce(np.ones(3, np.int32), root=size - 1)
+            one.gather(whole if rank == 1 else None, block, root=1)
+            one.scatter(block, whole if rank == 0 else None, root=0)
+            one.barrier()
+            pieces, more = ([np.ones(1 + r * r, np.float32) for r in range(size)] for _ in "ab")
+            one.all_gather(pieces, pieces[rank])
+            one.reduce_scatter(pieces[rank], more)
+        if rank == 0:
+            group.send(block, size - 1)
+        if rank == size - 1:
+            group.recv(block, 0)
+        announce(group)
+        await_file(Path("stop"))
+        group.barrier()
