@@ -236,6 +236,12 @@ void reduce_plainly(const Case& c, const Codec& codec, std::uint32_t number,
         for (float& x : sum) x = x / static_cast<float>(c.size);
       }
       const Floats result = scatters ? sum : passed(codec, sum, {5, number, chunk}, nullptr);
+      if (!scatters && !ranks[0].feedback.empty()) {
+        // The owner owes what the sum's frame does not say, of all ranks together.
+        const float times = c.op == ReduceOp::kAvg ? static_cast<float>(c.size) : 1.0F;
+        float* owed = &ranks[k / static_cast<std::size_t>(c.pieces)].feedback[0][at];
+        for (std::size_t i = 0; i < count; ++i) owed[i] -= times * (result[i] - sum[i]);
+      }
       for (std::size_t r = 0; r < ranks.size(); ++r) {
         if (scatters && r != b) continue;
         std::copy(result.begin(), result.end(), ranks[r].output[0].data() + at);

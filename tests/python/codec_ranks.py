@@ -104,6 +104,29 @@ def residual_is_conserved() -> None:
             assert np.abs(owed).max() > 0.1
 
 
+def residual_has_both_encodings() -> None:
+    """Of an all-reduce the sum is encoded, too: what that leaves out is owed by who encodes it."""
+    with holdfast.init() as group:
+        rank, size = group.rank, group.size
+        count = 40_000 * size
+        for codec in ("int4", "onebit", "topk"):
+            for op in ("sum", "avg"):
+                residual = np.zeros(count, np.float32)
+                total = np.zeros(count, np.float64)
+                for step in range(4):
+                    block = values(rank, count, step)
+                    group.all_reduce(block, op=op, codec=codec, residual=residual)
+                    total += block
+                group.all_reduce(residual, op=op)
+                put_in = sum(
+                    values(r, count, step).astype(np.float64)
+                    for r in range(size)
+                    for step in range(4)
+                ) / (size if op == "avg" else 1)
+                assert np.abs(total + residual - put_in).max() < 1e-3
+                assert np.abs(residual).max() > 0.1
+
+
 def random_rounding_is_the_same_twice() -> None:
     codec = holdfast.Codec("int8", rounding="stochastic")
     with holdfast.init() as group:

@@ -19,6 +19,7 @@ from holdfast import _core
     [
         "every_collective",
         "residual_is_conserved",
+        "residual_has_both_encodings",
         "random_rounding_is_the_same_twice",
         "mismatch_is_told",
         "some_with_a_residual",

@@ -1,6 +1,7 @@
 #include "comm/engine/coding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 
@@ -11,6 +12,18 @@ namespace {
 
 std::span<const std::byte> frame_of(const CodeMemory& memory) {
   return {memory.src, memory.frame_bytes};
+}
+
+// Whoever owns a sum owes what its frame does not say, as part of its own next input.
+void add_error(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec) {
+  const std::span<float> sum{step.sum, step.count};
+  for (float& x : sum) x = -x;
+  CHECK(codec.decode_add({memory.dst, memory.frame_bytes}, sum).is_ok());
+  const auto times = static_cast<float>(step.divisor);
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    // A block that is not a number owes nothing.
+    if (std::isfinite(sum[i])) step.owed[i] -= times * sum[i];
+  }
 }
 
 void encode(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
@@ -25,6 +38,7 @@ void encode(const CodeStep& step, const CodeMemory& memory, const compress::Code
       {memory.src, step.count * dtype_bytes(step.dtype)}, step.dtype, key, residual};
   const std::size_t bytes = codec.encode(request, {memory.dst, memory.frame_bytes});
   CHECK(bytes == memory.frame_bytes);
+  if (step.owed != nullptr) add_error(step, memory, codec);
 }
 
 Status decode_add(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec) {

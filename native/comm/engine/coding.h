@@ -33,6 +33,10 @@ struct CodeStep {
   std::uint64_t chunk = 0;    // encode: part of the key
   const float* residual = nullptr;
   float* feedback = nullptr;
+  // Encode of a sum with error feedback: its memory, for which the frame is the last use, and the
+  // owner's residual, to which what the frame does not say is added, `divisor` times.
+  float* sum = nullptr;
+  float* owed = nullptr;
   DivideKernel divide = nullptr;  // decode_add: afterwards
   std::uint32_t divisor = 1;
 };

@@ -197,21 +197,38 @@ class Lowering {
 
   void set_encode(const Step& s, CodeStep& result) const {
     result.kind = CodeKind::kEncode;
-    result.chunk = schedule_.scratch[s.dst.chunk].like.chunk;
-    if (form_of(schedule_, s.lhs) == Form::kWide) return;
+    const Slot& like = schedule_.scratch[s.dst.chunk].like;
+    result.chunk = like.chunk;
+    if (form_of(schedule_, s.lhs) == Form::kWide) return set_owed(s, result);
     // No rank rounds like another, nor like the sum's owner.
     result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
     if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
-    std::uint32_t first = 0;
-    std::uint32_t block = 0;
-    if (has_blocks_by_rank(schedule_.collective)) {
-      first = s.lhs.chunk / schedule_.pieces * schedule_.pieces;
-      block = schedule_.collective == Collective::kAllGather ? 0 : s.lhs.chunk / schedule_.pieces;
-    }
-    std::uint64_t at = 0;
-    for (std::uint32_t c = first; c < s.lhs.chunk; ++c) at += layout_.input[c].count;
+    const auto [block, at] = place_in_input(s.lhs.chunk);
     result.residual = coding_.residual[block] + at;
     result.feedback = coding_.feedback[block] + at;
+  }
+
+  // A sum is encoded by the rank that owns the chunk; only all-reduce encodes any.
+  void set_owed(const Step& s, CodeStep& result) const {
+    if (coding_.feedback.empty()) return;
+    CHECK(schedule_.collective == Collective::kAllReduce);
+    result.sum = reinterpret_cast<float*>(address(s.lhs));
+    result.owed = coding_.feedback[0] + place_in_input(result.chunk).second;
+    if (arithmetic_.op == ReduceOp::kAvg) result.divisor = arithmetic_.contributors;
+  }
+
+  // The block that an input chunk is part of, and where in it.
+  std::pair<std::uint32_t, std::uint64_t> place_in_input(std::uint64_t chunk) const {
+    std::uint64_t first = 0;
+    std::uint32_t block = 0;
+    if (has_blocks_by_rank(schedule_.collective)) {
+      const auto of_rank = static_cast<std::uint32_t>(chunk) / schedule_.pieces;
+      first = of_rank * schedule_.pieces;
+      block = schedule_.collective == Collective::kAllGather ? 0 : of_rank;
+    }
+    std::uint64_t at = 0;
+    for (std::uint64_t c = first; c < chunk; ++c) at += layout_.input[c].count;
+    return {block, at};
   }
 
   void set_reduce(int i, Instruction& result) const {
