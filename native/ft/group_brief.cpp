@@ -73,7 +73,9 @@ std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
   comm::OpRequest& request = brief.request;
   request.expect_wait = true;
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
-  return new_work(std::move(request), *brief.sequence);
+  auto work = new_work(std::move(request), *brief.sequence);
+  work->tell_wait(comm::OtherWait::kWhole);
+  return work;
 }
 
 void Group::go_on(Brief& brief) {
