@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from holdfast import _told
 from holdfast.comm.chunks import CHUNK_BYTES, HASH_BYTES, RUN_CHUNKS, State, hash_of
 from holdfast.comm.sync_messages import Messages, texts
 from holdfast.errors import ConfigError, PeerLost, ProtocolError
@@ -101,7 +103,7 @@ class _Fetch:
         self._state = state
         self._right = right
         self._hashes = hashes  # by rank
-        self._sends: list[Callable[[], object]] = []
+        self._sends: list[tuple[int, Callable[[], object]]] = []
         self.fetched = 0
 
     def missing(self, hashes: bytes) -> list[int]:
@@ -135,18 +137,18 @@ class _Fetch:
     def give(self, plan: list[tuple[int, int, list[int]]]) -> None:
         """Start to send this rank's part."""
         me = self._messages.rank
-        self._sends += [
-            self._messages.send(to, *self._state.span(run), self._state)
-            for source, to, run in plan
-            if source == me
-        ]
+        for source, to, run in plan:
+            if source == me:
+                address, size = self._state.span(run)
+                self._sends.append((size, self._messages.send(to, address, size, self._state)))
 
     def settle(self) -> None:
         """Wait until all that this rank gives has gone."""
-        for wait in self._sends:
+        for size, wait in self._sends:
             # Whom it was for is no member any more.
             with contextlib.suppress(PeerLost):
                 wait()
+                _told.sync(sent=size)
         self._sends.clear()
 
     def take(self, plan: list[tuple[int, int, list[int]]]) -> list[int]:
@@ -173,6 +175,7 @@ class _Fetch:
             wait()
         except PeerLost:
             return run
+        _told.sync(received=self._state.span(run)[1])
         wrong = self._state.accept(run, staged, self._right)
         self.fetched += len(run) - len(wrong)
         return wrong
@@ -199,11 +202,13 @@ class Sync:
     def __init__(
         self, messages: Messages, state: Mapping[str, Any], label: str, *, newcomer: bool
     ) -> None:
+        began = time.monotonic()
         self._messages = messages
         self._label = label
         self._state = State(state, label)
         self._fetch: _Fetch | None = None
         self._wrong: list[int] = []
+        self._is_settled = False
         self._is_done = False
         manifests = texts(messages, json.dumps(self._state.manifest()).encode())
         _same_shape(label, messages.rank, manifests)
@@ -214,6 +219,7 @@ class Sync:
         self._elected = elect(self._ballots)
         if any(digest != self._elected for _, digest in self._ballots.values()):
             self._begin(listens=newcomer and self._ballots[messages.rank][1] == _UNHASHED)
+        _told.sync(seconds=time.monotonic() - began)
 
     def _vote(self, newcomer: bool, *, listens: bool) -> dict[int, tuple[bool, bytes]]:
         digest = _UNHASHED if listens else self._state.digest(self._state.hashes)
@@ -236,7 +242,7 @@ class Sync:
         self._turn = 0
         self._exchange()
         if self._wrong:
-            self.finish()
+            self._settle()
 
     def _tell(self, numbers: list[int]) -> dict[int, list[int]]:
         """Tell what this rank misses; return what all miss that are there and miss anything."""
@@ -273,8 +279,16 @@ class Sync:
         ProtocolError
             When all holders were lost, or tensors changed meanwhile.
         """
+        if self._is_done:
+            return
+        began = time.monotonic()
+        self._settle()
+        self._is_done = True
+        _told.sync(ended=1, seconds=time.monotonic() - began)
+
+    def _settle(self) -> None:
         fetch = self._fetch
-        if fetch is None or self._is_done:
+        if fetch is None or self._is_settled:
             return
         while True:
             fetch.settle()
@@ -288,4 +302,4 @@ class Sync:
                     "meanwhile"
                 )
             self._exchange()
-        self._is_done = True
+        self._is_settled = True

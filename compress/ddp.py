@@ -34,7 +34,7 @@ def hook(state: Reducer, bucket: dist.GradBucket) -> torch.futures.Future[torch.
     pipeline = state.pipeline
     if bucket.index() == 0:
         pipeline.abandon()
-    reduction = state.reduction(gradients)
+    reduction = state.counted(gradients)
     pipeline.push(reduction, lambda: future.set_result(buffer), bucket.is_last())
     return future
 

@@ -17,6 +17,7 @@ from holdfast.compress.exchange import Exchange, choose
 from holdfast.compress.options import require
 from holdfast.compress.reducer import View
 from holdfast.compress.residuals import Residuals
+from holdfast.compress.savings import CountedExchange, method_of
 
 Params = Iterable[torch.Tensor] | Iterable[dict[str, Any]]
 # One parameter, the options of its group, its state.
@@ -63,8 +64,9 @@ class CompressedOptimizer(torch.optim.Optimizer):
         group: Any = None,
         exchange: Exchange | None = None,
     ) -> None:
-        self.exchange = choose(group, exchange)
-        self.residuals = Residuals()
+        method = method_of(self)
+        self.exchange = CountedExchange(choose(group, exchange), method)
+        self.residuals = Residuals(method)
         self.common = Common(self)
         super().__init__(params, defaults)
 
@@ -99,6 +101,7 @@ class CompressedOptimizer(torch.optim.Optimizer):
                     if p.grad is None:
                         p.grad = torch.zeros_like(p)
                     slots.append((p, group, self.state[p]))
+        self.exchange.asked(gradient(p) for p, _, _ in slots)
         self._update(slots)
         return loss
 

@@ -16,6 +16,7 @@ import torch
 from holdfast.compress.exchange import Exchange, Pending, Reduction, choose
 from holdfast.compress.options import require
 from holdfast.compress.residuals import Residuals
+from holdfast.compress.savings import CountedExchange, method_of
 
 Named = Sequence[tuple[str, torch.Tensor]]
 
@@ -61,8 +62,9 @@ class Reducer(ABC):
     """
 
     def __init__(self, group: Any = None, exchange: Exchange | None = None) -> None:
-        self.exchange = choose(group, exchange)
-        self.residuals = Residuals()
+        method = method_of(self)
+        self.exchange = CountedExchange(choose(group, exchange), method)
+        self.residuals = Residuals(method)
         self.shared = Shared(self)
         self.pipeline = Pipeline()
         # The parameters are kept: an id is theirs while they live.
@@ -101,9 +103,14 @@ class Reducer(ABC):
         torch.Tensor
             The same tensor.
         """
-        for pending in self.reduction([(name, gradient)]):
+        for pending in self.counted([(name, gradient)]):
             pending.wait()
         return gradient
+
+    def counted(self, gradients: Named) -> Reduction:
+        """Return `reduction` of these, counted as an average that is wanted."""
+        self.exchange.asked(gradient for _, gradient in gradients)
+        return self.reduction(gradients)
 
     def name_parameters(self, model: torch.nn.Module) -> None:
         """Call the model's parameters by their names; others by the order in which they come."""

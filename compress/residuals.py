@@ -12,23 +12,37 @@ two-phase all-reduce). Parts move when the number of ranks changes; see `resprea
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
+from holdfast import _told
 from holdfast.compress.exchange import Exchange
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError
+
+# Their norm is for /metrics. To look at it reads all of them: worth a thousandth of the time, and
+# one a second.
+_LOOK_PAUSE_S = 1.0
+_LOOK_SHARE = 1000.0
 
 
 class Residuals:
     """Named residuals of one rank.
 
     An op calls `get`, and later either `commit` or `rollback`, once. Not for several threads.
+
+    Parameters
+    ----------
+    method : str
+        Under which their norm is told.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, method: str = "other") -> None:
+        self._method = method
+        self._next_look = 0.0
         self._kept: dict[str, torch.Tensor] = {}
         # Of spread residuals: where the part begins, elements of the vector, number of parts.
         self._spread: dict[str, tuple[int, int, int]] = {}
@@ -112,6 +126,16 @@ class Residuals:
         """
         self._close(name, "commit")
         self._kept[name] = value
+        now = time.monotonic()
+        if now >= self._next_look:
+            _told.residual(self._method, self, self._squares())
+            seen = time.monotonic()
+            self._next_look = seen + max(_LOOK_PAUSE_S, (seen - now) * _LOOK_SHARE)
+
+    def _squares(self) -> float:
+        """Return the sum of all elements' squares; one wait for a device, whatever their number."""
+        norms = [torch.linalg.vector_norm(t.detach()).double() for t in self._kept.values()]
+        return float(torch.stack([n.to(norms[0].device) for n in norms]).square().sum())
 
     def rollback(self, name: str) -> None:
         """End an op that failed: the residual stays as it was.

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "gil.h"
+#include "layers.h"
 #include "plain_array.h"
 #include "raise.h"
 #include "runtime/node.h"
@@ -372,8 +373,8 @@ void bind_group(nb::module_& m) {
       "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>(),
       "priority"_a = 0);
   bind_communicator(m);
-  nb::class_<Node>(m, "Node")
-      .def_static(
+  nb::class_<Node> node(m, "Node");
+  node.def_static(
           "create",
           [](const Options& o, std::shared_ptr<comm::MemoryPool> pool) {
             return without_gil(value_or_raise(Node::create(o, std::move(pool))));
@@ -392,6 +393,7 @@ void bind_group(nb::module_& m) {
       .def("set_stack", &Node::set_stack, "file"_a, "signal"_a)
       .def("metrics_text", &Node::metrics_text, "openmetrics"_a = false)
       .def("capsule", capsule<Node>);
+  bind_layers(node);
 }
 
 }  // namespace holdfast::bindings

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from holdfast.torch import native
+
 
 def average_gradients(group: Any, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """Average a bucket of gradients over the ranks that are in it; a communication hook of DDP.
@@ -33,4 +35,6 @@ def average_gradients(group: Any, bucket: dist.GradBucket) -> torch.futures.Futu
     averaged: torch.futures.Future[torch.Tensor] = work.get_future().then(
         lambda future: future.value()[0]
     )
+    # DDP goes on with backward until the last bucket, and waits from there on.
+    native().tell_wait(work, bucket.is_last())
     return averaged

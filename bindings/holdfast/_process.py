@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from holdfast import _core
+from holdfast import _core, _told
 from holdfast._stacks import Stacks
 from holdfast.errors import HoldfastError
 from holdfast.options import Options
@@ -64,6 +64,7 @@ class _Process:
         with self._lock:
             if key not in self._nodes:
                 self._nodes[key] = _core.Node.create(options.native(), self._get_pool())
+                _told.listen(next(iter(self._nodes.values())))
                 if options.http or options.flight_dir:
                     self._stacks = self._stacks or Stacks(options.flight_dir)
                     self._stacks.tell(self._nodes[key])
@@ -111,6 +112,7 @@ class _Process:
     def forked(self) -> None:
         """Begin anew in a child, unless the parent's runtime already ran."""
         self._lock = threading.Lock()
+        _told.listen(None)
         for group in list(self._groups):
             group._disown()
         if not self._nodes:
@@ -125,6 +127,7 @@ class _Process:
             group._leave()
         for node in self._nodes.values():
             node.close(_LAST_OPS_S)
+        _told.listen(None)
         self._nodes.clear()
         self._stores.clear()
         if self._pool is not None:

@@ -75,6 +75,13 @@ py::tuple outcome(const c10::intrusive_ptr<c10d::Work>& work) {
                         numbers(made_of.missing), made_of.retried);
 }
 
+// Whether a caller stands still for the op from its start to its end, where its Future is what is
+// waited for. Nothing is known of other backends' works.
+void tell_wait(const c10::intrusive_ptr<c10d::Work>& work, bool whole) {
+  const auto* ours = dynamic_cast<const torch_backend::HoldfastWork*>(work.get());
+  if (ours != nullptr) ours->tell_wait(whole ? comm::OtherWait::kWhole : comm::OtherWait::kNone);
+}
+
 }  // namespace
 
 PYBIND11_MODULE(_c10d, m) {
@@ -94,6 +101,7 @@ PYBIND11_MODULE(_c10d, m) {
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),
            py::arg("size"));
   m.def("outcome", outcome, py::arg("work"));
+  m.def("tell_wait", tell_wait, py::arg("work"), py::arg("whole"));
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
         py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"), py::arg("later"));

@@ -159,6 +159,8 @@ void HoldfastWork::abort() { group_->abort("Work.abort() was called"); }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   look_after();
+  // A Future does not tell who waits for it.
+  tell_wait(comm::OtherWait::kUnknown);
   const std::lock_guard lock(state_mutex_);
   has_python_callbacks_ = has_python_callbacks_ || holds_gil();
   if (future_) return future_;
@@ -167,6 +169,10 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   // Nobody else has it yet, so that nothing is called back.
   if (settled_) complete(*future_);
   return future_;
+}
+
+void HoldfastWork::tell_wait(comm::OtherWait other) const {
+  for (const auto& op : ops_) op->tell_wait(other);
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFutureResult() {

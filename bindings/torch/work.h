@@ -74,6 +74,9 @@ class HoldfastWork final : public c10d::Work {
   int sourceRank() const override;
   float getDuration() const override;  // milliseconds; throws where timing is off
   uint64_t getSequencenumber() const override { return sequence_; }
+  // What is known of waits for its Futures. getFuture() knows nothing of them; who does tells it
+  // afterwards.
+  void tell_wait(comm::OtherWait other) const;
   // Of all its ops together, once it has ended well; throws before.
   comm::Outcome made_of() const;
 

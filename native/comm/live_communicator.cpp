@@ -126,13 +126,16 @@ void LiveCommunicator::launch(Launch launch) {
       const auto& [schedule, layout] = *active.launch.repair;
       active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
       ticket.path = OpPath::kRepair;
+      ticket.coded = {};
     } else if (sliced) {
       active.run = active.slices->start(request, signature);
       // Nobody else waits in this round, so that it need not be the same on every rank.
       if (active.slices->lends(request)) active.kept = false;
       ticket.path = OpPath::kSlices;
     } else {
-      active.run = runs_.make(request, sequence, signature, active.launch.feedback);
+      auto run = runs_.make(request, sequence, signature, active.launch.feedback);
+      ticket.coded = run->coded();
+      active.run = std::move(run);
       ticket.path = OpPath::kSchedule;
       ticket.algorithm = runs_.last_algorithm();
     }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "comm/collective.h"
+#include "compress/options.h"
 
 namespace holdfast::comm {
 
@@ -30,6 +31,21 @@ inline constexpr int kOpPathCount = 6;
 
 std::string_view op_path_name(OpPath path);  // "flat", ...
 
+// What an op sends as frames, and what the same elements are in the call's dtype.
+struct Coded {
+  compress::CodecId codec{};
+  std::uint64_t plain_bytes = 0;
+  std::uint64_t frame_bytes = 0;  // 0: it sends no frames
+};
+
+// Whether a caller has waited for an op, from when to its end.
+struct Wait {
+  Instant since{};      // none: nobody waits
+  Duration earlier{};   // in waits that were given up
+  bool unseen = false;  // who waits does so where the work cannot see it
+  bool known() const { return !unseen || since != Instant{} || earlier > Duration::zero(); }
+};
+
 // Kept with an op from its call to its end.
 struct OpTicket {
   std::uint64_t number = 0;  // the observer's; 0: it knows nothing of the op
@@ -41,6 +57,11 @@ struct OpTicket {
   OpPath path = OpPath::kNone;
   std::string_view algorithm;  // a row of the catalogue: static
   std::uint64_t bytes = 0;
+  Coded coded;
+  Wait wait;  // at its end
+  // The observer's: what ops and waits had covered when it began.
+  std::uint64_t active_before_ns = 0;
+  std::uint64_t exposed_before_ns = 0;
 };
 
 // Why a member is no longer in the view.
@@ -80,6 +101,8 @@ class Observer {
   virtual void took_path(const OpTicket& ticket) = 0;
   // It has waited for these ranks of the world during the last `time`.
   virtual void waited(const OpTicket& ticket, std::span<const Rank> peers, Duration time) = 0;
+  // The residual of an op that has just ended well; `squares` is the sum of its elements' squares.
+  virtual void left(compress::CodecId codec, double squares) = 0;
   // `repaired`: a loss had cut it off.
   virtual void ended(const OpTicket& ticket, Code code, bool repaired, Instant now) = 0;
 

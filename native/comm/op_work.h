@@ -36,12 +36,15 @@ class OpWork final : public Work {
     return outcome_ == nullptr ? kNone : *outcome_;
   }
   Status wait(Duration timeout) override;
+  void tell_wait(OtherWait other) override;
   void on_done(std::function<void(const Status&)> callback) override;
 
   // The observer's. Whoever makes the work, until it is submitted; then the driving thread, before
   // end().
   OpTicket& ticket() { return ticket_; }
   const OpTicket& ticket() const { return ticket_; }
+  // How it was waited for, up to now. Any thread.
+  Wait waited() const;
   // Who sends what this receives. Driving thread, before end().
   void set_source(Rank source) { source_ = source; }
   // Driving thread, before end(). Most ops of a view have one and the same. Owners: those ops, and
@@ -56,6 +59,12 @@ class OpWork final : public Work {
   void end();
 
  private:
+  // Before any op: waits count from an op's start on.
+  static constexpr std::int64_t kFromStart = 1;
+
+  void begin_wait(Instant now);
+  void give_up_wait();
+
   const OpRequest request_;
   const OpSeq sequence_;
   // Owners: every communicator of the node and the works they handed out.
@@ -71,6 +80,11 @@ class OpWork final : public Work {
   std::vector<std::function<void(const Status&)>> callbacks_;
   bool ended_ = false;
   std::atomic<bool> done_{false};
+  // relaxed, all three: each is a value by itself, and what is lost when a wait is given up while
+  // the op ends is no more than a look.
+  std::atomic<std::int64_t> waited_since_{0};  // 0: nobody waits
+  std::atomic<std::int64_t> waited_earlier_{0};
+  std::atomic<bool> unseen_{false};
 };
 
 }  // namespace holdfast::comm

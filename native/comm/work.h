@@ -11,6 +11,13 @@
 
 namespace holdfast::comm {
 
+// Of a caller who waits for something that the op's end brings about, as a Future.
+enum class OtherWait : std::uint8_t {
+  kNone,
+  kUnknown,  // there may be one, and nobody can tell for how long
+  kWhole,    // from the op's start to its end
+};
+
 class Work {
  public:
   virtual ~Work() = default;
@@ -29,6 +36,8 @@ class Work {
   // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the
   // op running. Any thread; Python callers release the GIL first.
   virtual Status wait(Duration timeout) = 0;
+  // What is known of waits for the op that are no wait() of it. Any thread.
+  virtual void tell_wait([[maybe_unused]] OtherWait other) {}
   // Calls `callback` exactly once when the op has ended (at once when it has), from whichever
   // thread ended it, with no lock of the runtime held. After it ran, done() is true.
   virtual void on_done(std::function<void(const Status&)> callback) = 0;

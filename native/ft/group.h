@@ -190,9 +190,10 @@ class Group final : public comm::Communicator,
   void observe_begin(comm::OpWork& work, Instant now);
   void observe_path(const comm::OpWork& work);
   void observe_waits(Instant now);
-  void observe_end(const comm::OpWork& work, const Status& status, bool repaired);
+  void observe_end(comm::OpWork& work, const Status& status, bool repaired);
   void observe_brief_begin(Brief& brief);
-  void observe_brief_end(const Brief& brief);
+  void observe_brief_end(Brief& brief);
+  void observe_residual(const comm::OpRequest& request);
   void observe_view();
   void observe_failure(const Status& status);
   void save_input(Op& op);
@@ -279,6 +280,7 @@ class Group final : public comm::Communicator,
   std::vector<MemberId> missed_;
   Watch watch_;
   Instant next_watch_{};
+  Instant next_residual_look_{};
   std::vector<std::pair<MemberId, Status>> gone_;
 };
 

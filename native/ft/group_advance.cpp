@@ -53,6 +53,8 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
   advancing_ = true;
   next.agreement =
       std::make_shared<OpWork>(std::move(request), OpSeq{next_sequence_++}, executor_, clock_);
+  // Whoever waits for the boundary waits for it.
+  next.agreement->tell_wait(comm::OtherWait::kWhole);
   auto shared = std::make_shared<Advance>(std::move(next));
   executor_->submit(
       [self = shared_from_this(), shared] {

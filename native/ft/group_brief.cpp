@@ -14,7 +14,9 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
     executor_->drive_briefly([this, &brief](bool last) { return step(brief, last); });
   }
   if (brief.sequence) return std::move(brief.ran);
-  return Communicator::run(std::move(request));
+  auto ran = Communicator::run(std::move(request));
+  if (ran.is_ok()) ran.value().work->tell_wait(comm::OtherWait::kWhole);
+  return ran;
 }
 
 // Whether nothing is left to do in brief.
@@ -73,7 +75,9 @@ std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
   comm::OpRequest& request = brief.request;
   request.expect_wait = true;
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
-  return new_work(std::move(request), *brief.sequence);
+  auto work = new_work(std::move(request), *brief.sequence);
+  work->tell_wait(comm::OtherWait::kWhole);
+  return work;
 }
 
 void Group::go_on(Brief& brief) {

@@ -34,14 +34,15 @@ void Group::observe_path(const OpWork& work) {
   if (observer_ != nullptr && work.ticket().number != 0) observer_->took_path(work.ticket());
 }
 
-void Group::observe_end(const OpWork& work, const Status& status, bool repaired) {
-  const comm::OpTicket& ticket = work.ticket();
+void Group::observe_end(OpWork& work, const Status& status, bool repaired) {
+  comm::OpTicket& ticket = work.ticket();
   if (observer_ == nullptr || ticket.number == 0) return;
   const Instant now = clock_->now();
   if (watch_.number == ticket.number) {
     observer_->waited(ticket, watch_.ranks, now - watch_.seen);
     watch_.number = 0;
   }
+  ticket.wait = work.waited();
   observer_->ended(ticket, status.code(), repaired, now);
 }
 
@@ -52,8 +53,10 @@ void Group::observe_brief_begin(Brief& brief) {
                    clock_->now());
 }
 
-void Group::observe_brief_end(const Brief& brief) {
-  if (observer_ != nullptr) observer_->ended(brief.ticket, Code::kOk, false, clock_->now());
+void Group::observe_brief_end(Brief& brief) {
+  if (observer_ == nullptr) return;
+  brief.ticket.wait.since = brief.ticket.started;
+  observer_->ended(brief.ticket, Code::kOk, false, clock_->now());
 }
 
 void Group::observe_waits(Instant now) {

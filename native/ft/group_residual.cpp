@@ -4,7 +4,9 @@
 // there the input counted as it is, and the old residual is still owed; and so does what was sent
 // to a rank that has gone, whose part of the result nobody has.
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <numeric>
 
 #include "base/planted.h"
 #include "ft/group.h"
@@ -25,6 +27,25 @@ bool is_encoded(const OpRequest& request, std::size_t block, Rank self) {
 
 bool has_receivers(Collective c) {
   return c == Collective::kReduceScatter || c == Collective::kAllToAll;
+}
+
+// A look at a residual reads all of it. It is worth a thousandth of the time, and one a second.
+constexpr Duration kLookPause = std::chrono::seconds(1);
+constexpr int kLookShare = 1000;
+
+// In lanes of its own for each, so that the additions need not wait for one another.
+double squares(const float* values, std::uint64_t count) {
+  constexpr std::uint64_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::uint64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::uint64_t lane = 0; lane < kLanes; ++lane) {
+      const double value = values[i + lane];
+      sums[lane] += value * value;
+    }
+  }
+  for (; i < count; ++i) sums[0] += static_cast<double>(values[i]) * values[i];
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 }  // namespace
@@ -80,6 +101,21 @@ void Group::end_feedback(Op& op, bool well) {
     from += count;
   }
   feedback_pool_.give(std::move(feedback.memory));
+  if (well) observe_residual(request);
+}
+
+void Group::observe_residual(const OpRequest& request) {
+  if (observer_ == nullptr) return;
+  const Instant now = clock_->now();
+  if (now < next_residual_look_) return;
+  double sum = 0;
+  for (std::size_t b = 0; b < request.input.size(); ++b) {
+    if (!is_encoded(request, b, config_.rank)) continue;
+    sum += squares(request.residual[b], request.input[b].count);
+  }
+  observer_->left(request.codec->spec().id, sum);
+  const Instant seen = clock_->now();
+  next_residual_look_ = seen + std::max(kLookPause, (seen - now) * kLookShare);
 }
 
 }  // namespace holdfast::ft

@@ -1,6 +1,7 @@
 #include "runtime/health.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "comm/request_check.h"
 #include "comm/transport/link.h"
@@ -55,6 +56,8 @@ void Health::began(const Op& op, comm::OpTicket& ticket, Instant now) {
   ticket.bytes = comm::payload_bytes(op.request);
   ticket.number = flight_->begin(op, ticket);
   metrics_.begun.add(1);
+  ticket.active_before_ns = metrics_.active.total_ns();
+  ticket.exposed_before_ns = metrics_.exposed.total_ns();
   began_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: a value by itself
 }
 
@@ -67,6 +70,7 @@ void Health::waited(const comm::OpTicket& ticket, std::span<const Rank> peers, D
 void Health::ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) {
   flight_->end(ticket.number, code, repaired, now);
   metrics_.ended.add(1);
+  count_overlap(ticket, now);
   if (code != Code::kOk) return metrics_.ops_failed[static_cast<std::size_t>(code)].add(1);
   const auto collective = static_cast<std::size_t>(ticket.collective);
   const auto path = static_cast<std::size_t>(ticket.path);
@@ -75,6 +79,27 @@ void Health::ended(const comm::OpTicket& ticket, Code code, bool repaired, Insta
   metrics_.op_duration[collective].record(
       {ticket.group.value, ticket.sequence.value, now - ticket.started, now});
   if (repaired) metrics_.repairs.add(1);
+  if (ticket.coded.frame_bytes == 0) return;
+  Metrics::Codec& codec = metrics_.codecs[static_cast<std::size_t>(ticket.coded.codec)];
+  codec.raw.add(ticket.coded.plain_bytes);
+  codec.wire.add(ticket.coded.frame_bytes);
+}
+
+void Health::count_overlap(const comm::OpTicket& ticket, Instant now) {
+  const comm::Wait& wait = ticket.wait;
+  if (!wait.known()) return;
+  metrics_.active.add(ticket.started, now, ticket.active_before_ns);
+  const Duration latest =
+      wait.since == Instant{} ? Duration::zero() : now - std::max(wait.since, ticket.started);
+  const Duration waited = std::min(wait.earlier + latest, now - ticket.started);
+  // Waits that were given up count as if they had been the end of the op: what matters is how long.
+  if (waited > Duration::zero()) {
+    metrics_.exposed.add({now.since_origin - waited}, now, ticket.exposed_before_ns);
+  }
+}
+
+void Health::left(compress::CodecId codec, double squares) {
+  metrics_.codecs[static_cast<std::size_t>(codec)].residual_norm.set(std::sqrt(squares));
 }
 
 void Health::linked(Rank peer, comm::Link& link) {

@@ -29,6 +29,7 @@ class Health final : public comm::Observer {
   void began(const Op& op, comm::OpTicket& ticket, Instant now) override;
   void took_path(const comm::OpTicket& ticket) override { flight_->set_path(ticket); }
   void waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) override;
+  void left(compress::CodecId codec, double squares) override;
   void ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) override;
   void named(CommId group, const std::string& name) override { flight_->name_group(group, name); }
   void linked(Rank peer, comm::Link& link) override;
@@ -51,6 +52,7 @@ class Health final : public comm::Observer {
   const comm::FlightRecorder& flight() const { return *flight_; }
   Duration wall_offset() const { return wall_offset_; }
   const Metrics& metrics() const { return metrics_; }
+  LayerMetrics& layers() { return metrics_.layers; }
   comm::Standing standing() const { return standing_.load(std::memory_order_relaxed); }
   Instant now() const { return clock_->now(); }
   Stacks& stacks() { return stacks_; }
@@ -59,6 +61,8 @@ class Health final : public comm::Observer {
   Result<std::string> stack() const;
 
  private:
+  void count_overlap(const comm::OpTicket& ticket, Instant now);
+
   Metrics metrics_;
   Stacks stacks_;
   std::unique_ptr<comm::FlightRecorder> flight_;

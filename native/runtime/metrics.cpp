@@ -18,6 +18,16 @@ constexpr Family kOpDuration{"holdfast_op_duration_seconds", Type::kHistogram, "
                              "Time from an op's start to its end, of those that ended well."};
 constexpr Family kOpsFailed{"holdfast_ops_failed", Type::kCounter, "", "Ops that failed."};
 constexpr Family kQueueDepth{"holdfast_queue_depth", Type::kGauge, "", "Ops under way."};
+constexpr Family kActive{"holdfast_op_active_seconds", Type::kCounter, "seconds",
+                         "Time in which ops were under way, one or several."};
+constexpr Family kExposed{"holdfast_op_exposed_seconds", Type::kCounter, "seconds",
+                          "The part of it in which a caller stood still for an op."};
+constexpr Family kCodecRaw{"holdfast_codec_raw_bytes", Type::kCounter, "bytes",
+                           "What ops sent as frames of a codec, before it was encoded."};
+constexpr Family kCodecWire{"holdfast_codec_wire_bytes", Type::kCounter, "bytes",
+                            "What ops sent as frames of a codec."};
+constexpr Family kCodecResidual{"holdfast_codec_residual_norm", Type::kGauge, "",
+                                "L2 norm of the residual of the op that was last looked at."};
 constexpr Family kPeerWait{
     "holdfast_peer_wait_seconds", Type::kCounter, "seconds",
     "Time in which an op that had run for a millisecond waited for the peer."};
@@ -82,6 +92,35 @@ void Metrics::write_ops(TextEncoder& out) const {
   const std::uint64_t over = ended.value();
   const std::uint64_t all = begun.value();
   out.sample({}, all > over ? all - over : 0);
+}
+
+void Metrics::write_overlap(TextEncoder& out) const {
+  const auto time = [](const metrics::Coverage& c) {
+    return Duration(static_cast<std::int64_t>(c.total_ns()));
+  };
+  // In this order: what is exposed was active before.
+  const Duration waited = time(exposed);
+  out.family(kActive);
+  out.sample({}, time(active));
+  out.family(kExposed);
+  out.sample({}, waited);
+}
+
+void Metrics::write_codecs(TextEncoder& out) const {
+  const auto each = [this](const auto& write) {
+    for (const compress::CodecRow& row : compress::catalogue()) {
+      const Codec& codec = codecs[static_cast<std::size_t>(row.spec.id)];
+      if (codec.raw.value() > 0) write(row.spec.name, codec);
+    }
+  };
+  out.family(kCodecRaw);
+  each([&](auto name, const Codec& c) { out.sample({{"codec", name}}, c.raw.value()); });
+  out.family(kCodecWire);
+  each([&](auto name, const Codec& c) { out.sample({{"codec", name}}, c.wire.value()); });
+  out.family(kCodecResidual);
+  each([&](auto name, const Codec& c) {
+    if (c.residual_norm.is_set()) out.sample({{"codec", name}}, c.residual_norm.value());
+  });
 }
 
 void Metrics::write_peers(TextEncoder& out) const {
@@ -151,6 +190,9 @@ std::string Metrics::text(metrics::Format format, Duration wall_offset) const {
   TextEncoder out(format, wall_offset);
   write_build(out);
   write_ops(out);
+  write_overlap(out);
+  write_codecs(out);
+  layers.write(out);
   write_peers(out);
   write_links(out);
   write_views(out);

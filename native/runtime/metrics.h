@@ -7,11 +7,14 @@
 #include <string>
 
 #include "base/dtype.h"
+#include "base/metrics/coverage.h"
 #include "base/metrics/instruments.h"
 #include "base/metrics/text.h"
 #include "base/result.h"
 #include "comm/observer.h"
 #include "comm/transport/link_meter.h"
+#include "compress/codec.h"
+#include "runtime/layer_metrics.h"
 
 namespace holdfast::runtime {
 
@@ -41,8 +44,18 @@ class Metrics {
   std::array<metrics::Counter, kCodeCount> ops_failed;
   metrics::Counter begun;
   metrics::Counter ended;
+  metrics::Coverage active;   // by ops
+  metrics::Coverage exposed;  // by waits for them
   ByPeer<metrics::Counter> peer_wait_ns;
   std::array<ByPeer<comm::LinkMeter>, 2> links;  // by transport
+
+  struct Codec {
+    metrics::Counter raw;   // bytes
+    metrics::Counter wire;  // likewise
+    metrics::Level residual_norm;
+  };
+  std::array<Codec, compress::kCodecCount> codecs;  // by CodecId
+  LayerMetrics layers;
 
   metrics::Gauge epoch;
   metrics::Gauge members;
@@ -57,6 +70,8 @@ class Metrics {
 
  private:
   void write_ops(metrics::TextEncoder& out) const;
+  void write_overlap(metrics::TextEncoder& out) const;
+  void write_codecs(metrics::TextEncoder& out) const;
   void write_peers(metrics::TextEncoder& out) const;
   void write_links(metrics::TextEncoder& out) const;
   void write_views(metrics::TextEncoder& out) const;

@@ -160,6 +160,7 @@ class LiveNode final : public Node {
     return runtime_->health().metrics_text(openmetrics ? metrics::Format::kOpenMetrics
                                                        : metrics::Format::kPlain);
   }
+  LayerMetrics& layers() override { return runtime_->layers(); }
   void set_stack(int file, int signal) override { runtime_->stacks().set(file, signal); }
 
   void close(Duration timeout) override {

@@ -8,6 +8,7 @@
 #include "base/store.h"
 #include "comm/communicator.h"
 #include "comm/transport/pool.h"
+#include "runtime/layer_metrics.h"
 #include "runtime/options.h"
 
 namespace holdfast::runtime {
@@ -52,6 +53,8 @@ class Node {
   virtual std::string http_address() const = 0;
   // What /metrics says. Any thread.
   virtual std::string metrics_text(bool openmetrics) const = 0;
+  // Where the layers above tell what they did; lives as long as the node. Any thread.
+  virtual LayerMetrics& layers() = 0;
 
   // The page /stack: what writes stacks where (runtime/stacks.h). `file` stays open until close().
   // Any thread.

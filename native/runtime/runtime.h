@@ -139,6 +139,7 @@ class Runtime final : public comm::Executor,
   // Any thread.
   const Health& health() const { return *parts_.health; }
   Stacks& stacks() { return parts_.health->stacks(); }
+  LayerMetrics& layers() { return parts_.health->layers(); }
   std::string http_address() const { return parts_.http ? parts_.http->address() : ""; }
   std::shared_ptr<const Clock> clock() const { return parts_.clock; }
   comm::Bell own_bell() const;

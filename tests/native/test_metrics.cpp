@@ -144,5 +144,47 @@ TEST_CASE("what was never counted has no series, but failures and losses have th
   CHECK(has(text, "# TYPE holdfast_build info\n"));
 }
 
+struct Span {
+  int begin;
+  int end;
+  std::uint64_t before = 0;  // covered when its op began
+};
+
+std::uint64_t covered(std::initializer_list<Span> spans) {
+  Coverage coverage;
+  for (const Span& s : spans) {
+    coverage.add({seconds(s.begin)}, {seconds(s.end)}, s.before * 1'000'000'000);
+  }
+  return coverage.total_ns() / 1'000'000'000;
+}
+
+TEST_CASE("spans that overlap are covered once, in a chain and within each other") {
+  CHECK(covered({{0, 3}, {5, 7}}) == 5);
+  CHECK(covered({{0, 10}, {1, 20}, {2, 30}}) == 30);
+  CHECK(covered({{50, 51}, {60, 61}, {0, 100}}) == 100);
+  CHECK(covered({{0, 2}, {4, 5, 2}, {3, 10, 2}, {9, 12, 2}}) == 11);
+  CHECK(covered({{5, 5}, {7, 6}}) == 0);
+}
+
+TEST_CASE("methods are as many as fit, and the rest is one other") {
+  runtime::LayerMetrics layers;
+  for (std::size_t i = 0; i < 2 * runtime::LayerMetrics::kMostMethods; ++i) {
+    layers.add_saving("method" + std::to_string(i), {4, 1});
+  }
+  layers.set_residual_norm("method0", 0.5);
+  layers.add_sync({1, 2, 3, 0.25});
+  TextEncoder out(Format::kPlain);
+  layers.write(out);
+  const std::string text = out.take();
+  CHECK(has(text, "holdfast_reducer_raw_bytes_total{method=\"method0\"} 4\n"));
+  CHECK(has(text, "holdfast_reducer_wire_bytes_total{method=\"method15\"} 1\n"));
+  CHECK(has(text, "holdfast_reducer_wire_bytes_total{method=\"other\"} 16\n"));
+  CHECK(text.find("method16") == std::string::npos);
+  CHECK(has(text, "holdfast_reducer_residual_norm{method=\"method0\"} 0.5\n"));
+  CHECK(text.find("residual_norm{method=\"method1\"}") == std::string::npos);
+  CHECK(has(text, "holdfast_sync_bytes_total{direction=\"received\"} 2\n"));
+  CHECK(has(text, "holdfast_sync_seconds_total 0.25\n"));
+}
+
 }  // namespace
 }  // namespace holdfast::metrics

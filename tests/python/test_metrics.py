@@ -76,6 +76,23 @@ def test_two_ranks_see_themselves(function: str, tmp_path: Path) -> None:
     run_ranks("health_ranks", function, 2, tmp_path, env=HTTP)
 
 
+def test_a_sync_is_counted_in_bytes_of_the_state(tmp_path: Path) -> None:
+    run_ranks("metrics_ranks", "sync_a_state", 3, tmp_path, env=HTTP)
+
+
+@pytest.mark.parametrize(
+    "function", ["send_coded", "look_at_residuals_now_and_then", "hide_communication"]
+)
+def test_two_ranks_know_what_they_save_and_hide(function: str, tmp_path: Path) -> None:
+    run_ranks("metrics_ranks", function, 2, tmp_path, env=HTTP)
+
+
+@pytest.mark.parametrize("function", ["reduce_gradients", "train_under_ddp"])
+def test_two_ranks_know_what_torch_saves_and_hides(function: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="waits for torch: reducers and DDP are made of it")
+    run_ranks("metrics_torch_ranks", function, 2, tmp_path, env=HTTP)
+
+
 @pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
 def test_a_loss_is_counted_once_and_by_its_cause(
     transports: str, tmp_path: Path, started: list[subprocess.Popen[str]]
@@ -313,6 +330,12 @@ def test_a_real_prometheus_finds_all_ranks_and_knows_what_happened(
     quantile = "histogram_quantile(0.5, rate(holdfast_op_duration_seconds_bucket[5s]))"
     median = eventually(lambda: prometheus.query(quantile).get("0", 0))
     assert 1e-6 < median < 10
+    # Every op of theirs blocks.
+    exposed, active = (f"rate(holdfast_op_{n}_seconds_total[5s])" for n in ("exposed", "active"))
+    hidden = eventually(
+        lambda: h if len(h := prometheus.query(f"1 - {exposed} / {active}")) == 4 else None
+    )
+    assert all(-0.01 < share < 0.2 for share in hidden.values()), hidden
     examples = eventually(
         lambda: prometheus.ask(
             "/api/v1/query_exemplars",

@@ -39,6 +39,17 @@ class Gauge {
   std::atomic<std::int64_t> value_{0};
 };
 
+// A number that need not be whole, once there is one. Any thread.
+class Level {
+ public:
+  void set(double value) { value_.store(value, std::memory_order_relaxed); }
+  bool is_set() const { return !(value() < 0); }
+  double value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> value_{-1};  // never negative
+};
+
 // One measurement by which a bucket can be traced to what happened.
 struct Exemplar {
   std::uint64_t group = 0;

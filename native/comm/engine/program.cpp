@@ -31,8 +31,10 @@ class Lowering {
     program.scratch = pool.take(assign_scratch());
     scratch_ = program.scratch.data();
     program.codec = coding_.codec;
+    program.coded = {};
     program.key = coding_.key;
     emit(program);
+    if (coding_.codec) program.coded.codec = coding_.codec->spec().id;
     return program;
   }
 
@@ -109,6 +111,7 @@ class Lowering {
       if (fused_into_[static_cast<std::size_t>(i)] >= 0) continue;
       index_[static_cast<std::size_t>(i)] = static_cast<int>(out.size());
       out.push_back(instruction(i));
+      if (out.back().kind == InstructionKind::kSend) count_frame(step(i).lhs, program.coded);
       if (out.back().kind != InstructionKind::kCode) continue;
       out.back().code = static_cast<int>(program.codes.size());
       program.codes.push_back(code_step(step(i)));
@@ -121,6 +124,12 @@ class Lowering {
       if (fused_into_[static_cast<std::size_t>(i)] < 0) add_deps(i, program);
     }
     for (const ScratchUse& use : uses_) set_drain(use, out);
+  }
+
+  void count_frame(const Slot& sent, Coded& coded) const {
+    if (form_of(schedule_, sent) != Form::kFrame) return;
+    coded.plain_bytes += count(sent) * element_;
+    coded.frame_bytes += bytes(sent);
   }
 
   Instruction instruction(int i) const {

@@ -11,6 +11,7 @@
 #include "base/dtype.h"
 #include "comm/engine/buffer_pool.h"
 #include "comm/engine/coding.h"
+#include "comm/observer.h"
 #include "comm/schedule/fusion.h"
 #include "comm/schedule/layout.h"
 #include "comm/schedule/schedule.h"
@@ -52,6 +53,7 @@ struct Program {
   std::vector<Dependency> deps;  // on instructions
   std::vector<CodeStep> codes;
   std::optional<compress::Codec> codec;
+  Coded coded;  // of all its sends together
   compress::Key key;
   BufferPool::Buffer scratch;
   // Of a run.

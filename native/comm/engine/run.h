@@ -32,6 +32,7 @@ class Run final : public Execution {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
+  const Coded& coded() const { return program_.coded; }
   void advance() override;
   bool touched() const override { return touched_; }
   bool finished() const override { return remaining_ == 0; }

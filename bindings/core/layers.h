@@ -1,0 +1,12 @@
+// What the Python layers tell a node to count (runtime/layer_metrics.h).
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "runtime/node.h"
+
+namespace holdfast::bindings {
+
+void bind_layers(nanobind::class_<runtime::Node>& node);
+
+}  // namespace holdfast::bindings

@@ -1,0 +1,159 @@
+"""What ranks do whose compression, syncs and waits are counted; numbers are what happened."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from health_ranks import scrape, total
+
+import holdfast
+from holdfast.comm.group import Group
+
+WAIT_S = 30.0
+
+
+def grown(address: str, act: Callable[[], object]) -> dict[str, float]:
+    """What every counter has grown by, and where every gauge is, when that is done."""
+    before = scrape(address)
+    act()
+    after = scrape(address)
+    return {k: v - before.get(k, 0) if "_total" in k else v for k, v in after.items()}
+
+
+def add_up(group: Group, *values: float) -> list[float]:
+    """Sums over the ranks."""
+    array = np.array(values, np.float64)
+    group.all_reduce(array)
+    return [float(value) for value in array]
+
+
+def sync_a_state() -> None:
+    """Rank 2 has another state: what it fetches is what the others send, and that is the state."""
+    with holdfast.init() as group:
+        value = float(group.rank == 2)
+        state = {"weights": np.full(3_000_000, value, np.float32), "step": np.full(1, value)}
+        size = sum(array.nbytes for array in state.values())
+        moved = grown(group.http_address, lambda: group.sync(state))
+        sent = moved['holdfast_sync_bytes_total{direction="sent"}']
+        received = moved['holdfast_sync_bytes_total{direction="received"}']
+        assert received == (size if group.rank == 2 else 0)
+        assert add_up(group, sent, received) == [size, size]
+        assert (sent == 0) == (group.rank == 2)
+        assert moved["holdfast_syncs_total"] == 1
+        assert 0 < moved["holdfast_sync_seconds_total"] < WAIT_S
+        # Now all are the same: hashes are compared, and nothing moves.
+        again = grown(group.http_address, lambda: group.sync(state))
+        assert again["holdfast_syncs_total"] == 1
+        assert total(again, "holdfast_sync_bytes_total") == 0
+        group.barrier()
+
+
+def send_coded() -> None:
+    """Frames of int8 are a bit more than a quarter of float32; the residual has a norm."""
+    with holdfast.init() as group:
+        count, ops = 400_000, 3
+        chance = np.random.default_rng(group.rank)
+        values = chance.standard_normal(count).astype(np.float32)
+        residual = np.zeros(count, np.float32)
+        plain = grown(group.http_address, lambda: group.all_reduce(values.copy()))
+        assert total(plain, "holdfast_codec_raw_bytes_total") == 0
+
+        def reduce(codec: str, residual: np.ndarray | None = None) -> None:
+            group.all_reduce(values.copy(), op="avg", codec=codec, residual=residual)
+
+        first = grown(group.http_address, lambda: reduce("int8", residual))
+        norm = first['holdfast_codec_residual_norm{codec="int8"}']
+        assert np.isclose(norm, np.linalg.norm(residual.astype(np.float64)), rtol=1e-6)
+        assert 0 < norm < 0.02 * np.linalg.norm(values)
+        # Of the whole array half goes to the other rank, and half of the result comes from here.
+        more = grown(group.http_address, lambda: [reduce("int8") for _ in range(ops)])
+        raw = more['holdfast_codec_raw_bytes_total{codec="int8"}']
+        wire = more['holdfast_codec_wire_bytes_total{codec="int8"}']
+        assert raw == ops * values.nbytes
+        assert 3.8 < raw / wire < 4
+        halves = grown(group.http_address, lambda: reduce("bf16"))
+        assert halves['holdfast_codec_raw_bytes_total{codec="bf16"}'] == values.nbytes
+        assert halves['holdfast_codec_wire_bytes_total{codec="bf16"}'] == values.nbytes / 2
+        assert halves['holdfast_codec_raw_bytes_total{codec="int8"}'] == 0
+        group.barrier()
+
+
+def look_at_residuals_now_and_then() -> None:
+    """A residual is looked at by the first op, and not again within the second after it."""
+    with holdfast.init() as group:
+        values = np.linspace(-1, 1, 10_000, dtype=np.float32)
+        key = 'holdfast_codec_residual_norm{codec="onebit"}'
+        residual = np.zeros_like(values)
+        seen: list[float] = []
+        began = time.monotonic()
+        # Every rank goes on until the last of them has seen a second one.
+        all_seen = np.zeros(1, np.int64)
+        while all_seen[0] < 2:
+            group.all_reduce(values.copy(), codec="onebit", residual=residual)
+            norm = scrape(group.http_address)[key]
+            if norm not in seen:
+                seen.append(norm)
+                assert len(seen) <= 1 + (time.monotonic() - began)
+            all_seen[0] = len(seen)
+            group.all_reduce(all_seen, op="min")
+            assert time.monotonic() < began + WAIT_S
+        assert time.monotonic() - began > 1
+        group.barrier()
+
+
+def shares(found: dict[str, float]) -> tuple[float, float]:
+    """Seconds in which ops were under way, and the share of them that was hidden."""
+    active = found["holdfast_op_active_seconds_total"]
+    return active, 1 - found["holdfast_op_exposed_seconds_total"] / active
+
+
+def hide_communication() -> None:
+    """Who computes while ops are under way hides them; who waits at once, or blocks, does not."""
+    with holdfast.init() as group:
+        array = np.ones(4_000_000, np.float32)
+        group.all_reduce(array)
+
+        def run(act: Callable[[], object]) -> tuple[float, float]:
+            group.barrier()
+            began = time.monotonic()
+            active, hidden = shares(grown(group.http_address, act))
+            assert 0 < active < time.monotonic() - began
+            return active, hidden
+
+        def begin_and_wait(computes: bool) -> None:
+            work = group.all_reduce(array, async_op=True)
+            assert work is not None
+            deadline = time.monotonic() + WAIT_S
+            while computes and not work.done():
+                assert time.monotonic() < deadline
+                time.sleep(0.002)
+            work.wait()
+
+        # A busy machine takes the caller away between two lines: of three times the best.
+        hidden = max(run(lambda: begin_and_wait(computes=True))[1] for _ in range(3))
+        assert hidden > 0.9, hidden
+        hidden = min(run(lambda: begin_and_wait(computes=False))[1] for _ in range(3))
+        assert hidden < 0.3, hidden
+        for blocks, times in (np.ones(100, np.float32), 200), (array, 3):
+            _, hidden = run(lambda b=blocks, n=times: [group.all_reduce(b) for _ in range(n)])
+            assert -0.01 < hidden < 0.1, hidden
+
+        def give_up() -> None:
+            """The peer is late: waits that are given up count, too."""
+            if group.rank == 1:
+                time.sleep(0.3)
+            work = group.all_reduce(array, async_op=True)
+            assert work is not None
+            while not work.done():
+                try:
+                    work.wait(0.02)
+                except holdfast.Timeout:
+                    continue
+
+        active, hidden = run(give_up)
+        if group.rank == 0:
+            assert active > 0.2
+            assert hidden < 0.5, (active, hidden)
+        group.barrier()
