@@ -115,10 +115,12 @@ class Observer {
     Rank self;  // in the world
     std::size_t members = 0;
     std::size_t joined = 0;
-    std::span<const LossCause> lost;
+    std::size_t lost = 0;
     Duration stopped{};  // how long ops stood still before it, after a loss
   };
   virtual void viewed(const View& view) = 0;
+  // Why a member was lost from a view: with the view, or soon after it.
+  virtual void lost(LossCause cause) = 0;
   virtual void stands(Standing standing) = 0;
 };
 

@@ -14,6 +14,9 @@ using comm::OpWork;
 // look at every step of the op.
 constexpr Duration kWatchPause = std::chrono::milliseconds(1);
 
+// The system ends the connections of a dead process within milliseconds; of a dead host, never.
+constexpr Duration kExplanationTime = std::chrono::seconds(1);
+
 std::string rank_text(const std::vector<std::size_t>& ranks) {
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -103,7 +106,7 @@ void Group::observe_view() {
 }
 
 void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
-  observe_view(before, after, stopped_since_ ? now - *stopped_since_ : Duration::zero());
+  observe_view(before, after, now);
   stopped_since_.reset();
   std::vector<std::size_t> lost;
   std::vector<std::size_t> joined;
@@ -121,26 +124,42 @@ void World::tell_of(const WorldView& before, const WorldView& after, Instant now
                std::to_string(after.members.size()) + " ranks go on");
 }
 
-LossCause World::cause_of(MemberId lost) {
+std::optional<LossCause> World::cause_of(MemberId lost) const {
   const bool said_goodbye = std::find(goodbyes_.begin(), goodbyes_.end(), lost) != goodbyes_.end();
   const Loss* loss = network_.loss_of(lost);
   if (said_goodbye || (loss != nullptr && loss->left)) return LossCause::kLeft;
-  if (loss == nullptr) return LossCause::kSilent;
-  return loss->gone ? LossCause::kDied : LossCause::kCut;
+  if (loss != nullptr) return loss->gone ? LossCause::kDied : LossCause::kCut;
+  return std::nullopt;
 }
 
-void World::observe_view(const WorldView& before, const WorldView& after, Duration stopped) {
+// Another rank's word of a death may come before this one's own connection to the dead has ended.
+void World::explain_losses(Instant now) {
+  std::erase_if(unexplained_, [&](const auto& loss) {
+    const auto& [member, until] = loss;
+    const std::optional<LossCause> cause = cause_of(member);
+    if (!cause && now < until) return false;
+    network_.observer()->lost(cause.value_or(LossCause::kSilent));
+    return true;
+  });
+}
+
+void World::observe_view(const WorldView& before, const WorldView& after, Instant now) {
   comm::Observer* observer = network_.observer();
   if (observer == nullptr) return;
-  std::vector<LossCause> lost;
+  std::size_t lost = 0;
   std::size_t joined = 0;
   for (std::size_t r = 0; r < after.members.size(); ++r) {
     const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
     if (was == after.members[r]) continue;
-    if (was != kNobody) lost.push_back(cause_of(was));
+    if (was != kNobody) {
+      ++lost;
+      unexplained_.emplace_back(was, now + kExplanationTime);
+    }
     joined += after.members[r] != kNobody ? 1 : 0;
   }
+  explain_losses(now);
   std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
+  const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
   const Rank self = rank_of(self_).value_or(Rank{-1});
   observer->viewed({after.epoch, self, after.present().size(), joined, lost, stopped});
   observe_standing(comm::Standing::kMember);

@@ -33,7 +33,7 @@ std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView
 World::World(CommId id, Membership membership, Network& network)
     : id_(id), self_(membership.self()), network_(network), membership_(std::move(membership)) {
   past_.push_back({view(), {}, false});
-  observe_view(view(), view(), {});
+  observe_view(view(), view(), Instant{});
 }
 
 World::World(const Message& decision, Membership membership, Network& network)
@@ -96,6 +96,7 @@ bool World::progress(Instant now) {
   if (expired) {
     std::erase_if(groups_, [](const auto& weak) { return weak.expired(); });
   }
+  explain_losses(now);
   if (boundary_ && !boundary_->sent) look_at_boundary(now);
   if (membership_.has_actions() || !actions_.empty()) {
     carry_out(now);
@@ -132,6 +133,7 @@ bool World::moves_bulk() const {
 
 Instant World::next_deadline() const {
   Instant next = membership_.next_tick();
+  for (const auto& [member, until] : unexplained_) next = std::min(next, until);
   for (const auto& weak : groups_) {
     if (const auto group = weak.lock()) next = std::min(next, group->next_deadline());
   }
@@ -144,6 +146,7 @@ void World::on_message(MemberId from, const Message& message, Instant now) {
 }
 
 void World::on_closed(MemberId member, const Status& why, Instant now) {
+  explain_losses(now);
   for (const auto& group : groups()) group->on_died(member, why);
   if (membership_.has_left(member)) return;
   membership_.on_closed(member, now);
@@ -151,6 +154,7 @@ void World::on_closed(MemberId member, const Status& why, Instant now) {
 }
 
 void World::on_silent(MemberId member, Instant now) {
+  explain_losses(now);
   membership_.on_silent(member, now);
   carry_out(now);
 }

@@ -124,9 +124,10 @@ class World {
   void adopt(const Adopt& adopt, Instant now);
   void look_at_losses(Instant now);
   void tell_of(const WorldView& before, const WorldView& after, Instant now);
-  void observe_view(const WorldView& before, const WorldView& after, Duration stopped);
+  void observe_view(const WorldView& before, const WorldView& after, Instant now);
   void observe_standing(comm::Standing standing);
-  comm::LossCause cause_of(MemberId lost);
+  std::optional<comm::LossCause> cause_of(MemberId lost) const;
+  void explain_losses(Instant now);
   void give_view(Group& group, const Past& past) const;
   void end_boundary(const Status& status);
 
@@ -139,7 +140,9 @@ class World {
   std::deque<Past> past_;  // the last views, the current one included, for groups that come late
   std::optional<Boundary> boundary_;
   std::deque<Action> actions_;
-  std::vector<MemberId> goodbyes_;        // members of the view that have said so
+  std::vector<MemberId> goodbyes_;  // members of the view that have said so
+  // Lost by the word of others, before this process knows why: until when it may come to know.
+  std::vector<std::pair<MemberId, Instant>> unexplained_;
   std::optional<Instant> stopped_since_;  // by a loss
   comm::NullLink nowhere_;
   bool carrying_out_ = false;

@@ -114,11 +114,13 @@ void Health::viewed(const View& view) {
   metrics_.rank.set(view.self.value);
   flight_->set_rank(view.self);
   metrics_.joins.add(view.joined);
-  for (const comm::LossCause cause : view.lost) {
-    metrics_.losses[static_cast<std::size_t>(cause)].add(1);
-  }
-  if (!view.lost.empty())
+  if (view.lost > 0) {
     metrics_.recovery.record({0, view.epoch.value, view.stopped, clock_->now()});
+  }
+}
+
+void Health::lost(comm::LossCause cause) {
+  metrics_.losses[static_cast<std::size_t>(cause)].add(1);
 }
 
 std::string Health::sickness() const {

@@ -34,6 +34,7 @@ class Health final : public comm::Observer {
   void named(CommId group, const std::string& name) override { flight_->name_group(group, name); }
   void linked(Rank peer, comm::Link& link) override;
   void viewed(const View& view) override;
+  void lost(comm::LossCause cause) override;
   void stands(comm::Standing standing) override {
     standing_.store(standing, std::memory_order_relaxed);  // relaxed: a value by itself
   }

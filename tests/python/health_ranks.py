@@ -159,6 +159,12 @@ def lose_a_rank() -> None:
     group.all_reduce(array)
     assert array[0] == 2
     metrics = scrape(group.http_address)
+    # The other one's word may come before this one's own connection has ended.
+    deadline = time.monotonic() + 10
+    while total(metrics, "holdfast_losses_total") == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+        metrics = scrape(group.http_address)
     assert metrics['holdfast_losses_total{cause="died"}'] == 1
     assert total(metrics, "holdfast_losses_total") == 1
     assert metrics["holdfast_epoch"] == 2
