@@ -119,6 +119,7 @@ REDUCERS: dict[str, Callable[[Counted], compress.Reducer]] = {
     "powersgd 1": lambda x: compress.PowerSGD(1, exchange=x),
     "powersgd 1 cold": lambda x: compress.PowerSGD(1, warm_start=False, exchange=x),
     "powersgd 1 no feedback": lambda x: compress.PowerSGD(1, error_feedback=False, exchange=x),
+    "codec onebit l1": lambda x: Flat(x, "onebit(l1)", feedback=True),
     "codec bf16": lambda x: Flat(x, "bf16"),
     "codec fp16": lambda x: Flat(x, "fp16"),
     "codec fp8_e4m3": lambda x: Flat(x, "fp8_e4m3"),
@@ -232,12 +233,13 @@ def train(group: holdfast.Group, method: str, seed: int, options: argparse.Names
     exchange = Counted(group)
     training = Training(TASKS[options.task](), method, seed, options.steps, exchange)
     killer = Killer(options.churn, options.steps)
-    begin = time.perf_counter()
+    begin, own_steps = time.perf_counter(), 0
     while training.progress["step"] < options.steps:
         if options.churn:
             training.pass_boundary()
             killer.pass_step(training.progress["step"], group.rank)
         training.step()
+        own_steps += 1
     if isinstance(training.optimizer, compress.ZeroOneAdam):
         training.optimizer.synchronise()
     seconds = time.perf_counter() - begin
@@ -252,8 +254,8 @@ def train(group: holdfast.Group, method: str, seed: int, options: argparse.Names
         "came": training.progress["came"],
         **training.task.judge(training.net),
         "finite": bool(flat.isfinite().all()),
-        "bytes_per_step": round(exchange.sent / options.steps),
-        "ratio": round(4 * flat.numel() * options.steps / exchange.sent, 1),
+        "bytes_per_step": round(exchange.sent / own_steps),
+        "ratio": round(4 * flat.numel() * own_steps / exchange.sent, 1),
         "seconds": round(seconds, 1),
         "same_bits": same(zlib.crc32(flat.numpy().tobytes()), group),
     }
