@@ -37,6 +37,8 @@ from holdfast import _core, compress
 
 # A rank that has not ended after so long hangs.
 LIMIT_S = 24 * 3600.0
+# One that is started again comes back within a minute.
+WAIT_S, MOST_WAITS = 0.05, 1200
 
 
 class Counted(compress.ProcessGroupExchange):
@@ -181,7 +183,7 @@ class Training:
         self.optimizer, self.reducer = stepper(method, self.net, steps, exchange)
         self.rates = [group["lr"] for group in self.optimizer.param_groups]
         # The same on all ranks.
-        self.progress = {"step": 0, "came": 0, "views": 0}
+        self.progress = {"step": 0, "came": 0, "short": 0}
         self._ranks: tuple[int, ...] = ()
 
     def pass_boundary(self) -> None:
@@ -212,34 +214,47 @@ class Training:
                 pending.wait()
         self.optimizer.step()
         self.progress["step"] += 1
+        self.progress["short"] += self.lacks_somebody()
+
+    def lacks_somebody(self) -> bool:
+        """Tell whether somebody was away at the last boundary; the same on all ranks."""
+        return bool(self._ranks) and len(self._ranks) < self.group.size
 
 
 class Killer:
-    """Ends this process in the middle of a step, if it is its turn; once in all its lives."""
+    """Ends this process in the middle of a step, when it is its turn; once in all its lives."""
 
-    def __init__(self, count: int, steps: int) -> None:
-        self._victims = {steps * (i + 1) // (count + 1): (1 + 3 * i) % 4 for i in range(count)}
+    def __init__(self, count: int, rank: int, size: int, steps: int) -> None:
+        self._count, self._rank, self._size, self._steps = count, rank, size, steps
 
-    def pass_step(self, step: int, rank: int) -> None:
-        marker = Path(f"killed-{step}")
-        if self._victims.get(step) != rank or marker.exists():
-            return
-        marker.touch()
-        threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGKILL)).start()
+    def pass_step(self, step: int, came: int) -> None:
+        """Go on, or die; nobody does before who died before is back."""
+        due = self._steps * (came + 1) // (self._count + 1)
+        mine = (1 + 3 * came) % self._size == self._rank
+        marker = Path(f"killed-{came}")
+        if came < self._count and step >= due and mine and not marker.exists():
+            marker.touch()
+            threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
 
 def train(group: holdfast.Group, method: str, seed: int, options: argparse.Namespace) -> None:
     """Train, and have the lowest rank print what came of it."""
     exchange = Counted(group)
     training = Training(TASKS[options.task](), method, seed, options.steps, exchange)
-    killer = Killer(options.churn, options.steps)
+    killer = Killer(options.churn, group.rank, group.size, options.steps)
     begin, own_steps = time.perf_counter(), 0
-    while training.progress["step"] < options.steps:
+    for _ in range(options.steps + MOST_WAITS):
         if options.churn:
             training.pass_boundary()
-            killer.pass_step(training.progress["step"], group.rank)
-        training.step()
-        own_steps += 1
+        if training.progress["step"] < options.steps:
+            if options.churn:
+                killer.pass_step(training.progress["step"], training.progress["came"])
+            training.step()
+            own_steps += 1
+        elif options.churn and training.lacks_somebody():
+            time.sleep(WAIT_S)  # who is on the way back would find nobody
+        else:
+            break
     if isinstance(training.optimizer, compress.ZeroOneAdam):
         training.optimizer.synchronise()
     seconds = time.perf_counter() - begin
@@ -252,10 +267,12 @@ def train(group: holdfast.Group, method: str, seed: int, options: argparse.Names
         "steps": options.steps,
         "ranks": group.size,
         "came": training.progress["came"],
+        # Steps without somebody; those in which somebody died not counted.
+        "short": training.progress["short"],
         **training.task.judge(training.net),
         "finite": bool(flat.isfinite().all()),
-        "bytes_per_step": round(exchange.sent / own_steps),
-        "ratio": round(4 * flat.numel() * own_steps / exchange.sent, 1),
+        "bytes_per_step": round(exchange.sent / max(1, own_steps)),
+        "ratio": round(4 * flat.numel() * own_steps / max(1, exchange.sent), 1),
         "seconds": round(seconds, 1),
         "same_bits": same(zlib.crc32(flat.numpy().tobytes()), group),
     }
