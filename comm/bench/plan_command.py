@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from holdfast import _core
-from holdfast.comm.bench import plan, processes, report
+from holdfast.comm.bench import codec_gain, plan, processes, report
+from holdfast.compress.codec import codec_text
 from holdfast.errors import ConfigError
 from holdfast.options import Options
 from holdfast.topology.link_fit import fit
@@ -24,6 +25,7 @@ EMPTY = "holdfast-plan 1\n"
 EXAMPLES = """examples:
   holdfast plan -n 4                                     what would run, and what it should take
   holdfast plan -n 64 --hosts 8 -c all_reduce            of 64 ranks on 8 hosts
+  holdfast plan -n 2 --codec int8+onebit                 from which size on a codec pays
   holdfast plan --measure -n 2,4 -o plan.txt             measure on this host
   HOLDFAST_PLAN=plan.txt python train.py                 and use that
   HOLDFAST_PLAN=plan.txt HOLDFAST_TUNE=1 python train.py    measure at first use, on any hosts
@@ -65,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sizes", default=_SIZES, metavar="LIST", help=f"payload in bytes (default: {_SIZES})")
     add("--transport", default="shm,tcp", metavar="LIST", help="default: shm,tcp")
     add("--plan", metavar="FILE", help="table to go by (default: that of HOLDFAST_PLAN)")
+    add("--codec", metavar="A+B", help="from which size on all_reduce over TCP gains by a codec")
     add("--measure", action="store_true", help="run all candidates on this host first")
     add("-o", "--output", type=Path, metavar="FILE", help="where --measure writes its table")
     add("--json", action="store_true", help="one JSON object a line")
@@ -209,6 +212,20 @@ def _read(file: str | None) -> str:
     return text
 
 
+def _codecs(arguments: argparse.Namespace) -> list[str]:
+    if arguments.codec is None:
+        return []
+    if arguments.hosts not in (1, *plan.ranks("--ranks", arguments.ranks)):
+        raise ConfigError(
+            f"--codec with --hosts {arguments.hosts}; accepted: 1, or as many as ranks. The cost "
+            "model does not know codecs on hosts of several ranks"
+        )
+    codecs = [codec_text(name) for name in arguments.codec.split("+")]
+    for codec in codecs:
+        Options(codec=codec)  # refuses what collectives do not take
+    return codecs
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
@@ -230,6 +247,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.hosts > 1:
         transports = ("tcp",)
     table = _read(arguments.plan)
+    codecs = _codecs(arguments)
     if arguments.measure:
         table = _measure(arguments, numbers, sizes, table)
     if not arguments.json:
@@ -240,4 +258,7 @@ def run(arguments: argparse.Namespace) -> int:
                 for size in sizes:
                     choice = choose(collective, ranks, arguments.hosts, transport, size, table)
                     print(json.dumps(asdict(choice)) if arguments.json else choice.line())
+        for codec in codecs:
+            gain = codec_gain.gain(ranks, codec, table)
+            print(json.dumps(asdict(gain)) if arguments.json else gain.line())
     return 0
