@@ -51,7 +51,7 @@ def _encoded(options: Options) -> str:
         return "nothing"
     return (
         f"all_reduce and reduce_scatter, sum or avg, of f32, bf16 and f16 "
-        f"from {options.codec_min_bytes} bytes: {options.codec}"
+        f"from {options.codec_min_bytes} bytes: {options.codec}, without error feedback"
     )
 
 

@@ -72,8 +72,9 @@ class Options:
         memory only. ``HOLDFAST_FLIGHT_DIR``.
     codec : str or Codec
         What sums and averages of floating elements travel as: ``"int8"``, ``holdfast.Codec(...)``;
-        empty: as they are. Copies, integers and small arrays never use it. ``HOLDFAST_CODEC``, for
-        example ``int8(block=64,stochastic)``.
+        empty: as they are. Copies, integers and small arrays never use it. There is no error
+        feedback: with one bit models do not learn. ``HOLDFAST_CODEC``, for example
+        ``int8(block=64,stochastic)``.
     codec_min_bytes : int
         From how many bytes on. ``HOLDFAST_CODEC_MIN_BYTES``.
 

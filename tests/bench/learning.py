@@ -336,9 +336,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--churn", type=int, default=0, help="kills in each training")
-    parser.add_argument(
-        "--methods", default=",".join(METHODS), help=f"by commas, of: {', '.join(METHODS)}"
-    )
+    methods = ", ".join(METHODS).replace("%", "%%")
+    parser.add_argument("--methods", default=",".join(METHODS), help=f"by commas, of: {methods}")
     parser.add_argument("--table", type=Path, metavar="FILE", help="of lines that were printed")
     parser.add_argument("--rank", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)

@@ -63,7 +63,7 @@ def test_info_says_what_would_be_encoded():
     assert "encoded without being asked for: nothing" in call("info").stdout
     info = json.loads(call("info", "--json", HOLDFAST_CODEC="int8").stdout)
     assert "reduce_scatter" in info["encoded"]
-    assert "from 65536 bytes: int8(block=128)" in info["encoded"]
+    assert "from 65536 bytes: int8(block=128), without error feedback" in info["encoded"]
     assert "int8" in info["codecs"]
     coded = {(r["collective"], r["algorithm"]) for r in info["algorithms"] if r["codec"]}
     assert ("all_reduce", "two_level_coded") in coded
