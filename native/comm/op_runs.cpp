@@ -67,11 +67,8 @@ const AlgorithmRow& OpRuns::row_for(const OpRequest& request) const {
 }
 
 const AlgorithmRow& OpRuns::coded_row_for(const OpRequest& request, bool levels) {
-  const AlgorithmRow* row = find_coded(request.collective, request.algorithm);
-  if (request.algorithm.empty() && levels && request.residual.empty()) {
-    if (const AlgorithmRow* two = find_coded(request.collective, "two_level_coded")) row = two;
-  }
-  return *row;
+  if (!request.algorithm.empty()) return *find_coded(request.collective, request.algorithm);
+  return choose_coded(request.collective, levels, !request.residual.empty());
 }
 
 // From what all ranks know alike.

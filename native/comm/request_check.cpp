@@ -173,16 +173,17 @@ Status check_codec(const OpRequest& request) {
                        "sum, avg");
   }
   const AlgorithmRow* row = find_coded(request.collective, request.algorithm);
-  const bool fits = row != nullptr && (row->algorithm == "two_phase" || request.residual.empty());
-  if (fits) return Status::ok();
+  const auto fits = [&](const AlgorithmRow& one) {
+    return one.takes_residual || request.residual.empty();
+  };
+  if (row != nullptr && fits(*row)) return Status::ok();
   const std::string also = request.residual.empty() ? " with a codec" : " with a residual";
   return {Code::kConfigError,
           name(request) + ": algorithm \"" + request.algorithm + "\"" + also + "; accepted: " +
               list_of(
                   coded_catalogue(),
                   [&](const AlgorithmRow& other) {
-                    return other.collective == request.collective &&
-                           (other.algorithm == "two_phase" || request.residual.empty());
+                    return other.collective == request.collective && fits(other);
                   },
                   [](const AlgorithmRow& other) { return other.algorithm; })};
 }

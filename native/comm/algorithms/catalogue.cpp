@@ -78,15 +78,22 @@ constexpr std::array kRows{
 
 constexpr std::string_view kTang = "Tang et al. 2021, section 5";
 
+constexpr AlgorithmRow two_phase(Collective collective) {
+  AlgorithmRow row{"two_phase", collective, build_two_phase, nullptr, kTang};
+  row.takes_residual = true;
+  return row;
+}
+
+constexpr AlgorithmRow two_level_coded(Collective collective) {
+  AlgorithmRow row{"two_level_coded", collective, build_two_level_coded, nullptr, kKaronis};
+  row.sums_up_in_hosts = true;
+  return row;
+}
+
 constexpr std::array kCodedRows{
-    AlgorithmRow{"two_phase", Collective::kAllReduce, build_two_phase, nullptr, kTang},
-    AlgorithmRow{"two_phase", Collective::kReduceScatter, build_two_phase, nullptr, kTang},
-    AlgorithmRow{"two_phase", Collective::kAllGather, build_two_phase, nullptr, kTang},
-    AlgorithmRow{"two_phase", Collective::kBroadcast, build_two_phase, nullptr, kTang},
-    AlgorithmRow{"two_phase", Collective::kAllToAll, build_two_phase, nullptr, kTang},
-    // For several hosts with several ranks, and no error feedback.
-    AlgorithmRow{"two_level_coded", Collective::kAllReduce, build_two_level_coded, nullptr,
-                 kKaronis},
+    two_phase(Collective::kAllReduce), two_phase(Collective::kReduceScatter),
+    two_phase(Collective::kAllGather), two_phase(Collective::kBroadcast),
+    two_phase(Collective::kAllToAll),  two_level_coded(Collective::kAllReduce),
 };
 
 const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collective,
@@ -105,6 +112,17 @@ std::span<const AlgorithmRow> coded_catalogue() { return kCodedRows; }
 
 const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm) {
   return find(kCodedRows, collective, algorithm);
+}
+
+const AlgorithmRow& choose_coded(Collective collective, bool levels, bool residual) {
+  const AlgorithmRow* best = nullptr;
+  for (const AlgorithmRow& row : kCodedRows) {
+    if (row.collective != collective || (residual && !row.takes_residual)) continue;
+    if (row.sums_up_in_hosts && !levels) continue;
+    if (best == nullptr || row.sums_up_in_hosts) best = &row;
+  }
+  CHECK(best != nullptr);
+  return *best;
 }
 
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm) {

@@ -30,6 +30,9 @@ struct AlgorithmRow {
   LevelCost (*level_cost)(int size, int hosts, std::uint64_t bytes) = nullptr;
   // Payload beyond which it is not chosen, for the memory that its partial sums take.
   std::uint64_t most_bytes = ~std::uint64_t{0};
+  // Of calls with a codec.
+  bool takes_residual = false;
+  bool sums_up_in_hosts = false;  // first: for several hosts with several ranks
 };
 
 std::span<const AlgorithmRow> catalogue();
@@ -38,6 +41,9 @@ std::span<const AlgorithmRow> catalogue();
 std::span<const AlgorithmRow> coded_catalogue();
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm = {});
+// The row of a call that names none, of a collective that has one. `levels`: there are several hosts
+// with several ranks.
+const AlgorithmRow& choose_coded(Collective collective, bool levels, bool residual);
 
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);
