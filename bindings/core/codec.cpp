@@ -44,7 +44,7 @@ nb::ndarray<nb::numpy, std::uint8_t> encode(const std::string& text, const Float
   }
   if (!codec.takes(DType::kF32)) throw nb::value_error("this codec does not take float32");
   const std::size_t room = codec.encoded_bound(DType::kF32, values.size());
-  auto frame = std::make_unique<std::uint8_t[]>(room);
+  auto frame = std::make_unique_for_overwrite<std::uint8_t[]>(room);
   std::size_t bytes = 0;
   {
     const GilReleased released;
@@ -57,17 +57,33 @@ nb::ndarray<nb::numpy, std::uint8_t> encode(const std::string& text, const Float
   return array_of(std::move(frame), bytes);
 }
 
-nb::ndarray<nb::numpy, float> decode(const std::string& text, const Bytes& frame,
-                                     std::size_t count) {
+// Into memory that is there; bytes of the frame.
+std::size_t encode_into(const Bytes& frame, const std::string& text, const Floats& values) {
   const Codec codec = value_or_raise(Codec::parse(text));
-  auto values = std::make_unique<float[]>(count);
+  if (!codec.takes(DType::kF32)) throw nb::value_error("this codec does not take float32");
+  if (frame.size() < codec.encoded_bound(DType::kF32, values.size())) {
+    throw nb::value_error("too little room for a frame");
+  }
+  const GilReleased released;
+  return codec.encode({std::as_bytes(std::span(values.data(), values.size())), DType::kF32, {}, {}},
+                      std::as_writable_bytes(std::span(frame.data(), frame.size())));
+}
+
+void decode_into(const Floats& out, const std::string& text, const Bytes& frame) {
+  const Codec codec = value_or_raise(Codec::parse(text));
   Status status;
   {
     const GilReleased released;
     status = codec.decode(std::as_bytes(std::span(frame.data(), frame.size())), DType::kF32,
-                          std::as_writable_bytes(std::span(values.get(), count)));
+                          std::as_writable_bytes(std::span(out.data(), out.size())));
   }
   raise_if(status);
+}
+
+nb::ndarray<nb::numpy, float> decode(const std::string& text, const Bytes& frame,
+                                     std::size_t count) {
+  auto values = std::make_unique_for_overwrite<float[]>(count);
+  decode_into(Floats(values.get(), {count}), text, frame);
   return array_of(std::move(values), count);
 }
 
@@ -84,7 +100,9 @@ void bind_codec(nb::module_& m) {
   m.def("codec_text",
         [](const std::string& text) { return value_or_raise(Codec::parse(text)).text(); });
   m.def("encode", encode, "codec"_a, "values"_a, "residual"_a = nb::none(), "seed"_a = 0);
+  m.def("encode_into", encode_into, "frame"_a, "codec"_a, "values"_a);
   m.def("decode", decode, "codec"_a, "frame"_a, "count"_a);
+  m.def("decode_into", decode_into, "out"_a, "codec"_a, "frame"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -58,7 +58,8 @@ def measure(codec: str) -> CodecCost:
     values = np.random.default_rng(0).standard_normal(_ELEMENTS, dtype=np.float32)
     frame = _core.encode(codec, values)
     encode = _fastest(lambda: _core.encode(codec, values)) / values.nbytes
-    decode = _fastest(lambda: _core.decode(codec, frame, values.size)) / values.nbytes
+    out = np.empty_like(values)
+    decode = _fastest(lambda: _core.decode_into(out, codec, frame)) / values.nbytes
     return CodecCost(len(frame) / values.nbytes, encode, decode)
 
 
