@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from holdfast.ft.health.evidence import Call, Evidence, Op, Record, describe_ranks
+from holdfast.ft.health.evidence import Call, Evidence, Op, Record, by_call, describe_ranks
 from holdfast.ft.health.finding import Culprit, Finding, Limits
 
 # Where all ranks pass the same number of bytes. Of the others each rank may pass another one.
@@ -36,15 +36,6 @@ def _text(kind: Signature) -> str:
     parts = [op, dtype, f"{size} bytes" if size else "", f"root {root}" if name in _ROOTED else ""]
     inside = ", ".join(part for part in parts if part)
     return f"{name} ({inside})" if inside else name
-
-
-def _by_call(records: Mapping[int, Record]) -> dict[Call, dict[int, Op]]:
-    calls: dict[Call, dict[int, Op]] = {}
-    for rank, record in records.items():
-        for op in record.entries:
-            if not op.is_message:
-                calls.setdefault(op.call, {})[rank] = op
-    return calls
 
 
 def _left_out(calls: Mapping[Call, Mapping[int, Op]], call: Call, odd: int, other: int) -> str:
@@ -116,7 +107,7 @@ def find_mismatches(evidence: Evidence, limits: Limits) -> list[Finding]:
     """
     del limits
     records = evidence.records()
-    calls = _by_call(records)
+    calls = by_call(records)
     first: dict[str, int] = {}
     for (group, number), ops in calls.items():
         if len({signature(op) for op in ops.values()}) > 1:

@@ -307,6 +307,16 @@ def metrics_of(text: str) -> Metrics:
     return Metrics(values)
 
 
+def by_call(records: Mapping[int, Record]) -> dict[Call, dict[int, Op]]:
+    """Return the op of each rank that has made a call, by call; messages are left out."""
+    calls: dict[Call, dict[int, Op]] = {}
+    for rank, record in records.items():
+        for op in record.entries:
+            if not op.is_message:
+                calls.setdefault(op.call, {})[rank] = op
+    return calls
+
+
 def describe_ranks(ranks: Iterable[int]) -> str:
     """Return "rank 3" or "ranks 1, 2, 5"."""
     listed = sorted(ranks)

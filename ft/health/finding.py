@@ -132,7 +132,7 @@ class Limits:
     link_wait_share: float = 0.1
     trend_ratio: float = 3.0
     retransmit_share: float = 0.005
-    retransmits: float = 10.0
+    retransmits: float = 6.0
     wait_share: float = 0.2
     wait_ratio: float = 2.0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -146,9 +146,7 @@ class Job:
         str
             As faulthandler writes them.
         """
-        for subject in self._seen.values():
-            if subject.rank != rank or subject.record is None:
-                continue
+        for subject, _ in self._recorded(rank):
             has_pages = subject.source in {a.where for a in self.addresses} and subject.answers
             if has_pages and (stack := collect.stack_of(subject.source)):
                 return stack
@@ -168,14 +166,16 @@ class Job:
         tuple of Record and Path, or None
             None where no file of that name is in the folders: whose it is, the file says.
         """
-        for subject in self._seen.values():
-            if subject.rank != rank or subject.record is None:
-                continue
-            record = subject.record
+        for _, record in self._recorded(rank):
             for file in dumps.files_of(self.folders) if self.folders else ():
                 if file.name == f"holdfast-{record.pid}-{record.member}.flight":
                     return record, file
         return None
+
+    def _recorded(self, rank: int) -> Iterator[tuple[Subject, Record]]:
+        for subject in self._seen.values():
+            if subject.rank == rank and subject.record is not None:
+                yield subject, subject.record
 
 
 def _without_old_records(looks: Sequence[Look]) -> tuple[Look, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from holdfast.ft.health.clocks import SYNCHRONISING
-from holdfast.ft.health.evidence import Call, Evidence, Op, Record
+from holdfast.ft.health.evidence import Call, Evidence, Op, Record, by_call
 from holdfast.ft.health.finding import Limits
 
 Ops = Mapping[int, Op]  # by rank
@@ -87,15 +87,6 @@ class _Stay:
 
 def _is_well(op: Op) -> bool:
     return op.ended and op.code == "ok"
-
-
-def _by_call(records: Mapping[int, Record]) -> dict[Call, dict[int, Op]]:
-    calls: dict[Call, dict[int, Op]] = {}
-    for rank, record in records.items():
-        for op in record.entries:
-            if not op.is_message:
-                calls.setdefault(op.call, {})[rank] = op
-    return calls
 
 
 def _epoch(ops: Ops) -> int:
@@ -179,7 +170,7 @@ def calls_of(evidence: Evidence, limits: Limits | None = None) -> Calls:
         Without messages: their numbers are each rank's own.
     """
     records = evidence.records()
-    calls = _by_call(records)
+    calls = by_call(records)
     stays = {group: dict(_stays(group, records, calls)) for group in {call[0] for call in calls}}
     known = {
         call: ops

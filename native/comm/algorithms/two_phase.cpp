@@ -7,7 +7,8 @@
 // Convergence Speed", ICML 2021 (arXiv 2102.02888), section 5 and algorithm 2. Unlike there, chunks
 // are cut into pieces, so that encoding, wire and decoding overlap, and there is no residual of the
 // server's: what the second encoding loses is added to the worker's residual of the chunk's owner.
-// The next sum has it in it, as there, and it goes where a residual goes when a rank is lost.
+// The next sum has it in it, though encoded with the owner's input and not as it is, as there; and
+// it goes where a residual goes when a rank is lost.
 //
 // Per rank, n ranks, S bytes of payload, F those of its frames, one hop to a phase:
 //   all_reduce      2 (n-1) messages to a piece, 2 (n-1)/n F sent; S + S/n encoded, 2 S decoded
