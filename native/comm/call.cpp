@@ -91,7 +91,7 @@ std::string rank_list(const std::vector<Rank>& ranks) {
 
 Call call_of(const OpRequest& request, OpSeq sequence) {
   return {sequence,
-          request.collective,
+          request.called_collective(),
           request.dtype,
           request.op,
           request.root,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ enum class PeerLoss : std::uint8_t {
   kContinue,  // ops are repaired and go on among the survivors
   kRaise,     // ops fail on all survivors, from the same op on, until advance()
 };
+
+struct Carrier;
 
 struct OpRequest {
   Collective collective{};
@@ -59,6 +62,11 @@ struct OpRequest {
   // the op has ended well it holds what was not sent. Untouched by an op that fails, and where a
   // loss made the ranks exchange a part without the codec.
   std::vector<float*> residual = {};
+  // Of an op that carries another one (carrier.h): what was called, and where its result goes.
+  std::optional<Collective> called = {};
+  Carrier* carrier = nullptr;
+
+  Collective called_collective() const { return called.value_or(collective); }
 };
 
 // How a blocking call began.

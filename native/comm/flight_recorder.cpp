@@ -158,7 +158,7 @@ std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& tick
   entry(number)->change([&](Entry& e) {
     e.store(flight::kGroup, op.group.value);
     e.store(flight::kPlace, flight::low_high(op.sequence.value, op.epoch.value));
-    e.store(flight::kKind, static_cast<std::uint64_t>(request.collective) |
+    e.store(flight::kKind, static_cast<std::uint64_t>(request.called_collective()) |
                                static_cast<std::uint64_t>(request.dtype) << 8 |
                                static_cast<std::uint64_t>(request.op) << 16 |
                                static_cast<std::uint64_t>(ticket.path) << 24 |

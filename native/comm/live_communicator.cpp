@@ -152,7 +152,7 @@ void LiveCommunicator::choose_ending(Active& active) {
     return;
   }
   if (active.launch.repair || active.bytes > kKeptBytes ||
-      !is_replicated(active.work().collective())) {
+      !is_replicated(active.work().request().collective)) {
     return;
   }
   active.kept = true;

@@ -17,7 +17,7 @@ Status OpWork::wait(Duration timeout) {
   if (done()) return status();
   give_up_wait();
   const double seconds = std::chrono::duration<double>(timeout).count();
-  return {Code::kTimeout, std::string(collective_name(request_.collective)) + " #" +
+  return {Code::kTimeout, std::string(collective_name(collective())) + " #" +
                               std::to_string(sequence_.value) + " is still running after " +
                               std::to_string(seconds) + " s of waiting"};
 }

@@ -26,7 +26,7 @@ class OpWork final : public Work {
 
   const OpRequest& request() const { return request_; }
 
-  Collective collective() const override { return request_.collective; }
+  Collective collective() const override { return request_.called_collective(); }
   OpSeq sequence() const override { return sequence_; }
   bool done() const override { return done_.load(std::memory_order_acquire); }  // acquire: results
   Status status() const override;

@@ -94,7 +94,8 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
       comm::find_algorithm(request.collective, config_.algorithm) != nullptr) {
     request.algorithm = config_.algorithm;
   }
-  if (Status status = comm::check_request(request, config_.rank, size()); !status.is_ok()) {
+  const int size = this->size();
+  if (Status status = comm::check_request(request, config_.rank, size); !status.is_ok()) {
     return status;
   }
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
@@ -110,6 +111,9 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
   std::uint32_t& next = message ? next_message_ : next_sequence_;
+  if (config_.protect && !config_.shares_memory && comm::can_be_carried(request, size)) {
+    request = comm::carried_by(std::move(request), carriers_.take(), config_.rank, size);
+  }
   auto work = new_work(std::move(request), OpSeq{next++});
   if (observer_ != nullptr) work->ticket().enqueued = clock_->now();
   executor_->submit([self = shared_from_this(), work,

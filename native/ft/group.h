@@ -16,6 +16,7 @@
 
 #include "base/recycler.h"
 #include "comm/call.h"
+#include "comm/carrier.h"
 #include "comm/executor.h"
 #include "comm/live_communicator.h"
 #include "comm/message_ops.h"
@@ -263,6 +264,7 @@ class Group final : public comm::Communicator,
   std::vector<MemberId> seated_;                         // whom messages go to, by rank
   // Owners: the group and its works. Of works, which callers may keep.
   const std::shared_ptr<Recycler> recycler_ = std::make_shared<Recycler>();
+  comm::CarrierPool carriers_;
   std::pmr::unsynchronized_pool_resource nodes_;      // of the next two
   std::pmr::map<std::uint32_t, Op> ops_{&nodes_};     // by sequence: called, and not ended
   std::pmr::map<std::uint32_t, Kept> kept_{&nodes_};  // by sequence

@@ -168,6 +168,7 @@ void Group::note_flat_end(const comm::Call& call, Epoch epoch) {
 // A copy of the result, from which members that lack it can be served.
 void Group::keep(const std::shared_ptr<OpWork>& work) {
   OpRequest request = work->request();
+  request.carrier = nullptr;  // what is left to deliver, is delivered to others
   const std::uint64_t element = dtype_bytes(request.dtype);
   std::uint64_t bytes = 0;
   for (const comm::Block& block : request.output) bytes += block.count * element;
@@ -240,6 +241,10 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
     work->set_outcome(outcome_of(fate));
     end_feedback(at->second, status.is_ok());
     ops_.erase(at);
+  }
+  if (comm::Carrier* carrier = work->request().carrier) {
+    if (status.is_ok()) comm::deliver(work->request());
+    carriers_.give(*carrier);
   }
   observe_end(*work, status, repaired);
   if (advance_ && work == advance_->agreement) on_agreed(status);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/request_check.h"
+#include "comm/carrier.h"
 #include "comm/transport/link.h"
 
 namespace holdfast::runtime {
@@ -52,8 +52,8 @@ void Health::began(const Op& op, comm::OpTicket& ticket, Instant now) {
   if (ticket.enqueued == Instant{}) ticket.enqueued = now;
   ticket.group = op.group;
   ticket.sequence = op.sequence;
-  ticket.collective = op.request.collective;
-  ticket.bytes = comm::payload_bytes(op.request);
+  ticket.collective = op.request.called_collective();
+  ticket.bytes = comm::called_bytes(op.request);
   ticket.number = flight_->begin(op, ticket);
   metrics_.begun.add(1);
   ticket.active_before_ns = metrics_.active.total_ns();

@@ -136,6 +136,7 @@ comm::OpRequest OpData::request() {
       request.output = blocks(output_, false);
       break;
     case Collective::kAllToAll:
+      request.equal_blocks = op_.factor % 2 == 0;
       request.input = blocks(input_, false);
       request.output = blocks(output_, false);
       break;

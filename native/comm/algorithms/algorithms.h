@@ -34,6 +34,9 @@ topology::CostTerms cost_halving_doubling_all_reduce(int size, std::uint64_t byt
 topology::CostTerms cost_halving_doubling_reduce_scatter(int size, std::uint64_t bytes);
 topology::CostTerms cost_halving_doubling_all_gather(int size, std::uint64_t bytes);
 
+Schedule build_recursive_doubling_all_reduce(const BuildSpec& spec);
+topology::CostTerms cost_recursive_doubling_all_reduce(int size, std::uint64_t bytes);
+
 Schedule build_bruck_all_gather(const BuildSpec& spec);
 Schedule build_bruck_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_bruck_all_gather(int size, std::uint64_t bytes);

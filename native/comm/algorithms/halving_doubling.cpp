@@ -16,33 +16,10 @@
 #include <vector>
 
 #include "comm/algorithms/algorithms.h"
+#include "comm/algorithms/fold.h"
 
 namespace holdfast::comm {
 namespace {
-
-// Who takes part, by a number of its own.
-struct Fold {
-  int size;
-  int rank;
-  int parts = 1;  // p
-  int pairs = 0;  // n - p
-  int part = -1;  // this rank's number; -1: folded into the rank before it
-
-  explicit Fold(const BuildSpec& spec) : size(spec.size), rank(spec.rank.value) {
-    while (parts * 2 <= size) parts *= 2;
-    pairs = size - parts;
-    if (rank >= 2 * pairs) {
-      part = rank - pairs;
-    } else if (rank % 2 == 0) {
-      part = rank / 2;
-    }
-  }
-  int rank_of(int other) const { return other < pairs ? 2 * other : other + pairs; }
-  bool has_folded() const { return part >= 0 && part < pairs; }
-  // The first chunk of participant `other` where every rank has one chunk: those of a pair go
-  // together.
-  int first_chunk(int other) const { return rank_of(other); }
-};
 
 // What this rank holds of each chunk: its input, then partial sums.
 std::vector<Slot> inputs(int count) {
@@ -122,14 +99,6 @@ void double_up(Builder& b, const Fold& fold, First first) {
   }
 }
 
-double rounds(int size) {
-  int count = 0;
-  for (int p = 1; p * 2 <= size; p *= 2) ++count;
-  return count;
-}
-
-bool folds(int size) { return (size & (size - 1)) != 0; }
-
 }  // namespace
 
 Schedule build_halving_doubling_all_reduce(const BuildSpec& spec) {
@@ -198,22 +167,23 @@ Schedule build_halving_doubling_all_gather(const BuildSpec& spec) {
 
 topology::CostTerms cost_halving_doubling_all_reduce(int size, std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double p = std::exp2(rounds(size));
-  const double extra = folds(size) ? 1 : 0;
-  return {2 * rounds(size) + 3 * extra, (2 * (p - 1) / p + 2 * extra) * s,
+  const double p = std::exp2(Fold::rounds(size));
+  const double extra = Fold::folds(size) ? 1 : 0;
+  return {2 * Fold::rounds(size) + 3 * extra, (2 * (p - 1) / p + 2 * extra) * s,
           ((p - 1) / p + extra / 2) * s};
 }
 
 topology::CostTerms cost_halving_doubling_reduce_scatter(int size, std::uint64_t bytes) {
-  const double p = std::exp2(rounds(size));
-  const double extra = folds(size) ? 1 : 0;
+  const double p = std::exp2(Fold::rounds(size));
+  const double extra = Fold::folds(size) ? 1 : 0;
   const double moved = ((p - 1) / p + extra) * static_cast<double>(bytes);
-  return {rounds(size) + 2 * extra, moved, moved};
+  return {Fold::rounds(size) + 2 * extra, moved, moved};
 }
 
 topology::CostTerms cost_halving_doubling_all_gather(int size, std::uint64_t bytes) {
-  const double extra = folds(size) ? 1 : 0;
-  return {rounds(size) + 2 * extra, ((size - 1.0) / size + extra) * static_cast<double>(bytes), 0};
+  const double extra = Fold::folds(size) ? 1 : 0;
+  return {Fold::rounds(size) + 2 * extra,
+          ((size - 1.0) / size + extra) * static_cast<double>(bytes), 0};
 }
 
 }  // namespace holdfast::comm
