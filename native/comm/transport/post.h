@@ -14,7 +14,7 @@
 namespace holdfast::comm {
 
 // Messages up to this size are sent without waiting for the receiver's grant.
-inline constexpr std::uint64_t kEagerBytes = 32 * 1024;
+inline constexpr std::uint64_t kEagerBytes = 64 * 1024;
 
 // A message that streams behind its producer goes out in multiples of this: whole elements, and
 // frames that are worth their header.
