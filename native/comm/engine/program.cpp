@@ -28,8 +28,11 @@ class Lowering {
 
   Program run(BufferPool& pool, Program program) {
     find_windows();
-    program.scratch = pool.take(assign_scratch());
+    const std::uint64_t room = assign_scratch();
+    const std::uint64_t unpacked = measure_frames(program.frame_bytes);
+    program.scratch = pool.take(room + unpacked);
     scratch_ = program.scratch.data();
+    program.unpacked = {scratch_ + room, unpacked};
     program.codec = coding_.codec;
     program.coded = {};
     program.key = coding_.key;
@@ -72,6 +75,26 @@ class Lowering {
     return total;
   }
 
+  bool is_lossless() const { return coding_.codec && coding_.codec->spec().lossless; }
+
+  // Sets each frame's room; returns what the elements of any lossless one take.
+  std::uint64_t measure_frames(std::vector<std::uint64_t>& rooms) const {
+    if (!coding_.codec) return 0;
+    std::uint64_t most = 0;
+    rooms.assign(schedule_.scratch.size(), 0);
+    for (std::uint32_t chunk = 0; chunk < rooms.size(); ++chunk) {
+      if (schedule_.scratch[chunk].form != Form::kFrame) continue;
+      rooms[chunk] = bytes({Space::kScratch, chunk});
+      most = std::max(most, layout_.scratch[chunk] * element_);
+    }
+    return is_lossless() ? most : 0;
+  }
+
+  // The frame's number, or -1.
+  int frame(const Slot& slot) const {
+    return form_of(schedule_, slot) == Form::kFrame ? static_cast<int>(slot.chunk) : -1;
+  }
+
   std::byte* address(const Slot& slot) const {
     switch (slot.space) {
       case Space::kInput: return layout_.input[slot.chunk].data;
@@ -94,7 +117,9 @@ class Lowering {
   std::uint64_t bytes(const Slot& slot) const {
     switch (form_of(schedule_, slot)) {
       case Form::kPlain: break;
-      case Form::kFrame: return coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
+      case Form::kFrame:
+        // Of nothing, nothing is sent: not even a header.
+        return count(slot) == 0 ? 0 : coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
       case Form::kWide: return count(slot) * sizeof(float);
     }
     return count(slot) * element_;
@@ -145,11 +170,16 @@ class Lowering {
         result.src = address(s.lhs);
         result.window = window(s.lhs);
         result.bytes = bytes(s.lhs);
+        result.frame = frame(s.lhs);
         return result;
       case StepKind::kReduce: set_reduce(i, result); return result;
       case StepKind::kCopy:
         result.kind = InstructionKind::kCopy;
         result.src = address(s.lhs);
+        break;
+      case StepKind::kDecode:
+        result.kind = InstructionKind::kCopy;
+        result.src = address(copied_source(s)->lhs);
         break;
       default: result.kind = InstructionKind::kRecv; break;
     }
@@ -157,12 +187,24 @@ class Lowering {
     result.writes_output = s.dst.space == Space::kOutput;
     result.window = window(s.dst);
     result.bytes = bytes(s.dst);
+    result.frame = frame(s.dst);
     // A frame has no elements.
-    if (form_of(schedule_, s.dst) == Form::kFrame) result.combine.element_bytes = 1;
+    if (result.frame >= 0) result.combine.element_bytes = 1;
     return result;
   }
 
+  // What a lossless frame of this rank's own input says, the input says.
+  const Step* copied_source(const Step& s) const {
+    if (!is_lossless() || s.kind != StepKind::kDecode || s.dst.space != Space::kOutput) {
+      return nullptr;
+    }
+    const Step& producer = step(uses_[s.lhs.chunk].producer);
+    const bool own = producer.kind == StepKind::kEncode && producer.lhs.space == Space::kInput;
+    return own ? &producer : nullptr;
+  }
+
   bool is_code(const Step& s) const {
+    if (copied_source(s) != nullptr) return false;
     return s.kind == StepKind::kEncode || s.kind == StepKind::kDecode ||
            (s.kind == StepKind::kReduce && form_of(schedule_, s.rhs) == Form::kFrame) ||
            (s.kind == StepKind::kCopy && form_of(schedule_, s.lhs) == Form::kWide);
@@ -178,6 +220,7 @@ class Lowering {
     result.writes_output = s.dst.space == Space::kOutput;
     result.combine.element_bytes = static_cast<std::uint32_t>(element_);
     result.peer = schedule_.rank;
+    result.frame = frame(s.kind == StepKind::kEncode ? s.dst : source);
     if (form_of(schedule_, source) == Form::kFrame) {
       const Step& producer = step(uses_[source.chunk].producer);
       if (producer.kind == StepKind::kRecv) result.peer = producer.peer;
@@ -191,6 +234,7 @@ class Lowering {
     const bool wide =
         form_of(schedule_, s.kind == StepKind::kEncode ? s.lhs : s.dst) == Form::kWide;
     result.dtype = wide ? DType::kF32 : arithmetic_.dtype;
+    result.encoded = arithmetic_.dtype;
     switch (s.kind) {
       case StepKind::kEncode: set_encode(s, result); break;
       case StepKind::kDecode: result.kind = CodeKind::kDecode; break;
@@ -315,6 +359,8 @@ void Program::clear() {
   deps.clear();
   codes.clear();
   codec.reset();
+  frame_bytes.clear();
+  unpacked = {};
   scratch = {};
   sends.clear();
   recvs.clear();
