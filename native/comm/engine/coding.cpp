@@ -69,7 +69,9 @@ void encode(const CodeStep& step, const CodeMemory& memory, const compress::Code
 // A lossless frame's elements, once all of them are known to be right.
 Result<std::span<const std::byte>> unpack(const CodeStep& step, const CodeMemory& memory,
                                           const compress::Codec& codec) {
-  const auto elements = memory.unpacked.first(step.count * dtype_bytes(step.encoded));
+  const std::uint64_t bytes = step.count * dtype_bytes(step.encoded);
+  if (step.plain) return std::span<const std::byte>(memory.src, bytes);
+  const auto elements = memory.unpacked.first(bytes);
   TRY(codec.decode(frame_of(memory), step.encoded, elements));
   return std::span<const std::byte>(elements);
 }
@@ -79,6 +81,7 @@ Status decode_lossless(const CodeStep& step, const CodeMemory& memory,
   const auto elements = unpack(step, memory, codec);
   if (!elements.is_ok()) return elements.status();
   if (step.dtype == step.encoded) {
+    if (memory.dst == elements.value().data()) return Status::ok();  // in place
     std::memcpy(memory.dst, elements.value().data(), elements.value().size());
     return Status::ok();
   }

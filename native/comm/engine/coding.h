@@ -31,6 +31,7 @@ struct CodeStep {
   CodeKind kind{};
   DType dtype = DType::kF32;    // of what is not a frame; narrow: of the destination
   DType encoded = DType::kF32;  // of what a lossless frame says
+  bool plain = false;           // decode: the source is no frame, but what a lossless one says
   std::uint64_t count = 0;      // elements
   std::uint64_t chunk = 0;      // encode: part of the key
   const float* residual = nullptr;

@@ -177,10 +177,6 @@ class Lowering {
         result.kind = InstructionKind::kCopy;
         result.src = address(s.lhs);
         break;
-      case StepKind::kDecode:
-        result.kind = InstructionKind::kCopy;
-        result.src = address(copied_source(s)->lhs);
-        break;
       default: result.kind = InstructionKind::kRecv; break;
     }
     result.dst = address(s.dst);
@@ -193,21 +189,24 @@ class Lowering {
     return result;
   }
 
-  // What a lossless frame of this rank's own input says, the input says.
-  const Step* copied_source(const Step& s) const {
-    if (!is_lossless() || s.kind != StepKind::kDecode || s.dst.space != Space::kOutput) {
-      return nullptr;
-    }
-    const Step& producer = step(uses_[s.lhs.chunk].producer);
-    const bool own = producer.kind == StepKind::kEncode && producer.lhs.space == Space::kInput;
-    return own ? &producer : nullptr;
+  // Where the step takes a lossless frame that this rank has made of its input, or of a sum: what
+  // made it. What it says is there without it, until an output is written that depends on it.
+  const Step* made_here(const Step& s) const {
+    const Slot& frame = s.kind == StepKind::kReduce ? s.rhs : s.lhs;
+    const bool takes = s.kind == StepKind::kReduce || s.kind == StepKind::kDecode;
+    if (!is_lossless() || !takes || form_of(schedule_, frame) != Form::kFrame) return nullptr;
+    const Step& made = step(uses_[frame.chunk].producer);
+    if (made.kind != StepKind::kEncode) return nullptr;
+    const bool lasts = made.lhs.space == Space::kInput || is_wide(made.lhs);
+    return lasts ? &made : nullptr;
   }
 
+  bool is_wide(const Slot& slot) const { return form_of(schedule_, slot) == Form::kWide; }
+
   bool is_code(const Step& s) const {
-    if (copied_source(s) != nullptr) return false;
     return s.kind == StepKind::kEncode || s.kind == StepKind::kDecode ||
            (s.kind == StepKind::kReduce && form_of(schedule_, s.rhs) == Form::kFrame) ||
-           (s.kind == StepKind::kCopy && form_of(schedule_, s.lhs) == Form::kWide);
+           (s.kind == StepKind::kCopy && is_wide(s.lhs));
   }
 
   Instruction code(const Step& s) const {
@@ -225,19 +224,23 @@ class Lowering {
       const Step& producer = step(uses_[source.chunk].producer);
       if (producer.kind == StepKind::kRecv) result.peer = producer.peer;
     }
+    if (const Step* made = made_here(s)) result.src = address(made->lhs);
     return result;
   }
 
   CodeStep code_step(const Step& s) const {
     CodeStep result;
     result.count = count(s.dst);
-    const bool wide =
-        form_of(schedule_, s.kind == StepKind::kEncode ? s.lhs : s.dst) == Form::kWide;
-    result.dtype = wide ? DType::kF32 : arithmetic_.dtype;
+    result.dtype =
+        is_wide(s.kind == StepKind::kEncode ? s.lhs : s.dst) ? DType::kF32 : arithmetic_.dtype;
     result.encoded = arithmetic_.dtype;
+    const Step* made = made_here(s);
+    result.plain = made != nullptr;
     switch (s.kind) {
       case StepKind::kEncode: set_encode(s, result); break;
-      case StepKind::kDecode: result.kind = CodeKind::kDecode; break;
+      case StepKind::kDecode:
+        result.kind = made != nullptr && is_wide(made->lhs) ? CodeKind::kNarrow : CodeKind::kDecode;
+        break;
       case StepKind::kCopy: result.kind = CodeKind::kNarrow; break;
       default:
         result.kind = CodeKind::kDecodeAdd;
@@ -252,7 +255,10 @@ class Lowering {
     result.kind = CodeKind::kEncode;
     const Slot& like = schedule_.scratch[s.dst.chunk].like;
     result.chunk = like.chunk;
-    if (form_of(schedule_, s.lhs) == Form::kWide) return set_owed(s, result);
+    // A frame that nobody gets, and that says nothing new to its maker.
+    const ScratchUse& use = uses_[s.dst.chunk];
+    if (use.passes_once() && made_here(step(use.consumer)) != nullptr) result.count = 0;
+    if (is_wide(s.lhs)) return set_owed(s, result);
     // No rank rounds like another, nor like the sum's owner.
     result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
     if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
