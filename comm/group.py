@@ -9,7 +9,7 @@ from holdfast import _core, _process
 from holdfast.comm.membership import Membership
 from holdfast.comm.requests import ANY_SOURCE, Request
 from holdfast.comm.work import Work
-from holdfast.compress.codec import Codec
+from holdfast.compress.codec import Codec, codec_text, is_lossless
 
 
 class Group(Membership):
@@ -122,13 +122,14 @@ class Group(Membership):
         """Copy the root's array to every rank, in place.
 
         Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data. With a
-        codec the root's array, too, becomes what the others get.
+        codec that loses something, the root's array, too, becomes what the others get.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
         if plain and not priority and self._run_plain("broadcast", array, array, "sum", root):
             return None
         request = self._request("broadcast")
-        written = self._rank != root or codec is not None
+        text = codec_text(codec)
+        written = self._rank != root or not (text == "" or is_lossless(text))
         block = request.array("array", array, written=written).block
         request.encode(codec, residual, [block])
         call = request.call([block], [block], root=root, timeout=timeout, priority=priority)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from holdfast._core import codec_text as canonical_text
 from holdfast.errors import ConfigError
 
+# Codecs that lose nothing: what they move arrives bit by bit.
+LOSSLESS = ("zstd", "bfloat")
+
 
 @dataclass(frozen=True, slots=True)
 class Codec:
@@ -17,7 +20,8 @@ class Codec:
     Parameters
     ----------
     name : str
-        ``bf16``, ``fp16``, ``fp8_e4m3``, ``fp8_e5m2``, ``int8``, ``int4``, ``onebit``, ``topk``.
+        ``bf16``, ``fp16``, ``fp8_e4m3``, ``fp8_e5m2``, ``int8``, ``int4``, ``onebit``, ``topk``;
+        lossless: ``zstd`` (any dtype), ``bfloat`` (bfloat16).
     block : int, optional
         Elements to one scale: a multiple of 32, 32 to 512.
     rounding : str, optional
@@ -28,6 +32,10 @@ class Codec:
         ``"rms"`` or ``"l1"`` (onebit).
     ratio : float, optional
         Part of the elements that is sent (topk).
+    level : int, optional
+        How much time goes into a smaller frame: -7 to 19, 1 if not chosen (zstd).
+    tier : str, optional
+        ``"fast"``, or ``"dense"``: smaller and slower (bfloat).
 
     Raises
     ------
@@ -41,6 +49,8 @@ class Codec:
     grid: str | None = None
     scale: str | None = None
     ratio: float | None = None
+    level: int | None = None
+    tier: str | None = None
 
     def __post_init__(self) -> None:
         """Have the runtime check the values."""
@@ -48,6 +58,7 @@ class Codec:
             ("rounding", self.rounding, ("nearest", "stochastic")),
             ("grid", self.grid, ("symmetric", "minmax")),
             ("scale", self.scale, ("rms", "l1")),
+            ("tier", self.tier, ("fast", "dense")),
         ):
             if value is not None and value not in accepted:
                 raise ConfigError(f"codec {field} = {value!r}; accepted: {' or '.join(accepted)}")
@@ -75,9 +86,11 @@ def codec_text(codec: Codec | str | None) -> str:
     if codec is None:
         return ""
     if isinstance(codec, Codec):
-        words = [codec.rounding, codec.grid, codec.scale]
+        words = [codec.rounding, codec.grid, codec.scale, codec.tier]
         if codec.block is not None:
             words.append(f"block={codec.block}")
+        if codec.level is not None:
+            words.append(f"level={codec.level}")
         if codec.ratio is not None:
             words.append(f"ratio={float(codec.ratio)!r}")
         chosen = ",".join(word for word in words if word is not None)
@@ -85,3 +98,24 @@ def codec_text(codec: Codec | str | None) -> str:
     if not isinstance(codec, str):
         raise ConfigError(f"codec = {codec!r}; accepted: a name, or holdfast.Codec(...)")
     return canonical_text(codec)
+
+
+def is_lossless(text: str) -> bool:
+    """Return whether a codec, given by its text, loses nothing."""
+    return text.partition("(")[0] in LOSSLESS
+
+
+def measured_dtype(text: str) -> str:
+    """Return the dtype that a codec, given by its text, is measured on.
+
+    Parameters
+    ----------
+    text : str
+        As `codec_text` gives it.
+
+    Returns
+    -------
+    str
+        ``"bf16"`` for what takes nothing else, ``"f32"`` for all others.
+    """
+    return "bf16" if text.startswith("bfloat") else "f32"

@@ -71,6 +71,7 @@ std::size_t encode_into(const Bytes& frame, const std::string& text, const Float
 
 void decode_into(const Floats& out, const std::string& text, const Bytes& frame) {
   const Codec codec = value_or_raise(Codec::parse(text));
+  if (!codec.takes(DType::kF32)) throw nb::value_error("this codec does not take float32");
   Status status;
   {
     const GilReleased released;
@@ -85,6 +86,42 @@ nb::ndarray<nb::numpy, float> decode(const std::string& text, const Bytes& frame
   auto values = std::make_unique_for_overwrite<float[]>(count);
   decode_into(Floats(values.get(), {count}), text, frame);
   return array_of(std::move(values), count);
+}
+
+// The same of elements of any dtype, as bytes: lossless codecs take more than float32.
+DType taken(const Codec& codec, const std::string& name, std::size_t bytes) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    if (dtype_name(dtype) != name) continue;
+    if (!codec.takes(dtype) || bytes % dtype_bytes(dtype) != 0) break;
+    return dtype;
+  }
+  throw nb::value_error("this codec does not take such elements");
+}
+
+std::size_t encode_bytes(const Bytes& frame, const std::string& text, const Bytes& values,
+                         const std::string& name) {
+  const Codec codec = value_or_raise(Codec::parse(text));
+  const DType dtype = taken(codec, name, values.size());
+  if (frame.size() < codec.encoded_bound(dtype, values.size() / dtype_bytes(dtype))) {
+    throw nb::value_error("too little room for a frame");
+  }
+  const GilReleased released;
+  return codec.encode({std::as_bytes(std::span(values.data(), values.size())), dtype, {}, {}},
+                      std::as_writable_bytes(std::span(frame.data(), frame.size())));
+}
+
+void decode_bytes(const Bytes& out, const std::string& text, const Bytes& frame,
+                  const std::string& name) {
+  const Codec codec = value_or_raise(Codec::parse(text));
+  const DType dtype = taken(codec, name, out.size());
+  Status status;
+  {
+    const GilReleased released;
+    status = codec.decode(std::as_bytes(std::span(frame.data(), frame.size())), dtype,
+                          std::as_writable_bytes(std::span(out.data(), out.size())));
+  }
+  raise_if(status);
 }
 
 std::vector<std::string> codecs() {
@@ -103,6 +140,8 @@ void bind_codec(nb::module_& m) {
   m.def("encode_into", encode_into, "frame"_a, "codec"_a, "values"_a);
   m.def("decode", decode, "codec"_a, "frame"_a, "count"_a);
   m.def("decode_into", decode_into, "out"_a, "codec"_a, "frame"_a);
+  m.def("encode_bytes", encode_bytes, "frame"_a, "codec"_a, "values"_a, "dtype"_a);
+  m.def("decode_bytes", decode_bytes, "out"_a, "codec"_a, "frame"_a, "dtype"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__, _core
+from holdfast.compress.codec import is_lossless, measured_dtype
 from holdfast.options import Options, variables
 
 
@@ -49,9 +50,16 @@ def _encoded(options: Options) -> str:
     """Say what would travel encoded that does not ask for it."""
     if not options.codec:
         return "nothing"
+    codec = str(options.codec)
+    summed = "bf16" if measured_dtype(codec) == "bf16" else "f32, bf16 and f16"
+    sums = f"all_reduce and reduce_scatter, sum or avg, of {summed}"
+    how = f"from {options.codec_min_bytes} bytes: {codec}"
+    if not is_lossless(codec):
+        return f"{sums} {how}, without error feedback"
+    moved = "bf16" if summed == "bf16" else "any dtype"
     return (
-        f"all_reduce and reduce_scatter, sum or avg, of f32, bf16 and f16 "
-        f"from {options.codec_min_bytes} bytes: {options.codec}, without error feedback"
+        f"{sums}, and all_gather, broadcast and all_to_all of equal blocks, of {moved}, "
+        f"{how}, losing nothing"
     )
 
 

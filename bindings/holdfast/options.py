@@ -73,8 +73,9 @@ class Options:
     codec : str or Codec
         What sums and averages of floating elements travel as: ``"int8"``, ``holdfast.Codec(...)``;
         empty: as they are. Copies, integers and small arrays never use it. There is no error
-        feedback: with one bit models do not learn. ``HOLDFAST_CODEC``, for example
-        ``int8(block=64,stochastic)``.
+        feedback: with one bit models do not learn. A lossless one, ``"bfloat"`` or ``"zstd"``,
+        also carries what all_gather, broadcast and all_to_all of equal blocks move, of every dtype
+        that it takes. ``HOLDFAST_CODEC``, for example ``int8(block=64,stochastic)``.
     codec_min_bytes : int
         From how many bytes on. ``HOLDFAST_CODEC_MIN_BYTES``.
 

@@ -1,7 +1,8 @@
 """``holdfast bench --codec``: what a codec saves on the wire, and costs in time and accuracy.
 
 As a module, ``python -m holdfast.comm.bench.codecs CONFIG RANK SIZE``: one rank of it. Bytes are
-those that the links counted, headers included. The data is Gaussian, another on each rank.
+those that the links counted, headers included. The data is Gaussian, another on each rank; bytes
+(uint8) are words of a made-up language, for codecs that look for repetitions.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import holdfast
 from holdfast import __version__, _core, _process
 from holdfast.comm.bench.meeting import meeting, slowest
 from holdfast.comm.bench.plan import Case
 from holdfast.comm.bench.report import Entry, size_text
+from holdfast.compress.codec import LOSSLESS
+from holdfast.errors import ConfigError
 from holdfast.options import Options
 
 HEADER = (
@@ -33,7 +35,16 @@ HEADER = (
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "all_to_all")
 _SENT = re.compile(r'^holdfast_link_bytes_total\{[^}]*direction="sent"[^}]*\} (\S+)', re.MULTILINE)
 
-Floats = NDArray[np.float32]
+if TYPE_CHECKING:
+    import torch
+
+# Torch's name of each dtype that is measured: the runtime's.
+DTYPES = {"float32": "f32", "bfloat16": "bf16", "uint8": "u8"}
+# What does not add anything up.
+MOVING = ("all_gather", "broadcast", "all_to_all")
+# Most words are a few of these, as in any language.
+_WORDS = 4000
+_ZIPF = 1.3
 
 
 @dataclass(slots=True)
@@ -97,21 +108,40 @@ class Row(Entry):
 class _Arrays:
     """What one case works on; `whole` is filled afresh before each call."""
 
-    whole: Floats
-    blocks: Floats
-    part: Floats
+    whole: torch.Tensor
+    blocks: torch.Tensor
+    part: torch.Tensor
 
     @classmethod
-    def of(cls, count: int, rank: int, ranks: int) -> _Arrays:
-        each = max(1, count // ranks)
-        return cls(_data(rank, each * ranks), _data(rank, each * ranks), _data(rank, each))
+    def of(cls, data: torch.Tensor, ranks: int) -> _Arrays:
+        each = max(1, data.numel() // ranks)
+        whole = data[: each * ranks]
+        return cls(whole.clone(), whole.clone(), whole[:each].clone())
 
 
-def _data(rank: int, count: int) -> Floats:
-    return np.random.default_rng(rank).standard_normal(count, dtype=np.float32)
+def _data(rank: int, count: int, dtype: str) -> torch.Tensor:
+    import torch
+
+    chance = np.random.default_rng(rank)
+    if dtype == "uint8":
+        return torch.from_numpy(_text(chance, count))
+    floats = torch.from_numpy(chance.standard_normal(count, dtype=np.float32))
+    return floats.to(torch.bfloat16) if dtype == "bfloat16" else floats
 
 
-def _call(group: holdfast.Group, collective: str, a: _Arrays, codec: str | None) -> Floats:
+def _text(chance: np.random.Generator, count: int) -> Any:
+    language = np.random.default_rng(0)
+    lengths = language.integers(1, 10, _WORDS)
+    words = [bytes(language.integers(97, 123, n, dtype=np.uint8)) + b" " for n in lengths]
+    parts, size = [], 0
+    while size < count:
+        for i in chance.zipf(_ZIPF, _WORDS) % _WORDS:
+            parts.append(words[i])
+            size += len(words[i])
+    return np.frombuffer(b"".join(parts), np.uint8)[:count].copy()
+
+
+def _call(group: holdfast.Group, collective: str, a: _Arrays, codec: str | None) -> torch.Tensor:
     """Run it once; the result's array."""
     if collective == "all_reduce":
         group.all_reduce(a.whole, op="avg", codec=codec)
@@ -134,56 +164,64 @@ def _sent(options: Options) -> float:
     return sum(float(found) for found in _SENT.findall(text))
 
 
-def _rate(call: Callable[[], object], count: int) -> float:
-    """Return bytes of `count` floats by the seconds of the fastest of five calls."""
+def _rate(call: Callable[[], object], size: int) -> float:
+    """Return `size` bytes by the seconds of the fastest of five calls."""
     best = float("inf")
     for _ in range(5):
         began = time.perf_counter()
         call()
         best = min(best, time.perf_counter() - began)
-    return 4 * count / best
+    return size / best
 
 
-def _rates(codec: str, count: int) -> tuple[float, float]:
+def _rates(codec: str, data: torch.Tensor, dtype: str) -> tuple[float, float]:
     """Return the codec's rates of encoding and decoding by that of a copy."""
-    values, copy = _data(0, count), np.empty(count, np.float32)
-    frame = _core.encode(codec, values)
-    copying = _rate(lambda: np.copyto(copy, values), count)
+    import torch
+
+    values = data.view(torch.uint8).numpy()
+    copy = np.empty_like(values)
+    copying = _rate(lambda: np.copyto(copy, values), values.nbytes)
     # Into memory that is there, as in a collective: a fresh array costs more than coding.
-    room = np.empty(8 * count + 4096, np.uint8)  # of top-k with all elements
-    encoding = _rate(lambda: _core.encode_into(room, codec, values), count)
-    decoding = _rate(lambda: _core.decode_into(copy, codec, frame), count)
+    room = np.empty(4 * values.nbytes + 4096, np.uint8)  # of top-k with all elements
+    encoding = _rate(lambda: _core.encode_bytes(room, codec, values, dtype), values.nbytes)
+    frame = room[: _core.encode_bytes(room, codec, values, dtype)]
+    decoding = _rate(lambda: _core.decode_bytes(copy, codec, frame, dtype), values.nbytes)
     return encoding / copying, decoding / copying
+
+
+def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
+    off, right = result.double() - exact, exact.square().mean()
+    return float((off.square().mean() / right).sqrt())
 
 
 def _measure(
     case: Case, group: holdfast.Group, options: Options, codecs: Sequence[str], rounds: int
 ) -> list[Row]:
+    import torch
     import torch.distributed as dist
 
     ranks = group.size
-    count = max(1, case.size // 4)
+    dtype = getattr(torch, case.dtype)
     names = [None, *codecs]
-    arrays = _Arrays.of(count, group.rank, ranks)
-    exact = _call(group, case.collective, arrays, None).astype(np.float64)
+    data = _data(group.rank, max(ranks, case.size // dtype.itemsize), case.dtype)
+    exact = _call(group, case.collective, _Arrays.of(data, ranks), None).double()
     times: dict[str | None, list[float]] = {name: [] for name in names}
     wire: dict[str | None, float] = {}
     errors: dict[str | None, float] = {}
     for _ in range(rounds):
         for codec in names:
-            fresh = _Arrays.of(count, group.rank, ranks)
+            fresh = _Arrays.of(data, ranks)
             dist.barrier()
             before = _sent(options)
             began = time.perf_counter()
             result = _call(group, case.collective, fresh, codec)
             times[codec] += slowest([time.perf_counter() - began])
             wire[codec] = _mean(_sent(options) - before)
-            off = float(np.sqrt(np.mean((result - exact) ** 2) / np.mean(exact**2)))
-            errors[codec] = slowest([off])[0]
+            errors[codec] = slowest([_error(result, exact)])[0]
     rows = []
     for codec in names:
-        rates = _rates(codec, count) if codec else (0.0, 0.0)
-        name = f"{options.transports[0]}/{codec or 'float32'}"
+        rates = _rates(codec, data, DTYPES[case.dtype]) if codec else (0.0, 0.0)
+        name = f"{options.transports[0]}/{codec or case.dtype}"
         found = (statistics.median(times[codec]), wire[codec], errors[codec], *rates)
         plain = (wire[None], statistics.median(times[None]))
         at = (ranks, case.collective, case.size, case.dtype, name)
@@ -209,7 +247,8 @@ def _peer(case: Case, rank: int, ranks: int, rounds: int, plain: Row) -> Row | N
         return None
     times = []
     for _ in range(rounds):
-        data = torch.from_numpy(_data(rank, max(1, case.size // 4)))
+        dtype = getattr(torch, case.dtype)
+        data = _data(rank, max(1, case.size // dtype.itemsize), case.dtype)
         dist.barrier()
         began = time.perf_counter()
         if case.collective == "all_reduce":
@@ -217,9 +256,38 @@ def _peer(case: Case, rank: int, ranks: int, rounds: int, plain: Row) -> Row | N
         else:
             dist.broadcast(data, 0)
         times += slowest([time.perf_counter() - began])
-    at = (ranks, case.collective, case.size, case.dtype, "gloo/float32")
+    at = (ranks, case.collective, case.size, case.dtype, f"gloo/{case.dtype}")
     taken = (statistics.median(times), 0.0, 0.0, 0.0, 0.0)
     return Row(*at, *taken, plain.plain_bytes, plain.plain_seconds, True)
+
+
+def check_case(case: Case, codecs: Sequence[str]) -> None:
+    """Refuse what the codecs do not take.
+
+    Parameters
+    ----------
+    case : Case
+        One row.
+    codecs : sequence of str
+        Their texts.
+
+    Raises
+    ------
+    ConfigError
+        Naming it, and what is accepted.
+    """
+    if case.collective not in COLLECTIVES:
+        raise ConfigError(f"--codec takes -c {','.join(COLLECTIVES)}")
+    if case.dtype not in DTYPES:
+        raise ConfigError(f"--codec takes --dtypes {','.join(DTYPES)}")
+    if case.dtype == "uint8" and case.collective not in MOVING:
+        raise ConfigError(f"--codec with --dtypes uint8 takes -c {','.join(MOVING)}")
+    for codec in codecs:
+        name = codec.partition("(")[0]
+        if name == "bfloat" and case.dtype != "bfloat16":
+            raise ConfigError(f"--codec {codec} takes --dtypes bfloat16")
+        if name not in LOSSLESS and case.dtype == "uint8":
+            raise ConfigError(f"--codec {codec} takes --dtypes float32,bfloat16")
 
 
 def main() -> int:

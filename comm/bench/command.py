@@ -152,10 +152,8 @@ def _overlap(config: dict[str, Any], numbers: list[int], cases: int, *, as_json:
 def _codecs(arguments: argparse.Namespace, config: dict[str, Any], numbers: list[int]) -> int:
     names = [name for name in arguments.codec.split("+") if name]
     config["codecs"] = [_core.codec_text(name) for name in names]
-    if not {case[0] for case in config["cases"]} <= set(codecs.COLLECTIVES):
-        raise ConfigError(f"--codec takes -c {','.join(codecs.COLLECTIVES)}")
-    if {case[2] for case in config["cases"]} != {"float32"}:
-        raise ConfigError("--codec takes --dtypes float32")
+    for case in config["cases"]:
+        codecs.check_case(plan.Case(*case), config["codecs"])
     if not arguments.json:
         print(codecs.HEADER, flush=True)
     done, total = 0, len(numbers) * len(config["cases"]) * len(config["transports"])

@@ -222,7 +222,7 @@ def _codecs(arguments: argparse.Namespace) -> list[str]:
         )
     codecs = [codec_text(name) for name in arguments.codec.split("+")]
     for codec in codecs:
-        Options(codec=codec)  # refuses what collectives do not take
+        Options(codec=codec)  # refuses what there is not
     return codecs
 
 

@@ -126,16 +126,13 @@ void LiveCommunicator::launch(Launch launch) {
       const auto& [schedule, layout] = *active.launch.repair;
       active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
       ticket.path = OpPath::kRepair;
-      ticket.coded = {};
     } else if (sliced) {
       active.run = active.slices->start(request, signature);
       // Nobody else waits in this round, so that it need not be the same on every rank.
       if (active.slices->lends(request)) active.kept = false;
       ticket.path = OpPath::kSlices;
     } else {
-      auto run = runs_.make(request, sequence, signature, active.launch.feedback);
-      ticket.coded = run->coded();
-      active.run = std::move(run);
+      active.run = runs_.make(request, sequence, signature, active.launch.feedback);
       ticket.path = OpPath::kSchedule;
       ticket.algorithm = runs_.last_algorithm();
     }
@@ -289,6 +286,7 @@ bool LiveCommunicator::advance_run(Active& active) {
 void LiveCommunicator::next_stage(Active& active) {
   const OpSeq sequence = active.work().sequence();
   if (active.run) {
+    if (active.stage == Stage::kRun) active.launch.work->ticket().coded = active.run->coded();
     runs_.end(*active.run);
     active.run.reset();
   }

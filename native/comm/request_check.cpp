@@ -142,6 +142,12 @@ Status check_residual(const OpRequest& request) {
               " blocks; accepted: a lossy codec, and a float32 for every element of the input"};
 }
 
+// Sums of frames are taken in f32.
+bool takes(const compress::Codec& codec, Collective collective, DType dtype) {
+  const bool widens = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+  return codec.takes(dtype) && (widens || !reduces(collective));
+}
+
 Status check_codec(const OpRequest& request) {
   const compress::Codec& codec = *request.codec;
   if (find_coded(request.collective) == nullptr) {
@@ -151,18 +157,11 @@ Status check_codec(const OpRequest& request) {
                          return collective_name(row.collective);
                        }));
   }
-  if (!codec.spec().fixed_size) {
-    return unsupported(
-        request, "makes frames of no fixed size",
-        list_of(
-            compress::catalogue(), [](const auto& row) { return row.spec.fixed_size; },
-            [](const auto& row) { return row.spec.name; }));
-  }
-  if (!codec.takes(request.dtype)) {
+  if (!takes(codec, request.collective, request.dtype)) {
     std::string accepted;
     for (int i = 0; i < kDTypeCount; ++i) {
       const auto dtype = static_cast<DType>(i);
-      if (codec.takes(dtype))
+      if (takes(codec, request.collective, dtype))
         accepted += (accepted.empty() ? "" : ", ") + std::string(dtype_name(dtype));
     }
     return unsupported(request, "does not take " + std::string(dtype_name(request.dtype)),
@@ -212,6 +211,11 @@ Status check_algorithm(const OpRequest& request) {
   return Status::ok();
 }
 
+// Whether all ranks know alike how large the op is.
+bool sizes_are_known(const OpRequest& request) {
+  return request.collective != Collective::kAllToAll || request.equal_blocks;
+}
+
 }  // namespace
 
 std::uint64_t payload_bytes(const OpRequest& request) {
@@ -223,13 +227,18 @@ std::uint64_t payload_bytes(const OpRequest& request) {
 }
 
 bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least) {
-  const bool sums = request.op == ReduceOp::kSum || request.op == ReduceOp::kAvg;
-  const bool takes = reduces(request.collective) && find_coded(request.collective) != nullptr;
-  if (!sums || !takes || !codec.takes(request.dtype) || !request.algorithm.empty()) return false;
+  if (find_coded(request.collective) == nullptr || !request.algorithm.empty()) return false;
+  if (!takes(codec, request.collective, request.dtype)) return false;
   // Control data of a newcomer's arrival must arrive as it is.
   const std::uint64_t bytes = payload_bytes(request);
   if (request.at_entrance || bytes < least) return false;
-  return codec.encoded_bound(request.dtype, bytes / dtype_bytes(request.dtype)) < bytes;
+  if (reduces(request.collective)) {
+    if (request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) return false;
+  } else if (!codec.spec().lossless || !sizes_are_known(request)) {
+    return false;
+  }
+  return codec.spec().lossless ||
+         codec.encoded_bound(request.dtype, bytes / dtype_bytes(request.dtype)) < bytes;
 }
 
 Status check_request(const OpRequest& request, Rank rank, int size) {

@@ -200,8 +200,9 @@ void Group::on_stable(OpSeq through) {
 
 OpFate Group::judge(const OpFate& fate, const OpWork& work, const Incident& incident) const {
   const comm::OpRequest& request = work.request();
+  const bool lossy = request.codec && !request.codec->spec().lossless;
   const RepairQuestion question{request.collective, request.root, request.atomic,
-                                request.codec && !is_planted(Planted::kMixUncoded)};
+                                lossy && !is_planted(Planted::kMixUncoded)};
   OpFate next = fate_after(fate, question, incident);
   if (is_planted(Planted::kStaleOutcome)) next.missing = fate.missing;
   if (config_.on_peer_loss == comm::PeerLoss::kRaise && !any_complete(incident) &&

@@ -208,8 +208,9 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
     result.push_back({own ? static_cast<std::uint32_t>(self.value) : static_cast<std::uint32_t>(b),
                       std::move(ranges)});
   }
-  // A root has what it sends; with a codec, only what it has decoded itself.
-  if (request.collective == Collective::kBroadcast && request.root == self && !request.codec) {
+  // A root has what it sends; with a lossy codec, only what it has decoded itself.
+  const bool lossy = request.codec && !request.codec->spec().lossless;
+  if (request.collective == Collective::kBroadcast && request.root == self && !lossy) {
     result = {{0, Ranges::all()}};
   }
   return result;

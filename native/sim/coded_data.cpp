@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/check.h"
+#include "compress/zstd_bytes.h"
+
 namespace holdfast::sim {
 namespace {
 
@@ -48,6 +51,8 @@ bool CodedData::takes(Collective c, int ranks) {
 CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
   // A block of nothing has no place in a list of blocks that is cut by size.
   op_.count = std::max<std::uint64_t>(op.count, 1);
+  op_.lossless = op.lossless && compress::has_zstd();
+  CHECK(!op_.lossless || !op.residual);
   const auto n = static_cast<std::uint64_t>(ranks);
   input_.resize((many_in(op.collective) ? n : 1) * op_.count);
   output_.assign((many_out(op.collective) ? n : 1) * op_.count, -1.0F);
@@ -75,8 +80,8 @@ comm::OpRequest CodedData::request() {
   request.op = ReduceOp::kSum;
   request.root = {op_.root};
   request.atomic = op_.atomic;
-  request.codec =
-      std::make_shared<compress::Codec>(std::move(compress::Codec::parse("int8")).value());
+  request.codec = std::make_shared<compress::Codec>(
+      std::move(compress::Codec::parse(op_.lossless ? "zstd" : "int8")).value());
   request.input = blocks_of(input_, op_.count);
   request.output = blocks_of(output_, op_.count);
   if (op_.collective == Collective::kBroadcast || is_in_place()) request.input = request.output;
@@ -111,7 +116,8 @@ std::string CodedData::check_element(std::uint64_t block, std::uint64_t i,
   }
   const float unit = owed(0, 0) * (is_owed ? kPutIn : kEncoded);
   const auto mask = static_cast<int>(std::lround(value / unit));
-  if (!is_near(value, unit * static_cast<float>(mask))) return wrong("no sum of ranks");
+  const float sum = unit * static_cast<float>(mask);
+  if (op_.lossless ? value != sum : !is_near(value, sum)) return wrong("no sum of ranks");
   for (int r = 0; r < ranks_; ++r) {
     const bool in = (mask >> r & 1) != 0;
     if (has(outcome.contributors, r) && !in) return wrong("lacks a contributor");

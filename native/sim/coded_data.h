@@ -1,5 +1,6 @@
-// Coded data: one simulated rank's memory for an op with a codec and a residual, and what is right
-// to find there: of every element, what was sent and what is owed are together what was put in.
+// Coded data: one simulated rank's memory for an op with a codec, and what is right to find there:
+// of every element, what was sent and what is owed are together what was put in. With a lossless
+// codec nothing is owed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct CodedOp {
   std::uint64_t count = 0;  // elements of a block
   bool atomic = false;
   std::uint64_t factor = 1;
-  bool residual = true;  // error feedback; without it, hosts sum up first
+  bool residual = true;   // error feedback; without it, hosts sum up first
+  bool lossless = false;  // then without a residual, and results are exact
 };
 
 class CodedData {

@@ -55,14 +55,18 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
   for (ProgramOp& op : ops) {
     op.coded = coding.chance(20) && CodedData::takes(op.collective, scenario.ranks);
   }
+  Random exact(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 9);
+  for (ProgramOp& op : ops) op.lossless = op.coded && exact.chance(35);
   return ops;
 }
 
 OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
   if (op.coded) {
-    const bool residual = op.collective != Collective::kAllReduce || op.factor % 3 != 0;
-    coded_.emplace(CodedOp{op.collective, op.root, op.count, op.atomic, op.factor, residual}, rank,
-                   ranks);
+    const bool residual =
+        !op.lossless && (op.collective != Collective::kAllReduce || op.factor % 3 != 0);
+    coded_.emplace(
+        CodedOp{op.collective, op.root, op.count, op.atomic, op.factor, residual, op.lossless},
+        rank, ranks);
     return;
   }
   const auto n = static_cast<std::uint64_t>(ranks);

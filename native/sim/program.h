@@ -21,6 +21,7 @@ struct ProgramOp {
   bool in_place = false;
   bool atomic = false;
   bool coded = false;
+  bool lossless = false;  // coded: exactly
   bool is_shift = false;  // messages to the next rank, from the last one
   std::uint64_t factor = 1;
 };

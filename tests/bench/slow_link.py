@@ -4,9 +4,10 @@
 
 Every rank is a host of its own: a network namespace at a switch, whose cable the kernel holds to
 the rate, both ways. Prints Markdown: seconds and bytes of a step with each codec, by the same
-without; and for plain sums the times by size, where the codec begins to win, and where the cost
-model, its constants fitted to the sums without a codec, says that it does. Needs root, `ip`, `tc`
-and `nft`; says what is missing, and ends with status 2, where they are not.
+without (with `bfloat` the model is bfloat16, and so is what it is compared with); and for plain
+sums the times by size, where the codec begins to win, and where the cost model, its constants
+fitted to the sums without a codec, says that it does. Needs root, `ip`, `tc` and `nft`; says what
+is missing, and ends with status 2, where they are not.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from holdfast.comm.bench.plan_command import EMPTY
 from holdfast.topology.codec_cost import break_even, coded_seconds
 from holdfast.topology.link_fit import LinkModel, fit
 
-CODECS = "bf16,fp16,fp8_e4m3,fp8_e5m2,int8,int4,onebit,topk"
+CODECS = "bf16,fp16,fp8_e4m3,fp8_e5m2,int8,int4,onebit,topk,zstd,bfloat,bfloat(dense)"
 SIZES = "1024,4096,8192,16384,32768,65536,262144,1048576,4194304,16777216"
 LIMIT_S = 500.0
 
@@ -62,10 +63,12 @@ def run(function: str, ranks: int, mbit: float, env: dict[str, str]) -> list[dic
 def show_steps(rows: Sequence[dict[str, Any]], ranks: int) -> None:
     print("\n| ranks | gradients as | ms a step | faster x | MB sent | fewer x |")
     print("|---|---|---|---|---|---|")
-    plain = next(row for row in rows if row["name"] == "float32")
+    plains = {row["name"]: row for row in rows if row["name"] in ("float32", "bfloat16")}
     for row in rows:
+        # By the same model, uncompressed.
+        plain = plains["bfloat16" if "bfloat16" in row["name"] else "float32"]
         # A few bytes of heartbeats are no gradients.
-        fewer = f"{plain['bytes'] / row['bytes']:.1f}" if row["name"] != "compute" else ""
+        fewer = f"{plain['bytes'] / row['bytes']:.1f}" if "compute" not in row["name"] else ""
         faster = f"{plain['seconds'] / row['seconds']:.1f}"
         print(
             f"| {ranks} | {row['name']} | {row['seconds'] * 1e3:.1f} | {faster} "

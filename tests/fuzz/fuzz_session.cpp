@@ -38,12 +38,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   SendPost send;
   RecvPost small;
   RecvPost large;
-  for (Post* post :
-       {static_cast<Post*>(&send), static_cast<Post*>(&small), static_cast<Post*>(&large)}) {
+  RecvPost frame;  // of at most so many bytes
+  for (Post* post : {static_cast<Post*>(&send), static_cast<Post*>(&small),
+                     static_cast<Post*>(&large), static_cast<Post*>(&frame)}) {
     post->touched = &touched;
   }
   send.key.op = 1;
   send.total_bytes = send.ready = memory.size();
+  send.unused = 1000;
   send.data = memory.data();
   small.key.op = 2;
   small.total_bytes = small.limit = 64;
@@ -53,7 +55,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   large.data = memory.data();
   session.post(send);
   session.post(small);
+  std::vector<std::byte> room(1 << 16);
+  frame.key.op = 4;
+  frame.total_bytes = frame.limit = room.size();
+  frame.data = room.data();
+  frame.may_end_early = true;
   session.post(large);
+  session.post(frame);
   session.retire({9}, {0});
   feed(session, std::as_bytes(std::span(data, size)));
   OutFrame out;
@@ -64,5 +72,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   session.cancel(send);
   session.cancel(small);
   session.cancel(large);
+  if (frame.finished && frame.done > frame.total_bytes) __builtin_trap();
+  session.cancel(frame);
   return 0;
 }

@@ -51,10 +51,11 @@ def over_ranks(group: holdfast.Group, value: float, op: str) -> float:
 class Steps:
     """One way of training the same model.
 
-    The group's sums are encoded as `codec` says; with `hook` it is PowerSGD's that reduces.
+    The group's sums are encoded as `codec` says; with `hook` it is PowerSGD's that reduces. With
+    `half` the model, and so its gradients, are bfloat16.
     """
 
-    def __init__(self, codec: str, rank: int, hook: int = 0) -> None:
+    def __init__(self, codec: str, rank: int, hook: int = 0, *, half: bool = False) -> None:
         import torch.distributed as dist
         from torch.nn.parallel import DistributedDataParallel
 
@@ -62,10 +63,10 @@ class Steps:
 
         self.options = dataclasses.replace(holdfast.Options.from_env(), codec=codec)
         group = dist.new_group(backend="holdfast", pg_options=self.options)
-        self.ddp: DistributedDataParallel = DistributedDataParallel(model(), process_group=group)
+        whole, self._batch = (x.bfloat16() if half else x for x in (model(), batch(rank)))
+        self.ddp: DistributedDataParallel = DistributedDataParallel(whole, process_group=group)
         if hook:
             compress.register(self.ddp, compress.PowerSGD(hook, group=group))
-        self._batch = batch(rank)
 
     def run(self, count: int) -> None:
         for _ in range(count):
@@ -113,15 +114,24 @@ def train() -> None:
         store = dist.FileStore(os.environ["MEETING_FILE"], group.size)
         dist.init_process_group("holdfast", store=store, rank=group.rank, world_size=group.size)
         ways = {"float32": Steps("", group.rank)}
-        for codec in filter(None, os.environ["CODECS"].split(",")):
-            ways[codec] = Steps(codec, group.rank)
+        codecs = list(filter(None, os.environ["CODECS"].split(",")))
+        for codec in codecs:
+            if not codec.startswith("bfloat"):
+                ways[codec] = Steps(codec, group.rank)
         ways["PowerSGD, r 4"] = Steps("", group.rank, hook=4)
-        turns: dict[str, list[list[float]]] = {name: [] for name in ["compute", *ways]}
+        if any(codec.startswith("bfloat") for codec in codecs):
+            ways["bfloat16"] = Steps("", group.rank, half=True)
+        for codec in codecs:
+            if codec.startswith("bfloat"):
+                ways[f"bfloat16, {codec}"] = Steps(codec, group.rank, half=True)
+        computing = ["compute", *(["compute, bfloat16"] if "bfloat16" in ways else [])]
+        turns: dict[str, list[list[float]]] = {name: [] for name in [*computing, *ways]}
         for way in ways.values():
             way.run(2)  # DDP composes its buckets anew after the first
         for _ in range(rounds):
-            plain = ways["float32"]
-            turns["compute"].append(plain.turn(group, count, plain.compute))
+            for name, dtype in zip(computing, ("float32", "bfloat16"), strict=False):
+                plain = ways[dtype]
+                turns[name].append(plain.turn(group, count, plain.compute))
             for name, way in ways.items():
                 turns[name].append(way.turn(group, count, way.run))
         for name, taken in turns.items():

@@ -63,10 +63,22 @@ def test_the_command_says_it_for_the_tables_links(tmp_path):
     assert found["slow"]["onebit(block=512)"]["ratio"] < 0.05
 
 
+def test_a_lossless_codec_is_measured_on_what_it_takes(tmp_path):
+    file = tmp_path / "plan.txt"
+    file.write_text("holdfast-plan 1\nlink tcp 1e-5 1e-7 0\n")
+    done = plan("--plan", str(file), "--sizes", "1K", "--codec", "bfloat", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = [json.loads(line) for line in done.stdout.splitlines() if "codec" in line]
+    assert row["dtype"] == "bf16"
+    assert 0.65 < row["ratio"] < 0.72
+    # 10 us by about 30 ns a byte: below 512 bytes.
+    assert row["bytes"] is not None
+    assert row["bytes"] < 1024
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("--codec", "zstd"), "zstd"),
         (("--codec", "gzip"), "gzip"),
         (("--codec", "int8", "-n", "4", "--hosts", "2"), "--hosts 2"),
     ],

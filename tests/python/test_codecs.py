@@ -103,8 +103,6 @@ def test_what_a_codec_cannot_do_is_refused_with_what_it_can(alone):
         alone.all_reduce(np.ones(1000, np.int32), codec="int8")
     with pytest.raises(holdfast.Unsupported, match="does not go with max; accepted: sum, avg"):
         alone.all_reduce(data, op="max", codec="int8")
-    with pytest.raises(holdfast.Unsupported, match="no fixed size; accepted: bf16, fp16"):
-        alone.all_reduce(data, codec="zstd" if "zstd" in _core.codecs() else "bfloat")
     with pytest.raises(holdfast.ConfigError, match="int8"):
         alone.all_reduce(data, codec="int7")
     with pytest.raises(holdfast.ConfigError, match="float32 of 1000 elements"):
@@ -160,7 +158,6 @@ def test_a_codec_and_its_text_are_the_same(codec, text):
         lambda: holdfast.Codec("topk", ratio=0),
         lambda: holdfast.Options(codec="int8(block=64"),
         lambda: holdfast.Options(codec="int8(blocks=64)"),
-        lambda: holdfast.Options(codec="bfloat"),
         lambda: holdfast.Options(codec_min_bytes=-1),
     ],
 )

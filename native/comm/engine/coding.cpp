@@ -14,6 +14,22 @@ std::span<const std::byte> frame_of(const CodeMemory& memory) {
   return {memory.src, memory.frame_bytes};
 }
 
+// The codec whose frames are the elements of this dtype: to encode is to round, to decode to widen.
+compress::Codec half_of(DType dtype) {
+  auto half = compress::Codec::make(dtype == DType::kBF16 ? "bf16" : "fp16");
+  CHECK(half.is_ok());
+  return std::move(half).value();
+}
+
+void narrow(std::uint64_t count, const std::byte* from, DType dtype, std::byte* to) {
+  if (dtype == DType::kF32) {
+    std::memcpy(to, from, count * sizeof(float));
+    return;
+  }
+  half_of(dtype).encode({{from, count * sizeof(float)}, DType::kF32, {}, {}},
+                        {to, count * dtype_bytes(dtype)});
+}
+
 // Whoever owns a sum owes what its frame does not say, as part of its own next input.
 void add_error(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec) {
   const std::span<float> sum{step.sum, step.count};
@@ -34,30 +50,63 @@ void encode(const CodeStep& step, const CodeMemory& memory, const compress::Code
     std::copy_n(step.residual, step.count, step.feedback);
   }
   key.chunk = step.chunk;
+  const std::byte* from = memory.src;
+  DType dtype = step.dtype;
+  if (codec.spec().lossless && dtype != step.encoded) {
+    // A sum: rounded once, so that what its owner has, too, is what the frame says.
+    dtype = step.encoded;
+    narrow(step.count, from, dtype, memory.unpacked.data());
+    from = memory.unpacked.data();
+  }
   const compress::EncodeRequest request{
-      {memory.src, step.count * dtype_bytes(step.dtype)}, step.dtype, key, residual};
+      {from, step.count * dtype_bytes(dtype)}, dtype, key, residual};
   const std::size_t bytes = codec.encode(request, {memory.dst, memory.frame_bytes});
-  CHECK(bytes == memory.frame_bytes);
+  CHECK(bytes == memory.frame_bytes || !codec.spec().fixed_size);
+  memory.frame_bytes = bytes;
   if (step.owed != nullptr) add_error(step, memory, codec);
+}
+
+// A lossless frame's elements, once all of them are known to be right.
+Result<std::span<const std::byte>> unpack(const CodeStep& step, const CodeMemory& memory,
+                                          const compress::Codec& codec) {
+  const std::uint64_t bytes = step.count * dtype_bytes(step.encoded);
+  if (step.plain) return std::span<const std::byte>(memory.src, bytes);
+  const auto elements = memory.unpacked.first(bytes);
+  TRY(codec.decode(frame_of(memory), step.encoded, elements));
+  return std::span<const std::byte>(elements);
+}
+
+Status decode_lossless(const CodeStep& step, const CodeMemory& memory,
+                       const compress::Codec& codec) {
+  const auto elements = unpack(step, memory, codec);
+  if (!elements.is_ok()) return elements.status();
+  if (step.dtype == step.encoded) {
+    if (memory.dst == elements.value().data()) return Status::ok();  // in place
+    std::memcpy(memory.dst, elements.value().data(), elements.value().size());
+    return Status::ok();
+  }
+  return half_of(step.encoded)
+      .decode(elements.value(), step.dtype, {memory.dst, step.count * sizeof(float)});
+}
+
+Status add_lossless(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
+                    std::span<float> sum) {
+  const auto elements = unpack(step, memory, codec);
+  if (!elements.is_ok()) return elements.status();
+  if (step.encoded != DType::kF32) {
+    return half_of(step.encoded).decode_add(elements.value(), sum);
+  }
+  reduce_kernel(DType::kF32, ReduceOp::kSum)(memory.dst, memory.dst, elements.value().data(),
+                                             step.count);
+  return Status::ok();
 }
 
 Status decode_add(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec) {
   const std::span<float> sum{reinterpret_cast<float*>(memory.dst), step.count};
-  TRY(codec.decode_add(frame_of(memory), sum));
+  TRY(codec.spec().lossless ? add_lossless(step, memory, codec, sum)
+                            : codec.decode_add(frame_of(memory), sum));
   if (step.divide != nullptr) step.divide(memory.dst, step.count, step.divisor);
   return Status::ok();
-}
-
-// A half codec's frame is its elements: to encode is to round.
-void narrow(const CodeStep& step, const CodeMemory& memory) {
-  if (step.dtype == DType::kF32) {
-    std::memcpy(memory.dst, memory.src, step.count * sizeof(float));
-    return;
-  }
-  const auto half = compress::Codec::make(step.dtype == DType::kBF16 ? "bf16" : "fp16");
-  CHECK(half.is_ok());
-  half.value().encode({{memory.src, step.count * sizeof(float)}, DType::kF32, {}, {}},
-                      {memory.dst, step.count * dtype_bytes(step.dtype)});
 }
 
 }  // namespace
@@ -68,10 +117,11 @@ Status run_code(const CodeStep& step, const CodeMemory& memory, const compress::
   switch (step.kind) {
     case CodeKind::kEncode: encode(step, memory, codec, key); break;
     case CodeKind::kDecode:
+      if (codec.spec().lossless) return decode_lossless(step, memory, codec);
       return codec.decode(frame_of(memory), step.dtype,
                           {memory.dst, step.count * dtype_bytes(step.dtype)});
     case CodeKind::kDecodeAdd: return decode_add(step, memory, codec);
-    case CodeKind::kNarrow: narrow(step, memory); break;
+    case CodeKind::kNarrow: narrow(step.count, memory.src, step.dtype, memory.dst); break;
   }
   return Status::ok();
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "comm/reduce/kernels.h"
@@ -28,9 +29,11 @@ enum class CodeKind : std::uint8_t { kEncode, kDecode, kDecodeAdd, kNarrow };
 // One such step, bound to memory.
 struct CodeStep {
   CodeKind kind{};
-  DType dtype = DType::kF32;  // of what is not a frame; narrow: of the destination
-  std::uint64_t count = 0;    // elements
-  std::uint64_t chunk = 0;    // encode: part of the key
+  DType dtype = DType::kF32;    // of what is not a frame; narrow: of the destination
+  DType encoded = DType::kF32;  // of what a lossless frame says
+  bool plain = false;           // decode: the source is no frame, but what a lossless one says
+  std::uint64_t count = 0;      // elements
+  std::uint64_t chunk = 0;      // encode: part of the key
   const float* residual = nullptr;
   float* feedback = nullptr;
   // Encode of a sum with error feedback: its memory, for which the frame is the last use, and the
@@ -44,10 +47,12 @@ struct CodeStep {
 struct CodeMemory {
   std::byte* dst = nullptr;
   const std::byte* src = nullptr;
-  std::uint64_t frame_bytes = 0;
+  std::uint64_t& frame_bytes;     // of the frame; encode: of its room, and then of what was made
+  std::span<std::byte> unpacked;  // lossless: room for the elements in the frame's dtype
 };
 
-// A frame that cannot be one is told as kProtocolError.
+// A frame that cannot be one is told as kProtocolError; a lossless one is then not in `dst`, for
+// it is looked at as a whole before any of it is put there.
 Status run_code(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
                 compress::Key key);
 

@@ -9,6 +9,7 @@
 #include "base/recycler.h"
 #include "base/result.h"
 #include "comm/engine/buffer_pool.h"
+#include "comm/observer.h"
 
 namespace holdfast::comm {
 
@@ -38,6 +39,8 @@ class Execution {
     std::uint64_t bytes = 0;
   };
   virtual std::vector<Held> held() const = 0;
+  // What it sends as frames; where their sizes depend on the data, known when it has finished.
+  virtual Coded coded() const { return {}; }
   // Ends it where it is: afterwards nothing refers to the op's memory. Returns its scratch memory.
   virtual BufferPool::Buffer stop() = 0;
 };

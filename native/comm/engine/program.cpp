@@ -28,8 +28,11 @@ class Lowering {
 
   Program run(BufferPool& pool, Program program) {
     find_windows();
-    program.scratch = pool.take(assign_scratch());
+    const std::uint64_t room = assign_scratch();
+    const std::uint64_t unpacked = measure_frames(program.frame_bytes);
+    program.scratch = pool.take(room + unpacked);
     scratch_ = program.scratch.data();
+    program.unpacked = {scratch_ + room, unpacked};
     program.codec = coding_.codec;
     program.coded = {};
     program.key = coding_.key;
@@ -72,6 +75,26 @@ class Lowering {
     return total;
   }
 
+  bool is_lossless() const { return coding_.codec && coding_.codec->spec().lossless; }
+
+  // Sets each frame's room; returns what the elements of any lossless one take.
+  std::uint64_t measure_frames(std::vector<std::uint64_t>& rooms) const {
+    if (!coding_.codec) return 0;
+    std::uint64_t most = 0;
+    rooms.assign(schedule_.scratch.size(), 0);
+    for (std::uint32_t chunk = 0; chunk < rooms.size(); ++chunk) {
+      if (schedule_.scratch[chunk].form != Form::kFrame) continue;
+      rooms[chunk] = bytes({Space::kScratch, chunk});
+      most = std::max(most, layout_.scratch[chunk] * element_);
+    }
+    return is_lossless() ? most : 0;
+  }
+
+  // The frame's number, or -1.
+  int frame(const Slot& slot) const {
+    return form_of(schedule_, slot) == Form::kFrame ? static_cast<int>(slot.chunk) : -1;
+  }
+
   std::byte* address(const Slot& slot) const {
     switch (slot.space) {
       case Space::kInput: return layout_.input[slot.chunk].data;
@@ -94,7 +117,9 @@ class Lowering {
   std::uint64_t bytes(const Slot& slot) const {
     switch (form_of(schedule_, slot)) {
       case Form::kPlain: break;
-      case Form::kFrame: return coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
+      case Form::kFrame:
+        // Of nothing, nothing is sent: not even a header.
+        return count(slot) == 0 ? 0 : coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
       case Form::kWide: return count(slot) * sizeof(float);
     }
     return count(slot) * element_;
@@ -145,6 +170,7 @@ class Lowering {
         result.src = address(s.lhs);
         result.window = window(s.lhs);
         result.bytes = bytes(s.lhs);
+        result.frame = frame(s.lhs);
         return result;
       case StepKind::kReduce: set_reduce(i, result); return result;
       case StepKind::kCopy:
@@ -157,15 +183,30 @@ class Lowering {
     result.writes_output = s.dst.space == Space::kOutput;
     result.window = window(s.dst);
     result.bytes = bytes(s.dst);
+    result.frame = frame(s.dst);
     // A frame has no elements.
-    if (form_of(schedule_, s.dst) == Form::kFrame) result.combine.element_bytes = 1;
+    if (result.frame >= 0) result.combine.element_bytes = 1;
     return result;
   }
+
+  // Where the step takes a lossless frame that this rank has made of its input, or of a sum: what
+  // made it. What it says is there without it, until an output is written that depends on it.
+  const Step* made_here(const Step& s) const {
+    const Slot& frame = s.kind == StepKind::kReduce ? s.rhs : s.lhs;
+    const bool takes = s.kind == StepKind::kReduce || s.kind == StepKind::kDecode;
+    if (!is_lossless() || !takes || form_of(schedule_, frame) != Form::kFrame) return nullptr;
+    const Step& made = step(uses_[frame.chunk].producer);
+    if (made.kind != StepKind::kEncode) return nullptr;
+    const bool lasts = made.lhs.space == Space::kInput || is_wide(made.lhs);
+    return lasts ? &made : nullptr;
+  }
+
+  bool is_wide(const Slot& slot) const { return form_of(schedule_, slot) == Form::kWide; }
 
   bool is_code(const Step& s) const {
     return s.kind == StepKind::kEncode || s.kind == StepKind::kDecode ||
            (s.kind == StepKind::kReduce && form_of(schedule_, s.rhs) == Form::kFrame) ||
-           (s.kind == StepKind::kCopy && form_of(schedule_, s.lhs) == Form::kWide);
+           (s.kind == StepKind::kCopy && is_wide(s.lhs));
   }
 
   Instruction code(const Step& s) const {
@@ -178,22 +219,28 @@ class Lowering {
     result.writes_output = s.dst.space == Space::kOutput;
     result.combine.element_bytes = static_cast<std::uint32_t>(element_);
     result.peer = schedule_.rank;
+    result.frame = frame(s.kind == StepKind::kEncode ? s.dst : source);
     if (form_of(schedule_, source) == Form::kFrame) {
       const Step& producer = step(uses_[source.chunk].producer);
       if (producer.kind == StepKind::kRecv) result.peer = producer.peer;
     }
+    if (const Step* made = made_here(s)) result.src = address(made->lhs);
     return result;
   }
 
   CodeStep code_step(const Step& s) const {
     CodeStep result;
     result.count = count(s.dst);
-    const bool wide =
-        form_of(schedule_, s.kind == StepKind::kEncode ? s.lhs : s.dst) == Form::kWide;
-    result.dtype = wide ? DType::kF32 : arithmetic_.dtype;
+    result.dtype =
+        is_wide(s.kind == StepKind::kEncode ? s.lhs : s.dst) ? DType::kF32 : arithmetic_.dtype;
+    result.encoded = arithmetic_.dtype;
+    const Step* made = made_here(s);
+    result.plain = made != nullptr;
     switch (s.kind) {
       case StepKind::kEncode: set_encode(s, result); break;
-      case StepKind::kDecode: result.kind = CodeKind::kDecode; break;
+      case StepKind::kDecode:
+        result.kind = made != nullptr && is_wide(made->lhs) ? CodeKind::kNarrow : CodeKind::kDecode;
+        break;
       case StepKind::kCopy: result.kind = CodeKind::kNarrow; break;
       default:
         result.kind = CodeKind::kDecodeAdd;
@@ -208,7 +255,10 @@ class Lowering {
     result.kind = CodeKind::kEncode;
     const Slot& like = schedule_.scratch[s.dst.chunk].like;
     result.chunk = like.chunk;
-    if (form_of(schedule_, s.lhs) == Form::kWide) return set_owed(s, result);
+    // A frame that nobody gets, and that says nothing new to its maker.
+    const ScratchUse& use = uses_[s.dst.chunk];
+    if (use.passes_once() && made_here(step(use.consumer)) != nullptr) result.count = 0;
+    if (is_wide(s.lhs)) return set_owed(s, result);
     // No rank rounds like another, nor like the sum's owner.
     result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
     if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
@@ -315,6 +365,8 @@ void Program::clear() {
   deps.clear();
   codes.clear();
   codec.reset();
+  frame_bytes.clear();
+  unpacked = {};
   scratch = {};
   sends.clear();
   recvs.clear();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/dtype.h"
@@ -38,6 +39,7 @@ struct Instruction {
   int drain = -1;            // recv with a window: the send that empties it
   int code = -1;             // code: index among the program's steps of that kind; `peer` sent the
                              // frame, or is this rank
+  int frame = -1;            // send, recv, code: the frame that it takes or makes
   bool writes_output = false;
   std::uint32_t first_dep = 0;  // among the program's dependencies
   std::uint32_t deps = 0;       // how many
@@ -54,6 +56,9 @@ struct Program {
   std::vector<CodeStep> codes;
   std::optional<compress::Codec> codec;
   Coded coded;  // of all its sends together
+  // By scratch chunk: the most that its frame may have, and once it is there, what it has.
+  std::vector<std::uint64_t> frame_bytes;
+  std::span<std::byte> unpacked;  // lossless: room for the elements of any chunk
   compress::Key key;
   BufferPool::Buffer scratch;
   // Of a run.

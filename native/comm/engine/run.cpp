@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace holdfast::comm {
 namespace {
@@ -76,7 +77,9 @@ std::uint64_t Run::available(const Instruction& instruction) const {
     const Instruction& on = program_.instructions[d.step];
     if (on.complete) continue;
     // A token of no bytes has no stream to follow: it is there when its producer has ended.
-    if (!d.streamed || instruction.bytes == 0) return kBlocked;
+    // So it is with a frame that is as long as it turns out to be.
+    const bool varies = instruction.frame >= 0 && !program_.codec->spec().fixed_size;
+    if (!d.streamed || instruction.bytes == 0 || varies) return kBlocked;
     bytes = std::min(bytes, on.done);
   }
   return bytes;
@@ -102,6 +105,9 @@ bool Run::follow(Instruction& instruction, const P& post) {
   const bool moved = instruction.done != post.done || instruction.complete != post.finished;
   instruction.done = post.done;
   instruction.complete = post.finished;
+  if constexpr (std::is_same_v<P, RecvPost>) {
+    if (instruction.complete && instruction.frame >= 0) frame_bytes(instruction) = post.done;
+  }
   return moved;
 }
 
@@ -115,6 +121,10 @@ bool Run::advance_send(Instruction& instruction, std::uint64_t available) {
     post.data = instruction.src;
     post.priority = key_.priority;
     post.ready = available;
+    if (instruction.frame >= 0 && !program_.codec->spec().fixed_size) {
+      post.unused = instruction.bytes - frame_bytes(instruction);
+      program_.coded.frame_bytes -= post.unused;
+    }
     if (!to.status().is_ok()) {
       post.failed = true;
       post.failure = to.status();
@@ -144,6 +154,7 @@ bool Run::advance_recv(Instruction& instruction, std::uint64_t available) {
     prepare(instruction, post);
     post.data = instruction.dst;
     post.combine = instruction.combine;
+    post.may_end_early = instruction.frame >= 0 && !program_.codec->spec().fixed_size;
     post.limit = available;
     from.session().post(post);
     if (!from.status().is_ok() && !post.finished) {
@@ -185,9 +196,10 @@ bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
 
 bool Run::advance_code(Instruction& instruction) {
   const CodeStep& step = program_.codes[static_cast<std::size_t>(instruction.code)];
-  const std::uint64_t frame = program_.codec->encoded_bound(step.dtype, step.count);
-  const Status status =
-      run_code(step, {instruction.dst, instruction.src, frame}, *program_.codec, program_.key);
+  std::uint64_t none = 0;
+  std::uint64_t& frame = instruction.frame >= 0 ? frame_bytes(instruction) : none;
+  const Status status = run_code(step, {instruction.dst, instruction.src, frame, program_.unpacked},
+                                 *program_.codec, program_.key);
   if (!status.is_ok()) {
     failure_ = status;
     failed_peer_ = instruction.peer;

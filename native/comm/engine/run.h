@@ -32,7 +32,6 @@ class Run final : public Execution {
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
 
-  const Coded& coded() const { return program_.coded; }
   void advance() override;
   bool touched() const override { return touched_; }
   bool finished() const override { return remaining_ == 0; }
@@ -41,6 +40,7 @@ class Run final : public Execution {
   // Peers of unfinished messages.
   std::vector<Rank> waited_for() const override;
   std::vector<Held> held() const override;
+  Coded coded() const override { return program_.coded; }
   BufferPool::Buffer stop() override;
 
  private:
@@ -50,6 +50,9 @@ class Run final : public Execution {
   bool advance_local(Instruction& instruction, std::uint64_t available);
   bool advance_code(Instruction& instruction);
   std::uint64_t available(const Instruction& instruction) const;
+  std::uint64_t& frame_bytes(const Instruction& instruction) {
+    return program_.frame_bytes[static_cast<std::size_t>(instruction.frame)];
+  }
   template <class P>
   bool follow(Instruction& instruction, const P& post);
   template <class P>

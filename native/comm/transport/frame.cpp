@@ -32,7 +32,7 @@ Status malformed(const std::string& what) {
 bool lengths_fit(const WireHeader& w) {
   if (w.payload_bytes > kMaxFramePayload) return false;
   if (w.total_bytes > kMaxMessageBytes || w.offset > w.total_bytes) return false;
-  if (static_cast<FrameKind>(w.kind) != FrameKind::kData) return true;
+  if (!carries_data(static_cast<FrameKind>(w.kind))) return true;
   return w.payload_bytes <= w.total_bytes - w.offset;
 }
 
@@ -56,7 +56,7 @@ Result<FrameHeader> parse_header(std::span<const std::byte, kFrameHeaderBytes> b
                      std::to_string(kProtocolVersion));
   }
   if (wire.kind < static_cast<std::uint8_t>(FrameKind::kData) ||
-      wire.kind > static_cast<std::uint8_t>(FrameKind::kHeartbeat)) {
+      wire.kind > static_cast<std::uint8_t>(FrameKind::kDataEnd)) {
     return malformed("unknown kind " + std::to_string(wire.kind));
   }
   if (!lengths_fit(wire)) return malformed("lengths out of bounds");

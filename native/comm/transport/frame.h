@@ -1,6 +1,7 @@
 // Frame: the unit on every link, a fixed header and a bounded payload. What it is not: a message; a
-// message is one or more data frames with consecutive offsets. All fields little endian, 48 bytes,
-// no padding.
+// message is one or more data frames with consecutive offsets. A message has as many bytes as both
+// ends have computed, or, where the receiver has room for the most it may have, ends with a frame
+// that says so. All fields little endian, 48 bytes, no padding.
 #pragma once
 
 #include <array>
@@ -14,7 +15,7 @@
 namespace holdfast::comm {
 
 inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
-inline constexpr std::uint8_t kProtocolVersion = 2;
+inline constexpr std::uint8_t kProtocolVersion = 3;
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 // Bounds what one frame may make a receiver buffer or a small op wait for.
 inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
@@ -34,6 +35,7 @@ enum class FrameKind : std::uint8_t {
   kCall,        // the sender has waited long in this call; payload: encoded call
   kMembership,  // part of a message of membership: at `offset` of `total_bytes`
   kHeartbeat,   // the sender lives
+  kDataEnd,     // data, the last of a message that ends before `total_bytes`
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.
@@ -49,6 +51,10 @@ inline constexpr std::uint32_t kPointToPoint = 0x8000'0000;
 // Beside the number of a collective: the round in which its members tell each other that they hold
 // its result.
 inline constexpr std::uint32_t kRoundBit = 0x4000'0000;
+
+constexpr bool carries_data(FrameKind kind) {
+  return kind == FrameKind::kData || kind == FrameKind::kDataEnd;
+}
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kData;

@@ -60,13 +60,16 @@ struct SendPost : Post {
   int priority = 0;           // higher goes first
   std::uint64_t ready = 0;    // bytes of the source that hold their value; grows
   std::uint64_t granted = 0;  // bytes the receiver has room for; grows
-  std::uint64_t issued = 0;   // bytes given to the link
-  bool queued = false;        // is in the session's send queue
-  bool announced = false;     // at least one frame was made
+  // Of total_bytes, those at the end that are not sent: the receiver learns it with the last frame.
+  std::uint64_t unused = 0;
+  std::uint64_t issued = 0;  // bytes given to the link
+  bool queued = false;       // is in the session's send queue
+  bool announced = false;    // at least one frame was made
 
+  std::uint64_t length() const { return total_bytes - unused; }
   std::uint64_t sendable() const {
-    const std::uint64_t end = std::min(ready, eager() ? total_bytes : granted);
-    return (end == total_bytes ? end : end / kStreamBytes * kStreamBytes) - issued;
+    const std::uint64_t end = std::min({ready, eager() ? total_bytes : granted, length()});
+    return (end == length() ? end : end / kStreamBytes * kStreamBytes) - issued;
   }
   bool has_frame() const { return sendable() > 0 || (total_bytes == 0 && !announced); }
   std::span<const std::byte> next(std::uint64_t limit) const {
@@ -89,6 +92,8 @@ struct RecvPost : Post {
   Combine combine;
   std::uint64_t limit = 0;    // bytes that may be delivered; grows
   std::uint64_t granted = 0;  // bytes the sender was told of
+  // Whether total_bytes is the most it may have: `done` is what it has when it is finished.
+  bool may_end_early = false;
 
   // Delivers `bytes` at the cursor; their number is a multiple of the element size.
   void deliver(std::span<const std::byte> bytes) {

@@ -33,6 +33,7 @@ void Session::enqueue(SendPost& post) {
 }
 
 void Session::post(SendPost& post) {
+  CHECK(post.unused == 0 || post.unused < post.total_bytes);
   post.posted = true;
   sends_.push_back(&post);
   if (!post.eager()) {
@@ -170,9 +171,13 @@ bool Session::next_frame(std::uint64_t max_payload, OutFrame& out) {
   post.queued = false;
   out.post = &post;
   out.payload = post.next(max_payload);
-  out.header = {FrameKind::kData, static_cast<std::uint32_t>(out.payload.size()),
-                post.key,         post.signature,
-                post.issued,      post.total_bytes};
+  const bool ends = post.unused > 0 && post.issued + out.payload.size() == post.length();
+  out.header = {ends ? FrameKind::kDataEnd : FrameKind::kData,
+                static_cast<std::uint32_t>(out.payload.size()),
+                post.key,
+                post.signature,
+                post.issued,
+                post.total_bytes};
   post.issued += out.payload.size();
   post.announced = true;
   enqueue(post);
@@ -184,7 +189,7 @@ void Session::sent(const OutFrame& frame) {
   SendPost& post = *frame.post;
   post.done += frame.payload.size();
   *post.touched = true;
-  if (post.done != post.total_bytes) return;
+  if (post.done != post.length()) return;
   post.finished = true;
   std::erase(sends_, &post);
 }
@@ -192,10 +197,12 @@ void Session::sent(const OutFrame& frame) {
 Status Session::begin_frame(const FrameHeader& header) {
   CHECK(left_ == 0 && target_ == Target::kNone);
   left_ = header.payload_bytes;
+  is_last_ = header.kind == FrameKind::kDataEnd;
   const bool ended = is_retired(header.key.comm, header.key.epoch);
   Status status;
   switch (header.kind) {
     case FrameKind::kData:
+    case FrameKind::kDataEnd:
       target_ = Target::kDiscard;
       if (!ended) status = begin_data(header);
       break;
@@ -240,6 +247,7 @@ Status Session::begin_data(const FrameHeader& header) {
     return broken("data out of order or beyond its grant");
   }
   if (header.payload_bytes % post->combine.element_bytes != 0) return broken("a split element");
+  if (is_last_ && !post->may_end_early) return broken("a message that ends early");
   target_ = Target::kRecv;
   recv_ = post;
   return Status::ok();
@@ -332,7 +340,7 @@ void Session::finish_frame() {
   RecvPost* post = recv_;
   target_ = Target::kNone;
   recv_ = nullptr;
-  if (target == Target::kRecv && post->done == post->total_bytes) {
+  if (target == Target::kRecv && (is_last_ || post->done == post->total_bytes)) {
     post->finished = true;
     *post->touched = true;
     std::erase(recvs_, post);

@@ -91,6 +91,7 @@ class Session {
   struct Unexpected {
     MessageKey key;
     std::uint32_t signature;
+    std::uint64_t total_bytes;
     std::vector<std::byte> bytes;
     std::uint64_t received = 0;
   };
@@ -133,6 +134,7 @@ class Session {
   // The frame being received.
   Target target_ = Target::kNone;
   RecvPost* recv_ = nullptr;
+  bool is_last_ = false;  // the message ends with it
   std::uint64_t left_ = 0;
 };
 

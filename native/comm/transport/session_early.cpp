@@ -6,14 +6,17 @@
 namespace holdfast::comm {
 
 Status Session::begin_unexpected(const FrameHeader& header) {
-  if (header.payload_bytes != header.total_bytes) return broken("an eager message in pieces");
-  if (unexpected_bytes_ + header.total_bytes > kMaxUnexpectedBytes ||
+  const bool ends =
+      header.kind == FrameKind::kDataEnd || header.payload_bytes == header.total_bytes;
+  if (!ends || header.offset != 0) return broken("an eager message in pieces");
+  if (unexpected_bytes_ + header.payload_bytes > kMaxUnexpectedBytes ||
       unexpected_.size() >= kMaxUnexpectedMessages) {
     return broken("more early messages than the limit of " +
                   std::to_string(kMaxUnexpectedBytes >> 20) + " MiB");
   }
-  unexpected_bytes_ += header.total_bytes;
-  unexpected_.push_back({header.key, header.signature, take_spare(header.total_bytes)});
+  unexpected_bytes_ += header.payload_bytes;
+  unexpected_.push_back(
+      {header.key, header.signature, header.total_bytes, take_spare(header.payload_bytes)});
   target_ = Target::kUnexpected;
   return Status::ok();
 }
@@ -21,10 +24,14 @@ Status Session::begin_unexpected(const FrameHeader& header) {
 void Session::deliver_unexpected(RecvPost& post, Unexpected& early) {
   unexpected_bytes_ -= early.bytes.size();
   FrameHeader header;
-  header.total_bytes = early.bytes.size();
+  header.total_bytes = early.total_bytes;
   header.signature = early.signature;
   if (!post.matches(header)) {
     post.fail(post.mismatch(header));
+    return;
+  }
+  if (early.bytes.size() != early.total_bytes && !post.may_end_early) {
+    post.fail(broken("a message that ends early"));
     return;
   }
   post.deliver(early.bytes);

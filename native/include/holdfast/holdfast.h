@@ -103,6 +103,7 @@ typedef struct hf_options {
   const char* http;        /* "host:port" to serve /metrics, /healthz, ... at; default: nowhere */
   const char* flight_dir;  /* folder of the flight record; default: in memory only */
   const char* codec; /* what sums and averages of floats travel as: "int8", "onebit(block=512)";
+                        a lossless one, "bfloat" or "zstd", carries what is moved, too;
                         default: as they are */
   uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
 } hf_options;
