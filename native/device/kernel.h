@@ -42,7 +42,7 @@ const KernelRow* find_kernel(std::string_view name);
 // Threads of a block, which all kernels are compiled for.
 inline constexpr std::uint32_t kThreads = 256;
 // Blocks that one multiprocessor holds at a time; kernels use few enough registers for it.
-inline constexpr std::uint32_t kBlocksPerProcessor = 6;
+inline constexpr std::uint32_t kBlocksPerProcessor = 4;
 
 // A grid that stays: as many blocks as the device holds, or fewer where `threads_of_work` says that
 // there is not so much to do.

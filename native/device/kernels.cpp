@@ -10,7 +10,7 @@
 namespace holdfast::device {
 namespace {
 
-constexpr std::array kSets{reduce_kernels};
+constexpr std::array kSets{reduce_kernels, codec_kernels};
 
 std::vector<KernelRow> all_kernels() {
   std::vector<KernelRow> all;

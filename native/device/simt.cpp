@@ -19,6 +19,7 @@
 #define HOLDFAST_ASAN
 #endif
 #if defined(HOLDFAST_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -33,6 +34,38 @@ constexpr auto kPoison = static_cast<std::byte>(0xff);
 struct Stack {
   alignas(64) std::array<std::byte, kStackBytes> bytes;
 };
+
+// What AddressSanitizer is told of a change of stacks; nothing where it is not there.
+#if defined(HOLDFAST_ASAN)
+class Sanitizer {
+ public:
+  // The last one who had it left without unwinding.
+  static void renew(const Stack& stack) {
+    __asan_unpoison_memory_region(stack.bytes.data(), kStackBytes);
+  }
+  void to_fiber(const Stack& stack) {
+    __sanitizer_start_switch_fiber(&fake_, stack.bytes.data(), kStackBytes);
+  }
+  void on_fiber(void* fake) { __sanitizer_finish_switch_fiber(fake, &stack_, &bytes_); }
+  // nullptr: the fiber does not come back.
+  void to_scheduler(void** fake) { __sanitizer_start_switch_fiber(fake, stack_, bytes_); }
+  void on_scheduler() { __sanitizer_finish_switch_fiber(fake_, nullptr, nullptr); }
+
+ private:
+  void* fake_ = nullptr;
+  const void* stack_ = nullptr;  // the scheduler's
+  std::size_t bytes_ = 0;
+};
+#else
+class Sanitizer {
+ public:
+  static void renew(const Stack&) {}
+  void to_fiber(const Stack&) {}
+  void on_fiber(void*) {}
+  void to_scheduler(void**) {}
+  void on_scheduler() {}
+};
+#endif
 
 struct Fiber {
   ucontext_t context{};
@@ -83,9 +116,7 @@ class Block final : public Meeting {
   Gathering whole_;
   alignas(64) std::array<std::byte, kSharedBytes> shared_;
   ucontext_t scheduler_{};
-  void* scheduler_fake_stack_ = nullptr;
-  const void* scheduler_stack_ = nullptr;
-  std::size_t scheduler_stack_bytes_ = 0;
+  Sanitizer sanitizer_;
   std::uint32_t current_ = 0;
   std::uint32_t block_ = 0;
   std::uint32_t blocks_ = 1;
@@ -94,40 +125,27 @@ class Block final : public Meeting {
 
 void Block::enter(unsigned low, unsigned high) {
   auto* self = reinterpret_cast<Block*>(std::uintptr_t{high} << 32 | std::uintptr_t{low});
-#if defined(HOLDFAST_ASAN)
-  __sanitizer_finish_switch_fiber(nullptr, &self->scheduler_stack_, &self->scheduler_stack_bytes_);
-#endif
+  self->sanitizer_.on_fiber(nullptr);
   const std::uint32_t thread = self->current_;
   self->body_(Team({thread, self->block_, self->blocks_, self}), self->argument_);
   self->fibers_[thread].done = true;
   ++self->steps_;
-#if defined(HOLDFAST_ASAN)
-  // Does not come back: its fake stack can go.
-  __sanitizer_start_switch_fiber(nullptr, self->scheduler_stack_, self->scheduler_stack_bytes_);
-#endif
+  self->sanitizer_.to_scheduler(nullptr);
   setcontext(&self->scheduler_);
 }
 
 void Block::switch_to(std::uint32_t thread) {
   current_ = thread;
-#if defined(HOLDFAST_ASAN)
-  __sanitizer_start_switch_fiber(&scheduler_fake_stack_, stacks_[thread].bytes.data(), kStackBytes);
-#endif
+  sanitizer_.to_fiber(stacks_[thread]);
   swapcontext(&scheduler_, &fibers_[thread].context);
-#if defined(HOLDFAST_ASAN)
-  __sanitizer_finish_switch_fiber(scheduler_fake_stack_, nullptr, nullptr);
-#endif
+  sanitizer_.on_scheduler();
 }
 
 void Block::switch_back() {
   Fiber& self = fibers_[current_];
-#if defined(HOLDFAST_ASAN)
-  __sanitizer_start_switch_fiber(&self.fake_stack, scheduler_stack_, scheduler_stack_bytes_);
-#endif
+  sanitizer_.to_scheduler(&self.fake_stack);
   swapcontext(&self.context, &scheduler_);
-#if defined(HOLDFAST_ASAN)
-  __sanitizer_finish_switch_fiber(self.fake_stack, &scheduler_stack_, &scheduler_stack_bytes_);
-#endif
+  sanitizer_.on_fiber(self.fake_stack);
 }
 
 void Block::meet(Gathering& gathering, std::uint32_t members) {
@@ -144,6 +162,7 @@ void Block::meet(Gathering& gathering, std::uint32_t members) {
 void Block::prepare(std::uint32_t thread) {
   Fiber& fiber = fibers_[thread];
   fiber = {};
+  Sanitizer::renew(stacks_[thread]);
   CHECK(getcontext(&fiber.context) == 0);
   fiber.context.uc_stack.ss_sp = stacks_[thread].bytes.data();
   fiber.context.uc_stack.ss_size = kStackBytes;

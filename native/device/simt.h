@@ -24,8 +24,10 @@
 // The second exception to the rule about macros: these words have no other spelling.
 #if defined(__CUDACC__)
 #define HOLDFAST_DEVICE __device__ __forceinline__
+#define HOLDFAST_UNROLL _Pragma("unroll")
 #else
 #define HOLDFAST_DEVICE inline
+#define HOLDFAST_UNROLL  // a matter of registers, of which there are none to keep here
 #endif
 
 namespace holdfast::device {
