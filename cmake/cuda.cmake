@@ -13,11 +13,11 @@ set(HOLDFAST_CUDA_TARGETS
   CACHE STRING "nvcc's -gencode, one to a target")
 # The same bits as on processors: no contraction. Functions that are constexpr may run on a device.
 set(nvcc_flags -fatbin -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr --compress-mode=size
-  -Werror all-warnings -lineinfo)
+  -Werror all-warnings)
 
 file(GLOB_RECURSE HOLDFAST_KERNELS CONFIGURE_DEPENDS native/*.cu)
 set_source_files_properties(${HOLDFAST_KERNELS} PROPERTIES
-  LANGUAGE CXX COMPILE_OPTIONS "-x;c++;-ffp-contract=off")
+  LANGUAGE CXX COMPILE_OPTIONS "-ffp-contract=off")
 target_sources(holdfast PRIVATE ${HOLDFAST_KERNELS})
 
 # Where pip puts NVIDIA's packages: nvidia/cu13/bin, whatever the release of 13.
@@ -37,11 +37,21 @@ function(holdfast_find_nvcc)
   find_program(HOLDFAST_NVCC nvcc DOC "The compiler of kernels"
     HINTS "${site}/nvidia/cu13/bin" ENV CUDA_HOME ENV CUDA_PATH PATH_SUFFIXES bin)
   mark_as_advanced(HOLDFAST_NVCC)
-  if(HOLDFAST_NVCC OR HOLDFAST_CUDA STREQUAL AUTO)
-    return()
+  set(problem "there is no nvcc in PATH, in CUDA_HOME or in ${site}/nvidia/cu13/bin")
+  if(HOLDFAST_NVCC)
+    execute_process(COMMAND ${HOLDFAST_NVCC} --version OUTPUT_VARIABLE version ERROR_QUIET)
+    string(REGEX MATCH "release ([0-9.]+)" version "${version}")
+    if(CMAKE_MATCH_1 VERSION_GREATER_EQUAL 12.8)  # knows --compress-mode
+      return()
+    endif()
+    set(problem "${HOLDFAST_NVCC} is of release '${CMAKE_MATCH_1}', accepted is 12.8 or newer")
+    unset(HOLDFAST_NVCC CACHE)
   endif()
-  message(FATAL_ERROR "HOLDFAST_CUDA=ON, and there is no nvcc in PATH, in CUDA_HOME or in "
-    "${site}/nvidia/cu13/bin. `.ci/python.sh cuda VENV` installs one from PyPI.")
+  if(HOLDFAST_CUDA STREQUAL AUTO)
+    message(STATUS "Kernels: ${problem}")
+  else()
+    message(FATAL_ERROR "HOLDFAST_CUDA=ON, and ${problem}. `.ci/python.sh cuda VENV` installs one.")
+  endif()
 endfunction()
 holdfast_find_nvcc()
 
@@ -59,7 +69,7 @@ if(HOLDFAST_NVCC)
   endforeach()
   message(STATUS "Kernels: ${HOLDFAST_NVCC}")
 else()
-  message(STATUS "Kernels: no nvcc, they run on the emulator alone")
+  message(STATUS "Kernels: they run on the emulator alone")
 endif()
 set(images_source ${CMAKE_CURRENT_BINARY_DIR}/kernels/images.cpp)
 set(HOLDFAST_IMAGES ${images})

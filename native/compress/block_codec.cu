@@ -323,6 +323,6 @@ namespace holdfast {
                                   ENCODE(KERNEL, onebit_rms, Rms) ENCODE(KERNEL, onebit_l1, L1)   \
                                       DECODE(KERNEL, onebit, Rms)
 
-HOLDFAST_KERNELS(codec, CODEC_KERNELS)
+HOLDFAST_KERNELS(block_codec, CODEC_KERNELS)
 
 }  // namespace holdfast

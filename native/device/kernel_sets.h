@@ -1,4 +1,5 @@
-// One set of kernels to a `.cu` file, which defines it beside the CPU's code for the same thing.
+// One set of kernels to a `.cu` file, of whose name it is, beside the CPU's code for the same
+// thing.
 #pragma once
 
 #include <span>
@@ -7,10 +8,10 @@
 
 namespace holdfast::device {
 
-std::span<const KernelRow> reduce_kernels();   // comm/reduce/reduce.cu
-std::span<const KernelRow> codec_kernels();    // compress/block_codec.cu
-std::span<const KernelRow> strided_kernels();  // device/strided.cu
-std::span<const KernelRow> gather_kernels();   // device/gather.cu
-std::span<const KernelRow> hash_kernels();     // device/hash.cu
+std::span<const KernelRow> reduce_kernels();       // comm/reduce
+std::span<const KernelRow> block_codec_kernels();  // compress
+std::span<const KernelRow> strided_kernels();      // datatype
+std::span<const KernelRow> rows_kernels();         // datatype
+std::span<const KernelRow> state_hash_kernels();   // device
 
 }  // namespace holdfast::device

@@ -25,8 +25,10 @@
 #if defined(__CUDACC__)
 #define HOLDFAST_DEVICE __device__ __forceinline__
 #define HOLDFAST_UNROLL _Pragma("unroll")
+#define HOLDFAST_CONSTANT __constant__ const
 #else
 #define HOLDFAST_DEVICE inline
+#define HOLDFAST_CONSTANT inline constexpr
 #define HOLDFAST_UNROLL  // a matter of registers, of which there are none to keep here
 #endif
 

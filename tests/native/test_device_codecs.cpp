@@ -187,5 +187,7 @@ TEST_CASE("work is counted in the threads that it keeps busy") {
   CHECK(codec_threads(made("onebit", {.block = 512}), 0) == 0);
 }
 
+TEST_CASE("the log says where kernels ran") { MESSAGE(device::where()); }
+
 }  // namespace
 }  // namespace holdfast::compress

@@ -300,5 +300,7 @@ TEST_CASE("an average is divided in the same pass, as the CPU divides it in the 
   });
 }
 
+TEST_CASE("the log says where kernels ran") { MESSAGE(where()); }
+
 }  // namespace
 }  // namespace holdfast::device
