@@ -8,7 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -142,7 +142,7 @@ void run(const KernelRow& row, std::uint32_t blocks, const Argument& argument) {
 }
 
 // For the log: what ran where.
-inline const char* where() {
+inline std::string where() {
   return Gpu::find() != nullptr ? "on the GPU"
                                 : "on the emulator; on a GPU: skipped, waits for a CUDA device";
 }
