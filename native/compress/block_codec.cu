@@ -50,13 +50,13 @@ HOLDFAST_DEVICE void encode_block(const Team& team, const DeviceEncode& a, std::
   for_parts(held, [&](std::uint32_t j) {
     const std::uint32_t i = kWarp * j + lane;
     const float value = held.value[j];
+    const bool live = held.has(j, lane);
     std::uint32_t code = 0;
     float error = 0;
-    if (scale.finite) {
+    if (scale.finite && live) {
       code = Codec::encode(value, scale, at + i, key);
       error = value - Codec::decode(code, scale);
     }
-    const bool live = held.has(j, lane);
     Codec::store(team, payload, i, code, live);
     if (a.residual != nullptr && live) a.residual[at + i] = error;
   });
@@ -312,8 +312,10 @@ namespace holdfast {
   KERNEL(holdfast_encode_bf16_stochastic, compress::encode_halves<compress::Bf16, true>)          \
   ENCODE(KERNEL, fp8_e4m3, E4M3)                                                                  \
   DECODE(KERNEL, fp8_e4m3, E4M3)                                                                  \
-  ENCODE(KERNEL, fp8_e5m2, E5M2) DECODE(KERNEL, fp8_e5m2, E5M2) ENCODE(KERNEL, int8, Int8)        \
-      ENCODE(KERNEL, int8_stochastic, Int8Stochastic) ENCODE(KERNEL, int8_minmax, Int8MinMax)     \
+  ENCODE(KERNEL, fp8_e5m2, E5M2)                                                                  \
+  DECODE(KERNEL, fp8_e5m2, E5M2)                                                                  \
+  ENCODE(KERNEL, int8, Int8) ENCODE(KERNEL, int8_stochastic, Int8Stochastic)                      \
+      ENCODE(KERNEL, int8_minmax, Int8MinMax)                                                     \
           ENCODE(KERNEL, int8_minmax_stochastic, Int8MinMaxStochastic) ENCODE(KERNEL, int4, Int4) \
               ENCODE(KERNEL, int4_stochastic, Int4Stochastic)                                     \
                   ENCODE(KERNEL, int4_minmax, Int4MinMax)                                         \

@@ -38,8 +38,8 @@ Status gather_rows(const RowsArgument& a) {
   for (std::uint64_t i = 0; i < a.count; ++i) {
     if (a.index[i] >= -rows && a.index[i] < rows) continue;
     return {Code::kConfigError, "gather_rows: index[" + std::to_string(i) + "] is " +
-                                   std::to_string(a.index[i]) + ", the table has " +
-                                   std::to_string(a.rows) + " rows"};
+                                    std::to_string(a.index[i]) + ", the table has " +
+                                    std::to_string(a.rows) + " rows"};
   }
   if (a.row_bytes == 0) return Status::ok();
   for (std::uint64_t i = 0; i < a.count; ++i) {

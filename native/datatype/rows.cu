@@ -21,9 +21,9 @@ HOLDFAST_DEVICE void copy_row(std::uint32_t lane, const std::byte* from, std::by
                               std::uint64_t bytes) {
   const auto before = static_cast<std::int64_t>(device::address_of(from) % kLineBytes);
   const auto end = static_cast<std::int64_t>(bytes);
-  constexpr std::int64_t kStep = std::int64_t{kWarp} * sizeof(Unit);
-  for (std::int64_t at = std::int64_t{lane} * sizeof(Unit) - before; at < end;
-       at += kAhead * kStep) {
+  constexpr auto kUnit = static_cast<std::int64_t>(sizeof(Unit));
+  constexpr std::int64_t kStep = kWarp * kUnit;
+  for (std::int64_t at = std::int64_t{lane} * kUnit - before; at < end; at += kAhead * kStep) {
     Unit unit[kAhead] = {};
     HOLDFAST_UNROLL
     for (std::uint32_t j = 0; j < kAhead; ++j) {
