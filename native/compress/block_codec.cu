@@ -306,24 +306,31 @@ namespace holdfast {
 #define HALVES(KERNEL, name, As)                                               \
   KERNEL(holdfast_encode_##name, compress::encode_halves<compress::As, false>) \
   KERNEL(holdfast_decode_##name, compress::decode_halves<compress::As>)
-#define CODEC_KERNELS(KERNEL)                                                                     \
-  HALVES(KERNEL, bf16, Bf16)                                                                      \
-  HALVES(KERNEL, fp16, Fp16)                                                                      \
-  KERNEL(holdfast_encode_bf16_stochastic, compress::encode_halves<compress::Bf16, true>)          \
-  ENCODE(KERNEL, fp8_e4m3, E4M3)                                                                  \
-  DECODE(KERNEL, fp8_e4m3, E4M3)                                                                  \
-  ENCODE(KERNEL, fp8_e5m2, E5M2)                                                                  \
-  DECODE(KERNEL, fp8_e5m2, E5M2)                                                                  \
-  ENCODE(KERNEL, int8, Int8) ENCODE(KERNEL, int8_stochastic, Int8Stochastic)                      \
-      ENCODE(KERNEL, int8_minmax, Int8MinMax)                                                     \
-          ENCODE(KERNEL, int8_minmax_stochastic, Int8MinMaxStochastic) ENCODE(KERNEL, int4, Int4) \
-              ENCODE(KERNEL, int4_stochastic, Int4Stochastic)                                     \
-                  ENCODE(KERNEL, int4_minmax, Int4MinMax)                                         \
-                      ENCODE(KERNEL, int4_minmax_stochastic, Int4MinMaxStochastic)                \
-                          DECODE(KERNEL, int8, Int8) DECODE(KERNEL, int8_minmax, Int8MinMax)      \
-                              DECODE(KERNEL, int4, Int4) DECODE(KERNEL, int4_minmax, Int4MinMax)  \
-                                  ENCODE(KERNEL, onebit_rms, Rms) ENCODE(KERNEL, onebit_l1, L1)   \
-                                      DECODE(KERNEL, onebit, Rms)
+// clang-format off
+#define CODEC_KERNELS(KERNEL)                                                            \
+  HALVES(KERNEL, bf16, Bf16)                                                             \
+  KERNEL(holdfast_encode_bf16_stochastic, compress::encode_halves<compress::Bf16, true>) \
+  HALVES(KERNEL, fp16, Fp16)                                                             \
+  ENCODE(KERNEL, fp8_e4m3, E4M3)                                                         \
+  DECODE(KERNEL, fp8_e4m3, E4M3)                                                         \
+  ENCODE(KERNEL, fp8_e5m2, E5M2)                                                         \
+  DECODE(KERNEL, fp8_e5m2, E5M2)                                                         \
+  ENCODE(KERNEL, int8, Int8)                                                             \
+  ENCODE(KERNEL, int8_stochastic, Int8Stochastic)                                        \
+  ENCODE(KERNEL, int8_minmax, Int8MinMax)                                                \
+  ENCODE(KERNEL, int8_minmax_stochastic, Int8MinMaxStochastic)                           \
+  DECODE(KERNEL, int8, Int8)                                                             \
+  DECODE(KERNEL, int8_minmax, Int8MinMax)                                                \
+  ENCODE(KERNEL, int4, Int4)                                                             \
+  ENCODE(KERNEL, int4_stochastic, Int4Stochastic)                                        \
+  ENCODE(KERNEL, int4_minmax, Int4MinMax)                                                \
+  ENCODE(KERNEL, int4_minmax_stochastic, Int4MinMaxStochastic)                           \
+  DECODE(KERNEL, int4, Int4)                                                             \
+  DECODE(KERNEL, int4_minmax, Int4MinMax)                                                \
+  ENCODE(KERNEL, onebit_rms, Rms)                                                        \
+  ENCODE(KERNEL, onebit_l1, L1)                                                          \
+  DECODE(KERNEL, onebit, Rms)
+// clang-format on
 
 HOLDFAST_KERNELS(block_codec, CODEC_KERNELS)
 

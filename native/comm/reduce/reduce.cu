@@ -116,14 +116,27 @@ namespace holdfast {
 #define ORDER(KERNEL, Type) ONE(KERNEL, Min, Type) ONE(KERNEL, Max, Type)
 #define NUMBER(KERNEL, Type) ARITHMETIC(KERNEL, Type) ORDER(KERNEL, Type)
 #define BITS(KERNEL, Type) ONE(KERNEL, Band, Type) ONE(KERNEL, Bor, Type) ONE(KERNEL, Bxor, Type)
-#define REDUCE_KERNELS(KERNEL)                                                                     \
-  BITS(KERNEL, Bool)                                                                               \
-  BITS(KERNEL, U8)                                                                                 \
-  NUMBER(KERNEL, U8)                                                                               \
-  NUMBER(KERNEL, U16) NUMBER(KERNEL, U32) NUMBER(KERNEL, U64) ORDER(KERNEL, I8) ORDER(KERNEL, I16) \
-      ORDER(KERNEL, I32) ORDER(KERNEL, I64) NUMBER(KERNEL, F16) NUMBER(KERNEL, BF16)               \
-          NUMBER(KERNEL, F8E4M3) NUMBER(KERNEL, F8E5M2) NUMBER(KERNEL, F32) NUMBER(KERNEL, F64)    \
-              ONE(KERNEL, Product, C64) ONE(KERNEL, Product, C128)
+// clang-format off
+#define REDUCE_KERNELS(KERNEL) \
+  BITS(KERNEL, Bool)           \
+  BITS(KERNEL, U8)             \
+  NUMBER(KERNEL, U8)           \
+  NUMBER(KERNEL, U16)          \
+  NUMBER(KERNEL, U32)          \
+  NUMBER(KERNEL, U64)          \
+  ORDER(KERNEL, I8)            \
+  ORDER(KERNEL, I16)           \
+  ORDER(KERNEL, I32)           \
+  ORDER(KERNEL, I64)           \
+  NUMBER(KERNEL, F16)          \
+  NUMBER(KERNEL, BF16)         \
+  NUMBER(KERNEL, F8E4M3)       \
+  NUMBER(KERNEL, F8E5M2)       \
+  NUMBER(KERNEL, F32)          \
+  NUMBER(KERNEL, F64)          \
+  ONE(KERNEL, Product, C64)    \
+  ONE(KERNEL, Product, C128)
+// clang-format on
 
 HOLDFAST_KERNELS(reduce, REDUCE_KERNELS)
 
