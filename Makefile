@@ -10,6 +10,8 @@ VENV ?= .venv
 JOBS ?= $(shell nproc)
 RANKS ?= 4
 FUZZ_SECONDS ?= 30
+# OFF: a wheel without kernels for GPUs, and no compiler for them.
+CUDA ?= ON
 
 export PYTHON
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -27,7 +29,7 @@ CPP_FILES = $(shell find native bindings tests -name '*.cpp' -o -name '*.h' -o -
 
 CMAKE_NATIVE := -G Ninja -S . -DHOLDFAST_TESTS=ON -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF
 # Sanitized builds read headers once for eight files; clang-tidy needs a command for each of them.
-CMAKE_SANITIZED := $(CMAKE_NATIVE) -DCMAKE_UNITY_BUILD=ON
+CMAKE_SANITIZED := $(CMAKE_NATIVE) -DCMAKE_UNITY_BUILD=ON -DHOLDFAST_CUDA=OFF
 # Address randomisation of newer kernels is wider than ThreadSanitizer's map; off where we may.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -85,6 +87,10 @@ $(VENV)/.extras: $(VENV)/.created pyproject.toml
 	.ci/python.sh extras $(VENV) plot top prometheus dev
 	@touch $@
 
+$(VENV)/.cuda: $(VENV)/.created pyproject.toml
+	[ $(CUDA) = OFF ] || .ci/python.sh cuda $(VENV)
+	@touch $@
+
 # The list of files: a file that went away must rebuild the wheel, too.
 .PHONY: FORCE
 build/sources.list: FORCE
@@ -92,9 +98,10 @@ build/sources.list: FORCE
 	@printf '%s\n' $(sort $(SOURCES)) > $@.new
 	@if cmp -s $@ $@.new; then rm $@.new; else mv $@.new $@; fi
 
-$(VENV)/.wheel: $(SOURCES) build/sources.list $(VENV)/.torch $(VENV)/.extras
+$(VENV)/.wheel: $(SOURCES) build/sources.list $(VENV)/.torch $(VENV)/.extras $(VENV)/.cuda
 	rm -f dist/holdfast-*.whl
-	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
+	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist \
+	  --config-settings=cmake.define.HOLDFAST_CUDA=$(CUDA) .
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.wheel

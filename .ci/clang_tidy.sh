@@ -25,5 +25,6 @@ check() {
 export -f check
 export build passed common
 
-find native -name '*.cpp' -print0 | sort -z | xargs -0 -P "$jobs" -I{} bash -c 'check "$1"' _ {}
-echo "clang-tidy: $(find native -name '*.cpp' | wc -l) files clean"
+find native \( -name '*.cpp' -o -name '*.cu' \) -print0 |
+  sort -z | xargs -0 -P "$jobs" -I{} bash -c 'check "$1"' _ {}
+echo "clang-tidy: $(find native -name '*.cpp' -o -name '*.cu' | wc -l) files clean"

@@ -3,6 +3,7 @@
 #   .ci/python.sh venv DIR             create it; sees the system's packages where torch is one
 #   .ci/python.sh torch DIR            install torch, unless a usable one is importable
 #   .ci/python.sh extras DIR NAME...   install what pyproject.toml lists under these extras
+#   .ci/python.sh cuda DIR             install nvcc (346 MB), unless a usable one is at hand
 set -euo pipefail
 
 python=${PYTHON:-python3}
@@ -30,6 +31,16 @@ for extra in sys.argv[1:]:
     wanted += project["optional-dependencies"][extra]
 print("\n".join(wanted))'
 
+# As cmake/cuda.cmake has it: what knows --compress-mode.
+usable_nvcc() {
+  local nvcc release
+  for nvcc in "$(command -v nvcc || true)" "${CUDA_HOME:-}/bin/nvcc"; do
+    release=$("$nvcc" --version 2>/dev/null | sed -nE 's/.*release ([0-9]+)\.([0-9]+).*/\1 \2/p')
+    [ -z "$release" ] || [ "$((${release% *} * 100 + ${release#* }))" -lt 1208 ] || return 0
+  done
+  return 1
+}
+
 pip() { "$dir/bin/python" -m pip --disable-pip-version-check "$@"; }
 
 case $action in
@@ -50,6 +61,10 @@ case $action in
   extras)
     "$dir/bin/python" -c "$requirements" "$@" > "$dir/requirements.txt"
     pip install --quiet -r "$dir/requirements.txt"
+    ;;
+  cuda)
+    if usable_nvcc; then exit 0; fi
+    "$0" extras "$dir" cuda-build
     ;;
   *)
     echo "python.sh: no such action: $action" >&2

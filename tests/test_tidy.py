@@ -34,12 +34,13 @@ MAX_FUNCTION_LINES = 70
 MAX_COLUMNS = 100
 
 # Which folders of native/ a folder may include, besides itself.
-_LOWER = {"topology", "compress", "datatype", "base"}
+_LOWER = {"topology", "compress", "datatype", "device", "base"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
+    "device": {"base"},
     "topology": {"base"},
-    "compress": {"base"},
-    "datatype": {"base"},
+    "compress": {"base", "device"},
+    "datatype": {"base", "device"},
     "comm": _LOWER,
     "ft": {"base"},
     "runtime": _LOWER | {"comm", "ft"},

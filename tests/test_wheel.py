@@ -22,6 +22,8 @@ PACKAGES = {
 }
 # Built, not copied: the core, the modules that link it.
 BUILT = re.compile(r"holdfast/(libholdfast\.so|_core\.[^/]*\.so|_c10d\.[^/]*\.so)")
+# What an image for GPUs begins with: a number, a version, and the size of its header.
+FAT_BINARY = bytes.fromhex("50ed55ba 0100 1000")
 METADATA = re.compile(
     r"holdfast-[^/]+\.dist-info/(METADATA|WHEEL|RECORD|entry_points\.txt|licenses/LICENSE)"
 )
@@ -54,6 +56,14 @@ def test_the_wheel_holds_every_source_it_must_and_nothing_else(wheel: zipfile.Zi
 def test_the_wheel_holds_the_core_once(wheel: zipfile.ZipFile) -> None:
     built = sorted(name.split("/")[1].split(".")[0] for name in wheel.namelist() if ".so" in name)
     assert built == ["_c10d", "_core", "libholdfast"]
+
+
+def test_the_wheel_holds_the_kernels_of_every_file(wheel: zipfile.ZipFile) -> None:
+    core = next(name for name in wheel.namelist() if name.endswith("/libholdfast.so"))
+    images = wheel.read(core).count(FAT_BINARY)
+    if images == 0:
+        pytest.skip("no images: the wheel was built without nvcc (CUDA=OFF)")
+    assert images == len(list((ROOT / "native").rglob("*.cu")))
 
 
 def test_the_wheel_is_bound_to_this_platform_and_needs_no_torch(wheel: zipfile.ZipFile) -> None:

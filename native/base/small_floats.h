@@ -1,7 +1,7 @@
 // Conversions between f32 and the 16- and 8-bit floats: exact widening, rounding to nearest even.
 // Branch-free, so that the compiler can vectorise the loops around them. Included by every
 // instruction level's kernels; everything here has internal linkage, or the linker could pick a
-// copy compiled for a newer CPU.
+// copy compiled for a newer CPU. constexpr, so that device code may call it.
 #pragma once
 
 #include <bit>
@@ -10,8 +10,8 @@
 namespace holdfast {
 namespace {
 
-inline float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-inline std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
+constexpr float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
+constexpr std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 // A float of `kExponent` exponent and `kMantissa` mantissa bits, IEEE 754 but for what kFinite
 // says. kFinite: e4m3fn, without infinities: all ones is NaN, and what does not fit becomes NaN.
@@ -32,7 +32,7 @@ struct SmallFloat {
                                              (kFinite ? 1 : 0);
   static constexpr std::uint32_t kSmallestNormal = (127 - kBias + 1) << 23;
 
-  float widen() const {
+  constexpr float widen() const {
     const std::uint32_t magnitude = bits & kMagnitude;
     const std::uint32_t sign = static_cast<std::uint32_t>(bits >> (kExponent + kMantissa)) << 31;
     // Scaling by a power of two is exact and turns denormals into normal numbers.
@@ -42,7 +42,7 @@ struct SmallFloat {
     return as_float(wide | sign);
   }
 
-  static SmallFloat narrow(float value) {
+  static constexpr SmallFloat narrow(float value) {
     const std::uint32_t all = as_bits(value);
     const std::uint32_t sign = all >> 31;
     const std::uint32_t x = all & 0x7fffffffU;
@@ -65,8 +65,8 @@ using Half = SmallFloat<5, 10, false, std::uint16_t>;
 struct Bfloat {
   std::uint16_t bits;
 
-  float widen() const { return as_float(std::uint32_t{bits} << 16); }
-  static Bfloat narrow(float value) {
+  constexpr float widen() const { return as_float(std::uint32_t{bits} << 16); }
+  static constexpr Bfloat narrow(float value) {
     const std::uint32_t all = as_bits(value);
     const std::uint32_t rounded = (all + 0x7fffU + (all >> 16 & 1)) >> 16;
     const std::uint32_t nan = (all >> 16 & 0x8000U) | 0x7fc0U;

@@ -6,62 +6,13 @@
 #include <string>
 
 #include "base/check.h"
+#include "compress/block_layout.h"
 
 namespace holdfast::compress {
 namespace {
 
-// Elements that are widened at a time: 32 KiB of f32 stay in the first cache beside what they
-// become.
-constexpr std::uint32_t kRunElements = 8192;
-
-struct Format {
-  std::uint32_t scale_bytes;
-  std::uint32_t bits;
-};
-
-Format format_of(const Setup& setup) {
-  const std::uint32_t grid_bytes = setup.options.grid == Grid::kMinMax ? 8 : 4;
-  switch (setup.id) {
-    case CodecId::kBf16:
-    case CodecId::kFp16: return {0, 16};
-    case CodecId::kFp8E4M3:
-    case CodecId::kFp8E5M2: return {1, 8};
-    case CodecId::kInt8: return {grid_bytes, 8};
-    case CodecId::kInt4: return {grid_bytes, 4};
-    case CodecId::kOnebit: return {4, 1};
-    default: break;
-  }
-  check_failed("a codec of blocks", __FILE__, __LINE__);
-}
-
-// Where the parts of a frame are.
-struct Layout {
-  std::uint32_t block;
-  Format format;
-  std::uint64_t count;
-
-  Layout(const Setup& setup, std::uint64_t elements)
-      : block(setup.options.block), format(format_of(setup)), count(elements) {}
-  std::size_t scales_at(std::uint64_t element) const {
-    return element / block * format.scale_bytes;
-  }
-  std::size_t payload_at(std::uint64_t element) const {
-    return (count + block - 1) / block * format.scale_bytes + element * format.bits / 8;
-  }
-  std::size_t bytes(std::uint64_t elements) const { return (elements * format.bits + 7) / 8; }
-  std::size_t size() const { return payload_at(0) + bytes(count); }
-  std::uint64_t run() const { return kRunElements / block * block; }
-};
-
-std::uint64_t mix(std::uint64_t x) {
-  x += 0x9e3779b97f4a7c15ULL;  // SplitMix64 (Steele, Lea and Flood, 2014)
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-  return x ^ (x >> 31);
-}
-
-std::uint64_t key_of(const Key& key, std::uint64_t first) {
-  return mix(mix(mix(mix(key.seed) ^ key.op) ^ key.chunk) ^ (first >> 32));
+Layout layout_of(const Setup& setup, std::uint64_t count) {
+  return {setup.options.block, format_of(setup.id, setup.options), count};
 }
 
 // A block that is not full, in memory of its own: the loops read and write whole ones.
@@ -133,11 +84,28 @@ CodecId halves_of(DType dtype) { return dtype == DType::kBF16 ? CodecId::kBf16 :
 
 }  // namespace
 
+Format format_of(CodecId id, const CodecOptions& options) {
+  const std::uint32_t grid_bytes = options.grid == Grid::kMinMax ? 8 : 4;
+  switch (id) {
+    case CodecId::kBf16:
+    case CodecId::kFp16: return {0, 16};
+    case CodecId::kFp8E4M3:
+    case CodecId::kFp8E5M2: return {1, 8};
+    case CodecId::kInt8: return {grid_bytes, 8};
+    case CodecId::kInt4: return {grid_bytes, 4};
+    case CodecId::kOnebit: return {4, 1};
+    default: break;
+  }
+  check_failed("a codec of blocks", __FILE__, __LINE__);
+}
+
+std::uint64_t key_base(const Key& key) { return mix(mix(mix(key.seed) ^ key.op) ^ key.chunk); }
+
 // A half codec's frame is its elements: widening them is decoding it.
 void widen(Level level, DType dtype, const std::byte* from, float* to, std::uint64_t count) {
   const Setup setup{halves_of(dtype), {}, level};
   const BlockKernels kernels = block_kernels(level, setup.id, setup.options);
-  decode_part(kernels, Layout(setup, count), from, 0, count, to, false);
+  decode_part(kernels, layout_of(setup, count), from, 0, count, to, false);
 }
 
 void narrow(Level level, DType dtype, const float* from, std::byte* to, std::uint64_t count) {
@@ -147,14 +115,15 @@ void narrow(Level level, DType dtype, const float* from, std::byte* to, std::uin
 }
 
 std::size_t block_bound(const Setup& setup, DType, std::uint64_t count) {
-  return Layout(setup, count).size();
+  return layout_of(setup, count).size();
 }
 
 std::size_t block_encode(const Setup& setup, const EncodeRequest& request,
                          std::span<std::byte> out) {
   const std::size_t element = dtype_bytes(request.dtype);
-  const Layout layout(setup, request.input.size() / element);
+  const Layout layout = layout_of(setup, request.input.size() / element);
   const BlockKernels kernels = block_kernels(setup.level, setup.id, setup.options);
+  const std::uint64_t base = key_base(request.key);
   std::array<float, kRunElements> tile;
   for (std::uint64_t first = 0; first < layout.count; first += layout.run()) {
     const std::uint64_t n = std::min(layout.run(), layout.count - first);
@@ -163,7 +132,7 @@ std::size_t block_encode(const Setup& setup, const EncodeRequest& request,
       widen(setup.level, request.dtype, input, tile.data(), n);
       input = reinterpret_cast<const std::byte*>(tile.data());
     }
-    const std::uint64_t key = key_of(request.key, first);
+    const std::uint64_t key = key_of(base, first);
     EncodeRun run{.input = input,
                   .residual = request.residual.empty() ? nullptr : &request.residual[first],
                   .blocks = n / layout.block,
@@ -192,7 +161,7 @@ std::size_t block_encode(const Setup& setup, const EncodeRequest& request,
 Status block_decode(const Setup& setup, std::span<const std::byte> frame, DType dtype,
                     std::span<std::byte> out) {
   const std::size_t element = dtype_bytes(dtype);
-  const Layout layout(setup, out.size() / element);
+  const Layout layout = layout_of(setup, out.size() / element);
   TRY(check_size(layout, frame));
   const BlockKernels kernels = block_kernels(setup.level, setup.id, setup.options);
   std::array<float, kRunElements> tile;
@@ -211,7 +180,7 @@ Status block_decode(const Setup& setup, std::span<const std::byte> frame, DType 
 
 Status block_decode_add(const Setup& setup, std::span<const std::byte> frame,
                         std::span<float> sum) {
-  const Layout layout(setup, sum.size());
+  const Layout layout = layout_of(setup, sum.size());
   TRY(check_size(layout, frame));
   const BlockKernels kernels = block_kernels(setup.level, setup.id, setup.options);
   for (std::uint64_t first = 0; first < layout.count; first += layout.run()) {

@@ -52,7 +52,8 @@ void settle(LinkPair& pair) {
   }
 }
 
-const std::vector<std::size_t> kSizes{0, 1, 7, 64, 4096, 32768, 32769, 131072, 1'000'003, 9 << 20};
+const std::vector<std::size_t> kSizes{0,     1,     7,      64,        4096,   32768,
+                                      65536, 65537, 131072, 1'000'003, 9 << 20};
 
 void for_each_transport(const std::function<void(LinkPair&)>& body) {
   for (const TransportRow& row : testing::transports()) {

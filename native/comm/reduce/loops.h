@@ -2,118 +2,16 @@
 // linkage.
 #pragma once
 
-#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
-#include "base/small_floats.h"
+#include "comm/reduce/arithmetic.h"
 #include "comm/reduce/kernels.h"
 #include "comm/reduce/lanes.h"
 
 namespace holdfast::comm {
 namespace {
-
-struct Bool {
-  std::uint8_t bits;
-};
-template <class T>
-struct Complex {
-  T re;
-  T im;
-};
-
-template <class T>
-concept Narrow = requires(T x) {
-  x.widen();
-};
-
-struct Sum {};
-struct Product {};
-struct Min {};
-struct Max {};
-struct Band {};
-struct Bor {};
-struct Bxor {};
-
-// Wrapping arithmetic: signed overflow is computed unsigned; types below int would promote to
-// signed.
-template <class T>
-using Wrapping = std::conditional_t<(sizeof(T) < 4), std::uint32_t, std::make_unsigned_t<T>>;
-
-template <class T>
-T arithmetic(Sum, T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
-  } else {
-    return a + b;
-  }
-}
-template <class T>
-T arithmetic(Product, T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
-  } else {
-    return a * b;
-  }
-}
-// NaN wins: comparisons with it are false, so it is asked for first.
-template <class T>
-T arithmetic(Min, T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return (a < b || a != a) ? a : b;
-  } else {
-    return a < b ? a : b;
-  }
-}
-template <class T>
-T arithmetic(Max, T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return (a > b || a != a) ? a : b;
-  } else {
-    return a > b ? a : b;
-  }
-}
-template <class T>
-T arithmetic(Band, T a, T b) {
-  return static_cast<T>(a & b);
-}
-template <class T>
-T arithmetic(Bor, T a, T b) {
-  return static_cast<T>(a | b);
-}
-template <class T>
-T arithmetic(Bxor, T a, T b) {
-  return static_cast<T>(a ^ b);
-}
-
-template <class Op, class T>
-T combine(T a, T b) {
-  if constexpr (Narrow<T>) {
-    return T::narrow(arithmetic(Op{}, a.widen(), b.widen()));
-  } else {
-    return arithmetic(Op{}, a, b);
-  }
-}
-
-template <class Op>
-Bool combine(Bool a, Bool b) {
-  const int x = a.bits != 0 ? 1 : 0;
-  const int y = b.bits != 0 ? 1 : 0;
-  constexpr bool kOr =
-      std::is_same_v<Op, Sum> || std::is_same_v<Op, Max> || std::is_same_v<Op, Bor>;
-  const int result = kOr ? x | y : std::is_same_v<Op, Bxor> ? x ^ y : x & y;
-  return {static_cast<std::uint8_t>(result)};
-}
-
-template <class Op, class T>
-Complex<T> combine(Complex<T> a, Complex<T> b) {
-  if constexpr (std::is_same_v<Op, Sum>) {
-    return {a.re + b.re, a.im + b.im};
-  } else {
-    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-  }
-}
 
 // An element at any address: slices of a stream and offsets in a caller's buffer need not be
 // aligned.

@@ -1,0 +1,17 @@
+// One set of kernels to a `.cu` file, of whose name it is, beside the CPU's code for the same
+// thing.
+#pragma once
+
+#include <span>
+
+#include "device/kernel.h"
+
+namespace holdfast::device {
+
+std::span<const KernelRow> reduce_kernels();       // comm/reduce
+std::span<const KernelRow> block_codec_kernels();  // compress
+std::span<const KernelRow> strided_kernels();      // datatype
+std::span<const KernelRow> rows_kernels();         // datatype
+std::span<const KernelRow> state_hash_kernels();   // device
+
+}  // namespace holdfast::device
