@@ -40,9 +40,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "topology": {"base"},
     "compress": {"base"},
     "datatype": {"base"},
+    "device": {"base"},
     "comm": _LOWER,
     "ft": {"base"},
-    "runtime": _LOWER | {"comm", "ft"},
+    "runtime": _LOWER | {"comm", "ft", "device"},
     "sim": _LOWER | {"comm", "ft"},
     "include": set(),
 }
