@@ -38,6 +38,8 @@ class EmulatedControl {
   virtual void resume() = 0;
   // The stream says that it is captured into a graph.
   virtual void set_capturing(CuStream stream, bool capturing) = 0;
+  // Whether all that was enqueued has happened.
+  virtual bool idle() const = 0;
   // Of device memory; and of host memory that is pinned.
   virtual std::uint64_t device_bytes_used() const = 0;
   virtual std::uint64_t pinned_bytes() const = 0;

@@ -63,6 +63,12 @@ void EmulatedMachine::set_capturing(CuStream stream, bool capturing) {
   if (const auto found = stream_of(stream)) found->capturing = capturing;
 }
 
+bool EmulatedMachine::idle() const {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [](const auto& entry) { return entry.second->idle(); });
+}
+
 std::uint64_t EmulatedMachine::device_bytes_used() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t used = 0;

@@ -44,6 +44,7 @@ class EmulatedMachine final : public EmulatedControl {
   void pause() override;
   void resume() override;
   void set_capturing(CuStream stream, bool capturing) override;
+  bool idle() const override;
   std::uint64_t device_bytes_used() const override;
   std::uint64_t pinned_bytes() const override;
 
