@@ -201,16 +201,18 @@ std::uint64_t Staged::slice_elements(const OpRequest& request) const {
 }
 
 Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpRequest request,
-                                                  std::optional<device::CuStream> stream) {
+                                                  std::span<const device::CuStream> streams) {
   const Device::Current current(*device_);
   TRY(current.status());
-  if (stream) TRY(device_->check_capture(*stream, name(request)));
+  for (const device::CuStream stream : streams) {
+    TRY(device_->check_capture(stream, name(request)));
+  }
   // By the group first: it knows best what is wrong with a request.
   TRY(comm::check_request(request, group.rank(), group.size()));
   TRY(check_memory(*device_, request));
   request.on_device = !comm::is_point_to_point(request.collective);
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
-  if (const Status ready = prepare(*work, group, request, stream); !ready.is_ok()) {
+  if (const Status ready = prepare(*work, group, request, streams); !ready.is_ok()) {
     work->give_memory(false);
     return ready;
   }
@@ -220,7 +222,7 @@ Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpR
 
 // Memory for all parts, and the copies up: what can go wrong does so before an op has begun.
 Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const OpRequest& request,
-                       std::optional<device::CuStream> stream) {
+                       std::span<const device::CuStream> streams) {
   auto flag = device_->take_flag();
   if (!flag.is_ok()) return flag.status();
   work.flag_ = flag.value();
@@ -238,7 +240,7 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
     list_copies(part, binding, next.memory.data, group.rank(), next);
     first = step < whole ? first + step : whole;
   } while (first < whole);
-  if (stream) TRY(device_->order(*stream, up_));
+  for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
   for (StagedWork::Part& part : work.parts_) {
     auto event = device_->take_event();
     if (!event.is_ok()) return event.status();

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 
 #include "comm/communicator.h"
 #include "comm/executor.h"
@@ -36,12 +36,12 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   device::Device& device() const { return *device_; }
 
   // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
-  // begins after all that `stream` has been given; none: its input is there. The memory must stay
+  // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that
   // StagedWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
   // on a stream that is captured: no op has begun then. Any thread; not the runtime's.
   Result<std::shared_ptr<StagedWork>> start(comm::Communicator& group, comm::OpRequest request,
-                                            std::optional<device::CuStream> stream);
+                                            std::span<const device::CuStream> streams);
 
  private:
   friend class StagedWork;
@@ -52,7 +52,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
 
   std::uint64_t slice_elements(const comm::OpRequest& request) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
-                 std::optional<device::CuStream> stream);
+                 std::span<const device::CuStream> streams);
   static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);
   static void wake(void* waker);
 

@@ -111,7 +111,7 @@ OpRequest request_of(Collective collective, comm::BlockList input, comm::BlockLi
 }
 
 std::shared_ptr<StagedWork> begin(Rig& rig, Member& member, const OpRequest& request) {
-  auto work = rig.staged->start(*member.group, request, rig.stream);
+  auto work = rig.staged->start(*member.group, request, {&rig.stream, 1});
   if (!work.is_ok()) FAIL(work.status().message());
   return work.value();
 }
@@ -268,7 +268,7 @@ TEST_CASE("what cannot be done is refused before an op begins") {
     const Array values(rig, std::vector<float>(100, 1));
     std::vector<float> host(100, 1);
     const auto refusal = [&](const OpRequest& request) {
-      return rig.staged->start(*member.group, request, rig.stream).status();
+      return rig.staged->start(*member.group, request, {&rig.stream, 1}).status();
     };
     const comm::Block on_host{reinterpret_cast<std::byte*>(host.data()), 100};
     const Status mixed = refusal(request_of(Collective::kAllReduce, {values.block()}, {on_host}));
