@@ -21,9 +21,8 @@ class Group(Membership):
 
     Arrays are NumPy arrays, torch tensors, or arrays in a GPU's memory with
     ``__cuda_array_interface__``, of any shape; every rank passes the same number of elements and
-    the same dtype, unless said otherwise, and all pass host memory, or all a GPU's. With
-    ``async_op=True`` a method returns a :class:`Work` at once; the arrays must stay untouched until
-    it has ended.
+    the same dtype, unless said otherwise, and all host memory, or all a GPU's. ``async_op=True``
+    returns a :class:`Work` at once; the arrays must stay untouched until it has ended.
 
     Parameters
     ----------

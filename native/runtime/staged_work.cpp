@@ -114,17 +114,15 @@ void StagedWork::on_part(std::size_t part, const Status& status) {
   // Parts may end on several threads at a time; whoever is last goes on.
   Status copied = status;
   if (status.is_ok()) copied = copy_down(parts_[part]);
-  bool failed = false;
   {
     const std::lock_guard lock(mutex_);
     if (copied.is_ok()) merge(outcome_, parts_[part].work->outcome(), !any_outcome_);
     any_outcome_ = any_outcome_ || copied.is_ok();
     if (status_.is_ok()) status_ = copied;
     if (--running_ > 0) return;
-    failed = !status_.is_ok();
   }
-  if (!failed && end_on_device().is_ok()) return;
-  end_on_host();
+  // An op that fails ends there, too: slices of it may be on their way into the caller's memory.
+  if (!end_on_device().is_ok()) end_on_host();
 }
 
 Status StagedWork::copy_down(const Part& part) {
@@ -195,7 +193,7 @@ void StagedWork::finish(bool came) {
     status = status_;
     callbacks.swap(callbacks_);
   }
-  give_memory(came);
+  give_memory(came && status.is_ok());
   for (const auto& callback : callbacks) callback(status);
   {
     const std::lock_guard lock(mutex_);
