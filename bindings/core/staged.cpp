@@ -33,6 +33,7 @@ CuStream stream_at(std::uintptr_t handle) {
 
 std::vector<CuStream> streams_at(const std::vector<std::uintptr_t>& handles) {
   std::vector<CuStream> streams;
+  streams.reserve(handles.size());
   for (const std::uintptr_t handle : handles) streams.push_back(stream_at(handle));
   return streams;
 }
@@ -122,7 +123,7 @@ class DeviceMemory {
 
   DevicePointer at() const { return at_; }
 
-  void write(nb::bytes from, std::uintptr_t stream) {
+  void write(const nb::bytes& from, std::uintptr_t stream) {
     if (from.size() != bytes_) throw nb::value_error("as many bytes as the memory has");
     const auto* data = from.c_str();
     through_pinned(stream, [&](std::byte* pinned, CuStream on) {

@@ -146,7 +146,7 @@ TEST_CASE("a group that is closed takes its line with it") {
 }
 
 TEST_CASE("device memory on one rank and host memory on another is no match, and said so") {
-  for (const std::size_t count : {10, 100'000}) {
+  for (const std::size_t count : {std::size_t{10}, std::size_t{100'000}}) {
     std::vector<Status> ends(2);
     const auto errors = run_world(2, "shm", [&](int r, Member& member) -> std::string {
       std::vector<float> values(count, 1);

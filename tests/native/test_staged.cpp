@@ -80,6 +80,7 @@ void run_rigs(int size, const Body& body, std::uint64_t slice_bytes = 4096,
   MemoryStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
+  threads.reserve(errors.size());
   for (int r = 0; r < size; ++r) {
     threads.emplace_back([&, r] {
       Rig rig{device::make_emulated_driver({}), nullptr, {}};
