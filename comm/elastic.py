@@ -68,4 +68,4 @@ def join(
     chosen = dataclasses.replace(chosen, coordinator=url.removeprefix(_SCHEME))
     node = _process.node(chosen)
     limit = chosen.connect_timeout if timeout is None else timeout
-    return Group(node.join_elastic(_NAME, min_peers, limit, chosen.timeout))
+    return Group(node.join_elastic(_NAME, min_peers, limit, chosen.timeout), node)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from holdfast import _core, _process
+from holdfast.comm import carrying
 from holdfast.comm.membership import Membership
 from holdfast.comm.requests import ANY_SOURCE, Request
 from holdfast.comm.work import Work
@@ -18,18 +19,21 @@ class Group(Membership):
     When a rank is lost, ops under way are repaired and go on among the survivors, who keep their
     numbers; see :meth:`outcome` for what a result is made of, and the option `on_peer_loss`.
 
-    Arrays are NumPy arrays or CPU torch tensors of any shape; every rank passes the same number of
-    elements and the same dtype, unless said otherwise. With ``async_op=True`` a method returns a
-    :class:`Work` at once; the arrays must stay untouched until it has ended.
+    Arrays are NumPy arrays, torch tensors, or a GPU's with ``__cuda_array_interface__``, of any
+    shape; all ranks pass as many elements of one dtype, unless said otherwise, all on the host or
+    all on GPUs. ``async_op=True`` returns a :class:`Work`; arrays stay untouched until it has ended.
 
     Parameters
     ----------
     native : _core.Communicator
         The native communicator.
+    node : _core.Node, optional
+        Opens the GPUs whose memory is passed.
     """
 
-    def __init__(self, native: _core.Communicator) -> None:
+    def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
         super().__init__(native)
+        self._node = node
         _process.add(self)
 
     def all_reduce(
@@ -375,11 +379,11 @@ class Group(Membership):
 
     def _start(self, request: Request, call: _core.Call) -> Work:
         self._finish_sync()
-        return Work(self._native.start(call, request.buffers), request.outputs)
+        return Work(carrying.start(self._native, self._node, request, call), request.outputs)
 
     def _run(self, request: Request, call: _core.Call) -> int:
         self._finish_sync()
-        self._last = work = self._native.run(call)
+        self._last = work = carrying.run(self._native, self._node, request, call)
         for output in request.outputs:
             output.store()
         return work.source

@@ -59,14 +59,14 @@ def init(
     node = _process.node(options)
     if store is not None:
         native = node.join(store, name, rank, size, options.connect_timeout, options.timeout)
-        return Group(native)
+        return Group(native, node)
     address = _address(init_method or "env://")
     # A group that meets again must not find what the last meeting, or attempt, has left there.
     attempt = _number("attempt", "TORCHELASTIC_RESTART_COUNT", None, default=0)
     prefix = f"{attempt}.{_process.meetings(address, name, rank)}/"
     fresh = PrefixStore(prefix, _store(address, rank, size, options.connect_timeout))
     native = node.join(fresh, name, rank, size, options.connect_timeout, options.timeout)
-    group = Group(native)
+    group = Group(native, node)
     if address.startswith("tcp:"):
         # Rank 0 keeps the store and may end as soon as this returns: by then nobody reads it.
         group.barrier(timeout=options.connect_timeout)

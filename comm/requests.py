@@ -70,10 +70,36 @@ class Request:
             raise self.refuse(
                 f"{argument} has {taken}, another array has {self.buffers[0]}", "one dtype"
             )
+        self._same_memory(argument, taken)
         self.buffers.append(taken)
         if written:
             self.outputs.append(taken)
         return taken
+
+    def _same_memory(self, argument: str, taken: Buffer) -> None:
+        """Refuse an op between host and device, or between two devices."""
+        if not self.buffers or self.buffers[0].device == taken.device:
+            return
+        places = [
+            "the host's memory" if device is None else "a GPU's memory"
+            for device in (taken.device, self.buffers[0].device)
+        ]
+        if places[0] == places[1]:
+            places = [f"cuda:{one.device}" for one in (taken, self.buffers[0])]
+        raise self.refuse(
+            f"{argument} is in {places[0]}, another array in {places[1]}",
+            "all arrays of an op in the host's memory, or on one GPU",
+        )
+
+    @property
+    def on_device(self) -> bool:
+        """Whether the arrays are in a GPU's memory."""
+        return bool(self.buffers) and self.buffers[0].device is not None
+
+    @property
+    def streams(self) -> list[int]:
+        """What the op waits for."""
+        return list(dict.fromkeys(s for one in self.buffers for s in one.streams))
 
     def blocks(self, argument: str, arrays: Any, own: Buffer, *, written: bool) -> list[Block]:
         """Take one block per rank: a sequence of arrays, or one array that is cut equally.
@@ -164,6 +190,7 @@ class Request:
             raise self.refuse(
                 f"residual has {taken}", f"a codec, and float32 of {sum(counts)} elements"
             )
+        self._same_memory("residual", taken)
         self.buffers.append(taken)
         self.outputs.append(taken)
         self.residual = [address for address, _ in taken.split(counts)]

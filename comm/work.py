@@ -66,6 +66,30 @@ class Work:
         self._native.wait(_FOREVER_S if timeout is None else timeout)
         self._store()
 
+    def wait_on(self, stream: int) -> None:
+        """Make a CUDA stream wait for the op, without blocking the host.
+
+        What is enqueued on the stream afterwards sees the result. Arrays in a GPU's memory only.
+
+        Parameters
+        ----------
+        stream : int
+            Address of the stream (``torch.cuda.Stream.cuda_stream``, ``cupy.cuda.Stream.ptr``), of
+            the arrays' device; 1: the legacy default stream, 2: the per-thread one.
+
+        Raises
+        ------
+        ConfigError
+            For an op on host memory.
+        Unsupported
+            While the stream is captured into a CUDA graph.
+        HoldfastError
+            When the op has failed. One that fails later sets the stream free; ``wait()`` then says
+            why, and so does every later op of the group.
+        """
+        _process.check()
+        _core.wait_on(self._native, stream)
+
     def _store(self) -> None:
         if self._stored:
             return

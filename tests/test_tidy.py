@@ -43,7 +43,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "datatype": {"base", "device"},
     "comm": _LOWER,
     "ft": {"base"},
-    "runtime": _LOWER | {"comm", "ft"},
+    "runtime": _LOWER | {"comm", "ft", "device"},
     "sim": _LOWER | {"comm", "ft"},
     "include": set(),
 }

@@ -6,11 +6,13 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "call.h"
 #include "gil.h"
 #include "layers.h"
 #include "plain_array.h"
 #include "raise.h"
 #include "runtime/node.h"
+#include "staged.h"
 #include "store.h"
 #include "work.h"
 
@@ -24,72 +26,6 @@ using comm::Communicator;
 using comm::OpRequest;
 using runtime::Node;
 using runtime::Options;
-
-template <class E>
-std::optional<E> find_name(std::string_view name, int count, std::string_view (*name_of)(E)) {
-  for (int i = 0; i < count; ++i) {
-    if (name_of(static_cast<E>(i)) == name) return static_cast<E>(i);
-  }
-  return std::nullopt;
-}
-
-template <class E>
-E from_name(const std::string& name, int count, std::string_view (*name_of)(E)) {
-  if (const auto found = find_name(name, count, name_of)) return *found;
-  throw nb::value_error(("unknown name: " + name).c_str());
-}
-
-using Blocks = std::vector<std::pair<std::uintptr_t, std::uint64_t>>;
-
-comm::BlockList to_blocks(const Blocks& pairs) {
-  comm::BlockList blocks;
-  for (const auto& [address, count] : pairs) {
-    blocks.push_back({reinterpret_cast<std::byte*>(address), count});
-  }
-  return blocks;
-}
-
-struct Call {
-  std::string collective;
-  std::string dtype;
-  std::string op;
-  Blocks input;
-  Blocks output;
-  int root;
-  int peer;
-  std::uint32_t tag;
-  double timeout_s;  // 0: the group's
-  bool atomic;
-  bool at_entrance;
-  bool equal_blocks;
-  std::string codec;                     // its text; empty: none
-  std::vector<std::uintptr_t> residual;  // by input block; empty: none
-  int priority;
-};
-
-OpRequest to_request(const Call& call) {
-  OpRequest request;
-  request.collective = from_name(call.collective, comm::kCollectiveCount, comm::collective_name);
-  request.dtype = from_name(call.dtype, kDTypeCount, dtype_name);
-  request.op = from_name(call.op, kReduceOpCount, reduce_op_name);
-  request.input = to_blocks(call.input);
-  request.output = to_blocks(call.output);
-  request.root = {call.root};
-  request.peer = {call.peer};
-  request.tag = call.tag;
-  request.timeout = from_seconds(call.timeout_s);
-  request.atomic = call.atomic;
-  request.at_entrance = call.at_entrance;
-  request.equal_blocks = call.equal_blocks;
-  request.priority = call.priority;
-  for (const std::uintptr_t address : call.residual) {
-    request.residual.push_back(reinterpret_cast<float*>(address));
-  }
-  if (call.codec.empty()) return request;
-  request.codec =
-      std::make_shared<compress::Codec>(value_or_raise(compress::Codec::parse(call.codec)));
-  return request;
-}
 
 PyWork start(Communicator& group, const Call& call, nb::object keep) {
   Result<std::shared_ptr<comm::Work>> started = Status(Code::kAborted, "not started");
@@ -124,18 +60,7 @@ nb::object run_to_end(Communicator& group, OpRequest request) {
   }
   const auto [work, outcome] = value_or_raise(std::move(ran));
   if (!work) return nb::cast(PyEnded{outcome});
-  // The op has a time limit of its own; the caller's buffers must not go before it has ended.
-  constexpr Duration kForever = std::chrono::hours(24 * 400);
-  try {
-    raise_if(wait_for(*work, kForever));
-  } catch (nb::python_error&) {
-    if (!work->done()) {
-      group.abort("interrupted by a signal");
-      const GilReleased released;
-      [[maybe_unused]] const Status ended = work->wait(kForever);
-    }
-    throw;
-  }
+  wait_to_end(group, *work);
   return nb::cast(PyWork(work, nb::none()));
 }
 
@@ -255,6 +180,8 @@ void bind_options(nb::module_& m) {
       .def_rw("tune", &Options::tune)
       .def_rw("codec", &Options::codec)
       .def_rw("codec_min_bytes", &Options::codec_min_bytes)
+      .def_rw("cuda_driver", &Options::cuda_driver)
+      .def_rw("cuda_slice_bytes", &Options::cuda_slice_bytes)
       .def_rw("fault_tolerance", &Options::fault_tolerance)
       .def_rw("coordinator", &Options::coordinator)
       .def_rw("http", &Options::http)
@@ -346,32 +273,7 @@ void bind_group(nb::module_& m) {
   bind_options(m);
   bind_pool(m);
   bind_work(m);
-  nb::class_<Call>(m, "Call").def(
-      "__init__",
-      [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
-         Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
-         bool at_entrance, bool equal_blocks, std::string codec,
-         std::vector<std::uintptr_t> residual, int priority) {
-        new (self) Call{std::move(collective),
-                        std::move(dtype),
-                        std::move(op),
-                        std::move(input),
-                        std::move(output),
-                        root,
-                        peer,
-                        tag,
-                        timeout_s,
-                        atomic,
-                        at_entrance,
-                        equal_blocks,
-                        std::move(codec),
-                        std::move(residual),
-                        priority};
-      },
-      "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
-      "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false,
-      "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>(),
-      "priority"_a = 0);
+  bind_call(m);
   bind_communicator(m);
   nb::class_<Node> node(m, "Node");
   node.def_static(
@@ -394,6 +296,7 @@ void bind_group(nb::module_& m) {
       .def("metrics_text", &Node::metrics_text, "openmetrics"_a = false)
       .def("capsule", capsule<Node>);
   bind_layers(node);
+  bind_staged(m, node);
 }
 
 }  // namespace holdfast::bindings

@@ -83,6 +83,21 @@ Status wait_for(comm::Work& work, Duration timeout) {
   return {Code::kTimeout, text.str()};
 }
 
+void wait_to_end(comm::Communicator& group, comm::Work& work) {
+  // The op has a time limit of its own.
+  constexpr Duration kForever = std::chrono::hours(24 * 400);
+  try {
+    raise_if(wait_for(work, kForever));
+  } catch (nb::python_error&) {
+    if (!work.done()) {
+      group.abort("interrupted by a signal");
+      const GilReleased released;
+      [[maybe_unused]] const Status ended = work.wait(kForever);
+    }
+    throw;
+  }
+}
+
 void bind_work(nb::module_& m) {
   nb::class_<PyEnded>(m, "Ended")
       .def_prop_ro("source", [](const PyEnded&) { return comm::kAnySource.value; })

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "comm/communicator.h"
 #include "comm/work.h"
 
 namespace holdfast::bindings {
@@ -26,6 +27,7 @@ class PyWork {
 
   comm::Work& operator*() const { return *work_; }
   comm::Work* operator->() const { return work_.get(); }
+  const std::shared_ptr<comm::Work>& native() const { return work_; }
 
  private:
   // Owners: this and the engine, until the op has ended.
@@ -40,6 +42,10 @@ struct PyEnded {
 
 // Waits with the GIL released, and lets Python see signals now and then.
 Status wait_for(comm::Work& work, Duration timeout);
+
+// For a call that blocks: ends with the op, for the caller's buffers must not go before. A signal's
+// exception ends the op first.
+void wait_to_end(comm::Communicator& group, comm::Work& work);
 
 void bind_work(nanobind::module_& m);
 

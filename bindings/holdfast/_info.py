@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast import __version__, _core
 from holdfast.compress.codec import is_lossless, measured_dtype
+from holdfast.errors import HoldfastError
 from holdfast.options import Options, variables
 
 
@@ -29,12 +30,23 @@ def _torch() -> dict[str, Any]:
     return {"on": True, "torch": version, "built_for": module.built_for_torch}
 
 
-def _parts() -> dict[str, dict[str, Any]]:
+def _cuda(options: Options) -> dict[str, Any]:
+    try:
+        version, devices = _core.cuda_devices(options.cuda_driver)
+    except HoldfastError as error:
+        return {"on": False, "why": str(error)}
+    told = {"driver": f"{version // 1000}.{version % 1000 // 10}", "devices": devices}
+    if not devices:
+        return {"on": False, "why": f"driver {told['driver']} has no device", **told}
+    return {"on": True, **told}
+
+
+def _parts(options: Options) -> dict[str, dict[str, Any]]:
     later = {"on": False, "why": "not part of this version"}
     return {
         "PyTorch backend": _torch(),
         "shared memory": _shared_memory(),
-        "CUDA": later,
+        "CUDA": _cuda(options),
         "UCX": later,
         "MPI": later,
     }
@@ -87,7 +99,7 @@ def collect() -> dict[str, Any]:
         "compiler": _core.compiler,
         "instructions": _core.instruction_set(),
         "python": platform.python_version(),
-        "parts": _parts(),
+        "parts": _parts(options),
         "dtypes": _core.dtypes(),
         "reductions": _core.reduce_ops(),
         "algorithms": [
@@ -123,6 +135,8 @@ def show(*, as_json: bool) -> int:
     for name, part in info["parts"].items():
         state = "on" if part["on"] else f"off: {part['why']}"
         extra = f" (torch {part['torch']})" if part["on"] and "torch" in part else ""
+        if part["on"] and "devices" in part:
+            extra = f" (driver {part['driver']}: {', '.join(part['devices'])})"
         print(f"  {name:16} {state}{extra}")
     print("options")
     for name, option in info["options"].items():

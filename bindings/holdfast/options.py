@@ -17,7 +17,17 @@ PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
 _PEER_LOSS = ("continue", "raise")
-_TEXTS = ("address", "host_id", "algorithm", "plan", "coordinator", "http", "flight_dir")
+_TEXTS = (
+    "address",
+    "host_id",
+    "algorithm",
+    "plan",
+    "coordinator",
+    "http",
+    "flight_dir",
+    "cuda_driver",
+)
+_SIZES = ("codec_min_bytes", "cuda_slice_bytes")
 _LONGEST_S = 365 * 24 * 3600.0
 
 
@@ -78,6 +88,13 @@ class Options:
         that it takes. ``HOLDFAST_CODEC``, for example ``int8(block=64,stochastic)``.
     codec_min_bytes : int
         From how many bytes on. ``HOLDFAST_CODEC_MIN_BYTES``.
+    cuda_driver : str
+        Whose GPUs: empty: the system's CUDA driver, opened when a GPU's memory is first passed;
+        ``"emulated"``: a device made of host memory, for tests; ``"none"``.
+        ``HOLDFAST_CUDA_DRIVER``.
+    cuda_slice_bytes : int
+        Pieces in which large collectives on a GPU's memory are copied and exchanged, so that one
+        is copied while another travels; all ranks alike. ``HOLDFAST_CUDA_SLICE_BYTES``.
 
     Raises
     ------
@@ -102,6 +119,8 @@ class Options:
     flight_dir: str = ""
     codec: str | Codec = ""
     codec_min_bytes: int = 64 * 1024
+    cuda_driver: str = ""
+    cuda_slice_bytes: int = 4 * 1024 * 1024
 
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
@@ -116,7 +135,8 @@ class Options:
         for name in _TEXTS:
             _text(name, getattr(self, name))
         object.__setattr__(self, "codec", codec_text(self.codec) if self.codec != "" else "")
-        object.__setattr__(self, "codec_min_bytes", _bytes(self.codec_min_bytes))
+        for name in _SIZES:
+            object.__setattr__(self, name, _bytes(name, getattr(self, name)))
         _core.validate(self.native())
 
     def native(self) -> _core.Options:
@@ -145,6 +165,8 @@ class Options:
         options.flight_dir = self.flight_dir
         options.codec = codec_text(self.codec) if self.codec != "" else ""
         options.codec_min_bytes = self.codec_min_bytes
+        options.cuda_driver = self.cuda_driver
+        options.cuda_slice_bytes = self.cuda_slice_bytes
         return options
 
     @classmethod
@@ -220,9 +242,9 @@ def _port(value: object) -> int:
     return value
 
 
-def _bytes(value: object) -> int:
+def _bytes(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
-        raise _refuse("codec_min_bytes", value, "a whole number of bytes, at least 0")
+        raise _refuse(name, value, "a whole number of bytes, at least 0")
     return value
 
 
@@ -246,7 +268,7 @@ def _parse(name: str, text: str) -> object:
             return {"1": True, "0": False}.get(text, text)
         if name in ("timeout", "connect_timeout", "heartbeat"):
             return float(text)
-        if name in ("port", "codec_min_bytes"):
+        if name in ("port", *_SIZES):
             return int(text)
     except ValueError:
         pass  # the option's own check refuses the text, and says what it accepts

@@ -24,7 +24,10 @@ def _autoload() -> None:
         import torch.distributed as dist
 
         if dist.is_available() and not hasattr(dist.Backend, "HOLDFAST"):
-            dist.Backend.register_backend("holdfast", _create, extended_api=True, devices=["cpu"])
+            # A name costs nothing where torch has no CUDA: tensors choose.
+            dist.Backend.register_backend(
+                "holdfast", _create, extended_api=True, devices=["cpu", "cuda"]
+            )
     except Exception as error:
         warnings.warn(f"Holdfast could not register with torch: {error!r}", stacklevel=2)
 
@@ -172,7 +175,10 @@ def _backend(group: Any) -> Any:
     group = dist.group.WORLD if group is None else group
     if group is None:
         raise ConfigError("torch.distributed is not initialised; call init_process_group() first")
-    backend = group._get_backend(torch.device("cpu"))
+    # "cuda:holdfast" alone has none for the CPU.
+    devices = [device.type for device in group._device_types]
+    device = "cpu" if "cpu" in devices or not devices else devices[0]
+    backend = group._get_backend(torch.device(device))
     if not isinstance(backend, native().HoldfastBackend):
         raise ConfigError(
             f"the group's backend is {type(backend).__name__}; accepted: a group of "

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "comm/transport/post.h"
+#include "device_ops.h"
 #include "gil.h"
 #include "pool_allocator.h"
 #include "raise.h"
@@ -133,9 +134,13 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
   for (Item& item : items) {
     item.request.timeout = limit;
     item.request.priority = priority();
-    const bool lazy = !coalescing_ && is_small_message(item.request);
+    const bool lazy =
+        !coalescing_ && is_small_message(item.request) && item.tensors.device().is_cpu();
     item.request.expect_wait = (!call.async && !coalescing_) || lazy;
-    auto op = group->start(std::move(item.request));
+    const c10::Device device = item.tensors.device();
+    auto op = device.is_cpu()
+                  ? group->start(std::move(item.request))
+                  : start_on_device(home_.node.get(), *group, std::move(item.request), device);
     if (!op.is_ok()) {
       refused = op.status();
       break;

@@ -39,7 +39,7 @@ std::optional<Tensor> scaled(const Tensor& tensor, const c10d::ReduceOp& op) {
   // fp8 has no arithmetic of its own.
   const auto compute = at::isFloat8Type(type) ? at::kFloat : type;
   const Tensor by = factor->tensor_factor.defined()
-                        ? factor->tensor_factor.reshape({}).to(at::kCPU, compute)
+                        ? factor->tensor_factor.reshape({}).to(tensor.device(), compute)
                         : at::scalar_tensor(factor->double_factor, at::dtype(compute));
   const at::NoGradGuard no_grad;
   return tensor.to(compute).mul(by).to(type);

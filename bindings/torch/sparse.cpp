@@ -40,6 +40,10 @@ WorkPtr HoldfastBackend::allreduce_sparse(TensorList& tensors, const c10d::Allre
   if (opts.reduceOp.op_ != c10d::ReduceOp::SUM) {
     raise({Code::kUnsupported, "all_reduce of sparse tensors; accepted: SUM"});
   }
+  if (!tensor.device().is_cpu()) {
+    raise({Code::kUnsupported,
+           "all_reduce of a sparse tensor on " + tensor.device().str() + "; accepted: on cpu"});
+  }
   if (coalescing_) raise({Code::kUnsupported, "all_reduce of sparse tensors while coalescing"});
   const Tensor own = tensor.coalesce();
   c10d::AllgatherOptions gather;

@@ -41,10 +41,15 @@ at::Tensor plain(const at::Tensor& tensor) {
 
 void Tensors::check(const at::Tensor& tensor) {
   if (!tensor.defined()) raise({Code::kConfigError, op_ + ": an undefined tensor"});
-  if (!tensor.device().is_cpu() || tensor.layout() != at::kStrided) {
+  const bool near = tensor.device().is_cpu() || tensor.device().is_cuda();
+  if (!near || tensor.layout() != at::kStrided) {
     raise({Code::kUnsupported, op_ + ": a " + c10::str(tensor.layout()) + " tensor on " +
                                    tensor.device().str() +
-                                   "; accepted: dense (strided) tensors on cpu"});
+                                   "; accepted: dense (strided) tensors on cpu or cuda"});
+  }
+  if (started_ && tensor.device() != device_) {
+    raise({Code::kConfigError, op_ + ": tensors on " + device_.str() + " and " +
+                                   tensor.device().str() + " in one call; accepted: one device"});
   }
   if (started_ && tensor.scalar_type() != scalar_type_) {
     raise({Code::kConfigError, op_ + ": tensors of " + c10::str(scalar_type_) + " and " +
@@ -52,6 +57,7 @@ void Tensors::check(const at::Tensor& tensor) {
   }
   if (started_) return;
   started_ = true;
+  device_ = tensor.device();
   scalar_type_ = tensor.scalar_type();
   const std::optional<DType> known = dtype_of(scalar_type_);
   moves_bytes_ = !known.has_value();
@@ -85,6 +91,10 @@ comm::Block Tensors::output(const at::Tensor& tensor) {
   if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
     raise({Code::kConfigError, op_ + ": an output of which several elements are one memory (" +
                                    "expanded?); pass a clone()"});
+  }
+  if (device_.is_cuda()) {
+    raise({Code::kUnsupported, op_ + ": an output on " + device_.str() +
+                                   " that is not contiguous; accepted: contiguous ones"});
   }
   copies_.emplace_back(tensor, stand_in);
   return block(stand_in);

@@ -21,7 +21,9 @@ class Tensors {
   // `op` names the collective in errors.
   explicit Tensors(std::string op) : op_(std::move(op)) {}
 
-  // Elements as the runtime counts them. Throws for sparse tensors, other devices, mixed dtypes.
+  // Elements as the runtime counts them. Throws for sparse tensors, other devices, mixed dtypes and
+  // devices, and for an output on a CUDA device that is not contiguous: what is copied back would
+  // come after the streams that wait for the op.
   comm::Block input(const at::Tensor& tensor);
   comm::Block output(const at::Tensor& tensor);
   // One tensor that is read and written in place.
@@ -30,6 +32,8 @@ class Tensors {
   // The dtype of the op; any dtype can be moved, as bytes, but only known ones reduced.
   DType moved() const { return moves_bytes_ ? DType::kU8 : dtype_; }
   DType reduced() const;
+  // Where all of them are; the CPU when there are none.
+  c10::Device device() const { return device_; }
   // After the op.
   void store_results();
   // What is still to be done then, where copying back is not all.
@@ -49,6 +53,7 @@ class Tensors {
   bool moves_bytes_ = false;
   at::ScalarType scalar_type_ = at::kFloat;
   DType dtype_ = DType::kF32;
+  c10::Device device_ = at::kCPU;
   std::vector<at::Tensor> held_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, stand-in)
   std::function<void()> then_;

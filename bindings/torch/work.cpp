@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device_ops.h"
 #include "gil.h"
 #include "raise.h"
 
@@ -141,8 +142,16 @@ bool HoldfastWork::isSuccess() const {
   return ended_.load(std::memory_order_acquire) && exception() == nullptr;
 }
 
+// Whether nothing is left for the host to wait for.
+bool HoldfastWork::streams_wait() const {
+  bool all = !ops_.empty();
+  for (const auto& op : ops_) all = value_or_raise(current_stream_waits(*op)) && all;
+  return all;
+}
+
 bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
   const bool limited = timeout != kNoTimeout && timeout > std::chrono::milliseconds::zero();
+  if (streams_wait() && !limited) return true;
   const auto end = std::chrono::steady_clock::now() + (limited ? Duration(timeout) : kForever);
   for (const auto& op : ops_) {
     const Duration left = end - std::chrono::steady_clock::now();
@@ -165,10 +174,21 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   has_python_callbacks_ = has_python_callbacks_ || holds_gil();
   if (future_) return future_;
   // Made on demand: blocking calls never ask, and it costs as much as a small op.
-  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+  // On CUDA tensors whoever waits for it has his streams seen to as well.
+  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                     devices());
   // Nobody else has it yet, so that nothing is called back.
   if (settled_) complete(*future_);
   return future_;
+}
+
+std::vector<c10::Device> HoldfastWork::devices() const {
+  std::vector<c10::Device> devices;
+  for (const at::Tensor& tensor : results_) {
+    const bool known = std::find(devices.begin(), devices.end(), tensor.device()) != devices.end();
+    if (tensor.is_cuda() && !known) devices.push_back(tensor.device());
+  }
+  return devices;
 }
 
 void HoldfastWork::tell_wait(comm::OtherWait other) const {

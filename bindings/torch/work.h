@@ -64,8 +64,10 @@ class HoldfastWork final : public c10d::Work {
     return false;
   }
   bool isSuccess() const override;
+  // On CUDA tensors and without a timeout, the current stream waits, and the host goes on.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
-  void synchronize() override {}
+  // CUDA tensors: the current stream waits, not the host. Nothing to do for others.
+  void synchronize() override { [[maybe_unused]] const bool all = streams_wait(); }
   void abort() override;
   std::vector<at::Tensor> result() override { return results_; }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
@@ -81,6 +83,8 @@ class HoldfastWork final : public c10d::Work {
   comm::Outcome made_of() const;
 
  private:
+  bool streams_wait() const;
+  std::vector<c10::Device> devices() const;
   void end_one(const Status& status);
   void end();
   void look_after();

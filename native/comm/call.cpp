@@ -9,6 +9,10 @@
 namespace holdfast::comm {
 namespace {
 
+// Flags of an encoded call.
+constexpr unsigned kEqualBlocks = 1;
+constexpr unsigned kOnDevice = 2;
+
 bool is_rooted(Collective c) {
   return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
          c == Collective::kScatter;
@@ -98,7 +102,8 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
           elements(request.input),
           elements(request.output),
           request.equal_blocks,
-          coding_text(request)};
+          coding_text(request),
+          request.on_device};
 }
 
 std::string coding_text(const OpRequest& request) {
@@ -111,7 +116,7 @@ std::string coding_text(const OpRequest& request) {
 bool conflict(const Call& a, const Call& b) {
   if (a.collective != b.collective) return true;
   if (a.collective == Collective::kBarrier) return false;
-  if (a.dtype != b.dtype || a.codec != b.codec) return true;
+  if (a.dtype != b.dtype || a.codec != b.codec || a.on_device != b.on_device) return true;
   if (is_rooted(a.collective) && a.root != b.root) return true;
   if (reduces(a.collective) && a.op != b.op) return true;
   return common_size(a) != common_size(b);
@@ -130,6 +135,7 @@ std::uint32_t history_after(std::uint32_t history, const Call& call) {
   if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
   mix(common_size(call).value_or(0));
   for (const char c : call.codec) mix(static_cast<unsigned char>(c));
+  if (call.on_device) mix(kOnDevice);
   return history;
 }
 
@@ -149,6 +155,7 @@ std::string call_text(const Call& call) {
   if (reduces(call.collective)) text += ", " + std::string(reduce_op_name(call.op));
   if (!call.codec.empty()) text += ", codec " + call.codec;
   if (call.equal_blocks) text += ", in equal blocks";
+  if (call.on_device) text += ", in device memory";
   if (is_rooted(call.collective)) text += ", root " + std::to_string(call.root.value);
   return text + ")";
 }
@@ -179,7 +186,7 @@ std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
   return text;
 }
 
-// Layout: sequence (4), collective, dtype, op, equal_blocks (1 each), root (4), input, output (8
+// Layout: sequence (4), collective, dtype, op, flags (1 each), root (4), input, output (8
 // each), codec (text, filled up with zeros).
 std::vector<std::byte> encode_call(const Call& call) {
   std::vector<std::byte> out;
@@ -187,7 +194,8 @@ std::vector<std::byte> encode_call(const Call& call) {
   put(out, static_cast<std::uint8_t>(call.collective));
   put(out, static_cast<std::uint8_t>(call.dtype));
   put(out, static_cast<std::uint8_t>(call.op));
-  put(out, static_cast<std::uint8_t>(call.equal_blocks ? 1 : 0));
+  put(out, static_cast<std::uint8_t>((call.equal_blocks ? kEqualBlocks : 0) |
+                                     (call.on_device ? kOnDevice : 0)));
   put(out, static_cast<std::int32_t>(call.root.value));
   put(out, call.input);
   put(out, call.output);
@@ -203,8 +211,9 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   const auto collective = take<std::uint8_t>(bytes);
   const auto dtype = take<std::uint8_t>(bytes);
   const auto op = take<std::uint8_t>(bytes);
-  const auto equal = take<std::uint8_t>(bytes);
-  if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount || equal > 1) {
+  const auto flags = take<std::uint8_t>(bytes);
+  if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount ||
+      flags > (kEqualBlocks | kOnDevice)) {
     return malformed();
   }
   call.collective = static_cast<Collective>(collective);
@@ -213,7 +222,8 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   call.root = {take<std::int32_t>(bytes)};
   call.input = take<std::uint64_t>(bytes);
   call.output = take<std::uint64_t>(bytes);
-  call.equal_blocks = equal == 1;
+  call.equal_blocks = (flags & kEqualBlocks) != 0;
+  call.on_device = (flags & kOnDevice) != 0;
   for (const std::byte b : bytes) call.codec += static_cast<char>(b);
   call.codec.resize(std::min(call.codec.size(), call.codec.find_last_not_of('\0') + 1));
   // It will be printed.

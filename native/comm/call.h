@@ -24,6 +24,7 @@ struct Call {
   std::uint64_t output = 0;  // likewise
   bool equal_blocks = false;
   std::string codec = {};  // coding_text()
+  bool on_device = false;
   friend bool operator==(const Call&, const Call&) = default;
 };
 

@@ -25,6 +25,7 @@ std::uint64_t offset_of(const BlockList& blocks, Rank rank) {
 
 bool can_be_carried(const OpRequest& request, int size) {
   if (request.codec || !request.algorithm.empty() || size == 1) return false;
+  if (request.on_device) return false;  // the input may still be on its way
   const std::uint64_t bytes = elements(request.input) * dtype_bytes(request.dtype);
   if (request.collective == Collective::kReduceScatter) return bytes <= kKeptBytes;
   return request.collective == Collective::kAllToAll && request.equal_blocks &&

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "comm/gate.h"
 #include "comm/plan_table.h"
 #include "comm/schedule/layout.h"
 #include "comm/work.h"
@@ -62,6 +63,12 @@ struct OpRequest {
   // the op has ended well it holds what was not sent. Untouched by an op that fails, and where a
   // loss made the ranks exchange a part without the codec.
   std::vector<float*> residual = {};
+  // The caller's memory is a device's, and the blocks stand in for it: so it is on all ranks, or on
+  // none. Messages do not ask.
+  bool on_device = false;
+  // The op, and all that are called after it, begin when this is open; null: at once. To the other
+  // ranks it is a rank that has not called yet. Owners: the request's copies, and who opens it.
+  std::shared_ptr<Gate> gate = nullptr;
   // Of an op that carries another one (carrier.h): what was called, and where its result goes.
   std::optional<Collective> called = {};
   Carrier* carrier = nullptr;

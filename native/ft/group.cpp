@@ -116,9 +116,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   }
   auto work = new_work(std::move(request), OpSeq{next++});
   if (observer_ != nullptr) work->ticket().enqueued = clock_->now();
-  executor_->submit([self = shared_from_this(), work,
-                     message] { message ? self->launch_message(work) : self->launch(work); },
-                    wake);
+  executor_->submit([self = shared_from_this(), work] { self->enter(work); }, wake);
   return std::shared_ptr<comm::Work>(work);
 }
 
@@ -133,7 +131,8 @@ bool Group::is_newcomer() const {
 }
 
 bool Group::progress(Instant now) {
-  bool moved = messages_.progress(now);
+  bool moved = !line_.empty() && pass_line(now);
+  moved = messages_.progress(now) || moved;
   end_messages();
   if (comm_) {
     moved = comm_->progress(now) || moved;
@@ -161,7 +160,7 @@ void Group::end_messages() {
 }
 
 comm::Glance Group::glance() {
-  if (!comm_ || advance_ || messages_.busy() || has_missed()) return {};
+  if (!comm_ || advance_ || !line_.empty() || messages_.busy() || has_missed()) return {};
   return comm_->glance();
 }
 
@@ -169,6 +168,7 @@ bool Group::moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm
 
 Instant Group::next_deadline() const {
   Instant next = messages_.next_deadline();
+  if (!line_.empty()) next = std::min({next, line_.front().deadline, next_gate_look_});
   if (comm_) return std::min(next, comm_->next_deadline());
   for (const auto& [sequence, op] : ops_) next = std::min(next, op.deadline);
   if (advance_) next = std::min(next, advance_->deadline);
@@ -200,6 +200,9 @@ void Group::fail(const Status& status) {
   while (!ops_.empty()) {
     const std::shared_ptr<OpWork> work = ops_.begin()->second.work;
     end(work, describe(*work, status));
+  }
+  for (const Waiting& waiting : std::exchange(line_, {})) {
+    end(waiting.work, describe(*waiting.work, status));
   }
   if (advance_) end_advance(status);
   messages_.fail_all(status);

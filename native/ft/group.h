@@ -113,7 +113,7 @@ class Group final : public comm::Communicator,
   // This process is no member any more.
   void fence(const std::string& why);
   // A boundary: whether nothing is under way; what a joiner must know.
-  bool quiet() const { return ops_.empty() && !messages_.busy(); }
+  bool quiet() const { return ops_.empty() && line_.empty() && !messages_.busy(); }
   // Nothing is under way that others may wait for, results served to them included. Messages
   // concern two members each and may go on through a boundary.
   bool at_rest() const { return ops_.empty() && !(comm_ && comm_->busy()); }
@@ -167,6 +167,11 @@ class Group final : public comm::Communicator,
     Instant seen{};
     std::vector<Rank> ranks;  // of the world
   };
+  // Called, and not begun: it, or one before it, is at its gate.
+  struct Waiting {
+    std::shared_ptr<comm::OpWork> work;
+    Instant deadline;
+  };
   // A step boundary under way: members agree whether somebody may come in, then pass it together.
   struct Advance {
     std::shared_ptr<comm::OpWork> work;       // the caller's
@@ -175,8 +180,11 @@ class Group final : public comm::Communicator,
     Instant deadline;
   };
 
-  void launch(const std::shared_ptr<comm::OpWork>& work);
-  void launch_message(const std::shared_ptr<comm::OpWork>& work);
+  void enter(const std::shared_ptr<comm::OpWork>& work);
+  bool pass_line(Instant now);
+  void refuse_at_gate(const comm::OpWork& work, const Status& why);
+  void launch(const std::shared_ptr<comm::OpWork>& work, Instant deadline);
+  void launch_message(const std::shared_ptr<comm::OpWork>& work, Instant deadline);
   void begin(Op& op);
   std::optional<Status> refusal(const Op& op) const;
   void begin_afresh(Op& op);
@@ -253,6 +261,8 @@ class Group final : public comm::Communicator,
 
   // Driving thread only.
   Epoch epoch_;
+  std::deque<Waiting> line_;  // in call order, messages too
+  Instant next_gate_look_{Duration::max()};
   std::uint32_t launched_ = 0;  // collectives that were called here
   std::optional<Advance> advance_;
   std::vector<Rank> present_;                         // ranks of the view, rising

@@ -60,7 +60,7 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
       [self = shared_from_this(), shared] {
         self->advance_ = std::move(*shared);
         *self->advance_->lobby = self->world_->membership().lobby_version();
-        self->launch(self->advance_->agreement);
+        self->enter(self->advance_->agreement);
       },
       true);
   return work;

@@ -37,8 +37,9 @@ bool Group::step(Brief& brief, bool last) {
 // Only where nothing is unusual; everything else takes the long way.
 bool Group::begin_briefly(Brief& brief) {
   const comm::OpRequest& request = brief.request;
-  if (!comm_ || !ops_.empty() || advance_ || !broken_.is_ok() || !incidents_.empty() ||
-      present_.size() != config_.members.size() || !comm_->can_run_at_once(request)) {
+  if (!comm_ || !ops_.empty() || !line_.empty() || request.gate || advance_ || !broken_.is_ok() ||
+      !incidents_.empty() || present_.size() != config_.members.size() ||
+      !comm_->can_run_at_once(request)) {
     return false;
   }
   const Status usable = check_request(request, config_.rank, static_cast<int>(present_.size()));
@@ -55,7 +56,7 @@ bool Group::begin_briefly(Brief& brief) {
     // Through slices: with all that an op has, but begun here.
     const auto work = make_work(brief);
     brief.ran.work = work;
-    launch(work);
+    launch(work, clock_->now() + work->request().timeout);
     return true;
   }
   launched_ = std::max(launched_, brief.sequence->value + 1);

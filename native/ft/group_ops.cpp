@@ -24,17 +24,17 @@ bool any_complete(const Incident& incident) {
 
 }  // namespace
 
-void Group::launch_message(const std::shared_ptr<OpWork>& work) {
+void Group::launch_message(const std::shared_ptr<OpWork>& work, Instant deadline) {
   const Instant now = clock_->now();
   work->ticket().path = comm::OpPath::kMessage;
   observe_begin(*work, now);
   const Status ended = health();
   if (!ended.is_ok()) return end(work, describe(*work, ended));
-  messages_.launch(work, now + work->request().timeout);
+  messages_.launch(work, deadline);
   end_messages();
 }
 
-void Group::launch(const std::shared_ptr<OpWork>& work) {
+void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
   const Instant now = clock_->now();
   observe_begin(*work, now);
   // A member that has left is no reason to refuse: what it sent before may be all this op needs.
@@ -45,7 +45,7 @@ void Group::launch(const std::shared_ptr<OpWork>& work) {
   Op& op = ops_[sequence];
   op.work = work;
   op.fate = unknown_;
-  op.deadline = now + work->request().timeout;
+  op.deadline = deadline;
   if (work->request().atomic) save_input(op);
   if (const auto planned = incidents_.find(sequence); planned != incidents_.end()) {
     OpFate fate = fate_of(*planned->second.front());

@@ -9,6 +9,7 @@
 #include "comm/planner.h"
 #include "comm/request_check.h"
 #include "runtime/arrival.h"
+#include "runtime/devices.h"
 #include "runtime/meeting.h"
 #include "runtime/runtime.h"
 
@@ -117,7 +118,11 @@ class Handle final : public comm::Communicator {
 
 class LiveNode final : public Node {
  public:
-  explicit LiveNode(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
+  LiveNode(std::shared_ptr<Runtime> runtime, device::DriverTable driver)
+      : runtime_(std::move(runtime)),
+        devices_(
+            {runtime_->parts().options.cuda_driver, runtime_->parts().options.cuda_slice_bytes},
+            runtime_->parts().pool, std::move(driver)) {}
   ~LiveNode() override {
     runtime_->stop();
     runtime_->submit([this] { runtime_->hub().say_goodbye(); }, false);
@@ -153,6 +158,11 @@ class LiveNode final : public Node {
   }
 
   std::shared_ptr<comm::MemoryPool> pool() const override { return runtime_->parts().pool; }
+
+  Result<device::DriverTable> cuda_driver() override { return devices_.driver(); }
+  Result<std::shared_ptr<Staged>> staged(int device) override {
+    return devices_.staged(device, runtime_);
+  }
 
   std::string address() const override { return runtime_->own_card().addresses.front(); }
   std::string http_address() const override { return runtime_->http_address(); }
@@ -209,6 +219,7 @@ class LiveNode final : public Node {
   static constexpr Duration kFarewell = std::chrono::milliseconds(2);
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
+  Devices devices_;
   std::mutex mutex_;  // guards groups_
   std::vector<std::weak_ptr<ft::Group>> groups_;
 };
@@ -216,12 +227,14 @@ class LiveNode final : public Node {
 }  // namespace
 
 Result<std::shared_ptr<Node>> Node::create(const Options& options,
-                                           std::shared_ptr<comm::MemoryPool> pool) {
+                                           std::shared_ptr<comm::MemoryPool> pool,
+                                           device::DriverTable driver) {
   TRY(validate(options));
   if (pool == nullptr) pool = std::make_shared<comm::MemoryPool>();
   auto runtime = Runtime::create(options, nullptr, std::move(pool));
   if (!runtime.is_ok()) return runtime.status();
-  return std::shared_ptr<Node>(std::make_shared<LiveNode>(std::move(runtime).value()));
+  return std::shared_ptr<Node>(
+      std::make_shared<LiveNode>(std::move(runtime).value(), std::move(driver)));
 }
 
 }  // namespace holdfast::runtime

@@ -10,6 +10,7 @@
 #include "comm/transport/pool.h"
 #include "runtime/layer_metrics.h"
 #include "runtime/options.h"
+#include "runtime/staged.h"
 
 namespace holdfast::runtime {
 
@@ -27,9 +28,11 @@ class Node {
 
   // Opens the listener and starts the progress thread. kConfigError for unusable options, kSystem
   // for a port that is in use (naming address and port). `pool`: of the process, for memory that
-  // the other ranks of the host read where it lies; none: one of the node's own.
+  // the other ranks of the host read where it lies; none: one of the node's own. `driver`: of CUDA
+  // devices, in place of what the option cuda_driver names.
   static Result<std::shared_ptr<Node>> create(const Options& options,
-                                              std::shared_ptr<comm::MemoryPool> pool = nullptr);
+                                              std::shared_ptr<comm::MemoryPool> pool = nullptr,
+                                              device::DriverTable driver = nullptr);
 
   // Meets the other members through the store and connects to them. Collective over the group's
   // members. kTimeout names the ranks that never came; kProtocolError a member of another version.
@@ -45,6 +48,13 @@ class Node {
 
   // Owners: the node, and the memory that came from it. Any thread.
   virtual std::shared_ptr<comm::MemoryPool> pool() const = 0;
+
+  // The CUDA driver that the option cuda_driver names; kUnsupported, with what is missing, when it
+  // cannot be opened. Any thread.
+  virtual Result<device::DriverTable> cuda_driver() = 0;
+  // Collectives on memory of a CUDA device, for any group of this node; the device is opened on
+  // first use. Any thread.
+  virtual Result<std::shared_ptr<Staged>> staged(int device) = 0;
 
   // Where other hosts reach this node: numeric, the first of its card.
   virtual std::string address() const = 0;

@@ -11,6 +11,7 @@
 #include "comm/plan_table.h"
 #include "compress/codec.h"
 #include "runtime/coordinator_address.h"
+#include "runtime/devices.h"
 #include "runtime/http_endpoint.h"
 
 namespace holdfast::runtime {
@@ -59,6 +60,27 @@ std::string codec_text(const Options& options) {
   return codec.value().text() + " from " + std::to_string(options.codec_min_bytes) + " bytes";
 }
 
+Status check_devices(const Options& options) {
+  const auto* last = std::end(kCudaDrivers);
+  if (std::find(std::begin(kCudaDrivers), last, options.cuda_driver) == last) {
+    return refuse("cuda_driver", "\"" + options.cuda_driver + "\"",
+                  "empty (the system's), \"emulated\" or \"none\"");
+  }
+  constexpr std::uint64_t kSmallestSlice = 4096;
+  constexpr std::uint64_t kLargestSlice = 1ULL << 30;
+  if (options.cuda_slice_bytes < kSmallestSlice || options.cuda_slice_bytes > kLargestSlice) {
+    return refuse("cuda_slice_bytes", std::to_string(options.cuda_slice_bytes),
+                  "4096 to 1073741824 bytes");
+  }
+  return Status::ok();
+}
+
+// Those who left it alone need not read about it.
+std::string slices_text(const Options& options) {
+  if (options.cuda_slice_bytes == Options{}.cuda_slice_bytes) return "";
+  return ", cuda_slice_bytes: " + std::to_string(options.cuda_slice_bytes);
+}
+
 constexpr std::size_t kMaxPlanBytes = 16U << 20;
 
 }  // namespace
@@ -96,13 +118,15 @@ std::string settings_text(const Options& options, const comm::PlanTable& plan) {
          ", plan: " + (plan.empty() ? "none" : std::to_string(digest)) +
          ", tune: " + (options.tune ? "1" : "0") +
          ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
-         ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options);
+         ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options) +
+         slices_text(options);
 }
 
 Status validate(const Options& options) {
   TRY(check_transports(options.transports));
   TRY(check_algorithm(options.algorithm));
   TRY(check_codec(options.codec));
+  TRY(check_devices(options));
   constexpr auto kLongest = std::chrono::hours(24 * 365);
   if (options.timeout <= Duration::zero() || options.timeout > kLongest) {
     return refuse("timeout", std::to_string(options.timeout.count()) + " ns",

@@ -57,6 +57,12 @@ struct Options {
   // are. Nothing else is encoded without being asked for: copies carry parameters and states.
   std::string codec;
   std::uint64_t codec_min_bytes = 64 * 1024;
+  // Whose CUDA devices device memory is of: "", the system's driver, opened when it is first
+  // needed; "emulated", a device made of host memory, for tests; "none".
+  std::string cuda_driver;
+  // Pieces in which large collectives on device memory are copied and exchanged, so that one is
+  // copied while another travels; all ranks alike.
+  std::uint64_t cuda_slice_bytes = 4 * 1024 * 1024;
 };
 
 // kConfigError naming the option, the value, and what is accepted.

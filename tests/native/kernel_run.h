@@ -12,14 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "device/kernel.h"
-#if __has_include("device/driver.h")
 #include "device/driver.h"
-#endif
+#include "device/kernel.h"
 
 namespace holdfast::device {
 
-#if __has_include("device/driver.h")
 // The first GPU, with every image loaded.
 class Gpu {
  public:
@@ -72,15 +69,6 @@ class Gpu {
   DriverTable driver_;
   std::map<std::string_view, CuModule> modules_;
 };
-#else
-class Gpu {
- public:
-  static const Gpu* find() { return nullptr; }
-  std::byte* allocate(std::size_t) const { return nullptr; }
-  void release(std::byte*) const {}
-  void run(const KernelRow&, const Launch&, const void*) const {}
-};
-#endif
 
 // Memory that kernels reach, exactly so long that a sanitizer sees what goes beyond it; `offset`
 // bytes off a vector's alignment.

@@ -42,6 +42,7 @@ inline std::vector<std::string> run_world(int size, const std::string& transport
   MemoryStore store;
   std::vector<std::string> errors(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
+  threads.reserve(errors.size());
   for (int r = 0; r < size; ++r) {
     threads.emplace_back([&, r] {
       std::string& error = errors[static_cast<std::size_t>(r)];

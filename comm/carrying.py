@@ -1,0 +1,65 @@
+"""Where an op's arrays are, and so what carries it: the runtime itself, or a GPU's staging."""
+
+from __future__ import annotations
+
+from holdfast import _core
+from holdfast.comm.buffers import ASK_THE_DRIVER
+from holdfast.comm.requests import Request
+from holdfast.errors import Unsupported
+
+
+def start(
+    native: _core.Communicator, node: _core.Node | None, request: Request, call: _core.Call
+) -> _core.Work:
+    """Start an op.
+
+    Parameters
+    ----------
+    native : _core.Communicator
+        Of the group.
+    node : _core.Node or None
+        What opens GPUs.
+    request : Request
+        The arrays.
+    call : _core.Call
+        What to do.
+
+    Returns
+    -------
+    _core.Work
+        The op, under way.
+    """
+    if not request.on_device:
+        return native.start(call, request.buffers)
+    return _staged(node, request).start(native, call, request.buffers, request.streams)
+
+
+def run(
+    native: _core.Communicator, node: _core.Node | None, request: Request, call: _core.Call
+) -> _core.Work | _core.Ended:
+    """Run an op to its end; parameters as in :func:`start`.
+
+    Returns
+    -------
+    _core.Work or _core.Ended
+        The op, ended well.
+    """
+    if not request.on_device:
+        return native.run(call)
+    return _staged(node, request).run(native, call, request.streams)
+
+
+def _staged(node: _core.Node | None, request: Request) -> _core.Staged:
+    if node is None:
+        raise Unsupported(f"{request.op} of {request.group}: this group takes host memory only")
+    device = request.buffers[0].device
+    if device == ASK_THE_DRIVER:
+        # An array without elements may have no address.
+        full = next((one for one in request.buffers if one.count > 0), None)
+        device = 0 if full is None else node.device_of(full.address)
+        if device < 0:
+            raise request.refuse(
+                f"an array of {full} is in no memory that the CUDA driver knows as a device's",
+                "memory that this process has on a GPU",
+            )
+    return node.staged(int(device or 0))

@@ -1,0 +1,325 @@
+#include "device/emulated_machine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace holdfast::device {
+namespace {
+
+// A value in memory that a stream waits for is looked at this often.
+constexpr Duration kValueLook = std::chrono::microseconds(50);
+constexpr Duration kIdle = std::chrono::milliseconds(200);
+// Nobody's float, index or bool.
+constexpr int kPattern = 0xCD;
+
+Instant now() { return {std::chrono::steady_clock::now().time_since_epoch()}; }
+
+std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+void* handle(std::uint64_t number) {
+  return reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr): an opaque number
+}
+
+}  // namespace
+
+EmulatedMachine::EmulatedMachine(const EmulatedSettings& settings) : settings_(settings) {
+  streams_[0] = std::make_shared<Stream>();
+  thread_ = std::thread([this] { thread_main(); });
+}
+
+EmulatedMachine::~EmulatedMachine() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  work_.notify_all();
+  thread_.join();
+}
+
+void EmulatedMachine::fail(Cu error) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = error;
+    for (auto& [id, stream] : streams_) stream->items.clear();
+  }
+  work_.notify_all();
+  done_.notify_all();
+}
+
+void EmulatedMachine::pause() {
+  const std::lock_guard lock(mutex_);
+  paused_ = true;
+}
+
+void EmulatedMachine::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    paused_ = false;
+  }
+  work_.notify_all();
+}
+
+void EmulatedMachine::set_capturing(CuStream stream, bool capturing) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = stream_of(stream)) found->capturing = capturing;
+}
+
+bool EmulatedMachine::idle() const {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(streams_.begin(), streams_.end(),
+                     [](const auto& entry) { return entry.second->idle(); });
+}
+
+std::uint64_t EmulatedMachine::device_bytes_used() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t used = 0;
+  for (const auto& [at, range] : memory_) used += range.kind == Memory::kDevice ? range.bytes : 0;
+  return used;
+}
+
+std::uint64_t EmulatedMachine::pinned_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t used = 0;
+  for (const auto& [at, range] : memory_) used += range.kind == Memory::kDevice ? 0 : range.bytes;
+  return used;
+}
+
+Cu EmulatedMachine::failure() const {
+  const std::lock_guard lock(mutex_);
+  return failure_;
+}
+
+DeviceId EmulatedMachine::current() const {
+  const std::lock_guard lock(mutex_);
+  const auto at = current_.find(std::this_thread::get_id());
+  return at == current_.end() ? -1 : at->second;
+}
+
+void EmulatedMachine::set_current(DeviceId device) {
+  const std::lock_guard lock(mutex_);
+  current_[std::this_thread::get_id()] = device;
+}
+
+Cu EmulatedMachine::allocate(Memory kind, std::uint64_t bytes, DevicePointer& at) {
+  const DeviceId device = current();
+  const std::lock_guard lock(mutex_);
+  if (bytes == 0) return Cu::kInvalidValue;
+  std::uint64_t used = bytes;
+  for (const auto& [start, range] : memory_) {
+    if (range.kind == kind && range.device == device) used += range.bytes;
+  }
+  if (kind == Memory::kDevice && used > settings_.memory_bytes) return Cu::kOutOfMemory;
+  Range range{kind, device, bytes, std::make_shared<std::byte[]>(bytes)};
+  std::memset(range.owned.get(), kPattern, bytes);
+  at = number(range.owned.get());
+  memory_[at] = std::move(range);
+  return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::adopt(void* host, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t begin = number(host);
+  if (bytes == 0) return Cu::kInvalidValue;
+  for (const auto& [at, range] : memory_) {
+    if (at < begin + bytes && begin < at + range.bytes) return Cu::kInvalidValue;
+  }
+  memory_[begin] = {Memory::kRegistered, -1, bytes, nullptr};
+  return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::release(DevicePointer at, Memory kind) {
+  const std::lock_guard lock(mutex_);
+  const auto found = memory_.find(at);
+  if (found == memory_.end() || found->second.kind != kind) return Cu::kInvalidValue;
+  memory_.erase(found);
+  return Cu::kSuccess;
+}
+
+std::optional<std::pair<DevicePointer, EmulatedMachine::Range>> EmulatedMachine::find(
+    DevicePointer at, std::uint64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  auto found = memory_.upper_bound(at);
+  if (found == memory_.begin()) return std::nullopt;
+  --found;
+  if (at + bytes > found->first + found->second.bytes) return std::nullopt;
+  return *found;
+}
+
+std::shared_ptr<EmulatedMachine::Stream> EmulatedMachine::stream_of(CuStream stream) const {
+  std::uint64_t id = number(stream.value);
+  if (id <= number(per_thread_stream().value)) id = 0;
+  const auto at = streams_.find(id);
+  return at == streams_.end() || at->second->doomed ? nullptr : at->second;
+}
+
+std::shared_ptr<EmulatedMachine::Event> EmulatedMachine::event_of(CuEvent event) const {
+  const auto at = events_.find(number(event.value));
+  return at == events_.end() ? nullptr : at->second;
+}
+
+CuStream EmulatedMachine::make_stream() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t id = next_handle_++;
+  streams_[id] = std::make_shared<Stream>();
+  return {handle(id)};
+}
+
+Cu EmulatedMachine::destroy_stream(CuStream stream) {
+  const std::lock_guard lock(mutex_);
+  const auto found = stream_of(stream);
+  if (found == nullptr || number(stream.value) == 0) return Cu::kInvalidHandle;
+  found->doomed = true;
+  if (found->idle()) streams_.erase(number(stream.value));
+  return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::enqueue(CuStream stream, Step step) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_ != Cu::kSuccess) return failure_;
+    const auto found = stream_of(stream);
+    if (found == nullptr) return Cu::kInvalidHandle;
+    if (found->capturing) return Cu::kStreamCaptureUnsupported;
+    found->items.push_back({now() + settings_.lateness, std::move(step)});
+  }
+  work_.notify_all();
+  return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::query(CuStream stream) {
+  const std::lock_guard lock(mutex_);
+  if (failure_ != Cu::kSuccess) return failure_;
+  const auto found = stream_of(stream);
+  if (found == nullptr) return Cu::kInvalidHandle;
+  return found->idle() ? Cu::kSuccess : Cu::kNotReady;
+}
+
+Cu EmulatedMachine::synchronize(CuStream stream) {
+  std::unique_lock lock(mutex_);
+  const auto found = stream_of(stream);
+  if (found == nullptr) return Cu::kInvalidHandle;
+  done_.wait(lock, [&] { return failure_ != Cu::kSuccess || found->idle(); });
+  return failure_;
+}
+
+bool EmulatedMachine::is_capturing(CuStream stream) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = stream_of(stream);
+  return found != nullptr && found->capturing;
+}
+
+CuEvent EmulatedMachine::make_event() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t id = next_handle_++;
+  events_[id] = std::make_shared<Event>();
+  return {handle(id)};
+}
+
+Cu EmulatedMachine::destroy_event(CuEvent event) {
+  const std::lock_guard lock(mutex_);
+  return events_.erase(number(event.value)) == 1 ? Cu::kSuccess : Cu::kInvalidHandle;
+}
+
+Cu EmulatedMachine::record(CuEvent event, CuStream stream) {
+  std::shared_ptr<Event> found;
+  std::uint64_t serial = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    found = event_of(event);
+    if (found == nullptr) return Cu::kInvalidHandle;
+    serial = ++serial_;
+    found->recorded = serial;
+  }
+  return enqueue(stream, [this, found, serial] {
+    const std::lock_guard lock(mutex_);
+    found->completed = std::max(found->completed, serial);
+    found->at = now().since_origin;
+    return std::optional(Cu::kSuccess);
+  });
+}
+
+Cu EmulatedMachine::query(CuEvent event) const {
+  const std::lock_guard lock(mutex_);
+  if (failure_ != Cu::kSuccess) return failure_;
+  const auto found = event_of(event);
+  if (found == nullptr) return Cu::kInvalidHandle;
+  return found->completed >= found->recorded ? Cu::kSuccess : Cu::kNotReady;
+}
+
+Cu EmulatedMachine::synchronize(CuEvent event) {
+  std::unique_lock lock(mutex_);
+  const auto found = event_of(event);
+  if (found == nullptr) return Cu::kInvalidHandle;
+  const std::uint64_t serial = found->recorded;
+  done_.wait(lock, [&] { return failure_ != Cu::kSuccess || found->completed >= serial; });
+  return failure_;
+}
+
+Cu EmulatedMachine::wait(CuStream stream, CuEvent event) {
+  std::shared_ptr<Event> found;
+  std::uint64_t serial = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    found = event_of(event);
+    if (found == nullptr) return Cu::kInvalidHandle;
+    serial = found->recorded;
+  }
+  return enqueue(stream, [this, found, serial]() -> std::optional<Cu> {
+    const std::lock_guard lock(mutex_);
+    if (found->completed < serial) return std::nullopt;
+    return Cu::kSuccess;
+  });
+}
+
+Cu EmulatedMachine::elapsed(float* ms, CuEvent from, CuEvent to) const {
+  const std::lock_guard lock(mutex_);
+  const auto begin = event_of(from);
+  const auto end = event_of(to);
+  if (begin == nullptr || end == nullptr || begin->recorded == 0 || end->recorded == 0) {
+    return Cu::kInvalidHandle;
+  }
+  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+  return Cu::kSuccess;
+}
+
+bool EmulatedMachine::turn(std::unique_lock<std::mutex>& lock, Instant& next) {
+  bool moved = false;
+  std::vector<std::pair<std::uint64_t, std::shared_ptr<Stream>>> all(streams_.begin(),
+                                                                     streams_.end());
+  for (const auto& [id, stream] : all) {
+    if (paused_ || failure_ != Cu::kSuccess) return false;
+    if (stream->items.empty()) continue;
+    if (now() < stream->items.front().not_before) {
+      next = std::min(next, stream->items.front().not_before);
+      continue;
+    }
+    Item item = std::move(stream->items.front());
+    stream->items.pop_front();
+    stream->running = true;
+    lock.unlock();
+    const std::optional<Cu> result = item.step();
+    if (result) item.step = nullptr;
+    lock.lock();
+    stream->running = false;
+    if (!result) {
+      next = std::min(next, now() + kValueLook);
+      if (failure_ == Cu::kSuccess) stream->items.push_front(std::move(item));
+      continue;
+    }
+    moved = true;
+    if (*result != Cu::kSuccess && failure_ == Cu::kSuccess) failure_ = *result;
+    if (stream->doomed && stream->idle()) streams_.erase(id);
+    done_.notify_all();
+  }
+  return moved;
+}
+
+void EmulatedMachine::thread_main() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    Instant next = now() + kIdle;
+    if (turn(lock, next) || stop_) continue;
+    work_.wait_until(lock, std::chrono::steady_clock::time_point(next.since_origin));
+  }
+}
+
+}  // namespace holdfast::device

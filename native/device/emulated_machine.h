@@ -1,0 +1,118 @@
+// The emulated device's insides: memory that is known by its ranges, and streams as queues that one
+// thread works off. emulated_driver.cpp makes the driver's functions of it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "device/emulated_driver.h"
+
+namespace holdfast::device {
+
+class EmulatedMachine final : public EmulatedControl {
+ public:
+  explicit EmulatedMachine(const EmulatedSettings& settings);
+  ~EmulatedMachine() override;
+  EmulatedMachine(const EmulatedMachine&) = delete;
+  EmulatedMachine& operator=(const EmulatedMachine&) = delete;
+
+  // One thing on a stream: nothing: not yet; else how it went. Called without the lock.
+  using Step = std::function<std::optional<Cu>()>;
+  enum class Memory : std::uint8_t { kDevice, kPinned, kRegistered };
+  struct Range {
+    Memory kind{};
+    DeviceId device = 0;
+    std::uint64_t bytes = 0;
+    std::shared_ptr<std::byte[]> owned;  // nothing: the caller's. Owners: the map, enqueued copies
+  };
+  struct Event {
+    std::uint64_t recorded = 0;
+    std::uint64_t completed = 0;
+    Duration at{};
+  };
+
+  // EmulatedControl.
+  void fail(Cu error) override;
+  void pause() override;
+  void resume() override;
+  void set_capturing(CuStream stream, bool capturing) override;
+  bool idle() const override;
+  std::uint64_t device_bytes_used() const override;
+  std::uint64_t pinned_bytes() const override;
+
+  const EmulatedSettings& settings() const { return settings_; }
+  Cu failure() const;
+
+  // The context that is current on the calling thread; -1: none.
+  DeviceId current() const;
+  void set_current(DeviceId device);
+
+  // `at` is filled with a pattern, so that whoever reads before writing sees it.
+  Cu allocate(Memory kind, std::uint64_t bytes, DevicePointer& at);
+  Cu adopt(void* host, std::uint64_t bytes);
+  Cu release(DevicePointer at, Memory kind);
+  // The range that holds all of this; nothing: none does.
+  std::optional<std::pair<DevicePointer, Range>> find(DevicePointer at, std::uint64_t bytes) const;
+
+  CuStream make_stream();
+  Cu destroy_stream(CuStream stream);
+  Cu enqueue(CuStream stream, Step step);
+  Cu query(CuStream stream);
+  Cu synchronize(CuStream stream);
+  bool is_capturing(CuStream stream) const;
+
+  CuEvent make_event();
+  Cu destroy_event(CuEvent event);
+  Cu record(CuEvent event, CuStream stream);
+  Cu query(CuEvent event) const;
+  Cu synchronize(CuEvent event);
+  Cu wait(CuStream stream, CuEvent event);
+  Cu elapsed(float* ms, CuEvent from, CuEvent to) const;
+
+ private:
+  struct Item {
+    Instant not_before;
+    Step step;
+  };
+  struct Stream {
+    std::deque<Item> items;
+    bool running = false;
+    bool capturing = false;
+    bool doomed = false;  // goes when it is empty
+    bool idle() const { return items.empty() && !running; }
+  };
+
+  void thread_main();
+  // Whether anything moved; `next`: when to look again.
+  bool turn(std::unique_lock<std::mutex>& lock, Instant& next);
+  // 0 and the two default handles are one stream.
+  std::shared_ptr<Stream> stream_of(CuStream stream) const;
+  std::shared_ptr<Event> event_of(CuEvent event) const;
+
+  const EmulatedSettings settings_;
+
+  mutable std::mutex mutex_;  // guards all below
+  Cu failure_ = Cu::kSuccess;
+  bool paused_ = false;
+  bool stop_ = false;
+  std::map<std::thread::id, DeviceId> current_;
+  std::map<DevicePointer, Range> memory_;
+  std::uint64_t next_handle_ = 16;  // above the default streams'
+  // Owners of both kinds: these maps, the thread in a turn, and steps that wait for an event.
+  std::map<std::uint64_t, std::shared_ptr<Stream>> streams_;
+  std::map<std::uint64_t, std::shared_ptr<Event>> events_;
+  std::uint64_t serial_ = 0;
+  std::condition_variable work_;  // for the thread
+  std::condition_variable done_;  // for whoever synchronises
+  std::thread thread_;
+};
+
+}  // namespace holdfast::device

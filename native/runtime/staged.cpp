@@ -1,0 +1,298 @@
+#include "runtime/staged.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "comm/op_runs.h"
+#include "comm/request_check.h"
+#include "runtime/staged_work.h"
+
+namespace holdfast::runtime {
+
+using comm::Block;
+using comm::BlockList;
+using comm::Collective;
+using comm::OpRequest;
+using device::Device;
+using device::DevicePointer;
+
+namespace {
+
+// Pieces of the pinned memory of one part begin at a cache line.
+constexpr std::uint64_t kAlignment = 64;
+// Slices begin at a multiple of so many elements.
+constexpr std::uint64_t kSliceAlignment = 1024;
+
+DevicePointer address(const void* memory) { return reinterpret_cast<DevicePointer>(memory); }
+
+std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+std::string name(const OpRequest& request) {
+  return std::string(comm::collective_name(request.collective));
+}
+
+// Elements from `first` on, `count` at most, of each block; the residual goes with the input.
+OpRequest cut(const OpRequest& request, std::uint64_t first, std::uint64_t count) {
+  OpRequest part = request;
+  const std::uint64_t element = dtype_bytes(request.dtype);
+  for (BlockList* blocks : {&part.input, &part.output}) {
+    for (Block& block : *blocks) {
+      block.data += first * element;
+      block.count = std::min(count, block.count - first);
+    }
+  }
+  return part;
+}
+
+// Binds a part's device memory to pinned memory: equal blocks share a place, as they do for the
+// caller, so that what is in place stays so.
+class Binding {
+ public:
+  // Bytes of host memory that all blocks take.
+  std::uint64_t plan(const OpRequest& request) {
+    const std::uint64_t element = dtype_bytes(request.dtype);
+    for (const Block& block : request.input) place(block.data, block.count * element);
+    for (const Block& block : request.output) place(block.data, block.count * element);
+    for (std::size_t i = 0; i < request.residual.size(); ++i) {
+      place(request.residual[i], request.input[i].count * sizeof(float));
+    }
+    return bytes_;
+  }
+
+  // The request with host memory from `base` on.
+  OpRequest bind(const OpRequest& request, std::byte* base) const {
+    OpRequest bound = request;
+    for (BlockList* blocks : {&bound.input, &bound.output}) {
+      for (Block& block : *blocks) {
+        if (block.count > 0) block.data = base + offset_of(block.data);
+      }
+    }
+    for (std::size_t i = 0; i < bound.residual.size(); ++i) {
+      if (bound.input[i].count == 0) continue;
+      bound.residual[i] = reinterpret_cast<float*>(base + offset_of(bound.residual[i]));
+    }
+    return bound;
+  }
+
+  std::uint64_t offset_of(const void* device) const {
+    return std::find_if(places_.begin(), places_.end(),
+                        [&](const Place& place) { return place.device == device; })
+        ->offset;
+  }
+
+ private:
+  struct Place {
+    const void* device;
+    std::uint64_t bytes;
+    std::uint64_t offset;
+  };
+  void place(const void* device, std::uint64_t bytes) {
+    if (bytes == 0) return;
+    for (const Place& known : places_) {
+      if (known.device == device && known.bytes == bytes) return;
+    }
+    places_.push_back({device, bytes, bytes_});
+    bytes_ += round_up(bytes, kAlignment);
+  }
+
+  std::vector<Place> places_;
+  std::uint64_t bytes_ = 0;
+};
+
+// What goes up before the op, and down after it.
+void list_copies(const OpRequest& request, const Binding& binding, std::byte* base, Rank rank,
+                 StagedWork::Part& part) {
+  const std::uint64_t element = dtype_bytes(request.dtype);
+  const auto add = [&](std::vector<StagedWork::Copy>& copies, const void* device,
+                       std::uint64_t bytes) {
+    if (bytes > 0) copies.push_back({address(device), base + binding.offset_of(device), bytes});
+  };
+  const bool roots = request.collective == Collective::kBroadcast && request.root == rank;
+  const bool receives = request.collective == Collective::kBroadcast && !roots;
+  for (const Block& block : request.input) {
+    if (!receives) add(part.up, block.data, block.count * element);
+  }
+  for (const Block& block : request.output) {
+    // With a codec the root, too, gets what the others get.
+    if (!roots || request.codec) add(part.down, block.data, block.count * element);
+  }
+  for (std::size_t i = 0; i < request.residual.size(); ++i) {
+    const std::uint64_t bytes = request.input[i].count * sizeof(float);
+    add(part.up, request.residual[i], bytes);
+    add(part.down, request.residual[i], bytes);
+  }
+}
+
+Status check_memory(const Device& device, const OpRequest& request) {
+  const std::uint64_t element = dtype_bytes(request.dtype);
+  for (const BlockList* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count == 0) continue;
+      TRY(device.check_memory(address(block.data), block.count * element, name(request)));
+    }
+  }
+  for (std::size_t i = 0; i < request.residual.size(); ++i) {
+    const std::uint64_t bytes = request.input[i].count * sizeof(float);
+    if (bytes > 0) TRY(device.check_memory(address(request.residual[i]), bytes, "its residual"));
+  }
+  return Status::ok();
+}
+
+// Opens when a part's input has been copied up.
+class UpGate final : public comm::Gate {
+ public:
+  UpGate(std::shared_ptr<Device> device, device::CuEvent event)
+      : device_(std::move(device)), event_(event) {}
+
+  std::optional<Status> look() override {
+    const Device::Current current(*device_);
+    if (!current.status().is_ok()) return current.status();
+    const device::Cu result = device_->driver().event_query(event_);
+    if (result == device::Cu::kNotReady) return std::nullopt;
+    return device_->check(result, "copying the input up");
+  }
+
+ private:
+  const std::shared_ptr<Device> device_;  // owners: as Staged says, and this
+  const device::CuEvent event_;           // its op's, which gives it back when it has ended
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
+                                             std::weak_ptr<comm::Executor> executor,
+                                             std::uint64_t slice_bytes) {
+  const Device::Current current(*device);
+  TRY(current.status());
+  // Private: make_shared cannot.
+  std::shared_ptr<Staged> staged(new Staged(std::move(device), std::move(executor), slice_bytes));
+  for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
+    auto made = staged->device_->make_stream();
+    if (!made.is_ok()) return made.status();
+    *stream = made.value();
+  }
+  return staged;
+}
+
+Staged::~Staged() {
+  const Device::Current current(*device_);
+  for (const device::CuStream stream : {up_, down_}) {
+    // What it still has to do ends first; nobody waits here.
+    if (stream.value != nullptr) device_->driver().stream_destroy(stream);
+  }
+}
+
+// Of every slice but the last; all of them, where the op is not cut. By the op alone, so that it is
+// the same on all ranks.
+std::uint64_t Staged::slice_elements(const OpRequest& request) const {
+  const bool elementwise = request.collective == Collective::kAllReduce ||
+                           request.collective == Collective::kReduce ||
+                           request.collective == Collective::kBroadcast;
+  if (!elementwise || request.atomic || request.codec || request.input.size() != 1) {
+    return std::numeric_limits<std::uint64_t>::max();
+  }
+  const std::uint64_t count = request.input[0].count;
+  const std::uint64_t bytes = count * dtype_bytes(request.dtype);
+  const std::uint64_t slices =
+      std::max<std::uint64_t>(1, (bytes + slice_bytes_ - 1) / slice_bytes_);
+  return round_up(std::max<std::uint64_t>(1, (count + slices - 1) / slices), kSliceAlignment);
+}
+
+Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpRequest request,
+                                                  std::span<const device::CuStream> streams) {
+  const Device::Current current(*device_);
+  TRY(current.status());
+  for (const device::CuStream stream : streams) {
+    TRY(device_->check_capture(stream, name(request)));
+  }
+  // By the group first: it knows best what is wrong with a request.
+  TRY(comm::check_request(request, group.rank(), group.size()));
+  TRY(check_memory(*device_, request));
+  request.on_device = !comm::is_point_to_point(request.collective);
+  auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
+  if (const Status ready = prepare(*work, group, request, streams); !ready.is_ok()) {
+    work->give_memory(false);
+    return ready;
+  }
+  TRY(begin(work, group));
+  return work;
+}
+
+// Memory for all parts, and the copies up: what can go wrong does so before an op has begun.
+Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const OpRequest& request,
+                       std::span<const device::CuStream> streams) {
+  auto flag = device_->take_flag();
+  if (!flag.is_ok()) return flag.status();
+  work.flag_ = flag.value();
+  const std::uint64_t whole = request.input.empty() ? 0 : request.input[0].count;
+  const std::uint64_t step = slice_elements(request);
+  std::uint64_t first = 0;
+  do {
+    const OpRequest part = step < whole ? cut(request, first, step) : request;
+    Binding binding;
+    auto memory = device_->take(binding.plan(part));
+    if (!memory.is_ok()) return memory.status();
+    StagedWork::Part& next = work.parts_.emplace_back();
+    next.memory = memory.value();
+    next.request = binding.bind(part, next.memory.data);
+    list_copies(part, binding, next.memory.data, group.rank(), next);
+    first = step < whole ? first + step : whole;
+  } while (first < whole);
+  for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
+  for (StagedWork::Part& part : work.parts_) {
+    auto event = device_->take_event();
+    if (!event.is_ok()) return event.status();
+    part.arrived = event.value();
+    for (const StagedWork::Copy& copy : part.up) {
+      TRY(device_->copy(address(copy.host), copy.device, copy.bytes, up_));
+    }
+    const device::Driver& d = device_->driver();
+    TRY(device_->check(d.event_record(*part.arrived, up_), "recording an event"));
+    // Whoever drives looks at the gates.
+    auto* waker = new std::weak_ptr<comm::Executor>(executor_);
+    const device::Cu told = d.launch_host_func(up_, wake, waker);
+    if (told != device::Cu::kSuccess) delete waker;
+    TRY(device_->check(told, "enqueueing a call"));
+  }
+  return Status::ok();
+}
+
+void Staged::wake(void* waker) {
+  const std::unique_ptr<std::weak_ptr<comm::Executor>> held(
+      static_cast<std::weak_ptr<comm::Executor>*>(waker));
+  // Not the last owner's affair: a task, so that it ends on the runtime's thread.
+  if (auto executor = held->lock()) {
+    comm::Executor* runs = executor.get();
+    runs->submit([kept = std::move(executor)] {}, true);
+  }
+}
+
+// From here on parts end by themselves, each once.
+Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group) {
+  work->running_ = work->parts_.size();
+  for (std::size_t i = 0; i < work->parts_.size(); ++i) {
+    StagedWork::Part& part = work->parts_[i];
+    part.request.gate = std::make_shared<UpGate>(work->staged_->device_, *part.arrived);
+    auto started = group.start(std::move(part.request));
+    part.request = {};
+    if (!started.is_ok()) {
+      if (i == 0) {
+        work->give_memory(false);
+        return started.status();
+      }
+      // The group has ended meanwhile: so do those that have started.
+      for (std::size_t j = i; j < work->parts_.size(); ++j) work->on_part(j, started.status());
+      break;
+    }
+    part.work = std::move(started).value();
+  }
+  for (std::size_t i = 0; i < work->parts_.size(); ++i) {
+    if (work->parts_[i].work == nullptr) break;
+    work->parts_[i].work->on_done([work, i](const Status& status) { work->on_part(i, status); });
+  }
+  return Status::ok();
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,66 @@
+// Staged: collectives on device memory, through pinned host memory. An op takes its number when it
+// is called, as every op does; its input is copied up on a stream of ours after what the caller's
+// stream had been given, and opens the op's gate (comm/gate.h); when the op has ended, its result
+// is copied down on another. The engine sees host memory only, so losses are repaired as ever, and
+// device memory is written with final values, or not at all.
+//
+// Large ops whose elements stand for themselves are cut into slices, ops of their own to the
+// engine: the copy up of one, the exchange of another and the copy down of a third go on together.
+//
+// Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
+// Copies: one up, one down.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "comm/communicator.h"
+#include "comm/executor.h"
+#include "device/device.h"
+
+namespace holdfast::runtime {
+
+class StagedWork;
+
+class Staged final : public std::enable_shared_from_this<Staged> {
+ public:
+  // Owners of the device: this, its works. `executor`: the node's.
+  static Result<std::shared_ptr<Staged>> make(std::shared_ptr<device::Device> device,
+                                              std::weak_ptr<comm::Executor> executor,
+                                              std::uint64_t slice_bytes);
+  ~Staged();
+  Staged(const Staged&) = delete;
+  Staged& operator=(const Staged&) = delete;
+
+  device::Device& device() const { return *device_; }
+
+  // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
+  // begins after all that `streams` have been given; none: its input is there. The memory must stay
+  // valid until the work has ended; the result may be read once it has, or on a stream that
+  // StagedWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
+  // on a stream that is captured: no op has begun then. Any thread; not the runtime's.
+  Result<std::shared_ptr<StagedWork>> start(comm::Communicator& group, comm::OpRequest request,
+                                            std::span<const device::CuStream> streams);
+
+ private:
+  friend class StagedWork;
+
+  Staged(std::shared_ptr<device::Device> device, std::weak_ptr<comm::Executor> executor,
+         std::uint64_t slice_bytes)
+      : device_(std::move(device)), executor_(std::move(executor)), slice_bytes_(slice_bytes) {}
+
+  std::uint64_t slice_elements(const comm::OpRequest& request) const;
+  Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
+                 std::span<const device::CuStream> streams);
+  static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);
+  static void wake(void* waker);
+
+  const std::shared_ptr<device::Device> device_;
+  const std::weak_ptr<comm::Executor> executor_;
+  const std::uint64_t slice_bytes_;
+  device::CuStream up_;
+  device::CuStream down_;
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,49 @@
+"""An array in a GPU's memory, as far as a collective can tell: no framework, and no GPU needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from holdfast import _core, _process
+
+
+def staged(device: int = 0) -> _core.Staged:
+    """The process's device, of the driver that HOLDFAST_CUDA_DRIVER names."""
+    return _process.node().staged(device)
+
+
+class GpuArray:
+    """Elements on device 0, with version 3 of the CUDA array interface.
+
+    `stream`: what the interface says of it. Nothing but the interface reaches the memory.
+    """
+
+    def __init__(self, values: Any, stream: int | None = None, **said: Any) -> None:
+        self._host = np.ascontiguousarray(values)
+        self._stream = stream
+        self._said = said
+        self._memory = _core.DeviceMemory(staged(), self._host.nbytes)
+        self._memory.write(self._host.tobytes(), stream or 0)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {
+            "shape": self._host.shape,
+            "typestr": self._host.dtype.str,
+            "data": (self._memory.address, False),
+            "version": 3,
+            "strides": None,
+            "stream": self._stream,
+            **self._said,
+        }
+
+    def get(self) -> np.ndarray[Any, Any]:
+        """The elements, copied to the host."""
+        raw = self._memory.read(self._stream or 0)
+        return np.frombuffer(raw, self._host.dtype).reshape(self._host.shape)
+
+    def write(self, values: np.ndarray[Any, Any]) -> None:
+        """Copy elements in."""
+        self._memory.write(np.ascontiguousarray(values, self._host.dtype).tobytes())
