@@ -21,7 +21,7 @@ class Group(Membership):
 
     Arrays are NumPy arrays, torch tensors, or a GPU's with ``__cuda_array_interface__``, of any
     shape; all ranks pass as many elements of one dtype, unless said otherwise, all on the host or
-    all on GPUs. ``async_op=True`` returns a :class:`Work`; arrays stay untouched until it has ended.
+    all on GPUs. ``async_op=True`` returns a :class:`Work`; leave arrays alone until it has ended.
 
     Parameters
     ----------
