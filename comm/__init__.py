@@ -2,6 +2,7 @@
 
 from holdfast.comm.elastic import join
 from holdfast.comm.group import Group
+from holdfast.comm.host_tensor import HostTensor
 from holdfast.comm.launch import init
 from holdfast.comm.outcome import Outcome, View
 from holdfast.comm.store import DirectoryStore
@@ -11,6 +12,7 @@ from holdfast.comm.work import Work
 __all__ = [
     "DirectoryStore",
     "Group",
+    "HostTensor",
     "Outcome",
     "SyncReport",
     "View",

@@ -8,6 +8,7 @@
 
 #include "call.h"
 #include "gil.h"
+#include "host_table.h"
 #include "layers.h"
 #include "plain_array.h"
 #include "raise.h"
@@ -297,6 +298,7 @@ void bind_group(nb::module_& m) {
       .def("capsule", capsule<Node>);
   bind_layers(node);
   bind_staged(m, node);
+  bind_host_table(m);
 }
 
 }  // namespace holdfast::bindings

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "call.h"
+#include "device/kernel.h"
 #include "gil.h"
 #include "raise.h"
 #include "runtime/devices.h"
@@ -102,6 +103,13 @@ std::tuple<int, std::vector<std::string>> cuda_devices(const std::string& driver
     names.emplace_back(name);
   }
   return {version, std::move(names)};
+}
+
+// Names of the images of kernels that this build has.
+std::vector<std::string> kernel_images() {
+  std::vector<std::string> names;
+  for (const device::KernelImage& image : device::kernel_images()) names.emplace_back(image.name);
+  return names;
 }
 
 // Memory of a device, for tests and examples that have no framework at hand.
@@ -212,6 +220,7 @@ void bind_staged(nb::module_& m, nb::class_<Node>& node) {
       .def("read", &DeviceMemory::read, "stream"_a = 0);
   node.def("staged", staged_of, "device"_a).def("device_of", device_of, "address"_a);
   m.def("cuda_devices", cuda_devices, "driver"_a = "");
+  m.def("kernel_images", kernel_images);
   m.def("wait_on", wait_on, "work"_a, "stream"_a);
 }
 

@@ -41,12 +41,20 @@ def _cuda(options: Options) -> dict[str, Any]:
     return {"on": True, **told}
 
 
+def _kernels() -> dict[str, Any]:
+    images = _core.kernel_images()
+    if not images:
+        return {"on": False, "why": "this build was made without nvcc"}
+    return {"on": True, "images": images}
+
+
 def _parts(options: Options) -> dict[str, dict[str, Any]]:
     later = {"on": False, "why": "not part of this version"}
     return {
         "PyTorch backend": _torch(),
         "shared memory": _shared_memory(),
         "CUDA": _cuda(options),
+        "GPU kernels": _kernels(),
         "UCX": later,
         "MPI": later,
     }

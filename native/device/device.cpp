@@ -77,6 +77,13 @@ Status Device::start() {
   return probe_waits();
 }
 
+Result<std::uint32_t> Device::processors() const {
+  int count = 0;
+  TRY(check(driver_->device_get_attribute(&count, Attribute::kMultiprocessors, id_),
+            "counting its multiprocessors"));
+  return static_cast<std::uint32_t>(count);
+}
+
 // Some systems have no memory operations on streams; only trying tells.
 Status Device::probe_waits() {
   auto stream = make_stream();

@@ -54,6 +54,7 @@ class Device final {
   int ordinal() const { return ordinal_; }
   const std::string& name() const { return name_; }
   const Driver& driver() const { return *driver_; }
+  const DriverTable& driver_table() const { return driver_; }
   // ok, or `what` on this device failed, in the driver's words.
   Status check(Cu result, std::string_view what) const;
 
@@ -75,6 +76,8 @@ class Device final {
 
   // All below: in the context (Current) and from any thread, unless said otherwise.
 
+  // Multiprocessors.
+  Result<std::uint32_t> processors() const;
   // Not blocked by the default stream, of the highest priority: it shares no queue with streams
   // that wait for it.
   Result<CuStream> make_stream() const;

@@ -177,6 +177,8 @@ struct Driver {
       memset_d8_async;
   Call<Cu(void* value, PointerAttribute attribute, DevicePointer pointer)> pointer_get_attribute;
 
+  // Kernels are found by name without an image of theirs: an emulated device.
+  bool runs_rows = false;
   Call<Cu(CuModule* module, const void* image)> module_load_data;
   Call<Cu(CuModule module)> module_unload;
   Call<Cu(CuFunction* function, CuModule module, const char* name)> module_get_function;

@@ -286,6 +286,7 @@ void add_copies(Driver& d, const Machine& m) {
 
 // A module is all kernels there are; a function is its row.
 void add_kernels(Driver& d, const Machine& m) {
+  d.runs_rows = true;
   d.module_load_data = [](CuModule* module, const void* image) {
     if (image == nullptr) return Cu::kInvalidImage;
     return *module = {const_cast<void*>(image)}, Cu::kSuccess;

@@ -88,7 +88,10 @@ def test_info_names_the_devices_or_what_is_missing(monkeypatch, capsys):
     told = json.loads(capsys.readouterr().out)["parts"]["CUDA"]
     assert told == {"on": True, "driver": "12.0", "devices": ["emulated device"]}
     assert main(["info"]) == 0
-    assert "(driver 12.0: emulated device)" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "(driver 12.0: emulated device)" in text
+    built = "on" if _core.kernel_images() else "off: this build was made without nvcc"
+    assert f"  GPU kernels      {built}\n" in text
     monkeypatch.setenv("HOLDFAST_CUDA_DRIVER", "none")
     assert main(["info"]) == 0
     assert "off: no CUDA driver: option cuda_driver" in capsys.readouterr().out
