@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/algorithms/catalogue.h"
+#include "comm/carrier.h"
 #include "comm/request_check.h"
 
 namespace holdfast::comm {
@@ -107,6 +108,8 @@ Status Planner::choose(Communicator& group, OpRequest& request) {
   if (request.codec) return Status::ok();  // there is one way
   if (!is_sized_alike(request)) return Status::ok();
   const PlanKey key{request.collective, group.placement()};
+  // Carried by another collective, which is faster than any algorithm of its own.
+  if (!key.place.shared && can_be_carried(request, key.place.ranks)) return Status::ok();
   const std::uint64_t bytes = payload_bytes(request);
   {
     const std::lock_guard lock(mutex_);
