@@ -16,7 +16,6 @@ static_assert(HF_F16 == static_cast<int>(DType::kF16));
 static_assert(HF_BXOR == static_cast<int>(ReduceOp::kBxor));
 
 // Ops have their own time limit; blocking calls wait for it.
-constexpr Duration kForever = std::chrono::hours(24 * 400);
 
 // One call on its way: what is wrong with its arguments, or its request.
 struct Call {
@@ -92,7 +91,7 @@ struct Call {
       auto ran = group->group->run(std::move(request));
       if (!ran.is_ok()) return ran.status();
       const auto& under_way = ran.value().work;
-      const Status status = under_way ? under_way->wait(kForever) : Status::ok();
+      const Status status = under_way ? under_way->wait(c::kForever) : Status::ok();
       if (source != nullptr && under_way) *source = under_way->source().value;
       return status;
     });
@@ -227,7 +226,7 @@ hf_status hf_work_test(hf_work* work, int* done) {
 hf_status hf_work_wait(hf_work* work, int64_t timeout_ns) {
   return c::guarded([&]() -> Status {
     if (work == nullptr) return c::missing("work");
-    return work->work->wait(timeout_ns < 0 ? kForever : Duration(timeout_ns));
+    return work->work->wait(timeout_ns < 0 ? c::kForever : Duration(timeout_ns));
   });
 }
 

@@ -9,8 +9,6 @@ using namespace holdfast;
 
 namespace {
 
-constexpr Duration kForever = std::chrono::hours(24 * 365);
-
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts(1);
   for (const char c : list) {
@@ -198,7 +196,7 @@ hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group) {
 hf_status hf_group_close(hf_group* group, int64_t timeout_ns) {
   return c::guarded([&]() -> Status {
     if (group == nullptr) return c::missing("group");
-    return group->group->close(timeout_ns < 0 ? kForever : Duration(timeout_ns));
+    return group->group->close(timeout_ns < 0 ? c::kForever : Duration(timeout_ns));
   });
 }
 
@@ -221,7 +219,7 @@ hf_status hf_group_advance(hf_group* group, int64_t timeout_ns) {
   return c::guarded([&]() -> Status {
     if (group == nullptr) return c::missing("group");
     const Duration timeout = timeout_ns < 0 ? Duration::zero() : Duration(timeout_ns);
-    return group->group->advance(timeout)->wait(kForever);
+    return group->group->advance(timeout)->wait(c::kForever);
   });
 }
 

@@ -22,12 +22,6 @@ bool reduces(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
 }
 
-std::uint64_t elements(const BlockList& blocks) {
-  std::uint64_t sum = 0;
-  for (const Block& block : blocks) sum += block.count;
-  return sum;
-}
-
 // The size that must be the same on all ranks; nothing where blocks differ by rank.
 std::optional<std::uint64_t> common_size(const Call& call) {
   switch (call.collective) {

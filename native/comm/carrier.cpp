@@ -8,12 +8,6 @@
 namespace holdfast::comm {
 namespace {
 
-std::uint64_t elements(const BlockList& blocks) {
-  std::uint64_t sum = 0;
-  for (const Block& block : blocks) sum += block.count;
-  return sum;
-}
-
 // In elements.
 std::uint64_t offset_of(const BlockList& blocks, Rank rank) {
   std::uint64_t offset = 0;

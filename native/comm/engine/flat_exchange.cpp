@@ -21,20 +21,23 @@ bool equal_blocks(const BlockList& blocks) {
 
 bool FlatExchange::carries(const OpRequest& request, int size) {
   if (size < 2 || request.codec) return false;
-  // Every rank reads everybody's input: with many ranks that is worth it for smaller inputs only.
+  // A sum reads everybody's input: with many ranks that is worth it for smaller inputs only.
   const std::uint64_t limit =
       std::min(kFlatBytes, kFlatReadBytes / static_cast<std::uint64_t>(size));
   switch (request.collective) {
     case Collective::kBarrier: return true;
     case Collective::kAllReduce:
     case Collective::kReduce: return blocks_bytes(request.input, request.dtype) <= limit;
-    case Collective::kBroadcast: return blocks_bytes(request.output, request.dtype) <= limit;
-    case Collective::kAllGather:
-      return equal_blocks(request.output) && blocks_bytes(request.output, request.dtype) <= limit;
     case Collective::kReduceScatter:
       return equal_blocks(request.input) && blocks_bytes(request.input, request.dtype) <= limit;
+    case Collective::kBroadcast:
+      return blocks_bytes(request.output, request.dtype) <= kFlatMoveBytes;
+    case Collective::kAllGather:
+      return equal_blocks(request.output) &&
+             blocks_bytes(request.input, request.dtype) <= kFlatMoveBytes &&
+             blocks_bytes(request.output, request.dtype) <= kFlatGatherBytes;
     case Collective::kAllToAll:
-      return request.equal_blocks && blocks_bytes(request.input, request.dtype) <= limit;
+      return request.equal_blocks && blocks_bytes(request.input, request.dtype) <= kFlatMoveBytes;
     default: return false;  // not every rank knows the others' sizes
   }
 }

@@ -23,18 +23,22 @@
 
 namespace holdfast::comm {
 
-// Input bytes per rank up to which reading everybody's input beats moving partial sums.
+// Input bytes per rank up to which reading everybody's input beats moving partial sums; and bytes
+// of all ranks' inputs together.
 inline constexpr std::uint64_t kFlatBytes = 32 * 1024;
-
-// Bytes of all ranks' inputs together up to which that holds.
 inline constexpr std::uint64_t kFlatReadBytes = 256 * 1024;
+
+// What only moves: bytes that a rank publishes, and gathers, up to which two copies cost less than
+// looks into each other's memory, each of which waits for its owner's turn on a core.
+inline constexpr std::uint64_t kFlatMoveBytes = 256 * 1024;
+inline constexpr std::uint64_t kFlatGatherBytes = 1024 * 1024;
 
 // One rank's area; part of its HostArea.
 struct FlatArea {
   struct Slot {
     std::uint32_t signature;
     std::uint32_t bytes;
-    alignas(64) std::byte data[kFlatBytes];
+    alignas(64) std::byte data[kFlatMoveBytes];
   };
   // One view's counters and slots; views alternate.
   struct Half {

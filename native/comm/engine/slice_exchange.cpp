@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kLeastLentShare = 4;
 
 // Between two ranks, one system call costs less than two more copies of what is larger.
-constexpr std::uint64_t kLittle = 8 * 1024;
+constexpr std::uint64_t kLittle = 32 * 1024;
 
 bool all_equal(const BlockList& blocks) {
   return std::all_of(blocks.begin(), blocks.end(),

@@ -20,6 +20,13 @@ struct Block {
 // Of one op: one, or one per rank.
 using BlockList = ShortList<Block, 8>;
 
+// Of all blocks together.
+inline std::uint64_t elements(const BlockList& blocks) {
+  std::uint64_t sum = 0;
+  for (const Block& block : blocks) sum += block.count;
+  return sum;
+}
+
 struct Layout {
   std::vector<Block> input;   // by chunk; chunks that do not exist on this rank have count 0
   std::vector<Block> output;  // by chunk
