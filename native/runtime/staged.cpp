@@ -1,7 +1,9 @@
 #include "runtime/staged.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
+#include <mutex>
 
 #include "comm/op_runs.h"
 #include "comm/request_check.h"
@@ -140,6 +142,15 @@ Status check_memory(const Device& device, const OpRequest& request) {
   return Status::ok();
 }
 
+// For ever: the driver may call it after everything else has gone, or, when the device is lost,
+// never. One for each node and device.
+Staged::Waker* keep(Staged::Waker executor) {
+  static std::mutex mutex;
+  static auto& all = *new std::deque<Staged::Waker>;
+  const std::lock_guard lock(mutex);
+  return &all.emplace_back(std::move(executor));
+}
+
 // Opens when a part's input has been copied up.
 class UpGate final : public comm::Gate {
  public:
@@ -167,7 +178,8 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
   const Device::Current current(*device);
   TRY(current.status());
   // Private: make_shared cannot.
-  std::shared_ptr<Staged> staged(new Staged(std::move(device), std::move(executor), slice_bytes));
+  std::shared_ptr<Staged> staged(
+      new Staged(std::move(device), keep(std::move(executor)), slice_bytes));
   for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
     auto made = staged->device_->make_stream();
     if (!made.is_ok()) return made.status();
@@ -251,19 +263,14 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
     const device::Driver& d = device_->driver();
     TRY(device_->check(d.event_record(*part.arrived, up_), "recording an event"));
     // Whoever drives looks at the gates.
-    auto* waker = new std::weak_ptr<comm::Executor>(executor_);
-    const device::Cu told = d.launch_host_func(up_, wake, waker);
-    if (told != device::Cu::kSuccess) delete waker;
-    TRY(device_->check(told, "enqueueing a call"));
+    TRY(device_->check(d.launch_host_func(up_, wake, waker_), "enqueueing a call"));
   }
   return Status::ok();
 }
 
 void Staged::wake(void* waker) {
-  const std::unique_ptr<std::weak_ptr<comm::Executor>> held(
-      static_cast<std::weak_ptr<comm::Executor>*>(waker));
   // Not the last owner's affair: a task, so that it ends on the runtime's thread.
-  if (auto executor = held->lock()) {
+  if (auto executor = static_cast<Waker*>(waker)->lock()) {
     comm::Executor* runs = executor.get();
     runs->submit([kept = std::move(executor)] {}, true);
   }

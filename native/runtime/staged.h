@@ -25,6 +25,9 @@ class StagedWork;
 
 class Staged final : public std::enable_shared_from_this<Staged> {
  public:
+  // Whose driver looks at the gates when something has been copied up.
+  using Waker = std::weak_ptr<comm::Executor>;
+
   // Owners of the device: this, its works. `executor`: the node's.
   static Result<std::shared_ptr<Staged>> make(std::shared_ptr<device::Device> device,
                                               std::weak_ptr<comm::Executor> executor,
@@ -46,9 +49,8 @@ class Staged final : public std::enable_shared_from_this<Staged> {
  private:
   friend class StagedWork;
 
-  Staged(std::shared_ptr<device::Device> device, std::weak_ptr<comm::Executor> executor,
-         std::uint64_t slice_bytes)
-      : device_(std::move(device)), executor_(std::move(executor)), slice_bytes_(slice_bytes) {}
+  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes)
+      : device_(std::move(device)), waker_(waker), slice_bytes_(slice_bytes) {}
 
   std::uint64_t slice_elements(const comm::OpRequest& request) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
@@ -57,7 +59,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   static void wake(void* waker);
 
   const std::shared_ptr<device::Device> device_;
-  const std::weak_ptr<comm::Executor> executor_;
+  Waker* const waker_;  // stays for ever
   const std::uint64_t slice_bytes_;
   device::CuStream up_;
   device::CuStream down_;

@@ -77,7 +77,7 @@ Status StagedWork::wait(Duration timeout) {
   const Instant deadline = now() + timeout;
   while (!done()) {
     const Instant look = std::min(deadline, now() + kDeviceLook);
-    if (const auto executor = staged_->executor_.lock()) {
+    if (const auto executor = staged_->waker_->lock()) {
       executor->drive_until([this] { return done(); }, look);
     } else {
       std::unique_lock lock(mutex_);
@@ -165,7 +165,7 @@ void StagedWork::came_down(void* held) {
 
 // On the runtime's thread, with the runtime released, as all ops end.
 void StagedWork::finish_soon(std::shared_ptr<StagedWork> work, bool came) {
-  auto executor = work->staged_->executor_.lock();
+  auto executor = work->staged_->waker_->lock();
   if (executor == nullptr) return work->finish(came);
   comm::Executor* runs = executor.get();
   // The task keeps the runtime: it must not end on a thread of the driver's.
