@@ -91,7 +91,7 @@ struct Call {
       auto ran = group->group->run(std::move(request));
       if (!ran.is_ok()) return ran.status();
       const auto& under_way = ran.value().work;
-      const Status status = under_way ? under_way->wait(c::kForever) : Status::ok();
+      Status status = under_way ? under_way->wait(c::kForever) : Status::ok();
       if (source != nullptr && under_way) *source = under_way->source().value;
       return status;
     });
