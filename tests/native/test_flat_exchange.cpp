@@ -101,10 +101,34 @@ TEST_CASE("the flat exchange folds as the flat schedule does") {
   }
 }
 
+TEST_CASE("what only moves may fill a slot, and no more") {
+  constexpr int kSize = 4;
+  constexpr std::size_t kFull = kFlatMoveBytes / sizeof(float);
+  Host host(kSize);
+  for (const Collective c : {Collective::kBroadcast, Collective::kAllGather}) {
+    for (int turn = 0; turn < 3; ++turn) compare(host, c, kSize, 0, kFull);
+    Memory memory = make_memory(c, kSize, 0, kFull + 1);
+    OpRequest request;
+    request.collective = c;
+    request.input = blocks(memory.input);
+    request.output = blocks(memory.output);
+    if (c == Collective::kBroadcast) request.output = request.input;
+    CHECK_FALSE(FlatExchange::carries(request, kSize));
+  }
+  // Within a slot each, and together too much to gather.
+  Memory many = make_memory(Collective::kAllGather, 8, 0, kFull);
+  OpRequest gather;
+  gather.collective = Collective::kAllGather;
+  gather.input = blocks(many.input);
+  gather.output = blocks(many.output);
+  CHECK_FALSE(FlatExchange::carries(gather, 8));
+}
+
 TEST_CASE("equal blocks go to all") {
   for (const int size : {2, 3, 8}) {
     Host host(size);
-    for (const std::size_t count : {0UL, 1UL, 250UL}) {
+    const std::size_t full = kFlatMoveBytes / sizeof(float) / static_cast<std::size_t>(size);
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{250}, full}) {
       std::vector<Memory> memory;
       std::vector<OpRequest> requests;
       for (int r = 0; r < size; ++r) {
