@@ -19,6 +19,7 @@ Status& last_error() {
 }  // namespace
 
 hf_status record(const Status& status) noexcept {
+  if (status.is_ok() && last_error().is_ok()) return HF_OK;
   try {
     last_error() = status;
   } catch (...) {

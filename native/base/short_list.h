@@ -2,6 +2,7 @@
 // no allocation. What it has in common with std::vector means the same.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <initializer_list>
@@ -18,7 +19,22 @@ class ShortList {
  public:
   using value_type = T;
 
-  ShortList() = default;
+  ShortList() {}
+  ShortList(const ShortList& other) { *this = other; }
+  ShortList(ShortList&& other) noexcept { *this = std::move(other); }
+  ShortList& operator=(const ShortList& other) {
+    if (this == &other) return *this;
+    copy_inside(other);
+    outside_ = other.outside_;
+    return *this;
+  }
+  ShortList& operator=(ShortList&& other) noexcept {
+    if (this == &other) return *this;
+    copy_inside(other);
+    outside_ = std::move(other.outside_);
+    other.clear();
+    return *this;
+  }
   ShortList(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
   // Implicit on purpose: a list is a list.
   ShortList(const std::vector<T>& values) { assign(values.begin(), values.end()); }
@@ -58,7 +74,14 @@ class ShortList {
   const T& back() const { return data()[size() - 1]; }
 
  private:
-  std::array<T, kInside> inside_{};
+  void copy_inside(const ShortList& other) {
+    std::copy_n(other.inside_.begin(), other.inside_count_, inside_.begin());
+    inside_count_ = other.inside_count_;
+  }
+
+  union {
+    std::array<T, kInside> inside_;  // the first inside_count_: to clear all costs more than an op
+  };
   std::size_t inside_count_ = 0;
   std::vector<T> outside_;  // all of them, if they do not fit inside
 };

@@ -100,11 +100,11 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
           request.on_device};
 }
 
-std::string coding_text(const OpRequest& request) {
+CodingText coding_text(const OpRequest& request) {
   if (!request.codec) return {};
   // An all-reduce with a residual may go another way than one without.
   const bool feeds_back = request.collective == Collective::kAllReduce && !request.residual.empty();
-  return request.codec->text() + (feeds_back ? " with a residual" : "");
+  return CodingText(request.codec->text() + (feeds_back ? " with a residual" : ""));
 }
 
 bool conflict(const Call& a, const Call& b) {
@@ -128,7 +128,7 @@ std::uint32_t history_after(std::uint32_t history, const Call& call) {
   if (is_rooted(call.collective)) mix(static_cast<std::uint64_t>(call.root.value));
   if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
   mix(common_size(call).value_or(0));
-  for (const char c : call.codec) mix(static_cast<unsigned char>(c));
+  for (const char c : call.codec.view()) mix(static_cast<unsigned char>(c));
   if (call.on_device) mix(kOnDevice);
   return history;
 }
@@ -147,7 +147,7 @@ std::string call_text(const Call& call) {
   std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +
                      std::to_string(count) + " elements";
   if (reduces(call.collective)) text += ", " + std::string(reduce_op_name(call.op));
-  if (!call.codec.empty()) text += ", codec " + call.codec;
+  if (!call.codec.empty()) text += ", codec " + std::string(call.codec.view());
   if (call.equal_blocks) text += ", in equal blocks";
   if (call.on_device) text += ", in device memory";
   if (is_rooted(call.collective)) text += ", root " + std::to_string(call.root.value);
@@ -193,7 +193,7 @@ std::vector<std::byte> encode_call(const Call& call) {
   put(out, static_cast<std::int32_t>(call.root.value));
   put(out, call.input);
   put(out, call.output);
-  for (const char c : call.codec) put(out, c);
+  for (const char c : call.codec.view()) put(out, c);
   out.resize(kCallBytes);
   return out;
 }
@@ -218,11 +218,15 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   call.output = take<std::uint64_t>(bytes);
   call.equal_blocks = (flags & kEqualBlocks) != 0;
   call.on_device = (flags & kOnDevice) != 0;
-  for (const std::byte b : bytes) call.codec += static_cast<char>(b);
-  call.codec.resize(std::min(call.codec.size(), call.codec.find_last_not_of('\0') + 1));
+  std::string codec;
+  for (const std::byte b : bytes) codec += static_cast<char>(b);
+  codec.resize(std::min(codec.size(), codec.find_last_not_of('\0') + 1));
   // It will be printed.
   const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-  if (!std::all_of(call.codec.begin(), call.codec.end(), printable)) return malformed();
+  if (codec.size() > kMostCodingText || !std::all_of(codec.begin(), codec.end(), printable)) {
+    return malformed();
+  }
+  call.codec = CodingText(codec);
   return call;
 }
 

@@ -10,9 +10,15 @@
 #include <string>
 #include <vector>
 
+#include "base/short_text.h"
 #include "comm/communicator.h"
 
 namespace holdfast::comm {
+
+// A codec's text, and whether what it loses is kept.
+inline constexpr std::size_t kMostCodingText =
+    compress::kMostCodecText + sizeof " with a residual" - 1;
+using CodingText = ShortText<kMostCodingText>;
 
 struct Call {
   OpSeq sequence;
@@ -23,7 +29,7 @@ struct Call {
   std::uint64_t input = 0;   // elements of all blocks together
   std::uint64_t output = 0;  // likewise
   bool equal_blocks = false;
-  std::string codec = {};  // coding_text()
+  CodingText codec = {};  // empty: none
   bool on_device = false;
   friend bool operator==(const Call&, const Call&) = default;
 };
@@ -39,10 +45,9 @@ struct CallReport {
 // Calls in a report, at most.
 inline constexpr std::size_t kReportedCalls = 16;
 
-inline constexpr std::size_t kCallBytes = 28 + compress::kMostCodecText + sizeof " with a residual";
+inline constexpr std::size_t kCallBytes = 28 + kMostCodingText + 1;
 
-// The codec's text, and whether what it loses is kept; empty: no codec.
-std::string coding_text(const OpRequest& request);
+CodingText coding_text(const OpRequest& request);
 
 // "rank 3", "ranks 1, 2".
 std::string rank_list(const std::vector<Rank>& ranks);

@@ -71,12 +71,12 @@ bool LiveCommunicator::can_run_briefly(const OpRequest& request) const {
 }
 
 bool LiveCommunicator::can_run_at_once(const OpRequest& request) const {
-  if (!active_.empty() || ending_ || ended_ || any_gone_) return false;
+  if (!is_idle()) return false;
   return can_run_briefly(request) || (payload_bytes(request) <= kBulkBytes && is_sliced(request));
 }
 
-void LiveCommunicator::begin_briefly(const OpRequest& request, OpSeq sequence) {
-  brief_differs_ = calls_.record(call_of(request, sequence));
+void LiveCommunicator::begin_briefly(const OpRequest& request, const Call& call) {
+  brief_differs_ = calls_.record(call);
   config_.flat->begin(request, signature_of(request, calls_.history()));
 }
 

@@ -17,6 +17,7 @@
 #include "comm/executor.h"
 #include "comm/op_runs.h"
 #include "comm/op_work.h"
+#include "comm/request_shape.h"
 #include "comm/view_notice.h"
 
 namespace holdfast::comm {
@@ -88,9 +89,16 @@ class LiveCommunicator {
   // way and shared memory carries it; asked until it has ended, or handed over to go on as a
   // launched one.
   bool can_run_briefly(const OpRequest& request) const;
+  // Nothing is in the way of an op.
+  bool is_idle() const { return active_.empty() && !ending_ && !ended_ && !any_gone_; }
   // Whether shared memory carries it, in slices or briefly, and nothing is in its way.
   bool can_run_at_once(const OpRequest& request) const;
-  void begin_briefly(const OpRequest& request, OpSeq sequence);
+  // Whether it is like the last one that ran briefly, so that nothing about it need be checked.
+  bool is_usual(const OpRequest& request) const { return usual_ && shape_of(request) == usual_; }
+  // It was accepted, and can run briefly.
+  void set_usual(const OpRequest& request) { usual_ = shape_of(request); }
+  // `call`: call_of() the request, which check_request() accepts.
+  void begin_briefly(const OpRequest& request, const Call& call);
   bool ends_briefly();
   void go_on(Launch launch);
   // Writes an op into the log of calls that ended before this view, here or everywhere.
@@ -201,6 +209,7 @@ class LiveCommunicator {
   std::uint32_t passed_ = 0;  // turns in a row in which a less urgent op had to wait
   CallLog calls_;
   std::optional<Disagreement> brief_differs_;
+  std::optional<RequestShape> usual_;  // of the latest request that ran briefly
   std::optional<Ending> ending_;
   bool ended_ = false;
   std::vector<Status> gone_;  // by rank; ok while present

@@ -18,7 +18,8 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   mix(static_cast<std::uint32_t>(request.dtype));
   mix(static_cast<std::uint32_t>(request.op));
   mix(static_cast<std::uint32_t>(request.root.value));
-  for (const char c : coding_text(request)) mix(static_cast<unsigned char>(c));
+  const CodingText coding = coding_text(request);
+  for (const char c : coding.view()) mix(static_cast<unsigned char>(c));
   if (request.on_device) mix(1);
   return hash;
 }

@@ -158,6 +158,7 @@ class Group final : public comm::Communicator,
   struct Brief {
     comm::OpRequest& request;
     std::optional<OpSeq> sequence = {};  // it has begun
+    comm::Call call = {};
     comm::Ran ran = {};
     comm::OpTicket ticket = {};
   };
@@ -191,6 +192,7 @@ class Group final : public comm::Communicator,
   void begin_repair(const std::shared_ptr<comm::OpWork>& work, const OpFate& fate,
                     Instant deadline);
   bool step(Brief& brief, bool last);
+  bool is_brief_at_first(const comm::OpRequest& request) const;
   bool begin_briefly(Brief& brief);
   void end_briefly(Brief& brief);
   std::shared_ptr<comm::OpWork> make_work(Brief& brief) const;

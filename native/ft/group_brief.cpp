@@ -34,16 +34,21 @@ bool Group::step(Brief& brief, bool last) {
   return false;
 }
 
+// A request of a shape that the last one did not have.
+bool Group::is_brief_at_first(const comm::OpRequest& request) const {
+  return comm_->can_run_at_once(request) &&
+         check_request(request, config_.rank, static_cast<int>(present_.size())).is_ok();
+}
+
 // Only where nothing is unusual; everything else takes the long way.
 bool Group::begin_briefly(Brief& brief) {
   const comm::OpRequest& request = brief.request;
   if (!comm_ || !ops_.empty() || !line_.empty() || request.gate || advance_ || !broken_.is_ok() ||
-      !incidents_.empty() || present_.size() != config_.members.size() ||
-      !comm_->can_run_at_once(request)) {
+      !incidents_.empty() || present_.size() != config_.members.size() || !comm_->is_idle()) {
     return false;
   }
-  const Status usable = check_request(request, config_.rank, static_cast<int>(present_.size()));
-  if (!usable.is_ok()) return false;
+  const bool usual = comm_->is_usual(request);
+  if (!usual && !is_brief_at_first(request)) return false;
   {
     const std::lock_guard lock(mutex_);
     // A call of another thread may have its number already.
@@ -52,7 +57,7 @@ bool Group::begin_briefly(Brief& brief) {
     }
     brief.sequence = OpSeq{next_sequence_++};
   }
-  if (!comm_->can_run_briefly(request)) {
+  if (!usual && !comm_->can_run_briefly(request)) {
     // Through slices: with all that an op has, but begun here.
     const auto work = make_work(brief);
     brief.ran.work = work;
@@ -60,14 +65,16 @@ bool Group::begin_briefly(Brief& brief) {
     return true;
   }
   launched_ = std::max(launched_, brief.sequence->value + 1);
-  comm_->begin_briefly(request, *brief.sequence);
+  if (!usual) comm_->set_usual(request);
+  brief.call = call_of(request, *brief.sequence);
+  comm_->begin_briefly(request, brief.call);
   // The others are at it meanwhile.
   observe_brief_begin(brief);
   return true;
 }
 
 void Group::end_briefly(Brief& brief) {
-  note_flat_end(call_of(brief.request, *brief.sequence), epoch_);
+  note_flat_end(brief.call, epoch_);
   brief.ran.outcome = outcome_of(usual_fate());
   observe_brief_end(brief);
 }

@@ -161,8 +161,8 @@ void Group::on_op_ended(const std::shared_ptr<OpWork>& work, comm::Held held) {
 }
 
 void Group::note_flat_end(const comm::Call& call, Epoch epoch) {
+  if (flat_ends_.size() == kFlatEnds) flat_ends_.erase(flat_ends_.begin());
   flat_ends_.push_back({call, epoch});
-  if (flat_ends_.size() > kFlatEnds) flat_ends_.erase(flat_ends_.begin());
 }
 
 // A copy of the result, from which members that lack it can be served.

@@ -1,6 +1,8 @@
 // Calls as values: which ones conflict, how they are told and what a person reads.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "comm/call_log.h"
 #include "comm/view_notice.h"
 
@@ -124,6 +126,9 @@ TEST_CASE("calls and reports survive the wire; anything else is refused") {
     broken[at] = std::byte{0xff};
     CHECK_FALSE(decode_call(broken).is_ok());
   }
+  auto unended = bytes;
+  std::fill(unended.begin() + 28, unended.end(), std::byte{'x'});
+  CHECK_FALSE(decode_call(unended).is_ok());
 
   ViewNotice notice{Code::kTimeout, {{1}}, "gave up"};
   notice.report = CallReport{{9}, {sent, call(8, Collective::kBarrier)}};

@@ -49,12 +49,12 @@ void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
   signature_ = signature;
   const bool publishes = request.collective != Collective::kBroadcast || request.root == rank_;
   input_bytes_ = publishes ? blocks_bytes(request.input, request.dtype) : 0;
-  stage_ = Stage::kRoom;
+  stage_ = Stage::kBegun;
 }
 
 bool FlatExchange::advance() {
   moved_ = false;
-  if (stage_ == Stage::kRoom && has_room()) {
+  if (stage_ == Stage::kBegun) {
     publish();
     stage_ = Stage::kCollect;
     moved_ = true;
@@ -72,31 +72,12 @@ bool FlatExchange::advance() {
   return stage_ == Stage::kDone;
 }
 
-bool FlatExchange::has_room() const {
-  if (op_ - first_ <= 2) return true;
-  const auto all_read = [&] {
-    for (int r = 0; r < size(); ++r) {
-      // acquire: their reads of the slot are over
-      if (r != rank_.value && !reached(area({r}).read, op_ - 2)) return false;
-    }
-    return true;
-  };
-  if (all_read()) return true;
-  // seq_cst: raised before the last look, against finish()'s store-then-look.
-  area(rank_).waits_for_room.store(1, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return all_read();
-}
-
 void FlatExchange::publish() {
   FlatArea::Half& own = area(rank_);
-  own.waits_for_room.store(0, std::memory_order_relaxed);  // relaxed: at worst one ring too many
   // Whoever still reads this half, in the view before last, is told before it is written to.
   if (op_ == first_ + 1) own.posted.store(first_, std::memory_order_seq_cst);
-  FlatArea::Slot& to = own.slots[op_ % 2];
-  to.signature = signature_;
-  to.bytes = static_cast<std::uint32_t>(input_bytes_);
-  std::byte* at = to.data;
+  FlatArea::Head& head = own.heads[op_ % 2];
+  std::byte* at = input_bytes_ <= kFlatFewBytes ? head.few : own.slots[op_ % 2].data;
   if (input_bytes_ > 0) {
     for (const Block& block : request_->input) {
       const std::uint64_t bytes = block.count * dtype_bytes(request_->dtype);
@@ -104,9 +85,12 @@ void FlatExchange::publish() {
       at += bytes;
     }
   }
+  head.signature = signature_;
+  head.bytes = static_cast<std::uint32_t>(input_bytes_);
   own.posted.store(op_, std::memory_order_release);  // release: the slot is written
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int r = 0; r < size(); ++r) {
-    if (r != rank_.value) peers_[index({r})].ring();
+    if (r != rank_.value) peers_[index({r})].ring_published();
   }
 }
 
@@ -125,8 +109,7 @@ bool FlatExchange::collected() {
   }
   for (int r = 0; r < size(); ++r) {
     if (!reads({r})) continue;
-    const FlatArea::Half& peer = area({r});
-    const FlatArea::Slot& from = peer.slots[op_ % 2];
+    const FlatArea::Head& from = head({r});
     const bool rooted = request_->collective == Collective::kBroadcast && rank_ != request_->root;
     const std::uint64_t expected =
         rooted ? blocks_bytes(request_->output, request_->dtype) : input_bytes_;
@@ -187,12 +170,6 @@ void FlatExchange::finish() {
       break;
     default: break;
   }
-  area(rank_).read.store(op_, std::memory_order_seq_cst);  // seq_cst: see has_room()
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (int r = 0; r < size(); ++r) {
-    if (r == rank_.value) continue;
-    if (area({r}).waits_for_room.load(std::memory_order_relaxed) != 0) peers_[index({r})].ring();
-  }
 }
 
 // After a read of others' slots: a member that is two views ahead writes to the same ones. This
@@ -208,10 +185,7 @@ bool FlatExchange::was_left_behind() const {
 std::vector<Rank> FlatExchange::waited_for() const {
   std::vector<Rank> ranks;
   for (int r = 0; r < size(); ++r) {
-    const FlatArea::Half& peer = area({r});
-    const bool room = stage_ == Stage::kRoom && !reached(peer.read, op_ - 2);
-    const bool data = stage_ == Stage::kCollect && !reached(peer.posted, op_);
-    if (room || data) ranks.push_back({r});
+    if (stage_ == Stage::kCollect && !reached(area({r}).posted, op_)) ranks.push_back({r});
   }
   return ranks;
 }

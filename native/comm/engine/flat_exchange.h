@@ -4,8 +4,9 @@
 // allocation. No rank ever writes another rank's memory, so a rank that dies leaves nothing torn
 // behind.
 //
-// Two slots per rank alternate: a slot is written again only when every peer is done with the op
-// before last. The areas outlive a view: the next one counts on in the other pair of slots, so that
+// Two slots per rank alternate: an op ends only when all have published theirs, and who has
+// published an op is done with the one before, so that nobody reads a slot any more when its turn
+// comes again. The areas outlive a view: the next one counts on in the other pair of slots, so that
 // ops of the last view that everybody had published can still be finished from its slots, those of
 // a dead rank included. An op ends only when all have published, so that it ends for all or for
 // none. Thread: only the holder of the runtime.
@@ -33,20 +34,27 @@ inline constexpr std::uint64_t kFlatReadBytes = 256 * 1024;
 inline constexpr std::uint64_t kFlatMoveBytes = 256 * 1024;
 inline constexpr std::uint64_t kFlatGatherBytes = 1024 * 1024;
 
+// Bytes that need no line of their own.
+inline constexpr std::size_t kFlatFewBytes = 16;
+
 // One rank's area; part of its HostArea.
 struct FlatArea {
-  struct Slot {
+  // What is published, and all of it when it is little: it comes with the counter, in one line.
+  struct Head {
     std::uint32_t signature;
     std::uint32_t bytes;
+    std::byte few[kFlatFewBytes];
+  };
+  struct Slot {
     alignas(64) std::byte data[kFlatMoveBytes];
   };
-  // One view's counters and slots; views alternate.
+  // One view's counter and slots; views alternate.
   struct Half {
     alignas(64) std::atomic<std::uint64_t> posted;  // ops whose input is published
-    std::atomic<std::uint64_t> read;                // ops that need nothing more from the others
-    std::atomic<std::uint32_t> waits_for_room;      // sleeps until others have read
+    Head heads[2];
     alignas(64) Slot slots[2];
   };
+  static_assert(offsetof(Half, slots) == 64);
   Half halves[2];
 };
 
@@ -75,21 +83,25 @@ class FlatExchange {
   std::vector<Rank> waited_for() const;
 
  private:
-  enum class Stage : std::uint8_t { kRoom, kCollect, kDone, kLeftBehind };
+  enum class Stage : std::uint8_t { kBegun, kCollect, kDone, kLeftBehind };
 
   FlatArea::Half& area(Rank rank) const {
     return reinterpret_cast<FlatArea*>(peers_[index(rank)].segment->data())->halves[half_];
   }
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
   int size() const { return static_cast<int>(peers_.size()); }
-  bool has_room() const;
   void publish();
   bool reads(Rank rank) const;
   bool collected();
   void finish();
   bool was_left_behind() const;
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
-  const std::byte* slot(Rank rank) const { return area(rank).slots[op_ % 2].data; }
+  const FlatArea::Head& head(Rank rank) const { return area(rank).heads[op_ % 2]; }
+  // What a rank has published.
+  const std::byte* slot(Rank rank) const {
+    const FlatArea::Head& from = head(rank);
+    return from.bytes <= kFlatFewBytes ? from.few : area(rank).slots[op_ % 2].data;
+  }
 
   Rank rank_;
   std::vector<HostPeer> peers_;

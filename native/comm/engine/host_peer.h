@@ -38,6 +38,10 @@ struct HostPeer {
   void ring() {
     if (bell.ring() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();
   }
+  // Behind a full fence of the caller's.
+  void ring_published() {
+    if (bell.ring_published() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();
+  }
 };
 
 }  // namespace holdfast::comm

@@ -103,8 +103,9 @@ bool SliceExchange::all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter,
 }
 
 void SliceExchange::ring_all() {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int r = 0; r < size(); ++r) {
-    if (r != rank_) peers_[static_cast<std::size_t>(r)].ring();
+    if (r != rank_) peers_[static_cast<std::size_t>(r)].ring_published();
   }
 }
 

@@ -52,6 +52,10 @@ void Bell::ring_self() {
 
 Sleep Bell::ring() {
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  return ring_published();
+}
+
+Sleep Bell::ring_published() {
   // relaxed: the fence orders this look after the caller's published work.
   if (words_->sleeping.load(std::memory_order_relaxed) == 0) return Sleep::kAwake;
   // One ringer pays for the system call, the others find the sleeper awake.

@@ -38,6 +38,8 @@ class Bell {
 
   // Ringer's side: returns kOnSocket when the caller must send a kWake frame.
   Sleep ring();
+  // The same, where the caller has put a full fence behind what it published (one for many bells).
+  Sleep ring_published();
 
  private:
   BellWords* words_;
