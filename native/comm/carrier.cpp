@@ -21,9 +21,9 @@ bool can_be_carried(const OpRequest& request, int size) {
   if (request.codec || !request.algorithm.empty() || size == 1) return false;
   if (request.on_device) return false;  // the input may still be on its way
   const std::uint64_t bytes = elements(request.input) * dtype_bytes(request.dtype);
-  if (request.collective == Collective::kReduceScatter) return bytes <= kKeptBytes;
+  if (request.collective == Collective::kReduceScatter) return bytes <= kCarriedBytes;
   return request.collective == Collective::kAllToAll && request.equal_blocks &&
-         bytes * static_cast<std::uint64_t>(size) <= kKeptBytes;
+         bytes * static_cast<std::uint64_t>(size) <= kCarriedBytes;
 }
 
 OpRequest carried_by(OpRequest request, Carrier& carrier, Rank self, int size) {

@@ -25,6 +25,9 @@ struct Carrier {
   std::vector<std::byte> data;    // what the carrying op reads and writes
 };
 
+// The largest result of a carrying op: with more, its bytes cost as much as the round it saves.
+inline constexpr std::uint64_t kCarriedBytes = 32 * 1024;
+
 // Whether the op is carried. By what all ranks say alike, so that all of them do the same.
 bool can_be_carried(const OpRequest& request, int size);
 

@@ -153,7 +153,11 @@ void LiveCommunicator::choose_ending(Active& active) {
     return;
   }
   active.kept = true;
-  active.closes_batch = ++kept_ops_ % kKeptOps == 0;
+  kept_bytes_ += active.bytes;
+  active.closes_batch = ++kept_ops_ >= kKeptOps || kept_bytes_ >= kKeptRoom;
+  if (!active.closes_batch) return;
+  kept_ops_ = 0;
+  kept_bytes_ = 0;
 }
 
 bool LiveCommunicator::moves_bulk() const {

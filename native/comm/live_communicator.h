@@ -24,9 +24,10 @@ namespace holdfast::comm {
 
 // Results up to this size are kept after their op has ended, so that it need not wait until all
 // members hold theirs.
-inline constexpr std::uint64_t kKeptBytes = 32 * 1024;
-// One round in so many kept ops tells that all members hold them.
+inline constexpr std::uint64_t kKeptBytes = 64 * 1024;
+// One round in so many kept ops, or bytes of them, tells that all members hold them.
 inline constexpr std::uint32_t kKeptOps = 16;
+inline constexpr std::uint64_t kKeptRoom = 256 * 1024;
 
 // What to run in place of a collective's own schedule, for an op that an earlier view began.
 struct RepairRun {
@@ -204,8 +205,9 @@ class LiveCommunicator {
   std::vector<Active> active_;
   std::vector<Round> rounds_;
   FusedSchedule barrier_;
-  Layout no_blocks_;  // of the barrier
-  std::uint32_t kept_ops_ = 0;
+  Layout no_blocks_;            // of the barrier
+  std::uint32_t kept_ops_ = 0;  // since the last round was due, as are the bytes
+  std::uint64_t kept_bytes_ = 0;
   std::uint32_t passed_ = 0;  // turns in a row in which a less urgent op had to wait
   CallLog calls_;
   std::optional<Disagreement> brief_differs_;

@@ -59,13 +59,22 @@ std::unique_ptr<Run> OpRuns::make(Program program, const OpRequest& request, OpS
 
 void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
 
-const AlgorithmRow& OpRuns::row_for(const OpRequest& request) const {
+const AlgorithmRow& OpRuns::row_for(const OpRequest& request) {
+  if (!request.codec && !request.algorithm.empty()) {
+    return *find_algorithm(request.collective, request.algorithm);
+  }
+  const std::uint64_t bytes = payload_bytes(request);
+  Choice& last = last_choice_;
+  if (!request.codec && last.row != nullptr && last.collective == request.collective &&
+      last.bytes == bytes) {
+    return *last.row;
+  }
   const int hosts =
       config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
   if (request.codec) return coded_row_for(request, hosts > 1 && hosts < size());
-  if (!request.algorithm.empty()) return *find_algorithm(request.collective, request.algorithm);
-  return choose_algorithm(
-      {request.collective, size(), hosts, payload_bytes(request), config_.link_model});
+  const Problem problem{request.collective, size(), hosts, bytes, config_.link_model};
+  last = {request.collective, bytes, &choose_algorithm(problem)};
+  return *last.row;
 }
 
 const AlgorithmRow& OpRuns::coded_row_for(const OpRequest& request, bool levels) {

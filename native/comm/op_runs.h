@@ -44,7 +44,7 @@ class OpRuns {
  private:
   int size() const { return static_cast<int>(links_.size()); }
   const FusedSchedule& schedule_for(const OpRequest& request);
-  const AlgorithmRow& row_for(const OpRequest& request) const;
+  const AlgorithmRow& row_for(const OpRequest& request);
   static const AlgorithmRow& coded_row_for(const OpRequest& request, bool levels);
   int pieces_for(const OpRequest& request) const;
   std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
@@ -58,6 +58,13 @@ class OpRuns {
   // By collective, algorithm (a row of the catalogue), root and pieces.
   std::map<std::tuple<Collective, std::string_view, int, int>, FusedSchedule> schedules_;
   std::string_view last_algorithm_;
+  // The last choice by the cost model; ops mostly come again as they were.
+  struct Choice {
+    Collective collective{};
+    std::uint64_t bytes = 0;
+    const AlgorithmRow* row = nullptr;
+  };
+  Choice last_choice_;
 };
 
 }  // namespace holdfast::comm

@@ -203,10 +203,12 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
   for (;;) {
     bool moved = run_submissions();
     const Instant now = clock_->now();
-    const comm::Glance glance = machinery_.glance();
+    const bool on_sockets = machinery_.sockets_matter();
+    comm::Glance glance{false, false};
+    // A turn does what a glance does; but what has just begun is to be posted before it.
+    if (moved || !on_sockets) glance = machinery_.glance();
     moved = glance.moved || moved;
     if (!deferred_.empty() || done()) return true;
-    const bool on_sockets = machinery_.sockets_matter();
     if (!glance.enough || on_sockets || now >= next_turn_) {
       moved = look_everywhere(now, on_sockets) || moved;
       if (!deferred_.empty() || done()) return true;
@@ -232,7 +234,7 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
 
 bool Driver::look_everywhere(Instant now, bool on_sockets) {
   if (on_sockets || now >= next_look_) {
-    machinery_.poll_sockets(Duration::zero());
+    machinery_.look_at_sockets();
     next_look_ = now + kBusySocketLook;
   }
   next_turn_ = now + kTurnPause;

@@ -31,6 +31,8 @@ class Machinery {
   virtual comm::Glance glance() = 0;
   // Waits for sockets at most `timeout` (zero: looks).
   virtual void poll_sockets(Duration timeout) = 0;
+  // Looks at the sockets that something is awaited from, and now and then at all.
+  virtual void look_at_sockets() = 0;
   // Whether a socket may bring the next piece of work (TCP data, handshakes).
   virtual bool sockets_matter() const = 0;
   // Whether ops or connections are under way.

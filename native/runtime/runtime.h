@@ -83,6 +83,7 @@ class Runtime final : public comm::Executor,
   bool turn(Instant now) override;
   comm::Glance glance() override;
   void poll_sockets(Duration timeout) override;
+  void look_at_sockets() override;
   bool sockets_matter() const override {
     return sockets_matter_ || hub_.is_changing() || !handshakes_.empty();
   }
@@ -157,6 +158,7 @@ class Runtime final : public comm::Executor,
   void call(Attempt& attempt, Instant now);
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
+  bool mark_awaited();
   void watch(int fd, std::uint32_t events, void* tag);
   void reap();
   void keep_coordinator(Instant now);
@@ -175,7 +177,8 @@ class Runtime final : public comm::Executor,
   ft::Hub hub_;
   Instant next_reap_{};
   bool sockets_matter_ = false;
-  Driver driver_;  // last: its thread stops before the rest goes
+  std::uint32_t looks_ = 0;  // at sockets
+  Driver driver_;            // last: its thread stops before the rest goes
 };
 
 }  // namespace holdfast::runtime

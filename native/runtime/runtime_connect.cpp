@@ -127,6 +127,7 @@ void Runtime::establish(Handshake& handshake) {
   ::epoll_ctl(parts_.epoll, EPOLL_CTL_DEL, fd, nullptr);
   peer->control = std::make_unique<comm::TcpLink>(fd);
   peer->same_host = is_same_host(fd);
+  if (peer->same_host) do_not_pace(fd);
   auto offer = offered_.extract(theirs.from);
   const bool agreed = handshake.is_caller() ? !theirs.link.empty() : !offer.empty();
   if (agreed && !offer.empty()) {

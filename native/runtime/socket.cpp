@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 namespace holdfast::runtime {
 namespace {
@@ -134,6 +135,12 @@ bool is_same_host(int fd) {
   const auto& a = reinterpret_cast<const sockaddr_in6&>(here).sin6_addr;
   const auto& b = reinterpret_cast<const sockaddr_in6&>(there).sin6_addr;
   return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+void do_not_pace(int fd) {
+  // Every kernel has it, and lets everybody use it. Refused, the connection works as it did.
+  constexpr std::string_view kPlain = "reno";
+  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
 }
 
 std::vector<std::string> interface_addresses() {

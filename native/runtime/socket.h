@@ -29,6 +29,8 @@ Status connect_outcome(int fd, const Endpoint& endpoint);
 int accept_one(int listener);
 // Whether both ends of a connection have one address, which is so for processes that share cores.
 bool is_same_host(int fd);
+// For a connection inside one host: nothing is lost there, so nothing need be paced or probed.
+void do_not_pace(int fd);
 // Addresses of this host's interfaces that are up, loopback last.
 std::vector<std::string> interface_addresses();
 

@@ -99,10 +99,16 @@ Schedule build_flat(const BuildSpec& spec) {
   return std::move(b).finish();
 }
 
+namespace {
+
+// Messages to all at once are on their way together, but cost their sender half of its time each.
+constexpr double messages_to_all(int size) { return 1 + (size - 2) / 2.0; }
+
+}  // namespace
+
 topology::CostTerms cost_flat_all_reduce(int size, std::uint64_t bytes) {
   const double moved = (size - 1) * static_cast<double>(bytes);
-  // Messages to all at once are on their way together, but cost their sender half of its time each.
-  return {1 + (size - 2) / 2.0, moved, moved};
+  return {messages_to_all(size), moved, moved};
 }
 
 topology::CostTerms cost_flat_block_exchange(int size, std::uint64_t bytes) {
@@ -115,7 +121,7 @@ topology::CostTerms cost_flat_reduce_scatter(int size, std::uint64_t bytes) {
 }
 
 topology::CostTerms cost_flat_broadcast(int size, std::uint64_t bytes) {
-  return {1, (size - 1) * static_cast<double>(bytes), 0};
+  return {messages_to_all(size), (size - 1) * static_cast<double>(bytes), 0};
 }
 
 topology::CostTerms cost_flat_reduce(int size, std::uint64_t bytes) {

@@ -8,6 +8,8 @@ namespace {
 
 // Control frames that have gone, before their places are used again.
 constexpr std::size_t kMostGone = 64;
+// A copy of so much costs less than a system call.
+constexpr std::uint64_t kWorthCopying = 16 * 1024;
 
 // A grant is worth a frame when it opens at least this much (or all the rest).
 std::uint64_t grant_step(const RecvPost& post) {
@@ -285,6 +287,15 @@ std::optional<FrameHeader> Session::take_notice(FrameKind kind, const MessageKey
   *found = notices_.back();
   notices_.pop_back();
   return header;
+}
+
+std::size_t Session::worth_buffering() const {
+  if (recvs_.empty()) return 0;
+  const RecvPost& next = *recvs_.front();
+  const std::uint64_t left = next.total_bytes - next.done;
+  // What is reduced passes through a buffer anyway.
+  const std::uint64_t most = next.combine.kernel != nullptr ? kEagerBytes : kWorthCopying;
+  return left <= most ? left : 0;
 }
 
 std::span<std::byte> Session::direct() {

@@ -64,6 +64,9 @@ class Session {
   // Whether this message is here, or waits at the peer for a grant, with no receive posted for it.
   bool has_arrived(const MessageKey& key) const;
   bool idle() const { return sends_.empty() && recvs_.empty(); }
+  bool awaits() const { return !recvs_.empty(); }
+  // Bytes of the next message, if reading them with their header costs less than a read apart.
+  std::size_t worth_buffering() const;
   bool wants_to_send() const { return !controls_.empty() || !sends_.empty(); }
 
   // Pipe side, outgoing: the next frame with at most `max_payload` bytes; false when nothing can go

@@ -25,6 +25,8 @@ constexpr std::size_t kDirectBytes = 2048;
 // no more, and a turn costs little by the 1 MiB that it moves.
 constexpr int kReadsPerTurn = 4;
 constexpr int kTcpFramesPerTurn = 2;
+// With so much payload, frames are not kept for more of them to go in the same call.
+constexpr std::size_t kTogetherBytes = 64 * 1024;
 
 }  // namespace
 
@@ -52,36 +54,50 @@ void TcpLink::lost(const char* call) {
 bool TcpLink::push() {
   bool moved = false;
   for (int i = 0; i < kTcpFramesPerTurn && !blocked_ && write_error_ == 0; ++i) {
-    if (!writing_) {
-      if (!session().next_frame(kMaxFramePayload, out_)) break;
-      encode_header(out_.header, out_header_);
-      written_ = 0;
-      writing_ = true;
-    }
-    if (!write_frame()) break;
+    if (writing_ == taken_ && !take_frames()) break;
+    if (!write_frames()) break;
     moved = true;
   }
   return moved;
 }
 
-// Writes what the socket takes; true when the frame is out.
-bool TcpLink::write_frame() {
-  const std::size_t total = kFrameHeaderBytes + out_.payload.size();
-  while (written_ < total) {
-    iovec parts[2];
-    int count = 0;
-    if (written_ < kFrameHeaderBytes) {
-      parts[count++] = {out_header_.data() + written_, kFrameHeaderBytes - written_};
-    }
-    const std::size_t gone = written_ < kFrameHeaderBytes ? 0 : written_ - kFrameHeaderBytes;
-    if (gone < out_.payload.size()) {
-      // sendmsg does not write through its vector; iovec has no const.
-      auto* rest = const_cast<std::byte*>(out_.payload.data()) + gone;
-      parts[count++] = {rest, out_.payload.size() - gone};
+// One frame, and with it what else is small: a call costs more than its bytes.
+bool TcpLink::take_frames() {
+  taken_ = writing_ = written_ = 0;
+  std::size_t bytes = 0;
+  while (taken_ < kMostTogether && bytes < kTogetherBytes) {
+    Outgoing& out = out_[taken_];
+    // Never less than a whole frame: early messages do not come in pieces.
+    if (!session().next_frame(kMaxFramePayload, out.frame)) break;
+    encode_header(out.frame.header, out.header);
+    bytes += out.frame.payload.size();
+    ++taken_;
+  }
+  return taken_ > 0;
+}
+
+// Writes what the socket takes; true when all frames are out.
+bool TcpLink::write_frames() {
+  while (writing_ < taken_) {
+    std::array<iovec, 2 * kMostTogether> parts;
+    std::size_t count = 0;
+    std::size_t gone = written_;
+    for (std::size_t i = writing_; i < taken_; ++i) {
+      Outgoing& out = out_[i];
+      if (gone < kFrameHeaderBytes) {
+        parts[count++] = {out.header.data() + gone, kFrameHeaderBytes - gone};
+      }
+      const std::size_t at = gone < kFrameHeaderBytes ? 0 : gone - kFrameHeaderBytes;
+      if (at < out.frame.payload.size()) {
+        // sendmsg does not write through its vector; iovec has no const.
+        auto* rest = const_cast<std::byte*>(out.frame.payload.data()) + at;
+        parts[count++] = {rest, out.frame.payload.size() - at};
+      }
+      gone = 0;
     }
     msghdr message{};
-    message.msg_iov = parts;
-    message.msg_iovlen = static_cast<std::size_t>(count);
+    message.msg_iov = parts.data();
+    message.msg_iovlen = count;
     const ssize_t sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR) continue;
@@ -89,13 +105,20 @@ bool TcpLink::write_frame() {
       if (errno != EAGAIN && errno != EWOULDBLOCK) write_error_ = errno;
       return false;
     }
-    written_ += static_cast<std::size_t>(sent);
-    count_sent(static_cast<std::uint64_t>(sent));
+    count_written(static_cast<std::size_t>(sent));
   }
-  writing_ = false;
-  session().sent(out_);
-  out_ = {};
   return true;
+}
+
+void TcpLink::count_written(std::size_t bytes) {
+  count_sent(bytes);
+  written_ += bytes;
+  while (writing_ < taken_ && written_ >= out_[writing_].size()) {
+    Outgoing& out = out_[writing_++];
+    written_ -= out.size();
+    session().sent(out.frame);
+    out.frame = {};
+  }
 }
 
 void TcpLink::look_at_kernel() {
@@ -109,11 +132,14 @@ void TcpLink::look_at_kernel() {
 }
 
 void TcpLink::release(const SendPost& post) {
-  if (!writing_ || out_.post != &post) return;
-  // The frame has to end as it began, but its memory goes back to the caller now.
-  out_.owned_payload.assign(out_.payload.begin(), out_.payload.end());
-  out_.payload = out_.owned_payload;
-  out_.post = nullptr;
+  for (std::size_t i = writing_; i < taken_; ++i) {
+    OutFrame& out = out_[i].frame;
+    if (out.post != &post) continue;
+    // The frame has to end as it began, but its memory goes back to the caller now.
+    out.owned_payload.assign(out.payload.begin(), out.payload.end());
+    out.payload = out.owned_payload;
+    out.post = nullptr;
+  }
 }
 
 bool TcpLink::pull() {
@@ -132,13 +158,7 @@ bool TcpLink::fill() {
   if (begin_ == end_) begin_ = end_ = 0;
   if (in_payload_ && begin_ == end_) {
     const std::span<std::byte> direct = whole_elements(session().direct());
-    if (direct.size() >= kDirectBytes) {
-      const ssize_t count = ::recv(fd_, direct.data(), direct.size(), MSG_DONTWAIT);
-      if (!on_read(count, direct.size())) return false;
-      session().filled(static_cast<std::uint64_t>(count));
-      in_payload_ = session().payload_left() > 0;
-      return true;
-    }
+    if (direct.size() >= kDirectBytes) return fill_directly(direct);
   }
   if (begin_ > 0) {
     std::memmove(in_.data(), in_.data() + begin_, end_ - begin_);
@@ -146,11 +166,27 @@ bool TcpLink::fill() {
     begin_ = 0;
   }
   std::size_t room = in_.size() - end_;
-  if (!in_payload_) room = std::min(room, kReadAhead);
+  if (!in_payload_) room = std::min(room, kReadAhead + session().worth_buffering());
   if (in_payload_) room = std::min<std::size_t>(room, session().payload_left() + kReadAhead);
   const ssize_t count = ::recv(fd_, in_.data() + end_, room, MSG_DONTWAIT);
   if (!on_read(count, room)) return false;
   end_ += static_cast<std::size_t>(count);
+  return true;
+}
+
+// To its place, and with its last byte what comes after it.
+bool TcpLink::fill_directly(std::span<std::byte> place) {
+  const bool ends = place.size() == session().payload_left();
+  std::array<iovec, 2> parts{iovec{place.data(), place.size()}, iovec{in_.data(), kReadAhead}};
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = ends ? 2 : 1;
+  const ssize_t count = ::recvmsg(fd_, &message, MSG_DONTWAIT);
+  if (!on_read(count, place.size() + (ends ? kReadAhead : 0))) return false;
+  const std::size_t direct = std::min(static_cast<std::size_t>(count), place.size());
+  session().filled(direct);
+  in_payload_ = session().payload_left() > 0;
+  end_ = static_cast<std::size_t>(count) - direct;
   return true;
 }
 

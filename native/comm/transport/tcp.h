@@ -24,6 +24,8 @@ class TcpLink final : public Link {
   int fd() const { return fd_; }
   // The poller saw the socket readable or broken.
   void set_readable() { readable_ = true; }
+  // Whether something is asked for that has not come.
+  bool awaits() const { return in_payload_ || session().awaits(); }
   bool wants_to_write() { return blocked_ && status().is_ok(); }
   void set_writable() { blocked_ = false; }
   // The kernel of the peer's host said that the other end is closed. Any other failure proves
@@ -38,10 +40,13 @@ class TcpLink final : public Link {
 
  private:
   bool push();
-  bool write_frame();
+  bool take_frames();
+  bool write_frames();
+  void count_written(std::size_t bytes);
   bool pull();
   bool parse();
   bool fill();
+  bool fill_directly(std::span<std::byte> place);
   std::span<std::byte> whole_elements(std::span<std::byte> place) const;
   bool on_read(ssize_t count, std::size_t asked);
   void lost(const char* call);
@@ -54,11 +59,17 @@ class TcpLink final : public Link {
   std::uint64_t received_ = 0;
   std::uint32_t retransmits_ = 0;  // that the meter knows of
 
-  // The frame being written, and how much of header + payload has gone.
-  OutFrame out_;
-  bool writing_ = false;
-  std::array<std::byte, kFrameHeaderBytes> out_header_{};
-  std::size_t written_ = 0;
+  // Frames that go out in one call.
+  static constexpr std::size_t kMostTogether = 8;
+  struct Outgoing {
+    OutFrame frame;
+    std::array<std::byte, kFrameHeaderBytes> header{};
+    std::size_t size() const { return kFrameHeaderBytes + frame.payload.size(); }
+  };
+  std::array<Outgoing, kMostTogether> out_;
+  std::size_t taken_ = 0;    // how many there are
+  std::size_t writing_ = 0;  // the first that has not gone; taken_: none
+  std::size_t written_ = 0;  // of its header and payload
 
   // Bytes read and not yet consumed: [begin_, end_).
   std::vector<std::byte> in_;
