@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -150,7 +149,7 @@ def lose_one() -> None:
     result = array.get()
     # Without a second try all of it is of all ranks; with one, of those that were left by then.
     assert set(np.unique(result)) <= {11, 15}, np.unique(result)
-    print(json.dumps([zlib.crc32(result.tobytes()), list(work.outcome.contributors)]))
+    print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
     _go_on(group, array, 2)
 
 
@@ -169,7 +168,7 @@ def lose_one_of_a_gather() -> None:
     third = 0 if 2 in work.outcome.missing else 3
     for block, value in zip(result, (1, 2, third, 4), strict=True):
         assert (block == value).all(), (block, work.outcome)
-    print(json.dumps([zlib.crc32(result.tobytes()), list(work.outcome.contributors)]))
+    print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
     _go_on(group, array, 2)
 
 
@@ -185,9 +184,9 @@ def lose_the_root() -> None:
     try:
         work.wait()
         assert (array.get() == 0).all()
-        print("whole")
+        print("HAS all of it")
     except holdfast.PeerLost:
-        print("lost")
+        print("HAS nothing")
     _go_on(group, array, 0)
 
 
@@ -197,3 +196,20 @@ def disagree() -> None:
     values = np.ones(1000, np.float32)
     with pytest.raises(holdfast.ProtocolError, match="in device memory"):
         group.all_reduce(shared(values) if group.rank == 1 else values)
+
+
+def grow() -> None:
+    """Ops between step boundaries at which others come in, at any count of calls."""
+    with holdfast.join(os.environ["URL"], min_peers=2) as group:
+        array = shared(np.zeros(5000, np.float32))
+        together = 0
+        while together < 8:
+            group.advance()
+            print("ready", flush=True)
+            for _ in range(3):
+                array.write(np.full(5000, 1 << group.rank, np.float32))
+                group.all_reduce(array)
+                assert (array.get() == (1 << group.size) - 1).all(), (group.size, array.get()[0])
+            together += group.size == 3
+        assert direct_ops() > 5
+        print("END", flush=True)

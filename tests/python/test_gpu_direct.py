@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ranks import finish, run_ranks, segments_of, start_rank
+from test_elastic import Coordinator
 
 import holdfast
 
@@ -66,7 +67,9 @@ def _kill_one(function, lost, dies_after, tmp_path):
     for outcome in survivors:
         assert outcome.status == 0, outcome.output
     # What they have, and what they say it is made of.
-    assert len({outcome.output.splitlines()[-1] for outcome in survivors}) == 1
+    told = [line for o in survivors for line in o.output.splitlines() if line.startswith("HAS")]
+    assert len(told) == 3
+    assert len(set(told)) == 1
 
 
 @pytest.mark.parametrize("dies_after", ["0", "0.0005", "0.001", "0.002", "0.004", "0.008"])
@@ -78,6 +81,30 @@ def test_survivors_agree_when_a_rank_dies_whose_memory_is_read(function, dies_af
 @pytest.mark.parametrize("dies_after", ["0", "0.001", "0.004"])
 def test_a_broadcast_whose_root_dies_is_whole_or_lost_everywhere(dies_after, tmp_path):
     _kill_one("lose_the_root", 0, dies_after, tmp_path)
+
+
+def test_ranks_that_come_later_agree_from_their_first_call_on(tmp_path):
+    coordinator = Coordinator(tmp_path)
+    env = {
+        **EMULATED,
+        "URL": f"holdfast://{coordinator.address}",
+        # As the group has it, so that its arrays are of its node's device.
+        "HOLDFAST_COORDINATOR": coordinator.address,
+        "HOLDFAST_HEARTBEAT": "0.1",
+        "HOLDFAST_TIMEOUT": "20",
+    }
+    try:
+        processes = [start_rank("gpu_direct_ranks", "grow", 0, 1, tmp_path, env) for _ in range(2)]
+        for process in processes:
+            assert process.stdout is not None
+            assert "ready" in process.stdout.readline()
+        processes.append(start_rank("gpu_direct_ranks", "grow", 0, 1, tmp_path, env))
+        for outcome in finish(processes, 60):
+            assert outcome.status == 0, outcome.output
+            assert "END" in outcome.output
+    finally:
+        coordinator.process.terminate()
+        coordinator.process.wait(10)
 
 
 def test_ranks_that_set_it_differently_are_told_when_they_meet(tmp_path):
