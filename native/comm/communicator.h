@@ -71,6 +71,8 @@ struct OpRequest {
   // The op, and all that are called after it, begin when this is open; null: at once. To the other
   // ranks it is a rank that has not called yet. Owners: the request's copies, and who opens it.
   std::shared_ptr<Gate> gate = nullptr;
+  // With option tune: false where measuring algorithms would hold up what the op is a step of.
+  bool may_measure = true;
   // Of an op that carries another one (carrier.h): what was called, and where its result goes.
   std::optional<Collective> called = {};
   Carrier* carrier = nullptr;

@@ -16,7 +16,7 @@ constexpr int kPattern = 0xCD;
 Instant now() { return {std::chrono::steady_clock::now().time_since_epoch()}; }
 
 std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
-std::uint64_t random_number() {
+std::uint64_t machine_number() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random();
 }
@@ -27,7 +27,7 @@ void* handle(std::uint64_t number) {
 }  // namespace
 
 EmulatedMachine::EmulatedMachine(const EmulatedSettings& settings)
-    : settings_(settings), number_(random_number()) {
+    : settings_(settings), number_(machine_number()) {
   streams_[0] = std::make_shared<Stream>();
   thread_ = std::thread([this] { thread_main(); });
 }

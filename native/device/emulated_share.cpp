@@ -12,7 +12,7 @@
 namespace holdfast::device {
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kSharePage = 4096;
 
 struct Handle {
   std::uint64_t machine = 0;
@@ -29,7 +29,9 @@ Handle read(const CuIpcMemory& memory) {
   return handle;
 }
 
-std::uint64_t round_up(std::uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+std::uint64_t whole_pages(std::uint64_t bytes) {
+  return (bytes + kSharePage - 1) / kSharePage * kSharePage;
+}
 
 }  // namespace
 
@@ -46,7 +48,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::make(std::uint64_t machine, std::u
   share->machine_ = machine;
   share->bytes_ = bytes;
   share->file_ = memfd_create("emulated device memory", MFD_CLOEXEC);
-  const auto length = static_cast<off_t>(kPage + round_up(bytes));
+  const auto length = static_cast<off_t>(kSharePage + whole_pages(bytes));
   if (share->file_ < 0 || ftruncate(share->file_, length) != 0) return nullptr;
   if (!share->map(share->file_)) return nullptr;
   share->label_->serial = share->serial_;
@@ -63,7 +65,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
   share->machine_ = handle.machine;
   share->serial_ = handle.serial;
   share->bytes_ = handle.bytes;
-  const auto length = static_cast<off_t>(kPage + round_up(handle.bytes));
+  const auto length = static_cast<off_t>(kSharePage + whole_pages(handle.bytes));
   const bool whole = lseek(file, 0, SEEK_END) == length;
   const bool mapped = whole && share->map(file);
   ::close(file);
@@ -73,20 +75,20 @@ std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
 
 // The label, the memory, and nothing.
 bool EmulatedShare::map(int file) {
-  const std::uint64_t length = kPage + round_up(bytes_);
-  void* base = mmap(nullptr, length + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const std::uint64_t length = kSharePage + whole_pages(bytes_);
+  void* base = mmap(nullptr, length + kSharePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return false;
   if (mmap(base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
-    munmap(base, length + kPage);
+    munmap(base, length + kSharePage);
     return false;
   }
   label_ = static_cast<Label*>(base);
-  data_ = static_cast<std::byte*>(base) + kPage;
+  data_ = static_cast<std::byte*>(base) + kSharePage;
   return true;
 }
 
 EmulatedShare::~EmulatedShare() {
-  if (label_ != nullptr) munmap(label_, 2 * kPage + round_up(bytes_));
+  if (label_ != nullptr) munmap(label_, 2 * kSharePage + whole_pages(bytes_));
   if (file_ >= 0) ::close(file_);
 }
 

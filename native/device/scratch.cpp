@@ -7,9 +7,9 @@ namespace holdfast::device {
 namespace {
 
 // The driver's own granularity of what processes share.
-constexpr std::uint64_t kStep = 2ULL << 20;
+constexpr std::uint64_t kScratchStep = 2ULL << 20;
 // An idle piece may be this many times as large as what is wanted of it.
-constexpr std::uint64_t kMostSlack = 4;
+constexpr std::uint64_t kScratchSlack = 4;
 
 }  // namespace
 
@@ -22,13 +22,14 @@ Scratch::~Scratch() {
 }
 
 Result<Scratch::Piece> Scratch::take(std::uint64_t bytes) {
-  const std::uint64_t wanted = (std::max<std::uint64_t>(bytes, 1) + kStep - 1) / kStep * kStep;
+  const std::uint64_t wanted =
+      (std::max<std::uint64_t>(bytes, 1) + kScratchStep - 1) / kScratchStep * kScratchStep;
   std::vector<Piece> small;
   {
     const std::lock_guard lock(mutex_);
     take_back();
     const auto fits = std::find_if(idle_.begin(), idle_.end(), [&](const Piece& piece) {
-      return piece.bytes >= wanted && piece.bytes / kMostSlack <= wanted;
+      return piece.bytes >= wanted && piece.bytes / kScratchSlack <= wanted;
     });
     if (fits != idle_.end()) {
       const Piece piece = *fits;

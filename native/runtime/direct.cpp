@@ -16,7 +16,7 @@ using device::DevicePointer;
 
 namespace {
 
-std::uint64_t random_number() {
+std::uint64_t owner_number() {
   std::random_device random;
   return std::uint64_t{random()} << 32 | random() | 1;  // 0 is nobody
 }
@@ -26,7 +26,7 @@ std::uint64_t random_number() {
 Direct::Direct(const Staged& staged, std::uint64_t least_bytes)
     : staged_(staged),
       least_bytes_(least_bytes),
-      owner_(random_number()),
+      owner_(owner_number()),
       peers_(staged.device()),
       scratch_(staged.device()) {
   // Without, no kernel is ever found ready, and ops are staged.

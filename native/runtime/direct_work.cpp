@@ -106,6 +106,7 @@ OpRequest DirectWork::step_request(std::size_t step) {
   request.timeout = request_.timeout;
   request.priority = request_.priority;
   request.gate = std::make_shared<StepGate>(self(), step);
+  request.may_measure = false;
   if (step == last()) {
     request.collective = Collective::kBarrier;
     return request;

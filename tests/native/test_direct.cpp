@@ -42,7 +42,7 @@ int direct_ops(const Member& member) {
 std::string pass_trial(Rig& rig, Member& member) {
   const Array one(rig, {1});
   for (std::uint32_t i = 0; i < comm::kTrialCalls; ++i) {
-    const std::string error =
+    std::string error =
         run(rig, member, request_of(Collective::kAllReduce, {one.block()}, {one.block()}));
     if (!error.empty()) return error;
   }
@@ -123,6 +123,18 @@ TEST_CASE("more inputs than a kernel folds at a time are folded in turns") {
         return values.values() == expected && direct_ops(member) == 2 ? "" : "wrong average";
       },
       direct_setup());
+}
+
+TEST_CASE("what measures algorithms does not hold a row of ops up") {
+  run_rigs(
+      3,
+      [](int r, Member& member, Rig& rig) -> std::string {
+        if (auto e = pass_trial(rig, member); e != "") return e;
+        const int before = direct_ops(member);
+        if (auto e = reduce_every_way(r, 3, member, rig, false); e != "") return e;
+        return direct_ops(member) == before + 9 ? "" : "measured";
+      },
+      direct_setup([](int, Options& options, device::EmulatedSettings&) { options.tune = true; }));
 }
 
 TEST_CASE("what only moves is fetched from where it lies") {
@@ -387,8 +399,8 @@ TEST_CASE("a trial is agreed on by counting calls") {
 TEST_CASE("slices cover the result once, whoever is left") {
   for (const std::uint64_t bytes : {0ULL, 4ULL, 511ULL, 512ULL, 5000ULL, 1'000'003ULL}) {
     for (int n = 1; n <= 9; ++n) {
-      std::vector<Rank> ranks;
-      for (int r = 0; r < n; ++r) ranks.push_back({2 * r + 1});
+      std::vector<Rank> ranks(static_cast<std::size_t>(n));
+      for (int r = 0; r < n; ++r) ranks[static_cast<std::size_t>(r)] = {2 * r + 1};
       std::vector<int> seen(bytes, 0);
       for (const Rank rank : ranks) {
         const runtime::DirectShape shape{Collective::kAllReduce, 1, {}, rank, 20, {bytes}, {bytes}};
