@@ -183,6 +183,8 @@ void bind_options(nb::module_& m) {
       .def_rw("codec_min_bytes", &Options::codec_min_bytes)
       .def_rw("cuda_driver", &Options::cuda_driver)
       .def_rw("cuda_slice_bytes", &Options::cuda_slice_bytes)
+      .def_rw("cuda_ipc", &Options::cuda_ipc)
+      .def_rw("cuda_ipc_min_bytes", &Options::cuda_ipc_min_bytes)
       .def_rw("fault_tolerance", &Options::fault_tolerance)
       .def_rw("coordinator", &Options::coordinator)
       .def_rw("http", &Options::http)

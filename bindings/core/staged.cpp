@@ -11,8 +11,8 @@
 #include "device/kernel.h"
 #include "gil.h"
 #include "raise.h"
+#include "runtime/device_work.h"
 #include "runtime/devices.h"
-#include "runtime/staged_work.h"
 #include "work.h"
 
 namespace nb = nanobind;
@@ -24,9 +24,9 @@ namespace {
 using device::CuStream;
 using device::Device;
 using device::DevicePointer;
+using runtime::DeviceWork;
 using runtime::Node;
 using runtime::Staged;
-using runtime::StagedWork;
 
 CuStream stream_at(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)
@@ -39,9 +39,9 @@ std::vector<CuStream> streams_at(const std::vector<std::uintptr_t>& handles) {
   return streams;
 }
 
-std::shared_ptr<StagedWork> begin(Staged& staged, comm::Communicator& group, const Call& call,
+std::shared_ptr<DeviceWork> begin(Staged& staged, comm::Communicator& group, const Call& call,
                                   const std::vector<std::uintptr_t>& streams) {
-  Result<std::shared_ptr<StagedWork>> started = Status(Code::kAborted, "not started");
+  Result<std::shared_ptr<DeviceWork>> started = Status(Code::kAborted, "not started");
   comm::OpRequest request = to_request(call);
   {
     const GilReleased released;
@@ -87,7 +87,7 @@ std::shared_ptr<Staged> staged_of(Node& node, int ordinal) {
 
 // (version, names of the devices), of the driver that the option cuda_driver names.
 std::tuple<int, std::vector<std::string>> cuda_devices(const std::string& driver) {
-  runtime::Devices devices({driver, 1}, nullptr, nullptr);
+  runtime::Devices devices({driver, {}}, nullptr, nullptr);
   const auto table = value_or_raise(devices.driver());
   int version = 0;
   int count = 0;
@@ -115,16 +115,26 @@ std::vector<std::string> kernel_images() {
 // Memory of a device, for tests and examples that have no framework at hand.
 class DeviceMemory {
  public:
-  DeviceMemory(std::shared_ptr<Staged> staged, std::uint64_t bytes)
-      : staged_(std::move(staged)), bytes_(bytes) {
+  // `shared`: of no pool, so that other processes can map it.
+  DeviceMemory(std::shared_ptr<Staged> staged, std::uint64_t bytes, bool shared)
+      : staged_(std::move(staged)), bytes_(bytes), shared_(shared) {
     const Device::Current current(device());
     raise_if(current.status());
-    at_ = value_or_raise(device().allocate(std::max<std::uint64_t>(bytes, 1), {}));
+    const std::uint64_t wanted = std::max<std::uint64_t>(bytes, 1);
+    if (shared) {
+      raise_if(device().check(device().driver().mem_alloc(&at_, wanted), "allocating memory"));
+    } else {
+      at_ = value_or_raise(device().allocate(wanted, {}));
+    }
   }
   ~DeviceMemory() {
     const Device::Current current(device());
     // A device that is lost has taken its memory along.
-    [[maybe_unused]] const Status freed = device().release(at_, {});
+    if (shared_) {
+      device().driver().mem_free(at_);
+    } else {
+      [[maybe_unused]] const Status freed = device().release(at_, {});
+    }
   }
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
@@ -138,6 +148,22 @@ class DeviceMemory {
       std::memcpy(pinned, data, bytes_);
       return device().copy(at_, reinterpret_cast<DevicePointer>(pinned), bytes_, on);
     });
+  }
+  // Waits until it is done.
+  void copy_from(const DeviceMemory& other, std::uintptr_t stream) {
+    if (other.bytes_ != bytes_) throw nb::value_error("as many bytes as the memory has");
+    Status status;
+    {
+      const GilReleased released;
+      const Device::Current current(device());
+      status = current.status();
+      if (status.is_ok()) status = device().copy(at_, other.at_, bytes_, stream_at(stream));
+      if (status.is_ok()) {
+        status = device().check(device().driver().stream_synchronize(stream_at(stream)),
+                                "copying for Python");
+      }
+    }
+    raise_if(status);
   }
   nb::bytes read(std::uintptr_t stream) {
     std::vector<std::byte> values(bytes_);
@@ -181,6 +207,7 @@ class DeviceMemory {
 
   const std::shared_ptr<Staged> staged_;
   const std::uint64_t bytes_;
+  const bool shared_;
   DevicePointer at_ = 0;
 };
 
@@ -192,7 +219,7 @@ std::uintptr_t make_stream(Staged& staged) {
 }
 
 void wait_on(const PyWork& work, std::uintptr_t stream) {
-  const auto staged = std::dynamic_pointer_cast<StagedWork>(work.native());
+  const auto staged = std::dynamic_pointer_cast<DeviceWork>(work.native());
   if (staged == nullptr) {
     raise_if({Code::kConfigError, "an op on host memory; accepted: wait(), or an op on a GPU's"});
   }
@@ -212,11 +239,15 @@ void bind_staged(nb::module_& m, nb::class_<Node>& node) {
       .def("run", run, "group"_a, "call"_a, "streams"_a)
       .def_prop_ro("ordinal", [](const Staged& s) { return s.device().ordinal(); })
       .def_prop_ro("pinned_bytes", [](const Staged& s) { return s.device().pinned_bytes(); })
+      .def_prop_ro("peer_mappings", &Staged::peer_mappings)
+      .def_prop_ro("scratch_bytes", &Staged::scratch_bytes)
       .def("make_stream", make_stream);
   nb::class_<DeviceMemory>(m, "DeviceMemory")
-      .def(nb::init<std::shared_ptr<Staged>, std::uint64_t>(), "staged"_a, "bytes"_a)
+      .def(nb::init<std::shared_ptr<Staged>, std::uint64_t, bool>(), "staged"_a, "bytes"_a,
+           "shared"_a = false)
       .def_prop_ro("address", &DeviceMemory::at)
       .def("write", &DeviceMemory::write, "values"_a, "stream"_a = 0)
+      .def("copy_from", &DeviceMemory::copy_from, "other"_a, "stream"_a = 0)
       .def("read", &DeviceMemory::read, "stream"_a = 0);
   node.def("staged", staged_of, "device"_a).def("device_of", device_of, "address"_a);
   m.def("cuda_devices", cuda_devices, "driver"_a = "");

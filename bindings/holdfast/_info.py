@@ -35,7 +35,12 @@ def _cuda(options: Options) -> dict[str, Any]:
         version, devices = _core.cuda_devices(options.cuda_driver)
     except HoldfastError as error:
         return {"on": False, "why": str(error)}
-    told = {"driver": f"{version // 1000}.{version % 1000 // 10}", "devices": devices}
+    direct = "off" if options.cuda_ipc == "off" else f"from {options.cuda_ipc_min_bytes} bytes"
+    told = {
+        "driver": f"{version // 1000}.{version % 1000 // 10}",
+        "devices": devices,
+        "device_to_device": direct,
+    }
     if not devices:
         return {"on": False, "why": f"driver {told['driver']} has no device", **told}
     return {"on": True, **told}
@@ -144,7 +149,9 @@ def show(*, as_json: bool) -> int:
         state = "on" if part["on"] else f"off: {part['why']}"
         extra = f" (torch {part['torch']})" if part["on"] and "torch" in part else ""
         if part["on"] and "devices" in part:
-            extra = f" (driver {part['driver']}: {', '.join(part['devices'])})"
+            direct = part["device_to_device"]
+            devices = ", ".join(part["devices"])
+            extra = f" (driver {part['driver']}: {devices}; device to device {direct})"
         print(f"  {name:16} {state}{extra}")
     print("options")
     for name, option in info["options"].items():

@@ -26,8 +26,9 @@ _TEXTS = (
     "http",
     "flight_dir",
     "cuda_driver",
+    "cuda_ipc",
 )
-_SIZES = ("codec_min_bytes", "cuda_slice_bytes")
+_SIZES = ("codec_min_bytes", "cuda_slice_bytes", "cuda_ipc_min_bytes")
 _LONGEST_S = 365 * 24 * 3600.0
 
 
@@ -95,6 +96,12 @@ class Options:
     cuda_slice_bytes : int
         Pieces in which large collectives on a GPU's memory are copied and exchanged, so that one
         is copied while another travels; all ranks alike. ``HOLDFAST_CUDA_SLICE_BYTES``.
+    cuda_ipc : str
+        Whether ranks of one host read each other's device memory where it lies: ``"auto"``, where
+        their GPUs reach each other; ``"off"``: always through the host. All ranks alike.
+        ``HOLDFAST_CUDA_IPC``.
+    cuda_ipc_min_bytes : int
+        From how many bytes on. ``HOLDFAST_CUDA_IPC_MIN_BYTES``.
 
     Raises
     ------
@@ -121,6 +128,8 @@ class Options:
     codec_min_bytes: int = 64 * 1024
     cuda_driver: str = ""
     cuda_slice_bytes: int = 4 * 1024 * 1024
+    cuda_ipc: str = "auto"
+    cuda_ipc_min_bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
@@ -167,6 +176,8 @@ class Options:
         options.codec_min_bytes = self.codec_min_bytes
         options.cuda_driver = self.cuda_driver
         options.cuda_slice_bytes = self.cuda_slice_bytes
+        options.cuda_ipc = self.cuda_ipc
+        options.cuda_ipc_min_bytes = self.cuda_ipc_min_bytes
         return options
 
     @classmethod

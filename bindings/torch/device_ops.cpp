@@ -3,7 +3,7 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "runtime/staged_work.h"
+#include "runtime/device_work.h"
 
 namespace holdfast::torch_backend {
 namespace {
@@ -34,7 +34,7 @@ Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::C
 }
 
 Result<bool> current_stream_waits(comm::Work& work) {
-  auto* staged = dynamic_cast<runtime::StagedWork*>(&work);
+  auto* staged = dynamic_cast<runtime::DeviceWork*>(&work);
   if (staged == nullptr) return false;
   const auto ordinal = static_cast<c10::DeviceIndex>(staged->device().ordinal());
   TRY(staged->wait_on(current_stream({c10::DeviceType::CUDA, ordinal})));

@@ -88,6 +88,11 @@ std::string rank_list(const std::vector<Rank>& ranks) {
 }
 
 Call call_of(const OpRequest& request, OpSeq sequence) {
+  if (request.stands_for != nullptr) {
+    Call call = *request.stands_for;
+    call.sequence = sequence;
+    return call;
+  }
   return {sequence,
           request.called_collective(),
           request.dtype,

@@ -1,7 +1,9 @@
 #include "comm/carrier.h"
 
+#include <algorithm>
 #include <cstring>
 
+#include "comm/call.h"
 #include "comm/live_communicator.h"
 #include "comm/request_check.h"
 
@@ -67,6 +69,10 @@ void deliver(const OpRequest& carried) {
 }
 
 std::uint64_t called_bytes(const OpRequest& request) {
+  if (request.stands_for != nullptr) {
+    const Call& call = *request.stands_for;
+    return std::max(call.input, call.output) * dtype_bytes(call.dtype);
+  }
   return request.carrier != nullptr ? request.carrier->bytes : payload_bytes(request);
 }
 

@@ -32,7 +32,9 @@ enum class PeerLoss : std::uint8_t {
   kRaise,     // ops fail on all survivors, from the same op on, until advance()
 };
 
+struct Call;
 struct Carrier;
+class PathAgreement;
 
 struct OpRequest {
   Collective collective{};
@@ -69,9 +71,15 @@ struct OpRequest {
   // The op, and all that are called after it, begin when this is open; null: at once. To the other
   // ranks it is a rank that has not called yet. Owners: the request's copies, and who opens it.
   std::shared_ptr<Gate> gate = nullptr;
+  // With option tune: false where measuring algorithms would hold up what the op is a step of.
+  bool may_measure = true;
   // Of an op that carries another one (carrier.h): what was called, and where its result goes.
   std::optional<Collective> called = {};
   Carrier* carrier = nullptr;
+
+  // Of an op that is the first step of another one (runtime/direct.h): what was called, as logs,
+  // records and those who compare calls have it; null: itself. Owners: the request's copies.
+  std::shared_ptr<const Call> stands_for = nullptr;
 
   Collective called_collective() const { return called.value_or(collective); }
 };
@@ -97,6 +105,12 @@ class Communicator {
   virtual Placement placement() const = 0;
   // What was measured to choose algorithms by. Any thread.
   virtual PlanTable plan() const { return {}; }
+  // The view that began at the last step boundary, or the first one: as placement(), and another
+  // one whenever somebody has come in. Any thread.
+  virtual Epoch boundary() const { return {}; }
+  // What the members have found out about each other's device memory; null: nobody asks. Any
+  // thread. Owners: the communicator, and ops under way.
+  virtual std::shared_ptr<PathAgreement> path_agreement() { return nullptr; }
   // "shm", "tcp", "inproc" or "self" per rank.
   virtual std::vector<std::string> transports() const = 0;
 

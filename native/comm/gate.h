@@ -1,5 +1,6 @@
 // Gate: what an op waits for besides its turn: its input is still on the way into the memory that
-// its request names. Whoever brings it there opens the gate, and wakes the communicator.
+// its request names, or what it is depends on how an earlier op ends. Whoever brings that about
+// opens the gate, and wakes the communicator.
 #pragma once
 
 #include <optional>
@@ -8,6 +9,8 @@
 
 namespace holdfast::comm {
 
+struct OpRequest;
+
 class Gate {
  public:
   virtual ~Gate() = default;
@@ -15,6 +18,10 @@ class Gate {
   // fails with this on all ranks. Holder of the runtime only; never blocks; not asked again after
   // an answer.
   virtual std::optional<Status> look() = 0;
+  // Once, when look() has said ok: an op that took its number before anybody knew what it is, puts
+  // in what it is now, the same on all ranks. Until then it counts as not called. `called` and
+  // `gate` stay. Holder of the runtime only.
+  virtual void fill([[maybe_unused]] OpRequest& request) {}
 };
 
 }  // namespace holdfast::comm

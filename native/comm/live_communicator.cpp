@@ -137,6 +137,7 @@ void LiveCommunicator::launch(Launch launch) {
       ticket.algorithm = runs_.last_algorithm();
     }
   }
+  if (request.stands_for != nullptr) ticket.path = OpPath::kDirect;
   active_.push_back(std::move(active));
   if (ending_) report_again(sequence);
   if (differs) disagree(*differs);

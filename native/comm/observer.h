@@ -26,8 +26,9 @@ enum class OpPath : std::uint8_t {
   kSchedule,  // an algorithm of the catalogue, over links
   kRepair,    // what a loss left to do
   kMessage,   // a send or a receive
+  kDirect,    // device to device; what ranks tell each other about it goes as other ops do
 };
-inline constexpr int kOpPathCount = 6;
+inline constexpr int kOpPathCount = 7;
 
 std::string_view op_path_name(OpPath path);  // "flat", ...
 

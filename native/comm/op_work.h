@@ -25,6 +25,8 @@ class OpWork final : public Work {
         clock_(std::move(clock)) {}
 
   const OpRequest& request() const { return request_; }
+  // For its gate, before it is launched. Driving thread only.
+  OpRequest& late_request() { return request_; }
 
   Collective collective() const override { return request_.called_collective(); }
   OpSeq sequence() const override { return sequence_; }
@@ -65,7 +67,7 @@ class OpWork final : public Work {
   void begin_wait(Instant now);
   void give_up_wait();
 
-  const OpRequest request_;
+  OpRequest request_;  // as it was made, but for what a gate fills in
   const OpSeq sequence_;
   // Owners: every communicator of the node and the works they handed out.
   const std::shared_ptr<Executor> executor_;

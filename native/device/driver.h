@@ -86,6 +86,7 @@ enum class Attribute : int {
 enum class PointerAttribute : int {
   kContext = 1,
   kMemoryType = 2,
+  kBufferId = 7,  // of each allocation another, within the process
   kDevice = 9,
   kRangeStart = 11,
   kRangeBytes = 12,

@@ -199,11 +199,13 @@ void add_streams(Driver& d, const Machine& m) {
 void add_memory(Driver& d, const Machine& m) {
   d.mem_alloc = [m](DevicePointer* memory, std::size_t bytes) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
-    return m->allocate(Memory::kDevice, bytes, *memory);
+    return m->allocate(Memory::kDevice, bytes, m->settings().exports, *memory);
   };
   d.mem_free = [m](DevicePointer memory) { return m->release(memory, Memory::kDevice); };
-  d.mem_alloc_async = [alloc = d.mem_alloc](DevicePointer* memory, std::size_t bytes, CuStream) {
-    return alloc(memory, bytes);
+  // Of a pool, which has no handles of this kind.
+  d.mem_alloc_async = [m](DevicePointer* memory, std::size_t bytes, CuStream) {
+    if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
+    return m->allocate(Memory::kDevice, bytes, false, *memory);
   };
   d.mem_free_async = [m](DevicePointer memory, CuStream stream) {
     return m->enqueue(stream, [m = m.get(), memory] {
@@ -219,7 +221,7 @@ void add_memory(Driver& d, const Machine& m) {
   d.mem_host_alloc = [m](void** memory, std::size_t bytes, unsigned) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     DevicePointer at = 0;
-    const Cu result = m->allocate(Memory::kPinned, bytes, at);
+    const Cu result = m->allocate(Memory::kPinned, bytes, false, at);
     return *memory = writable_at(at), result;
   };
   d.mem_free_host = [m](void* memory) { return m->release(address(memory), Memory::kPinned); };
@@ -232,7 +234,7 @@ void add_memory(Driver& d, const Machine& m) {
   };
   d.mem_host_get_device_pointer = [m](DevicePointer* device, void* host, unsigned) {
     const auto found = m->find(address(host), 1);
-    if (!found || found->second.kind == Memory::kDevice) return Cu::kInvalidValue;
+    if (!found || found->second.on_device()) return Cu::kInvalidValue;
     return *device = address(host), Cu::kSuccess;
   };
 }
@@ -267,7 +269,7 @@ void add_copies(Driver& d, const Machine& m) {
     const auto found = m->find(pointer, 1);
     if (!found) return Cu::kInvalidValue;
     const auto& [start, range] = *found;
-    const bool on_device = range.kind == Memory::kDevice;
+    const bool on_device = range.on_device();
     switch (attribute) {
       case PointerAttribute::kMemoryType:
         *static_cast<unsigned*>(value) = on_device ? kMemoryTypeDevice : kMemoryTypeHost;
@@ -278,6 +280,9 @@ void add_copies(Driver& d, const Machine& m) {
         return Cu::kSuccess;
       case PointerAttribute::kRangeBytes:
         *static_cast<std::size_t*>(value) = range.bytes;
+        return Cu::kSuccess;
+      case PointerAttribute::kBufferId:
+        *static_cast<std::uint64_t*>(value) = range.number;
         return Cu::kSuccess;
       default: return Cu::kNotSupported;
     }
@@ -312,13 +317,24 @@ void add_kernels(Driver& d, const Machine& m) {
   d.occupancy_max_active_blocks = [](int* blocks, CuFunction, int, std::size_t) {
     return *blocks = 1, Cu::kSuccess;
   };
-  d.ipc_get_mem_handle = [](CuIpcMemory*, DevicePointer) { return Cu::kNotSupported; };
-  d.ipc_open_mem_handle = [](DevicePointer*, const CuIpcMemory&, unsigned) {
-    return Cu::kNotSupported;
-  };
-  d.ipc_close_mem_handle = [](DevicePointer) { return Cu::kNotSupported; };
   d.ipc_get_event_handle = [](CuIpcEvent*, CuEvent) { return Cu::kNotSupported; };
   d.ipc_open_event_handle = [](CuEvent*, const CuIpcEvent&) { return Cu::kNotSupported; };
+}
+
+void add_sharing(Driver& d, const Machine& m) {
+  const auto may = [m] {
+    const Cu not_ready = ready(m);
+    return not_ready == Cu::kSuccess && !m->settings().exports ? Cu::kNotSupported : not_ready;
+  };
+  d.ipc_get_mem_handle = [m, may](CuIpcMemory* handle, DevicePointer memory) {
+    const Cu refused = may();
+    return refused != Cu::kSuccess ? refused : m->export_memory(memory, *handle);
+  };
+  d.ipc_open_mem_handle = [m, may](DevicePointer* memory, const CuIpcMemory& handle, unsigned) {
+    const Cu refused = may();
+    return refused != Cu::kSuccess ? refused : m->import_memory(handle, *memory);
+  };
+  d.ipc_close_mem_handle = [m](DevicePointer memory) { return m->close_memory(memory); };
 }
 
 }  // namespace
@@ -333,6 +349,7 @@ EmulatedDriver make_emulated_driver(const EmulatedSettings& settings) {
   add_memory(*table, machine);
   add_copies(*table, machine);
   add_kernels(*table, machine);
+  add_sharing(*table, machine);
   return {std::move(table), machine};
 }
 

@@ -1,11 +1,11 @@
 // A CUDA device made of host memory, behind the same table as the driver's: what uses a GPU is
 // tested where there is none. It is as strict as the driver, or stricter: an address that is not
-// of the device, host memory that is not pinned, a thread without a context are errors. And it is
-// late on purpose: nothing on a stream happens before the call that enqueued it has returned, so
-// that a wait that is missing is seen.
+// of the device, host memory that is not pinned, a thread without a context, memory of another
+// process that has freed it are errors. And it is late on purpose: nothing on a stream happens
+// before the call that enqueued it has returned, so that a wait that is missing is seen.
 //
-// Not a model of a GPU's speed. Not there: graphs, textures, peer access, memory of other
-// processes.
+// Not a model of a GPU's speed. Not there: graphs, textures, peer access between devices of one
+// process, events of other processes.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,9 @@ struct EmulatedSettings {
   Duration lateness = std::chrono::microseconds(100);
   // Of what modules hold. Must outlive the driver.
   std::span<const KernelRow> kernels = {};
+  // Whether other processes can map its memory (mem_alloc()'s; pages of a file, each a kernel's
+  // limit). Without, memory is the heap's, and tools that look at the heap see who runs over it.
+  bool exports = false;
 };
 
 // What tests do to the device. Any thread.
@@ -43,6 +46,8 @@ class EmulatedControl {
   // Of device memory; and of host memory that is pinned.
   virtual std::uint64_t device_bytes_used() const = 0;
   virtual std::uint64_t pinned_bytes() const = 0;
+  // Allocations of other processes that are mapped.
+  virtual std::size_t imported() const = 0;
 };
 
 struct EmulatedDriver {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 
 namespace holdfast::device {
 namespace {
@@ -15,13 +16,18 @@ constexpr int kPattern = 0xCD;
 Instant now() { return {std::chrono::steady_clock::now().time_since_epoch()}; }
 
 std::uint64_t number(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
+std::uint64_t machine_number() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random();
+}
 void* handle(std::uint64_t number) {
   return reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr): an opaque number
 }
 
 }  // namespace
 
-EmulatedMachine::EmulatedMachine(const EmulatedSettings& settings) : settings_(settings) {
+EmulatedMachine::EmulatedMachine(const EmulatedSettings& settings)
+    : settings_(settings), number_(machine_number()) {
   streams_[0] = std::make_shared<Stream>();
   thread_ = std::thread([this] { thread_main(); });
 }
@@ -79,8 +85,15 @@ std::uint64_t EmulatedMachine::device_bytes_used() const {
 std::uint64_t EmulatedMachine::pinned_bytes() const {
   const std::lock_guard lock(mutex_);
   std::uint64_t used = 0;
-  for (const auto& [at, range] : memory_) used += range.kind == Memory::kDevice ? 0 : range.bytes;
+  for (const auto& [at, range] : memory_) used += range.on_device() ? 0 : range.bytes;
   return used;
+}
+
+std::size_t EmulatedMachine::imported() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(
+      std::count_if(memory_.begin(), memory_.end(),
+                    [](const auto& entry) { return entry.second.kind == Memory::kImported; }));
 }
 
 Cu EmulatedMachine::failure() const {
@@ -99,7 +112,7 @@ void EmulatedMachine::set_current(DeviceId device) {
   current_[std::this_thread::get_id()] = device;
 }
 
-Cu EmulatedMachine::allocate(Memory kind, std::uint64_t bytes, DevicePointer& at) {
+Cu EmulatedMachine::allocate(Memory kind, std::uint64_t bytes, bool shared, DevicePointer& at) {
   const DeviceId device = current();
   const std::lock_guard lock(mutex_);
   if (bytes == 0) return Cu::kInvalidValue;
@@ -108,9 +121,17 @@ Cu EmulatedMachine::allocate(Memory kind, std::uint64_t bytes, DevicePointer& at
     if (range.kind == kind && range.device == device) used += range.bytes;
   }
   if (kind == Memory::kDevice && used > settings_.memory_bytes) return Cu::kOutOfMemory;
-  Range range{kind, device, bytes, std::make_shared<std::byte[]>(bytes)};
-  std::memset(range.owned.get(), kPattern, bytes);
-  at = number(range.owned.get());
+  Range range{kind, device, bytes, nullptr};
+  if (shared) {
+    range.share = EmulatedShare::make(number_, bytes);
+    if (range.share == nullptr) return Cu::kOutOfMemory;
+  } else {
+    range.owned = std::make_shared<std::byte[]>(bytes);
+  }
+  std::byte* data = shared ? range.share->data() : range.owned.get();
+  std::memset(data, kPattern, bytes);
+  range.number = ++allocations_;
+  at = number(data);
   memory_[at] = std::move(range);
   return Cu::kSuccess;
 }
@@ -130,7 +151,42 @@ Cu EmulatedMachine::release(DevicePointer at, Memory kind) {
   const std::lock_guard lock(mutex_);
   const auto found = memory_.find(at);
   if (found == memory_.end() || found->second.kind != kind) return Cu::kInvalidValue;
+  if (found->second.share != nullptr) found->second.share->mark_freed();
   memory_.erase(found);
+  return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::export_memory(DevicePointer at, CuIpcMemory& handle) const {
+  const auto found = find(at, 1);
+  if (!found || found->second.kind != Memory::kDevice) return Cu::kInvalidValue;
+  if (found->second.share == nullptr) return Cu::kInvalidValue;
+  handle = found->second.share->handle();
+  return Cu::kSuccess;
+}
+
+// As the driver has it: not in the process that made it; opened again, it is where it was.
+Cu EmulatedMachine::import_memory(const CuIpcMemory& handle, DevicePointer& at) {
+  if (EmulatedShare::machine_of(handle) == number_) return Cu::kInvalidContext;
+  const auto share = EmulatedShare::open(handle);
+  if (share == nullptr) return Cu::kInvalidHandle;
+  const DeviceId device = current();
+  const std::lock_guard lock(mutex_);
+  for (auto& [start, range] : memory_) {
+    if (range.kind != Memory::kImported || range.share->serial() != share->serial()) continue;
+    ++range.opened;
+    at = start;
+    return Cu::kSuccess;
+  }
+  at = number(share->data());
+  memory_[at] = {Memory::kImported, device, share->bytes(), nullptr, share, ++allocations_, 1};
+  return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::close_memory(DevicePointer at) {
+  const std::lock_guard lock(mutex_);
+  const auto found = memory_.find(at);
+  if (found == memory_.end() || found->second.kind != Memory::kImported) return Cu::kInvalidValue;
+  if (--found->second.opened == 0) memory_.erase(found);
   return Cu::kSuccess;
 }
 
@@ -141,6 +197,9 @@ std::optional<std::pair<DevicePointer, EmulatedMachine::Range>> EmulatedMachine:
   if (found == memory_.begin()) return std::nullopt;
   --found;
   if (at + bytes > found->first + found->second.bytes) return std::nullopt;
+  // Its owner has taken it away.
+  const bool imported = found->second.kind == Memory::kImported;
+  if (imported && found->second.share->freed()) return std::nullopt;
   return *found;
 }
 

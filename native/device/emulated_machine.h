@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "device/emulated_driver.h"
+#include "device/emulated_share.h"
 
 namespace holdfast::device {
 
@@ -26,12 +27,16 @@ class EmulatedMachine final : public EmulatedControl {
 
   // One thing on a stream: nothing: not yet; else how it went. Called without the lock.
   using Step = std::function<std::optional<Cu>()>;
-  enum class Memory : std::uint8_t { kDevice, kPinned, kRegistered };
+  enum class Memory : std::uint8_t { kDevice, kPinned, kRegistered, kImported };
   struct Range {
     Memory kind{};
     DeviceId device = 0;
     std::uint64_t bytes = 0;
     std::shared_ptr<std::byte[]> owned;  // nothing: the caller's. Owners: the map, enqueued copies
+    std::shared_ptr<EmulatedShare> share = nullptr;  // likewise: in place of `owned`
+    std::uint64_t number = 0;                        // of each allocation another
+    int opened = 0;                                  // kImported: so many times
+    bool on_device() const { return kind == Memory::kDevice || kind == Memory::kImported; }
   };
   struct Event {
     std::uint64_t recorded = 0;
@@ -47,6 +52,7 @@ class EmulatedMachine final : public EmulatedControl {
   bool idle() const override;
   std::uint64_t device_bytes_used() const override;
   std::uint64_t pinned_bytes() const override;
+  std::size_t imported() const override;
 
   const EmulatedSettings& settings() const { return settings_; }
   Cu failure() const;
@@ -56,7 +62,12 @@ class EmulatedMachine final : public EmulatedControl {
   void set_current(DeviceId device);
 
   // `at` is filled with a pattern, so that whoever reads before writing sees it.
-  Cu allocate(Memory kind, std::uint64_t bytes, DevicePointer& at);
+  // `shared`: other processes can map it.
+  Cu allocate(Memory kind, std::uint64_t bytes, bool shared, DevicePointer& at);
+  // Memory of one process in another.
+  Cu export_memory(DevicePointer at, CuIpcMemory& handle) const;
+  Cu import_memory(const CuIpcMemory& handle, DevicePointer& at);
+  Cu close_memory(DevicePointer at);
   Cu adopt(void* host, std::uint64_t bytes);
   Cu release(DevicePointer at, Memory kind);
   // The range that holds all of this; nothing: none does.
@@ -98,6 +109,7 @@ class EmulatedMachine final : public EmulatedControl {
   std::shared_ptr<Event> event_of(CuEvent event) const;
 
   const EmulatedSettings settings_;
+  const std::uint64_t number_;  // of this machine, among those of all processes
 
   mutable std::mutex mutex_;  // guards all below
   Cu failure_ = Cu::kSuccess;
@@ -110,6 +122,7 @@ class EmulatedMachine final : public EmulatedControl {
   std::map<std::uint64_t, std::shared_ptr<Stream>> streams_;
   std::map<std::uint64_t, std::shared_ptr<Event>> events_;
   std::uint64_t serial_ = 0;
+  std::uint64_t allocations_ = 0;
   std::condition_variable work_;  // for the thread
   std::condition_variable done_;  // for whoever synchronises
   std::thread thread_;

@@ -60,6 +60,11 @@ comm::Placement Group::placement() const {
   return placement_;
 }
 
+Epoch Group::boundary() const {
+  const std::lock_guard lock(mutex_);
+  return boundary_;
+}
+
 std::vector<std::string> Group::transports() const {
   std::vector<std::string> names(config_.members.size(), "none");
   if (!comm_) return names;

@@ -76,6 +76,7 @@ class Group final : public comm::Communicator,
   std::vector<Rank> live_ranks() const override;
   const std::string& name() const override { return config_.name; }
   comm::Placement placement() const override;
+  Epoch boundary() const override;
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
@@ -251,7 +252,7 @@ class Group final : public comm::Communicator,
   comm::Observer* const observer_;  // nullptr: nobody; outlives the group
 
   mutable std::mutex mutex_;         // guards the counters (and the order of submissions), ended_,
-                                     // closed_, view_, placement_
+                                     // closed_, view_, placement_, boundary_
   std::uint32_t next_sequence_ = 0;  // of collectives
   std::uint32_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
@@ -260,6 +261,7 @@ class Group final : public comm::Communicator,
   bool closed_ = false;
   comm::View view_;
   comm::Placement placement_;
+  Epoch boundary_;  // with placement_
 
   // Driving thread only.
   Epoch epoch_;

@@ -48,6 +48,7 @@ bool Group::pass_line(Instant now) {
                                                        " s had passed (option timeout)"));
       return moved;
     }
+    if (gate != nullptr) gate->fill(first.work->late_request());
     line_.pop_front();
     if (comm::is_point_to_point(first.work->collective())) {
       launch_message(first.work, first.deadline);

@@ -169,6 +169,7 @@ void Group::note_flat_end(const comm::Call& call, Epoch epoch) {
 void Group::keep(const std::shared_ptr<OpWork>& work) {
   OpRequest request = work->request();
   request.carrier = nullptr;  // what is left to deliver, is delivered to others
+  request.gate = nullptr;
   const std::uint64_t element = dtype_bytes(request.dtype);
   std::uint64_t bytes = 0;
   for (const comm::Block& block : request.output) bytes += block.count * element;

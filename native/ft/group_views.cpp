@@ -30,6 +30,7 @@ void Group::publish_placement() {
   const int last = hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end());
   const std::lock_guard lock(mutex_);
   placement_ = {static_cast<int>(view_.members.size()), last + 1, config_.shares_memory};
+  boundary_ = epoch_;
 }
 
 void Group::make_communicator(Epoch epoch) {

@@ -18,6 +18,7 @@ Result<device::DriverTable> Devices::open() {
   if (settings_.driver == "emulated") {
     device::EmulatedSettings settings;
     settings.kernels = device::kernels();
+    settings.exports = true;
     driver_ = device::make_emulated_driver(settings).table;
     return driver_;
   }
@@ -36,7 +37,7 @@ Result<std::shared_ptr<Staged>> Devices::staged(int ordinal,
                           [pool = pool_](std::byte* data) { pool->release(data); }};
   auto device = device::Device::open(driver.value(), ordinal, std::move(host));
   if (!device.is_ok()) return device.status();
-  auto staged = Staged::make(std::move(device).value(), std::move(executor), settings_.slice_bytes);
+  auto staged = Staged::make(std::move(device).value(), std::move(executor), settings_.staged);
   if (staged.is_ok()) staged_[ordinal] = staged.value();
   return staged;
 }

@@ -15,10 +15,12 @@ namespace holdfast::runtime {
 
 // The option cuda_driver's values; the first is the default.
 inline constexpr const char* kCudaDrivers[] = {"", "emulated", "none"};
+// Likewise of the option cuda_ipc.
+inline constexpr const char* kCudaIpc[] = {"auto", "off"};
 
 struct DeviceSettings {
   std::string driver;  // the option cuda_driver
-  std::uint64_t slice_bytes = 0;
+  StagedSettings staged = {};
 };
 
 class Devices final {

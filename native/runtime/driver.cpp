@@ -46,6 +46,8 @@ Driver::Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Cloc
 
 Driver::~Driver() {
   stop_thread();
+  // A task may hold the last owner, and have ended before its submitter had woken anybody.
+  while (waking_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   run_submissions();
   run_deferred();
 }
@@ -67,6 +69,8 @@ void Driver::stop_thread() {
 void Driver::set_patience(Patience patience) { patience_ = patience; }
 
 void Driver::submit(Task task, bool wake) {
+  // relaxed: it is the end that counts.
+  if (wake) waking_.fetch_add(1, std::memory_order_relaxed);
   auto* submission = new (recycler_.take(sizeof(Submission))) Submission{std::move(task), nullptr};
   submission->next = submissions_.load(std::memory_order_relaxed);
   while (!submissions_.compare_exchange_weak(
@@ -81,6 +85,8 @@ void Driver::submit(Task task, bool wake) {
     const std::lock_guard lock(mutex_);
   }
   thread_wakes_.notify_one();
+  // release: nothing here is touched any more
+  waking_.fetch_sub(1, std::memory_order_release);
 }
 
 bool Driver::run_submissions() {

@@ -99,6 +99,7 @@ class Driver {
   std::atomic<bool> stop_{false};           // relaxed: followed by a wake-up
   std::atomic<bool> baton_wanted_{false};   // a caller wants it; the idle progress thread gives way
   std::atomic<bool> async_pending_{false};  // submitted work that no caller will drive
+  std::atomic<int> waking_{0};              // submitters that may still touch this
 
   // Memory of the submissions below: one is made for every op.
   Recycler recycler_;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "datatype/rows.h"
+#include "runtime/staged_binding.h"
 
 namespace holdfast::runtime {
 
@@ -14,10 +15,6 @@ namespace {
 
 std::uint64_t& number_at(const device::Pinned& memory) {
   return *reinterpret_cast<std::uint64_t*>(memory.data);
-}
-
-std::byte* pointer(DevicePointer address) {
-  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <mutex>
 
+#include "comm/path_agreement.h"
 #include "comm/planner.h"
 #include "comm/request_check.h"
 #include "runtime/arrival.h"
@@ -60,6 +61,8 @@ class Handle final : public comm::Communicator {
   std::vector<Rank> live_ranks() const override { return live_->live_ranks(); }
   const std::string& name() const override { return live_->name(); }
   comm::Placement placement() const override { return live_->placement(); }
+  Epoch boundary() const override { return live_->boundary(); }
+  std::shared_ptr<comm::PathAgreement> path_agreement() override { return agreement_; }
   comm::PlanTable plan() const override { return planner_->table(); }
   std::vector<std::string> transports() const override { return live_->transports(); }
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
@@ -112,6 +115,7 @@ class Handle final : public comm::Communicator {
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<ft::Group> live_;
   std::shared_ptr<comm::Planner> planner_;  // owners: this, and a step boundary under way
+  const std::shared_ptr<comm::PathAgreement> agreement_ = std::make_shared<comm::PathAgreement>();
   // Of the option; owners: this and the requests it was put in.
   std::shared_ptr<const compress::Codec> codec_;
 };
@@ -120,9 +124,8 @@ class LiveNode final : public Node {
  public:
   LiveNode(std::shared_ptr<Runtime> runtime, device::DriverTable driver)
       : runtime_(std::move(runtime)),
-        devices_(
-            {runtime_->parts().options.cuda_driver, runtime_->parts().options.cuda_slice_bytes},
-            runtime_->parts().pool, std::move(driver)) {}
+        devices_(device_settings(runtime_->parts().options), runtime_->parts().pool,
+                 std::move(driver)) {}
   ~LiveNode() override {
     runtime_->stop();
     runtime_->submit([this] { runtime_->hub().say_goodbye(); }, false);
@@ -190,6 +193,13 @@ class LiveNode final : public Node {
   }
 
  private:
+  static DeviceSettings device_settings(const Options& options) {
+    // What every op is to be encoded as, or to run by, goes for device memory, too.
+    const bool direct =
+        options.cuda_ipc == "auto" && options.codec.empty() && options.algorithm.empty();
+    return {options.cuda_driver, {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes}};
+  }
+
   Result<std::shared_ptr<comm::Communicator>> hand_out(Result<std::shared_ptr<ft::Group>> live) {
     if (!live.is_ok()) return live.status();
     {

@@ -72,13 +72,29 @@ Status check_devices(const Options& options) {
     return refuse("cuda_slice_bytes", std::to_string(options.cuda_slice_bytes),
                   "4096 to 1073741824 bytes");
   }
+  const auto* last_ipc = std::end(kCudaIpc);
+  if (std::find(std::begin(kCudaIpc), last_ipc, options.cuda_ipc) == last_ipc) {
+    return refuse("cuda_ipc", "\"" + options.cuda_ipc + "\"", "\"auto\" or \"off\"");
+  }
+  if (options.cuda_ipc_min_bytes < 1) {
+    return refuse("cuda_ipc_min_bytes", std::to_string(options.cuda_ipc_min_bytes),
+                  "1 byte or more");
+  }
   return Status::ok();
 }
 
-// Those who left it alone need not read about it.
-std::string slices_text(const Options& options) {
-  if (options.cuda_slice_bytes == Options{}.cuda_slice_bytes) return "";
-  return ", cuda_slice_bytes: " + std::to_string(options.cuda_slice_bytes);
+// Those who left them alone need not read about them.
+std::string devices_text(const Options& options) {
+  const Options usual;
+  std::string text;
+  if (options.cuda_slice_bytes != usual.cuda_slice_bytes) {
+    text += ", cuda_slice_bytes: " + std::to_string(options.cuda_slice_bytes);
+  }
+  if (options.cuda_ipc != usual.cuda_ipc) text += ", cuda_ipc: " + options.cuda_ipc;
+  if (options.cuda_ipc_min_bytes != usual.cuda_ipc_min_bytes) {
+    text += ", cuda_ipc_min_bytes: " + std::to_string(options.cuda_ipc_min_bytes);
+  }
+  return text;
 }
 
 constexpr std::size_t kMaxPlanBytes = 16U << 20;
@@ -119,7 +135,7 @@ std::string settings_text(const Options& options, const comm::PlanTable& plan) {
          ", tune: " + (options.tune ? "1" : "0") +
          ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
          ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options) +
-         slices_text(options);
+         devices_text(options);
 }
 
 Status validate(const Options& options) {

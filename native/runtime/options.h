@@ -63,6 +63,10 @@ struct Options {
   // Pieces in which large collectives on device memory are copied and exchanged, so that one is
   // copied while another travels; all ranks alike.
   std::uint64_t cuda_slice_bytes = 4 * 1024 * 1024;
+  // Whether ranks of one host read each other's device memory where it lies: "auto", where their
+  // devices reach each other; "off". From so many bytes on. All ranks alike.
+  std::string cuda_ipc = "auto";
+  std::uint64_t cuda_ipc_min_bytes = 1024 * 1024;
 };
 
 // kConfigError naming the option, the value, and what is accepted.

@@ -7,6 +7,7 @@
 
 #include "comm/op_runs.h"
 #include "comm/request_check.h"
+#include "runtime/direct.h"
 #include "runtime/staged_work.h"
 
 namespace holdfast::runtime {
@@ -16,16 +17,11 @@ using comm::BlockList;
 using comm::Collective;
 using comm::OpRequest;
 using device::Device;
-using device::DevicePointer;
 
 namespace {
 
-// Pieces of the pinned memory of one part begin at a cache line.
-constexpr std::uint64_t kAlignment = 64;
 // Slices begin at a multiple of so many elements.
 constexpr std::uint64_t kSliceAlignment = 1024;
-
-DevicePointer address(const void* memory) { return reinterpret_cast<DevicePointer>(memory); }
 
 std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
   return (value + step - 1) / step * step;
@@ -46,85 +42,6 @@ OpRequest cut(const OpRequest& request, std::uint64_t first, std::uint64_t count
     }
   }
   return part;
-}
-
-// Binds a part's device memory to pinned memory: equal blocks share a place, as they do for the
-// caller, so that what is in place stays so.
-class Binding {
- public:
-  // Bytes of host memory that all blocks take.
-  std::uint64_t plan(const OpRequest& request) {
-    const std::uint64_t element = dtype_bytes(request.dtype);
-    for (const Block& block : request.input) place(block.data, block.count * element);
-    for (const Block& block : request.output) place(block.data, block.count * element);
-    for (std::size_t i = 0; i < request.residual.size(); ++i) {
-      place(request.residual[i], request.input[i].count * sizeof(float));
-    }
-    return bytes_;
-  }
-
-  // The request with host memory from `base` on.
-  OpRequest bind(const OpRequest& request, std::byte* base) const {
-    OpRequest bound = request;
-    for (BlockList* blocks : {&bound.input, &bound.output}) {
-      for (Block& block : *blocks) {
-        if (block.count > 0) block.data = base + offset_of(block.data);
-      }
-    }
-    for (std::size_t i = 0; i < bound.residual.size(); ++i) {
-      if (bound.input[i].count == 0) continue;
-      bound.residual[i] = reinterpret_cast<float*>(base + offset_of(bound.residual[i]));
-    }
-    return bound;
-  }
-
-  std::uint64_t offset_of(const void* device) const {
-    return std::find_if(places_.begin(), places_.end(),
-                        [&](const Place& place) { return place.device == device; })
-        ->offset;
-  }
-
- private:
-  struct Place {
-    const void* device;
-    std::uint64_t bytes;
-    std::uint64_t offset;
-  };
-  void place(const void* device, std::uint64_t bytes) {
-    if (bytes == 0) return;
-    for (const Place& known : places_) {
-      if (known.device == device && known.bytes == bytes) return;
-    }
-    places_.push_back({device, bytes, bytes_});
-    bytes_ += round_up(bytes, kAlignment);
-  }
-
-  std::vector<Place> places_;
-  std::uint64_t bytes_ = 0;
-};
-
-// What goes up before the op, and down after it.
-void list_copies(const OpRequest& request, const Binding& binding, std::byte* base, Rank rank,
-                 StagedWork::Part& part) {
-  const std::uint64_t element = dtype_bytes(request.dtype);
-  const auto add = [&](std::vector<StagedWork::Copy>& copies, const void* device,
-                       std::uint64_t bytes) {
-    if (bytes > 0) copies.push_back({address(device), base + binding.offset_of(device), bytes});
-  };
-  const bool roots = request.collective == Collective::kBroadcast && request.root == rank;
-  const bool receives = request.collective == Collective::kBroadcast && !roots;
-  for (const Block& block : request.input) {
-    if (!receives) add(part.up, block.data, block.count * element);
-  }
-  for (const Block& block : request.output) {
-    // With a codec the root, too, gets what the others get.
-    if (!roots || request.codec) add(part.down, block.data, block.count * element);
-  }
-  for (std::size_t i = 0; i < request.residual.size(); ++i) {
-    const std::uint64_t bytes = request.input[i].count * sizeof(float);
-    add(part.up, request.residual[i], bytes);
-    add(part.down, request.residual[i], bytes);
-  }
 }
 
 Status check_memory(const Device& device, const OpRequest& request) {
@@ -172,24 +89,37 @@ class UpGate final : public comm::Gate {
 
 }  // namespace
 
+Staged::Staged(std::shared_ptr<Device> device, Waker* waker, std::uint64_t slice_bytes)
+    : device_(std::move(device)), waker_(waker), slice_bytes_(slice_bytes) {}
+
 Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
                                              std::weak_ptr<comm::Executor> executor,
-                                             std::uint64_t slice_bytes) {
+                                             const StagedSettings& settings) {
   const Device::Current current(*device);
   TRY(current.status());
   // Private: make_shared cannot.
   std::shared_ptr<Staged> staged(
-      new Staged(std::move(device), keep(std::move(executor)), slice_bytes));
+      new Staged(std::move(device), keep(std::move(executor)), settings.slice_bytes));
   for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
     auto made = staged->device_->make_stream();
     if (!made.is_ok()) return made.status();
     *stream = made.value();
   }
+  if (settings.direct) staged->direct_ = std::make_unique<Direct>(*staged, settings.direct_bytes);
   return staged;
+}
+
+std::size_t Staged::peer_mappings() const {
+  return direct_ == nullptr ? 0 : direct_->peers().mapped();
+}
+
+std::uint64_t Staged::scratch_bytes() const {
+  return direct_ == nullptr ? 0 : direct_->scratch().bytes();
 }
 
 Staged::~Staged() {
   const Device::Current current(*device_);
+  direct_.reset();
   for (const device::CuStream stream : {up_, down_}) {
     // What it still has to do ends first; nobody waits here.
     if (stream.value != nullptr) device_->driver().stream_destroy(stream);
@@ -212,7 +142,7 @@ std::uint64_t Staged::slice_elements(const OpRequest& request) const {
   return round_up(std::max<std::uint64_t>(1, (count + slices - 1) / slices), kSliceAlignment);
 }
 
-Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpRequest request,
+Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpRequest request,
                                                   std::span<const device::CuStream> streams) {
   const Device::Current current(*device_);
   TRY(current.status());
@@ -223,13 +153,20 @@ Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpR
   TRY(comm::check_request(request, group.rank(), group.size()));
   TRY(check_memory(*device_, request));
   request.on_device = !comm::is_point_to_point(request.collective);
+  if (direct_ != nullptr && direct_->could_take(group, request)) {
+    auto choice = direct_->choose(group);
+    if (!choice.is_ok()) return choice.status();
+    if (choice.value().path == comm::PathAgreement::Path::kDirect) {
+      return direct_->start(shared_from_this(), group, request, streams, choice.value().trial);
+    }
+  }
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
   if (const Status ready = prepare(*work, group, request, streams); !ready.is_ok()) {
-    work->give_memory(false);
+    work->give_back(false);
     return ready;
   }
   TRY(begin(work, group));
-  return work;
+  return std::shared_ptr<DeviceWork>(std::move(work));
 }
 
 // Memory for all parts, and the copies up: what can go wrong does so before an op has begun.
@@ -243,13 +180,13 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
   std::uint64_t first = 0;
   do {
     const OpRequest part = step < whole ? cut(request, first, step) : request;
-    Binding binding;
+    StagedBinding binding;
     auto memory = device_->take(binding.plan(part));
     if (!memory.is_ok()) return memory.status();
     StagedWork::Part& next = work.parts_.emplace_back();
     next.memory = memory.value();
     next.request = binding.bind(part, next.memory.data);
-    list_copies(part, binding, next.memory.data, group.rank(), next);
+    next.copies = binding.copies(part, next.memory.data, group.rank());
     first = step < whole ? first + step : whole;
   } while (first < whole);
   for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
@@ -257,15 +194,20 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
     auto event = device_->take_event();
     if (!event.is_ok()) return event.status();
     part.arrived = event.value();
-    for (const StagedWork::Copy& copy : part.up) {
+    for (const StagedCopy& copy : part.copies.up) {
       TRY(device_->copy(address(copy.host), copy.device, copy.bytes, up_));
     }
     const device::Driver& d = device_->driver();
     TRY(device_->check(d.event_record(*part.arrived, up_), "recording an event"));
     // Whoever drives looks at the gates.
-    TRY(device_->check(d.launch_host_func(up_, wake, waker_), "enqueueing a call"));
+    TRY(wake_behind(up_));
   }
   return Status::ok();
+}
+
+Status Staged::wake_behind(device::CuStream stream) const {
+  return device_->check(device_->driver().launch_host_func(stream, wake, waker_),
+                        "enqueueing a call");
 }
 
 void Staged::wake(void* waker) {
@@ -286,7 +228,7 @@ Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator
     part.request = {};
     if (!started.is_ok()) {
       if (i == 0) {
-        work->give_memory(false);
+        work->give_back(false);
         return started.status();
       }
       // The group has ended meanwhile: so do those that have started.

@@ -7,6 +7,8 @@
 // Large ops whose elements stand for themselves are cut into slices, ops of their own to the
 // engine: the copy up of one, the exchange of another and the copy down of a third go on together.
 //
+// Where ranks reach each other's device memory, large ops go past the host instead (direct.h).
+//
 // Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
 // Copies: one up, one down.
 #pragma once
@@ -21,7 +23,15 @@
 
 namespace holdfast::runtime {
 
+class DeviceWork;
+class Direct;
 class StagedWork;
+
+struct StagedSettings {
+  std::uint64_t slice_bytes = 0;   // the option cuda_slice_bytes
+  bool direct = false;             // whether ops may go past the host
+  std::uint64_t direct_bytes = 0;  // the option cuda_ipc_min_bytes
+};
 
 class Staged final : public std::enable_shared_from_this<Staged> {
  public:
@@ -31,26 +41,37 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   // Owners of the device: this, its works. `executor`: the node's.
   static Result<std::shared_ptr<Staged>> make(std::shared_ptr<device::Device> device,
                                               std::weak_ptr<comm::Executor> executor,
-                                              std::uint64_t slice_bytes);
+                                              const StagedSettings& settings);
   ~Staged();
   Staged(const Staged&) = delete;
   Staged& operator=(const Staged&) = delete;
 
   device::Device& device() const { return *device_; }
+  // Owners of the device: as above, and gates.
+  const std::shared_ptr<device::Device>& device_owner() const { return device_; }
+  // Streams of ours: what ops wait for; and what has nothing to wait for but the device.
+  device::CuStream up() const { return up_; }
+  device::CuStream down() const { return down_; }
+  // Null when the node is gone. Owners: the node, and who calls this, for a moment.
+  std::shared_ptr<comm::Executor> executor() const { return waker_->lock(); }
+  // Whoever drives looks at the gates: behind what the stream has been given, or now.
+  Status wake_behind(device::CuStream stream) const;
+  void wake_now() const { wake(waker_); }
+  std::uint64_t slice_bytes() const { return slice_bytes_; }
+  // Of direct ops: allocations of other processes that are mapped, and device memory of our own.
+  std::size_t peer_mappings() const;
+  std::uint64_t scratch_bytes() const;
 
   // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that
-  // StagedWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
+  // DeviceWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
   // on a stream that is captured: no op has begun then. Any thread; not the runtime's.
-  Result<std::shared_ptr<StagedWork>> start(comm::Communicator& group, comm::OpRequest request,
+  Result<std::shared_ptr<DeviceWork>> start(comm::Communicator& group, comm::OpRequest request,
                                             std::span<const device::CuStream> streams);
 
  private:
-  friend class StagedWork;
-
-  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes)
-      : device_(std::move(device)), waker_(waker), slice_bytes_(slice_bytes) {}
+  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes);
 
   std::uint64_t slice_elements(const comm::OpRequest& request) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
@@ -63,6 +84,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   const std::uint64_t slice_bytes_;
   device::CuStream up_;
   device::CuStream down_;
+  std::unique_ptr<Direct> direct_;  // nothing: all ops are staged
 };
 
 }  // namespace holdfast::runtime

@@ -182,5 +182,99 @@ TEST_CASE("what is still enqueued goes with the device") {
   CHECK(world.d.stream_query(stream) == Cu::kNotReady);
 }
 
+// Two of them are two processes to each other.
+World sharing() { return World({.exports = true}); }
+
+TEST_CASE("memory of another process is mapped, read where it lies, and closed") {
+  const World owner = sharing();
+  auto* host = owner.pinned<float>(1000);
+  host[999] = 7;
+  const DevicePointer there = owner.device(4000);
+  const CuStream up = owner.stream();
+  REQUIRE(owner.d.memcpy_async(there, address(host), 4000, up) == Cu::kSuccess);
+  REQUIRE(owner.d.stream_synchronize(up) == Cu::kSuccess);
+  CuIpcMemory handle;
+  REQUIRE(owner.d.ipc_get_mem_handle(&handle, there) == Cu::kSuccess);
+
+  const World other = sharing();
+  DevicePointer here = 0;
+  REQUIRE(other.d.ipc_open_mem_handle(&here, handle, kIpcLazyPeerAccess) == Cu::kSuccess);
+  CHECK(here != there);
+  unsigned type = 0;
+  CHECK(other.d.pointer_get_attribute(&type, PointerAttribute::kMemoryType, here) == Cu::kSuccess);
+  CHECK(type == kMemoryTypeDevice);
+  auto* copy = other.pinned<float>(1000);
+  const CuStream down = other.stream();
+  REQUIRE(other.d.memcpy_async(address(copy), here, 4000, down) == Cu::kSuccess);
+  REQUIRE(other.d.stream_synchronize(down) == Cu::kSuccess);
+  CHECK(copy[999] == 7);
+  // Opened again, it is where it was, and closed as often.
+  DevicePointer again = 0;
+  REQUIRE(other.d.ipc_open_mem_handle(&again, handle, 0) == Cu::kSuccess);
+  CHECK(again == here);
+  CHECK(other.d.ipc_close_mem_handle(here) == Cu::kSuccess);
+  CHECK(other.driver.control->imported() == 1);
+  CHECK(other.d.ipc_close_mem_handle(here) == Cu::kSuccess);
+  CHECK(other.driver.control->imported() == 0);
+  CHECK(other.d.ipc_close_mem_handle(here) == Cu::kInvalidValue);
+  CHECK(other.d.memcpy_async(address(copy), here, 4000, down) == Cu::kInvalidValue);
+}
+
+TEST_CASE("handles that cannot be, and memory that is gone, are errors") {
+  const World owner = sharing();
+  const World other = sharing();
+  const DevicePointer there = owner.device(64);
+  CuIpcMemory handle;
+  REQUIRE(owner.d.ipc_get_mem_handle(&handle, there) == Cu::kSuccess);
+  DevicePointer here = 0;
+  // By the process that made it; of a pool; of the host; of nobody.
+  CHECK(owner.d.ipc_open_mem_handle(&here, handle, 0) == Cu::kInvalidContext);
+  CuIpcMemory none;
+  DevicePointer pooled = 0;
+  REQUIRE(owner.d.mem_alloc_async(&pooled, 64, {}) == Cu::kSuccess);
+  CHECK(owner.d.ipc_get_mem_handle(&none, pooled) == Cu::kInvalidValue);
+  CHECK(owner.d.ipc_get_mem_handle(&none, address(owner.pinned<int>(4))) == Cu::kInvalidValue);
+  CHECK(other.d.ipc_open_mem_handle(&here, CuIpcMemory{}, 0) == Cu::kInvalidHandle);
+  const World alone;
+  CHECK(alone.d.ipc_open_mem_handle(&here, handle, 0) == Cu::kNotSupported);
+
+  // Freed while it is mapped: whoever reads it then is told, and nobody maps it any more.
+  REQUIRE(other.d.ipc_open_mem_handle(&here, handle, 0) == Cu::kSuccess);
+  auto* copy = other.pinned<std::byte>(64);
+  const CuStream stream = other.stream();
+  other.driver.control->pause();
+  REQUIRE(other.d.memcpy_async(address(copy), here, 64, stream) == Cu::kSuccess);
+  REQUIRE(owner.d.mem_free(there) == Cu::kSuccess);
+  other.driver.control->resume();
+  CHECK(other.d.stream_synchronize(stream) == Cu::kIllegalAddress);
+  const World third = sharing();
+  CHECK(third.d.ipc_open_mem_handle(&here, handle, 0) == Cu::kInvalidHandle);
+}
+
+TEST_CASE("memory outlives the process that has it mapped no more, but its handle does not") {
+  CuIpcMemory handle;
+  const World other = sharing();
+  DevicePointer here = 0;
+  auto* copy = other.pinned<std::uint8_t>(64);
+  {
+    const World owner = sharing();
+    const DevicePointer there = owner.device(64);
+    const CuStream stream = owner.stream();
+    REQUIRE(owner.d.memset_d8_async(there, 5, 64, stream) == Cu::kSuccess);
+    REQUIRE(owner.d.stream_synchronize(stream) == Cu::kSuccess);
+    REQUIRE(owner.d.ipc_get_mem_handle(&handle, there) == Cu::kSuccess);
+    CuContext context;
+    REQUIRE(other.d.device_primary_ctx_retain(&context, 0) == Cu::kSuccess);
+    REQUIRE(other.d.ctx_set_current(context) == Cu::kSuccess);
+    REQUIRE(other.d.ipc_open_mem_handle(&here, handle, 0) == Cu::kSuccess);
+  }
+  const CuStream stream = other.stream();
+  REQUIRE(other.d.memcpy_async(address(copy), here, 64, stream) == Cu::kSuccess);
+  REQUIRE(other.d.stream_synchronize(stream) == Cu::kSuccess);
+  CHECK(copy[63] == 5);
+  const World late = sharing();
+  CHECK(late.d.ipc_open_mem_handle(&here, handle, 0) == Cu::kInvalidHandle);
+}
+
 }  // namespace
 }  // namespace holdfast::device

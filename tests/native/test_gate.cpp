@@ -66,6 +66,50 @@ TEST_CASE("an op waits for its gate, and those after it wait for it") {
   expect_no_errors(errors);
 }
 
+// An op that nobody knew when it was called.
+class LateGate final : public comm::Gate {
+ public:
+  explicit LateGate(OpRequest late) : late_(std::move(late)) {}
+  std::optional<Status> look() override {
+    return open_ ? std::optional(Status::ok()) : std::nullopt;
+  }
+  void fill(OpRequest& request) override {
+    OpRequest whole = late_;
+    whole.timeout = request.timeout;
+    whole.gate = request.gate;
+    request = std::move(whole);
+  }
+  void open() { open_ = true; }
+
+ private:
+  const OpRequest late_;
+  std::atomic<bool> open_{false};
+};
+
+TEST_CASE("an op may be told what it is when its gate opens") {
+  for (const char* transport : {"shm", "tcp"}) {
+    const auto errors = run_world(3, transport, [](int r, Member& member) -> std::string {
+      std::vector<float> values(5000, static_cast<float>(r));
+      std::vector<float> after(9, 1);
+      const auto gate = std::make_shared<LateGate>(all_reduce(values));
+      OpRequest unknown;
+      unknown.collective = Collective::kBarrier;
+      unknown.gate = gate;
+      const auto late = started(*member.group, unknown);
+      const auto next = started(*member.group, all_reduce(after));
+      if (late->done() || next->done()) return "too early";
+      gate->open();
+      member.group->wake();
+      if (!late->wait(seconds(20)).is_ok()) return late->status().message();
+      if (!next->wait(seconds(20)).is_ok()) return next->status().message();
+      if (values != std::vector<float>(5000, 3)) return "wrong sum";
+      if (late->outcome().contributors.size() != 3) return "outcome";
+      return after == std::vector<float>(9, 3) ? "" : "wrong sum after it";
+    });
+    expect_no_errors(errors);
+  }
+}
+
 TEST_CASE("messages and step boundaries keep their place behind a gate") {
   const auto errors = run_world(2, "tcp", [](int r, Member& member) -> std::string {
     std::vector<float> sum(3, 1);

@@ -29,7 +29,7 @@ struct Rig {
         [](std::byte* data) { delete[] data; }};                   // NOLINT
     auto opened = device::Device::open(driver.table, 0, memory);
     REQUIRE(opened.is_ok());
-    auto made = Staged::make(opened.value(), {}, 1 << 20);
+    auto made = Staged::make(opened.value(), {}, {.slice_bytes = 1 << 20});
     REQUIRE(made.is_ok());
     staged = made.value();
     std::iota(table.begin(), table.end(), std::uint16_t{0});

@@ -17,14 +17,17 @@ def staged(device: int = 0) -> _core.Staged:
 class GpuArray:
     """Elements on device 0, with version 3 of the CUDA array interface.
 
-    `stream`: what the interface says of it. Nothing but the interface reaches the memory.
+    `stream`: what the interface says of it. `shared`: other processes can map the memory; else it
+    is of a pool. Nothing but the interface reaches it.
     """
 
-    def __init__(self, values: Any, stream: int | None = None, **said: Any) -> None:
+    def __init__(
+        self, values: Any, stream: int | None = None, *, shared: bool = False, **said: Any
+    ) -> None:
         self._host = np.ascontiguousarray(values)
         self._stream = stream
         self._said = said
-        self._memory = _core.DeviceMemory(staged(), self._host.nbytes)
+        self._memory = _core.DeviceMemory(staged(), self._host.nbytes, shared)
         self._memory.write(self._host.tobytes(), stream or 0)
 
     @property
@@ -47,3 +50,7 @@ class GpuArray:
     def write(self, values: np.ndarray[Any, Any]) -> None:
         """Copy elements in."""
         self._memory.write(np.ascontiguousarray(values, self._host.dtype).tobytes())
+
+    def copy_from(self, other: GpuArray) -> None:
+        """Copy another array's elements in, on the device, and wait until they are there."""
+        self._memory.copy_from(other._memory, self._stream or 0)

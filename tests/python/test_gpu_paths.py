@@ -86,10 +86,15 @@ def test_info_names_the_devices_or_what_is_missing(monkeypatch, capsys):
     monkeypatch.setenv("HOLDFAST_CUDA_DRIVER", "emulated")
     assert main(["info", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["parts"]["CUDA"]
-    assert told == {"on": True, "driver": "12.0", "devices": ["emulated device"]}
+    assert told == {
+        "on": True,
+        "driver": "12.0",
+        "devices": ["emulated device"],
+        "device_to_device": "from 1048576 bytes",
+    }
     assert main(["info"]) == 0
     text = capsys.readouterr().out
-    assert "(driver 12.0: emulated device)" in text
+    assert "(driver 12.0: emulated device; device to device from 1048576 bytes)" in text
     built = "on" if _core.kernel_images() else "off: this build was made without nvcc"
     assert f"  GPU kernels      {built}\n" in text
     monkeypatch.setenv("HOLDFAST_CUDA_DRIVER", "none")

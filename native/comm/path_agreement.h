@@ -1,0 +1,53 @@
+// Path agreement: whether a group's members reach each other's device memory, found out by an op
+// that tries, and used from the same call on by all of them.
+//
+// Ranks must send the same op for the same call, but they call at different times, so what one has
+// learnt when it calls may not be known to another yet. So the first call tries; those right after
+// it do not; and a later one waits for what the trial has shown, which by then is over as a rule.
+// What it has shown is the same on all members, as outcomes of ops are. A step boundary at which
+// members may have come in begins anew.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace holdfast::comm {
+
+// Calls that do not wait for the trial: a program that calls so many before it lets another rank go
+// on to its first one would wait in vain.
+inline constexpr std::uint32_t kTrialCalls = 4;
+
+class PathAgreement final {
+ public:
+  enum class Path : std::uint8_t { kStaged, kDirect };
+  enum class Verdict : std::uint8_t {
+    kDirect,
+    kStaged,
+    kAgain,  // a member was lost in the middle
+  };
+  struct Choice {
+    Path path = Path::kStaged;
+    std::uint64_t trial = 0;  // what to give conclude(); 0: none is due
+  };
+
+  // For the next call that could go directly, in call order. `boundary`: Communicator::boundary().
+  // May wait for the trial, as long as an op may take: kTimeout then. Any thread but the runtime's.
+  Result<Choice> choose(Epoch boundary, Duration timeout);
+  // How a trial has ended, the same on all members. Any thread.
+  void conclude(std::uint64_t trial, Verdict verdict);
+
+ private:
+  std::mutex mutex_;  // guards all below
+  std::condition_variable concluded_;
+  Epoch boundary_;
+  std::uint64_t trial_ = 0;  // the latest; 0: none yet
+  std::uint32_t calls_ = 0;  // since it was called, itself included
+  bool known_ = false;
+  Verdict verdict_{};
+};
+
+}  // namespace holdfast::comm

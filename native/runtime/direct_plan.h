@@ -1,0 +1,69 @@
+// What each rank reads of the others' device memory, and writes into its own, in an op that goes
+// past the host (direct.h). Pure.
+//
+//   all_reduce of 2   each folds all inputs into its result               1 phase
+//   all_reduce of n   each folds its slice of all inputs; then it fetches  2 phases
+//                     the other slices from where they were folded
+//   reduce_scatter    each folds its own block
+//   all_gather, all_to_all, broadcast: each fetches what is for it
+//
+// Bytes read and written by each rank for S bytes of all_reduce: (n + 1) S in one phase,
+// ((n + 1) / n + 2 (n - 1) / n) S in two, and 2 S more where the result replaces the input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace holdfast::runtime {
+
+// An op as one rank sees it.
+struct DirectShape {
+  comm::Collective collective{};
+  std::uint64_t element_bytes = 1;
+  Rank root{};
+  Rank rank{};
+  int size = 0;
+  std::vector<std::uint64_t> input;   // bytes of each block
+  std::vector<std::uint64_t> output;  // likewise
+
+  // The first phase folds inputs.
+  bool folds() const;
+  // A second phase follows, in which others read this rank's result.
+  bool in_two() const { return collective == comm::Collective::kAllReduce && size > 2; }
+  // Whether others read this rank's input.
+  bool gives() const { return collective != comm::Collective::kBroadcast || rank == root; }
+  // Bytes of input that `from` must have for this rank; nothing: any number.
+  std::optional<std::uint64_t> input_of(Rank from) const;
+};
+
+DirectShape shape_of(const comm::OpRequest& request, Rank rank, int size);
+
+// Bytes of another rank's memory, to this rank's output block.
+struct DirectFetch {
+  Rank from;
+  bool of_result = false;  // else of its input
+  std::uint64_t at = 0;
+  std::size_t block = 0;
+  std::uint64_t to = 0;  // in the block
+  std::uint64_t bytes = 0;
+};
+// The same bytes of all inputs, to output block 0.
+struct DirectFold {
+  std::uint64_t at = 0;
+  std::uint64_t to = 0;
+  std::uint64_t bytes = 0;
+};
+struct DirectPhase {
+  std::optional<DirectFold> fold;
+  std::vector<DirectFetch> fetches;
+  std::vector<std::size_t> clears;  // output blocks of which there is nothing
+};
+
+// `ranks`: whose data there is, rising, this one among them. `number`: 0, or 1 with in_two().
+DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& ranks, int number);
+
+}  // namespace holdfast::runtime
