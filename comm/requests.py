@@ -10,7 +10,7 @@ from typing import Any
 from holdfast import _core
 from holdfast.comm.arrays import Buffer, Site, buffer
 from holdfast.compress.codec import Codec, codec_text
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, Unsupported
 
 OPS = tuple(_core.reduce_ops())
 # The next one is for messages of the group itself.
@@ -66,6 +66,11 @@ class Request:
             Its elements, of the same dtype as the op's other arrays.
         """
         taken = buffer(array, Site(self.op, argument, self.group), written=written)
+        if taken.strides is not None:
+            raise Unsupported(
+                f"{self.op} of {self.group}: {argument} has {taken} with strides {taken.strides}; "
+                "accepted: a contiguous array"
+            )
         if self.buffers and self.buffers[0].dtype != taken.dtype:
             raise self.refuse(
                 f"{argument} has {taken}, another array has {self.buffers[0]}", "one dtype"

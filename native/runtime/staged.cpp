@@ -177,9 +177,11 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
                                              std::uint64_t slice_bytes) {
   const Device::Current current(*device);
   TRY(current.status());
+  auto processors = device->processors();
+  if (!processors.is_ok()) return processors.status();
   // Private: make_shared cannot.
   std::shared_ptr<Staged> staged(
-      new Staged(std::move(device), keep(std::move(executor)), slice_bytes));
+      new Staged(std::move(device), keep(std::move(executor)), slice_bytes, processors.value()));
   for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
     auto made = staged->device_->make_stream();
     if (!made.is_ok()) return made.status();
@@ -190,10 +192,15 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
 
 Staged::~Staged() {
   const Device::Current current(*device_);
+  bool idle = true;
   for (const device::CuStream stream : {up_, down_}) {
+    if (stream.value == nullptr) continue;
+    idle = idle && device_->driver().stream_query(stream) == device::Cu::kSuccess;
     // What it still has to do ends first; nobody waits here.
-    if (stream.value != nullptr) device_->driver().stream_destroy(stream);
+    device_->driver().stream_destroy(stream);
   }
+  // Kernels that may still run stay until the context goes.
+  if (idle) kernels_.unload();
 }
 
 // Of every slice but the last; all of them, where the op is not cut. By the op alone, so that it is

@@ -18,6 +18,7 @@
 #include "comm/communicator.h"
 #include "comm/executor.h"
 #include "device/device.h"
+#include "device/loaded_kernels.h"
 
 namespace holdfast::runtime {
 
@@ -37,6 +38,8 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   Staged& operator=(const Staged&) = delete;
 
   device::Device& device() const { return *device_; }
+  // Of the device, for whoever is in its context.
+  device::LoadedKernels& kernels() { return kernels_; }
 
   // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
@@ -49,8 +52,12 @@ class Staged final : public std::enable_shared_from_this<Staged> {
  private:
   friend class StagedWork;
 
-  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes)
-      : device_(std::move(device)), waker_(waker), slice_bytes_(slice_bytes) {}
+  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes,
+         std::uint32_t processors)
+      : device_(std::move(device)),
+        waker_(waker),
+        slice_bytes_(slice_bytes),
+        kernels_(device_->driver_table(), processors) {}
 
   std::uint64_t slice_elements(const comm::OpRequest& request) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
@@ -61,6 +68,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   const std::shared_ptr<device::Device> device_;
   Waker* const waker_;  // stays for ever
   const std::uint64_t slice_bytes_;
+  device::LoadedKernels kernels_;
   device::CuStream up_;
   device::CuStream down_;
 };

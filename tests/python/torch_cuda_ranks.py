@@ -65,6 +65,25 @@ def refuse_on_a_device() -> None:
         dist.all_reduce(grid if rank == 0 else grid.cpu())
 
 
+def sync_a_model_where_it_is() -> None:
+    """Rank 0's is on the CPU."""
+    rank, _ = _init("holdfast")
+    device = "cpu" if rank == 0 else "cuda"
+    torch.manual_seed(rank)
+    model = torch.nn.Linear(300, 2000).to(device)
+    grid = torch.arange(48.0, device=device).reshape(6, 8).t() + rank
+    report = holdfast.sync(model, {"grid": grid})
+    assert (report.source, report.fetched) == (0, 0 if rank == 0 else report.chunks)
+    assert model.weight.device.type == device
+    torch.manual_seed(0)
+    right = torch.nn.Linear(300, 2000)
+    assert torch.equal(model.weight.cpu(), right.weight)
+    assert torch.equal(grid.cpu(), torch.arange(48.0).reshape(6, 8).t())
+    again = holdfast.sync(model, {"grid": grid})
+    assert (again.fetched, again.digest) == (0, report.digest)
+    dist.destroy_process_group()
+
+
 def train_as_on_the_cpu() -> None:
     rank, _ = _init("holdfast")
     losses = []
