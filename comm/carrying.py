@@ -33,7 +33,9 @@ def start(
     """
     if not request.on_device:
         return native.start(call, request.buffers)
-    return _staged(node, request).start(native, call, request.buffers, request.streams)
+    return _staged(node, request).start(
+        native, call, request.buffers, request.streams, request.gaps
+    )
 
 
 def run(
@@ -48,7 +50,7 @@ def run(
     """
     if not request.on_device:
         return native.run(call)
-    return _staged(node, request).run(native, call, request.streams)
+    return _staged(node, request).run(native, call, request.streams, request.gaps)
 
 
 def _staged(node: _core.Node | None, request: Request) -> _core.Staged:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast import _core
 from holdfast.comm.arrays import Buffer, Site, buffer
 from holdfast.compress.codec import Codec, codec_text
-from holdfast.errors import ConfigError, Unsupported
+from holdfast.errors import ConfigError
 
 OPS = tuple(_core.reduce_ops())
 # The next one is for messages of the group itself.
@@ -18,6 +18,10 @@ _LARGEST_TAG = 2**31 - 2
 HIGHEST_PRIORITY = 2**31 - 1
 # As the peer of a receive: whose message comes first.
 ANY_SOURCE = -1
+
+# Where blocks of arrays with gaps are said to lie (native/runtime/stand_ins.h).
+_STAND_IN = 1 << 63
+_STAND_IN_BYTES = 1 << 48
 
 Block = tuple[int, int]
 
@@ -43,6 +47,7 @@ class Request:
     outputs: list[Buffer] = field(default_factory=list)
     codec: str = ""
     residual: list[int] = field(default_factory=list)
+    gaps: list[_core.Gap] = field(default_factory=list)
 
     def refuse(self, what: str, accepted: str) -> ConfigError:
         """Return the error that names op, group, rank, what is wrong, and what is accepted."""
@@ -66,11 +71,6 @@ class Request:
             Its elements, of the same dtype as the op's other arrays.
         """
         taken = buffer(array, Site(self.op, argument, self.group), written=written)
-        if taken.strides is not None:
-            raise Unsupported(
-                f"{self.op} of {self.group}: {argument} has {taken} with strides {taken.strides}; "
-                "accepted: a contiguous array"
-            )
         if self.buffers and self.buffers[0].dtype != taken.dtype:
             raise self.refuse(
                 f"{argument} has {taken}, another array has {self.buffers[0]}", "one dtype"
@@ -79,7 +79,15 @@ class Request:
         self.buffers.append(taken)
         if written:
             self.outputs.append(taken)
-        return taken
+        return self._in_one_run(taken, written=written)
+
+    def _in_one_run(self, taken: Buffer, *, written: bool) -> Buffer:
+        """Give an array with gaps the address of its stand-in, for the blocks."""
+        if taken.strides is None:
+            return taken
+        at = _STAND_IN | len(self.gaps) * _STAND_IN_BYTES
+        self.gaps.append((at, taken.address, taken.item, taken.shape, taken.strides, written))
+        return replace(taken, address=at)
 
     def _same_memory(self, argument: str, taken: Buffer) -> None:
         """Refuse an op between host and device, or between two devices."""
@@ -198,7 +206,8 @@ class Request:
         self._same_memory("residual", taken)
         self.buffers.append(taken)
         self.outputs.append(taken)
-        self.residual = [address for address, _ in taken.split(counts)]
+        run = self._in_one_run(taken, written=True)
+        self.residual = [address for address, _ in run.split(counts)]
 
     def call(
         self,

@@ -145,15 +145,25 @@ class Pool:
 
 def allocate(pool: Pool, bytes: int) -> NDArray[np.uint8]: ...
 
+# Stand-in, address of the first element, bytes of one, counts, strides, whether it is written.
+Gap = tuple[int, int, int, Sequence[int], Sequence[int], bool]
+
 class Staged:
     @property
     def ordinal(self) -> int: ...
     @property
     def pinned_bytes(self) -> int: ...
     def start(
-        self, group: Communicator, call: Call, keep: object, streams: Sequence[int]
+        self,
+        group: Communicator,
+        call: Call,
+        keep: object,
+        streams: Sequence[int],
+        gaps: Sequence[Gap],
     ) -> Work: ...
-    def run(self, group: Communicator, call: Call, streams: Sequence[int]) -> Work: ...
+    def run(
+        self, group: Communicator, call: Call, streams: Sequence[int], gaps: Sequence[Gap]
+    ) -> Work: ...
     def make_stream(self) -> int: ...
 
 class DeviceMemory:

@@ -220,7 +220,8 @@ std::uint64_t Staged::slice_elements(const OpRequest& request) const {
 }
 
 Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpRequest request,
-                                                  std::span<const device::CuStream> streams) {
+                                                  std::span<const device::CuStream> streams,
+                                                  std::span<const StandIn> stand_ins) {
   const Device::Current current(*device_);
   TRY(current.status());
   for (const device::CuStream stream : streams) {
@@ -228,15 +229,25 @@ Result<std::shared_ptr<StagedWork>> Staged::start(comm::Communicator& group, OpR
   }
   // By the group first: it knows best what is wrong with a request.
   TRY(comm::check_request(request, group.rank(), group.size()));
-  TRY(check_memory(*device_, request));
   request.on_device = !comm::is_point_to_point(request.collective);
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
-  if (const Status ready = prepare(*work, group, request, streams); !ready.is_ok()) {
+  Status ready = pack(*work, request, streams, stand_ins);
+  if (ready.is_ok()) ready = check_memory(*device_, request);
+  if (ready.is_ok()) ready = prepare(*work, group, request, streams);
+  if (!ready.is_ok()) {
     work->give_memory(false);
     return ready;
   }
   TRY(begin(work, group));
   return work;
+}
+
+// What has gaps, before anything else looks at memory.
+Status Staged::pack(StagedWork& work, OpRequest& request, std::span<const device::CuStream> streams,
+                    std::span<const StandIn> stand_ins) {
+  if (stand_ins.empty()) return Status::ok();
+  for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
+  return pack_all(*device_, kernels_, stand_ins, up_, request, work.packed_);
 }
 
 // Memory for all parts, and the copies up: what can go wrong does so before an op has begun.

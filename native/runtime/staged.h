@@ -19,6 +19,7 @@
 #include "comm/executor.h"
 #include "device/device.h"
 #include "device/loaded_kernels.h"
+#include "runtime/stand_ins.h"
 
 namespace holdfast::runtime {
 
@@ -45,9 +46,11 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that
   // StagedWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
-  // on a stream that is captured: no op has begun then. Any thread; not the runtime's.
+  // on a stream that is captured: no op has begun then. Blocks may be of `stand_ins`: their arrays
+  // are packed first, and unpacked behind the result. Any thread; not the runtime's.
   Result<std::shared_ptr<StagedWork>> start(comm::Communicator& group, comm::OpRequest request,
-                                            std::span<const device::CuStream> streams);
+                                            std::span<const device::CuStream> streams,
+                                            std::span<const StandIn> stand_ins = {});
 
  private:
   friend class StagedWork;
@@ -60,6 +63,8 @@ class Staged final : public std::enable_shared_from_this<Staged> {
         kernels_(device_->driver_table(), processors) {}
 
   std::uint64_t slice_elements(const comm::OpRequest& request) const;
+  Status pack(StagedWork& work, comm::OpRequest& request, std::span<const device::CuStream> streams,
+              std::span<const StandIn> stand_ins);
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
                  std::span<const device::CuStream> streams);
   static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);

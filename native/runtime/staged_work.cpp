@@ -140,6 +140,7 @@ Status StagedWork::end_on_device() {
   const Device::Current current(device());
   Status enqueued = current.status();
   const device::Driver& d = device().driver();
+  if (enqueued.is_ok()) enqueued = unpack();
   if (enqueued.is_ok() && device().streams_wait()) {
     enqueued = device().check(d.stream_write_value32(staged_->down_, flag_->device, flag_->due, 0),
                               "writing a value");
@@ -154,6 +155,27 @@ Status StagedWork::end_on_device() {
   coming_down_ = enqueued.is_ok();
   if (status_.is_ok()) status_ = enqueued;
   return enqueued;
+}
+
+// Behind the copies down of all parts; of an op that has failed, nothing.
+Status StagedWork::unpack() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status_.is_ok()) return Status::ok();
+  }
+  for (const Packed& packed : packed_) {
+    if (packed.written()) TRY(packed.unpack(staged_->kernels(), staged_->down_));
+  }
+  return Status::ok();
+}
+
+// As give_memory(). A device that is lost has taken it along, whatever these say.
+void StagedWork::free_packed(bool idle) {
+  if (packed_.empty()) return;
+  [[maybe_unused]] Status status;
+  if (!idle) status = device().order(staged_->up_, staged_->down_);
+  for (const Packed& packed : packed_) status = packed.release(device(), staged_->down_);
+  packed_.clear();
 }
 
 // On a thread of the driver's, which must not be held up.
@@ -205,6 +227,7 @@ void StagedWork::finish(bool came) {
 // Once. `idle`: no copy is under way; else it comes back when those that are have ended.
 void StagedWork::give_memory(bool idle) {
   const Device::Current current(device());
+  free_packed(idle);
   for (Part& part : parts_) {
     std::vector<device::CuEvent> pending;
     if (part.arrived) pending.push_back(*part.arrived);

@@ -63,6 +63,8 @@ class StagedWork final : public comm::Work, public std::enable_shared_from_this<
   static void finish_soon(std::shared_ptr<StagedWork> work, bool came);
   void finish(bool came);
   void give_memory(bool idle);
+  Status unpack();
+  void free_packed(bool idle);
   void look_at_device();
   Status late(Duration timeout) const;
 
@@ -71,6 +73,7 @@ class StagedWork final : public comm::Work, public std::enable_shared_from_this<
   const comm::Collective collective_;
   std::vector<Part> parts_;  // by whoever starts it, until all are started
   std::optional<device::Flag> flag_;
+  std::vector<Packed> packed_;  // arrays with gaps, of the call
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
