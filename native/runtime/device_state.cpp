@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "device/device_address.h"
+
 namespace holdfast::runtime {
 
 using device::Device;
@@ -14,12 +16,6 @@ namespace {
 
 // Hashed at once: the sums of so many chunks of 1 MiB take 16 MiB of the device.
 constexpr std::size_t kChunksAtOnce = 256;
-
-DevicePointer address(const void* memory) { return reinterpret_cast<DevicePointer>(memory); }
-
-std::byte* pointer(DevicePointer address) {
-  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
 
 }  // namespace
 
@@ -78,7 +74,8 @@ Status DeviceState::hash(std::span<const HashChunk> chunks, std::span<DigestByte
   TRY(current.status());
   for (const HashChunk& chunk : chunks) {
     if (chunk.bytes == 0) continue;
-    TRY(staged_->device().check_memory(address(chunk.data), chunk.bytes, "a chunk of state"));
+    TRY(staged_->device().check_memory(device::number_of(chunk.data), chunk.bytes,
+                                       "a chunk of state"));
   }
   for (std::size_t first = 0; first < chunks.size(); first += kChunksAtOnce) {
     const std::size_t count = std::min(kChunksAtOnce, chunks.size() - first);
@@ -120,34 +117,34 @@ Status DeviceState::hash_in(const HashRoom& room, std::span<const HashChunk> chu
   const std::uint64_t list = chunks.size_bytes();
   const std::uint64_t all_digests = chunks.size() * device::kDigestBytes;
   std::memcpy(room.pinned, chunks.data(), list);
-  TRY(device.copy(room.device, address(room.pinned), list, own_));
+  TRY(device.copy(room.device, device::number_of(room.pinned), list, own_));
   const DevicePointer digests = room.device + list;
   const device::HashArgument argument{
-      .chunks = reinterpret_cast<const HashChunk*>(pointer(room.device)),
+      .chunks = reinterpret_cast<const HashChunk*>(device::pointer_to(room.device)),
       .count = chunks.size(),
       .blocks = room.blocks,
-      .sums = reinterpret_cast<std::uint64_t*>(pointer(digests + all_digests)),
-      .digests = pointer(digests)};
+      .sums = reinterpret_cast<std::uint64_t*>(device::pointer_to(digests + all_digests)),
+      .digests = device::pointer_to(digests)};
   const std::uint64_t warps = argument.count * argument.blocks;
   device::LoadedKernels& kernels = staged_->kernels();
   if (warps > 0) {
     TRY(kernels.launch(device::hash_blocks_kernel(), 32 * warps, &argument, own_));
   }
   TRY(kernels.launch(device::hash_chunks_kernel(), 32 * argument.count, &argument, own_));
-  return device.copy(address(room.pinned + list), digests, all_digests, own_);
+  return device.copy(device::number_of(room.pinned + list), digests, all_digests, own_);
 }
 
 Status DeviceState::down(std::byte* pinned, DevicePointer from, std::uint64_t bytes) {
   const Device::Current current(staged_->device());
   TRY(current.status());
-  TRY(staged_->device().copy(address(pinned), from, bytes, down_));
+  TRY(staged_->device().copy(device::number_of(pinned), from, bytes, down_));
   return wait(down_, "copying state down");
 }
 
 Status DeviceState::up(DevicePointer to, const std::byte* pinned, std::uint64_t bytes) {
   const Device::Current current(staged_->device());
   TRY(current.status());
-  TRY(staged_->device().copy(to, address(pinned), bytes, own_));
+  TRY(staged_->device().copy(to, device::number_of(pinned), bytes, own_));
   return wait(own_, "copying state up");
 }
 

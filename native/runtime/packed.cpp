@@ -1,15 +1,13 @@
 #include "runtime/packed.h"
 
+#include "device/device_address.h"
+
 namespace holdfast::runtime {
 
 using device::Device;
 using device::DevicePointer;
 
 namespace {
-
-std::byte* pointer(DevicePointer address) {
-  return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
-}
 
 DevicePointer moved(DevicePointer address, std::int64_t bytes) {
   return address + static_cast<DevicePointer>(bytes);
@@ -61,9 +59,9 @@ Status Packed::unpack(device::LoadedKernels& kernels, device::CuStream stream) c
 Status Packed::move(device::LoadedKernels& kernels, const device::KernelRow& row,
                     device::CuStream stream) const {
   for (const datatype::ArrayPiece& piece : pieces_) {
-    const auto argument =
-        datatype::strided_argument(piece.shape, pointer(moved(array_.first, piece.strided_offset)),
-                                   pointer(at_ + piece.packed_offset));
+    const auto argument = datatype::strided_argument(
+        piece.shape, device::pointer_to(moved(array_.first, piece.strided_offset)),
+        device::pointer_to(at_ + piece.packed_offset));
     if (!argument.is_ok()) return argument.status();
     TRY(kernels.launch(row, argument.value().units, &argument.value(), stream));
   }
