@@ -7,6 +7,7 @@ import signal
 import zlib
 from typing import Any
 
+import gpu_array
 import numpy as np
 import pytest
 import xxhash
@@ -151,6 +152,29 @@ def follow_the_streams_that_made_it() -> None:
         state = {"a": GpuArray(np.full(MIB, group.rank == 1, np.uint8), stream)}
         assert group.sync(state).fetched == (group.rank == 1)
         assert (state["a"].get() == 0).all()
+
+
+def bring_a_newcomer_up() -> None:
+    """Two have the state, one of them on its GPU; LATE: who joins them, and only listens."""
+    late = bool(os.environ.get("LATE"))
+    with holdfast.join(os.environ["URL"], min_peers=2) as group:
+        # Each node has an emulated device of its own.
+        node = group._node
+        assert node is not None
+        gpu_array.staged = node.staged
+        values = _values(9 if late else 8)
+        state: dict[str, Any] = values if group.rank == 0 else _on_device(values)
+        report = group.sync(state)
+        assert report.fetched == (6 if late else 0)
+        print("ready", flush=True)
+        joined: tuple[int, ...] = ()
+        while not (joined or late):
+            joined = group.advance().joined
+        if late:
+            group.advance()
+        assert _same(state, 8)
+        group.barrier()
+    print("ok", flush=True)
 
 
 def say_what_cannot_be() -> None:

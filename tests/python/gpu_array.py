@@ -24,7 +24,7 @@ class GpuArray:
         self._host = np.ascontiguousarray(values)
         self._stream = stream
         self._said = said
-        self._memory = _core.DeviceMemory(staged(), self._host.nbytes)
+        self._memory = _core.DeviceMemory(staged(0), self._host.nbytes)
         self._memory.write(self._host.tobytes(), stream or 0)
 
     @property

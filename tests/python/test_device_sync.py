@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from ranks import finish, run_ranks, segments_of, start_rank
+from test_elastic import Coordinator
 
 EMULATED = {"HOLDFAST_CUDA_DRIVER": "emulated"}
 
@@ -32,6 +35,23 @@ def test_givers_copy_a_few_runs_at_a_time(tmp_path):
 
 def test_a_sync_comes_after_what_made_the_state(tmp_path):
     run("follow_the_streams_that_made_it", 2, tmp_path)
+
+
+def test_a_newcomer_is_brought_up_to_date_on_its_device(tmp_path):
+    coordinator = Coordinator(tmp_path)
+    try:
+        env = {**EMULATED, "URL": f"holdfast://{coordinator.address}", "HOLDFAST_HEARTBEAT": "0.1"}
+        start = partial(start_rank, "device_sync_ranks", "bring_a_newcomer_up")
+        processes = [start(r, 2, tmp_path, env) for r in range(2)]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n", process.stdout.read()
+        processes.append(start(2, 3, tmp_path, {**env, "LATE": "1"}))
+        outcomes = finish(processes, 60)
+    finally:
+        coordinator.process.terminate()
+        coordinator.process.wait(10)
+    assert all(o.output.split()[-1:] == ["ok"] for o in outcomes), outcomes
 
 
 def test_what_cannot_be_synced_is_said_and_leaks_nothing(tmp_path):
