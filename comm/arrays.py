@@ -70,7 +70,7 @@ def _of_numpy(array: np.ndarray[Any, Any], site: Site, written: bool) -> Buffer:
     if written and not array.flags.writeable:
         raise ConfigError(f"{site} is read-only; accepted: an array that can be written")
     flat = array if array.flags.c_contiguous else np.ascontiguousarray(array)
-    return Buffer(array, flat, dtype, flat.ctypes.data, flat.size, flat.itemsize)
+    return Buffer(array, flat, dtype, flat.ctypes.data, flat.size, flat.itemsize, shape=array.shape)
 
 
 def _of_torch(tensor: Any, site: Site, torch: Any) -> Buffer:
@@ -81,8 +81,13 @@ def _of_torch(tensor: Any, site: Site, torch: Any) -> Buffer:
             "cpu or cuda"
         )
     flat = tensor
-    if not tensor.is_contiguous() or tensor.is_conj() or tensor.is_neg():
+    if tensor.is_conj() or tensor.is_neg():
         flat = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.device.type == "cuda":
         return of_cuda_tensor(tensor, flat, dtype, torch)
-    return Buffer(tensor, flat, dtype, flat.data_ptr(), flat.numel(), flat.element_size())
+    if not flat.is_contiguous():
+        flat = tensor.detach().contiguous()
+    shape = tuple(tensor.shape)
+    return Buffer(
+        tensor, flat, dtype, flat.data_ptr(), flat.numel(), flat.element_size(), shape=shape
+    )

@@ -69,6 +69,11 @@ class Buffer:
         What an op must wait for before it reads the array: CUDA streams.
     text : str
         Shape and dtype, for errors; default: the array's own.
+    shape : tuple of int
+        The array's.
+    strides : tuple of int or None
+        Bytes from element to element, of an array in a GPU's memory that has gaps; `address` is
+        that of its first element. None: one run.
     """
 
     array: Any
@@ -80,6 +85,8 @@ class Buffer:
     device: int | None = None
     streams: tuple[int, ...] = ()
     text: str = ""
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] | None = None
 
     @property
     def block(self) -> tuple[int, int]:

@@ -44,7 +44,7 @@ def of_interface(array: Any, interface: Any, site: Site, *, written: bool) -> Bu
         For a read-only array that would be written, an interface that lacks what it must have, or
         stream 0, which the interface forbids.
     Unsupported
-        For an array with a mask, with gaps, or of a dtype that is not provided.
+        For an array with a mask, or of a dtype that is not provided.
     """
     try:
         shape = tuple(int(size) for size in interface["shape"])
@@ -66,17 +66,34 @@ def of_interface(array: Any, interface: Any, site: Site, *, written: bool) -> Bu
     if interface.get("mask") is not None:
         raise Unsupported(f"{site} has a mask; accepted: arrays without")
     count = math.prod(shape)
-    strides = interface.get("strides")
-    if strides is not None and count > 0 and tuple(strides) != _packed(shape, kind.itemsize):
-        raise Unsupported(
-            f"{site} has {text} with strides {tuple(strides)}; accepted: a C-contiguous array"
-        )
+    strides = _gaps(shape, interface.get("strides"), kind.itemsize)
     if written and readonly:
         raise ConfigError(f"{site} is read-only; accepted: an array that can be written")
     streams = _streams(interface, version, site)
     return Buffer(
-        array, array, dtype, int(address), count, kind.itemsize, ASK_THE_DRIVER, streams, text
+        array,
+        array,
+        dtype,
+        int(address),
+        count,
+        kind.itemsize,
+        ASK_THE_DRIVER,
+        streams,
+        text,
+        shape,
+        strides,
     )
+
+
+def _gaps(shape: tuple[int, ...], strides: Any, item: int) -> tuple[int, ...] | None:
+    """Strides in bytes of an array that has gaps; None where its elements are one run."""
+    if strides is None or math.prod(shape) == 0:
+        return None
+    given = tuple(int(stride) for stride in strides)
+    packed = _packed(shape, item)
+    # The stride of a dimension of one says nothing.
+    same = all(n == 1 or a == b for n, a, b in zip(shape, given, packed, strict=True))
+    return None if same else given
 
 
 def _packed(shape: tuple[int, ...], item: int) -> tuple[int, ...]:
@@ -110,7 +127,7 @@ def of_cuda_tensor(tensor: Any, flat: Any, dtype: str, torch: Any) -> Buffer:
     tensor : torch.Tensor
         What the caller passed.
     flat : torch.Tensor
-        The same elements, contiguous.
+        The tensor, or a copy that is conjugated or negated as the tensor says it is.
     dtype : str
         The runtime's name of the element type.
     torch : module
@@ -121,6 +138,8 @@ def of_cuda_tensor(tensor: Any, flat: Any, dtype: str, torch: Any) -> Buffer:
     Buffer
         The run of elements.
     """
+    item = flat.element_size()
+    strides = tuple(stride * item for stride in flat.stride())
     stream = int(torch.cuda.current_stream(tensor.device).cuda_stream) or _LEGACY_STREAM
     return Buffer(
         tensor,
@@ -128,7 +147,9 @@ def of_cuda_tensor(tensor: Any, flat: Any, dtype: str, torch: Any) -> Buffer:
         dtype,
         flat.data_ptr(),
         flat.numel(),
-        flat.element_size(),
+        item,
         int(tensor.device.index),
         (stream,),
+        shape=tuple(flat.shape),
+        strides=None if flat.is_contiguous() else strides,
     )

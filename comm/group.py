@@ -32,8 +32,7 @@ class Group(Membership):
     """
 
     def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
-        super().__init__(native)
-        self._node = node
+        super().__init__(native, node)
         _process.add(self)
 
     def all_reduce(

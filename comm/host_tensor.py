@@ -165,9 +165,12 @@ class HostTensor:
         """Index, place for the rows, and the stream that both are made on."""
         torch = sys.modules.get("torch")
         is_tensor = torch is not None and isinstance(index, torch.Tensor)
-        numbers = buffer(index, _site("gather", "the index"))
-        if numbers.dtype != "i64":
-            raise ConfigError(f"HostTensor.gather: the index is {numbers}; accepted: int64")
+        numbers = buffer(index.contiguous() if is_tensor else index, _site("gather", "the index"))
+        if numbers.dtype != "i64" or numbers.strides is not None:
+            raise ConfigError(
+                f"HostTensor.gather: the index is {numbers}, strides {numbers.strides}; accepted: "
+                "int64, contiguous"
+            )
         shape = _shape(index) + self.shape[1:]
         if out is None and is_tensor:
             kind = getattr(cast(Any, torch), _torch_name(self.array))
@@ -183,7 +186,7 @@ class HostTensor:
                 f"HostTensor.gather: out is {rows}; accepted: shape {shape} {self.dtype}, on the "
                 "GPU that the index is on"
             )
-        if rows.flat is not out:
+        if rows.flat is not out or rows.strides is not None:
             raise ConfigError("HostTensor.gather: out has gaps; accepted: a contiguous array")
         stream = (numbers.streams + rows.streams + (_LEGACY_STREAM,))[0]
         return numbers, rows, stream

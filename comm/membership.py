@@ -27,10 +27,13 @@ class Membership:
     ----------
     native : _core.Communicator
         The native communicator.
+    node : _core.Node, optional
+        Opens the GPUs whose memory is passed.
     """
 
-    def __init__(self, native: _core.Communicator) -> None:
+    def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
         self._native = native
+        self._node = node
         self._rank = native.rank
         self._last: _core.Work | _core.Ended | None = None
         # Its state is no vote before it has the others'.
@@ -126,7 +129,10 @@ class Membership:
         Parameters
         ----------
         state : mapping of str to array
-            NumPy arrays or CPU tensors; the same names, dtypes and shapes on every rank.
+            NumPy arrays, torch tensors, arrays with ``__cuda_array_interface__``; the same names,
+            dtypes and shapes on every rank. What is in a GPU's memory is hashed there, and only
+            chunks that differ are copied; some ranks may have a tensor there and others in host
+            memory.
         overlap : bool
             Return when this rank's state is right, while others may still fetch from it: they do
             so until this rank's next call of any of the group's ops, `advance` or `close`, which
@@ -145,10 +151,12 @@ class Membership:
             When names, dtypes or shapes differ, naming the first that does.
         ProtocolError
             When all holders were lost, or tensors changed meanwhile.
+        Unsupported
+            For a GPU's memory where there is no CUDA driver, or the build has no kernels.
         """
         self._finish_sync()
         messages = GroupMessages(self._native)
-        self._under_way = Sync(messages, state, self._label, newcomer=self._fresh)
+        self._under_way = Sync(messages, state, self._label, newcomer=self._fresh, node=self._node)
         report = self._under_way.report
         if not overlap:
             self._finish_sync()

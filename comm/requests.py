@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from holdfast import _core
@@ -18,6 +18,10 @@ _LARGEST_TAG = 2**31 - 2
 HIGHEST_PRIORITY = 2**31 - 1
 # As the peer of a receive: whose message comes first.
 ANY_SOURCE = -1
+
+# Where blocks of arrays with gaps are said to lie (native/runtime/stand_ins.h).
+_STAND_IN = 1 << 63
+_STAND_IN_BYTES = 1 << 48
 
 Block = tuple[int, int]
 
@@ -43,6 +47,7 @@ class Request:
     outputs: list[Buffer] = field(default_factory=list)
     codec: str = ""
     residual: list[int] = field(default_factory=list)
+    gaps: list[_core.Gap] = field(default_factory=list)
 
     def refuse(self, what: str, accepted: str) -> ConfigError:
         """Return the error that names op, group, rank, what is wrong, and what is accepted."""
@@ -74,7 +79,15 @@ class Request:
         self.buffers.append(taken)
         if written:
             self.outputs.append(taken)
-        return taken
+        return self._in_one_run(taken, written=written)
+
+    def _in_one_run(self, taken: Buffer, *, written: bool) -> Buffer:
+        """Give an array with gaps the address of its stand-in, for the blocks."""
+        if taken.strides is None:
+            return taken
+        at = _STAND_IN | len(self.gaps) * _STAND_IN_BYTES
+        self.gaps.append((at, taken.address, taken.item, taken.shape, taken.strides, written))
+        return replace(taken, address=at)
 
     def _same_memory(self, argument: str, taken: Buffer) -> None:
         """Refuse an op between host and device, or between two devices."""
@@ -193,7 +206,8 @@ class Request:
         self._same_memory("residual", taken)
         self.buffers.append(taken)
         self.outputs.append(taken)
-        self.residual = [address for address, _ in taken.split(counts)]
+        run = self._in_one_run(taken, written=True)
+        self.residual = [address for address, _ in run.split(counts)]
 
     def call(
         self,

@@ -7,7 +7,6 @@ before a byte of it is written.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import time
 from collections import Counter, deque
@@ -16,8 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast import _told
-from holdfast.comm.chunks import CHUNK_BYTES, HASH_BYTES, RUN_CHUNKS, State, hash_of
+from holdfast import _core, _told
+from holdfast.comm.chunks import HASH_BYTES, State, hash_of
+from holdfast.comm.giving import Giver
+from holdfast.comm.state_memory import Room
 from holdfast.comm.sync_messages import Messages, texts
 from holdfast.errors import ConfigError, PeerLost, ProtocolError
 
@@ -89,7 +90,7 @@ def elect(ballots: dict[int, tuple[bool, bytes]]) -> bytes:
 
 class _Take(NamedTuple):
     run: list[int]
-    staged: np.ndarray[Any, Any]
+    room: Room
     wait: Callable[[], object]
 
 
@@ -103,7 +104,7 @@ class _Fetch:
         self._state = state
         self._right = right
         self._hashes = hashes  # by rank
-        self._sends: list[tuple[int, Callable[[], object]]] = []
+        self._giver = Giver(messages, state)
         self.fetched = 0
 
     def missing(self, hashes: bytes) -> list[int]:
@@ -137,46 +138,47 @@ class _Fetch:
     def give(self, plan: list[tuple[int, int, list[int]]]) -> None:
         """Start to send this rank's part."""
         me = self._messages.rank
-        for source, to, run in plan:
-            if source == me:
-                address, size = self._state.span(run)
-                self._sends.append((size, self._messages.send(to, address, size, self._state)))
+        self._giver.give([(to, run) for source, to, run in plan if source == me])
 
     def settle(self) -> None:
         """Wait until all that this rank gives has gone."""
-        for size, wait in self._sends:
-            # Whom it was for is no member any more.
-            with contextlib.suppress(PeerLost):
-                wait()
-                _told.sync(sent=size)
-        self._sends.clear()
+        self._giver.settle()
 
     def take(self, plan: list[tuple[int, int, list[int]]]) -> list[int]:
         """Receive this rank's part; return the chunks that did not come right."""
+        try:
+            return self._take_all(plan)
+        except BaseException:
+            self._giver.stop()
+            raise
+
+    def _take_all(self, plan: list[tuple[int, int, list[int]]]) -> list[int]:
         me = self._messages.rank
         wrong: list[int] = []
         under_way: deque[_Take] = deque()
-        spare: list[np.ndarray[Any, Any]] = []
+        spare: dict[int, list[Room]] = {}  # by the memory that they are for
         for source, run in [(source, run) for source, to, run in plan if to == me]:
             if len(under_way) == _RUNS_AT_ONCE:
                 wrong += self._take(under_way[0])
-                spare.append(under_way.popleft().staged)
-            staged = spare.pop() if spare else np.empty(RUN_CHUNKS * CHUNK_BYTES, np.uint8)
+                done = under_way.popleft()
+                spare.setdefault(id(self._state.memory(done.run[0])), []).append(done.room)
+            rooms = spare.get(id(self._state.memory(run[0])))
+            room = rooms.pop() if rooms else self._state.room(run)
             _, size = self._state.span(run)
-            wait = self._messages.recv(source, staged.ctypes.data, size, staged)
-            under_way.append(_Take(run, staged, wait))
+            wait = self._messages.recv(source, room.address, size, room.owner)
+            under_way.append(_Take(run, room, wait))
         for take in under_way:
             wrong += self._take(take)
         return wrong
 
     def _take(self, take: _Take) -> list[int]:
-        run, staged, wait = take
+        run, room, wait = take
         try:
             wait()
         except PeerLost:
             return run
         _told.sync(received=self._state.span(run)[1])
-        wrong = self._state.accept(run, staged, self._right)
+        wrong = self._state.accept(run, room, self._right)
         self.fetched += len(run) - len(wrong)
         return wrong
 
@@ -192,20 +194,28 @@ class Sync:
     messages : Messages
         Of the group.
     state : mapping of str to array
-        NumPy arrays or CPU tensors.
+        NumPy arrays, torch tensors, arrays in a GPU's memory.
     label : str
         Names the group in errors.
     newcomer : bool
         Whether this rank only listens to the vote.
+    node : _core.Node, optional
+        Opens GPUs; default: only host memory is taken.
     """
 
     def __init__(
-        self, messages: Messages, state: Mapping[str, Any], label: str, *, newcomer: bool
+        self,
+        messages: Messages,
+        state: Mapping[str, Any],
+        label: str,
+        *,
+        newcomer: bool,
+        node: _core.Node | None = None,
     ) -> None:
         began = time.monotonic()
         self._messages = messages
         self._label = label
-        self._state = State(state, label)
+        self._state = State(state, label, node)
         self._fetch: _Fetch | None = None
         self._wrong: list[int] = []
         self._is_settled = False

@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "call.h"
+#include "device_state.h"
 #include "gil.h"
 #include "host_table.h"
 #include "layers.h"
@@ -301,6 +302,7 @@ void bind_group(nb::module_& m) {
   bind_layers(node);
   bind_staged(m, node);
   bind_host_table(m);
+  bind_device_state(m);
 }
 
 }  // namespace holdfast::bindings

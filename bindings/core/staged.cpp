@@ -27,6 +27,7 @@ using device::DevicePointer;
 using runtime::DeviceWork;
 using runtime::Node;
 using runtime::Staged;
+using runtime::StandIn;
 
 CuStream stream_at(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)
@@ -39,25 +40,41 @@ std::vector<CuStream> streams_at(const std::vector<std::uintptr_t>& handles) {
   return streams;
 }
 
+// As runtime::StandIn: address, the array's first element, bytes of one, counts, strides, whether
+// it is written.
+using Gap = std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t, std::vector<std::uint64_t>,
+                       std::vector<std::int64_t>, bool>;
+using Gaps = std::vector<Gap>;
+
+std::vector<StandIn> stand_ins_of(const Gaps& gaps) {
+  std::vector<StandIn> all;
+  for (const auto& [at, first, bytes, count, stride, written] : gaps) {
+    if (count.size() != stride.size()) throw nb::value_error("as many strides as dimensions");
+    all.push_back({at, {first, {bytes, count, stride}}, written});
+  }
+  return all;
+}
+
 std::shared_ptr<DeviceWork> begin(Staged& staged, comm::Communicator& group, const Call& call,
-                                  const std::vector<std::uintptr_t>& streams) {
+                                  const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
   Result<std::shared_ptr<DeviceWork>> started = Status(Code::kAborted, "not started");
   comm::OpRequest request = to_request(call);
+  const std::vector<StandIn> stand_ins = stand_ins_of(gaps);
   {
     const GilReleased released;
-    started = staged.start(group, std::move(request), streams_at(streams));
+    started = staged.start(group, std::move(request), streams_at(streams), stand_ins);
   }
   return value_or_raise(std::move(started));
 }
 
 PyWork start(Staged& staged, comm::Communicator& group, const Call& call, nb::object keep,
-             const std::vector<std::uintptr_t>& streams) {
-  return {begin(staged, group, call, streams), std::move(keep)};
+             const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
+  return {begin(staged, group, call, streams, gaps), std::move(keep)};
 }
 
 PyWork run(Staged& staged, comm::Communicator& group, const Call& call,
-           const std::vector<std::uintptr_t>& streams) {
-  const auto work = begin(staged, group, call, streams);
+           const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
+  const auto work = begin(staged, group, call, streams, gaps);
   wait_to_end(group, *work);
   return {work, nb::none()};
 }
@@ -235,8 +252,8 @@ void wait_on(const PyWork& work, std::uintptr_t stream) {
 
 void bind_staged(nb::module_& m, nb::class_<Node>& node) {
   nb::class_<Staged>(m, "Staged")
-      .def("start", start, "group"_a, "call"_a, "keep"_a, "streams"_a)
-      .def("run", run, "group"_a, "call"_a, "streams"_a)
+      .def("start", start, "group"_a, "call"_a, "keep"_a, "streams"_a, "gaps"_a)
+      .def("run", run, "group"_a, "call"_a, "streams"_a, "gaps"_a)
       .def_prop_ro("ordinal", [](const Staged& s) { return s.device().ordinal(); })
       .def_prop_ro("pinned_bytes", [](const Staged& s) { return s.device().pinned_bytes(); })
       .def_prop_ro("peer_mappings", &Staged::peer_mappings)

@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 import xxhash
 
+from holdfast import _process
 from holdfast.comm import sync as shared
 from holdfast.comm.sync_messages import TAG, texts
 from holdfast.errors import ConfigError, ProtocolError
@@ -148,7 +149,11 @@ def sync(objects: Sequence[Any], group: Any, backend: Any) -> shared.SyncReport:
     tensors = mine.tensors if same else [_empty(*shape) for shape in shapes]
     state = {str(i): tensor for i, tensor in enumerate(tensors)}
     label = f"process group, rank {messages.rank} of {dist.get_world_size(group)}"
-    under_way = shared.Sync(messages, state, label, newcomer=backend.is_fresh or not same)
+    # Opens GPUs, where there are tensors on any.
+    node = _process.node() if any(t.device.type == "cuda" for t in tensors) else None
+    under_way = shared.Sync(
+        messages, state, label, newcomer=backend.is_fresh or not same, node=node
+    )
     under_way.finish()
     if not same:
         for thing, node in zip(objects, tree, strict=True):

@@ -307,8 +307,10 @@ def sync(*objects: Any, group: Any = None) -> SyncReport:
     Parameters
     ----------
     *objects : objects with ``state_dict`` and ``load_state_dict``, or dictionaries
-        Of CPU tensors, numbers, texts, and lists and dictionaries of them; dictionaries are
-        updated in place.
+        Of tensors on the CPU or on CUDA devices, numbers, texts, and lists and dictionaries of
+        them; dictionaries are updated in place. A rank's tensors stay on the devices that they are
+        on, which may be others on other ranks; what a newcomer's dictionary did not have comes on
+        the CPU.
     group : ProcessGroup, optional
         Default: the world.
 

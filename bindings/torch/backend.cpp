@@ -138,9 +138,9 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
         !coalescing_ && is_small_message(item.request) && item.tensors.device().is_cpu();
     item.request.expect_wait = (!call.async && !coalescing_) || lazy;
     const c10::Device device = item.tensors.device();
-    auto op = device.is_cpu()
-                  ? group->start(std::move(item.request))
-                  : start_on_device(home_.node.get(), *group, std::move(item.request), device);
+    auto op = device.is_cpu() ? group->start(std::move(item.request))
+                              : start_on_device(home_.node.get(), *group, std::move(item.request),
+                                                device, item.tensors.stand_ins());
     if (!op.is_ok()) {
       refused = op.status();
       break;

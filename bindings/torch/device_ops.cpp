@@ -18,7 +18,8 @@ device::CuStream current_stream(c10::Device device) {
 }  // namespace
 
 Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::Communicator& group,
-                                                    comm::OpRequest request, c10::Device device) {
+                                                    comm::OpRequest request, c10::Device device,
+                                                    std::span<const runtime::StandIn> stand_ins) {
   if (node == nullptr) {
     return Status(Code::kUnsupported,
                   std::string(comm::collective_name(request.collective)) + " on " + device.str() +
@@ -28,7 +29,7 @@ Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::C
   auto staged = node->staged(device.index());
   if (!staged.is_ok()) return staged.status();
   const device::CuStream stream = current_stream(device);
-  auto work = staged.value()->start(group, std::move(request), {&stream, 1});
+  auto work = staged.value()->start(group, std::move(request), {&stream, 1}, stand_ins);
   if (!work.is_ok()) return work.status();
   return std::shared_ptr<comm::Work>(std::move(work).value());
 }

@@ -8,13 +8,16 @@
 
 #include "comm/communicator.h"
 #include "runtime/node.h"
+#include "runtime/stand_ins.h"
 
 namespace holdfast::torch_backend {
 
 // Starts an op on tensors of this device, after what the calling thread's current stream has been
-// given. `node`: null where the group has none: kUnsupported.
+// given. `stand_ins`: what of its blocks has gaps. `node`: null where the group has none:
+// kUnsupported.
 Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::Communicator& group,
-                                                    comm::OpRequest request, c10::Device device);
+                                                    comm::OpRequest request, c10::Device device,
+                                                    std::span<const runtime::StandIn> stand_ins);
 
 // Makes the calling thread's current stream, on the device of the op, wait for it. False: the op is
 // not on a device, and its caller has to wait.

@@ -86,18 +86,37 @@ comm::Block Tensors::input(const at::Tensor& tensor) {
 
 comm::Block Tensors::output(const at::Tensor& tensor) {
   check(tensor);
-  const at::Tensor stand_in = plain(tensor);
-  if (stand_in.is_same(tensor)) return block(tensor);
+  const bool as_read = !tensor.is_conj() && !tensor.is_neg();
+  if (as_read && tensor.is_contiguous()) return block(tensor);
   if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
     raise({Code::kConfigError, op_ + ": an output of which several elements are one memory (" +
                                    "expanded?); pass a clone()"});
   }
-  if (device_.is_cuda()) {
+  if (device_.is_cuda()) return gapped(tensor);
+  copies_.emplace_back(tensor, plain(tensor));
+  return block(copies_.back().second);
+}
+
+comm::Block Tensors::gapped(const at::Tensor& tensor) {
+  if (tensor.is_conj() || tensor.is_neg()) {
     raise({Code::kUnsupported, op_ + ": an output on " + device_.str() +
-                                   " that is not contiguous; accepted: contiguous ones"});
+                                   " that is a conjugated or negated view; accepted: its " +
+                                   "resolve_conj() or resolve_neg()"});
   }
-  copies_.emplace_back(tensor, stand_in);
-  return block(stand_in);
+  held_.push_back(tensor);
+  const auto bytes = static_cast<std::uint64_t>(tensor.element_size());
+  runtime::StandIn one{
+      runtime::stand_in_address(stand_ins_.size()),
+      {reinterpret_cast<device::DevicePointer>(tensor.data_ptr()), {bytes, {}, {}}},
+      true};
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    one.array.shape.count.push_back(static_cast<std::uint64_t>(tensor.size(d)));
+    one.array.shape.stride.push_back(tensor.stride(d) * static_cast<std::int64_t>(bytes));
+  }
+  const auto elements = static_cast<std::uint64_t>(tensor.numel());
+  stand_ins_.push_back(std::move(one));
+  return {reinterpret_cast<std::byte*>(stand_ins_.back().at),  // NOLINT(performance-no-int-to-ptr)
+          moves_bytes_ ? elements * bytes : elements};
 }
 
 void Tensors::store_results() {

@@ -11,6 +11,7 @@
 
 #include "base/dtype.h"
 #include "comm/schedule/layout.h"
+#include "runtime/stand_ins.h"
 
 namespace holdfast::torch_backend {
 
@@ -22,8 +23,9 @@ class Tensors {
   explicit Tensors(std::string op) : op_(std::move(op)) {}
 
   // Elements as the runtime counts them. Throws for sparse tensors, other devices, mixed dtypes and
-  // devices, and for an output on a CUDA device that is not contiguous: what is copied back would
-  // come after the streams that wait for the op.
+  // devices, and for an output on a CUDA device that is a conjugated or negated view: what is
+  // copied back would come after the streams that wait for the op. Outputs there that are not
+  // contiguous are packed and unpacked as part of the op.
   comm::Block input(const at::Tensor& tensor);
   comm::Block output(const at::Tensor& tensor);
   // One tensor that is read and written in place.
@@ -34,6 +36,8 @@ class Tensors {
   DType reduced() const;
   // Where all of them are; the CPU when there are none.
   c10::Device device() const { return device_; }
+  // Outputs on a CUDA device that are not contiguous.
+  const std::vector<runtime::StandIn>& stand_ins() const { return stand_ins_; }
   // After the op.
   void store_results();
   // What is still to be done then, where copying back is not all.
@@ -46,6 +50,7 @@ class Tensors {
 
  private:
   comm::Block block(const at::Tensor& contiguous);
+  comm::Block gapped(const at::Tensor& tensor);
   void check(const at::Tensor& tensor);
 
   std::string op_;
@@ -56,6 +61,7 @@ class Tensors {
   c10::Device device_ = at::kCPU;
   std::vector<at::Tensor> held_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, stand-in)
+  std::vector<runtime::StandIn> stand_ins_;
   std::function<void()> then_;
 };
 

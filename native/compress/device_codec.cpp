@@ -25,8 +25,9 @@ std::string grid_name(const Codec& codec) {
 Result<const device::KernelRow*> find(const Codec& codec, const std::string& name) {
   if (!has_kernels(codec.spec().id)) {
     return Status(Code::kUnsupported,
-                  "compression: no kernel for " + std::string(codec.spec().name) +
-                      ", a device has those of bf16, fp16, fp8, int8, int4 and onebit");
+                  "compression: no kernel of a single stage for " + codec.text() +
+                      " (device_stages.h); there are those of bf16, fp16, fp8, int8, int4 and "
+                      "onebit");
   }
   const device::KernelRow* row = device::find_kernel(name);
   CHECK(row != nullptr);

@@ -53,6 +53,8 @@ class Device final {
 
   int ordinal() const { return ordinal_; }
   const std::string& name() const { return name_; }
+  // Whether memory is taken and freed in the order of streams, without waiting for any.
+  bool has_pools() const { return has_pools_; }
   const Driver& driver() const { return *driver_; }
   const DriverTable& driver_table() const { return driver_; }
   // ok, or `what` on this device failed, in the driver's words.

@@ -7,7 +7,7 @@
 namespace holdfast::device {
 
 // Under the lock.
-Result<CuModule> LoadedKernels::load(const KernelRow& row) {
+Result<CuModule> LoadedKernels::load_image(const KernelRow& row) {
   if (const auto loaded = modules_.find(row.image); loaded != modules_.end()) return loaded->second;
   const auto images = kernel_images();
   const auto image = std::find_if(images.begin(), images.end(), [&](const KernelImage& other) {
@@ -30,7 +30,7 @@ Result<CuFunction> LoadedKernels::find(const KernelRow& row) {
   if (const auto found = functions_.find(row.name); found != functions_.end()) {
     return found->second;
   }
-  auto module = load(row);
+  auto module = load_image(row);
   if (!module.is_ok()) return module.status();
   CuFunction function;
   TRY(check(*driver_, driver_->module_get_function(&function, module.value(), row.name.data()),
@@ -38,6 +38,8 @@ Result<CuFunction> LoadedKernels::find(const KernelRow& row) {
   functions_.emplace(row.name, function);
   return function;
 }
+
+Status LoadedKernels::load(const KernelRow& row) { return find(row).status(); }
 
 Status LoadedKernels::launch(const KernelRow& row, std::uint64_t threads_of_work,
                              const void* argument, CuStream stream) {

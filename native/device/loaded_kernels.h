@@ -17,6 +17,9 @@ class LoadedKernels final {
   LoadedKernels(DriverTable driver, std::uint32_t processors)
       : driver_(std::move(driver)), processors_(processors) {}
 
+  // Loads the kernel, so that launch() finds it loaded: loading may wait for the device. In the
+  // device's context; a caller's thread. Errors: as launch().
+  Status load(const KernelRow& row);
   // Enqueues the kernel on a persistent grid. In the device's context; any thread. kUnsupported
   // where the build has no image of it.
   Status launch(const KernelRow& row, std::uint64_t threads_of_work, const void* argument,
@@ -26,7 +29,7 @@ class LoadedKernels final {
 
  private:
   Result<CuFunction> find(const KernelRow& row);
-  Result<CuModule> load(const KernelRow& row);
+  Result<CuModule> load_image(const KernelRow& row);
 
   const DriverTable driver_;
   const std::uint32_t processors_;

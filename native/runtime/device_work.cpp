@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <utility>
 
 #include "runtime/staged.h"
 
@@ -110,10 +111,32 @@ void DeviceWork::end() {
 Status DeviceWork::set_streams_free() {
   const Device::Current current(device());
   TRY(current.status());
+  TRY(unpack());
   if (!device().streams_wait()) return Status::ok();
   return device().check(
       device().driver().stream_write_value32(staged_->down(), flag_->device, flag_->due, 0),
       "writing a value");
+}
+
+// Once, and of an op that has failed, nothing.
+Status DeviceWork::unpack() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!status_.is_ok() || std::exchange(unpacked_, true)) return Status::ok();
+  }
+  for (const Packed& packed : packed_) {
+    if (packed.written()) TRY(packed.unpack(staged_->kernels(), staged_->down()));
+  }
+  return Status::ok();
+}
+
+// As give_memory(). A device that is lost has taken it along, whatever these say.
+void DeviceWork::free_packed(bool idle) {
+  if (packed_.empty()) return;
+  [[maybe_unused]] Status status;
+  if (!idle) status = device().order(staged_->up(), staged_->down());
+  for (const Packed& packed : packed_) status = packed.release(device(), staged_->down());
+  packed_.clear();
 }
 
 Status DeviceWork::end_on_device() {
@@ -197,6 +220,7 @@ void DeviceWork::look_at_device() {
 
 void DeviceWork::give_back(bool idle) {
   const Device::Current current(device());
+  free_packed(idle);
   give_memory(idle);
   if (flag_) {
     Device::raise(*flag_);

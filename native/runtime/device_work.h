@@ -12,6 +12,7 @@
 
 #include "comm/communicator.h"
 #include "device/device.h"
+#include "runtime/packed.h"
 
 namespace holdfast::runtime {
 
@@ -43,7 +44,12 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   // when that has ended.
   virtual void give_memory(bool idle) = 0;
 
-  // Streams that wait for the work go on behind what our stream down has been given.
+  // Arrays with gaps that the op's blocks are in: unpacked when the result is there, then freed.
+  // By whoever starts it.
+  void take_packed(std::vector<Packed> packed) { packed_ = std::move(packed); }
+
+  // Streams that wait for the work go on behind what our stream down has been given, and the
+  // unpacking of a result.
   Status set_streams_free();
   // All that is left to do has been enqueued on our stream down, or an error: the op ends when the
   // stream has come so far. Once.
@@ -61,6 +67,8 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   comm::Outcome outcome_;  // not written any more once done()
 
  private:
+  Status unpack();
+  void free_packed(bool idle);
   Status end_on_device();
   void end_on_host();
   static void came_down(void* held);
@@ -69,6 +77,8 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   void look_at_device();
   Status late(Duration timeout) const;
 
+  std::vector<Packed> packed_;
+  bool unpacked_ = false;
   std::condition_variable changed_;
   bool coming_down_ = false;  // the device has what is left to do
   bool ended_ = false;        // status_ is final

@@ -23,22 +23,13 @@ std::uint64_t owner_number() {
 
 }  // namespace
 
-Direct::Direct(const Staged& staged, std::uint64_t least_bytes)
+Direct::Direct(Staged& staged, std::uint64_t least_bytes)
     : staged_(staged),
       least_bytes_(least_bytes),
       owner_(owner_number()),
       peers_(staged.device()),
-      scratch_(staged.device()) {
-  // Without, no kernel is ever found ready, and ops are staged.
-  if (const auto processors = staged.device().processors(); processors.is_ok()) {
-    kernels_ =
-        std::make_unique<device::LoadedKernels>(staged.device().driver_table(), processors.value());
-  }
-}
-
-Direct::~Direct() {
-  if (kernels_ != nullptr) kernels_->unload();
-}
+      scratch_(staged.device()),
+      kernels_(staged.kernels()) {}
 
 bool Direct::could_take(const comm::Communicator& group, const OpRequest& request) const {
   const bool covered = request.collective == Collective::kAllReduce ||
@@ -62,16 +53,15 @@ Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged
                                                   comm::Communicator& group,
                                                   const OpRequest& request,
                                                   std::span<const device::CuStream> streams,
-                                                  std::uint64_t trial) {
+                                                  Extra extra) {
   peers_.close_due();
-  const auto work = std::make_shared<DirectWork>(std::move(staged), *this, group, request, trial,
-                                                 group.path_agreement());
+  const auto work = std::make_shared<DirectWork>(std::move(staged), *this, group, request,
+                                                 std::move(extra), group.path_agreement());
   TRY(work->begin(group, streams));
   return std::shared_ptr<DeviceWork>(work);
 }
 
 bool Direct::prepare(const OpRequest& request) {
-  if (kernels_ == nullptr) return false;
   // Any kernel will do to find out whether there are some.
   const bool reduces = reduce_defined(request.dtype, request.op);
   const comm::DeviceReduce reduce = comm::device_reduce(reduces ? request.dtype : DType::kU8,
@@ -81,7 +71,7 @@ bool Direct::prepare(const OpRequest& request) {
   comm::ReduceArgument nothing{};
   nothing.inputs = 1;
   nothing.divisor = 1;
-  if (!kernels_->launch(*reduce.kernel, 1, &nothing, staged_.down()).is_ok()) return false;
+  if (!kernels_.launch(*reduce.kernel, 1, &nothing, staged_.down()).is_ok()) return false;
   ready_.insert(reduce.kernel->name);
   return true;
 }
@@ -103,7 +93,7 @@ Status Direct::fold(const OpRequest& request, DevicePointer out,
       argument.in[argument.inputs++] = pointer(inputs[done++]);
     }
     argument.divisor = done == inputs.size() ? divisor : 1;
-    TRY(kernels_->launch(*reduce.kernel, threads, &argument, staged_.down()));
+    TRY(kernels_.launch(*reduce.kernel, threads, &argument, staged_.down()));
   }
   return Status::ok();
 }

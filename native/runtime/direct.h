@@ -27,12 +27,14 @@
 #include <set>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "comm/path_agreement.h"
 #include "device/loaded_kernels.h"
 #include "device/peer_memory.h"
 #include "device/scratch.h"
+#include "runtime/packed.h"
 
 namespace holdfast::runtime {
 
@@ -42,9 +44,9 @@ class Staged;
 class Direct final {
  public:
   // `staged`: its owner. Ops of fewer bytes are staged.
-  Direct(const Staged& staged, std::uint64_t least_bytes);
+  Direct(Staged& staged, std::uint64_t least_bytes);
   // In the device's context.
-  ~Direct();
+  ~Direct() = default;
   Direct(const Direct&) = delete;
   Direct& operator=(const Direct&) = delete;
 
@@ -52,12 +54,16 @@ class Direct final {
   bool could_take(const comm::Communicator& group, const comm::OpRequest& request) const;
   // For each call that could go directly, in call order.
   static Result<comm::PathAgreement::Choice> choose(comm::Communicator& group);
-  // As Staged::start(). `trial`: as the choice has it. Owners of `staged`: as Staged says.
+  // Of one call.
+  struct Extra {
+    std::uint64_t trial = 0;     // as the choice has it
+    std::vector<Packed> packed;  // arrays with gaps that the request's blocks are in
+  };
+  // As Staged::start(). Owners of `staged`: as Staged says.
   Result<std::shared_ptr<DeviceWork>> start(std::shared_ptr<Staged> staged,
                                             comm::Communicator& group,
                                             const comm::OpRequest& request,
-                                            std::span<const device::CuStream> streams,
-                                            std::uint64_t trial);
+                                            std::span<const device::CuStream> streams, Extra extra);
 
   // For its works. In the device's context.
   device::PeerMemory& peers() { return peers_; }
@@ -78,7 +84,7 @@ class Direct final {
   const std::uint64_t owner_;
   device::PeerMemory peers_;
   device::Scratch scratch_;
-  std::unique_ptr<device::LoadedKernels> kernels_;
+  device::LoadedKernels& kernels_;    // of `staged`
   std::mutex mutex_;                  // guards ready_
   std::set<std::string_view> ready_;  // kernels that have run
 };

@@ -35,15 +35,17 @@ class DirectWork::StepGate final : public comm::Gate {
 
 DirectWork::DirectWork(std::shared_ptr<Staged> staged, Direct& direct,
                        const comm::Communicator& group, const OpRequest& request,
-                       std::uint64_t trial, std::shared_ptr<comm::PathAgreement> agreement)
+                       Direct::Extra extra, std::shared_ptr<comm::PathAgreement> agreement)
     : DeviceWork(std::move(staged), request.collective),
       direct_(direct),
       request_(request),
       shape_(shape_of(request, group.rank(), group.size())),
       group_(group.name()),
-      trial_(trial),
+      trial_(extra.trial),
       agreement_(std::move(agreement)),
-      cards_(static_cast<std::size_t>(group.size())) {}
+      cards_(static_cast<std::size_t>(group.size())) {
+  take_packed(std::move(extra.packed));
+}
 
 DirectWork::~DirectWork() = default;
 

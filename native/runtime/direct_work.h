@@ -13,11 +13,10 @@
 #include "device/scratch.h"
 #include "runtime/bounce.h"
 #include "runtime/device_work.h"
+#include "runtime/direct.h"
 #include "runtime/direct_plan.h"
 
 namespace holdfast::runtime {
-
-class Direct;
 
 // What a rank tells the others of its memory. Plain bytes: all ranks are of one build.
 struct DirectCard {
@@ -32,7 +31,7 @@ class DirectWork final : public DeviceWork {
  public:
   // `direct` is of `staged`.
   DirectWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
-             const comm::OpRequest& request, std::uint64_t trial,
+             const comm::OpRequest& request, Direct::Extra extra,
              std::shared_ptr<comm::PathAgreement> agreement);
   ~DirectWork() override;
 

@@ -89,17 +89,23 @@ class UpGate final : public comm::Gate {
 
 }  // namespace
 
-Staged::Staged(std::shared_ptr<Device> device, Waker* waker, std::uint64_t slice_bytes)
-    : device_(std::move(device)), waker_(waker), slice_bytes_(slice_bytes) {}
+Staged::Staged(std::shared_ptr<Device> device, Waker* waker, std::uint64_t slice_bytes,
+               std::uint32_t processors)
+    : device_(std::move(device)),
+      waker_(waker),
+      slice_bytes_(slice_bytes),
+      kernels_(device_->driver_table(), processors) {}
 
 Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
                                              std::weak_ptr<comm::Executor> executor,
                                              const StagedSettings& settings) {
   const Device::Current current(*device);
   TRY(current.status());
+  auto processors = device->processors();
+  if (!processors.is_ok()) return processors.status();
   // Private: make_shared cannot.
-  std::shared_ptr<Staged> staged(
-      new Staged(std::move(device), keep(std::move(executor)), settings.slice_bytes));
+  std::shared_ptr<Staged> staged(new Staged(std::move(device), keep(std::move(executor)),
+                                            settings.slice_bytes, processors.value()));
   for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
     auto made = staged->device_->make_stream();
     if (!made.is_ok()) return made.status();
@@ -120,10 +126,15 @@ std::uint64_t Staged::scratch_bytes() const {
 Staged::~Staged() {
   const Device::Current current(*device_);
   direct_.reset();
+  bool idle = true;
   for (const device::CuStream stream : {up_, down_}) {
+    if (stream.value == nullptr) continue;
+    idle = idle && device_->driver().stream_query(stream) == device::Cu::kSuccess;
     // What it still has to do ends first; nobody waits here.
-    if (stream.value != nullptr) device_->driver().stream_destroy(stream);
+    device_->driver().stream_destroy(stream);
   }
+  // Kernels that may still run stay until the context goes.
+  if (idle) kernels_.unload();
 }
 
 // Of every slice but the last; all of them, where the op is not cut. By the op alone, so that it is
@@ -143,7 +154,8 @@ std::uint64_t Staged::slice_elements(const OpRequest& request) const {
 }
 
 Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpRequest request,
-                                                  std::span<const device::CuStream> streams) {
+                                                  std::span<const device::CuStream> streams,
+                                                  std::span<const StandIn> stand_ins) {
   const Device::Current current(*device_);
   TRY(current.status());
   for (const device::CuStream stream : streams) {
@@ -151,22 +163,42 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   }
   // By the group first: it knows best what is wrong with a request.
   TRY(comm::check_request(request, group.rank(), group.size()));
-  TRY(check_memory(*device_, request));
   request.on_device = !comm::is_point_to_point(request.collective);
-  if (direct_ != nullptr && direct_->could_take(group, request)) {
-    auto choice = direct_->choose(group);
-    if (!choice.is_ok()) return choice.status();
-    if (choice.value().path == comm::PathAgreement::Path::kDirect) {
-      return direct_->start(shared_from_this(), group, request, streams, choice.value().trial);
+  std::vector<Packed> packed;
+  Status ready = pack(request, streams, stand_ins, packed);
+  if (ready.is_ok()) ready = check_memory(*device_, request);
+  comm::PathAgreement::Choice choice;
+  if (ready.is_ok() && direct_ != nullptr && direct_->could_take(group, request)) {
+    auto chosen = direct_->choose(group);
+    if (chosen.is_ok()) choice = chosen.value();
+    ready = chosen.status();
+  }
+  if (!ready.is_ok()) {
+    for (const Packed& one : packed) {
+      [[maybe_unused]] const Status released = one.release(*device_, up_);
     }
+    return ready;
+  }
+  if (choice.path == comm::PathAgreement::Path::kDirect) {
+    return direct_->start(shared_from_this(), group, request, streams,
+                          {choice.trial, std::move(packed)});
   }
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
-  if (const Status ready = prepare(*work, group, request, streams); !ready.is_ok()) {
+  work->take_packed(std::move(packed));
+  if (const Status staged = prepare(*work, group, request, streams); !staged.is_ok()) {
     work->give_back(false);
-    return ready;
+    return staged;
   }
   TRY(begin(work, group));
   return std::shared_ptr<DeviceWork>(std::move(work));
+}
+
+// What has gaps, before anything else looks at memory.
+Status Staged::pack(OpRequest& request, std::span<const device::CuStream> streams,
+                    std::span<const StandIn> stand_ins, std::vector<Packed>& packed) {
+  if (stand_ins.empty()) return Status::ok();
+  for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
+  return pack_all(*device_, kernels_, stand_ins, up_, request, packed);
 }
 
 // Memory for all parts, and the copies up: what can go wrong does so before an op has begun.

@@ -20,6 +20,8 @@
 #include "comm/communicator.h"
 #include "comm/executor.h"
 #include "device/device.h"
+#include "device/loaded_kernels.h"
+#include "runtime/stand_ins.h"
 
 namespace holdfast::runtime {
 
@@ -61,19 +63,26 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   // Of direct ops: allocations of other processes that are mapped, and device memory of our own.
   std::size_t peer_mappings() const;
   std::uint64_t scratch_bytes() const;
+  // Of the device, for whoever is in its context.
+  device::LoadedKernels& kernels() { return kernels_; }
 
   // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that
   // DeviceWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
-  // on a stream that is captured: no op has begun then. Any thread; not the runtime's.
+  // on a stream that is captured: no op has begun then. Blocks may be of `stand_ins`: their arrays
+  // are packed first, and unpacked behind the result. Any thread; not the runtime's.
   Result<std::shared_ptr<DeviceWork>> start(comm::Communicator& group, comm::OpRequest request,
-                                            std::span<const device::CuStream> streams);
+                                            std::span<const device::CuStream> streams,
+                                            std::span<const StandIn> stand_ins = {});
 
  private:
-  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes);
+  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes,
+         std::uint32_t processors);
 
   std::uint64_t slice_elements(const comm::OpRequest& request) const;
+  Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
+              std::span<const StandIn> stand_ins, std::vector<Packed>& packed);
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
                  std::span<const device::CuStream> streams);
   static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);
@@ -82,6 +91,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   const std::shared_ptr<device::Device> device_;
   Waker* const waker_;  // stays for ever
   const std::uint64_t slice_bytes_;
+  device::LoadedKernels kernels_;
   device::CuStream up_;
   device::CuStream down_;
   std::unique_ptr<Direct> direct_;  // nothing: all ops are staged

@@ -171,7 +171,7 @@ TEST_CASE("every code of a half is read as the CPU reads it") {
   }
 }
 
-TEST_CASE("codecs without kernels say so, and who has some") {
+TEST_CASE("codecs that have no kernel of a single stage say so, and who has one") {
   for (const char* const name : {"topk", "bfloat"}) {
     const auto row = encode_kernel(made(name));
     REQUIRE(!row.is_ok());

@@ -27,7 +27,7 @@ class GpuArray:
         self._host = np.ascontiguousarray(values)
         self._stream = stream
         self._said = said
-        self._memory = _core.DeviceMemory(staged(), self._host.nbytes, shared)
+        self._memory = _core.DeviceMemory(staged(0), self._host.nbytes, shared)
         self._memory.write(self._host.tobytes(), stream or 0)
 
     @property
@@ -54,3 +54,40 @@ class GpuArray:
     def copy_from(self, other: GpuArray) -> None:
         """Copy another array's elements in, on the device, and wait until they are there."""
         self._memory.copy_from(other._memory, self._stream or 0)
+
+
+class GappedArray(GpuArray):
+    """Every third element of a memory, from its end to its beginning."""
+
+    _STEP = 3
+
+    def __init__(self, values: Any, stream: int | None = None) -> None:
+        wanted = np.ascontiguousarray(values)
+        memory = np.zeros(wanted.size * self._STEP, wanted.dtype)
+        memory.view(np.uint8)[:] = 0x5A
+        memory[:: -self._STEP] = wanted
+        super().__init__(memory, stream)
+        self._shape = wanted.shape
+        last = max(wanted.size * self._STEP - 1, 0) * wanted.itemsize
+        self._said = {
+            "shape": wanted.shape,
+            "strides": (-self._STEP * wanted.itemsize,),
+            "data": (self._memory.address + last, False),
+        }
+
+    def get(self) -> np.ndarray[Any, Any]:
+        """The elements, copied to the host; nothing else has been written to."""
+        memory = super().get().reshape(-1).copy()
+        wanted = memory[:: -self._STEP].copy()
+        memory.view(np.uint8)[:] = np.where(
+            _others(memory, self._STEP), memory.view(np.uint8), 0x5A
+        )
+        assert (memory.view(np.uint8) == 0x5A).all()
+        return wanted.reshape(self._shape)
+
+
+def _others(memory: np.ndarray[Any, Any], step: int) -> np.ndarray[Any, Any]:
+    """Which bytes are not of every `step`-th element from the end."""
+    others = np.ones((memory.size, memory.itemsize), bool)
+    others[::-step] = False
+    return others.reshape(-1)

@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 import pytest
-from gpu_array import GpuArray, staged
+from gpu_array import GappedArray, GpuArray, staged
 from gpu_ranks import DTYPES
 
 import holdfast
@@ -79,8 +79,9 @@ def same_bits_as_on_the_host() -> None:
         for dtype in DTYPES:
             for count in COUNTS:
                 host = _collect(group, count, dtype, np.copy)
-                # A framework's memory, which is often of a pool, and memory with a handle.
-                for make in (GpuArray, shared):
+                # A framework's memory, which is often of a pool; memory with a handle; and elements
+                # that are packed first.
+                for make in (GpuArray, shared, *([GappedArray] if count == 1000 else [])):
                     device = _collect(group, count, dtype, make)
                     for number, (a, b) in enumerate(zip(host, device, strict=True)):
                         assert a.dtype == b.dtype

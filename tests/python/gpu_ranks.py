@@ -10,9 +10,10 @@ import zlib
 
 import numpy as np
 import pytest
-from gpu_array import GpuArray, staged
+from gpu_array import GappedArray, GpuArray, staged
 
 import holdfast
+from holdfast import _core
 
 DTYPES = (
     *(np.bool_, np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64),
@@ -67,6 +68,66 @@ def same_bits_as_on_the_host() -> None:
                 for number, (a, b) in enumerate(zip(host, device, strict=True)):
                     assert a.dtype == b.dtype
                     assert a.tobytes() == b.tobytes(), (number, dtype, count)
+
+
+def same_bits_with_gaps() -> None:
+    with holdfast.init() as group:
+        for dtype in (np.uint8, np.float16, np.float32, np.complex128):
+            for count in COUNTS:
+                host = _collect(group, count, dtype, np.copy)
+                device = _collect(group, count, dtype, GappedArray)
+                for number, (a, b) in enumerate(zip(host, device, strict=True)):
+                    assert a.tobytes() == b.tobytes(), (number, dtype, count)
+
+
+def pack_any_shape_and_wait_on_streams() -> None:
+    with holdfast.init() as group:
+        n, rank = group.size, group.rank
+        stream = staged().make_stream()
+        total = sum(range(n))
+        # Six dimensions, none of which follows another one; a matrix's transpose; halves.
+        grid = np.arange(1 << 14, dtype=np.int64).reshape(2, 4, 4, 8, 4, 16) + rank
+        views = [grid[:, ::2, ::2, ::2, ::2, ::2], grid.reshape(128, 128).T, grid[..., 3:9]]
+        for view in views:
+            array = GpuArray(grid, stream)
+            offset = view.__array_interface__["data"][0] - grid.__array_interface__["data"][0]
+            array._said = {
+                "shape": view.shape,
+                "strides": view.strides,
+                "data": (array._memory.address + offset, False),
+            }
+            before = staged().pinned_bytes
+            work = group.all_reduce(array, async_op=True)
+            assert work is not None
+            # The stream waits, not the host; get() copies the whole memory on that stream.
+            work.wait_on(stream)
+            got = array.get()
+            right = grid.copy()
+            own = np.ndarray(view.shape, view.dtype, right, offset, view.strides)
+            own *= n
+            own += total - n * rank
+            assert (got == right).all()
+            work.wait()
+            assert staged().pinned_bytes <= before + (1 << 20)
+        # A codec's residual may have gaps as well.
+        values = np.full(3000, 1 + rank, np.float32)
+        gradient, owed = GappedArray(values), GappedArray(np.zeros_like(values))
+        group.all_reduce(gradient, codec="int8", residual=owed)
+        assert np.abs(gradient.get() - sum(range(1, n + 1))).max() < 0.1
+        wide = GpuArray(np.zeros(4), None, shape=(3, 4), strides=(0, 8))
+        with pytest.raises(holdfast.ConfigError, match="several elements may be one memory"):
+            group.all_reduce(wide)
+        # It may be read.
+        gathered = GpuArray(np.zeros(12 * n))
+        group.all_gather(gathered, wide)
+        # What was packed has gone, also where a later array was refused.
+        large = GpuArray(np.zeros((2, 1 << 21)), None, shape=(2, 1 << 20), strides=(1 << 24, 16))
+        for _ in range(16):
+            with pytest.raises(holdfast.ConfigError, match="several elements"):
+                group.all_to_all(wide, wide, [6] * n, [6] * n)
+            group.all_reduce(large)
+        assert _core.DeviceMemory(staged(), 200 << 20).address > 0
+        group.barrier()
 
 
 def keep_inputs_and_use_blocks_of_many_arrays() -> None:
@@ -148,7 +209,8 @@ def refuse_what_cannot_be() -> None:
         )
         refused(holdfast.ConfigError, "stream 0", GpuArray(np.ones(1), stream=0))
         refused(holdfast.ConfigError, "read-only", GpuArray(np.ones(1), None, data=(1, True)))
-        refused(holdfast.Unsupported, "strides", GpuArray(np.ones((2, 2)), None, strides=(8, 16)))
+        far = GpuArray(np.ones((2, 2)), None, strides=(8, 1 << 40))
+        refused(holdfast.ConfigError, "an array with gaps: memory of the host, or of nobody", far)
         refused(holdfast.Unsupported, "mask", GpuArray(np.ones(1), None, mask=good))
         refused(holdfast.Unsupported, "dtype <M8", GpuArray(np.ones(1), None, typestr="<M8[s]"))
         refused(holdfast.ConfigError, "cannot be read", GpuArray(np.ones(1), None, data=7))

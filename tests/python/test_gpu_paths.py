@@ -23,6 +23,15 @@ def test_every_collective_and_dtype_has_the_bits_of_the_host(size, transports, t
     run("same_bits_as_on_the_host", size, tmp_path, HOLDFAST_TRANSPORTS=transports)
 
 
+def test_arrays_with_gaps_have_the_bits_of_the_host_and_keep_what_is_between(tmp_path):
+    run("same_bits_with_gaps", 2, tmp_path)
+
+
+def test_any_shape_is_packed_and_streams_wait_for_its_result(tmp_path):
+    # What ops from device to device keep for the next would be in its way.
+    run("pack_any_shape_and_wait_on_streams", 2, tmp_path, HOLDFAST_CUDA_IPC="off")
+
+
 def test_blocks_may_be_arrays_of_their_own_and_differ(tmp_path):
     run("keep_inputs_and_use_blocks_of_many_arrays", 3, tmp_path)
 

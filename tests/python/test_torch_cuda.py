@@ -30,6 +30,12 @@ def test_what_cannot_be_done_on_a_device_is_said(tmp_path):
 
 @needs_cuda
 @pytest.mark.gpu
+def test_a_sync_compares_states_on_a_gpu_with_those_of_the_host(tmp_path):
+    run_ranks("torch_cuda_ranks", "sync_a_model_where_it_is", 3, tmp_path, fresh=True)
+
+
+@needs_cuda
+@pytest.mark.gpu
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_ddp_on_one_shared_gpu_learns_what_it_learns_on_the_cpu(size, tmp_path):
     run_ranks("torch_cuda_ranks", "train_as_on_the_cpu", size, tmp_path, fresh=True)

@@ -42,6 +42,11 @@ def reduce_on_the_current_stream() -> None:
     gathered = [torch.zeros(3, device="cuda") for _ in range(size)]
     dist.all_gather(gathered, torch.full((3,), float(rank), device="cuda"))
     assert [t[0].item() for t in gathered] == list(range(size))
+    grid = torch.arange(24.0, device="cuda").reshape(4, 6)
+    dist.all_reduce(grid.t()[1:, ::2])
+    right = torch.arange(24.0).reshape(4, 6)
+    right.t()[1:, ::2] *= size
+    assert torch.equal(grid.cpu(), right)
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         values = torch.full((1 << 20,), float(rank), device="cuda")
@@ -56,13 +61,34 @@ def reduce_on_the_current_stream() -> None:
 def refuse_on_a_device() -> None:
     rank, _ = _init("holdfast")
     grid = torch.ones(4, 4, device="cuda")
-    with pytest.raises(holdfast.Unsupported, match="not contiguous"):
-        dist.all_reduce(grid.t()[1:])
+    with pytest.raises(holdfast.ConfigError, match="one memory"):
+        dist.all_reduce(grid[0].expand(4, 4))
+    with pytest.raises(holdfast.Unsupported, match="conjugated"):
+        dist.all_reduce(grid.to(torch.complex64).conj())
     graph = torch.cuda.CUDAGraph()
     with pytest.raises(holdfast.Unsupported, match="CUDA graph"), torch.cuda.graph(graph):
         dist.all_reduce(grid)
     with pytest.raises(holdfast.ProtocolError, match="in device memory"):
         dist.all_reduce(grid if rank == 0 else grid.cpu())
+
+
+def sync_a_model_where_it_is() -> None:
+    """Rank 0's is on the CPU."""
+    rank, _ = _init("holdfast")
+    device = "cpu" if rank == 0 else "cuda"
+    torch.manual_seed(rank)
+    model = torch.nn.Linear(300, 2000).to(device)
+    grid = torch.arange(48.0, device=device).reshape(6, 8).t() + rank
+    report = holdfast.sync(model, {"grid": grid})
+    assert (report.source, report.fetched) == (0, 0 if rank == 0 else report.chunks)
+    assert model.weight.device.type == device
+    torch.manual_seed(0)
+    right = torch.nn.Linear(300, 2000)
+    assert torch.equal(model.weight.cpu(), right.weight)
+    assert torch.equal(grid.cpu(), torch.arange(48.0).reshape(6, 8).t())
+    again = holdfast.sync(model, {"grid": grid})
+    assert (again.fetched, again.digest) == (0, report.digest)
+    dist.destroy_process_group()
 
 
 def train_as_on_the_cpu() -> None:

@@ -1,0 +1,17 @@
+// Addresses of device memory as numbers, which the driver takes, and as pointers, which kernels do.
+#pragma once
+
+#include <cstddef>
+
+#include "device/driver.h"
+
+namespace holdfast::device {
+
+inline DevicePointer number_of(const void* memory) {
+  return reinterpret_cast<DevicePointer>(memory);
+}
+inline std::byte* pointer_to(DevicePointer memory) {
+  return reinterpret_cast<std::byte*>(memory);  // NOLINT(performance-no-int-to-ptr)
+}
+
+}  // namespace holdfast::device

@@ -1,0 +1,51 @@
+// Packed: an array in device memory that has gaps, and its elements in one run of device memory
+// beside it, for what takes runs only. A pass over the device's own memory each way, which costs
+// little beside the bus.
+#pragma once
+
+#include <vector>
+
+#include "datatype/array_shape.h"
+#include "device/device.h"
+#include "device/loaded_kernels.h"
+
+namespace holdfast::runtime {
+
+// Where an array lies.
+struct GappedArray {
+  device::DevicePointer first = 0;  // its first element
+  datatype::ArrayShape shape;
+};
+
+// One owner. Its memory is freed by release(), which needs a stream.
+class Packed final {
+ public:
+  // Takes memory on the stream. kConfigError where elements are not memory of the device, or, if
+  // it is `written`, where several elements may be one memory; kUnsupported where the device has no
+  // memory pools, or the build no kernels; kSystem when the device is full. In the device's
+  // context, as all below; a caller's thread.
+  static Result<Packed> make(device::Device& device, device::LoadedKernels& kernels,
+                             const GappedArray& array, bool written, device::CuStream stream);
+
+  device::DevicePointer at() const { return at_; }
+  std::uint64_t bytes() const { return bytes_; }
+  bool written() const { return written_; }
+
+  // Enqueue a copy of the elements into the run; and back, which loads nothing.
+  Status pack(device::LoadedKernels& kernels, device::CuStream stream) const;
+  Status unpack(device::LoadedKernels& kernels, device::CuStream stream) const;
+  // Once, behind all that uses it.
+  Status release(device::Device& device, device::CuStream stream) const;
+
+ private:
+  Status move(device::LoadedKernels& kernels, const device::KernelRow& row,
+              device::CuStream stream) const;
+
+  device::DevicePointer at_ = 0;
+  std::uint64_t bytes_ = 0;
+  bool written_ = false;
+  GappedArray array_;
+  std::vector<datatype::ArrayPiece> pieces_;
+};
+
+}  // namespace holdfast::runtime
