@@ -149,7 +149,8 @@ void LiveCommunicator::choose_ending(Active& active) {
     active.kept = true;
     return;
   }
-  if (active.launch.repair || active.bytes > kKeptBytes ||
+  const std::uint64_t most = active.slices != nullptr ? kKeptSliceBytes : kKeptBytes;
+  if (active.launch.repair || active.bytes > most ||
       !is_replicated(active.work().request().collective)) {
     return;
   }

@@ -25,6 +25,8 @@ namespace holdfast::comm {
 // Results up to this size are kept after their op has ended, so that it need not wait until all
 // members hold theirs.
 inline constexpr std::uint64_t kKeptBytes = 64 * 1024;
+// The same in shared memory, where a round costs less than to copy the result.
+inline constexpr std::uint64_t kKeptSliceBytes = 32 * 1024;
 // One round in so many kept ops, or bytes of them, tells that all members hold them.
 inline constexpr std::uint32_t kKeptOps = 16;
 inline constexpr std::uint64_t kKeptRoom = 256 * 1024;
