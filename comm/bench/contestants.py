@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from holdfast.comm.bench.plan import Case
+from holdfast.comm.bench.routing import first_source, splits
 
 Call = Callable[[], object]
 
@@ -39,6 +40,7 @@ class Buffers:
     block: Any
     blocks: Any
     received: Any
+    routed: Any  # of all_to_allv: what comes from the others
 
 
 def _expected(collective: str, rank: int, ranks: int) -> float | None:
@@ -53,6 +55,17 @@ def _expected(collective: str, rank: int, ranks: int) -> float | None:
     if collective == "gather":
         return 1.0 if rank == 0 else None
     return None
+
+
+def _routed(case: Case, rank: int, ranks: int, itemsize: int) -> tuple[list[int], list[int]]:
+    return splits(rank, ranks, max(1, case.size // itemsize))
+
+
+def _expected_of(case: Case, rank: int, ranks: int, taken: list[int]) -> float | None:
+    if case.collective != "all_to_allv":
+        return _expected(case.collective, rank, ranks)
+    first = first_source(taken)
+    return None if first is None else first + 1.0
 
 
 class TorchContestant:
@@ -76,13 +89,20 @@ class TorchContestant:
         def filled(n: int) -> Any:
             return self._empty(n, dtype).copy_(torch.full((n,), float(self._rank + 1)))
 
+        give, take = _routed(case, self._rank, self._ranks, dtype.itemsize)
         buffers = Buffers(
-            filled(count), filled(each), filled(each * self._ranks), filled(each * self._ranks)
+            filled(count),
+            filled(each),
+            filled(each * self._ranks),
+            filled(each * self._ranks),
+            filled(sum(take)),
         )
-        call, result = self._call(case.collective, buffers)
-        return Prepared(call, result, _expected(case.collective, self._rank, self._ranks))
+        call, result = self._call(case.collective, buffers, give, take)
+        return Prepared(call, result, _expected_of(case, self._rank, self._ranks, take))
 
-    def _call(self, collective: str, b: Buffers) -> tuple[Call, Any]:
+    def _call(
+        self, collective: str, b: Buffers, give: list[int], take: list[int]
+    ) -> tuple[Call, Any]:
         import torch.distributed as dist
 
         group, root = self._group, self._rank == 0
@@ -102,6 +122,10 @@ class TorchContestant:
             "all_to_all": (
                 lambda: dist.all_to_all_single(b.received, b.blocks, group=group),
                 b.received,
+            ),
+            "all_to_allv": (
+                lambda: dist.all_to_all_single(b.routed, b.whole, take, give, group=group),
+                b.routed,
             ),
             "gather": (
                 lambda: dist.gather(b.block, parts if root else None, dst=0, group=group),
@@ -150,7 +174,7 @@ def _arrays(
         return None  # bf16 and fp8 are not NumPy's
     count = max(1, case.size // dtype.itemsize)
     each = max(1, count // ranks)
-    sizes = (count, each, each * ranks, each * ranks)
+    sizes = (count, each, each * ranks, each * ranks, sum(splits(rank, ranks, count)[1]))
     arrays = [empty(n, dtype) for n in sizes]
     for array in arrays:
         array[...] = rank + 1
@@ -171,6 +195,7 @@ class GroupContestant:
         b = _arrays(case, group.rank, group.size, self._empty)
         if b is None:
             return None
+        give, take = _routed(case, group.rank, group.size, b.whole.itemsize)
         root = group.rank == 0
         calls: dict[str, tuple[Call, Any]] = {
             "all_reduce": (lambda: group.all_reduce(b.whole), b.whole),
@@ -179,13 +204,14 @@ class GroupContestant:
             "all_gather": (lambda: group.all_gather(b.received, b.block), b.received),
             "reduce_scatter": (lambda: group.reduce_scatter(b.block, b.blocks), b.block),
             "all_to_all": (lambda: group.all_to_all(b.received, b.blocks), b.received),
+            "all_to_allv": (lambda: group.all_to_all(b.routed, b.whole, take, give), b.routed),
             "gather": (lambda: group.gather(b.blocks if root else None, b.block), b.blocks),
             "scatter": (lambda: group.scatter(b.block, b.blocks if root else None), b.block),
             "barrier": (group.barrier, None),
             "send_recv": (lambda: self._ping_pong(b.whole), None),
         }
         call, result = calls[case.collective]
-        return Prepared(call, result, _expected(case.collective, group.rank, group.size))
+        return Prepared(call, result, _expected_of(case, group.rank, group.size, take))
 
     def _ping_pong(self, a: Any) -> None:
         if self._group.rank == 0:
@@ -210,6 +236,7 @@ class MpiContestant:
         world, b = self._world, _arrays(case, self._world.rank, self._world.size)
         if b is None or case.dtype == "float16":
             return None  # no predefined datatype
+        give, take = _routed(case, world.rank, world.size, b.whole.itemsize)
         root = world.rank == 0
         here = MPI.IN_PLACE
         calls: dict[str, tuple[Call, Any]] = {
@@ -224,13 +251,17 @@ class MpiContestant:
             "all_gather": (lambda: world.Allgather(b.block, b.received), b.received),
             "reduce_scatter": (lambda: world.Reduce_scatter_block(b.blocks, b.block), b.block),
             "all_to_all": (lambda: world.Alltoall(b.blocks, b.received), b.received),
+            "all_to_allv": (
+                lambda: world.Alltoallv([b.whole, give], [b.routed, take]),
+                b.routed,
+            ),
             "gather": (lambda: world.Gather(b.block, b.blocks if root else None), b.blocks),
             "scatter": (lambda: world.Scatter(b.blocks if root else None, b.block), b.block),
             "barrier": (world.Barrier, None),
             "send_recv": (lambda: self._ping_pong(b.whole), None),
         }
         call, result = calls[case.collective]
-        return Prepared(call, result, _expected(case.collective, world.rank, world.size))
+        return Prepared(call, result, _expected_of(case, world.rank, world.size, take))
 
     def _ping_pong(self, a: Any) -> None:
         if self._world.rank == 0:

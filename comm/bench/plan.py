@@ -14,7 +14,7 @@ from holdfast.errors import ConfigError
 
 COLLECTIVES = (
     *("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "reduce"),
-    *("gather", "scatter", "barrier", "send_recv"),
+    *("gather", "scatter", "barrier", "send_recv", "all_to_allv"),
 )
 DTYPES = (
     *("float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64"),
@@ -34,7 +34,7 @@ class Case:
         One of `COLLECTIVES`.
     size : int
         Bytes, as nccl-tests count them: of the whole vector; for all_gather, gather and
-        reduce_scatter, scatter of all ranks' blocks together.
+        reduce_scatter, scatter of all ranks' blocks together; for all_to_allv what each rank sends.
     dtype : str
         One of `DTYPES`.
     """

@@ -17,6 +17,7 @@ import numpy as np
 
 from holdfast.comm.bench.contestants import Prepared
 from holdfast.comm.bench.plan import Case
+from holdfast.comm.bench.routing import splits
 
 # Elements that stay in the cache from one operand to the next.
 _PIECE = 1 << 14
@@ -64,6 +65,7 @@ def memory_work(collective: str, rank: int, ranks: int, count: int) -> tuple[int
         "gather": count if is_root else 0,
         "scatter": each,
         "send_recv": count if rank < 2 else 0,
+        "all_to_allv": sum(splits(rank, ranks, count)[1]),
     }
     return 0, 0, copied.get(collective, 0)
 

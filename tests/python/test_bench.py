@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: gloo is in it")
 
-from holdfast.comm.bench import overlap, plan, report, roofline  # noqa: E402
+from holdfast.comm.bench import overlap, plan, report, roofline, routing  # noqa: E402
 from holdfast.comm.bench.timing import percentile  # noqa: E402
 from holdfast.errors import ConfigError  # noqa: E402
 
@@ -234,3 +234,15 @@ def test_codecs_that_do_not_exist_are_refused():
     assert done.returncode != 0
     assert "mp3" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 7])
+def test_what_is_routed_to_a_rank_is_what_the_others_give_it(ranks):
+    count = 10_000
+    given, taken = zip(*(routing.splits(r, ranks, count) for r in range(ranks)), strict=True)
+    assert all(sum(row) == count for row in given)
+    assert [list(column) for column in zip(*given, strict=True)] == list(taken)
+    assert any(0 in row for row in given)
+    assert sum(taken[0]) > sum(taken[-1])
+    assert routing.first_source([0, 0, 3]) == 2
+    assert routing.first_source([0, 0]) is None
