@@ -279,19 +279,17 @@ Cu EmulatedMachine::destroy_event(CuEvent event) {
 }
 
 Cu EmulatedMachine::record(CuEvent event, CuStream stream) {
-  std::shared_ptr<Event> found;
-  std::uint64_t serial = 0;
+  const auto record = std::make_shared<Record>();
   {
     const std::lock_guard lock(mutex_);
-    found = event_of(event);
+    const auto found = event_of(event);
     if (found == nullptr) return Cu::kInvalidHandle;
-    serial = ++serial_;
-    found->recorded = serial;
+    found->latest = record;
   }
-  return enqueue(stream, [this, found, serial] {
+  return enqueue(stream, [this, record] {
     const std::lock_guard lock(mutex_);
-    found->completed = std::max(found->completed, serial);
-    found->at = now().since_origin;
+    record->reached = true;
+    record->at = now().since_origin;
     return std::optional(Cu::kSuccess);
   });
 }
@@ -301,30 +299,30 @@ Cu EmulatedMachine::query(CuEvent event) const {
   if (failure_ != Cu::kSuccess) return failure_;
   const auto found = event_of(event);
   if (found == nullptr) return Cu::kInvalidHandle;
-  return found->completed >= found->recorded ? Cu::kSuccess : Cu::kNotReady;
+  return found->latest == nullptr || found->latest->reached ? Cu::kSuccess : Cu::kNotReady;
 }
 
 Cu EmulatedMachine::synchronize(CuEvent event) {
   std::unique_lock lock(mutex_);
   const auto found = event_of(event);
   if (found == nullptr) return Cu::kInvalidHandle;
-  const std::uint64_t serial = found->recorded;
-  done_.wait(lock, [&] { return failure_ != Cu::kSuccess || found->completed >= serial; });
+  const auto record = found->latest;
+  done_.wait(lock,
+             [&] { return failure_ != Cu::kSuccess || record == nullptr || record->reached; });
   return failure_;
 }
 
 Cu EmulatedMachine::wait(CuStream stream, CuEvent event) {
-  std::shared_ptr<Event> found;
-  std::uint64_t serial = 0;
+  std::shared_ptr<Record> record;
   {
     const std::lock_guard lock(mutex_);
-    found = event_of(event);
+    const auto found = event_of(event);
     if (found == nullptr) return Cu::kInvalidHandle;
-    serial = found->recorded;
+    record = found->latest;
   }
-  return enqueue(stream, [this, found, serial]() -> std::optional<Cu> {
+  return enqueue(stream, [this, record]() -> std::optional<Cu> {
     const std::lock_guard lock(mutex_);
-    if (found->completed < serial) return std::nullopt;
+    if (record != nullptr && !record->reached) return std::nullopt;
     return Cu::kSuccess;
   });
 }
@@ -333,10 +331,10 @@ Cu EmulatedMachine::elapsed(float* ms, CuEvent from, CuEvent to) const {
   const std::lock_guard lock(mutex_);
   const auto begin = event_of(from);
   const auto end = event_of(to);
-  if (begin == nullptr || end == nullptr || begin->recorded == 0 || end->recorded == 0) {
+  if (begin == nullptr || end == nullptr || begin->latest == nullptr || end->latest == nullptr) {
     return Cu::kInvalidHandle;
   }
-  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+  *ms = std::chrono::duration<float, std::milli>(end->latest->at - begin->latest->at).count();
   return Cu::kSuccess;
 }
 

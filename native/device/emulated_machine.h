@@ -38,10 +38,14 @@ class EmulatedMachine final : public EmulatedControl {
     int opened = 0;                                  // kImported: so many times
     bool on_device() const { return kind == Memory::kDevice || kind == Memory::kImported; }
   };
-  struct Event {
-    std::uint64_t recorded = 0;
-    std::uint64_t completed = 0;
+  // A place in a stream. Who waits for an event waits for the record of that moment, wherever the
+  // event is recorded after it.
+  struct Record {
+    bool reached = false;
     Duration at{};
+  };
+  struct Event {
+    std::shared_ptr<Record> latest;  // null: never recorded
   };
 
   // EmulatedControl.
@@ -121,7 +125,6 @@ class EmulatedMachine final : public EmulatedControl {
   // Owners of both kinds: these maps, the thread in a turn, and steps that wait for an event.
   std::map<std::uint64_t, std::shared_ptr<Stream>> streams_;
   std::map<std::uint64_t, std::shared_ptr<Event>> events_;
-  std::uint64_t serial_ = 0;
   std::uint64_t allocations_ = 0;
   std::condition_variable work_;  // for the thread
   std::condition_variable done_;  // for whoever synchronises

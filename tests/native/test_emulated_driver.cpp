@@ -159,6 +159,29 @@ TEST_CASE("streams wait for events, and for values that the host or another stre
   CHECK(std::atomic_ref(flags[1]).load() == 9);
 }
 
+TEST_CASE("a wait is for what was recorded before it, wherever the event is recorded next") {
+  World world;
+  const CuStream first = world.stream();
+  const CuStream second = world.stream();
+  const CuStream third = world.stream();
+  auto* flags = world.pinned<std::uint32_t>(2);
+  flags[0] = flags[1] = 0;
+  CuEvent event;
+  REQUIRE(world.d.event_create(&event, kEventNoTiming) == Cu::kSuccess);
+  REQUIRE(world.d.stream_wait_value32(first, address(flags), 1, kWaitEqual) == Cu::kSuccess);
+  REQUIRE(world.d.event_record(event, first) == Cu::kSuccess);
+  REQUIRE(world.d.stream_wait_event(second, event, 0) == Cu::kSuccess);
+  REQUIRE(world.d.stream_write_value32(second, address(flags + 1), 9, 0) == Cu::kSuccess);
+  REQUIRE(world.d.event_record(event, third) == Cu::kSuccess);
+  REQUIRE(world.d.event_synchronize(event) == Cu::kSuccess);
+  REQUIRE(world.d.stream_synchronize(third) == Cu::kSuccess);
+  CHECK(world.d.stream_query(second) == Cu::kNotReady);
+  CHECK(std::atomic_ref(flags[1]).load() == 0);
+  std::atomic_ref(flags[0]).store(1, std::memory_order_release);
+  REQUIRE(world.d.stream_synchronize(second) == Cu::kSuccess);
+  CHECK(std::atomic_ref(flags[1]).load() == 9);
+}
+
 TEST_CASE("a lost device calls nothing back, and every call says so") {
   World world;
   const CuStream stream = world.stream();
