@@ -59,6 +59,24 @@ def peer() -> None:
             group.leave()
 
 
+def close_at_once() -> None:
+    """End some worlds at the step that one rank decides, and tell which steps these were."""
+    steps = []
+    for world in range(8):
+        with holdfast.join(f"{os.environ['URL']}/world{world}", min_peers=3) as group:
+            step = 0
+            flag = np.zeros(1, np.int32)
+            while not flag[0]:
+                group.advance()
+                group.all_reduce(np.ones(1000, np.float32))
+                step += 1
+                decides = step == 10 + world and group.rank == world % 3
+                flag[0] = decides or step > 10 + world
+                group.all_reduce(flag, op="max")
+        steps.append(step)
+    print(f"END {json.dumps({'steps': steps})}", flush=True)
+
+
 def agree_who_joined() -> None:
     """Step until four are there; at every boundary all name the same newcomers."""
     with holdfast.join(os.environ["URL"], min_peers=2) as group:
