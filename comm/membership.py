@@ -200,17 +200,21 @@ class Membership:
         self._native.abort(reason)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Leave the group after this rank's running ops have ended.
+        """Leave the group when this rank's running ops have ended, and nobody needs its results.
+
+        Whoever has not ended yet an op that this rank has ended may still need what it holds; so it
+        waits until all others have ended it, have left as well, or are gone.
 
         Parameters
         ----------
         timeout : float
-            Seconds to wait for them.
+            Seconds to wait, in all.
 
         Raises
         ------
         Timeout
-            When ops were still running; they are aborted.
+            When ops of this rank were still running; they are aborted. Ops of the others go on,
+            without this rank where they miss it.
         """
         # What others fetch is among the running ops.
         self._under_way = None

@@ -17,9 +17,10 @@ enum class Planted {
   kIgnoreBallot,      // members accept proposals of coordinators that are outranked
   kLateStop,          // a boundary does not stop the groups
   kSpendUncoded,      // a residual counts as sent where a repair went without it
+  kLeaveAtOnce,       // who leaves does not wait until others have what it has
   kMixUncoded,        // a repair takes a giver's data as it is, though others hold it encoded
 };
-inline constexpr int kPlantedCount = 13;
+inline constexpr int kPlantedCount = 14;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

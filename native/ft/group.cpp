@@ -1,24 +1,15 @@
 #include "ft/group.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "comm/algorithms/catalogue.h"
 #include "comm/request_check.h"
 #include "ft/group_world.h"
 
 namespace holdfast::ft {
-namespace {
 
 using comm::OpRequest;
 using comm::OpWork;
-
-// close() asks this often whether the running ops have ended.
-constexpr Duration kQuietLook = std::chrono::milliseconds(1);
-// More than the driver ever needs to run one task.
-constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
-}  // namespace
 
 Group::Group(GroupConfig config, std::shared_ptr<World> world,
              std::shared_ptr<comm::Executor> executor, std::shared_ptr<const Clock> clock)
@@ -145,6 +136,8 @@ bool Group::progress(Instant now) {
     fail_stopped(now);
   }
   if (advance_) check_advance(now);
+  if (!leavers_.empty()) answer_leavers();
+  if (leaving_) look_at_leaving();
   if (observer_ != nullptr && now >= next_watch_) observe_waits(now);
   return moved;
 }
@@ -166,6 +159,7 @@ void Group::end_messages() {
 
 comm::Glance Group::glance() {
   if (!comm_ || advance_ || !line_.empty() || messages_.busy() || has_missed()) return {};
+  if (leaving_ || !leavers_.empty()) return {};
   return comm_->glance();
 }
 
@@ -240,54 +234,6 @@ void Group::abort(const std::string& reason) {
         self->fail(Status(notice.code, notice.text).about(notice.ranks, self->epoch_));
       },
       true);
-}
-
-Status Group::close(Duration timeout) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_) return Status::ok();
-    closed_ = true;
-  }
-  // Owners: this call and its tasks, which may outlive it when the driver is stuck.
-  struct Leaving {
-    std::atomic<bool> quiet{false};
-    std::atomic<bool> gone{false};
-  };
-  auto leaving = std::make_shared<Leaving>();
-  const auto is_quiet = [leaving] { return leaving->quiet.load(std::memory_order_acquire); };
-  const auto is_gone = [leaving] { return leaving->gone.load(std::memory_order_acquire); };
-  const auto look = [self = shared_from_this(), leaving] {
-    if (self->quiet()) leaving->quiet.store(true, std::memory_order_release);
-  };
-  const Instant deadline = clock_->now() + timeout;
-  while (!is_quiet() && clock_->now() < deadline) {
-    executor_->submit(look, false);
-    executor_->drive_until(is_quiet, std::min(deadline, clock_->now() + kQuietLook));
-  }
-  executor_->submit(
-      [self = shared_from_this(), leaving, look] {
-        look();
-        self->leave();
-        leaving->gone.store(true, std::memory_order_release);
-      },
-      false);
-  executor_->drive_until(is_gone, clock_->now() + kLeaveTime);
-  if (is_quiet()) return Status::ok();
-  return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
-}
-
-// Tells the others that this member goes; what still runs here ends first.
-void Group::leave() {
-  if (comm_) {
-    if (!quiet()) {
-      comm_->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
-    }
-    comm_->say_goodbye();
-    [[maybe_unused]] const auto stopped = comm_->interrupt();
-    comm_->abandon();
-  }
-  if (world_->id() == config_.id) world_->leave(clock_->now());
-  fail({Code::kNotMember, "group " + name() + " is closed"});
 }
 
 }  // namespace holdfast::ft

@@ -5,13 +5,16 @@
 // Thread: the Communicator interface any thread; all else only the holder of the runtime.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
 #include <memory_resource>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/recycler.h"
@@ -60,6 +63,13 @@ struct NextView {
   bool boundary = false;          // begins at a step boundary of all members
 };
 
+// How far a member has come that leaves its group. Any thread.
+struct Leaving {
+  std::atomic<bool> quiet{false};    // its own ops have ended
+  std::atomic<bool> settled{false};  // and the others', as far as it had a part in them
+  std::atomic<bool> gone{false};
+};
+
 class Group final : public comm::Communicator,
                     public comm::ViewOwner,
                     public std::enable_shared_from_this<Group> {
@@ -103,6 +113,11 @@ class Group final : public comm::Communicator,
   void on_goodbye(MemberId member);
   void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
+
+  // Begins to leave; the group is to be closed when the others have settled.
+  void begin_leaving(std::shared_ptr<Leaving> leaving);
+  void on_closing(MemberId from, OpSeq next);
+  void on_settled(MemberId from);
 
   // Ends the view's communicator; what this member holds. Again: says it again.
   GroupReport stop();
@@ -217,6 +232,10 @@ class Group final : public comm::Communicator,
   void end(std::shared_ptr<comm::OpWork> work, Status status);
   void end_messages();
   void make_communicator(Epoch epoch);
+  void look_at_leaving();
+  bool has_settled() const;
+  void answer_leavers();
+  void send_to(MemberId member, comm::FrameKind kind);
   void leave();
   void on_agreed(const Status& status);
   void end_advance(const Status& status);
@@ -293,6 +312,10 @@ class Group final : public comm::Communicator,
   // Of ops that were not called here yet.
   std::map<std::uint32_t, std::vector<std::shared_ptr<Incident>>> incidents_;
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets
+  // Owners: the group, and close(), which may return first.
+  std::shared_ptr<Leaving> leaving_;
+  std::set<MemberId> settled_;  // who needs nothing any more of this member, which leaves
+  std::vector<std::pair<MemberId, OpSeq>> leavers_;  // who waits to hear that of this member
   std::vector<MemberId> missed_;
   Watch watch_;
   Instant next_watch_{};

@@ -44,7 +44,8 @@ bool Group::is_brief_at_first(const comm::OpRequest& request) const {
 bool Group::begin_briefly(Brief& brief) {
   const comm::OpRequest& request = brief.request;
   if (!comm_ || !ops_.empty() || !line_.empty() || request.gate || advance_ || !broken_.is_ok() ||
-      !incidents_.empty() || present_.size() != config_.members.size() || !comm_->is_idle()) {
+      !incidents_.empty() || !leavers_.empty() || present_.size() != config_.members.size() ||
+      !comm_->is_idle()) {
     return false;
   }
   const bool usual = comm_->is_usual(request);

@@ -170,6 +170,10 @@ bool Hub::deliver(const Early& early, Instant now) {
         case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
         case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
         case FrameKind::kGoodbye: world->on_goodbye(early.from, id); break;
+        case FrameKind::kClosing:
+          group->on_closing(early.from, OpSeq{early.frame.header.key.op});
+          break;
+        case FrameKind::kSettled: group->on_settled(early.from); break;
         default: break;
       }
     }

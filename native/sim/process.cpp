@@ -6,6 +6,8 @@ namespace holdfast::sim {
 namespace {
 
 constexpr Duration kTimeout = std::chrono::seconds(20);
+// A leaver's, for the others to say that they need it no more.
+constexpr Duration kPartingTime = std::chrono::seconds(5);
 constexpr const char* kName = "simulated";
 constexpr CommId kWorld{77};
 // More rounds at one instant mean that something runs in circles.
@@ -145,6 +147,7 @@ bool Process::run_tasks() {
 Instant Process::next_deadline() const {
   Instant next = hub_.next_deadline();
   if (joining_) next = std::min(next, clock_->now() + heartbeat(scenario_));
+  if (parting_ && !stopped()) next = std::min(next, gives_up_);
   return next;
 }
 
@@ -171,7 +174,7 @@ bool Process::run_program() {
 }
 
 bool Process::start_step() {
-  if (leaving_) return go(), true;
+  if (leaving_) return part();
   if (step_ >= scenario_.steps) {
     done_ = true;
     around_.log(number_, "done");
@@ -274,11 +277,19 @@ void Process::end_program(const std::string& why) {
   around_.log(number_, "ends: " + ended_);
 }
 
-void Process::go() {
-  if (group_) [[maybe_unused]]
-    const Status left = group_->close(Duration::zero());
+// As close() does, without waiting.
+bool Process::part() {
+  if (!parting_) {
+    parting_ = std::make_shared<ft::Leaving>();
+    gives_up_ = clock_->now() + kPartingTime;
+    group_->begin_leaving(parting_);
+    return true;
+  }
+  if (!parting_->settled && clock_->now() < gives_up_) return false;
+  [[maybe_unused]] const Status left = group_->close(Duration::zero());
   hub_.say_goodbye();
   end_program("left");
+  return true;
 }
 
 void Process::tear_down() {

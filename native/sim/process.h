@@ -54,6 +54,8 @@ class Process final : public ft::HubOwner,
   // Says goodbye after its step.
   void leave() { leaving_ = true; }
   bool has_left() const { return ended_ == "left"; }
+  // All others had said that they needed it no more.
+  bool has_left_in_peace() const { return has_left() && parting_->settled; }
   // Ends what runs, so that everything can be destroyed.
   void tear_down();
 
@@ -106,7 +108,7 @@ class Process final : public ft::HubOwner,
   bool run_tasks();
   bool run_program();
   bool start_step();
-  void go();
+  bool part();
   void start_op(const ProgramOp& op, int number);
   bool collect();
   void end_op(Running& running);
@@ -133,6 +135,8 @@ class Process final : public ft::HubOwner,
   std::shared_ptr<comm::Work> advance_;
   bool lost_one_ = false;  // an op of this step ended with PeerLost
   bool leaving_ = false;
+  std::shared_ptr<ft::Leaving> parting_;  // it has begun to leave
+  Instant gives_up_{};
   bool done_ = false;
   std::string ended_;
 };

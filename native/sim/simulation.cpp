@@ -233,8 +233,13 @@ void Simulation::judge(Verdict& verdict) {
     return std::find(last.members.begin(), last.members.end(), member) != last.members.end();
   };
   for (const Host& h : hosts_) {
-    if (!h.alive) continue;
     const Process& process = *h.process;
+    // What it has taken along, the others have as well.
+    if (process.has_left_in_peace()) survivors.push_back(process.number());
+    if (process.has_left() && !process.has_left_in_peace() && !may_time_out(scenario_)) {
+      ledger_.on_wrong(process.number(), "G3: left without an answer");
+    }
+    if (!h.alive) continue;
     // Who was voted out may not know yet.
     if (!process.stopped() && process.admitted() && stays(process.id()))
       survivors.push_back(process.number());

@@ -50,14 +50,33 @@ Scenario duel(std::uint64_t seed) {
   return scenario;
 }
 
+// Some leave between two ops, one after the other, and a coordinator tells the others at once.
+Scenario partings(std::uint64_t seed) {
+  Scenario scenario = make_scenario(seed);
+  scenario.ranks = 3 + static_cast<int>(seed % 4);
+  scenario.outside = true;
+  scenario.advances = false;
+  scenario.faults.clear();
+  for (int rank = 0; rank < scenario.ranks - 1; ++rank) {
+    const auto at = seed * 379 + static_cast<std::uint64_t>(rank) * 211;
+    scenario.faults.push_back(
+        {FaultKind::kLeave, std::chrono::microseconds(at % 2000), rank, 0, 0, {}});
+  }
+  return scenario;
+}
+
+Scenario world_for(Planted bug, std::uint64_t seed) {
+  if (bug == Planted::kForgetVote || bug == Planted::kIgnoreBallot) return duel(seed);
+  return bug == Planted::kLeaveAtOnce ? partings(seed) : make_scenario(seed);
+}
+
 // The world that shows it; nothing: none of them does.
 std::optional<std::uint64_t> caught_by(Planted bug) {
-  const bool duels = bug == Planted::kForgetVote || bug == Planted::kIgnoreBallot;
   const std::uint64_t first = 1;
   std::optional<std::uint64_t> caught;
   planted = bug;
   for (std::uint64_t seed = first; seed < first + 4000 && !caught; ++seed) {
-    if (!simulate(duels ? duel(seed) : make_scenario(seed)).ok()) caught = seed;
+    if (!simulate(world_for(bug, seed)).ok()) caught = seed;
   }
   planted = Planted::kNone;
   return caught;
@@ -83,6 +102,13 @@ TEST_CASE("two coordinators never decide the same epoch in two ways") {
   for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
     CAPTURE(seed);
     CHECK(simulate(duel(seed)).violation == "");
+  }
+}
+
+TEST_CASE("what a leaver takes along, the others have") {
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    CAPTURE(seed);
+    CHECK(simulate(partings(seed)).violation == "");
   }
 }
 

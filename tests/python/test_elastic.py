@@ -142,16 +142,10 @@ def test_peers_come_and_go(transport, overlap, coordinator, tmp_path):
 
 
 # By chance: a third of such worlds.
-@pytest.mark.xfail(
-    reason="waits for leavers to hand over results that the others have not got yet: "
-    "the known error of docs/fault-tolerance.md",
-    raises=AssertionError,
-)
 def test_who_closes_at_once_takes_no_result_along(coordinator, tmp_path):
     outcomes = finish([peer(coordinator, tmp_path, "close_at_once") for _ in range(3)], 60)
     for outcome in outcomes:
-        if outcome.status != 0:
-            raise RuntimeError(outcome.output)
+        assert outcome.status == 0, outcome.output
     ends = {end_of(outcome.output) for outcome in outcomes}
     assert ends == {json.dumps({"steps": [10 + world for world in range(8)]})}
 

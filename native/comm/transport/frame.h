@@ -15,7 +15,7 @@
 namespace holdfast::comm {
 
 inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
-inline constexpr std::uint8_t kProtocolVersion = 4;
+inline constexpr std::uint8_t kProtocolVersion = 5;
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 // Bounds what one frame may make a receiver buffer or a small op wait for.
 inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
@@ -36,6 +36,8 @@ enum class FrameKind : std::uint8_t {
   kMembership,  // part of a message of membership: at `offset` of `total_bytes`
   kHeartbeat,   // the sender lives
   kDataEnd,     // data, the last of a message that ends before `total_bytes`
+  kClosing,     // the sender wants to leave the group: it has ended all collectives before `key.op`
+  kSettled,     // the answer: so has this sender, or it never will
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.

@@ -218,6 +218,8 @@ Status Session::begin_frame(const FrameHeader& header) {
     case FrameKind::kCall:
     case FrameKind::kMembership:
     case FrameKind::kHeartbeat:
+    case FrameKind::kClosing:
+    case FrameKind::kSettled:
       target_ = Target::kControl;
       arrived_controls_.push_back({header, {}});
       arrived_controls_.back().payload.reserve(header.payload_bytes);

@@ -159,7 +159,8 @@ hf_status hf_group_join(hf_node* node, hf_store* store, const char* name, int32_
 /* The same with RANK, WORLD_SIZE and HOLDFAST_STORE (file:///path) from the environment, as
  * `holdfast run` sets them. */
 hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group);
-/* Leaves after this rank's running ops have ended, or timeout_ns has passed. */
+/* Leaves when this rank's running ops have ended, and all others have ended those that it has
+ * ended, or left themselves; or when timeout_ns has passed. */
 hf_status hf_group_close(hf_group* group, int64_t timeout_ns);
 /* Closes at once where it is still open. Works of the group stay usable. */
 void hf_group_free(hf_group* group);
