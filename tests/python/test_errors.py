@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from ports import held_port
 
 import holdfast
 from holdfast import errors
@@ -123,10 +124,7 @@ def test_an_unreachable_store_is_a_timeout_that_names_it(unused_port):
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return held_port()
 
 
 def test_without_torch_a_tcp_store_says_what_to_use_instead():

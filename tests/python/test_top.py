@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 import yaml
-from health_jobs import WAIT_S, Job, eventually, free_port
+from health_jobs import WAIT_S, Job, eventually
+from ports import held_port
 from ranks import kill
 
 import holdfast
@@ -128,7 +129,7 @@ def answers() -> Iterator[Any]:
 
 
 def test_what_cannot_be_asked_is_named() -> None:
-    nobody = f"127.0.0.1:{free_port()}"
+    nobody = f"127.0.0.1:{held_port()}"
     done = call("top", "--once", nobody)
     assert done.returncode == 2
     assert f"nothing answers at http://{nobody}/status: " in done.stderr
