@@ -10,6 +10,7 @@ import sys
 import time
 
 import pytest
+from health_jobs import eventually
 from ports import held_port
 
 import holdfast
@@ -138,6 +139,14 @@ def test_without_torch_a_tcp_store_says_what_to_use_instead():
     assert "file:///" in done.stdout, done.stderr
 
 
+def listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1):
+            return True
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("store", ["file", "tcp"])
 def test_ctrl_c_ends_the_wait_for_other_ranks(store, tmp_path, unused_port):
     if store == "tcp":
@@ -154,8 +163,8 @@ def test_ctrl_c_ends_the_wait_for_other_ranks(store, tmp_path, unused_port):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    # The first look at the store, after torch has been imported, is what Ctrl-C should end.
-    time.sleep(3 if store == "tcp" else 0.5)
+    # What Ctrl-C should end is the wait for the other's card, after its own is in the store.
+    eventually(lambda: listens(unused_port) if store == "tcp" else [*tmp_path.rglob("*card*")])
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
