@@ -27,11 +27,16 @@ _SETTLED_S = 10.0
 _LAST_WORDS_S = 2.0
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _hold_port() -> socket.socket:
+    """Bind a port, without listening.
+
+    As long as the socket is open, the system gives the port to nobody who takes any; rank 0, which
+    asks for this one, may listen there, as it sets SO_REUSEADDR, too.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 def _how(status: int) -> str:
@@ -131,9 +136,11 @@ class Job:
         directory = tempfile.mkdtemp(prefix="holdfast-run-")
         # Held here when ranks may come back: one that rank 0 holds dies with it.
         store = _torch_store() if self.respawns > 0 else None
-        port = _free_port() if store is None else int(store.port)
         try:
-            return self._run_in(_Meeting(directory, port, store))
+            if store is not None:
+                return self._run_in(_Meeting(directory, int(store.port), store))
+            with _hold_port() as holder:
+                return self._run_in(_Meeting(directory, holder.getsockname()[1], None))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

@@ -57,8 +57,9 @@ class Browser:
         return self._ask(method, parameters, self._session)
 
     def open(self, url: str) -> None:
-        """Go to a page."""
+        """Go to a page, and wait until all of its text has come: before, it may have no body."""
         self.ask("Page.navigate", url=url)
+        self.until("document.readyState !== 'loading'")
 
     def value(self, expression: str) -> Any:
         """Return what a JavaScript expression gives, by JSON."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from health_ranks import await_file, page
+from ports import held_port
 from ranks import finish, kill, start_rank
 
 WAIT_S = 30.0
@@ -28,13 +28,6 @@ def eventually(condition: Callable[[], Any], timeout_s: float = WAIT_S) -> Any:
         assert time.monotonic() < deadline, f"never came: {value!r}"
         time.sleep(0.02)
     return value
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Job:
@@ -170,7 +163,7 @@ class Prometheus:
             config["rule_files"] = [str(rules)]
         path = here / "prometheus.yml"
         path.write_text(json.dumps(config))
-        self.address = f"127.0.0.1:{free_port()}"
+        self.address = f"127.0.0.1:{held_port()}"
         self.log = here / "prometheus.log"
         self.process = subprocess.Popen(
             [

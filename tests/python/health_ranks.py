@@ -326,13 +326,16 @@ def work_and_rest() -> None:
 
 
 def work_until_stopped() -> None:
-    """All-reduce until told, without a word of its own; the last rank is late for each."""
+    """All-reduce until told, without a word of its own; the last rank is late for each.
+
+    By more than a busy machine makes the others late: it is the one that is waited for.
+    """
     with holdfast.init() as group:
         announce(group)
         array = np.ones(50_000, np.float32)
         while True:
             if group.rank == group.size - 1:
-                time.sleep(0.03)
+                time.sleep(0.2)
             flag = np.array([Path("stop").exists()], np.int32)
             group.all_reduce(flag, op="max")
             if flag[0]:

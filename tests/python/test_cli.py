@@ -123,6 +123,20 @@ def test_ranks_learn_who_they_are_and_get_their_arguments(script):
     assert not Path(told[0][6].removeprefix("file://")).exists()
 
 
+def test_nobody_but_who_asks_for_it_is_given_the_port_of_a_run(script):
+    path = script(
+        "import os, socket\n"
+        "port = int(os.environ['MASTER_PORT'])\n"
+        "with socket.socket() as other:\n"
+        "    try: other.bind(('127.0.0.1', port))\n"
+        "    except OSError as error: print(error.strerror)\n"
+        "with socket.create_server(('127.0.0.1', port)): print('listens')\n"
+    )
+    done = call("run", "-n", "1", path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["Address already in use", "listens"]
+
+
 def test_ranks_of_one_run_meet(script):
     path = script(
         "import holdfast, numpy as np\n"

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from health_jobs import WAIT_S, eventually, free_port
+from health_jobs import WAIT_S, eventually
 from health_ranks import page, samples
+from ports import held_port
 from ranks import finish, kill, run_ranks, start_rank
 
 import holdfast
@@ -77,7 +78,7 @@ def test_an_interval_that_cannot_be_used_is_refused(interval_s: float, tmp_path:
 @pytest.fixture
 def gateway() -> Iterator[str]:
     """A real Pushgateway."""
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{held_port()}"
     process = subprocess.Popen(
         ["prometheus-pushgateway", f"--web.listen-address={address}"],
         stdout=subprocess.DEVNULL,
@@ -121,7 +122,7 @@ def test_a_short_job_is_told_of_by_a_gateway_after_its_end(gateway: str, tmp_pat
 
 
 def test_a_gateway_that_is_not_there_is_named() -> None:
-    nobody = f"127.0.0.1:{free_port()}"
+    nobody = f"127.0.0.1:{held_port()}"
     with pytest.raises(holdfast.HoldfastError, match=f"pushing metrics to {nobody}") as caught:
         push(nobody, "job", 3)
     assert caught.value.ranks == (3,)

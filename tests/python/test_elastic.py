@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import held_port
 from ranks import finish, kill, run_ranks, start_rank
 
 import holdfast
@@ -27,9 +28,7 @@ class Coordinator:
     """A coordinator's process, at an address that stays."""
 
     def __init__(self, here: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.address = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.address = f"127.0.0.1:{held_port()}"
         self.here = here
         self.process = self.start()
 

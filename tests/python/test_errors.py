@@ -10,6 +10,8 @@ import sys
 import time
 
 import pytest
+from health_jobs import eventually
+from ports import held_port
 
 import holdfast
 from holdfast import errors
@@ -123,10 +125,7 @@ def test_an_unreachable_store_is_a_timeout_that_names_it(unused_port):
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return held_port()
 
 
 def test_without_torch_a_tcp_store_says_what_to_use_instead():
@@ -138,6 +137,14 @@ def test_without_torch_a_tcp_store_says_what_to_use_instead():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "file:///" in done.stdout, done.stderr
+
+
+def listens(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1):
+            return True
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize("store", ["file", "tcp"])
@@ -156,8 +163,8 @@ def test_ctrl_c_ends_the_wait_for_other_ranks(store, tmp_path, unused_port):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    # The first look at the store, after torch has been imported, is what Ctrl-C should end.
-    time.sleep(3 if store == "tcp" else 0.5)
+    # What Ctrl-C should end is the wait for the other's card, after its own is in the store.
+    eventually(lambda: listens(unused_port) if store == "tcp" else [*tmp_path.rglob("*card*")])
     start = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
+from ports import held_port
 from ranks import finish, run_ranks, segments_of, start_rank
 
 
@@ -38,8 +37,6 @@ def test_a_group_may_meet_again_in_its_directory(tmp_path):
 def test_a_tcp_store_serves_until_everybody_has_met(program, tmp_path):
     pytest.importorskip("torch", reason="waits for torch: a tcp:// store is torch's")
     for i in range(3):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        env = {"HOLDFAST_STORE": "", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        port = str(held_port())
+        env = {"HOLDFAST_STORE": "", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         run_ranks("group_ranks", program, 3, tmp_path / str(i), env=env, timeout_s=60)

@@ -6,13 +6,13 @@ import importlib.util
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from ports import held_port
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
@@ -20,12 +20,6 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples" / "launchers"
 TRAIN = str(EXAMPLES / "train.py")
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 LAUNCHER = re.compile("RANK|WORLD_SIZE|MASTER_|SLURM_|JOB_COMPLETION|GROUP_|TORCHELASTIC")
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def start(
@@ -69,7 +63,7 @@ def test_torchrun_on_one_node(tmp_path):
 def test_torchrun_on_two_nodes(tmp_path):
     meeting = [
         *("--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d"),
-        *("--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id", "two nodes"),
+        *("--rdzv-endpoint", f"127.0.0.1:{held_port()}", "--rdzv-id", "two nodes"),
     ]
     agents = [start([*TORCHRUN, *meeting, TRAIN], tmp_path) for _ in range(2)]
     expect_ranks(finished(agents), 2)
@@ -81,7 +75,7 @@ def test_holdfast_run(tmp_path):
 
 
 def test_the_variables_of_slurm(tmp_path):
-    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "SLURM_NTASKS": "2"}
+    common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held_port()), "SLURM_NTASKS": "2"}
     ranks = [
         start(
             [sys.executable, TRAIN],
@@ -109,7 +103,7 @@ def test_a_real_srun(tmp_path):
         ).returncode
     ):
         pytest.skip("waits for Slurm with a controller that answers")
-    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held_port())}
     command = ["srun", "--ntasks", "2", "--overcommit", sys.executable, TRAIN]
     expect_ranks(finished([start(command, tmp_path, env)]), 2)
 
@@ -130,7 +124,7 @@ def test_the_pods_of_kubernetes(tmp_path):
     assert given["MASTER_ADDR"] == f"{job['metadata']['name']}-0.{pod['subdomain']}"
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
     assert container["command"] == ["python", "train.py"]
-    here = {**given, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    here = {**given, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held_port())}
     pods = [
         start([sys.executable, TRAIN], tmp_path, {**here, "JOB_COMPLETION_INDEX": str(index)})
         for index in range(spec["completions"])

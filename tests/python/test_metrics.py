@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import signal
@@ -226,7 +225,6 @@ def coordinator(
     def start() -> tuple[str, str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "holdfast.cli", "coordinator", "--port", "0", *listens],
-            env={**os.environ, "HOLDFAST_HEARTBEAT": "0.1"},
             stdout=subprocess.PIPE,
             stderr=(tmp_path / "coordinator.log").open("a"),
             text=True,
@@ -256,7 +254,7 @@ def test_a_coordinator_tells_who_is_scraped_where(
 ) -> None:
     address, pages = coordinator()
     assert targets(pages) == [{"targets": [pages], "labels": {"role": "coordinator"}}]
-    env = {"HOLDFAST_COORDINATOR": f"{address}/job", "HOLDFAST_HEARTBEAT": "0.1"}
+    env = {"HOLDFAST_COORDINATOR": f"{address}/job"}
     ranks = start_world("run_until_stopped", 3, tmp_path, started, **env)
     where = addresses(tmp_path, 3)
     world = eventually(lambda: t if len(t := targets(pages)[1:]) == 3 else None)
@@ -285,7 +283,7 @@ def test_a_peer_that_joins_is_counted(
     started: list[subprocess.Popen[str]],
 ) -> None:
     address, pages = coordinator()
-    env = {"URL": f"holdfast://{address}/grows", "HOLDFAST_HEARTBEAT": "0.1"}
+    env = {"URL": f"holdfast://{address}/grows"}
     peers = start_world("grow", 1, tmp_path, started, **env)
     (first,) = addresses(tmp_path, 1)
     assert scrape(first)["holdfast_joins_total"] == 0
@@ -307,7 +305,7 @@ def test_a_real_prometheus_finds_all_ranks_and_knows_what_happened(
     started: list[subprocess.Popen[str]],
 ) -> None:
     address, pages = coordinator()
-    env = {"HOLDFAST_COORDINATOR": f"{address}/job", "HOLDFAST_HEARTBEAT": "0.1"}
+    env = {"HOLDFAST_COORDINATOR": f"{address}/job"}
     ranks = start_world("run_until_stopped", 4, tmp_path, started, **env)
     where = addresses(tmp_path, 4)
     prometheus = Prometheus(tmp_path, pages)

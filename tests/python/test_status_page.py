@@ -143,8 +143,7 @@ def look_is_good(browser: Browser) -> None:
 
 
 def test_rank_zero_keeps_the_board_where_there_is_no_coordinator(tmp_path: Path) -> None:
-    env = {"HOLDFAST_HEARTBEAT": "0.1"}
-    with Job(tmp_path, "work_until_stopped", 3, coordinator=False, **env) as job:
+    with Job(tmp_path, "work_until_stopped", 3, coordinator=False) as job:
         code, text = page(job.where[0], "/")
         assert (code, text[:15]) == (200, "<!doctype html>")
         heard = job.heard()
@@ -167,8 +166,7 @@ def test_rank_zero_keeps_the_board_where_there_is_no_coordinator(tmp_path: Path)
 
 
 def test_the_coordinator_tells_silence_joins_and_the_end(tmp_path: Path) -> None:
-    env = {"HOLDFAST_HEARTBEAT": "0.1"}
-    with Job(tmp_path, "work_until_stopped", 2, **env) as job:
+    with Job(tmp_path, "work_until_stopped", 2) as job:
         heard = job.heard()
         assert [rank["state"] for rank in heard["ranks"]] == ["well"] * 2
         assert all(0 <= rank["heard_s"] < 5 for rank in heard["ranks"])

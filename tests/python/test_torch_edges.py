@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
+from ports import held_port
 from ranks import run_ranks
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -27,7 +20,7 @@ def test_groups_overlap_and_serve_several_threads(tmp_path):
 
 @pytest.mark.parametrize("way", ["join_again", "join_by_environment", "join_by_address"])
 def test_ways_to_meet(way, tmp_path):
-    port = free_port()
+    port = str(held_port())
     env = {"PORT": port, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     run_ranks("torch_edge_ranks", way, 2, tmp_path, env=env)
 
