@@ -83,7 +83,7 @@ TEST_CASE(
       if (captured != HF_UNSUPPORTED && captured != HF_PEER_LOST) return hf_last_error();
       [[maybe_unused]] const hf_status waits = hf_work_wait_on(work, rig.stream.value);
       if (rig.d().stream_synchronize(rig.stream) != Cu::kSuccess) return "stream";
-      const std::string text = refusal(hf_work_wait(work, 30'000'000'000), HF_PEER_LOST);
+      std::string text = refusal(hf_work_wait(work, 30'000'000'000), HF_PEER_LOST);
       if (!contains(text, "enough")) return text;
       hf_work_free(work);
     } else if (begun != HF_PEER_LOST) {

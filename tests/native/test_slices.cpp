@@ -150,7 +150,8 @@ TEST_CASE("a result goes over inputs only when all of them have been read") {
     }
     const std::vector<float> gathered = whole.values();
     for (std::size_t i = 0; i < gathered.size(); ++i) {
-      if (gathered[i] != static_cast<float>(i / kCount)) return "wrong at " + std::to_string(i);
+      const std::size_t rank = i / kCount;
+      if (gathered[i] != static_cast<float>(rank)) return "wrong at " + std::to_string(i);
     }
     return "";
   });
