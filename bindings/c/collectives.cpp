@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "handles.h"
+#include "runtime/device_work.h"
 
 using namespace holdfast;
 using comm::Block;
@@ -46,6 +47,9 @@ struct Call {
     return *this;
   }
 
+  // Of a rooted op: on device memory it goes in slices, if all ranks know each other's sizes.
+  void says_equal() { request.equal_blocks = group != nullptr && group->staged != nullptr; }
+
   bool is_root() const { return wrong.is_ok() && group->group->rank() == request.root; }
   std::size_t size() const {
     return group == nullptr ? 0 : static_cast<std::size_t>(group->group->size());
@@ -78,16 +82,32 @@ struct Call {
     return blocks;
   }
 
+  // What has a work in any case.
+  Status start(int32_t* source) {
+    std::shared_ptr<comm::Work> begun;
+    if (group->staged != nullptr) {
+      auto started = group->staged->start(*group->group, std::move(request), group->streams);
+      if (!started.is_ok()) return started.status();
+      begun = std::move(started).value();
+    } else {
+      auto started = group->group->start(std::move(request));
+      if (!started.is_ok()) return started.status();
+      begun = std::move(started).value();
+    }
+    if (work != nullptr) {
+      *work = new hf_work{std::move(begun)};
+      return Status::ok();
+    }
+    Status status = begun->wait(c::kForever);
+    if (source != nullptr) *source = begun->source().value;
+    return status;
+  }
+
   hf_status go(int32_t* source = nullptr) {
     return c::guarded([&]() -> Status {
       if (!wrong.is_ok()) return wrong;
       request.priority = group->priority.load(std::memory_order_relaxed);
-      if (work != nullptr) {
-        auto started = group->group->start(std::move(request));
-        if (!started.is_ok()) return started.status();
-        *work = new hf_work{std::move(started).value()};
-        return Status::ok();
-      }
+      if (work != nullptr || group->staged != nullptr) return start(source);
       auto ran = group->group->run(std::move(request));
       if (!ran.is_ok()) return ran.status();
       const auto& under_way = ran.value().work;
@@ -178,6 +198,7 @@ hf_status hf_all_to_allv(hf_group* group, const void* input, const uint64_t* inp
 hf_status hf_gather(hf_group* group, const void* input, void* output, uint64_t count,
                     hf_dtype dtype, int32_t root, hf_work** work) {
   Call call(Collective::kGather, group, dtype, work);
+  call.says_equal();
   call.request.root = {root};
   call.request.input = call.one(input, count);
   if (call.is_root()) call.request.output = call.equal(output, count);
@@ -187,6 +208,7 @@ hf_status hf_gather(hf_group* group, const void* input, void* output, uint64_t c
 hf_status hf_scatter(hf_group* group, const void* input, void* output, uint64_t count,
                      hf_dtype dtype, int32_t root, hf_work** work) {
   Call call(Collective::kScatter, group, dtype, work);
+  call.says_equal();
   call.request.root = {root};
   if (call.is_root()) call.request.input = call.equal(input, count);
   call.request.output = call.one(output, count);

@@ -8,7 +8,7 @@
 
 #include "base/store.h"
 #include "comm/communicator.h"
-#include "holdfast/holdfast.h"
+#include "holdfast/holdfast_device.h"
 #include "runtime/node.h"
 
 // Owners: the handle, and (node, communicator, work) what the runtime still runs.
@@ -22,7 +22,11 @@ struct hf_store {
 struct hf_group {
   std::shared_ptr<holdfast::comm::Communicator> group;
   std::vector<std::string> transports;
-  std::atomic<std::int32_t> priority = 0;  // relaxed: a number, guards nothing
+  std::weak_ptr<holdfast::runtime::Node> node;
+  // Of a handle for device memory; null: for the host's. Owners: as runtime/staged.h, and these.
+  std::shared_ptr<holdfast::runtime::Staged> staged = nullptr;
+  std::vector<holdfast::device::CuStream> streams = {};  // one, or none to wait for
+  std::atomic<std::int32_t> priority = 0;                // relaxed: a number, guards nothing
 };
 struct hf_work {
   std::shared_ptr<holdfast::comm::Work> work;

@@ -53,6 +53,29 @@ Result<runtime::Options> to_native(const hf_options* from) {
   return to;
 }
 
+Status check_size(const hf_device_options& options) {
+  if (options.size == sizeof(hf_device_options)) return Status::ok();
+  return {Code::kConfigError, "hf_device_options.size is " + std::to_string(options.size) +
+                                  "; accepted: sizeof(hf_device_options), " +
+                                  std::to_string(sizeof(hf_device_options))};
+}
+
+// Zeros leave the defaults.
+Status add_devices(const hf_device_options* from, runtime::Options& to) {
+  if (from == nullptr) return Status::ok();
+  TRY(check_size(*from));
+  if (from->cuda_driver != nullptr) to.cuda_driver = from->cuda_driver;
+  if (from->cuda_slice_bytes != 0) to.cuda_slice_bytes = from->cuda_slice_bytes;
+  if (from->cuda_ipc != nullptr && *from->cuda_ipc != '\0') to.cuda_ipc = from->cuda_ipc;
+  if (from->cuda_ipc_min_bytes != 0) to.cuda_ipc_min_bytes = from->cuda_ipc_min_bytes;
+  return Status::ok();
+}
+
+void read_text(const char* variable, const char** to) {
+  const char* text = std::getenv(variable);
+  if (text != nullptr && *text != '\0') *to = text;
+}
+
 template <class T>
 Status read_number(const char* variable, T least, T most, T* to) {
   const char* text = std::getenv(variable);
@@ -77,12 +100,12 @@ Status read_seconds(const char* variable, int64_t* nanoseconds) {
   return Status::ok();
 }
 
-Status joined(hf_node* node, Store& store, const char* name, int32_t rank, int32_t size,
+Status joined(const hf_node* node, Store& store, const char* name, int32_t rank, int32_t size,
               hf_group** group) {
   auto native = node->node->join(store, {name, {rank}, size, {}, {}});
   if (!native.is_ok()) return native.status();
   auto transports = native.value()->transports();
-  *group = new hf_group{std::move(native).value(), std::move(transports)};
+  *group = new hf_group{std::move(native).value(), std::move(transports), node->node};
   return Status::ok();
 }
 
@@ -116,10 +139,7 @@ hf_status hf_options_from_env(hf_options* options) {
         {"HOLDFAST_HTTP", &options->http},
         {"HOLDFAST_FLIGHT_DIR", &options->flight_dir},
         {"HOLDFAST_CODEC", &options->codec}};
-    for (const auto& [variable, to] : texts) {
-      const char* text = std::getenv(variable);
-      if (text != nullptr && *text != '\0') *to = text;
-    }
+    for (const auto& [variable, to] : texts) read_text(variable, to);
     TRY(read_seconds("HOLDFAST_TIMEOUT", &options->timeout_ns));
     TRY(read_seconds("HOLDFAST_CONNECT_TIMEOUT", &options->connect_timeout_ns));
     TRY(read_seconds("HOLDFAST_HEARTBEAT", &options->heartbeat_ns));
@@ -141,11 +161,30 @@ hf_status hf_options_from_env(hf_options* options) {
   });
 }
 
+hf_status hf_device_options_from_env(hf_device_options* options) {
+  return c::guarded([&]() -> Status {
+    if (options == nullptr) return c::missing("options");
+    TRY(check_size(*options));
+    read_text("HOLDFAST_CUDA_DRIVER", &options->cuda_driver);
+    read_text("HOLDFAST_CUDA_IPC", &options->cuda_ipc);
+    TRY(read_number<std::uint64_t>("HOLDFAST_CUDA_SLICE_BYTES", 4096, 1U << 30,
+                                   &options->cuda_slice_bytes));
+    return read_number<std::uint64_t>("HOLDFAST_CUDA_IPC_MIN_BYTES", 1, UINT64_MAX,
+                                      &options->cuda_ipc_min_bytes);
+  });
+}
+
 hf_status hf_node_create(const hf_options* options, hf_node** node) {
+  return hf_node_create_with_devices(options, nullptr, node);
+}
+
+hf_status hf_node_create_with_devices(const hf_options* options, const hf_device_options* devices,
+                                      hf_node** node) {
   return c::guarded([&]() -> Status {
     if (node == nullptr) return c::missing("node");
-    const auto native = to_native(options);
+    auto native = to_native(options);
     if (!native.is_ok()) return native.status();
+    TRY(add_devices(devices, native.value()));
     auto created = runtime::Node::create(native.value());
     if (!created.is_ok()) return created.status();
     const std::string http = created.value()->http_address();

@@ -31,7 +31,11 @@ std::optional<std::uint64_t> common_size(const Call& call) {
     case Collective::kReduceScatter: return call.input;
     case Collective::kAllGather: return call.output;
     case Collective::kAllToAll:
+    case Collective::kGather:
       if (call.equal_blocks) return call.input;
+      return std::nullopt;
+    case Collective::kScatter:
+      if (call.equal_blocks) return call.output;
       return std::nullopt;
     default: return std::nullopt;
   }

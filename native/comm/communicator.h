@@ -48,7 +48,7 @@ struct OpRequest {
   std::uint32_t tag = 0;  // send, recv
   Duration timeout{};     // zero: the group's default
   std::string algorithm;  // empty: the cost model chooses
-  // all_to_all: the blocks of all ranks have one size, and all ranks say so.
+  // all_to_all, gather, scatter: the blocks of all ranks have one size, and all ranks say so.
   bool equal_blocks = false;
   // Higher passes lower wherever ops share a link or a core, piece by piece. Of this rank's share
   // of the work: ranks need not agree.

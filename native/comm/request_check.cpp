@@ -104,12 +104,14 @@ Status check_own_block(const OpRequest& request, Rank rank) {
 }
 
 Status check_equal_blocks(const OpRequest& request) {
+  // At other ranks than the root one side has no blocks.
+  const Block& first = (request.input.empty() ? request.output : request.input)[0];
   for (const auto* blocks : {&request.input, &request.output}) {
     for (const Block& block : *blocks) {
-      if (block.count == request.input[0].count) continue;
-      return {Code::kConfigError,
-              name(request) + ": blocks of " + std::to_string(request.input[0].count) + " and " +
-                  std::to_string(block.count) + " elements are not equal, as equal_blocks says"};
+      if (block.count == first.count) continue;
+      return {Code::kConfigError, name(request) + ": blocks of " + std::to_string(first.count) +
+                                      " and " + std::to_string(block.count) +
+                                      " elements are not equal, as equal_blocks says"};
     }
   }
   return Status::ok();

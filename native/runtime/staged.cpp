@@ -2,46 +2,25 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <mutex>
 
 #include "comm/op_runs.h"
 #include "comm/request_check.h"
 #include "runtime/direct.h"
+#include "runtime/slices.h"
 #include "runtime/staged_work.h"
 
 namespace holdfast::runtime {
 
 using comm::Block;
 using comm::BlockList;
-using comm::Collective;
 using comm::OpRequest;
 using device::Device;
 
 namespace {
 
-// Slices begin at a multiple of so many elements.
-constexpr std::uint64_t kSliceAlignment = 1024;
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
-  return (value + step - 1) / step * step;
-}
-
 std::string name(const OpRequest& request) {
   return std::string(comm::collective_name(request.collective));
-}
-
-// Elements from `first` on, `count` at most, of each block; the residual goes with the input.
-OpRequest cut(const OpRequest& request, std::uint64_t first, std::uint64_t count) {
-  OpRequest part = request;
-  const std::uint64_t element = dtype_bytes(request.dtype);
-  for (BlockList* blocks : {&part.input, &part.output}) {
-    for (Block& block : *blocks) {
-      block.data += first * element;
-      block.count = std::min(count, block.count - first);
-    }
-  }
-  return part;
 }
 
 Status check_memory(const Device& device, const OpRequest& request) {
@@ -137,22 +116,6 @@ Staged::~Staged() {
   if (idle) kernels_.unload();
 }
 
-// Of every slice but the last; all of them, where the op is not cut. By the op alone, so that it is
-// the same on all ranks.
-std::uint64_t Staged::slice_elements(const OpRequest& request) const {
-  const bool elementwise = request.collective == Collective::kAllReduce ||
-                           request.collective == Collective::kReduce ||
-                           request.collective == Collective::kBroadcast;
-  if (!elementwise || request.atomic || request.codec || request.input.size() != 1) {
-    return std::numeric_limits<std::uint64_t>::max();
-  }
-  const std::uint64_t count = request.input[0].count;
-  const std::uint64_t bytes = count * dtype_bytes(request.dtype);
-  const std::uint64_t slices =
-      std::max<std::uint64_t>(1, (bytes + slice_bytes_ - 1) / slice_bytes_);
-  return round_up(std::max<std::uint64_t>(1, (count + slices - 1) / slices), kSliceAlignment);
-}
-
 Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpRequest request,
                                                   std::span<const device::CuStream> streams,
                                                   std::span<const StandIn> stand_ins) {
@@ -207,20 +170,17 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
   auto flag = device_->take_flag();
   if (!flag.is_ok()) return flag.status();
   work.flag_ = flag.value();
-  const std::uint64_t whole = request.input.empty() ? 0 : request.input[0].count;
-  const std::uint64_t step = slice_elements(request);
-  std::uint64_t first = 0;
-  do {
-    const OpRequest part = step < whole ? cut(request, first, step) : request;
+  const auto slices = slices_of(request, group.size(), slice_bytes_);
+  work.reads_first_ = slices.size() > 1 && overlap(request);
+  for (const OpRequest& slice : slices) {
     StagedBinding binding;
-    auto memory = device_->take(binding.plan(part));
+    auto memory = device_->take(binding.plan(slice));
     if (!memory.is_ok()) return memory.status();
     StagedWork::Part& next = work.parts_.emplace_back();
     next.memory = memory.value();
-    next.request = binding.bind(part, next.memory.data);
-    next.copies = binding.copies(part, next.memory.data, group.rank());
-    first = step < whole ? first + step : whole;
-  } while (first < whole);
+    next.request = binding.bind(slice, next.memory.data);
+    next.copies = binding.copies(slice, next.memory.data, group.rank());
+  }
   for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
   for (StagedWork::Part& part : work.parts_) {
     auto event = device_->take_event();

@@ -4,8 +4,8 @@
 // is copied down on another. The engine sees host memory only, so losses are repaired as ever, and
 // device memory is written with final values, or not at all.
 //
-// Large ops whose elements stand for themselves are cut into slices, ops of their own to the
-// engine: the copy up of one, the exchange of another and the copy down of a third go on together.
+// Large ops are cut into slices (slices.h), ops of their own to the engine: the copy up of one, the
+// exchange of another and the copy down of a third go on together.
 //
 // Where ranks reach each other's device memory, large ops go past the host instead (direct.h).
 //
@@ -80,7 +80,6 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes,
          std::uint32_t processors);
 
-  std::uint64_t slice_elements(const comm::OpRequest& request) const;
   Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
               std::span<const StandIn> stand_ins, std::vector<Packed>& packed);
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,

@@ -38,6 +38,11 @@ void StagedWork::on_part(std::size_t part, const Status& status) {
 Status StagedWork::copy_down(const Part& part) {
   const Device::Current current(device());
   TRY(current.status());
+  if (reads_first_) {
+    const device::Cu waits =
+        device().driver().stream_wait_event(staged_->down(), *parts_.back().arrived, 0);
+    TRY(device().check(waits, "waiting for an event"));
+  }
   for (const StagedCopy& copy : part.copies.down) {
     TRY(device().copy(copy.device, reinterpret_cast<device::DevicePointer>(copy.host), copy.bytes,
                       staged_->down()));

@@ -36,7 +36,9 @@ class StagedWork final : public DeviceWork {
   Status copy_down(const Part& part);
   void give_memory(bool idle) override;
 
-  std::vector<Part> parts_;  // by whoever starts it, until all are started
+  // By whoever starts it, until all are started.
+  std::vector<Part> parts_;
+  bool reads_first_ = false;  // no result is written before all inputs have been read
   // Guarded by mutex_.
   std::size_t running_ = 0;  // parts that have not ended
   bool any_outcome_ = false;

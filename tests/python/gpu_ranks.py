@@ -276,3 +276,54 @@ def lose_one() -> None:
     assert (array.get() == 11).all()
     print(told)
     group.close()
+
+
+def lose_one_in_slices() -> None:
+    """Rank 2 dies in a gather or an exchange; the others print what they have, then go on."""
+    group = holdfast.init()
+    n, rank, lost = group.size, group.rank, 2
+    collective = os.environ["COLLECTIVE"]
+    count = 100_000
+    many = GpuArray(np.repeat(np.arange(n, dtype=np.int32) + 1, count) << 8 * rank)
+    own = GpuArray(np.full(count, 1 << rank, np.int32))
+
+    def begin(target: GpuArray) -> holdfast.Work:
+        if collective == "all_gather":
+            work = group.all_gather(target, own, async_op=True)
+        elif collective == "all_to_all":
+            work = group.all_to_all(target, many, async_op=True)
+        else:
+            work = group.reduce_scatter(target, many, async_op=True)
+        assert work is not None
+        return work
+
+    size = count if collective == "reduce_scatter" else n * count
+    taken = GpuArray(np.full(size, -1, np.int32))
+    for _ in range(2):
+        begin(taken).wait()
+    whole = taken.get().reshape(-1, count)
+    taken.write(np.full(size, -1, np.int32))
+    work = begin(taken)
+    if rank == lost:
+        time.sleep(float(os.environ["DIES_AFTER"]))
+        os.kill(os.getpid(), signal.SIGKILL)
+    work.wait()
+    got = taken.get().reshape(-1, count)
+    if collective == "reduce_scatter":
+        # Slice by slice with the lost rank's part, or without it.
+        assert set(np.unique(got)) <= {whole[0, 0], whole[0, 0] - ((rank + 1) << 8 * lost)}
+    else:
+        for block in range(n):
+            values = set(np.unique(got[block]))
+            assert values <= ({0, whole[block, 0]} if block == lost else {whole[block, 0]})
+    outcome = work.outcome
+    assert set(outcome.contributors) | set(outcome.missing) == set(range(n))
+    if lost in outcome.contributors:
+        assert (got == whole).all()
+    # What all ranks have alike.
+    told = zlib.crc32(got.tobytes()) if collective == "all_gather" else 0
+    after = begin(taken)
+    after.wait()
+    assert after.outcome.missing == (lost,)
+    print(told, outcome.contributors, outcome.missing)
+    group.close()

@@ -16,7 +16,7 @@ from ranks import finish, run_ranks, start_rank
 import holdfast
 
 PACKAGE = Path(holdfast.__file__).parent
-HEADER = PACKAGE / "include" / "holdfast" / "holdfast.h"
+HEADERS = [PACKAGE / "include" / "holdfast" / n for n in ("holdfast.h", "holdfast_device.h")]
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "c" / "all_reduce.c"
 BENCHMARK = Path(__file__).parents[1] / "bench/c_collectives.c"
 LIBRARY = PACKAGE / "libholdfast.so"
@@ -91,7 +91,9 @@ def test_the_example_builds_without_warnings_and_runs(tmp_path):
 @pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler")
 def test_the_header_is_cpp_too(tmp_path):
     source = tmp_path / "use.cpp"
-    source.write_text("#include <holdfast/holdfast.h>\nint main() { return hf_abi_version(); }\n")
+    source.write_text(
+        "#include <holdfast/holdfast_device.h>\nint main() { return hf_abi_version(); }\n"
+    )
     subprocess.run(
         [
             *("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"),
@@ -104,7 +106,8 @@ def test_the_header_is_cpp_too(tmp_path):
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="waits for nm (binutils)")
 def test_exactly_the_declared_functions_are_exported_with_a_version():
-    text = re.sub(r"/\*.*?\*/", "", HEADER.read_text(), flags=re.DOTALL)
+    whole = "".join(header.read_text() for header in HEADERS)
+    text = re.sub(r"/\*.*?\*/", "", whole, flags=re.DOTALL)
     declared = set(re.findall(r"\b(hf_\w+)\(", text))
     listed = subprocess.run(
         ["nm", "-D", "--defined-only", "--with-symbol-versions", str(LIBRARY)],

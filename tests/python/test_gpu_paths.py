@@ -80,6 +80,25 @@ def test_survivors_agree_when_a_rank_dies_with_device_memory_under_way(dies_afte
     assert len({outcomes[rank].output.split()[-1] for rank in (0, 1, 3)}) == 1
 
 
+@pytest.mark.parametrize("collective", ["all_gather", "all_to_all", "reduce_scatter"])
+@pytest.mark.parametrize("dies_after", ["0", "0.01"])
+def test_survivors_agree_when_a_rank_dies_with_slices_under_way(collective, dies_after, tmp_path):
+    env = {
+        **EMULATED,
+        "DIES_AFTER": dies_after,
+        "COLLECTIVE": collective,
+        "HOLDFAST_CUDA_IPC": "off",
+    }
+    processes = [
+        start_rank("gpu_ranks", "lose_one_in_slices", r, 4, tmp_path, env) for r in range(4)
+    ]
+    outcomes = finish(processes, 100)
+    assert outcomes[2].status == -9
+    for rank in (0, 1, 3):
+        assert outcomes[rank].status == 0, outcomes[rank].output
+    assert len({outcomes[rank].output.splitlines()[-1] for rank in (0, 1, 3)}) == 1
+
+
 @pytest.mark.parametrize(
     ("option", "value"), [("cuda_driver", "mine"), ("cuda_slice_bytes", 12), ("cuda_driver", 3)]
 )

@@ -11,7 +11,7 @@
  * function returns at once and *work must be waited for and freed. Input and output may be one
  * buffer wherever both have one shape, but not in all-to-all. All ranks of a group make the same
  * calls in the same order; where they do not, every rank gets HF_PROTOCOL_ERROR and is told what
- * each of them called.
+ * each of them called. Memory is the host's; holdfast_device.h is for a GPU's.
  */
 #ifndef HOLDFAST_HOLDFAST_H
 #define HOLDFAST_HOLDFAST_H
@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; what is there stays. */
-#define HF_ABI_VERSION 4
+#define HF_ABI_VERSION 5
 
 typedef enum hf_status {
   HF_OK = 0,
@@ -162,7 +162,8 @@ hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group);
 /* Leaves when this rank's running ops have ended, and all others have ended those that it has
  * ended, or left themselves; or when timeout_ns has passed. */
 hf_status hf_group_close(hf_group* group, int64_t timeout_ns);
-/* Closes at once where it is still open. Works of the group stay usable. */
+/* Closes at once where it is still open; of several handles of a group, the last does. Works of the
+ * group stay usable. */
 void hf_group_free(hf_group* group);
 /* Ends all running and later ops, here and (HF_PEER_LOST) on the other ranks. */
 hf_status hf_group_abort(hf_group* group, const char* reason);
