@@ -21,4 +21,5 @@ def create(
     timeout: timedelta,
     connect_timeout: timedelta,
     later: bool,
+    losses_raise: bool,
 ) -> HoldfastBackend: ...

@@ -113,6 +113,7 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         timeout,
         timedelta(seconds=options.connect_timeout),
         later,
+        options.on_peer_loss == "raise",
     )
 
 

@@ -15,6 +15,13 @@ device::CuStream current_stream(c10::Device device) {
   return handle == nullptr ? device::legacy_stream() : device::CuStream{handle};
 }
 
+// Repaired after a loss, so that only the end of the group makes it fail.
+bool fails_with_its_group(comm::Collective collective) {
+  return collective == comm::Collective::kAllReduce ||
+         collective == comm::Collective::kReduceScatter ||
+         collective == comm::Collective::kAllGather || collective == comm::Collective::kAllToAll;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::Communicator& group,
@@ -40,6 +47,28 @@ Result<bool> current_stream_waits(comm::Work& work) {
   const auto ordinal = static_cast<c10::DeviceIndex>(staged->device().ordinal());
   TRY(staged->wait_on(current_stream({c10::DeviceType::CUDA, ordinal})));
   return true;
+}
+
+std::optional<c10::Stream> stream_behind(const std::vector<std::shared_ptr<comm::Work>>& ops) {
+  std::vector<runtime::DeviceWork*> works;
+  for (const auto& op : ops) {
+    auto* work = dynamic_cast<runtime::DeviceWork*>(op.get());
+    const bool fits = work != nullptr && work->device().streams_wait() &&
+                      fails_with_its_group(work->collective()) &&
+                      (works.empty() || &works.front()->device() == &work->device());
+    // What has ended may have failed, and then says so at once.
+    if (!fits || work->done()) return std::nullopt;
+    works.push_back(work);
+  }
+  if (works.empty()) return std::nullopt;
+  const c10::Device device(c10::DeviceType::CUDA,
+                           static_cast<c10::DeviceIndex>(works.front()->device().ordinal()));
+  const c10::Stream behind =
+      c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  for (runtime::DeviceWork* work : works) {
+    if (!work->wait_on(device::CuStream{behind.native_handle()}).is_ok()) return std::nullopt;
+  }
+  return behind;
 }
 
 }  // namespace holdfast::torch_backend

@@ -21,6 +21,7 @@ struct Home {
   std::string group;
   std::chrono::milliseconds timeout{};
   std::chrono::milliseconds connect_timeout{};
+  bool losses_raise = false;  // the option on_peer_loss
 };
 
 // Meets the other members in home.store; collective over them. Throws StatusError.

@@ -27,8 +27,10 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
                                            const c10::intrusive_ptr<c10d::Store>& store, int rank,
                                            int size, const std::string& group,
                                            std::chrono::milliseconds timeout,
-                                           std::chrono::milliseconds connect_timeout, bool later) {
-  const torch_backend::Home home{node_in(node), store, group, timeout, connect_timeout};
+                                           std::chrono::milliseconds connect_timeout, bool later,
+                                           bool losses_raise) {
+  const torch_backend::Home home{node_in(node), store,           group,
+                                 timeout,       connect_timeout, losses_raise};
   // Later its members come by reconfigure().
   return later ? c10::make_intrusive<HoldfastBackend>(home, rank, size)
                : torch_backend::join(home, rank, size);
@@ -104,5 +106,6 @@ PYBIND11_MODULE(_c10d, m) {
   m.def("tell_wait", tell_wait, py::arg("work"), py::arg("whole"));
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
-        py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"), py::arg("later"));
+        py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"), py::arg("later"),
+        py::arg("losses_raise"));
 }

@@ -38,8 +38,9 @@ class Tensors {
   c10::Device device() const { return device_; }
   // Outputs on a CUDA device that are not contiguous.
   const std::vector<runtime::StandIn>& stand_ins() const { return stand_ins_; }
-  // After the op.
+  // After the op; whether it finds nothing to do.
   void store_results();
+  bool is_stored() const { return copies_.empty() && then_ == nullptr; }
   // What is still to be done then, where copying back is not all.
   void when_stored(std::function<void()> then) { then_ = std::move(then); }
 

@@ -1,5 +1,7 @@
 #include "work.h"
 
+#include <c10/core/StreamGuard.h>
+
 #include <algorithm>
 
 #include "device_ops.h"
@@ -17,6 +19,8 @@ constexpr Duration kForever = std::chrono::hours(24 * 400);
 void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);
   tensors_ = std::move(started.tensors);
+  is_stored_ = std::all_of(tensors_.begin(), tensors_.end(),
+                           [](const Tensors& tensors) { return tensors.is_stored(); });
   lazy_.store(started.lazy, std::memory_order_relaxed);  // relaxed: whoever asks has this work
   if (timed_) began_ = std::chrono::steady_clock::now();
   if (watched_) observers_->begun();
@@ -69,7 +73,7 @@ void HoldfastWork::end() {
     const std::lock_guard lock(state_mutex_);
     settled_ = true;
     failure = failure_;
-    future = future_;
+    if (!future_is_ahead_) future = future_;
     result = future_result_;
     may_block = has_python_callbacks_;
   }
@@ -170,16 +174,34 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   look_after();
   // A Future does not tell who waits for it.
   tell_wait(comm::OtherWait::kUnknown);
-  const std::lock_guard lock(state_mutex_);
-  has_python_callbacks_ = has_python_callbacks_ || holds_gil();
-  if (future_) return future_;
+  {
+    const std::lock_guard lock(state_mutex_);
+    has_python_callbacks_ = has_python_callbacks_ || holds_gil();
+    if (future_) return future_;
+  }
   // Made on demand: blocking calls never ask, and it costs as much as a small op.
   // On CUDA tensors whoever waits for it has his streams seen to as well.
-  future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                     devices());
+  auto future = c10::make_intrusive<c10::ivalue::Future>(
+      c10::ListType::create(c10::TensorType::get()), devices());
   // Nobody else has it yet, so that nothing is called back.
-  if (settled_) complete(*future_);
+  const bool ahead = complete_ahead(*future);
+  const std::lock_guard lock(state_mutex_);
+  if (future_) return future_;
+  future_ = std::move(future);
+  future_is_ahead_ = ahead;
+  if (settled_ && !ahead) complete(*future_);
   return future_;
+}
+
+// As torch's NCCL backend does: a stream of the pool waits for the ops, and the Future notes that
+// it comes behind what this stream has been given.
+bool HoldfastWork::complete_ahead(c10::ivalue::Future& future) const {
+  if (!later_ops_tell_ || !is_stored_ || ended_.load(std::memory_order_acquire)) return false;
+  const auto behind = stream_behind(ops_);
+  if (!behind) return false;
+  const c10::StreamGuard current(*behind);
+  future.markCompleted(at::IValue(results_));
+  return true;
 }
 
 std::vector<c10::Device> HoldfastWork::devices() const {

@@ -41,6 +41,8 @@ class HoldfastWork final : public c10d::Work {
     std::vector<at::Tensor> results;  // the Future's value
     std::uint64_t sequence = 0;
     bool timed = false;
+    // A failed op may be told of by the group's later ops alone.
+    bool later_ops_tell = false;
   };
   HoldfastWork(About about, std::shared_ptr<comm::Communicator> group,
                std::shared_ptr<Callbacks> callbacks, std::shared_ptr<Observers> observers)
@@ -50,6 +52,7 @@ class HoldfastWork final : public c10d::Work {
         sequence_(about.sequence),
         watched_(observers->watched()),
         timed_(about.timed || watched_),
+        later_ops_tell_(about.later_ops_tell),
         group_(std::move(group)),
         callbacks_(std::move(callbacks)),
         observers_(std::move(observers)) {}
@@ -70,6 +73,9 @@ class HoldfastWork final : public c10d::Work {
   void synchronize() override { [[maybe_unused]] const bool all = streams_wait(); }
   void abort() override;
   std::vector<at::Tensor> result() override { return results_; }
+  // On CUDA tensors, where streams can wait and a failure is told of by later ops: complete at
+  // once, and whoever is called back, or waits for it, has his streams wait for the op. Else
+  // complete when the op has ended.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   // Its value is a c10d::WorkResult; it never fails.
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
@@ -91,12 +97,14 @@ class HoldfastWork final : public c10d::Work {
   void tell_observers();
   c10d::WorkResult outcome() const;
   void complete(c10::ivalue::Future& future) const;
+  bool complete_ahead(c10::ivalue::Future& future) const;
   c10::intrusive_ptr<c10::ivalue::Future> completing() const;
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
   const bool watched_;  // observers are told
   const bool timed_;
+  const bool later_ops_tell_;
   // Owners: the process group, its works.
   const std::shared_ptr<comm::Communicator> group_;
   const std::shared_ptr<Callbacks> callbacks_;
@@ -105,6 +113,7 @@ class HoldfastWork final : public c10d::Work {
   std::chrono::steady_clock::time_point ended_at_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
+  bool is_stored_ = false;  // nothing is left for the host to do behind the ops
   std::atomic<bool> lazy_{false};
   std::atomic<std::size_t> left_{0};
   std::atomic<bool> ended_{false};
@@ -112,6 +121,7 @@ class HoldfastWork final : public c10d::Work {
   bool settled_ = false;            // failure_ is final
   std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
+  bool future_is_ahead_ = false;  // complete before the op has ended: streams wait for it
   c10::intrusive_ptr<c10::ivalue::Future> future_result_;
   bool has_python_callbacks_ = false;  // or may have
 };

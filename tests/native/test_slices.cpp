@@ -113,7 +113,10 @@ TEST_CASE("memory that an op reads and writes is told from memory in place") {
   CHECK_FALSE(runtime::overlap(request_of(Collective::kBarrier, {}, {})));
 }
 
-constexpr std::size_t kCount = 10'001;
+// So much that the first slices come back while the last ones still have to go up.
+constexpr std::size_t kCount = 3'000'001;
+
+void staged(int, Options& options, device::EmulatedSettings&) { options.cuda_ipc = "off"; }
 
 BlockList blocks_of(const Array& array, int size) {
   BlockList blocks;
@@ -124,14 +127,15 @@ BlockList blocks_of(const Array& array, int size) {
 }
 
 TEST_CASE("a result goes over inputs only when all of them have been read") {
-  run_rigs(3, [](int r, Member& member, Rig& rig) -> std::string {
-    const std::vector<float> values = counting(3 * kCount, static_cast<float>(r));
+  const auto body = [](int r, Member& member, Rig& rig) -> std::string {
+    std::vector<float> values(3 * kCount);
     std::vector<float> sums(kCount);
-    const auto first = static_cast<float>(static_cast<std::size_t>(r) * kCount);
-    for (std::size_t i = 0; i < kCount; ++i) sums[i] = 3 * (first + static_cast<float>(i)) + 3;
-    // Where its own block is; where another rank's is; and across two of them.
-    for (const std::size_t to : {static_cast<std::size_t>(r) * kCount,
-                                 static_cast<std::size_t>((r + 1) % 3) * kCount, kCount / 2}) {
+    const auto small = [](std::size_t i) { return static_cast<float>(i % 1000); };
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = small(i) + static_cast<float>(r);
+    const std::size_t first = static_cast<std::size_t>(r) * kCount;
+    for (std::size_t i = 0; i < kCount; ++i) sums[i] = 3 * small(first + i) + 3;
+    // Where its own block is; and across two of them.
+    for (const std::size_t to : {first, kCount / 2}) {
       const Array array(rig, values);
       const OpRequest request =
           request_of(Collective::kReduceScatter, blocks_of(array, 3), {array.block(to, kCount)});
@@ -154,7 +158,8 @@ TEST_CASE("a result goes over inputs only when all of them have been read") {
       if (gathered[i] != static_cast<float>(rank)) return "wrong at " + std::to_string(i);
     }
     return "";
-  });
+  };
+  run_rigs(3, body, {1 << 20, "shm", staged});
 }
 
 TEST_CASE("a gather is as many ops as it has slices, and one work with one outcome") {
@@ -167,7 +172,7 @@ TEST_CASE("a gather is as many ops as it has slices, and one work with one outco
              if (!work->wait(seconds(30)).is_ok()) return work->status().message();
              if (work->outcome().contributors != std::vector<Rank>{{0}, {1}}) return "contributors";
              if (!work->outcome().missing.empty()) return "missing";
-             // The next op's number tells how many there were: 79 KiB in slices of 16.
+             // The next op's number tells how many there were: 23 MiB in slices of 5.
              const auto next = begin(rig, member, request_of(Collective::kBarrier, {}, {}));
              if (!next->wait(seconds(30)).is_ok()) return next->status().message();
              const auto ops = next->sequence().value - work->sequence().value;
@@ -177,7 +182,7 @@ TEST_CASE("a gather is as many ops as it has slices, and one work with one outco
              expected.insert(expected.end(), second.begin(), second.end());
              return out.values() == expected ? "" : "wrong values";
            },
-           {16'384, "tcp", {}});
+           {5 << 20, "tcp", staged});
 }
 
 }  // namespace

@@ -55,6 +55,10 @@ def reduce_on_the_current_stream() -> None:
         doubled = values * 2
     side.synchronize()
     assert (doubled.cpu() == 2 * sum(range(size))).all()
+    # A callback's streams wait for the result; so does the stream that is current at wait().
+    values = torch.full((1 << 22,), float(rank), device="cuda")
+    future = dist.all_reduce(values, async_op=True).get_future().then(lambda f: f.value()[0] * 3)
+    assert (future.wait().cpu() == 3 * sum(range(size))).all()
     dist.destroy_process_group()
 
 

@@ -1,0 +1,72 @@
+"""Futures of works on CUDA tensors, over the emulated device: torch's part is fake_cuda.cpp."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+import torch
+from ranks import run_ranks
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler"),
+    pytest.mark.skipif(
+        torch.backends.cuda.is_built(), reason="torch has a CUDA of its own; test_torch_cuda.py"
+    ),
+]
+
+_SOURCE = Path(__file__).parent / "fake_cuda.cpp"
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory):
+    """The library that stands in for torch's CUDA."""
+    library = tmp_path_factory.mktemp("fake") / "fake_cuda.so"
+    there = Path(torch.__file__).parent
+    includes = [there / "include", there / "include/torch/csrc/api/include"]
+    includes.append(Path(sysconfig.get_path("include")))
+    built = subprocess.run(
+        [
+            *("c++", "-std=c++20", "-O0", "-w", "-shared", "-fPIC"),
+            *(f"-I{folder}" for folder in includes),
+            *(str(_SOURCE), "-o", str(library)),
+            *(f"-L{there / 'lib'}", "-ltorch_cpu", "-lc10", "-ltorch_python"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    return library
+
+
+def run(function: str, fake: Path, meeting: Path, **env: str) -> None:
+    whole = {
+        "HOLDFAST_CUDA_DRIVER": "emulated",
+        "HOLDFAST_CUDA_SLICE_BYTES": "65536",
+        "HOLDFAST_CUDA_IPC_MIN_BYTES": "100000",
+        "FAKE_CUDA": str(fake),
+        **env,
+    }
+    run_ranks("torch_stream_ranks", function, 2, meeting, env=whole, fresh=True)
+
+
+@pytest.mark.parametrize("ipc", ["auto", "off"])
+def test_callbacks_run_at_once_with_streams_that_wait(ipc, fake, tmp_path):
+    run("callbacks_come_before_the_op_has_ended", fake, tmp_path, HOLDFAST_CUDA_IPC=ipc)
+
+
+@pytest.mark.parametrize("losses", ["raise", "continue"])
+def test_where_only_the_work_tells_of_failures_futures_wait_for_it(losses, fake, tmp_path):
+    run(
+        *("futures_that_must_tell_of_failures_complete_late", fake, tmp_path),
+        HOLDFAST_ON_PEER_LOSS=losses,
+    )
+
+
+def test_a_failed_op_is_told_of_by_its_work_and_by_later_ops(fake, tmp_path):
+    run("a_failure_is_told_by_what_follows", fake, tmp_path)
