@@ -52,7 +52,13 @@ class HostAreas {
     return peers;
   }
 
+  // A rank that sleeps until somebody rings.
+  void lull(std::size_t rank) { (void)Bell(words(rank)).announce(Sleep::kOnFutex); }
+  bool sleeps(std::size_t rank) { return words(rank)->sleeping.load() != 0; }
+
  private:
+  BellWords* words(std::size_t rank) { return reinterpret_cast<BellWords*>(bells_[rank].data()); }
+
   std::shared_ptr<OnePool> pool_ = std::make_shared<OnePool>();
   std::vector<std::shared_ptr<Segment>> areas_;
   std::vector<Segment> bells_;

@@ -38,6 +38,7 @@ class Host {
     }
   }
   SliceExchange& rank(std::size_t r) { return *ranks_[r]; }
+  testing::HostAreas& areas() { return areas_; }
 
  private:
   testing::HostAreas areas_;
@@ -147,6 +148,44 @@ void drive(Host& host, const World& world, sim::Random& random, std::size_t stop
   }
 }
 
+// Ops in a row, of ranks that sleep whenever they have nothing to do, until somebody rings them.
+// Returns how often that was.
+int drive_asleep(Host& host, const std::vector<std::unique_ptr<World>>& ops, sim::Random& random) {
+  struct Sleeper {
+    std::unique_ptr<Execution> run;
+    std::size_t op = 0;
+    bool in_round = false;
+    bool asleep = false;
+  };
+  std::vector<Sleeper> ranks(ops[0]->requests.size());
+  int woken = 0;
+  std::size_t left = ranks.size();
+  for (int idle = 0; left > 0;) {
+    const std::size_t r = random.below(ranks.size());
+    Sleeper& s = ranks[r];
+    REQUIRE(++idle < 10'000);  // else all of them sleep
+    if (s.op == ops.size()) continue;
+    if (s.asleep && host.areas().sleeps(r)) continue;
+    woken += s.asleep ? 1 : 0;
+    s.asleep = false;
+    if (!s.run) s.run = host.rank(r).start(ops[s.op]->requests[r], 7);
+    if (!s.run->touched()) {
+      host.areas().lull(r);
+      s.asleep = !s.run->touched();
+      continue;
+    }
+    idle = 0;
+    s.run->advance();
+    REQUIRE(s.run->failure().is_ok());
+    if (!s.run->finished()) continue;
+    s.in_round = !s.in_round;
+    s.run = s.in_round ? host.rank(r).make_round() : nullptr;
+    if (s.in_round) continue;
+    if (++s.op == ops.size()) --left;
+  }
+  return woken;
+}
+
 constexpr Collective kCarried[] = {Collective::kAllReduce, Collective::kBroadcast,
                                    Collective::kReduce, Collective::kAllGather,
                                    Collective::kReduceScatter};
@@ -189,6 +228,48 @@ TEST_CASE("blocks are fetched from where they lie") {
         world.check();
       }
     }
+  }
+}
+
+TEST_CASE("ranks that sleep are woken in time, and once for all that they wait for") {
+  sim::Random random(9);
+  for (const bool reach : {false, true}) {
+    for (const unsigned lenders : {testing::kNobody, 5U, testing::kEverybody}) {
+      for (const int size : {2, 3, 4, 8}) {
+        Host host(size, reach, kSlice, lenders);
+        for (int turn = 0; turn < 20; ++turn) {
+          std::vector<std::unique_ptr<World>> ops;
+          for (int i = 0; i < 5; ++i) {
+            const std::size_t count = 1 + random.below(random.chance(20) ? 300'000 : 3000);
+            ops.push_back(std::make_unique<World>(kCarried[random.below(5)], size,
+                                                  static_cast<int>(random.below(2)), count));
+          }
+          drive_asleep(host, ops, random);
+          for (const auto& op : ops) op->check();
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank is woken about once for each stage of an op") {
+  constexpr int kSize = 8;
+  constexpr int kOps = 20;
+  sim::Random random(2);
+  Host host(kSize, true);
+  // Until all have begun, or ended; a sum's operands, and its parts, are waited for as well. Twice
+  // as often where everybody wakes everybody.
+  for (const auto& [c, stages] : {std::pair{Collective::kAllToAll, 1},
+                                  {Collective::kAllGather, 1},
+                                  {Collective::kAllReduce, 2}}) {
+    CAPTURE(collective_name(c));
+    std::vector<std::unique_ptr<World>> ops;
+    for (int i = 0; i < kOps; ++i) {
+      ops.push_back(std::make_unique<World>(c, kSize, 0, kSlice / sizeof(float)));
+    }
+    const int woken = drive_asleep(host, ops, random);
+    CHECK(woken > 0);
+    CHECK(woken <= kOps * kSize * (2 * stages + 1) / 2);
   }
 }
 

@@ -9,6 +9,9 @@ namespace {
 // Fetched in one go before links are looked at again.
 constexpr std::uint64_t kFetchBytes = 1024 * 1024;
 
+// Of one rank for the others: what is smaller is fetched when all of it is there.
+constexpr std::uint64_t kWorthWaking = 1024 * 1024;
+
 // Of memory that its owner may write to at any time.
 template <class T>
 T once(const T& shared) {
@@ -85,17 +88,27 @@ void PullRun::advance() {
 
 void PullRun::begin() {
   begun_ = true;
-  expose();
+  const std::uint64_t exposed = expose();
   SliceArea::Half& own = x_.area(x_.rank_);
   own.begun.store(mark(), std::memory_order_release);  // release: the table, and what lies in it
-  x_.ring_all();
+  ring(exposed);
   const Block* out = outgoing(x_.rank_);
   const Block* in = incoming(x_.rank_);
   if (out == nullptr || in == nullptr || in->data == out->data || out->count == 0) return;
   std::memcpy(in->data, out->data, bytes_of(*out));
 }
 
-void PullRun::expose() {
+// One wake-up for all that is to be fetched, unless the first of it takes longer than that.
+void PullRun::ring(std::uint64_t bytes) {
+  const bool alone = is(Collective::kBroadcast) || is(Collective::kScatter);
+  if (alone ? is_root(x_.rank_) : bytes > kWorthWaking) {
+    x_.ring_all();
+  } else if (!alone) {
+    x_.ring_if_last(&SliceArea::Half::begun, mark() - 1);
+  }
+}
+
+std::uint64_t PullRun::expose() {
   SliceArea::Exposed& table = x_.area(x_.rank_).exposed[number_ % 2];
   table.signature = signature_;
   std::uint64_t total = 0;
@@ -109,7 +122,10 @@ void PullRun::expose() {
     total += entry.bytes;
   }
   table.is_inline = total <= kInlineBytes;
-  if (!table.is_inline) return lend(table);
+  if (!table.is_inline) {
+    lend(table);
+    return total;
+  }
   std::uint64_t at = 0;
   for (int r = 0; r < x_.size(); ++r) {
     auto& entry = table.blocks[static_cast<std::size_t>(r)];
@@ -118,6 +134,7 @@ void PullRun::expose() {
     entry.address = at;
     at += entry.bytes;
   }
+  return total;
 }
 
 // What lies in the pool can be read without the system's help.

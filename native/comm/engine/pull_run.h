@@ -59,7 +59,9 @@ class PullRun final : public Execution {
   // A rank that something can be fetched from now, or -1.
   int next_source() const;
   void begin();
-  void expose();
+  // Returns the bytes that are exposed.
+  std::uint64_t expose();
+  void ring(std::uint64_t bytes);
   void lend(SliceArea::Exposed& table) const;
   void fetch(int rank);
   void check(int rank, const SliceArea::Exposed& theirs);

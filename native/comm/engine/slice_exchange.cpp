@@ -109,12 +109,30 @@ void SliceExchange::ring_all() {
   }
 }
 
+void SliceExchange::ring_if_last(std::atomic<std::uint64_t> SliceArea::Half::*counter,
+                                 std::uint64_t before) {
+  // Of those who publish at the same time, the one whose fence is last sees what all have counted.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  int behind = -1;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank_ || reached(area(r).*counter, before + 1)) continue;
+    if (behind >= 0) return;
+    behind = r;
+  }
+  for (int r = 0; r < size(); ++r) {
+    // Who is behind itself may wait for all others.
+    if (r != rank_ && (behind < 0 || r == behind)) {
+      peers_[static_cast<std::size_t>(r)].ring_published();
+    }
+  }
+}
+
 // This rank has ended an op that took so many slices.
 void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
   ++ended_;
   next_slice_ += slices;
   area(rank_).ended.store(mark(number), std::memory_order_release);
-  ring_all();
+  ring_if_last(&SliceArea::Half::ended, mark(number) - 1);
 }
 
 bool SliceExchange::exposes(const OpRequest& request) const {

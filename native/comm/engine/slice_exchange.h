@@ -130,6 +130,10 @@ class SliceExchange {
   int size() const { return static_cast<int>(peers_.size()); }
   // What an op's counters reach: over all views, none is 0.
   std::uint64_t mark(std::uint64_t number) const { return first_ + number + 1; }
+  // After this rank has counted on from `before`: wakes those who may wait for that. Waits are for
+  // all others, so whoever does not come last wakes nobody, and no rank is woken for nothing.
+  void ring_if_last(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t before);
+  // For what is awaited of this rank alone.
   void ring_all();
   void end_op(std::uint64_t number, std::uint64_t slices);
 

@@ -92,6 +92,19 @@ void SliceRun::begin() {
   if (!pulls() && !folds()) publish(&SliceArea::Half::pulled, pulled_ = slices_);
 }
 
+void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done) {
+  std::atomic<std::uint64_t>& own = x_.area(x_.rank_).*counter;
+  // relaxed: nobody else writes it
+  const std::uint64_t before = own.load(std::memory_order_relaxed);
+  own.store(x_.next_slice_ + done, std::memory_order_release);
+  // The root's slices are awaited from the root alone.
+  if (is(Collective::kBroadcast) && is_root() && counter == &SliceArea::Half::staged) {
+    x_.ring_all();
+  } else {
+    x_.ring_if_last(counter, std::max(before, x_.first_));
+  }
+}
+
 void SliceRun::check() {
   checked_ = true;
   for (int r = 0; r < x_.size(); ++r) {

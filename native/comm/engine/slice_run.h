@@ -93,10 +93,7 @@ class SliceRun final : public Execution {
   void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
     if (elements > 0 && to != from) std::memcpy(to, from, elements * element_);
   }
-  void publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done) {
-    (x_.area(x_.rank_).*counter).store(x_.next_slice_ + done, std::memory_order_release);
-    x_.ring_all();
-  }
+  void publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done);
 
   SliceExchange& x_;
   const OpRequest& request_;
