@@ -208,10 +208,7 @@ void add_memory(Driver& d, const Machine& m) {
     return m->allocate(Memory::kDevice, bytes, false, *memory);
   };
   d.mem_free_async = [m](DevicePointer memory, CuStream stream) {
-    return m->enqueue(stream, [m = m.get(), memory] {
-      return std::optional(
-          m->release(memory, Memory::kDevice) == Cu::kSuccess ? Cu::kSuccess : Cu::kIllegalAddress);
-    });
+    return m->release_later(memory, stream);
   };
   d.mem_get_info = [m](std::size_t* free, std::size_t* total) {
     *total = m->settings().memory_bytes;

@@ -118,7 +118,7 @@ Cu EmulatedMachine::allocate(Memory kind, std::uint64_t bytes, bool shared, Devi
   if (bytes == 0) return Cu::kInvalidValue;
   std::uint64_t used = bytes;
   for (const auto& [start, range] : memory_) {
-    if (range.kind == kind && range.device == device) used += range.bytes;
+    if (range.kind == kind && range.device == device && !range.leaving) used += range.bytes;
   }
   if (kind == Memory::kDevice && used > settings_.memory_bytes) return Cu::kOutOfMemory;
   Range range{kind, device, bytes, nullptr};
@@ -154,6 +154,17 @@ Cu EmulatedMachine::release(DevicePointer at, Memory kind) {
   if (found->second.share != nullptr) found->second.share->mark_freed();
   memory_.erase(found);
   return Cu::kSuccess;
+}
+
+Cu EmulatedMachine::release_later(DevicePointer at, CuStream stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = memory_.find(at); found != memory_.end()) found->second.leaving = true;
+  }
+  return enqueue(stream, [this, at] {
+    const Cu released = release(at, Memory::kDevice);
+    return std::optional(released == Cu::kSuccess ? released : Cu::kIllegalAddress);
+  });
 }
 
 Cu EmulatedMachine::export_memory(DevicePointer at, CuIpcMemory& handle) const {

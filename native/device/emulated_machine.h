@@ -36,6 +36,7 @@ class EmulatedMachine final : public EmulatedControl {
     std::shared_ptr<EmulatedShare> share = nullptr;  // likewise: in place of `owned`
     std::uint64_t number = 0;                        // of each allocation another
     int opened = 0;                                  // kImported: so many times
+    bool leaving = false;                            // a stream is to free it
     bool on_device() const { return kind == Memory::kDevice || kind == Memory::kImported; }
   };
   // A place in a stream. Who waits for an event waits for the record of that moment, wherever the
@@ -74,6 +75,9 @@ class EmulatedMachine final : public EmulatedControl {
   Cu close_memory(DevicePointer at);
   Cu adopt(void* host, std::uint64_t bytes);
   Cu release(DevicePointer at, Memory kind);
+  // When the stream comes to it. Makes room at once: the driver lets what is allocated next wait
+  // for it, on whatever stream.
+  Cu release_later(DevicePointer at, CuStream stream);
   // The range that holds all of this; nothing: none does.
   std::optional<std::pair<DevicePointer, Range>> find(DevicePointer at, std::uint64_t bytes) const;
 

@@ -243,6 +243,23 @@ TEST_CASE("memory of another process is mapped, read where it lies, and closed")
   CHECK(other.d.memcpy_async(address(copy), here, 4000, down) == Cu::kInvalidValue);
 }
 
+TEST_CASE("memory that a stream has yet to free makes room for what is allocated after it") {
+  const World world({.memory_bytes = 1000});
+  const CuStream stream = world.stream();
+  world.driver.control->pause();
+  DevicePointer at = 0;
+  REQUIRE(world.d.mem_alloc_async(&at, 600, stream) == Cu::kSuccess);
+  DevicePointer more = 0;
+  CHECK(world.d.mem_alloc_async(&more, 600, stream) == Cu::kOutOfMemory);
+  REQUIRE(world.d.mem_free_async(at, stream) == Cu::kSuccess);
+  CHECK(world.driver.control->device_bytes_used() == 600);
+  CHECK(world.d.mem_alloc_async(&more, 600, world.stream()) == Cu::kSuccess);
+  CHECK(world.d.mem_alloc_async(&at, 600, stream) == Cu::kOutOfMemory);
+  world.driver.control->resume();
+  REQUIRE(world.d.stream_synchronize(stream) == Cu::kSuccess);
+  CHECK(world.driver.control->device_bytes_used() == 600);
+}
+
 TEST_CASE("handles that cannot be, and memory that is gone, are errors") {
   const World owner = sharing();
   const World other = sharing();

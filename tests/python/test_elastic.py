@@ -27,16 +27,17 @@ ROUNDS = int(os.environ.get("CHURN_ROUNDS", "60"))
 class Coordinator:
     """A coordinator's process, at an address that stays."""
 
-    def __init__(self, here: Path) -> None:
+    def __init__(self, here: Path, heartbeat: str = "0.1") -> None:
         self.address = f"127.0.0.1:{held_port()}"
         self.here = here
+        self.heartbeat = heartbeat
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[str]:
         command = ["-m", "holdfast.cli", "coordinator", "--port", self.address.split(":")[1]]
         self.process = subprocess.Popen(
             [sys.executable, *command, "--address", "127.0.0.1"],
-            env={**os.environ, "HOLDFAST_HEARTBEAT": "0.1"},
+            env={**os.environ, "HOLDFAST_HEARTBEAT": self.heartbeat},
             stdout=subprocess.PIPE,
             stderr=(self.here / "coordinator.log").open("a"),
             text=True,
