@@ -161,7 +161,7 @@ class Group final : public comm::Communicator,
   };
   // An op that has ended here, but whose result others may still need.
   struct Kept {
-    std::shared_ptr<comm::OpWork> work;  // its output is `memory`
+    comm::OpRequest request;  // its output is `memory`
     comm::BufferPool::Buffer memory;
     Epoch completed_in;
     Fate fate;

@@ -9,11 +9,12 @@ namespace holdfast::ft {
 using comm::OpWork;
 
 Result<comm::Ran> Group::run(comm::OpRequest&& request) {
-  Brief brief{request};
-  if (!request.atomic && request.algorithm.empty() && config_.algorithm.empty()) {
+  if (config_.shares_memory && !request.atomic && request.algorithm.empty() &&
+      config_.algorithm.empty()) {
+    Brief brief{request};
     executor_->drive_briefly([this, &brief](bool last) { return step(brief, last); });
+    if (brief.sequence) return std::move(brief.ran);
   }
-  if (brief.sequence) return std::move(brief.ran);
   auto ran = Communicator::run(std::move(request));
   if (ran.is_ok()) ran.value().work->tell_wait(comm::OtherWait::kWhole);
   return ran;

@@ -189,7 +189,7 @@ void Group::keep(const std::shared_ptr<OpWork>& work) {
   } else if (!request.input.empty()) {
     request.input[0] = request.output[0];
   }
-  kept.work = new_work(std::move(request), work->sequence());
+  kept.request = std::move(request);
 }
 
 void Group::on_stable(OpSeq through) {

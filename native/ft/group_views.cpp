@@ -330,7 +330,8 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
     incidents_[number].push_back(incident);
     return;
   }
-  const std::shared_ptr<OpWork> served = kept->second.work;
+  // Most are never asked for. Those that are serve by a work of their own in each view.
+  const std::shared_ptr<OpWork> served = new_work(kept->second.request, sequence);
   // From where it ended, through every view since: as those see it that have not ended it.
   const Fate fate = kept->second.fate =
       std::make_shared<const OpFate>(judge(*kept->second.fate, *served, *incident));
