@@ -111,6 +111,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
     request = comm::carried_by(std::move(request), carriers_.take(), config_.rank, size);
   }
   auto work = new_work(std::move(request), OpSeq{next++});
+  if (!wake) work->tell_wait(comm::OtherWait::kWhole);
   if (observer_ != nullptr) work->ticket().enqueued = clock_->now();
   executor_->submit([self = shared_from_this(), work] { self->enter(work); }, wake);
   return std::shared_ptr<comm::Work>(work);

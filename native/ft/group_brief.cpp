@@ -15,9 +15,7 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
     executor_->drive_briefly([this, &brief](bool last) { return step(brief, last); });
     if (brief.sequence) return std::move(brief.ran);
   }
-  auto ran = Communicator::run(std::move(request));
-  if (ran.is_ok()) ran.value().work->tell_wait(comm::OtherWait::kWhole);
-  return ran;
+  return Communicator::run(std::move(request));
 }
 
 // Whether nothing is left to do in brief.

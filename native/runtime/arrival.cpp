@@ -8,8 +8,22 @@ namespace {
 // For what is in the store.
 constexpr Duration kLook = std::chrono::seconds(5);
 constexpr Duration kTurn = std::chrono::milliseconds(1);
+// A living process answers within this time, at one of its addresses.
+constexpr Duration kCall = std::chrono::seconds(1);
 // The first of the members answers within this time, unless the job has ended.
 constexpr Duration kFirstAnswer = std::chrono::seconds(5);
+
+// Whether the process that wrote the card still takes calls.
+bool is_alive(Runtime& runtime, const Card& card) {
+  const Instant deadline = runtime.clock()->now() + kCall;
+  runtime.run([&] { runtime.call_member(card, deadline); });
+  bool alive = false;
+  while (!alive && runtime.clock()->now() < deadline) {
+    runtime.drive_until([] { return false; }, runtime.clock()->now() + kTurn);
+    runtime.run([&] { alive = runtime.find_peer(card.member) != nullptr; });
+  }
+  return alive;
+}
 
 Status no_coordinator(const Runtime& runtime) {
   const Status last = runtime.connect_failure(runtime.coordinator()->member);
@@ -29,14 +43,26 @@ Arrival::Arrival(std::shared_ptr<Runtime> runtime, const JoinRequest& request, D
                {runtime_->parts().self, request.rank, encode_card(runtime_->own_card())},
                runtime_->parts().options.heartbeat, min_peers) {}
 
-Result<bool> Arrival::is_due(Store& store, const JoinRequest& request) {
-  return store.has(card_key(request.group, request.rank));
+Result<bool> Arrival::is_due(Runtime& runtime, Store& store, const JoinRequest& request) {
+  auto began = store.has(store_key(request.group, "ready", request.rank));
+  if (!began.is_ok() || began.value()) return began;
+  const std::string key = store_key(request.group, "card", request.rank);
+  auto was_here = store.has(key);
+  if (!was_here.is_ok() || !was_here.value()) return was_here;
+  auto text = store.get(key, kLook);
+  if (!text.is_ok()) return text.status();
+  const auto card = parse_card(text.value());
+  if (!card.is_ok()) return card.status();
+  if (!is_alive(runtime, card.value())) return false;
+  return Status{Code::kNotMember, "group " + request.group + ": rank " +
+                                      std::to_string(request.rank.value) +
+                                      " is held by a live process"};
 }
 
 Status Arrival::read_cards(Store& store) {
   for (int r = 0; r < request_.size; ++r) {
     if (r == request_.rank.value) continue;
-    const std::string key = card_key(request_.group, {r});
+    const std::string key = store_key(request_.group, "card", {r});
     auto is_there = store.has(key);
     if (!is_there.is_ok()) return is_there.status();
     if (!is_there.value()) continue;
@@ -58,7 +84,8 @@ Result<std::shared_ptr<ft::Group>> Arrival::rejoin(Store& store) {
     first_answer_ = runtime_->clock()->now() + kFirstAnswer;
   }
   // Whoever is started again later looks for this process here.
-  TRY(store.set(card_key(request_.group, request_.rank), encode_card(runtime_->own_card())));
+  TRY(store.set(store_key(request_.group, "card", request_.rank),
+                encode_card(runtime_->own_card())));
   return run();
 }
 

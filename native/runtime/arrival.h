@@ -20,8 +20,9 @@ class Arrival {
   // `request.rank` -1: any rank of an elastic group that begins with `min_peers` members.
   Arrival(std::shared_ptr<Runtime> runtime, const JoinRequest& request, Duration timeout,
           std::size_t min_peers = 0);
-  // Whether a process has had this rank before, by what the store says.
-  static Result<bool> is_due(Store& store, const JoinRequest& request);
+  // Whether a process has had this rank when the group began, by what the store says. kNotMember: a
+  // living one has it, and the group has not begun.
+  static Result<bool> is_due(Runtime& runtime, Store& store, const JoinRequest& request);
   // Takes the vacant rank of a predecessor whose card is in the store.
   Result<std::shared_ptr<ft::Group>> rejoin(Store& store);
   // Goes by the runtime's coordinator alone.

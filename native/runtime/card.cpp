@@ -69,8 +69,8 @@ Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
       .about({rank}, {});
 }
 
-std::string card_key(const std::string& group, Rank rank) {
-  return "holdfast/" + group + "/card/" + std::to_string(rank.value);
+std::string store_key(const std::string& group, const std::string& round, Rank rank) {
+  return "holdfast/" + group + "/" + round + "/" + std::to_string(rank.value);
 }
 
 std::string encode_card(const Card& card) {

@@ -9,6 +9,11 @@
 namespace holdfast::runtime {
 namespace {
 
+// A rank that is started again takes longer than that.
+constexpr Duration kSuccessorLook = std::chrono::milliseconds(250);
+// For what is in the store, or is not.
+constexpr Duration kShortLook = std::chrono::milliseconds(20);
+
 std::uint64_t random_number() {
   std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
@@ -34,7 +39,7 @@ Duration Meeting::left() const {
 }
 
 std::string Meeting::key(const std::string& round, Rank rank) const {
-  return "holdfast/" + request_.group + "/" + round + "/" + std::to_string(rank.value);
+  return store_key(request_.group, round, rank);
 }
 
 Result<std::shared_ptr<ft::Group>> Meeting::run() {
@@ -43,29 +48,10 @@ Result<std::shared_ptr<ft::Group>> Meeting::run() {
   return create();
 }
 
-Result<std::vector<std::string>> Meeting::round(const std::string& name, const std::string& value) {
-  TRY(store_.set(key(name, request_.rank), value));
-  std::vector<std::string> values;
-  for (int r = 0; r < request_.size; ++r) {
-    if (r == request_.rank.value) {
-      values.push_back(value);
-      continue;
-    }
-    auto got = store_.get(key(name, {r}), left());
-    if (!got.is_ok()) {
-      if (got.status().code() != Code::kTimeout) return got.status();
-      return missing_error(name, {r});
-    }
-    values.push_back(std::move(got).value());
-  }
-  return values;
-}
-
 Status Meeting::missing_error(const std::string& round, Rank first) {
-  constexpr Duration kLook = std::chrono::milliseconds(20);
   std::vector<Rank> missing{first};
   for (int r = first.value + 1; r < request_.size; ++r) {
-    if (r != request_.rank.value && !store_.get(key(round, {r}), kLook).is_ok()) {
+    if (r != request_.rank.value && !store_.get(key(round, {r}), kShortLook).is_ok()) {
       missing.push_back({r});
     }
   }
@@ -92,44 +78,85 @@ Status Meeting::exchange_cards() {
     reinterpret_cast<comm::HostArea*>(own_flat_.data())->owner = comm::MemoryOwner::self();
     own.flat = own_flat_.name();
   }
-  auto texts = round("card", encode_card(own));
-  if (!texts.is_ok()) return texts.status();
+  TRY(store_.set(key("card", request_.rank), encode_card(own)));
   for (int r = 0; r < request_.size; ++r) {
-    auto card = parse_card(texts.value()[static_cast<std::size_t>(r)]);
-    if (!card.is_ok()) {
-      return Status(card.status().code(), "group " + request_.group + ": rank " +
-                                              std::to_string(r) + " " + card.status().message())
-          .about({Rank{r}}, {});
+    if (Rank{r} == request_.rank) {
+      cards_.push_back(own);
+      continue;
     }
-    TRY(check_settings(own, request_.rank, card.value(), {r}, request_.group));
+    auto card = read_card({r}, left());
+    if (!card.is_ok()) {
+      const bool never_came = card.status().code() == Code::kTimeout;
+      return never_came ? missing_error("card", {r}) : card.status();
+    }
     cards_.push_back(std::move(card).value());
   }
   return Status::ok();
 }
 
+Result<Card> Meeting::read_card(Rank rank, Duration timeout) {
+  auto text = store_.get(key("card", rank), timeout);
+  if (!text.is_ok()) return text.status();
+  auto card = parse_card(text.value());
+  if (!card.is_ok()) {
+    return Status(card.status().code(), "group " + request_.group + ": rank " +
+                                            std::to_string(rank.value) + " " +
+                                            card.status().message())
+        .about({rank}, {});
+  }
+  TRY(check_settings(runtime_->own_card(), request_.rank, card.value(), rank, request_.group));
+  return card;
+}
+
 Status Meeting::connect() {
-  // Owners: this call and its tasks on the driver.
-  auto missing = std::make_shared<std::atomic<int>>(request_.size);
   runtime_->run([&] {
     for (const Card& card : cards_) runtime_->connect(card, deadline_);
   });
-  std::vector<Rank> absent;
+  next_look_ = runtime_->clock()->now() + kSuccessorLook;
   do {
-    runtime_->run([&] {
-      absent.clear();
-      for (int r = 0; r < request_.size; ++r) {
-        const Card& card = cards_[static_cast<std::size_t>(r)];
-        if (r != request_.rank.value && runtime_->find_peer(card.member) == nullptr) {
-          absent.push_back({r});
-        }
-      }
-    });
-    if (absent.empty()) return Status::ok();
+    if (absent().empty()) return Status::ok();
     // Lends the thread to the handshakes for a moment; nothing tells when the last one is through.
     runtime_->drive_until([] { return false; },
                           runtime_->clock()->now() + std::chrono::milliseconds(1));
+    TRY(look_for_successors());
   } while (left() > Duration::zero());
-  return connect_error(absent);
+  return connect_error(absent());
+}
+
+std::vector<Rank> Meeting::absent() {
+  std::vector<Rank> ranks;
+  runtime_->run([&] {
+    for (int r = 0; r < request_.size; ++r) {
+      const Card& card = cards_[static_cast<std::size_t>(r)];
+      if (Rank{r} != request_.rank && runtime_->find_peer(card.member) == nullptr) {
+        ranks.push_back({r});
+      }
+    }
+  });
+  return ranks;
+}
+
+Status Meeting::look_for_successors() {
+  if (runtime_->clock()->now() < next_look_) return Status::ok();
+  for (const Rank rank : absent()) TRY(take_successor(rank));
+  next_look_ = runtime_->clock()->now() + kSuccessorLook;
+  return Status::ok();
+}
+
+Status Meeting::take_successor(Rank rank) {
+  auto next = read_card(rank, kShortLook);
+  if (!next.is_ok()) return next.status();
+  Card& card = cards_[static_cast<std::size_t>(rank.value)];
+  if (next.value().member == card.member) return Status::ok();
+  // Looked for after the card: a process that finds this word writes another one's card.
+  if (auto text = store_.get(key("ready", rank), kShortLook); text.is_ok()) {
+    const auto word = parse_word(text.value());
+    if (!word.is_ok()) return word.status();
+    if (word.value().member != next.value().member) return Status::ok();
+  }
+  card = std::move(next).value();
+  runtime_->run([&] { runtime_->connect(card, deadline_); });
+  return Status::ok();
 }
 
 Status Meeting::connect_error(const std::vector<Rank>& absent) {
@@ -152,35 +179,40 @@ Status Meeting::connect_error(const std::vector<Rank>& absent) {
 std::vector<comm::HostPeer> Meeting::open_flat() {
   std::vector<comm::HostPeer> peers;
   for (int r = 0; r < request_.size; ++r) {
-    const Card& card = cards_[static_cast<std::size_t>(r)];
-    const bool own = r == request_.rank.value;
-    if (card.flat.empty() || card.host != runtime_->parts().host) return {};
-    Peer* peer = own ? nullptr : runtime_->find_peer(card.member);
-    if (!own && (peer == nullptr || !peer->shm)) return {};
-    if (own) {
-      auto mine = std::make_shared<comm::Segment>(std::move(own_flat_));
-      peers.push_back({std::move(mine), runtime_->own_bell(), {}});
-      peers.back().own_pool = runtime_->parts().pool;
-      continue;
-    }
-    auto segment = comm::Segment::open(card.flat, sizeof(comm::HostArea));
-    if (!segment.is_ok()) return {};
-    comm::TcpLink* control = peer->control.get();
-    const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
-    auto memory =
-        comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
-    peers.push_back({std::make_shared<comm::Segment>(std::move(segment).value()), bell,
-                     [control] {
-                       control->session().send_control(comm::FrameKind::kWake, {}, {}, {});
-                       control->pump();
-                     },
-                     std::move(memory), peer->pool});
+    auto peer = open_flat_of({r});
+    if (!peer) return {};
+    peers.push_back(std::move(*peer));
   }
   return peers;
 }
 
+std::optional<comm::HostPeer> Meeting::open_flat_of(Rank rank) {
+  const Card& card = cards_[static_cast<std::size_t>(rank.value)];
+  if (card.flat.empty() || card.host != runtime_->parts().host) return std::nullopt;
+  if (rank == request_.rank) {
+    auto mine = std::make_shared<comm::Segment>(std::move(own_flat_));
+    comm::HostPeer own{std::move(mine), runtime_->own_bell(), {}};
+    own.own_pool = runtime_->parts().pool;
+    return own;
+  }
+  Peer* peer = runtime_->find_peer(card.member);
+  if (peer == nullptr || !peer->shm) return std::nullopt;
+  auto segment = comm::Segment::open(card.flat, sizeof(comm::HostArea));
+  if (!segment.is_ok()) return std::nullopt;
+  comm::TcpLink* control = peer->control.get();
+  const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
+  auto memory =
+      comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
+  return comm::HostPeer{std::make_shared<comm::Segment>(std::move(segment).value()), bell,
+                        [control] {
+                          control->session().send_control(comm::FrameKind::kWake, {}, {}, {});
+                          control->pump();
+                        },
+                        std::move(memory), peer->pool};
+}
+
 Meeting::Word Meeting::own_word() {
-  Word word{"tcp", {}, {1}};
+  Word word{"tcp", {}, {1}, runtime_->parts().self};
   runtime_->run([&] {
     std::vector<MemberId> members;
     bool all_shm = true;
@@ -201,10 +233,15 @@ Meeting::Word Meeting::own_word() {
   return word;
 }
 
+std::string Meeting::encode_word(const Word& word) {
+  return word.memory + " " + std::to_string(word.world.value) + " " +
+         std::to_string(word.epoch.value) + " " + std::to_string(word.member.value);
+}
+
 Result<Meeting::Word> Meeting::parse_word(const std::string& text) {
   Word word;
   std::istringstream in(text);
-  in >> word.memory >> word.world.value >> word.epoch.value;
+  in >> word.memory >> word.world.value >> word.epoch.value >> word.member.value;
   if (in.fail() || word.epoch.value == 0) {
     return Status{Code::kProtocolError, "damaged word in the store: " + text.substr(0, 64)};
   }
@@ -253,16 +290,50 @@ std::shared_ptr<ft::World> Meeting::make_world() {
   return world;
 }
 
+Result<std::vector<Meeting::Word>> Meeting::exchange_words(const Word& own) {
+  TRY(store_.set(key("ready", request_.rank), encode_word(own)));
+  std::vector<Word> words;
+  while (static_cast<int>(words.size()) < request_.size) {
+    const Rank rank{static_cast<std::int32_t>(words.size())};
+    auto text = store_.get(key("ready", rank), std::min(left(), kSuccessorLook));
+    if (text.is_ok()) {
+      auto word = parse_word(text.value());
+      if (!word.is_ok()) return word.status();
+      words.push_back(std::move(word).value());
+      continue;
+    }
+    if (text.status().code() != Code::kTimeout) return text.status();
+    if (left() == Duration::zero()) return missing_error("ready", rank);
+    TRY(look_for_successors());
+  }
+  return words;
+}
+
+Status Meeting::lost_error(Rank rank) const {
+  return Status(Code::kPeerLost, "group " + request_.group + ": rank " +
+                                     std::to_string(rank.value) +
+                                     " was lost while the group was made; make it again")
+      .about({rank}, {});
+}
+
 Result<std::shared_ptr<ft::Group>> Meeting::create() {
   const Word own = own_word();
-  auto ready = round("ready", own.memory + " " + std::to_string(own.world.value) + " " +
-                                  std::to_string(own.epoch.value));
-  if (!ready.is_ok()) return ready.status();
-  std::vector<Word> words;
-  for (const std::string& text : ready.value()) {
-    auto word = parse_word(text);
-    if (!word.is_ok()) return word.status();
-    words.push_back(std::move(word).value());
+  const std::vector<Card> met = cards_;
+  auto exchanged = exchange_words(own);
+  if (!exchanged.is_ok()) return exchanged.status();
+  const std::vector<Word>& words = exchanged.value();
+  for (std::size_t r = 0; r < words.size(); ++r) {
+    const Rank rank{static_cast<std::int32_t>(r)};
+    if (words[r].member != cards_[r].member) TRY(take_successor(rank));
+    if (words[r].member != cards_[r].member) return lost_error(rank);
+    if (words[r].member == met[r].member) continue;
+    // It has a connection to this process, or it would not have been ready.
+    TRY(connect());
+    if (flat_.empty()) continue;
+    std::optional<comm::HostPeer> again;
+    runtime_->run([&] { again = open_flat_of(rank); });
+    if (!again || (flat_[r].memory && !again->memory)) return lost_error(rank);
+    flat_[r] = std::move(*again);
   }
   own_flat_.unlink();
   auto config = agree(words);

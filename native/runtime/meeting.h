@@ -1,9 +1,15 @@
 // Meeting: how the members of a new group find each other: cards through the store, then
 // connections, then one more round through the store in which everybody says it is ready, what it
 // could map, and which world it takes the group to be part of.
+//
+// A rank may die meanwhile and be started again. Until it has said that it is ready, a process that
+// writes the rank's card anew takes its place; that word is written once, and names its process, so
+// that all go by the same ones. Who is started again after that comes as to any group that has
+// begun (runtime/arrival.h).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,21 +27,30 @@ class Meeting {
   Result<std::shared_ptr<ft::Group>> run();
 
  private:
-  Status exchange_cards();
-  Status connect();
-  Status connect_error(const std::vector<Rank>& missing);
-  Result<std::shared_ptr<ft::Group>> create();
-  // Publishes `value` under `round` and collects everybody's; on a timeout names who is missing.
-  Result<std::vector<std::string>> round(const std::string& name, const std::string& value);
-  Status missing_error(const std::string& round, Rank first);
-  std::vector<comm::HostPeer> open_flat();
   // What every member says before the group begins.
   struct Word {
     std::string memory;  // "reach", "flat", "shm" or "tcp": what it can use with all others
     CommId world;        // that all members are in; 0: none yet
     Epoch epoch;         // of its view there
+    MemberId member;     // who says it
   };
+
+  Status exchange_cards();
+  Result<Card> read_card(Rank rank, Duration timeout);
+  Status connect();
+  Status connect_error(const std::vector<Rank>& missing);
+  std::vector<Rank> absent();
+  // Whether processes that are not there have been replaced; now and then.
+  Status look_for_successors();
+  Status take_successor(Rank rank);
+  Result<std::shared_ptr<ft::Group>> create();
+  Result<std::vector<Word>> exchange_words(const Word& own);
+  Status missing_error(const std::string& round, Rank first);
+  Status lost_error(Rank rank) const;
+  std::vector<comm::HostPeer> open_flat();
+  std::optional<comm::HostPeer> open_flat_of(Rank rank);
   Word own_word();
+  static std::string encode_word(const Word& word);
   static Result<Word> parse_word(const std::string& text);
   Result<ft::GroupConfig> agree(const std::vector<Word>& words);
   std::shared_ptr<ft::World> make_world();
@@ -49,6 +64,7 @@ class Meeting {
   comm::Segment own_flat_;
   std::vector<comm::HostPeer> flat_;
   std::vector<Card> cards_;
+  Instant next_look_;  // for successors
 };
 
 }  // namespace holdfast::runtime

@@ -217,7 +217,7 @@ class LiveNode final : public Node {
     std::shared_ptr<ft::Group> known;
     runtime_->run([&] { known = runtime_->known_group(request); });
     if (known) return known;
-    auto again = Arrival::is_due(store, request);
+    auto again = Arrival::is_due(*runtime_, store, request);
     if (!again.is_ok()) return again.status();
     if (again.value()) return Arrival(runtime_, request, timeout).rejoin(store);
     auto group = Meeting(runtime_, store, request, timeout).run();

@@ -9,9 +9,11 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from health_jobs import eventually
 from ranks import finish, kill, start_rank
 
 # The whole set is `CHURN_WORLDS=130`, more than 400 kills in about four minutes.
@@ -142,6 +144,32 @@ def test_a_rank_that_is_taken_is_refused(tmp_path):
         process.wait()
 
 
+def test_a_rank_that_dies_before_the_group_has_begun_comes_back(tmp_path):
+    env = {"STEPS": "20"}
+    start = partial(start_rank, "churn_ranks", "step_with_newcomers")
+    early = [start(r, 4, tmp_path, env) for r in (0, 1)]
+    victim = start(2, 4, tmp_path, env)
+    # The others have read its card, or will; nobody can begin without rank 3.
+    eventually(lambda: len([*tmp_path.rglob("*card*")]) == 3)
+    kill(victim)
+    again = start(2, 4, tmp_path, env)
+    for outcome in finish([*early, again, start(3, 4, tmp_path, env)], 30):
+        assert outcome.status == 0, outcome.output
+        assert "[0, 1, 2, 3]" in outcome.output, outcome.output
+
+
+def test_a_rank_that_is_taken_before_the_group_has_begun_is_refused(tmp_path):
+    env = {"STEPS": "100", "HOLDFAST_CONNECT_TIMEOUT": "20"}
+    start = partial(start_rank, "churn_ranks", "step_with_newcomers")
+    first = [start(r, 3, tmp_path, env) for r in (0, 1)]
+    eventually(lambda: len([*tmp_path.rglob("*card*")]) == 2)
+    (refused,) = finish([start(1, 3, tmp_path, env)], 30)
+    assert refused.status != 0
+    assert "rank 1 is held by a live process" in refused.output, refused.output
+    for outcome in finish([*first, start(2, 3, tmp_path, env)], 30):
+        assert outcome.status == 0, outcome.output
+
+
 def test_a_job_that_has_ended_is_told_from_one_that_runs(tmp_path):
     env = {"STEPS": "5"}
     first = [
@@ -153,7 +181,9 @@ def test_a_job_that_has_ended_is_told_from_one_that_runs(tmp_path):
     assert "the job has ended" in late.output, late.output
 
 
-def test_holdfast_run_starts_a_killed_rank_again(tmp_path):
+# In the middle of steps, and while the ranks still meet.
+@pytest.mark.parametrize("kill_after_s", ["1.0", "0.02", "0.06"])
+def test_holdfast_run_starts_a_killed_rank_again(kill_after_s, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         f"import os, sys, signal; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
@@ -161,14 +191,15 @@ def test_holdfast_run_starts_a_killed_rank_again(tmp_path):
         "marker = 'killed'\n"
         "if os.environ['RANK'] == '2' and not os.path.exists(marker):\n"
         "    open(marker, 'w').close()\n"
-        "    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
+        "    wait = float(os.environ['KILL_AFTER_S'])\n"
+        "    threading.Timer(wait, os.kill, (os.getpid(), signal.SIGKILL)).start()\n"
         "churn_ranks.step_with_newcomers()\n"
     )
     command = [sys.executable, "-m", "holdfast.cli", "run", "-n", "4", "--tag-output", "--respawn"]
     done = subprocess.run(
         [*command, "train.py"],
         cwd=tmp_path,
-        env={**os.environ, "STEPS": "500"},
+        env={**os.environ, "STEPS": "500", "KILL_AFTER_S": kill_after_s},
         capture_output=True,
         text=True,
         timeout=90,

@@ -38,12 +38,10 @@ def test_a_sync_comes_after_what_made_the_state(tmp_path):
 
 
 def test_a_newcomer_is_brought_up_to_date_on_its_device(tmp_path):
-    # The default: a busy machine leaves a process without its turn for three shorter ones.
-    heartbeat = "0.5"
-    coordinator = Coordinator(tmp_path, heartbeat)
+    coordinator = Coordinator(tmp_path)
     try:
         url = f"holdfast://{coordinator.address}"
-        env = {**EMULATED, "URL": url, "HOLDFAST_HEARTBEAT": heartbeat}
+        env = {**EMULATED, "URL": url}
         start = partial(start_rank, "device_sync_ranks", "bring_a_newcomer_up")
         processes = [start(r, 2, tmp_path, env) for r in range(2)]
         for process in processes:

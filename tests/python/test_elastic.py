@@ -27,17 +27,15 @@ ROUNDS = int(os.environ.get("CHURN_ROUNDS", "60"))
 class Coordinator:
     """A coordinator's process, at an address that stays."""
 
-    def __init__(self, here: Path, heartbeat: str = "0.1") -> None:
+    def __init__(self, here: Path) -> None:
         self.address = f"127.0.0.1:{held_port()}"
         self.here = here
-        self.heartbeat = heartbeat
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[str]:
         command = ["-m", "holdfast.cli", "coordinator", "--port", self.address.split(":")[1]]
         self.process = subprocess.Popen(
             [sys.executable, *command, "--address", "127.0.0.1"],
-            env={**os.environ, "HOLDFAST_HEARTBEAT": self.heartbeat},
             stdout=subprocess.PIPE,
             stderr=(self.here / "coordinator.log").open("a"),
             text=True,
@@ -91,7 +89,6 @@ def peer(coordinator: Coordinator, here: Path, function: str = "peer", **env: st
     settings = {
         "URL": f"holdfast://{coordinator.address}",
         "MIN_PEERS": "2",
-        "HOLDFAST_HEARTBEAT": "0.1",
         "HOLDFAST_TIMEOUT": "20",
         "HOLDFAST_CONNECT_TIMEOUT": "20",
         **env,
@@ -177,7 +174,7 @@ def test_training_outlives_its_coordinator(coordinator, tmp_path):
 
 
 def test_a_job_of_a_fixed_size_may_have_a_coordinator(coordinator, tmp_path):
-    env = {"HOLDFAST_COORDINATOR": f"{coordinator.address}/fixed", "HOLDFAST_HEARTBEAT": "0.1"}
+    env = {"HOLDFAST_COORDINATOR": f"{coordinator.address}/fixed"}
 
     def run(rank: int) -> subprocess.Popen[str]:
         return start("fixed", rank, 3, tmp_path, env)
@@ -200,7 +197,7 @@ def test_a_job_of_a_fixed_size_may_have_a_coordinator(coordinator, tmp_path):
 
 
 def test_a_second_job_of_the_same_name_is_refused(coordinator, tmp_path):
-    env = {"HOLDFAST_COORDINATOR": coordinator.address, "HOLDFAST_HEARTBEAT": "0.1"}
+    env = {"HOLDFAST_COORDINATOR": coordinator.address}
     first = [start("fixed", r, 2, tmp_path, env) for r in range(2)]
     for process in first:
         await_ready(process)

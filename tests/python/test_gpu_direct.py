@@ -90,7 +90,6 @@ def test_ranks_that_come_later_agree_from_their_first_call_on(tmp_path):
         "URL": f"holdfast://{coordinator.address}",
         # As the group has it, so that its arrays are of its node's device.
         "HOLDFAST_COORDINATOR": coordinator.address,
-        "HOLDFAST_HEARTBEAT": "0.1",
         "HOLDFAST_TIMEOUT": "20",
     }
     try:
