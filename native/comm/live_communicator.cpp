@@ -163,10 +163,9 @@ void LiveCommunicator::choose_ending(Active& active) {
 }
 
 bool LiveCommunicator::moves_bulk() const {
-  // The round at the end of a large op is as small as any. In slices, a rank is woken when all that
-  // it waits for is there.
+  // The round at the end of a large op is as small as any.
   return std::any_of(active_.begin(), active_.end(), [](const Active& a) {
-    return (a.bytes > kBulkBytes || a.slices != nullptr) && a.stage != Stage::kRound;
+    return a.bytes > kBulkBytes && a.stage != Stage::kRound;
   });
 }
 

@@ -41,7 +41,6 @@ class Host {
   }
 
   FlatExchange& rank(std::size_t r) { return ranks_[r]; }
-  testing::HostAreas& areas() { return areas_; }
 
  private:
   testing::HostAreas areas_;
@@ -98,34 +97,6 @@ TEST_CASE("the flat exchange folds as the flat schedule does") {
           compare(host, c, size, root, count);
         }
       }
-    }
-  }
-}
-
-TEST_CASE("who comes last wakes the others, and nobody else does") {
-  constexpr std::size_t kSize = 4;
-  Host host(kSize);
-  std::vector<Memory> memory;
-  std::vector<OpRequest> requests(kSize);
-  for (std::size_t r = 0; r < kSize; ++r) {
-    memory.push_back(make_memory(Collective::kAllReduce, kSize, static_cast<int>(r), 10));
-    requests[r].input = blocks(memory[r].input);
-    requests[r].output = blocks(memory[r].output);
-  }
-  for (std::size_t last = 0; last < kSize; ++last) {
-    for (std::size_t r = 0; r < kSize; ++r) host.rank(r).begin(requests[r], 7);
-    for (std::size_t r = 0; r < kSize; ++r) {
-      if (r == last) continue;
-      CHECK_FALSE(host.rank(r).advance());
-      host.areas().lull(r);
-      for (std::size_t other = 0; other <= r; ++other) {
-        CHECK(host.areas().sleeps(other) == (other != last));
-      }
-    }
-    CHECK(host.rank(last).advance());
-    for (std::size_t r = 0; r < kSize; ++r) {
-      CHECK_FALSE(host.areas().sleeps(r));
-      if (r != last) CHECK(host.rank(r).advance());
     }
   }
 }

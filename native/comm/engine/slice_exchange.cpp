@@ -18,6 +18,9 @@ constexpr std::uint64_t kLeastLentShare = 4;
 // Between two ranks, one system call costs less than two more copies of what is larger.
 constexpr std::uint64_t kLittle = 32 * 1024;
 
+// Among so many a wake-up for nothing costs less than one that comes late.
+constexpr int kFewRanks = 4;
+
 bool all_equal(const BlockList& blocks) {
   return std::all_of(blocks.begin(), blocks.end(),
                      [&](const Block& b) { return b.count == blocks.front().count; });
@@ -111,6 +114,9 @@ void SliceExchange::ring_all() {
 
 void SliceExchange::ring_if_last(std::atomic<std::uint64_t> SliceArea::Half::*counter,
                                  std::uint64_t before) {
+  // A small op ends before a sleeper has its turn: all are to be awake by then.
+  const bool is_small = lane_ == static_cast<std::size_t>(SliceLane::kSmall);
+  if (is_small || size() <= kFewRanks) return ring_all();
   // Of those who publish at the same time, the one whose fence is last sees what all have counted.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   int behind = -1;

@@ -132,6 +132,7 @@ class SliceExchange {
   std::uint64_t mark(std::uint64_t number) const { return first_ + number + 1; }
   // After this rank has counted on from `before`: wakes those who may wait for that. Waits are for
   // all others, so whoever does not come last wakes nobody, and no rank is woken for nothing.
+  // Small ops, and few ranks, do better with everybody awake early.
   void ring_if_last(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t before);
   // For what is awaited of this rank alone.
   void ring_all();
