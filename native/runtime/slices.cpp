@@ -12,7 +12,7 @@ using comm::OpRequest;
 namespace {
 
 // Slices begin at a multiple of so many elements.
-constexpr std::uint64_t kAlignment = 1024;
+constexpr std::uint64_t kSliceAlignment = 1024;
 
 // Elements of an op, as all ranks know them; none: they do not.
 struct Size {
@@ -92,7 +92,7 @@ std::vector<OpRequest> slices_of(const OpRequest& request, int size, std::uint64
   if (request.atomic || request.codec || bytes <= slice_bytes) return {request};
   const std::uint64_t count = (bytes + slice_bytes - 1) / slice_bytes;
   const std::uint64_t even = (common.most + count - 1) / count;
-  const std::uint64_t step = (even + kAlignment - 1) / kAlignment * kAlignment;
+  const std::uint64_t step = (even + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
   std::vector<OpRequest> slices;
   for (std::uint64_t first = 0; first < common.most; first += step) {
     slices.push_back(cut(request, first, step));

@@ -259,9 +259,9 @@ TEST_CASE("a rank is woken about once for each stage of an op") {
   Host host(kSize, true);
   // Until all have begun, or ended; a sum's operands, and its parts, are waited for as well. Twice
   // as often where everybody wakes everybody.
-  for (const auto& [c, stages] : {std::pair{Collective::kAllToAll, 1},
-                                  {Collective::kAllGather, 1},
-                                  {Collective::kAllReduce, 2}}) {
+  for (const Collective c :
+       {Collective::kAllToAll, Collective::kAllGather, Collective::kAllReduce}) {
+    const int stages = c == Collective::kAllReduce ? 2 : 1;
     CAPTURE(collective_name(c));
     std::vector<std::unique_ptr<World>> ops;
     for (int i = 0; i < kOps; ++i) {
