@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include "thread_exit.h"
+
 namespace holdfast::bindings {
 
 bool interpreter_is_leaving() {
@@ -19,13 +21,13 @@ GilReleased::GilReleased() {
 GilReleased::~GilReleased() {
   if (state_ == nullptr) return;
   // Another thread finalizes; this one has nothing left to do in Python. The process ends soon.
-  while (interpreter_is_leaving()) ::pause();
-  PyEval_RestoreThread(state_);
+  if (interpreter_is_leaving()) park();
+  parked_at_exit([this] { PyEval_RestoreThread(state_); });
 }
 
 GilTaken::GilTaken() {
   if (interpreter_is_leaving()) return;
-  state_ = PyGILState_Ensure();
+  parked_at_exit([this] { state_ = PyGILState_Ensure(); });
   taken_ = true;
 }
 

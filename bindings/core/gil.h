@@ -1,7 +1,5 @@
-// The interpreter's lock around native code, made safe for an interpreter that is going away.
-// CPython before 3.14 ends a thread that takes the lock during finalization by unwinding it, which
-// no C++ frame with a noexcept destructor or a catch-all survives: so we never ask for the lock
-// then.
+// The interpreter's lock around native code, made safe for an interpreter that is going away: we do
+// not ask for the lock then, and who waited for it already is parked (thread_exit.h).
 #pragma once
 
 #include <Python.h>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import shutil
@@ -56,12 +57,16 @@ class _Comebacks:
     ) -> None:
         self._processes = processes
         self._left = [each] * len(processes)
-        self._last = [-_SETTLED_S] * len(processes)
+        self._last = [-math.inf] * len(processes)
         self._stopping = stopping
 
-    def may(self, rank: int) -> bool:
+    def may(self, rank: int, status: int) -> bool:
         """Count one more start of the rank, if there may be one."""
         now = time.monotonic()
+        # Not a loss, which comes from outside, but an error that it would make again.
+        if status > 0 and now - self._last[rank] < _SETTLED_S:
+            print(f"holdfast run: rank {rank} failed again at once", file=sys.stderr)
+            return False
         goes_on = any(
             process.poll() is None and now - last >= _SETTLED_S
             for other, (process, last) in enumerate(zip(self._processes, self._last, strict=True))
@@ -213,7 +218,7 @@ class Job:
             if status == 0 or (first_failure != 0 and deadline is None):
                 continue
             print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
-            if first_failure == 0 and comebacks.may(rank):
+            if first_failure == 0 and comebacks.may(rank, status):
                 running += 1
                 processes[rank] = self._start(rank, meeting)
                 tags += _tag_output(rank, processes[rank])

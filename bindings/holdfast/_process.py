@@ -41,6 +41,7 @@ class _Process:
         self._meetings: dict[tuple[str, str, int], int] = {}
         self._pool: _core.Pool | None = None
         self._stacks: Stacks | None = None
+        self._endings: set[Callable[[], None]] = set()
         self._pid = os.getpid()
 
     def check(self) -> None:
@@ -119,10 +120,17 @@ class _Process:
             self._pid = os.getpid()
             self._pool = None
 
+    def at_end(self, tell: Callable[[], None]) -> None:
+        """Call this at exit, before anything is closed; once, however often it is said."""
+        with self._lock:
+            self._endings.add(tell)
+
     def close(self) -> None:
         """Close everything while callbacks still find an interpreter."""
         if os.getpid() != self._pid:
             return
+        for tell in self._endings:
+            tell()
         for group in list(self._groups):
             group._leave()
         for node in self._nodes.values():
@@ -139,6 +147,7 @@ atexit.register(_process.close)
 os.register_at_fork(after_in_child=_process.forked)
 
 add = _process.add
+at_end = _process.at_end
 check = _process.check
 pool = _process.pool
 store = _process.store

@@ -46,7 +46,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         type=int,
         default=3,
         metavar="N",
-        help="how often each rank is started again at most (default: 3)",
+        help="how often each rank is started again at most (default: 3); never when it has exited "
+        "with a status of its own within 10 s of that",
     )
     run.add_argument("script", help="Python script (*.py) or program that every rank runs")
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")

@@ -47,6 +47,8 @@ def native() -> Any:
     """
     import torch
 
+    from holdfast import _process
+
     try:
         from holdfast import _c10d
     except ImportError as error:
@@ -61,6 +63,7 @@ def native() -> Any:
             f"Holdfast was built for torch {_c10d.built_for_torch}, this is torch {here}; "
             "install Holdfast again beside this torch"
         )
+    _process.at_end(_c10d.process_ends)
     return _c10d
 
 

@@ -5,6 +5,7 @@
 #include <pybind11/chrono.h>
 
 #include "backend.h"
+#include "gil.h"
 #include "raise.h"
 #include "runtime/node.h"
 
@@ -49,12 +50,13 @@ void translate(std::exception_ptr pointer) {
     if (pointer) std::rethrow_exception(pointer);
   } catch (const StatusError& error) {
     const Status& status = error.status();
-    py::list ranks;
-    for (const Rank rank : status.ranks()) ranks.append(rank.value);
-    const py::object exception =
-        py::module_::import("holdfast.errors")
-            .attr("from_status")(code_name(status.code()), status.message(), ranks,
-                                 status.epoch().value);
+    const py::object exception = bindings::parked_at_exit([&] {
+      py::list ranks;
+      for (const Rank rank : status.ranks()) ranks.append(rank.value);
+      return py::object(py::module_::import("holdfast.errors")
+                            .attr("from_status")(code_name(status.code()), status.message(), ranks,
+                                                 status.epoch().value));
+    });
     PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   }
 }
@@ -102,6 +104,7 @@ PYBIND11_MODULE(_c10d, m) {
            py::arg("opts") = nullptr)
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),
            py::arg("size"));
+  m.def("process_ends", torch_backend::process_ends);
   m.def("outcome", outcome, py::arg("work"));
   m.def("tell_wait", tell_wait, py::arg("work"), py::arg("whole"));
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/result.h"
+#include "gil.h"
 
 namespace holdfast::torch_backend {
 
@@ -19,7 +20,10 @@ class StatusError : public std::runtime_error {
   Status status_;
 };
 
-[[noreturn]] inline void raise(Status status) { throw StatusError(std::move(status)); }
+[[noreturn]] inline void raise(Status status) {
+  park_if_process_ends();
+  throw StatusError(std::move(status));
+}
 
 inline void raise_if(const Status& status) {
   if (!status.is_ok()) raise(status);

@@ -164,7 +164,10 @@ bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
   }
   // Who has waited for the op may look at its Future.
   if (const auto future = completing()) future->wait();
-  if (const std::exception_ptr failure = exception()) std::rethrow_exception(failure);
+  if (const std::exception_ptr failure = exception()) {
+    park_if_process_ends();
+    std::rethrow_exception(failure);
+  }
   return true;
 }
 

@@ -113,6 +113,9 @@ Runtime::~Runtime() {
 void Runtime::stop() {
   driver_.stop_thread();
   if (parts_.http) parts_.http->stop();
+  // A thread that never comes back from a wait may hold this runtime until the process is gone.
+  parts_.bell.unlink();
+  for (auto& [member, segment] : offered_) segment.unlink();
 }
 
 comm::Bell Runtime::own_bell() const {

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -43,6 +44,30 @@ def exit_while_a_thread_waits() -> None:
     threading.Thread(target=wait, daemon=True).start()
     entered.wait(10)
     # The rank that is through first leaves with an op running, which is a loss to the other.
+    with contextlib.suppress(holdfast.PeerLost):
+        group.barrier()
+
+
+def linger_while_threads_call(receive: Callable[[int], object]) -> None:
+    """Return with threads that ask for the interpreter's lock all the time, also at its end."""
+    _linger()
+    sys.setswitchinterval(1e-6)
+    entered = threading.Semaphore(0)
+
+    def call(tag: int) -> None:
+        entered.release()
+        while True:
+            with contextlib.suppress(holdfast.HoldfastError):
+                receive(tag)
+
+    for tag in range(16):
+        threading.Thread(target=call, args=(tag,), daemon=True).start()
+        entered.acquire()
+
+
+def exit_while_threads_call() -> None:
+    group = holdfast.init()
+    linger_while_threads_call(lambda tag: group.recv(np.ones(4), peer=1 - group.rank, tag=tag))
     with contextlib.suppress(holdfast.PeerLost):
         group.barrier()
 

@@ -220,3 +220,21 @@ def test_a_job_that_fails_everywhere_is_not_started_again_and_again(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 3
     assert done.stderr.count("is started again") <= 3, done.stderr
+
+
+def test_a_rank_that_fails_again_at_once_ends_the_job_however_slow_another_is(tmp_path):
+    script = tmp_path / "fail.py"
+    script.write_text(
+        "import os, sys, time\nif os.environ['RANK'] == '1': time.sleep(20)\nsys.exit(3)\n"
+    )
+    command = [sys.executable, "-m", "holdfast.cli", "run", "-n", "2", "--grace", "0.1"]
+    done = subprocess.run(
+        [*command, "--respawn", str(script)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert done.stderr.count("is started again") == 1, done.stderr
+    assert "rank 0 failed again at once" in done.stderr

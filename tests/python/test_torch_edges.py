@@ -31,3 +31,8 @@ def test_callbacks_may_wait_for_ops_they_start(tmp_path):
 
 def test_hooks_and_uneven_inputs_of_ddp(tmp_path):
     run_ranks("torch_edge_ranks", "hooks", 2, tmp_path)
+
+
+def test_exit_while_threads_call(tmp_path):
+    outcomes = run_ranks("torch_edge_ranks", "exit_while_threads_call", 2, tmp_path, timeout_s=60)
+    assert [outcome.output for outcome in outcomes] == ["", ""]

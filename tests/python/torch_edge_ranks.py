@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import threading
@@ -11,8 +12,11 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from group_ranks import linger_while_threads_call
 from torch import Tensor
 from torch_ranks import check, expect, join
+
+import holdfast
 
 SMALL = torch.arange(12).remainder(5)
 MOVED = (
@@ -532,3 +536,10 @@ def fork() -> None:
     dist.all_reduce(t)
     check(t, torch.tensor([float(size)]), "the parent goes on")
     dist.destroy_process_group()
+
+
+def exit_while_threads_call() -> None:
+    rank, _ = join()
+    linger_while_threads_call(lambda tag: dist.recv(torch.ones(4), src=1 - rank, tag=tag))
+    with contextlib.suppress(holdfast.PeerLost):
+        dist.barrier()
