@@ -11,7 +11,8 @@ namespace {
 
 // A rank that is started again takes longer than that.
 constexpr Duration kSuccessorLook = std::chrono::milliseconds(250);
-// For what is in the store, or is not.
+// For what is in the store; and for what may not be.
+constexpr Duration kLook = std::chrono::seconds(5);
 constexpr Duration kShortLook = std::chrono::milliseconds(20);
 
 std::uint64_t random_number() {
@@ -144,12 +145,18 @@ Status Meeting::look_for_successors() {
 }
 
 Status Meeting::take_successor(Rank rank) {
-  auto next = read_card(rank, kShortLook);
+  auto next = read_card(rank, std::min(left(), kLook));
+  // A store that does not answer in time is asked again.
+  if (next.status().code() == Code::kTimeout) return Status::ok();
   if (!next.is_ok()) return next.status();
   Card& card = cards_[static_cast<std::size_t>(rank.value)];
   if (next.value().member == card.member) return Status::ok();
   // Looked for after the card: a process that finds this word writes another one's card.
-  if (auto text = store_.get(key("ready", rank), kShortLook); text.is_ok()) {
+  auto is_ready = store_.has(key("ready", rank));
+  if (!is_ready.is_ok()) return is_ready.status();
+  if (is_ready.value()) {
+    const auto text = store_.get(key("ready", rank), kLook);
+    if (!text.is_ok()) return text.status();
     const auto word = parse_word(text.value());
     if (!word.is_ok()) return word.status();
     if (word.value().member != next.value().member) return Status::ok();
@@ -335,7 +342,6 @@ Result<std::shared_ptr<ft::Group>> Meeting::create() {
     if (!again || (flat_[r].memory && !again->memory)) return lost_error(rank);
     flat_[r] = std::move(*again);
   }
-  own_flat_.unlink();
   auto config = agree(words);
   if (!config.is_ok()) return config.status();
   Result<std::shared_ptr<ft::Group>> made = Status(Code::kAborted, "not made");

@@ -235,6 +235,32 @@ TEST_CASE("an address that cannot be reached is named within the time limit") {
   ::close(unused);
 }
 
+// Far away: an answer takes longer than a short look.
+class FarStore final : public Store {
+ public:
+  Status set(const std::string& key, const std::string& value) override {
+    return near_.set(key, value);
+  }
+  Result<std::string> get(const std::string& key, Duration timeout) override {
+    if (timeout < milliseconds(50)) return Status{Code::kTimeout, "no answer for " + key};
+    return near_.get(key, timeout);
+  }
+
+ private:
+  MemoryStore near_;
+};
+
+TEST_CASE("who is late for a connection is waited for, however far the store is") {
+  FarStore store;
+  REQUIRE(
+      store.set("holdfast/world/card/1", card(std::to_string(comm::kProtocolVersion), 1)).is_ok());
+  auto node = Node::create(options_for("tcp"));
+  auto group = node.value()->join(store, {"world", {0}, 2, milliseconds(600), {}});
+  CHECK(group.status().code() == Code::kTimeout);
+  CHECK_MESSAGE(group.status().message().find("no connection to ranks 1") != std::string::npos,
+                group.status().message());
+}
+
 TEST_CASE("damaged bytes in the store are refused") {
   MemoryStore store;
   REQUIRE(store.set("holdfast/world/card/1", "\x7f\x45LF, not a card").is_ok());
