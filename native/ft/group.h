@@ -234,6 +234,7 @@ class Group final : public comm::Communicator,
   void make_communicator(Epoch epoch);
   void look_at_leaving();
   bool has_settled() const;
+  bool has_gone(MemberId member) const;
   void answer_leavers();
   void send_to(MemberId member, comm::FrameKind kind);
   void leave();
@@ -314,8 +315,8 @@ class Group final : public comm::Communicator,
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets
   // Owners: the group, and close(), which may return first.
   std::shared_ptr<Leaving> leaving_;
-  std::set<MemberId> settled_;  // who needs nothing any more of this member, which leaves
-  std::vector<std::pair<MemberId, OpSeq>> leavers_;  // who waits to hear that of this member
+  std::set<MemberId> settled_;         // who needs nothing any more of this member, which leaves
+  std::map<MemberId, OpSeq> leavers_;  // who waits to hear that of this member
   std::vector<MemberId> missed_;
   Watch watch_;
   Instant next_watch_{};

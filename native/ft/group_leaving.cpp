@@ -63,29 +63,32 @@ void Group::look_at_leaving() {
 bool Group::has_settled() const {
   if (!config_.protect || !health().is_ok() || is_planted(Planted::kLeaveAtOnce)) return true;
   return std::all_of(config_.members.begin(), config_.members.end(), [this](MemberId member) {
-    const bool gone = std::any_of(gone_.begin(), gone_.end(),
-                                  [member](const auto& entry) { return entry.first == member; });
-    return member == kNobody || member == world_->membership().self() || gone ||
+    return member == kNobody || member == world_->membership().self() || has_gone(member) ||
            settled_.contains(member);
   });
 }
 
 // `next`: of the collectives, the first that it has not called.
 void Group::on_closing(MemberId from, OpSeq next) {
+  if (!has_member(from)) return;
   settled_.insert(from);
-  leavers_.emplace_back(from, next);
+  leavers_[from] = next;
   answer_leavers();
 }
 
-void Group::on_settled(MemberId from) { settled_.insert(from); }
+void Group::on_settled(MemberId from) {
+  if (has_member(from)) settled_.insert(from);
+}
 
 void Group::answer_leavers() {
   // What was not called here by now never will be.
   const bool over = !health().is_ok() || (leaving_ && quiet());
   const std::uint32_t ended = ops_.empty() ? launched_ : std::min(launched_, ops_.begin()->first);
   std::erase_if(leavers_, [&](const auto& leaver) {
-    if (!over && ended < leaver.second.value) return false;
-    send_to(leaver.first, FrameKind::kSettled);
+    const auto& [member, next] = leaver;
+    if (has_gone(member)) return true;
+    if (!over && ended < next.value) return false;
+    send_to(member, FrameKind::kSettled);
     return true;
   });
 }
@@ -110,6 +113,9 @@ void Group::leave() {
     [[maybe_unused]] const auto stopped = comm_->interrupt();
     comm_->abandon();
   }
+  // Nobody is to find it any more, however long a thread that waits holds this group.
+  const auto own = static_cast<std::size_t>(config_.rank.value);
+  if (own < config_.flat.size() && config_.flat[own].segment) config_.flat[own].segment->unlink();
   if (world_->id() == config_.id) world_->leave(clock_->now());
   fail({Code::kNotMember, "group " + name() + " is closed"});
 }

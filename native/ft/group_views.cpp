@@ -87,12 +87,17 @@ void Group::seat_messages(const std::vector<MemberId>& before, Epoch epoch) {
   end_messages();
 }
 
+// Died, or said goodbye, and is still in the view.
+bool Group::has_gone(MemberId member) const {
+  return std::any_of(gone_.begin(), gone_.end(),
+                     [member](const auto& entry) { return entry.first == member; });
+}
+
 void Group::on_died(MemberId member, const Status& why) {
   const auto rank = rank_of(member);
   if (!rank) return;
   // Its goodbye came before: the end of its connections is no death.
-  const bool left = std::any_of(gone_.begin(), gone_.end(),
-                                [member](const auto& entry) { return entry.first == member; });
+  const bool left = has_gone(member);
   messages_.on_gone(*rank, !left, why);
   gone_.emplace_back(member, why);
   if (config_.protect || !comm_) return;
@@ -181,6 +186,8 @@ void Group::take_members(const NextView& next) {
   make_communicator(next.epoch);
   seat_messages(seated_, next.epoch);
   seated_ = config_.members;
+  std::erase_if(settled_, [this](MemberId member) { return !has_member(member); });
+  std::erase_if(leavers_, [this](const auto& leaver) { return !has_member(leaver.first); });
   publish_view(next.epoch);
   // The view may have lost more members since it was decided.
   for (const auto& [member, why] : std::exchange(gone_, {})) {

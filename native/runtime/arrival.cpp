@@ -56,7 +56,7 @@ Result<bool> Arrival::is_due(Runtime& runtime, Store& store, const JoinRequest& 
   if (!is_alive(runtime, card.value())) return false;
   return Status{Code::kNotMember, "group " + request.group + ": rank " +
                                       std::to_string(request.rank.value) +
-                                      " is held by a live process"};
+                                      " is held by a live process (was it started twice?)"};
 }
 
 Status Arrival::read_cards(Store& store) {
