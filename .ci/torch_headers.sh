@@ -34,7 +34,7 @@ for version in "$@"; do
     continue
   fi
   printf '%s\n' bindings/torch/*.cpp | xargs -P "$(nproc)" -I '{}' c++ -std=c++20 -fsyntax-only \
-    -Wall -Wextra -Wconversion -Wshadow -Werror -Inative -DHOLDFAST_TORCH_VERSION='"0"' \
+    -Wall -Wextra -Wconversion -Wshadow -Werror -Inative -Ibindings -DHOLDFAST_TORCH_VERSION='"0"' \
     -isystem "$folder/torch/include" -isystem "$folder/torch/include/torch/csrc/api/include" \
     -isystem "$python_headers" '{}'
   echo "torch $version: the backend compiles against its headers"

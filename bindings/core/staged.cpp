@@ -67,13 +67,13 @@ std::shared_ptr<DeviceWork> begin(Staged& staged, comm::Communicator& group, con
   return value_or_raise(std::move(started));
 }
 
-PyWork start(Staged& staged, comm::Communicator& group, const Call& call, nb::object keep,
-             const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
+PyWork start_staged(Staged& staged, comm::Communicator& group, const Call& call, nb::object keep,
+                    const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
   return {begin(staged, group, call, streams, gaps), std::move(keep)};
 }
 
-PyWork run(Staged& staged, comm::Communicator& group, const Call& call,
-           const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
+PyWork run_staged(Staged& staged, comm::Communicator& group, const Call& call,
+                  const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
   const auto work = begin(staged, group, call, streams, gaps);
   wait_to_end(group, *work);
   return {work, nb::none()};
@@ -252,8 +252,8 @@ void wait_on(const PyWork& work, std::uintptr_t stream) {
 
 void bind_staged(nb::module_& m, nb::class_<Node>& node) {
   nb::class_<Staged>(m, "Staged")
-      .def("start", start, "group"_a, "call"_a, "keep"_a, "streams"_a, "gaps"_a)
-      .def("run", run, "group"_a, "call"_a, "streams"_a, "gaps"_a)
+      .def("start", start_staged, "group"_a, "call"_a, "keep"_a, "streams"_a, "gaps"_a)
+      .def("run", run_staged, "group"_a, "call"_a, "streams"_a, "gaps"_a)
       .def_prop_ro("ordinal", [](const Staged& s) { return s.device().ordinal(); })
       .def_prop_ro("pinned_bytes", [](const Staged& s) { return s.device().pinned_bytes(); })
       .def_prop_ro("peer_mappings", &Staged::peer_mappings)
