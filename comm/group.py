@@ -33,6 +33,8 @@ class Group(Membership):
 
     def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
         super().__init__(native, node)
+        # Plain arrays natively from here on; None for all that is not plain.
+        self._run_plain = native.run_plain
         _process.add(self)
 
     def all_reduce(
@@ -83,8 +85,11 @@ class Group(Membership):
             For arguments that cannot be used.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._run_plain("all_reduce", array, array, op, 0, atomic):
-            return None
+        if plain and not priority and self._under_way is None:
+            ended = self._run_plain("all_reduce", array, array, op, 0, atomic)
+            if ended is not None:
+                self._last = ended
+                return None
         request = self._request("all_reduce")
         block = request.array("array", array, written=True).block
         request.encode(codec, residual, [block])
@@ -128,8 +133,11 @@ class Group(Membership):
         codec that loses something, the root's array, too, becomes what the others get.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._run_plain("broadcast", array, array, "sum", root):
-            return None
+        if plain and not priority and self._under_way is None:
+            ended = self._run_plain("broadcast", array, array, "sum", root)
+            if ended is not None:
+                self._last = ended
+                return None
         request = self._request("broadcast")
         text = codec_text(codec)
         written = self._rank != root or not (text == "" or is_lossless(text))
@@ -161,8 +169,11 @@ class Group(Membership):
             As in :meth:`all_reduce`.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._run_plain("reduce_scatter", input, output, op):
-            return None
+        if plain and not priority and self._under_way is None:
+            ended = self._run_plain("reduce_scatter", input, output, op)
+            if ended is not None:
+                self._last = ended
+                return None
         request = self._request("reduce_scatter")
         own = request.array("output", output, written=True)
         blocks = request.blocks("input", input, own, written=False)
@@ -193,8 +204,11 @@ class Group(Membership):
             after one encoding.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._run_plain("all_gather", input, output):
-            return None
+        if plain and not priority and self._under_way is None:
+            ended = self._run_plain("all_gather", input, output)
+            if ended is not None:
+                self._last = ended
+                return None
         request = self._request("all_gather")
         own = request.array("input", input)
         blocks = request.blocks("output", output, own, written=True)
@@ -227,8 +241,11 @@ class Group(Membership):
         """
         equal = input_splits is None and output_splits is None
         plain = not async_op and timeout is None and codec is None and residual is None
-        if equal and plain and not priority and self._run_plain("all_to_all", input, output):
-            return None
+        if equal and plain and not priority and self._under_way is None:
+            ended = self._run_plain("all_to_all", input, output)
+            if ended is not None:
+                self._last = ended
+                return None
         request = self._request("all_to_all")
         source = request.array("input", input)
         target = request.array("output", output, written=True)
@@ -352,24 +369,6 @@ class Group(Membership):
     def _request(self, op: str) -> Request:
         return Request(op, self._label, self._size)
 
-    def _run_plain(
-        self,
-        name: str,
-        input: Any,
-        output: Any,
-        op: str = "sum",
-        root: int = 0,
-        atomic: bool = False,
-    ) -> bool:
-        """Run an op on plain arrays, natively from here on; False for all that is not plain."""
-        if self._under_way is not None:
-            self._finish_sync()
-        work = self._native.run_plain(name, input, output, op, root, atomic)
-        if work is None:
-            return False
-        self._last = work
-        return True
-
     def _go(self, request: Request, call: _core.Call, async_op: bool) -> Work | None:
         if async_op:
             return self._start(request, call)
@@ -389,6 +388,7 @@ class Group(Membership):
 
     def _disown(self) -> None:
         self._native = cast("_core.Communicator", _Disowned())
+        self._run_plain = self._native.run_plain
 
 
 class _Disowned:
@@ -397,3 +397,6 @@ class _Disowned:
     def __getattr__(self, name: str) -> object:
         _process.check()
         raise AttributeError(name)
+
+    def run_plain(self, *_: object) -> None:
+        _process.check()

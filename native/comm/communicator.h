@@ -129,6 +129,10 @@ class Communicator {
     return Ran{std::move(started).value(), nullptr};
   }
 
+  // Whether run() returns within microseconds, with the op ended or not: its caller may keep what
+  // others wait for. Any thread.
+  virtual bool is_instant(const OpRequest&) const { return false; }
+
   // A step boundary, collective over the members: ends when all of them have come and all joiners
   // that were ready are in. Ops started before it end first. A newcomer's first one, before any op,
   // is the boundary at which it came in. Any thread.

@@ -90,6 +90,7 @@ class Group final : public comm::Communicator,
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
+  bool is_instant(const comm::OpRequest& request) const override;
   std::shared_ptr<comm::Work> advance(Duration timeout) override;
   bool is_newcomer() const override;
   void wake() override {

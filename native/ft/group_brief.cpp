@@ -8,6 +8,18 @@ namespace holdfast::ft {
 
 using comm::OpWork;
 
+namespace {
+
+// What is copied and added in a few microseconds.
+constexpr std::uint64_t kInstantBytes = 16 * 1024;
+
+}  // namespace
+
+bool Group::is_instant(const comm::OpRequest& request) const {
+  return config_.shares_memory && executor_->has_cores() &&
+         comm::payload_bytes(request) <= kInstantBytes;
+}
+
 Result<comm::Ran> Group::run(comm::OpRequest&& request) {
   if (config_.shares_memory && !request.atomic && request.algorithm.empty() &&
       config_.algorithm.empty()) {

@@ -66,7 +66,10 @@ void Driver::stop_thread() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Driver::set_patience(Patience patience) { patience_ = patience; }
+void Driver::set_patience(Patience patience) {
+  patience_ = patience;
+  has_cores_.store(patience.spins > 0, std::memory_order_relaxed);  // relaxed: only a hint
+}
 
 void Driver::submit(Task task, bool wake) {
   // relaxed: it is the end that counts.

@@ -62,6 +62,7 @@ class Driver {
 
   void submit(Task task, bool wake);
   void defer(Task task) { deferred_.push_back(std::move(task)); }
+  bool has_cores() const { return has_cores_.load(std::memory_order_relaxed); }
   bool has_submissions() const {
     return submissions_.load(std::memory_order_relaxed) != nullptr;  // relaxed: under a lock
   }
@@ -96,6 +97,7 @@ class Driver {
   int waiting_ = 0;
   std::condition_variable callers_;
   std::condition_variable thread_wakes_;
+  std::atomic<bool> has_cores_{false};      // of patience_
   std::atomic<bool> stop_{false};           // relaxed: followed by a wake-up
   std::atomic<bool> baton_wanted_{false};   // a caller wants it; the idle progress thread gives way
   std::atomic<bool> async_pending_{false};  // submitted work that no caller will drive

@@ -75,6 +75,10 @@ class Handle final : public comm::Communicator {
     TRY(planner_->choose(*live_, request));
     return live_->run(std::move(request));
   }
+  // A first use that is measured takes its time.
+  bool is_instant(const comm::OpRequest& request) const override {
+    return !runtime_->parts().options.tune && live_->is_instant(request);
+  }
   std::shared_ptr<comm::Work> advance(Duration timeout) override {
     auto work = live_->advance(timeout);
     if (!runtime_->parts().options.tune) return work;

@@ -75,6 +75,7 @@ class Runtime final : public comm::Executor,
     return driver_.drive_briefly(step);
   }
   bool has_tasks() const override { return driver_.has_submissions(); }
+  bool has_cores() const override { return driver_.has_cores(); }
   void drive_until(const std::function<bool()>& done, Instant deadline) override {
     driver_.drive_until(done, deadline);
   }
