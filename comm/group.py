@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from holdfast import _core, _process
 from holdfast.comm import carrying
@@ -33,8 +33,6 @@ class Group(Membership):
 
     def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
         super().__init__(native, node)
-        # Plain arrays natively from here on; None for all that is not plain.
-        self._run_plain = native.run_plain
         _process.add(self)
 
     def all_reduce(
@@ -385,18 +383,3 @@ class Group(Membership):
         for output in request.outputs:
             output.store()
         return work.source
-
-    def _disown(self) -> None:
-        self._native = cast("_core.Communicator", _Disowned())
-        self._run_plain = self._native.run_plain
-
-
-class _Disowned:
-    """Stands for the native group in a forked child."""
-
-    def __getattr__(self, name: str) -> object:
-        _process.check()
-        raise AttributeError(name)
-
-    def run_plain(self, *_: object) -> None:
-        _process.check()

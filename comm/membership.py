@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from holdfast import _core
+from holdfast import _core, _process
 from holdfast.comm.outcome import Outcome, View
 from holdfast.comm.sync import Sync, SyncReport
 from holdfast.comm.sync_messages import GroupMessages
@@ -33,6 +33,8 @@ class Membership:
 
     def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
         self._native = native
+        # An op on plain arrays, natively from here on; None for all that is not plain.
+        self._run_plain = native.run_plain
         self._node = node
         self._rank = native.rank
         self._last: _core.Work | _core.Ended | None = None
@@ -284,3 +286,18 @@ class Membership:
         if self._under_way is not None:
             under_way, self._under_way = self._under_way, None
             under_way.finish()
+
+    def _disown(self) -> None:
+        self._native = cast("_core.Communicator", _Disowned())
+        self._run_plain = self._native.run_plain
+
+
+class _Disowned:
+    """Stands for the native group in a forked child."""
+
+    def __getattr__(self, name: str) -> object:
+        _process.check()
+        raise AttributeError(name)
+
+    def run_plain(self, *_: object) -> None:
+        _process.check()

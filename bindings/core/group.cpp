@@ -213,16 +213,21 @@ void bind_options(nb::module_& m) {
   m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
 }
 
+// Owned natively: nanobind's way to share a Python object with native code takes the GIL when the
+// last owner goes, which may be a thread that no longer gets it (thread_exit.h).
+struct PyPool {
+  std::shared_ptr<comm::MemoryPool> native = std::make_shared<comm::MemoryPool>();
+};
+
 // `bytes` of memory of the pool, as an array that keeps it.
-nb::ndarray<nb::numpy, std::uint8_t> allocate(const std::shared_ptr<comm::MemoryPool>& pool,
-                                              std::uint64_t bytes) {
+nb::ndarray<nb::numpy, std::uint8_t> allocate(const PyPool& pool, std::uint64_t bytes) {
   struct Held {
     std::shared_ptr<comm::MemoryPool> pool;
     std::byte* data;
   };
-  std::byte* data = pool->allocate(bytes);
+  std::byte* data = pool.native->allocate(bytes);
   if (data == nullptr) throw std::bad_alloc();
-  auto* held = new Held{pool, data};
+  auto* held = new Held{pool.native, data};
   const nb::capsule owner(held, [](void* pointer) noexcept {
     const std::unique_ptr<Held> last(static_cast<Held*>(pointer));
     last->pool->release(last->data);
@@ -231,9 +236,9 @@ nb::ndarray<nb::numpy, std::uint8_t> allocate(const std::shared_ptr<comm::Memory
 }
 
 void bind_pool(nb::module_& m) {
-  nb::class_<comm::MemoryPool>(m, "Pool")
-      .def("__init__", [](comm::MemoryPool* self) { new (self) comm::MemoryPool(); })
-      .def("unlink", &comm::MemoryPool::unlink);
+  nb::class_<PyPool>(m, "Pool").def(nb::init<>()).def("unlink", [](PyPool& pool) {
+    pool.native->unlink();
+  });
   m.def("allocate", allocate, "pool"_a, "bytes"_a);
 }
 
@@ -284,10 +289,10 @@ void bind_group(nb::module_& m) {
   nb::class_<Node> node(m, "Node");
   node.def_static(
           "create",
-          [](const Options& o, std::shared_ptr<comm::MemoryPool> pool) {
-            return without_gil(value_or_raise(Node::create(o, std::move(pool))));
+          [](const Options& o, const PyPool* pool) {
+            return without_gil(value_or_raise(Node::create(o, pool ? pool->native : nullptr)));
           },
-          "options"_a, "pool"_a = nb::none())
+          "options"_a, "pool"_a.none() = nb::none())
       .def("join", join, "store"_a, "group"_a, "rank"_a, "size"_a, "timeout_s"_a, "op_timeout_s"_a)
       .def("join_elastic", join_elastic, "group"_a, "min_peers"_a, "timeout_s"_a, "op_timeout_s"_a)
       .def(
