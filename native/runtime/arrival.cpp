@@ -10,8 +10,8 @@ constexpr Duration kLook = std::chrono::seconds(5);
 constexpr Duration kTurn = std::chrono::milliseconds(1);
 // A living process answers within this time, at one of its addresses.
 constexpr Duration kCall = std::chrono::seconds(1);
-// The first of the members answers within this time, unless the job has ended.
-constexpr Duration kFirstAnswer = std::chrono::seconds(5);
+// One of the members is within reach, or is again, within this time, unless the job has ended.
+constexpr Duration kSilence = std::chrono::seconds(5);
 
 // Whether the process that wrote the card still takes calls.
 bool is_alive(Runtime& runtime, const Card& card) {
@@ -81,7 +81,7 @@ Result<std::shared_ptr<ft::Group>> Arrival::rejoin(Store& store) {
     contacts_.push_back(*coordinator);
   } else {
     TRY(read_cards(store));
-    first_answer_ = runtime_->clock()->now() + kFirstAnswer;
+    hope_until_ = runtime_->clock()->now() + kSilence;
   }
   // Whoever is started again later looks for this process here.
   TRY(store.set(store_key(request_.group, "card", request_.rank),
@@ -127,6 +127,13 @@ void Arrival::look_for_contacts() {
   }
 }
 
+bool Arrival::reaches_members() const {
+  const auto is_here = [&](MemberId member) { return runtime_->find_peer(member) != nullptr; };
+  return std::any_of(contacts_.begin(), contacts_.end(),
+                     [&](const Card& card) { return is_here(card.member); }) ||
+         std::any_of(joining_.view().members.begin(), joining_.view().members.end(), is_here);
+}
+
 Status Arrival::look(Instant now) {
   look_for_contacts();
   const std::string who = "group " + request_.group + ": ";
@@ -136,7 +143,9 @@ Status Arrival::look(Instant now) {
   if (joining_.state() == ft::Joining::State::kAdmitted) return Status::ok();
   const bool met = std::find(met_.begin(), met_.end(), true) != met_.end();
   if (!met && runtime_->coordinator()) TRY(runtime_->coordinator_failure());
-  if (!met && first_answer_ != Instant{} && now >= first_answer_) {
+  const bool by_store = hope_until_ != Instant{};
+  if (by_store && reaches_members()) hope_until_ = now + kSilence;
+  if (by_store && now >= hope_until_) {
     return {Code::kNotMember, who + "rank " + std::to_string(request_.rank.value) +
                                   " was part of it before, and none of the others answers any "
                                   "more: the job has ended (a new one needs a store of its own)"};

@@ -31,6 +31,7 @@ class Arrival {
  private:
   Status read_cards(Store& store);
   Result<std::shared_ptr<ft::Group>> run();
+  bool reaches_members() const;
   // One look at the lobby; ok while there is hope.
   Status look(Instant now);
   void look_for_contacts();
@@ -39,7 +40,7 @@ class Arrival {
   std::shared_ptr<Runtime> runtime_;
   const JoinRequest& request_;
   Instant deadline_;
-  Instant first_answer_{};
+  Instant hope_until_{};  // of one who goes by the store: as long as members are within reach
   std::vector<Card> contacts_;
   std::vector<bool> met_;  // by contact
   ft::Joining joining_;

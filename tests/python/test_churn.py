@@ -181,6 +181,23 @@ def test_a_job_that_has_ended_is_told_from_one_that_runs(tmp_path):
     assert "the job has ended" in late.output, late.output
 
 
+def test_who_waits_for_a_job_that_ends_is_told(tmp_path):
+    env = {"COLLECTIVE": "all_reduce", "BYTES": "4096", "HOLDFAST_CONNECT_TIMEOUT": "60"}
+    processes = start(3, tmp_path, env)
+    kill(processes.pop())
+    (card,) = [path for path in tmp_path.rglob("*card*") if path.name.endswith("2")]
+    before = card.read_bytes()
+    late = start_rank("churn_ranks", "loop", 2, 3, tmp_path, {"LOG_DIR": str(tmp_path), **env})
+    eventually(lambda: card.read_bytes() != before)
+    time.sleep(1)  # it has asked to be admitted, which these ranks never do
+    began = time.monotonic()
+    (tmp_path / "stop").touch()
+    assert all(outcome.status == 0 for outcome in finish(processes, 30))
+    (outcome,) = finish([late], 60)
+    assert "the job has ended" in outcome.output, outcome.output
+    assert time.monotonic() - began < 30
+
+
 # In the middle of steps, and while the ranks still meet.
 @pytest.mark.parametrize("kill_after_s", ["1.0", "0.02", "0.06"])
 def test_holdfast_run_starts_a_killed_rank_again(kill_after_s, tmp_path):
