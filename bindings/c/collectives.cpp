@@ -98,7 +98,7 @@ struct Call {
       *work = new hf_work{std::move(begun)};
       return Status::ok();
     }
-    Status status = begun->wait(c::kForever);
+    Status status = begun->wait(kForever);
     if (source != nullptr) *source = begun->source().value;
     return status;
   }
@@ -111,7 +111,7 @@ struct Call {
       auto ran = group->group->run(std::move(request));
       if (!ran.is_ok()) return ran.status();
       const auto& under_way = ran.value().work;
-      Status status = under_way ? under_way->wait(c::kForever) : Status::ok();
+      Status status = under_way ? under_way->wait(kForever) : Status::ok();
       if (source != nullptr && under_way) *source = under_way->source().value;
       return status;
     });
@@ -248,7 +248,7 @@ hf_status hf_work_test(hf_work* work, int* done) {
 hf_status hf_work_wait(hf_work* work, int64_t timeout_ns) {
   return c::guarded([&]() -> Status {
     if (work == nullptr) return c::missing("work");
-    return work->work->wait(timeout_ns < 0 ? c::kForever : Duration(timeout_ns));
+    return work->work->wait(timeout_ns < 0 ? kForever : Duration(timeout_ns));
   });
 }
 

@@ -34,9 +34,6 @@ struct hf_work {
 
 namespace holdfast::c {
 
-// Where the caller gives no limit: ops have one of their own.
-inline constexpr Duration kForever = std::chrono::hours(24 * 400);
-
 // Notes the outcome for hf_last_error() of this thread.
 hf_status record(const Status& status) noexcept;
 

@@ -235,7 +235,7 @@ hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group) {
 hf_status hf_group_close(hf_group* group, int64_t timeout_ns) {
   return c::guarded([&]() -> Status {
     if (group == nullptr) return c::missing("group");
-    return group->group->close(timeout_ns < 0 ? c::kForever : Duration(timeout_ns));
+    return group->group->close(timeout_ns < 0 ? kForever : Duration(timeout_ns));
   });
 }
 
@@ -258,7 +258,7 @@ hf_status hf_group_advance(hf_group* group, int64_t timeout_ns) {
   return c::guarded([&]() -> Status {
     if (group == nullptr) return c::missing("group");
     const Duration timeout = timeout_ns < 0 ? Duration::zero() : Duration(timeout_ns);
-    return group->group->advance(timeout)->wait(c::kForever);
+    return group->group->advance(timeout)->wait(kForever);
   });
 }
 

@@ -43,7 +43,6 @@ PyWork start(Communicator& group, const Call& call, nb::object keep) {
 // Ends when all members have come; (epoch, ranks that are there).
 nb::tuple advance(Communicator& group, double timeout_s) {
   const auto work = group.advance(from_seconds(timeout_s));
-  constexpr Duration kForever = std::chrono::hours(24 * 400);
   raise_if(wait_for(*work, kForever));
   const comm::Outcome& passed = work->outcome();
   nb::list ranks;

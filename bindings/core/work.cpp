@@ -85,7 +85,6 @@ Status wait_for(comm::Work& work, Duration timeout) {
 
 void wait_to_end(comm::Communicator& group, comm::Work& work) {
   // The op has a time limit of its own.
-  constexpr Duration kForever = std::chrono::hours(24 * 400);
   try {
     raise_if(wait_for(work, kForever));
   } catch (nb::python_error&) {

@@ -126,7 +126,6 @@ std::tuple<std::uint32_t, std::vector<int>, std::vector<int>> HoldfastBackend::a
   const auto work = group()->advance(timeout);
   {
     const WithoutGil released;
-    constexpr Duration kForever = std::chrono::hours(24 * 400);
     [[maybe_unused]] const Status ended = work->wait(kForever);
   }
   raise_if(work->status());

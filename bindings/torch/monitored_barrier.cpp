@@ -9,9 +9,6 @@ namespace {
 
 using comm::Collective;
 
-// Longer than any barrier: rank 0 itself decides when it has waited enough.
-constexpr Duration kForever = std::chrono::hours(24 * 100);
-
 std::string rank_names(const std::vector<int>& ranks) {
   std::string text = ranks.size() == 1 ? "Rank " : "Ranks ";
   for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -30,7 +27,7 @@ std::shared_ptr<comm::Work> HoldfastBackend::signal(Collective kind, int peer) {
   request.dtype = DType::kU8;
   request.peer = {peer};
   request.tag = kMonitorTag;
-  request.timeout = kForever;
+  request.timeout = kForever;  // rank 0 itself decides when it has waited enough
   return value_or_raise(group()->start(std::move(request)));
 }
 

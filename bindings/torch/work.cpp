@@ -9,12 +9,6 @@
 #include "raise.h"
 
 namespace holdfast::torch_backend {
-namespace {
-
-// Longer than any op's own limit.
-constexpr Duration kForever = std::chrono::hours(24 * 400);
-
-}  // namespace
 
 void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);

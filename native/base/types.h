@@ -26,6 +26,8 @@ using CommId = Strong<struct CommIdTag, std::uint64_t>;
 using OpSeq = Strong<struct OpSeqTag, std::uint32_t>;
 
 using Duration = std::chrono::nanoseconds;
+// For a wait whose end something else sees to; may be added to any time.
+inline constexpr Duration kForever = std::chrono::hours(24 * 400);
 
 // A point on some Clock's time line; only differences mean anything.
 struct Instant {

@@ -58,7 +58,6 @@ Status run_to_end(Communicator& group, OpRequest request) {
   auto ran = group.run(std::move(request));
   if (!ran.is_ok()) return ran.status();
   if (!ran.value().work) return Status::ok();
-  constexpr Duration kForever = std::chrono::hours(24 * 400);  // the op has a limit of its own
   return ran.value().work->wait(kForever);
 }
 

@@ -76,7 +76,6 @@ Status DeviceWork::late(Duration timeout) const {
 }
 
 Status DeviceWork::wait_on(device::CuStream stream) {
-  constexpr Duration kForever = std::chrono::hours(24 * 400);  // the op has a time limit of its own
   if (done()) return status();
   if (!device().streams_wait()) return wait(kForever);
   const Device::Current current(device());

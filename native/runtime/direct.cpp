@@ -45,7 +45,6 @@ bool Direct::could_take(const comm::Communicator& group, const OpRequest& reques
 Result<comm::PathAgreement::Choice> Direct::choose(comm::Communicator& group) {
   const auto agreement = group.path_agreement();
   if (agreement == nullptr) return comm::PathAgreement::Choice{};
-  constexpr Duration kForever = std::chrono::hours(24 * 400);  // the trial has a limit of its own
   return agreement->choose(group.boundary(), kForever);
 }
 

@@ -237,7 +237,7 @@ TEST_CASE("ranks that sleep are woken in time, and once for all that they wait f
     for (const unsigned lenders : {testing::kNobody, 5U, testing::kEverybody}) {
       for (const int size : {2, 3, 4, 8}) {
         Host host(size, reach, kSlice, lenders);
-        for (int turn = 0; turn < 20; ++turn) {
+        for (int turn = 0; turn < 8; ++turn) {
           std::vector<std::unique_ptr<World>> ops;
           for (int i = 0; i < 5; ++i) {
             const std::size_t count = 1 + random.below(random.chance(20) ? 300'000 : 3000);
