@@ -155,7 +155,8 @@ Status Meeting::take_successor(Rank rank) {
   auto is_ready = store_.has(key("ready", rank));
   if (!is_ready.is_ok()) return is_ready.status();
   if (is_ready.value()) {
-    const auto text = store_.get(key("ready", rank), kLook);
+    const auto text = store_.get(key("ready", rank), std::min(left(), kLook));
+    if (text.status().code() == Code::kTimeout) return Status::ok();
     if (!text.is_ok()) return text.status();
     const auto word = parse_word(text.value());
     if (!word.is_ok()) return word.status();
