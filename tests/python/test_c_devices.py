@@ -1,5 +1,6 @@
 """The C interface on device memory: a C program as ranks of its own, as a rule over the
-emulated device (cuda_driver.py)."""
+emulated device (cuda_driver.py).
+"""
 
 from __future__ import annotations
 

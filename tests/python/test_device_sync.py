@@ -1,5 +1,6 @@
 """Sync of state in a GPU's memory, in real processes, as a rule over the emulated device
-(cuda_driver.py)."""
+(cuda_driver.py).
+"""
 
 from __future__ import annotations
 

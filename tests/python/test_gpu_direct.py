@@ -1,5 +1,6 @@
 """Collectives from device to device past the host, in real processes, as a rule over
-emulated devices (cuda_driver.py)."""
+emulated devices (cuda_driver.py).
+"""
 
 from __future__ import annotations
 

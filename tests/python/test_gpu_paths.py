@@ -1,5 +1,6 @@
 """Collectives on arrays in a GPU's memory, in real processes, as a rule over the
-emulated device (cuda_driver.py)."""
+emulated device (cuda_driver.py).
+"""
 
 from __future__ import annotations
 
