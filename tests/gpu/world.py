@@ -64,7 +64,8 @@ def start(module: str, function: str, rank: int, ranks: int, at: Path, env: dict
 
 def tell(row: dict[str, Any]) -> None:
     """Give the program a row; a rank calls it."""
-    print(MARK + json.dumps(row), flush=True)
+    sys.stdout.write(f"{MARK}{json.dumps(row)}\n")
+    sys.stdout.flush()
 
 
 def told(outcome: Outcome) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """Which CUDA driver tests of device memory run over.
 
 The emulated one, unless HOLDFAST_TEST_CUDA_DRIVER names another, as the option cuda_driver does:
-empty, the system's, which needs a GPU. No other file of the tests reads it.
+empty, the system's, which needs a GPU. No other file of the tests reads it; it is taken out of the
+environment, as Holdfast warns of names that are no options of its.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 
 EMULATED = "emulated"
-DRIVER = os.environ.get("HOLDFAST_TEST_CUDA_DRIVER", EMULATED)
+DRIVER = os.environ.pop("HOLDFAST_TEST_CUDA_DRIVER", EMULATED)
 # For the environment of ranks.
 CHOSEN = {"HOLDFAST_CUDA_DRIVER": DRIVER}
 
