@@ -153,12 +153,14 @@ def execute(argv: list[str], env: dict[str, str], folder: Path, seconds: float) 
             argv, env=env, cwd=folder, stdout=out, stderr=err, start_new_session=True
         )
         status: int | None = None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            status = process.wait(max(seconds, 0.01))
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GONE_S)
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(max(seconds, 0.01))
+        finally:  # also when the runner is interrupted
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GONE_S)
     return status
 
 

@@ -4,9 +4,9 @@
     python tests/gpu/run.py --only kill,errors     # some
     python tests/gpu/run.py --budget 500 --out build/gpu-results.md --resume
 
-What is right is run before what is fast, so that `--budget` cuts the least; `--resume` leaves out
-rows that the file of `--out` has figures of. Without a GPU the same programs run over the emulated
-device, which proves the programs: no row gets a figure, and a program that fails is told.
+What tells most in the least time is run first, so that `--budget` cuts the least; `--resume` leaves
+out rows that the file of `--out` has figures of. Without a GPU the same programs run over the
+emulated device, which proves the programs: no row gets a figure, and one that fails is told.
 Needs Holdfast installed in this Python, and `make native` for the native rows: `make gpu` sees to
 both.
 """
