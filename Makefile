@@ -66,6 +66,13 @@ bench: $(VENV)/.installed  ## collectives side by side with gloo
 	$(BIN)/holdfast bench -n 2,4 --sizes 4K,64K,1M,16M,64M \
 	  -c all_reduce,all_gather,reduce_scatter,broadcast,all_to_all
 
+# Options of tests/gpu/run.py; without a GPU it rehearses, and writes no figure.
+GPU ?= --write
+.PHONY: gpu
+gpu: native $(VENV)/.installed  ## every row of docs/gpu-results.md on this GPU (20 minutes); a rehearsal without
+	@mkdir -p build/empty
+	cd build/empty; $(BIN)/python $(CURDIR)/tests/gpu/run.py $(GPU)
+
 # ---- set-up --------------------------------------------------------------------------------------
 
 .PHONY: system-build system-test system-check

@@ -223,8 +223,9 @@ static void refuse(void) {
   REFUSED(hf_all_reduce(device, memory, here, 4, HF_I64, HF_SUM, NULL), HF_CONFIG_ERROR,
           "all_reduce: memory of the host, or of nobody among that of CUDA device 0");
   REFUSED(hf_broadcast(device, here, 4, HF_I64, 0, NULL), HF_CONFIG_ERROR, "memory of the host");
-  REFUSED(hf_all_reduce(device, memory, memory, 5, HF_I64, HF_SUM, NULL), HF_CONFIG_ERROR,
-          "or of nobody");
+  /* So far behind it that it is in nobody's pool of memory. */
+  REFUSED(hf_all_reduce(device, memory, memory, (size_t)1 << 40, HF_I64, HF_SUM, NULL),
+          HF_CONFIG_ERROR, "or of nobody");
   REFUSED(hf_all_reduce(device, memory, NULL, 4, HF_I64, HF_SUM, &work), HF_CONFIG_ERROR, "");
   REFUSED(hf_broadcast(device, memory, 4, HF_I64, 9, NULL), HF_CONFIG_ERROR, "9");
   REFUSED(hf_broadcast(device, memory, 4, (hf_dtype)77, 0, NULL), HF_CONFIG_ERROR, "dtype 77");

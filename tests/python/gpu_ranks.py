@@ -216,10 +216,10 @@ def refuse_what_cannot_be() -> None:
         refused(holdfast.ConfigError, "cannot be read", GpuArray(np.ones(1), None, data=7))
         nowhere = GpuArray(np.ones(4), None, data=(np.ones(4).ctypes.data, False))
         refused(holdfast.ConfigError, "no memory that the CUDA driver knows", nowhere)
-        too_long = GpuArray(np.ones(2), None, shape=(2**20,))
+        too_long = GpuArray(np.ones(2), None, shape=(2**40,))
         refused(holdfast.ConfigError, "of the host, or of nobody", too_long)
         with pytest.raises(holdfast.HoldfastError, match="of device memory, of which"):
-            GpuArray(np.ones(1 << 29, np.uint8))
+            _core.DeviceMemory(staged(), 1 << 50)
         # No call of these has begun: the group is whole, and nothing is lost.
         before = staged().pinned_bytes
         for _ in range(20):

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import cuda_driver
 import nursery
 
 Process = subprocess.Popen[str] | nursery.Child
@@ -38,7 +39,8 @@ def start_rank(
 ) -> Process:
     """Start one rank; it calls `module.function()` with RANK and WORLD_SIZE set.
 
-    `before`: a command that runs the rest of its arguments. `fresh`: nothing is imported yet.
+    `before`: a command that runs the rest of its arguments. `fresh`: nothing is imported yet, which
+    is so for ranks on a real GPU as well: no driver of one sees a fork.
     """
     whole = {
         **os.environ,
@@ -49,7 +51,10 @@ def start_rank(
         "OMP_NUM_THREADS": "1",
         **env,
     }
-    if not (before or fresh):
+    # A line is written at once then, and what is said on stderr stands beside it, not within.
+    whole.pop("PYTHONUNBUFFERED", None)
+    real = env.get("HOLDFAST_CUDA_DRIVER", cuda_driver.EMULATED) == ""
+    if not (before or fresh or real):
         return nursery.fork(module, function, whole, meeting)
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); "

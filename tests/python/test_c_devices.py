@@ -1,4 +1,6 @@
-"""The C interface on device memory: a C program as ranks of its own, over the emulated device."""
+"""The C interface on device memory: a C program as ranks of its own, as a rule over the
+emulated device (cuda_driver.py).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cuda_driver import CHOSEN
 from ranks import Outcome, finish, segments_of
 from test_c_abi import build
 
@@ -16,8 +19,8 @@ PROGRAM = Path(__file__).parent / "c_device_ranks.c"
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="waits for a C compiler")
 
-EMULATED = {
-    "HOLDFAST_CUDA_DRIVER": "emulated",
+DEVICE = {
+    **CHOSEN,
     "HOLDFAST_CUDA_SLICE_BYTES": "65536",
     "HOLDFAST_CUDA_IPC_MIN_BYTES": "200000",
 }
@@ -33,7 +36,7 @@ def outcomes_of(program: Path, name: str, size: int, meeting: Path, **env: str) 
         **os.environ,
         "WORLD_SIZE": str(size),
         "HOLDFAST_STORE": f"file://{meeting}/directory",
-        **EMULATED,
+        **DEVICE,
         **env,
     }
     processes = [

@@ -1,18 +1,19 @@
-"""Sync of state in a GPU's memory, in real processes over the emulated device."""
+"""Sync of state in a GPU's memory, in real processes, as a rule over the emulated device
+(cuda_driver.py).
+"""
 
 from __future__ import annotations
 
 from functools import partial
 
 import pytest
+from cuda_driver import CHOSEN
 from ranks import finish, run_ranks, segments_of, start_rank
 from test_elastic import Coordinator
 
-EMULATED = {"HOLDFAST_CUDA_DRIVER": "emulated"}
-
 
 def run(function, size, meeting, **more):
-    env = {**EMULATED, **more}
+    env = {**CHOSEN, **more}
     return run_ranks("device_sync_ranks", function, size, meeting, env=env, timeout_s=150)
 
 
@@ -41,7 +42,7 @@ def test_a_newcomer_is_brought_up_to_date_on_its_device(tmp_path):
     coordinator = Coordinator(tmp_path)
     try:
         url = f"holdfast://{coordinator.address}"
-        env = {**EMULATED, "URL": url}
+        env = {**CHOSEN, "URL": url}
         start = partial(start_rank, "device_sync_ranks", "bring_a_newcomer_up")
         processes = [start(r, 2, tmp_path, env) for r in range(2)]
         for process in processes:
@@ -61,7 +62,7 @@ def test_what_cannot_be_synced_is_said_and_leaks_nothing(tmp_path):
 
 def test_survivors_agree_when_a_holder_dies(tmp_path):
     processes = [
-        start_rank("device_sync_ranks", "lose_a_holder", r, 4, tmp_path, EMULATED) for r in range(4)
+        start_rank("device_sync_ranks", "lose_a_holder", r, 4, tmp_path, CHOSEN) for r in range(4)
     ]
     outcomes = finish(processes, 100)
     assert outcomes[2].status == -9

@@ -1,22 +1,25 @@
-"""Collectives from device to device past the host, in real processes over emulated devices."""
+"""Collectives from device to device past the host, in real processes, as a rule over
+emulated devices (cuda_driver.py).
+"""
 
 from __future__ import annotations
 
 import pytest
+from cuda_driver import CHOSEN
 from ranks import finish, run_ranks, segments_of, start_rank
 from test_elastic import Coordinator
 
 import holdfast
 
-EMULATED = {
-    "HOLDFAST_CUDA_DRIVER": "emulated",
+DEVICE = {
+    **CHOSEN,
     "HOLDFAST_CUDA_SLICE_BYTES": "65536",
     "HOLDFAST_CUDA_IPC_MIN_BYTES": "1",
 }
 
 
 def run(function, size, meeting, **more):
-    env = {**EMULATED, **more}
+    env = {**DEVICE, **more}
     return run_ranks("gpu_direct_ranks", function, size, meeting, env=env, timeout_s=150)
 
 
@@ -46,7 +49,7 @@ def test_ranks_of_two_hosts_go_through_them(tmp_path):
             r,
             2,
             tmp_path,
-            {**EMULATED, "HOLDFAST_HOST_ID": f"host{r}", "HOLDFAST_TRANSPORTS": "tcp"},
+            {**DEVICE, "HOLDFAST_HOST_ID": f"host{r}", "HOLDFAST_TRANSPORTS": "tcp"},
         )
         for r in range(2)
     ]
@@ -59,7 +62,7 @@ def test_host_memory_here_and_a_gpus_there_is_an_error_on_every_rank(tmp_path):
 
 
 def _kill_one(function, lost, dies_after, tmp_path):
-    env = {**EMULATED, "DIES_AFTER": dies_after}
+    env = {**DEVICE, "DIES_AFTER": dies_after}
     processes = [start_rank("gpu_direct_ranks", function, r, 4, tmp_path, env) for r in range(4)]
     outcomes = finish(processes, 100)
     assert outcomes[lost].status == -9, outcomes[lost].output
@@ -86,7 +89,7 @@ def test_a_broadcast_whose_root_dies_is_whole_or_lost_everywhere(dies_after, tmp
 def test_ranks_that_come_later_agree_from_their_first_call_on(tmp_path):
     coordinator = Coordinator(tmp_path)
     env = {
-        **EMULATED,
+        **DEVICE,
         "URL": f"holdfast://{coordinator.address}",
         # As the group has it, so that its arrays are of its node's device.
         "HOLDFAST_COORDINATOR": coordinator.address,
@@ -108,7 +111,7 @@ def test_ranks_that_come_later_agree_from_their_first_call_on(tmp_path):
 
 def test_ranks_that_set_it_differently_are_told_when_they_meet(tmp_path):
     processes = [
-        start_rank("gpu_direct_ranks", "disagree", r, 2, tmp_path, {**EMULATED, name: value})
+        start_rank("gpu_direct_ranks", "disagree", r, 2, tmp_path, {**DEVICE, name: value})
         for r, (name, value) in enumerate(
             [("HOLDFAST_CUDA_IPC", "off"), ("HOLDFAST_CUDA_IPC_MIN_BYTES", "77")]
         )

@@ -1,21 +1,24 @@
-"""Collectives on arrays in a GPU's memory, in real processes over the emulated device."""
+"""Collectives on arrays in a GPU's memory, in real processes, as a rule over the
+emulated device (cuda_driver.py).
+"""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from cuda_driver import CHOSEN
 from ranks import finish, run_ranks, segments_of, start_rank
 
 import holdfast
 from holdfast import _core
 from holdfast.cli import main
 
-EMULATED = {"HOLDFAST_CUDA_DRIVER": "emulated", "HOLDFAST_CUDA_SLICE_BYTES": "65536"}
+DEVICE = {**CHOSEN, "HOLDFAST_CUDA_SLICE_BYTES": "65536"}
 
 
 def run(function, size, meeting, **more):
-    return run_ranks("gpu_ranks", function, size, meeting, env={**EMULATED, **more}, timeout_s=150)
+    return run_ranks("gpu_ranks", function, size, meeting, env={**DEVICE, **more}, timeout_s=150)
 
 
 @pytest.mark.parametrize(("size", "transports"), [(2, "shm,tcp"), (3, "tcp")])
@@ -71,7 +74,7 @@ def test_slices_that_ranks_cut_differently_are_refused_when_they_meet(tmp_path):
 
 @pytest.mark.parametrize("dies_after", ["0", "0.002", "0.006", "0.02"])
 def test_survivors_agree_when_a_rank_dies_with_device_memory_under_way(dies_after, tmp_path):
-    env = {**EMULATED, "DIES_AFTER": dies_after}
+    env = {**DEVICE, "DIES_AFTER": dies_after}
     processes = [start_rank("gpu_ranks", "lose_one", r, 4, tmp_path, env) for r in range(4)]
     outcomes = finish(processes, 100)
     assert outcomes[2].status == -9
@@ -84,7 +87,7 @@ def test_survivors_agree_when_a_rank_dies_with_device_memory_under_way(dies_afte
 @pytest.mark.parametrize("dies_after", ["0", "0.01"])
 def test_survivors_agree_when_a_rank_dies_with_slices_under_way(collective, dies_after, tmp_path):
     env = {
-        **EMULATED,
+        **DEVICE,
         "DIES_AFTER": dies_after,
         "COLLECTIVE": collective,
         "HOLDFAST_CUDA_IPC": "off",

@@ -1,4 +1,4 @@
-"""Tables in host memory: gathered by the host here, by an emulated device in a process each."""
+"""Tables in host memory: gathered by the host here, by a device in a process each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from cuda_driver import DRIVER
 
 import holdfast
 from holdfast.comm import HostTensor
 
 
-def _on_the_device(function: str, driver: str = "emulated") -> None:
+def _on_the_device(function: str, driver: str = DRIVER) -> None:
     done = subprocess.run(
         [sys.executable, "-c", f"import host_tensor_ranks as r; r.{function}()"],
         cwd=Path(__file__).parent,
@@ -39,7 +40,7 @@ def _on_the_device(function: str, driver: str = "emulated") -> None:
         "give_back_what_was_pinned",
     ],
 )
-def test_on_the_emulated_device(function):
+def test_on_the_device(function):
     _on_the_device(function)
 
 
