@@ -45,7 +45,7 @@ std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
 }
 
 void settle(LinkPair& pair) {
-  for (int idle = 0; idle < 3;) {
+  for (int idle = 0; idle < pair.patience;) {
     const bool moved_a = testing::pump(*pair.a);
     const bool moved_b = testing::pump(*pair.b);
     idle = moved_a || moved_b ? 0 : idle + 1;
@@ -56,7 +56,7 @@ const std::vector<std::size_t> kSizes{0,     1,     7,      64,        4096,   3
                                       65536, 65537, 131072, 1'000'003, 9 << 20};
 
 void for_each_transport(const std::function<void(LinkPair&)>& body) {
-  for (const TransportRow& row : testing::transports()) {
+  for (const TransportRow& row : testing::pair_transports()) {
     CAPTURE(row.name);
     LinkPair pair = row.make();
     body(pair);

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from health_jobs import eventually
 from ranks import finish, kill, start_rank
+from ucx_library import UCX
 
 # The whole set is `CHURN_WORLDS=130`, more than 400 kills in about four minutes.
 WORLDS = int(os.environ.get("CHURN_WORLDS", "10"))
@@ -80,7 +81,7 @@ def test_survivors_agree_whoever_is_killed(seed, tmp_path):
     agree(tmp_path, alive, collective)
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 def test_a_rank_that_was_stopped_for_too_long_is_told_that_it_was_voted_out(transport, tmp_path):
     env = {
         "HOLDFAST_TRANSPORTS": transport,
@@ -102,7 +103,7 @@ def test_a_rank_that_was_stopped_for_too_long_is_told_that_it_was_voted_out(tran
     agree(tmp_path, [0, 1, 3], "all_reduce")
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 def test_a_restarted_rank_takes_its_place_again(transport, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport, "STEPS": "400"}
 
