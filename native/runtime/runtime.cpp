@@ -229,7 +229,16 @@ bool Runtime::turn(Instant now) {
     if (parts_.board) write_board(now);
   }
   const bool moved = parts_.ucx && parts_.ucx->progress();
+  if (moved) look_behind_broken_links();
   return hub_.turn(now) || moved;
+}
+
+// A process that leaves or dies ends its UCX link and its connection at about the same time. What
+// the connection says is heard first: it knows why.
+void Runtime::look_behind_broken_links() {
+  for (const auto& [id, peer] : peers_) {
+    if (peer->ucx && !peer->ucx->status().is_ok()) peer->control->set_readable();
+  }
 }
 
 // Measured by the kernel all the time, and read as often as anything changes that depends on it.

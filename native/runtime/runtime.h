@@ -173,6 +173,7 @@ class Runtime final : public comm::Executor,
   void keep_coordinator(Instant now);
   void count_local_ranks();
   void look_at_kernel();
+  void look_behind_broken_links();
   void write_board(Instant now);
   bool may_use(const std::string& transport) const;
 

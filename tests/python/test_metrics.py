@@ -93,7 +93,7 @@ def test_two_ranks_know_what_torch_saves_and_hides(function: str, tmp_path: Path
     run_ranks("metrics_torch_ranks", function, 2, tmp_path, env=HTTP)
 
 
-@pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
+@pytest.mark.parametrize("transports", ["shm,tcp", "tcp", UCX])
 def test_a_loss_is_counted_once_and_by_its_cause(
     transports: str, tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:
