@@ -53,6 +53,13 @@ def _kernels() -> dict[str, Any]:
     return {"on": True, "images": images}
 
 
+def _ucx() -> dict[str, Any]:
+    try:
+        return {"on": True, "version": _core.ucx_version()}
+    except HoldfastError as error:
+        return {"on": False, "why": str(error).split(", and ", 1)[-1]}
+
+
 def _parts(options: Options) -> dict[str, dict[str, Any]]:
     later = {"on": False, "why": "not part of this version"}
     return {
@@ -60,7 +67,7 @@ def _parts(options: Options) -> dict[str, dict[str, Any]]:
         "shared memory": _shared_memory(),
         "CUDA": _cuda(options),
         "GPU kernels": _kernels(),
-        "UCX": later,
+        "UCX": _ucx(),
         "MPI": later,
     }
 
@@ -148,6 +155,8 @@ def show(*, as_json: bool) -> int:
     for name, part in info["parts"].items():
         state = "on" if part["on"] else f"off: {part['why']}"
         extra = f" (torch {part['torch']})" if part["on"] and "torch" in part else ""
+        if part["on"] and "version" in part:
+            extra = f" ({part['version']})"
         if part["on"] and "devices" in part:
             direct = part["device_to_device"]
             devices = ", ".join(part["devices"])

@@ -39,7 +39,9 @@ class Options:
     Parameters
     ----------
     transports : tuple of str
-        Transports that may be used: ``"shm"`` inside a host, ``"tcp"`` everywhere.
+        Transports that may be used: ``"shm"`` inside a host, and beside it or alone one that goes
+        everywhere: ``"tcp"``, or ``"ucx"`` for InfiniBand and RoCE, which needs UCX's library
+        (``holdfast info`` says whether it is there) and is to be set on all ranks.
         ``HOLDFAST_TRANSPORTS``, comma separated.
     timeout : float
         Time limit of an op in seconds, from start to end. ``HOLDFAST_TIMEOUT``.

@@ -25,15 +25,27 @@ Status refuse(const std::string& option, const std::string& value, const std::st
 }
 
 Status check_transports(const std::vector<std::string>& transports) {
-  const std::string accepted = "a list of \"shm\" and \"tcp\", each at most once";
+  const std::string accepted =
+      "a list of \"shm\" and one of \"tcp\" and \"ucx\", each at most once";
   if (transports.empty()) return refuse("transports", "an empty list", accepted);
   for (const std::string& name : transports) {
-    const bool known = name == "shm" || name == "tcp";
+    const bool known = name == "shm" || name == "tcp" || name == "ucx";
     if (!known || std::count(transports.begin(), transports.end(), name) > 1) {
       return refuse("transports", "\"" + name + "\"", accepted);
     }
   }
+  const auto names = [&](const char* name) {
+    return std::count(transports.begin(), transports.end(), name) > 0;
+  };
+  if (names("tcp") && names("ucx")) return refuse("transports", "\"tcp\" and \"ucx\"", accepted);
   return Status::ok();
+}
+
+// TCP is understood; of UCX all must be told.
+std::string transports_text(const Options& options) {
+  std::string text;
+  for (const std::string& name : options.transports) text += (text.empty() ? "" : "+") + name;
+  return text.find("ucx") == std::string::npos ? "" : ", transports: " + text;
 }
 
 Status check_algorithm(const std::string& algorithm) {
@@ -135,7 +147,7 @@ std::string settings_text(const Options& options, const comm::PlanTable& plan) {
          ", tune: " + (options.tune ? "1" : "0") +
          ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
          ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options) +
-         devices_text(options);
+         devices_text(options) + transports_text(options);
 }
 
 Status validate(const Options& options) {

@@ -13,8 +13,8 @@
 namespace holdfast::runtime {
 
 struct Options {
-  // Transports that may be used, best first. Accepted: "shm", "tcp". A link between two hosts needs
-  // "tcp".
+  // Transports that may be used, best first. Accepted: "shm" inside a host, and beside it or alone
+  // one that goes everywhere: "tcp", or "ucx", which all ranks must have set alike.
   std::vector<std::string> transports = {"shm", "tcp"};
   // Time limit of an op, from start to end.
   Duration timeout = std::chrono::minutes(30);
