@@ -17,8 +17,9 @@ from holdfast._process import node
 
 # The first call tries, and those behind it do not wait for what it finds.
 TRIAL_CALLS = 4
-CODECS = ("int8", "int4", "onebit", "topk(ratio=0.05)", "fp8_e4m3", "bf16")
-LOSS_COUNT = 300_001
+# What goes with float16, too; and the rest of what differs in its frames.
+CODECS = (("int8", True), ("onebit", True), ("topk(ratio=0.05)", False), ("fp8_e4m3", False))
+LOSS_COUNT = 60_001
 
 
 def pass_trial(group: holdfast.Group) -> None:
@@ -71,11 +72,11 @@ def same_bits_as_on_the_host() -> None:
         pass_trial(group)
         before = coded_ops()
         calls = 0
-        for codec in CODECS:
-            for dtype in (np.float32, np.float16):
-                for count, feeds_back in ((1, False), (1001, True), (20_003, True)):
+        for codec, halves in CODECS:
+            for dtype in (np.float32, np.float16) if halves else (np.float32,):
+                for count, feeds_back in ((1, False), (501, True), (3001, True)):
                     host = _steps(group, codec, count, dtype, feeds_back, np.copy)
-                    make = GappedArray if count == 1001 else GpuArray
+                    make = GappedArray if count == 501 else GpuArray
                     device = _steps(group, codec, count, dtype, feeds_back, make)
                     calls += 12
                     for number, (a, b) in enumerate(zip(host, device, strict=True)):
@@ -114,7 +115,7 @@ def learn_with_feedback() -> None:
 def round_by_chance() -> None:
     with holdfast.init() as group:
         pass_trial(group)
-        values = np.full(100_000, 0.3 / 127, np.float32)
+        values = np.full(50_000, 0.3 / 127, np.float32)
         values[::128] = 1
         arrays = [GpuArray(values) for _ in range(3)]
         for array in arrays:
@@ -200,8 +201,8 @@ def lose_one_of_a_gather() -> None:
     """Rank 2 of 4 dies in the middle: its block is whole everywhere, or told as missing."""
     group = holdfast.init()
     pass_trial(group)
-    array = GpuArray(np.full(100_000, group.rank + 1, np.float32))
-    gathered = GpuArray(np.full(4 * 100_000, -1, np.float32))
+    array = GpuArray(np.full(50_000, group.rank + 1, np.float32))
+    gathered = GpuArray(np.full(4 * 50_000, -1, np.float32))
     group.barrier()
     work = group.all_gather(gathered, array, codec="fp16", async_op=True)
     assert work is not None
