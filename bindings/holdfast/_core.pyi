@@ -53,6 +53,8 @@ class Options:
     cuda_slice_bytes: int
     cuda_ipc: str
     cuda_ipc_min_bytes: int
+    cuda_codec: str
+    cuda_codec_min_bytes: int
     def __init__(self) -> None: ...
 
 def validate(options: Options) -> None: ...

@@ -36,10 +36,12 @@ def _cuda(options: Options) -> dict[str, Any]:
     except HoldfastError as error:
         return {"on": False, "why": str(error)}
     direct = "off" if options.cuda_ipc == "off" else f"from {options.cuda_ipc_min_bytes} bytes"
+    coded = "off" if options.cuda_codec == "off" else f"from {options.cuda_codec_min_bytes} bytes"
     told = {
         "driver": f"{version // 1000}.{version % 1000 // 10}",
         "devices": devices,
         "device_to_device": direct,
+        "codecs_on_device": coded,
     }
     if not devices:
         return {"on": False, "why": f"driver {told['driver']} has no device", **told}
@@ -160,7 +162,11 @@ def show(*, as_json: bool) -> int:
         if part["on"] and "devices" in part:
             direct = part["device_to_device"]
             devices = ", ".join(part["devices"])
-            extra = f" (driver {part['driver']}: {devices}; device to device {direct})"
+            coded = part["codecs_on_device"]
+            extra = (
+                f" (driver {part['driver']}: {devices}; device to device {direct}; "
+                f"codecs on the device {coded})"
+            )
         print(f"  {name:16} {state}{extra}")
     print("options")
     for name, option in info["options"].items():

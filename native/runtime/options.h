@@ -67,6 +67,10 @@ struct Options {
   // devices reach each other; "off". From so many bytes on. All ranks alike.
   std::string cuda_ipc = "auto";
   std::uint64_t cuda_ipc_min_bytes = 1024 * 1024;
+  // Whether what has a codec is encoded and decoded on the device: "auto", where it can be; "off".
+  // From so many bytes on. All ranks alike.
+  std::string cuda_codec = "auto";
+  std::uint64_t cuda_codec_min_bytes = 1024 * 1024;
 };
 
 // kConfigError naming the option, the value, and what is accepted.

@@ -79,6 +79,7 @@ Status RowWork::begin(comm::Communicator& group, std::span<const device::CuStrea
     works_ = works;
     works_.resize(steps);
   }
+  on_numbered();
   for (std::size_t i = 0; i < works.size(); ++i) {
     works[i]->on_done([work = self(), i](const Status& status) { work->on_step(i, status); });
   }

@@ -37,6 +37,9 @@ class RowWork : public DeviceWork {
   // By the caller, before the first op: memory, and what the device does before it. An error: it is
   // refused. take_row_memory() is a part of it.
   virtual Status prepare(std::span<const device::CuStream> streams) = 0;
+  // By the caller, when the first op has its number, and before its gate is looked at in earnest:
+  // it must open at some time, whatever happens here.
+  virtual void on_numbered() {}
   // Of the steps but the last; gate, timeout and priority are put in.
   virtual comm::OpRequest step_request(std::size_t step) = 0;
   // As Gate::look(), for the steps but the last, while nothing is decided.
