@@ -32,10 +32,12 @@ for set in "$@"; do
       need ninja-build command -v ninja
       need doctest-dev has_header doctest/doctest.h
       need libzstd-dev has_header zstd.h
+      need libucx-dev has_header ucp/api/ucp.h  # with libucx0, its library, for the tests
       need python3-dev has_python_header
       need python3-venv "$python" -c 'import ensurepip, venv'
       ;;
     test)  # what tests/python looks at a job with
+      need libucx-dev has_header ucp/api/ucp.h  # pulls the library in: the transport ucx is tested
       need prometheus command -v promtool
       need prometheus-pushgateway command -v prometheus-pushgateway
       need chromium command -v chromium

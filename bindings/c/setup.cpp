@@ -68,6 +68,8 @@ Status add_devices(const hf_device_options* from, runtime::Options& to) {
   if (from->cuda_slice_bytes != 0) to.cuda_slice_bytes = from->cuda_slice_bytes;
   if (from->cuda_ipc != nullptr && *from->cuda_ipc != '\0') to.cuda_ipc = from->cuda_ipc;
   if (from->cuda_ipc_min_bytes != 0) to.cuda_ipc_min_bytes = from->cuda_ipc_min_bytes;
+  if (from->cuda_codec != nullptr && *from->cuda_codec != '\0') to.cuda_codec = from->cuda_codec;
+  if (from->cuda_codec_min_bytes != 0) to.cuda_codec_min_bytes = from->cuda_codec_min_bytes;
   return Status::ok();
 }
 
@@ -169,8 +171,11 @@ hf_status hf_device_options_from_env(hf_device_options* options) {
     read_text("HOLDFAST_CUDA_IPC", &options->cuda_ipc);
     TRY(read_number<std::uint64_t>("HOLDFAST_CUDA_SLICE_BYTES", 4096, 1U << 30,
                                    &options->cuda_slice_bytes));
-    return read_number<std::uint64_t>("HOLDFAST_CUDA_IPC_MIN_BYTES", 1, UINT64_MAX,
-                                      &options->cuda_ipc_min_bytes);
+    read_text("HOLDFAST_CUDA_CODEC", &options->cuda_codec);
+    TRY(read_number<std::uint64_t>("HOLDFAST_CUDA_IPC_MIN_BYTES", 1, UINT64_MAX,
+                                   &options->cuda_ipc_min_bytes));
+    return read_number<std::uint64_t>("HOLDFAST_CUDA_CODEC_MIN_BYTES", 1, UINT64_MAX,
+                                      &options->cuda_codec_min_bytes);
   });
 }
 

@@ -187,6 +187,8 @@ void bind_options(nb::module_& m) {
       .def_rw("cuda_slice_bytes", &Options::cuda_slice_bytes)
       .def_rw("cuda_ipc", &Options::cuda_ipc)
       .def_rw("cuda_ipc_min_bytes", &Options::cuda_ipc_min_bytes)
+      .def_rw("cuda_codec", &Options::cuda_codec)
+      .def_rw("cuda_codec_min_bytes", &Options::cuda_codec_min_bytes)
       .def_rw("fault_tolerance", &Options::fault_tolerance)
       .def_rw("coordinator", &Options::coordinator)
       .def_rw("http", &Options::http)

@@ -11,6 +11,7 @@
 #include "comm/flight_recorder.h"
 #include "comm/plan_table.h"
 #include "comm/transport/frame.h"
+#include "comm/transport/ucx.h"
 #include "coordinator.h"
 #include "group.h"
 #include "raise.h"
@@ -124,6 +125,7 @@ NB_MODULE(_core, m) {
   // The classes live as long as the interpreter; what it does not free at exit is no leak of ours.
   nb::set_leak_warnings(false);
   m.attr("compiler") = HOLDFAST_COMPILER;
+  m.def("ucx_version", [] { return bindings::value_or_raise(comm::ucx_version()); });
   m.attr("protocol_version") = static_cast<int>(comm::kProtocolVersion);
   m.def("algorithms", algorithms);
   m.def("predictions", predictions, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a,

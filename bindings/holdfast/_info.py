@@ -36,10 +36,12 @@ def _cuda(options: Options) -> dict[str, Any]:
     except HoldfastError as error:
         return {"on": False, "why": str(error)}
     direct = "off" if options.cuda_ipc == "off" else f"from {options.cuda_ipc_min_bytes} bytes"
+    coded = "off" if options.cuda_codec == "off" else f"from {options.cuda_codec_min_bytes} bytes"
     told = {
         "driver": f"{version // 1000}.{version % 1000 // 10}",
         "devices": devices,
         "device_to_device": direct,
+        "codecs_on_device": coded,
     }
     if not devices:
         return {"on": False, "why": f"driver {told['driver']} has no device", **told}
@@ -53,6 +55,13 @@ def _kernels() -> dict[str, Any]:
     return {"on": True, "images": images}
 
 
+def _ucx() -> dict[str, Any]:
+    try:
+        return {"on": True, "version": _core.ucx_version()}
+    except HoldfastError as error:
+        return {"on": False, "why": str(error).split(", and ", 1)[-1]}
+
+
 def _parts(options: Options) -> dict[str, dict[str, Any]]:
     later = {"on": False, "why": "not part of this version"}
     return {
@@ -60,7 +69,7 @@ def _parts(options: Options) -> dict[str, dict[str, Any]]:
         "shared memory": _shared_memory(),
         "CUDA": _cuda(options),
         "GPU kernels": _kernels(),
-        "UCX": later,
+        "UCX": _ucx(),
         "MPI": later,
     }
 
@@ -148,10 +157,16 @@ def show(*, as_json: bool) -> int:
     for name, part in info["parts"].items():
         state = "on" if part["on"] else f"off: {part['why']}"
         extra = f" (torch {part['torch']})" if part["on"] and "torch" in part else ""
+        if part["on"] and "version" in part:
+            extra = f" ({part['version']})"
         if part["on"] and "devices" in part:
             direct = part["device_to_device"]
             devices = ", ".join(part["devices"])
-            extra = f" (driver {part['driver']}: {devices}; device to device {direct})"
+            coded = part["codecs_on_device"]
+            extra = (
+                f" (driver {part['driver']}: {devices}; device to device {direct}; "
+                f"codecs on the device {coded})"
+            )
         print(f"  {name:16} {state}{extra}")
     print("options")
     for name, option in info["options"].items():

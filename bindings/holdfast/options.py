@@ -27,8 +27,9 @@ _TEXTS = (
     "flight_dir",
     "cuda_driver",
     "cuda_ipc",
+    "cuda_codec",
 )
-_SIZES = ("codec_min_bytes", "cuda_slice_bytes", "cuda_ipc_min_bytes")
+_SIZES = ("codec_min_bytes", "cuda_slice_bytes", "cuda_ipc_min_bytes", "cuda_codec_min_bytes")
 _LONGEST_S = 365 * 24 * 3600.0
 
 
@@ -39,7 +40,9 @@ class Options:
     Parameters
     ----------
     transports : tuple of str
-        Transports that may be used: ``"shm"`` inside a host, ``"tcp"`` everywhere.
+        Transports that may be used: ``"shm"`` inside a host, and beside it or alone one that goes
+        everywhere: ``"tcp"``, or ``"ucx"`` for InfiniBand and RoCE, which needs UCX's library
+        (``holdfast info`` says whether it is there) and is to be set on all ranks.
         ``HOLDFAST_TRANSPORTS``, comma separated.
     timeout : float
         Time limit of an op in seconds, from start to end. ``HOLDFAST_TIMEOUT``.
@@ -102,6 +105,12 @@ class Options:
         ``HOLDFAST_CUDA_IPC``.
     cuda_ipc_min_bytes : int
         From how many bytes on. ``HOLDFAST_CUDA_IPC_MIN_BYTES``.
+    cuda_codec : str
+        Whether collectives with a codec on a GPU's memory are encoded and decoded by the GPU, so
+        that its bus carries frames only: ``"auto"``, where it can; ``"off"``: by the processor.
+        All ranks alike. ``HOLDFAST_CUDA_CODEC``.
+    cuda_codec_min_bytes : int
+        From how many bytes on, before they are encoded. ``HOLDFAST_CUDA_CODEC_MIN_BYTES``.
 
     Raises
     ------
@@ -130,6 +139,8 @@ class Options:
     cuda_slice_bytes: int = 4 * 1024 * 1024
     cuda_ipc: str = "auto"
     cuda_ipc_min_bytes: int = 1024 * 1024
+    cuda_codec: str = "auto"
+    cuda_codec_min_bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
@@ -178,6 +189,8 @@ class Options:
         options.cuda_slice_bytes = self.cuda_slice_bytes
         options.cuda_ipc = self.cuda_ipc
         options.cuda_ipc_min_bytes = self.cuda_ipc_min_bytes
+        options.cuda_codec = self.cuda_codec
+        options.cuda_codec_min_bytes = self.cuda_codec_min_bytes
         return options
 
     @classmethod

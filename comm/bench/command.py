@@ -18,7 +18,7 @@ from holdfast.comm.bench import churn, codecs, overlap, plan, processes, report
 from holdfast.errors import ConfigError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
-_TRANSPORTS = ("shm", "tcp")
+_TRANSPORTS = ("shm", "tcp", "ucx")
 _PEERS = ("gloo", "mpi")
 
 EXAMPLES = """examples:
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max", metavar="SIZE", default="256M", help="largest size (default: 256M)")
     add("--factor", type=int, default=4, help="from one size to the next (default: 4)")
     add("--dtypes", default="float32", metavar="LIST", help=f"of {', '.join(plan.DTYPES)}")
-    add("--transport", default="shm,tcp", metavar="LIST", help="of Holdfast (default: shm,tcp)")
+    add("--transport", default="shm,tcp", metavar="LIST", help="shm, tcp, ucx (default: shm,tcp)")
     add("--algorithm", default="", metavar="LIST", help="of Holdfast (default: it chooses)")
     add("--peers", default="all", metavar="LIST", help="gloo, mpi, all or none (default: all)")
     add(

@@ -34,6 +34,7 @@ enum class PeerLoss : std::uint8_t {
 
 struct Call;
 struct Carrier;
+struct Coded;
 class PathAgreement;
 
 struct OpRequest {
@@ -77,9 +78,11 @@ struct OpRequest {
   std::optional<Collective> called = {};
   Carrier* carrier = nullptr;
 
-  // Of an op that is the first step of another one (runtime/direct.h): what was called, as logs,
+  // Of an op that is the first step of another one (runtime/row_work.h): what was called, as logs,
   // records and those who compare calls have it; null: itself. Owners: the request's copies.
   std::shared_ptr<const Call> stands_for = nullptr;
+  // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
+  std::shared_ptr<const Coded> frames = nullptr;
 
   Collective called_collective() const { return called.value_or(collective); }
 };
@@ -111,6 +114,8 @@ class Communicator {
   // What the members have found out about each other's device memory; null: nobody asks. Any
   // thread. Owners: the communicator, and ops under way.
   virtual std::shared_ptr<PathAgreement> path_agreement() { return nullptr; }
+  // Likewise whether their devices encode and decode.
+  virtual std::shared_ptr<PathAgreement> codec_agreement() { return nullptr; }
   // "shm", "tcp", "inproc" or "self" per rank.
   virtual std::vector<std::string> transports() const = 0;
 

@@ -137,7 +137,10 @@ void LiveCommunicator::launch(Launch launch) {
       ticket.algorithm = runs_.last_algorithm();
     }
   }
-  if (request.stands_for != nullptr) ticket.path = OpPath::kDirect;
+  if (request.stands_for != nullptr) {
+    ticket.path = request.stands_for->codec.empty() ? OpPath::kDirect : OpPath::kCoded;
+  }
+  if (request.frames != nullptr) ticket.coded = *request.frames;
   active_.push_back(std::move(active));
   if (ending_) report_again(sequence);
   if (differs) disagree(*differs);
@@ -292,7 +295,8 @@ bool LiveCommunicator::advance_run(Active& active) {
 void LiveCommunicator::next_stage(Active& active) {
   const OpSeq sequence = active.work().sequence();
   if (active.run) {
-    if (active.stage == Stage::kRun) active.launch.work->ticket().coded = active.run->coded();
+    const bool made_here = active.stage == Stage::kRun && active.work().request().frames == nullptr;
+    if (made_here) active.launch.work->ticket().coded = active.run->coded();
     runs_.end(*active.run);
     active.run.reset();
   }

@@ -2,7 +2,8 @@
 
 namespace holdfast::comm {
 
-Result<PathAgreement::Choice> PathAgreement::choose(Epoch boundary, Duration timeout) {
+Result<PathAgreement::Choice> PathAgreement::choose(Epoch boundary, Duration timeout,
+                                                    std::uint32_t renew) {
   std::unique_lock lock(mutex_);
   const auto begin_trial = [&] {
     calls_ = 1;
@@ -17,6 +18,7 @@ Result<PathAgreement::Choice> PathAgreement::choose(Epoch boundary, Duration tim
     ++calls_;
     return Choice{};
   }
+  if (renew != 0 && calls_++ >= renew) return begin_trial();
   if (!concluded_.wait_for(lock, timeout, [this] { return known_; })) {
     return Status(Code::kTimeout,
                   "the group's first large op on device memory has not ended (option timeout)");

@@ -35,8 +35,9 @@ class PathAgreement final {
   };
 
   // For the next call that could go directly, in call order. `boundary`: Communicator::boundary().
-  // May wait for the trial, as long as an op may take: kTimeout then. Any thread but the runtime's.
-  Result<Choice> choose(Epoch boundary, Duration timeout);
+  // May wait for the trial, as long as an op may take: kTimeout then. `renew`: a trial is worth so
+  // many calls; 0: any number. Any thread but the runtime's.
+  Result<Choice> choose(Epoch boundary, Duration timeout, std::uint32_t renew = 0);
   // How a trial has ended, the same on all members. Any thread.
   void conclude(std::uint64_t trial, Verdict verdict);
 

@@ -57,10 +57,12 @@ class EmulatedMachine final : public EmulatedControl {
   bool idle() const override;
   std::uint64_t device_bytes_used() const override;
   std::uint64_t pinned_bytes() const override;
+  std::uint64_t bus_bytes() const override { return bus_bytes_; }
   std::size_t imported() const override;
 
   const EmulatedSettings& settings() const { return settings_; }
   Cu failure() const;
+  void note_bus(std::uint64_t bytes) { bus_bytes_ += bytes; }
 
   // The context that is current on the calling thread; -1: none.
   DeviceId current() const;
@@ -118,6 +120,8 @@ class EmulatedMachine final : public EmulatedControl {
 
   const EmulatedSettings settings_;
   const std::uint64_t number_;  // of this machine, among those of all processes
+
+  std::atomic<std::uint64_t> bus_bytes_{0};  // a count, of no consequence
 
   mutable std::mutex mutex_;  // guards all below
   Cu failure_ = Cu::kSuccess;

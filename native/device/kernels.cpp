@@ -10,8 +10,8 @@
 namespace holdfast::device {
 namespace {
 
-constexpr std::array kSets{reduce_kernels,  block_codec_kernels, topk_kernels,      bfloat_kernels,
-                           strided_kernels, rows_kernels,        state_hash_kernels};
+constexpr std::array kSets{reduce_kernels, block_codec_kernels, topk_kernels, bfloat_kernels,
+                           owe_kernels,    strided_kernels,     rows_kernels, state_hash_kernels};
 
 std::vector<KernelRow> all_kernels() {
   std::vector<KernelRow> all;

@@ -77,10 +77,7 @@ class Block final : public Meeting {
  public:
   using Body = void (*)(const Team&, const void*);
 
-  Block(Body body, const void* argument)
-      : body_(body),
-        argument_(argument),
-        stacks_(std::make_unique_for_overwrite<Stack[]>(kThreads)) {}
+  Block(Body body, const void* argument) : body_(body), argument_(argument), stacks_(stacks()) {}
 
   void run(std::uint32_t block, std::uint32_t blocks);
 
@@ -102,6 +99,7 @@ class Block final : public Meeting {
     std::array<std::array<std::uint64_t, kWarp>, 2> values{};
   };
 
+  static Stack* stacks();
   static void enter(unsigned low, unsigned high);
   void prepare(std::uint32_t thread);
   void switch_to(std::uint32_t thread);
@@ -110,7 +108,7 @@ class Block final : public Meeting {
 
   Body body_;
   const void* argument_;
-  std::unique_ptr<Stack[]> stacks_;
+  Stack* const stacks_;
   std::array<Fiber, kThreads> fibers_;
   std::array<Gathering, kThreads / kWarp> warps_;
   Gathering whole_;
@@ -122,6 +120,13 @@ class Block final : public Meeting {
   std::uint32_t blocks_ = 1;
   std::uint64_t steps_ = 0;  // arrivals and ends
 };
+
+// Of the calling thread, kept for its next launch: pages that are fresh cost more than a small
+// kernel. A kernel launches no other.
+Stack* Block::stacks() {
+  thread_local const auto all = std::make_unique_for_overwrite<Stack[]>(kThreads);
+  return all.get();
+}
 
 void Block::enter(unsigned low, unsigned high) {
   auto* self = reinterpret_cast<Block*>(std::uintptr_t{high} << 32 | std::uintptr_t{low});
@@ -169,6 +174,9 @@ void Block::prepare(std::uint32_t thread) {
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Block::enter), 2,
               static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
+  // In use from here on, by what makecontext() has set. AddressSanitizer would clear all that it
+  // knows of a context's stack at each change to it.
+  fiber.context.uc_stack = {};
 }
 
 void Block::run(std::uint32_t block, std::uint32_t blocks) {

@@ -112,9 +112,11 @@ Result<Card> parse_card(const std::string& text) {
   return card;
 }
 
-// Layout: from, to (8 bytes each), then bell and link, each ended by a newline.
+// Layout: from, to (8 bytes each), then bell, link and, where there is one, ucx, each
+// ended by a newline.
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
-  const std::string text = greeting.bell + "\n" + greeting.link + "\n";
+  const std::string text = greeting.bell + "\n" + greeting.link + "\n" +
+                           (greeting.ucx.empty() ? "" : greeting.ucx + "\n");
   std::vector<std::byte> out(16 + text.size());
   std::memcpy(out.data(), &greeting.from.value, 8);
   std::memcpy(out.data() + 8, &greeting.to.value, 8);
@@ -134,6 +136,7 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   if (lines.size() < 2) return Status{Code::kProtocolError, "malformed greeting"};
   greeting.bell = lines[0];
   greeting.link = lines[1];
+  if (lines.size() > 2) greeting.ucx = lines[2];
   return greeting;
 }
 

@@ -41,9 +41,10 @@ struct Greeting {
   MemberId to;
   std::string bell;  // caller's or answerer's bell segment; empty: no shared memory
   std::string link;  // segment of the link, made by the caller; empty: no shared memory
+  std::string ucx;   // card of the end of a UCX link; empty: none
 };
 
-inline constexpr std::size_t kMaxGreetingBytes = 1024;
+inline constexpr std::size_t kMaxGreetingBytes = 1024 + 8192;
 
 std::vector<std::byte> encode_greeting(const Greeting& greeting);
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes);

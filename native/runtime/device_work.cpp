@@ -188,6 +188,7 @@ void DeviceWork::finish(bool came) {
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     ended_ = true;
+    if (came && status_.is_ok()) status_ = look_at_result();
     status = status_;
     callbacks.swap(callbacks_);
   }

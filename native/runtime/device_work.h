@@ -1,5 +1,5 @@
 // The work of an op on device memory: how callers and their streams wait for it, and how it ends.
-// What it is made of is its kind's affair: staged_work.h, direct_work.h.
+// What it is made of is its kind's affair: staged_work.h, row_work.h.
 #pragma once
 
 #include <atomic>
@@ -40,6 +40,8 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
 
   // Of a call in several ops: what every part of its result has.
   static void merge(comm::Outcome& all, const comm::Outcome& one, bool first);
+  // When the device has done all of its part, and well: whether the result is one.
+  virtual Status look_at_result() { return Status::ok(); }
   // Its memory, once. `idle`: nothing that was enqueued for it is under way; else it comes back
   // when that has ended.
   virtual void give_memory(bool idle) = 0;

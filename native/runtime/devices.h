@@ -15,8 +15,8 @@ namespace holdfast::runtime {
 
 // The option cuda_driver's values; the first is the default.
 inline constexpr const char* kCudaDrivers[] = {"", "emulated", "none"};
-// Likewise of the option cuda_ipc.
-inline constexpr const char* kCudaIpc[] = {"auto", "off"};
+// Likewise of the options cuda_ipc and cuda_codec.
+inline constexpr const char* kCudaPaths[] = {"auto", "off"};
 
 struct DeviceSettings {
   std::string driver;  // the option cuda_driver

@@ -33,13 +33,7 @@ std::optional<DevicePointer> run_of(const comm::BlockList& blocks, std::uint64_t
 
 // What goes wrong for lack of memory is told to the others, so that all of them stage the op.
 Status DirectWork::prepare(std::span<const device::CuStream> streams) {
-  auto flag = device().take_flag();
-  if (!flag.is_ok()) return flag.status();
-  flag_ = flag.value();
-  const std::uint64_t most = std::max(all_of(shape_.input), all_of(shape_.output));
-  auto piece = device().take(std::min(most, staged_->slice_bytes()));
-  if (!piece.is_ok()) return piece.status();
-  bounce_memory_ = piece.value();
+  TRY(take_row_memory(std::max(all_of(shape_.input), all_of(shape_.output))));
   auto event = device().take_event();
   if (!event.is_ok()) return event.status();
   arrived_ = event.value();
@@ -215,19 +209,6 @@ DevicePointer DirectWork::result_at(std::size_t block) const {
   return at;
 }
 
-// Behind all that may still use a work's memory.
-std::vector<CuEvent> DirectWork::pending_events() {
-  std::vector<CuEvent> events;
-  for (const device::CuStream stream : {staged_->up(), staged_->down()}) {
-    auto event = device().take_event();
-    if (!event.is_ok()) continue;
-    [[maybe_unused]] const device::Cu recorded =
-        device().driver().event_record(event.value(), stream);
-    events.push_back(event.value());
-  }
-  return events;
-}
-
 void DirectWork::give_memory(bool idle) {
   std::vector<CuEvent> own;
   if (arrived_) own.push_back(*arrived_);
@@ -242,13 +223,7 @@ void DirectWork::give_memory(bool idle) {
       direct_.scratch().give_after(piece, pending_events());
     }
   }
-  if (idle || bounce_memory_.data == nullptr) {
-    for (const CuEvent event : own) device().give_event(event);
-    if (bounce_memory_.data != nullptr) device().give(bounce_memory_);
-    return;
-  }
-  for (const CuEvent event : pending_events()) own.push_back(event);
-  device().give_after(bounce_memory_, own);
+  give_row_memory(idle, std::move(own));
 }
 
 }  // namespace holdfast::runtime

@@ -11,10 +11,9 @@
 
 #include "device/peer_memory.h"
 #include "device/scratch.h"
-#include "runtime/bounce.h"
-#include "runtime/device_work.h"
 #include "runtime/direct.h"
 #include "runtime/direct_plan.h"
+#include "runtime/row_work.h"
 
 namespace holdfast::runtime {
 
@@ -27,7 +26,7 @@ struct DirectCard {
   device::PeerPiece result;
 };
 
-class DirectWork final : public DeviceWork {
+class DirectWork final : public RowWork {
  public:
   // `direct` is of `staged`.
   DirectWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
@@ -35,27 +34,11 @@ class DirectWork final : public DeviceWork {
              std::shared_ptr<comm::PathAgreement> agreement);
   ~DirectWork() override;
 
-  // Once. An error: no op has begun.
-  Status begin(comm::Communicator& group, std::span<const device::CuStream> streams);
-
-  OpSeq sequence() const override;  // of the first of its ops
-  Rank source() const override { return {-1}; }
-  void tell_wait(comm::OtherWait other) override;
-
  private:
-  // Its ops, in order: where, the words, last.
-  class StepGate;
-  static constexpr std::size_t kMostSteps = 4;
+  // Its ops, in order: where, the words; and RowWork's.
   // Bits of a word, anded over the ranks.
   static constexpr std::uint32_t kReached = 1;  // every piece could be mapped
   static constexpr std::uint32_t kRead = 2;     // and the phase went well
-
-  enum class Decision : std::uint8_t {
-    kOpen,
-    kDirect,  // the result is there
-    kStaged,  // all of it once more, by the last op
-    kBroken,  // the group has ended
-  };
 
   // A run of this rank's own memory that is copied.
   struct Move {
@@ -64,53 +47,39 @@ class DirectWork final : public DeviceWork {
     std::uint64_t bytes = 0;
   };
 
-  std::size_t words() const { return shape_.in_two() ? 2 : 1; }
-  std::size_t last() const { return words() + 1; }
-  std::shared_ptr<DirectWork> self();
+  std::size_t words() const { return shape_.words(); }
   static std::uint64_t all_of(const std::vector<std::uint64_t>& blocks);
 
   // By the caller, before the first op.
-  Status prepare(std::span<const device::CuStream> streams);
+  Status prepare(std::span<const device::CuStream> streams) override;
   std::vector<Move> expose_input();
   void choose_result();
   bool results_meet_inputs() const;
   std::optional<device::Scratch::Piece> take_scratch(std::uint64_t bytes);
   void expose_scratch(const device::Scratch::Piece& scratch, std::uint64_t bytes,
                       device::PeerPiece& piece);
-  comm::OpRequest step_request(std::size_t step);
+  comm::OpRequest step_request(std::size_t step) override;
 
-  // Once for each op, when it has ended.
-  void on_step(std::size_t step, const Status& status);
-  void on_where();
+  std::optional<Status> look_at_step(std::size_t step) override;
+  void on_step_ended(std::size_t step, const comm::Outcome& outcome) override;
+  void on_broken() override { conclude(false, false); }
+  void on_where(const comm::Outcome& outcome);
   void on_word(std::size_t word, const comm::Outcome& outcome);
-  void on_last(const comm::Outcome& outcome);
-  // When all of them have.
-  void on_all();
   void begin_phase(std::size_t number);
   Status run_phase(const DirectPhase& phase, std::uint32_t& word);
   Result<device::DevicePointer> peer(Rank rank, bool of_result);
   device::DevicePointer result_at(std::size_t block) const;
-  void succeed();
-  void stage();
-  void decide(Decision decision);
+  Status move_result();
   void conclude(bool whole, bool reached);
-  std::vector<device::CuEvent> pending_events();
   void give_memory(bool idle) override;
 
-  // For gates: holder of the runtime.
-  std::optional<Status> look(std::size_t step);
-  std::optional<Status> look_at(const std::optional<device::CuEvent>& event) const;
-  void fill(comm::OpRequest& request);
-
   Direct& direct_;
-  const comm::OpRequest request_;
   const DirectShape shape_;
   const std::string group_;
   const std::uint64_t trial_;
   const std::shared_ptr<comm::PathAgreement> agreement_;  // owners: the group, and this
 
   // By whoever starts it; then by one step after the other.
-  device::Pinned bounce_memory_;
   std::optional<device::CuEvent> arrived_;
   device::DevicePointer input_ = 0;
   std::vector<device::Scratch::Piece> scratch_;
@@ -119,20 +88,12 @@ class DirectWork final : public DeviceWork {
   std::vector<DirectCard> cards_;  // by rank
   std::array<std::uint32_t, 2> word_in_{};
   std::array<std::uint32_t, 2> word_out_{};
-  OpSeq sequence_;
   std::vector<Rank> ranks_;  // whose data there is
   std::vector<device::PeerMemory::Key> opened_;
-  std::optional<comm::OpRequest> staged_request_;
 
   // Guarded by mutex_.
-  // They hold their gates, which hold this: until each has ended.
-  std::array<std::shared_ptr<comm::Work>, kMostSteps> works_;
-  Decision decision_ = Decision::kOpen;
   std::array<bool, 2> enqueued_{};                        // phases
   std::array<std::optional<device::CuEvent>, 2> phases_;  // the end of each; nothing: it failed
-  std::size_t running_ = 0;                               // ops that have not ended
-  Status stage_failure_;
-  std::shared_ptr<Bounce> bounce_;  // owners: this, and the device's calls
 };
 
 }  // namespace holdfast::runtime

@@ -103,9 +103,11 @@ void Health::left(compress::CodecId codec, double squares) {
 }
 
 void Health::linked(Rank peer, comm::Link& link) {
-  const bool tcp = link.transport() == "tcp";
-  if (!tcp && link.transport() != "shm") return;
-  link.set_meter(&metrics_.link(peer, tcp ? Metrics::Transport::kTcp : Metrics::Transport::kShm));
+  using Transport = Metrics::Transport;
+  const std::string_view name = link.transport();
+  if (name == "tcp") link.set_meter(&metrics_.link(peer, Transport::kTcp));
+  if (name == "shm") link.set_meter(&metrics_.link(peer, Transport::kShm));
+  if (name == "ucx") link.set_meter(&metrics_.link(peer, Transport::kUcx));
 }
 
 void Health::viewed(const View& view) {

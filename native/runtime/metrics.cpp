@@ -71,7 +71,7 @@ void write_by_path(TextEncoder& out, const Family& family, const Table& table) {
   }
 }
 
-constexpr std::string_view kTransports[] = {"tcp", "shm"};
+constexpr std::array<std::string_view, Metrics::kTransportCount> kTransports{"tcp", "shm", "ucx"};
 
 }  // namespace
 

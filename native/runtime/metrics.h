@@ -23,7 +23,8 @@ class Metrics {
   // Ranks of the world with numbers of their own: a host's worth of links, and no more series than
   // a scraper of ten thousand ranks can hold.
   static constexpr std::size_t kPeers = 64;
-  enum class Transport : std::uint8_t { kTcp, kShm };
+  enum class Transport : std::uint8_t { kTcp, kShm, kUcx };
+  static constexpr std::size_t kTransportCount = 3;
 
   template <class T>
   using ByCollective = std::array<T, comm::kCollectiveCount>;
@@ -47,7 +48,7 @@ class Metrics {
   metrics::Coverage active;   // by ops
   metrics::Coverage exposed;  // by waits for them
   ByPeer<metrics::Counter> peer_wait_ns;
-  std::array<ByPeer<comm::LinkMeter>, 2> links;  // by transport
+  std::array<ByPeer<comm::LinkMeter>, kTransportCount> links;  // by transport
 
   struct Codec {
     metrics::Counter raw;   // bytes

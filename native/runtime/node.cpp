@@ -63,6 +63,7 @@ class Handle final : public comm::Communicator {
   comm::Placement placement() const override { return live_->placement(); }
   Epoch boundary() const override { return live_->boundary(); }
   std::shared_ptr<comm::PathAgreement> path_agreement() override { return agreement_; }
+  std::shared_ptr<comm::PathAgreement> codec_agreement() override { return codec_agreement_; }
   comm::PlanTable plan() const override { return planner_->table(); }
   std::vector<std::string> transports() const override { return live_->transports(); }
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
@@ -120,6 +121,8 @@ class Handle final : public comm::Communicator {
   std::shared_ptr<ft::Group> live_;
   std::shared_ptr<comm::Planner> planner_;  // owners: this, and a step boundary under way
   const std::shared_ptr<comm::PathAgreement> agreement_ = std::make_shared<comm::PathAgreement>();
+  const std::shared_ptr<comm::PathAgreement> codec_agreement_ =
+      std::make_shared<comm::PathAgreement>();
   // Of the option; owners: this and the requests it was put in.
   std::shared_ptr<const compress::Codec> codec_;
 };
@@ -201,7 +204,15 @@ class LiveNode final : public Node {
     // What every op is to be encoded as, or to run by, goes for device memory, too.
     const bool direct =
         options.cuda_ipc == "auto" && options.codec.empty() && options.algorithm.empty();
-    return {options.cuda_driver, {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes}};
+    CodedSettings coded;
+    coded.on = options.cuda_codec == "auto" && options.algorithm.empty();
+    coded.least_bytes = options.cuda_codec_min_bytes;
+    if (auto codec = compress::Codec::parse(options.codec); codec.is_ok()) {
+      coded.codec = std::make_shared<const compress::Codec>(std::move(codec).value());
+      coded.codec_least_bytes = options.codec_min_bytes;
+    }
+    return {options.cuda_driver,
+            {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes, std::move(coded)}};
   }
 
   Result<std::shared_ptr<comm::Communicator>> hand_out(Result<std::shared_ptr<ft::Group>> live) {

@@ -25,15 +25,27 @@ Status refuse(const std::string& option, const std::string& value, const std::st
 }
 
 Status check_transports(const std::vector<std::string>& transports) {
-  const std::string accepted = "a list of \"shm\" and \"tcp\", each at most once";
+  const std::string accepted =
+      "a list of \"shm\" and one of \"tcp\" and \"ucx\", each at most once";
   if (transports.empty()) return refuse("transports", "an empty list", accepted);
   for (const std::string& name : transports) {
-    const bool known = name == "shm" || name == "tcp";
+    const bool known = name == "shm" || name == "tcp" || name == "ucx";
     if (!known || std::count(transports.begin(), transports.end(), name) > 1) {
       return refuse("transports", "\"" + name + "\"", accepted);
     }
   }
+  const auto names = [&](const char* name) {
+    return std::count(transports.begin(), transports.end(), name) > 0;
+  };
+  if (names("tcp") && names("ucx")) return refuse("transports", "\"tcp\" and \"ucx\"", accepted);
   return Status::ok();
+}
+
+// TCP is understood; of UCX all must be told.
+std::string transports_text(const Options& options) {
+  std::string text;
+  for (const std::string& name : options.transports) text += (text.empty() ? "" : "+") + name;
+  return text.find("ucx") == std::string::npos ? "" : ", transports: " + text;
 }
 
 Status check_algorithm(const std::string& algorithm) {
@@ -60,6 +72,16 @@ std::string codec_text(const Options& options) {
   return codec.value().text() + " from " + std::to_string(options.codec_min_bytes) + " bytes";
 }
 
+// An option that turns a path on, and its size.
+Status check_path(const std::string& option, const std::string& value, std::uint64_t least) {
+  const auto* last = std::end(kCudaPaths);
+  if (std::find(std::begin(kCudaPaths), last, value) == last) {
+    return refuse(option, "\"" + value + "\"", "\"auto\" or \"off\"");
+  }
+  if (least < 1) return refuse(option + "_min_bytes", std::to_string(least), "1 byte or more");
+  return Status::ok();
+}
+
 Status check_devices(const Options& options) {
   const auto* last = std::end(kCudaDrivers);
   if (std::find(std::begin(kCudaDrivers), last, options.cuda_driver) == last) {
@@ -72,15 +94,8 @@ Status check_devices(const Options& options) {
     return refuse("cuda_slice_bytes", std::to_string(options.cuda_slice_bytes),
                   "4096 to 1073741824 bytes");
   }
-  const auto* last_ipc = std::end(kCudaIpc);
-  if (std::find(std::begin(kCudaIpc), last_ipc, options.cuda_ipc) == last_ipc) {
-    return refuse("cuda_ipc", "\"" + options.cuda_ipc + "\"", "\"auto\" or \"off\"");
-  }
-  if (options.cuda_ipc_min_bytes < 1) {
-    return refuse("cuda_ipc_min_bytes", std::to_string(options.cuda_ipc_min_bytes),
-                  "1 byte or more");
-  }
-  return Status::ok();
+  TRY(check_path("cuda_ipc", options.cuda_ipc, options.cuda_ipc_min_bytes));
+  return check_path("cuda_codec", options.cuda_codec, options.cuda_codec_min_bytes);
 }
 
 // Those who left them alone need not read about them.
@@ -93,6 +108,10 @@ std::string devices_text(const Options& options) {
   if (options.cuda_ipc != usual.cuda_ipc) text += ", cuda_ipc: " + options.cuda_ipc;
   if (options.cuda_ipc_min_bytes != usual.cuda_ipc_min_bytes) {
     text += ", cuda_ipc_min_bytes: " + std::to_string(options.cuda_ipc_min_bytes);
+  }
+  if (options.cuda_codec != usual.cuda_codec) text += ", cuda_codec: " + options.cuda_codec;
+  if (options.cuda_codec_min_bytes != usual.cuda_codec_min_bytes) {
+    text += ", cuda_codec_min_bytes: " + std::to_string(options.cuda_codec_min_bytes);
   }
   return text;
 }
@@ -135,7 +154,7 @@ std::string settings_text(const Options& options, const comm::PlanTable& plan) {
          ", tune: " + (options.tune ? "1" : "0") +
          ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
          ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options) +
-         devices_text(options);
+         devices_text(options) + transports_text(options);
 }
 
 Status validate(const Options& options) {

@@ -13,8 +13,8 @@
 namespace holdfast::runtime {
 
 struct Options {
-  // Transports that may be used, best first. Accepted: "shm", "tcp". A link between two hosts needs
-  // "tcp".
+  // Transports that may be used, best first. Accepted: "shm" inside a host, and beside it or alone
+  // one that goes everywhere: "tcp", or "ucx", which all ranks must have set alike.
   std::vector<std::string> transports = {"shm", "tcp"};
   // Time limit of an op, from start to end.
   Duration timeout = std::chrono::minutes(30);
@@ -67,6 +67,10 @@ struct Options {
   // devices reach each other; "off". From so many bytes on. All ranks alike.
   std::string cuda_ipc = "auto";
   std::uint64_t cuda_ipc_min_bytes = 1024 * 1024;
+  // Whether what has a codec is encoded and decoded on the device: "auto", where it can be; "off".
+  // From so many bytes on. All ranks alike.
+  std::string cuda_codec = "auto";
+  std::uint64_t cuda_codec_min_bytes = 1024 * 1024;
 };
 
 // kConfigError naming the option, the value, and what is accepted.

@@ -1,5 +1,6 @@
 #include "runtime/runtime.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -74,6 +75,12 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
     if (!card.is_ok()) return card.status();
     parts.coordinator = std::move(card).value();
   }
+  const auto& names = options.transports;
+  if (std::find(names.begin(), names.end(), "ucx") != names.end()) {
+    auto ucx = comm::UcxWorker::create();
+    if (!ucx.is_ok()) return ucx.status();
+    parts.ucx = std::move(ucx).value();
+  }
   auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
@@ -100,6 +107,7 @@ Runtime::Runtime(Parts parts)
       driver_(*this, own_bell(), parts_.clock) {
   watch(parts_.listener, EPOLLIN, nullptr);
   watch(parts_.interrupt, EPOLLIN, nullptr);
+  if (parts_.ucx) watch(parts_.ucx->fd(), EPOLLIN, parts_.ucx.get());
   count_local_ranks();
   hub_.set_coordination(parts_.coordination);
   sockets_matter_ = parts_.coordination != nullptr;
@@ -140,6 +148,11 @@ void Runtime::interrupt() {
 }
 
 void Runtime::poll_sockets(Duration timeout) {
+  if (parts_.ucx && timeout > Duration::zero() && !parts_.ucx->arm()) {
+    // It has work for the next turn; the core is lent to whoever this waits for.
+    sched_yield();
+    timeout = Duration::zero();
+  }
   constexpr int kEvents = 64;
   std::array<epoll_event, kEvents> events;
   const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -149,6 +162,7 @@ void Runtime::poll_sockets(Duration timeout) {
   bool callers = false;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
+    if (parts_.ucx && event.data.ptr == parts_.ucx.get()) continue;  // turn() looks there
     auto* link = static_cast<comm::TcpLink*>(event.data.ptr);
     if (link == nullptr) {
       callers = true;
@@ -178,14 +192,18 @@ bool Runtime::mark_awaited() {
     if (peer->control->wants_to_write()) return false;
     awaited += peer->control->awaits() ? 1 : 0;
   }
-  if (awaited == 0 || awaited > kFewAwaited) return false;
+  // What UCX brings is looked for in each turn.
+  if ((awaited == 0 && !parts_.ucx) || awaited > kFewAwaited) return false;
   for (const auto& [id, peer] : peers_) {
     if (peer->control->awaits()) peer->control->set_readable();
   }
   return true;
 }
 
-bool Runtime::busy() const { return !handshakes_.empty() || !attempts_.empty() || hub_.busy(); }
+bool Runtime::busy() const {
+  return !handshakes_.empty() || !attempts_.empty() || hub_.busy() ||
+         (parts_.ucx && parts_.ucx->busy());
+}
 
 bool Runtime::latency_bound() const { return !hub_.moves_bulk(); }
 
@@ -210,7 +228,17 @@ bool Runtime::turn(Instant now) {
     look_at_kernel();
     if (parts_.board) write_board(now);
   }
-  return hub_.turn(now);
+  const bool moved = parts_.ucx && parts_.ucx->progress();
+  if (moved) look_behind_broken_links();
+  return hub_.turn(now) || moved;
+}
+
+// A process that leaves or dies ends its UCX link and its connection at about the same time. What
+// the connection says is heard first: it knows why.
+void Runtime::look_behind_broken_links() {
+  for (const auto& [id, peer] : peers_) {
+    if (peer->ucx && !peer->ucx->status().is_ok()) peer->control->set_readable();
+  }
 }
 
 // Measured by the kernel all the time, and read as often as anything changes that depends on it.

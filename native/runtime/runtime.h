@@ -14,6 +14,7 @@
 #include "comm/transport/segment.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
+#include "comm/transport/ucx.h"
 #include "ft/group_hub.h"
 #include "runtime/board.h"
 #include "runtime/driver.h"
@@ -28,13 +29,17 @@ namespace holdfast::runtime {
 // One process we are connected to.
 struct Peer {
   comm::Segment bell;
-  std::unique_ptr<comm::TcpLink> control;  // carries data too when there is no shm
+  std::unique_ptr<comm::TcpLink> control;  // carries data too when there is none below
   std::unique_ptr<comm::ShmLink> shm;
+  std::unique_ptr<comm::UcxLink> ucx;  // where there is no shm
   bool same_host = false;
   // Of its process. Owners: this and the groups with it.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
-  comm::Link& data() { return shm ? static_cast<comm::Link&>(*shm) : *control; }
+  comm::Link& data() {
+    if (shm) return *shm;
+    return ucx ? static_cast<comm::Link&>(*ucx) : *control;
+  }
 };
 
 class Runtime final : public comm::Executor,
@@ -56,6 +61,7 @@ class Runtime final : public comm::Executor,
     comm::Segment bell;
     comm::PlanTable plan;
     std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
+    std::unique_ptr<comm::UcxWorker> ucx;    // where the options name it
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<Health> health;
     std::unique_ptr<Board> board;        // of a coordinator, and where pages are served
@@ -159,12 +165,15 @@ class Runtime final : public comm::Executor,
   void call(Attempt& attempt, Instant now);
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
+  void share_memory(Peer& peer, Handshake& handshake);
+  void use_ucx(Peer& peer, Handshake& handshake);
   bool mark_awaited();
   void watch(int fd, std::uint32_t events, void* tag);
   void reap();
   void keep_coordinator(Instant now);
   void count_local_ranks();
   void look_at_kernel();
+  void look_behind_broken_links();
   void write_board(Instant now);
   bool may_use(const std::string& transport) const;
 
@@ -173,6 +182,8 @@ class Runtime final : public comm::Executor,
   std::vector<std::unique_ptr<Handshake>> handshakes_;
   // Segments of links we offered, by the member that was called.
   std::map<MemberId, comm::Segment> offered_;
+  // Likewise, of either side: a peer that is through with the handshake may send at once.
+  std::map<MemberId, std::unique_ptr<comm::UcxLink>> offered_ucx_;
   std::map<MemberId, Attempt> attempts_;
   std::map<MemberId, Status> connect_failures_;
   ft::Hub hub_;

@@ -37,7 +37,7 @@ void Runtime::call_member(const Card& card, Instant deadline) {
 
 void Runtime::call(Attempt& attempt, Instant now) {
   const bool same_host = attempt.card.host == parts_.host;
-  Greeting hello{parts_.self, attempt.card.member, {}, {}};
+  Greeting hello{parts_.self, attempt.card.member, {}, {}, {}};
   if (same_host && attempt.card.shm && may_use("shm") && parts_.bell.name().size() > 0) {
     auto segment = comm::Segment::create("link", comm::kShmLinkBytes);
     if (segment.is_ok()) {
@@ -45,6 +45,10 @@ void Runtime::call(Attempt& attempt, Instant now) {
       hello.link = segment.value().name();
       offered_[attempt.card.member] = std::move(segment).value();
     }
+  }
+  if (parts_.ucx) {
+    auto& link = offered_ucx_[attempt.card.member] = parts_.ucx->make_link();
+    hello.ucx = link->card();
   }
   std::vector<std::string> addresses = attempt.card.addresses;
   if (same_host) std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
@@ -92,6 +96,7 @@ void Runtime::step_handshakes(Instant now) {
       const MemberId callee = handshake.hello().to;
       connect_failures_[callee] = handshake.failure();
       offered_.erase(callee);
+      offered_ucx_.erase(callee);
       if (const auto a = attempts_.find(callee); a != attempts_.end()) {
         a->second.not_before = now + kRetryPause;
       }
@@ -108,7 +113,7 @@ void Runtime::answer(Handshake& handshake) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
     return;
   }
-  Greeting welcome{hello.to, hello.from, {}, {}};
+  Greeting welcome{hello.to, hello.from, {}, {}, {}};
   if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
     auto link = comm::Segment::open(hello.link, comm::kShmLinkBytes);
     if (link.is_ok()) {
@@ -116,6 +121,11 @@ void Runtime::answer(Handshake& handshake) {
       welcome.link = hello.link;
       welcome.bell = parts_.bell.name();
     }
+  }
+  if (welcome.link.empty() && !hello.ucx.empty() && parts_.ucx) {
+    auto& link = offered_ucx_[hello.from] = parts_.ucx->make_link();
+    link->connect(hello.ucx);
+    welcome.ucx = link->card();
   }
   handshake.welcome(welcome);
 }
@@ -128,23 +138,8 @@ void Runtime::establish(Handshake& handshake) {
   peer->control = std::make_unique<comm::TcpLink>(fd);
   peer->same_host = is_same_host(fd);
   if (peer->same_host) do_not_pace(fd);
-  auto offer = offered_.extract(theirs.from);
-  const bool agreed = handshake.is_caller() ? !theirs.link.empty() : !offer.empty();
-  if (agreed && !offer.empty()) {
-    comm::Segment segment = std::move(offer.mapped());
-    segment.unlink();  // both sides have mapped it: nothing to leak any more
-    auto bell = comm::Segment::open(theirs.bell, sizeof(comm::BellWords));
-    if (bell.is_ok()) {
-      peer->bell = std::move(bell).value();
-      comm::TcpLink* control = peer->control.get();
-      peer->shm = std::make_unique<comm::ShmLink>(
-          std::move(segment), handshake.is_caller(),
-          comm::Bell(reinterpret_cast<comm::BellWords*>(peer->bell.data())), [control] {
-            control->session().send_control(FrameKind::kWake, {}, {}, {});
-            control->pump();
-          });
-    }
-  }
+  share_memory(*peer, handshake);
+  use_ucx(*peer, handshake);
   watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->control.get());
   if (!peer->shm) sockets_matter_ = true;
   attempts_.erase(theirs.from);
@@ -152,6 +147,35 @@ void Runtime::establish(Handshake& handshake) {
   hub_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
   peers_[theirs.from] = std::move(peer);
   count_local_ranks();
+}
+
+void Runtime::share_memory(Peer& peer, Handshake& handshake) {
+  const Greeting& theirs = handshake.peer();
+  auto offer = offered_.extract(theirs.from);
+  const bool agreed = handshake.is_caller() ? !theirs.link.empty() : !offer.empty();
+  if (!agreed || offer.empty()) return;
+  comm::Segment segment = std::move(offer.mapped());
+  segment.unlink();  // both sides have mapped it: nothing to leak any more
+  auto bell = comm::Segment::open(theirs.bell, sizeof(comm::BellWords));
+  if (!bell.is_ok()) return;
+  peer.bell = std::move(bell).value();
+  comm::TcpLink* control = peer.control.get();
+  peer.shm = std::make_unique<comm::ShmLink>(
+      std::move(segment), handshake.is_caller(),
+      comm::Bell(reinterpret_cast<comm::BellWords*>(peer.bell.data())), [control] {
+        control->session().send_control(FrameKind::kWake, {}, {}, {});
+        control->pump();
+      });
+}
+
+// The connection beside it tells whether the peer lives.
+void Runtime::use_ucx(Peer& peer, Handshake& handshake) {
+  const Greeting& theirs = handshake.peer();
+  auto offer = offered_ucx_.extract(theirs.from);
+  // Who was called has connected already, unless there is shared memory.
+  if (offer.empty() || theirs.ucx.empty()) return;
+  peer.ucx = std::move(offer.mapped());
+  if (handshake.is_caller()) peer.ucx->connect(theirs.ucx);
 }
 
 // How long to look before sleeping. Giving the core up between looks costs an idle machine

@@ -91,6 +91,7 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
     *stream = made.value();
   }
   if (settings.direct) staged->direct_ = std::make_unique<Direct>(*staged, settings.direct_bytes);
+  if (settings.coded.on) staged->coded_ = std::make_unique<Coded>(*staged, settings.coded);
   return staged;
 }
 
@@ -99,12 +100,14 @@ std::size_t Staged::peer_mappings() const {
 }
 
 std::uint64_t Staged::scratch_bytes() const {
-  return direct_ == nullptr ? 0 : direct_->scratch().bytes();
+  return (direct_ == nullptr ? 0 : direct_->scratch().bytes()) +
+         (coded_ == nullptr ? 0 : coded_->scratch().bytes());
 }
 
 Staged::~Staged() {
   const Device::Current current(*device_);
   direct_.reset();
+  coded_.reset();
   bool idle = true;
   for (const device::CuStream stream : {up_, down_}) {
     if (stream.value == nullptr) continue;
@@ -130,11 +133,11 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   std::vector<Packed> packed;
   Status ready = pack(request, streams, stand_ins, packed);
   if (ready.is_ok()) ready = check_memory(*device_, request);
-  comm::PathAgreement::Choice choice;
-  if (ready.is_ok() && direct_ != nullptr && direct_->could_take(group, request)) {
-    auto chosen = direct_->choose(group);
-    if (chosen.is_ok()) choice = chosen.value();
-    ready = chosen.status();
+  Chosen chosen;
+  if (ready.is_ok()) {
+    auto choice = choose(group, request);
+    if (choice.is_ok()) chosen = choice.value();
+    ready = choice.status();
   }
   if (!ready.is_ok()) {
     for (const Packed& one : packed) {
@@ -142,9 +145,13 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
     }
     return ready;
   }
-  if (choice.path == comm::PathAgreement::Path::kDirect) {
+  if (chosen.way == Way::kDirect) {
     return direct_->start(shared_from_this(), group, request, streams,
-                          {choice.trial, std::move(packed)});
+                          {chosen.trial, std::move(packed)});
+  }
+  if (chosen.way == Way::kCoded) {
+    return coded_->start(shared_from_this(), group, request, streams,
+                         {chosen.trial, std::move(packed)});
   }
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
   work->take_packed(std::move(packed));
@@ -154,6 +161,24 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   }
   TRY(begin(work, group));
   return std::shared_ptr<DeviceWork>(std::move(work));
+}
+
+Result<Staged::Chosen> Staged::choose(comm::Communicator& group, OpRequest& request) const {
+  using Path = comm::PathAgreement::Path;
+  if (direct_ != nullptr && direct_->could_take(group, request)) {
+    auto choice = Direct::choose(group);
+    if (!choice.is_ok()) return choice.status();
+    if (choice.value().path == Path::kStaged) return Chosen{};
+    return Chosen{Way::kDirect, choice.value().trial};
+  }
+  if (coded_ == nullptr) return Chosen{};
+  std::optional<OpRequest> coded = coded_->could_take(group, request);
+  if (!coded) return Chosen{};
+  auto choice = Coded::choose(group);
+  if (!choice.is_ok()) return choice.status();
+  if (choice.value().path == Path::kStaged) return Chosen{};
+  request = std::move(*coded);
+  return Chosen{Way::kCoded, choice.value().trial};
 }
 
 // What has gaps, before anything else looks at memory.

@@ -7,7 +7,8 @@
 // Large ops are cut into slices (slices.h), ops of their own to the engine: the copy up of one, the
 // exchange of another and the copy down of a third go on together.
 //
-// Where ranks reach each other's device memory, large ops go past the host instead (direct.h).
+// Where ranks reach each other's device memory, large ops go past the host instead (direct.h); with
+// a codec their frames are made on the device (coded.h).
 //
 // Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
 // Copies: one up, one down.
@@ -21,6 +22,7 @@
 #include "comm/executor.h"
 #include "device/device.h"
 #include "device/loaded_kernels.h"
+#include "runtime/coded.h"
 #include "runtime/stand_ins.h"
 
 namespace holdfast::runtime {
@@ -33,6 +35,7 @@ struct StagedSettings {
   std::uint64_t slice_bytes = 0;   // the option cuda_slice_bytes
   bool direct = false;             // whether ops may go past the host
   std::uint64_t direct_bytes = 0;  // the option cuda_ipc_min_bytes
+  CodedSettings coded = {};
 };
 
 class Staged final : public std::enable_shared_from_this<Staged> {
@@ -60,7 +63,8 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   Status wake_behind(device::CuStream stream) const;
   void wake_now() const { wake(waker_); }
   std::uint64_t slice_bytes() const { return slice_bytes_; }
-  // Of direct ops: allocations of other processes that are mapped, and device memory of our own.
+  // Of direct and coded ops: allocations of other processes that are mapped, and device memory of
+  // our own.
   std::size_t peer_mappings() const;
   std::uint64_t scratch_bytes() const;
   // Of the device, for whoever is in its context.
@@ -82,6 +86,14 @@ class Staged final : public std::enable_shared_from_this<Staged> {
 
   Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
               std::span<const StandIn> stand_ins, std::vector<Packed>& packed);
+  // How a call goes, by what all ranks know alike, in call order.
+  enum class Way : std::uint8_t { kStaged, kDirect, kCoded };
+  struct Chosen {
+    Way way = Way::kStaged;
+    std::uint64_t trial = 0;
+  };
+  // May put the codec in that it is encoded by.
+  Result<Chosen> choose(comm::Communicator& group, comm::OpRequest& request) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
                  std::span<const device::CuStream> streams);
   static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);
@@ -93,7 +105,8 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   device::LoadedKernels kernels_;
   device::CuStream up_;
   device::CuStream down_;
-  std::unique_ptr<Direct> direct_;  // nothing: all ops are staged
+  std::unique_ptr<Direct> direct_;  // nothing: no op goes past the host
+  std::unique_ptr<Coded> coded_;    // nothing: the host encodes
 };
 
 }  // namespace holdfast::runtime

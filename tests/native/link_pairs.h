@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,19 +15,33 @@
 #include "comm/transport/inproc.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
+#include "comm/transport/ucx.h"
 
 namespace holdfast::comm::testing {
 
 struct LinkPair {
+  std::vector<std::unique_ptr<UcxWorker>> workers;  // of UCX, which outlive the links
   std::unique_ptr<Link> a;
   std::unique_ptr<Link> b;
   std::vector<Segment> bells;
+  int patience = 3;  // pumps without a move until nothing more comes
 };
 
 struct TransportRow {
   std::string name;
   std::function<LinkPair()> make;
 };
+
+// There is no poller here: every turn pretends that the sockets may be ready.
+inline bool pump(Link& link) {
+  if (auto* tcp = dynamic_cast<TcpLink*>(&link)) {
+    tcp->set_readable();
+    tcp->set_writable();
+  }
+  bool moved = false;
+  if (auto* ucx = dynamic_cast<UcxLink*>(&link)) moved = ucx->worker().progress();
+  return link.pump() || moved;
+}
 
 inline LinkPair make_shm() {
   LinkPair pair;
@@ -48,27 +63,59 @@ inline LinkPair make_tcp() {
   int fds[2];
   // A stream socket pair behaves as a loopback connection does, without a port to choose.
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
-  return {std::make_unique<TcpLink>(fds[0]), std::make_unique<TcpLink>(fds[1]), {}};
+  return {{}, std::make_unique<TcpLink>(fds[0]), std::make_unique<TcpLink>(fds[1]), {}};
 }
 
 inline LinkPair make_inproc() {
   auto [a, b] = make_inproc_pair();
-  return {std::move(a), std::move(b), {}};
+  return {{}, std::move(a), std::move(b), {}};
 }
 
+// Each end has a worker of its own, as in two processes.
+inline LinkPair make_ucx() {
+  LinkPair pair;
+  std::vector<std::unique_ptr<UcxLink>> ends;
+  for (int i = 0; i < 2; ++i) {
+    auto worker = UcxWorker::create();
+    REQUIRE_MESSAGE(worker.is_ok(), worker.status().message());
+    pair.workers.push_back(std::move(worker).value());
+    ends.push_back(pair.workers.back()->make_link());
+  }
+  ends[0]->connect(ends[1]->card());
+  ends[1]->connect(ends[0]->card());
+  pair.a = std::move(ends[0]);
+  pair.b = std::move(ends[1]);
+  // What was sent is in the kernel's buffers, or UCX's thread is about to put it there.
+  pair.patience = 3000;
+  // The first frames wait for UCX to connect.
+  pair.a->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
+  pair.b->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (bool a = false, b = false; !a || !b;) {
+    pump(*pair.a);
+    pump(*pair.b);
+    a = a || pair.a->session().take_control();
+    b = b || pair.b->session().take_control();
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
+  }
+  return pair;
+}
+
+// Of which a world of many ranks can be made.
 inline const std::vector<TransportRow>& transports() {
   static const std::vector<TransportRow> rows{
       {"inproc", make_inproc}, {"shm", make_shm}, {"tcp", make_tcp}};
   return rows;
 }
-
-// There is no poller here: every turn pretends that the sockets may be ready.
-inline bool pump(Link& link) {
-  if (auto* tcp = dynamic_cast<TcpLink*>(&link)) {
-    tcp->set_readable();
-    tcp->set_writable();
+// With UCX, of which a pair is enough: each end has a worker, with threads and sockets.
+inline std::vector<TransportRow> pair_transports() {
+  std::vector<TransportRow> rows = transports();
+  if (const auto version = ucx_version(); version.is_ok()) {
+    rows.push_back({"ucx", make_ucx});
+  } else {
+    MESSAGE("no rows of ucx: the test waits for libucp. " << version.status().message());
   }
-  return link.pump();
+  return rows;
 }
 
 }  // namespace holdfast::comm::testing

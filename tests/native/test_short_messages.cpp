@@ -46,7 +46,7 @@ struct Message {
 };
 
 void settle(LinkPair& pair) {
-  for (int idle = 0; idle < 3;) {
+  for (int idle = 0; idle < pair.patience;) {
     const bool moved_a = testing::pump(*pair.a);
     const bool moved_b = testing::pump(*pair.b);
     idle = moved_a || moved_b ? 0 : idle + 1;
@@ -71,7 +71,7 @@ constexpr Size kSizes[] = {{1, 2},
                            {524288, 2 << 20}};
 
 TEST_CASE("a message that ends early arrives with its size, whoever posts first") {
-  for (const auto& row : testing::transports()) {
+  for (const auto& row : testing::pair_transports()) {
     CAPTURE(row.name);
     LinkPair pair = row.make();
     std::uint32_t op = 0;
@@ -100,7 +100,7 @@ TEST_CASE("a message that ends early arrives with its size, whoever posts first"
 }
 
 TEST_CASE("a message that ends early where it may not breaks the link or fails its receive") {
-  for (const auto& row : testing::transports()) {
+  for (const auto& row : testing::pair_transports()) {
     CAPTURE(row.name);
     for (const Size size : {Size{100, 400}, Size{20'000, 40'000}}) {
       for (const bool early : {false, true}) {

@@ -45,7 +45,7 @@ std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
 }
 
 void settle(LinkPair& pair) {
-  for (int idle = 0; idle < 3;) {
+  for (int idle = 0; idle < pair.patience;) {
     const bool moved_a = testing::pump(*pair.a);
     const bool moved_b = testing::pump(*pair.b);
     idle = moved_a || moved_b ? 0 : idle + 1;
@@ -56,7 +56,7 @@ const std::vector<std::size_t> kSizes{0,     1,     7,      64,        4096,   3
                                       65536, 65537, 131072, 1'000'003, 9 << 20};
 
 void for_each_transport(const std::function<void(LinkPair&)>& body) {
-  for (const TransportRow& row : testing::transports()) {
+  for (const TransportRow& row : testing::pair_transports()) {
     CAPTURE(row.name);
     LinkPair pair = row.make();
     body(pair);
@@ -279,6 +279,62 @@ TEST_CASE("the death of a peer is seen by stream transports") {
     CHECK_FALSE(r.post.finished);
     pair.b->cancel(r.post);
   }
+}
+
+TEST_CASE("the death of a peer is seen over UCX, when UCX says so") {
+  if (!ucx_version().is_ok()) return;  // waits for libucp, as pair_transports() has said
+  LinkPair pair = testing::make_ucx();
+  std::vector<std::byte> got(1 << 20);
+  const auto data = pattern(got.size(), 6);
+  Receiver r(1, got);
+  Sender s(2, data);
+  pair.b->session().post(r.post);
+  pair.b->session().post(s.post);
+  settle(pair);
+  pair.a.reset();
+  pair.workers[0].reset();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (pair.b->status().is_ok() && std::chrono::steady_clock::now() < deadline) {
+    testing::pump(*pair.b);
+  }
+  CHECK(pair.b->status().code() == Code::kPeerLost);
+  // It may be the connection alone.
+  CHECK_FALSE(pair.b->closed_by_peer());
+  CHECK_FALSE(r.post.finished);
+  pair.b->cancel(r.post);
+  pair.b->cancel(s.post);
+}
+
+TEST_CASE("a card that is none makes a UCX link fail, and a stranger's frames are nobody's") {
+  if (!ucx_version().is_ok()) return;  // likewise
+  auto worker = UcxWorker::create();
+  REQUIRE(worker.is_ok());
+  for (const std::string& card : {std::string(), std::string("00112233445566"), std::string("0"),
+                                  std::string(64, 'x'), std::string(2 * kMaxUcxCard, '0')}) {
+    auto link = worker.value()->make_link();
+    link->connect(card);
+    CHECK(link->status().code() == Code::kProtocolError);
+  }
+  LinkPair pair = testing::make_ucx();
+  // Of the same process, with a name that it has given to nobody.
+  auto stranger = worker.value()->make_link();
+  std::string card = static_cast<UcxLink&>(*pair.b).card();
+  card[0] = card[0] == '0' ? '1' : '0';
+  stranger->connect(card);
+  const auto data = pattern(300, 1);
+  Sender s(1, data);
+  stranger->session().post(s.post);
+  std::vector<std::byte> got(300);
+  Receiver r(1, got);
+  pair.b->session().post(r.post);
+  for (int i = 0; i < pair.patience; ++i) {
+    testing::pump(*stranger);
+    testing::pump(*pair.b);
+  }
+  CHECK(s.post.finished);
+  CHECK_FALSE(r.post.finished);
+  CHECK(pair.b->status().is_ok());
+  pair.b->cancel(r.post);
 }
 
 TEST_CASE("control frames pass beside data") {

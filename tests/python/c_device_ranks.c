@@ -39,7 +39,7 @@ static void refused(hf_status got, hf_status wanted, const char* text, int line)
 
 static void start(void) {
   hf_options options;
-  hf_device_options devices = {sizeof devices, NULL, 0, NULL, 0};
+  hf_device_options devices = {sizeof devices, NULL, 0, NULL, 0, NULL, 0};
   OK(hf_options_from_env(&options));
   OK(hf_device_options_from_env(&devices));
   OK(hf_node_create_with_devices(&options, &devices, &node));
@@ -243,13 +243,15 @@ static void refuse(void) {
   REFUSED(hf_work_wait_on(NULL, stream), HF_CONFIG_ERROR, "work is NULL");
 
   hf_node* second = NULL;
-  hf_device_options bad = {sizeof bad, "mine", 0, NULL, 0};
+  hf_device_options bad = {sizeof bad, "mine", 0, NULL, 0, NULL, 0};
   REFUSED(hf_node_create_with_devices(NULL, &bad, &second), HF_CONFIG_ERROR,
           "cuda_driver = \"mine\"");
-  bad = (hf_device_options){sizeof bad, NULL, 12, NULL, 0};
+  bad = (hf_device_options){sizeof bad, NULL, 12, NULL, 0, NULL, 0};
   REFUSED(hf_node_create_with_devices(NULL, &bad, &second), HF_CONFIG_ERROR, "cuda_slice_bytes");
-  bad = (hf_device_options){sizeof bad, NULL, 0, "maybe", 0};
+  bad = (hf_device_options){sizeof bad, NULL, 0, "maybe", 0, NULL, 0};
   REFUSED(hf_node_create_with_devices(NULL, &bad, &second), HF_CONFIG_ERROR, "cuda_ipc");
+  bad = (hf_device_options){sizeof bad, NULL, 0, NULL, 0, "maybe", 0};
+  REFUSED(hf_node_create_with_devices(NULL, &bad, &second), HF_CONFIG_ERROR, "cuda_codec");
   bad.size = 3;
   REFUSED(hf_device_options_from_env(&bad), HF_CONFIG_ERROR, "hf_device_options.size is 3");
   REFUSED(hf_node_create_with_devices(NULL, &bad, &second), HF_CONFIG_ERROR, "size is 3");

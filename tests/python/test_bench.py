@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -147,8 +148,11 @@ def test_the_table_names_every_row():
     assert all("barrier" in line for line in lines[1:])
 
 
+MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
+
+
 @pytest.mark.skipif(
-    importlib.util.find_spec("mpi4py") is None or shutil.which("mpiexec") is None,
+    importlib.util.find_spec("mpi4py") is None or MPIEXEC is None,
     reason="waits for mpi4py and an MPI (pip install mpi4py mpich)",
 )
 def test_mpi_takes_part():

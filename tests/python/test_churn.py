@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from health_jobs import eventually
 from ranks import finish, kill, start_rank
+from ucx_library import UCX, needs_ucx
 
 # The whole set is `CHURN_WORLDS=130`, more than 400 kills in about four minutes.
 WORLDS = int(os.environ.get("CHURN_WORLDS", "10"))
@@ -53,19 +54,19 @@ def agree(here: Path, alive: list[int], collective: str) -> int:
     return last
 
 
-@pytest.mark.parametrize("seed", range(WORLDS))
-def test_survivors_agree_whoever_is_killed(seed, tmp_path):
+def lose_some(seed: int, transports: list[str], here: Path) -> None:
+    """Kill some of four or eight ranks, as the seed says; the others must agree."""
     choose = random.Random(1000 + seed)
     size = choose.choice([4, 8])
     collective = choose.choice(["all_reduce", "all_to_all"])
     sizes = [4096, 65536, 1 << 20, 16 << 20]
     env = {
-        "HOLDFAST_TRANSPORTS": choose.choice(["shm", "tcp"]),
+        "HOLDFAST_TRANSPORTS": choose.choice(transports),
         "COLLECTIVE": collective,
         "BYTES": str(choose.choice(sizes if size == 8 else [*sizes, 64 << 20])),
     }
     kills, at_once = choose.randint(1, size - 1), choose.choice([1, 1, 2])
-    processes = start(size, tmp_path, env)
+    processes = start(size, here, env)
     alive = list(range(size))
     while size - len(alive) < kills:
         time.sleep(choose.uniform(0.02, 0.4))
@@ -73,14 +74,25 @@ def test_survivors_agree_whoever_is_killed(seed, tmp_path):
             alive.remove(victim)
             kill(processes[victim])
     time.sleep(0.3)
-    (tmp_path / "stop").touch()
+    (here / "stop").touch()
     outcomes = finish(processes, 40)
     for rank in alive:
         assert outcomes[rank].status == 0, f"{env}\n{outcomes[rank].output}"
-    agree(tmp_path, alive, collective)
+    agree(here, alive, collective)
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_survivors_agree_whoever_is_killed(seed, tmp_path):
+    lose_some(seed, ["shm", "tcp"], tmp_path)
+
+
+@needs_ucx
+@pytest.mark.parametrize("seed", range(max(2, WORLDS // 5)))
+def test_survivors_agree_whoever_is_killed_over_ucx(seed, tmp_path):
+    lose_some(seed, ["ucx"], tmp_path)
+
+
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 def test_a_rank_that_was_stopped_for_too_long_is_told_that_it_was_voted_out(transport, tmp_path):
     env = {
         "HOLDFAST_TRANSPORTS": transport,
@@ -102,7 +114,7 @@ def test_a_rank_that_was_stopped_for_too_long_is_told_that_it_was_voted_out(tran
     agree(tmp_path, [0, 1, 3], "all_reduce")
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 def test_a_restarted_rank_takes_its_place_again(transport, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport, "STEPS": "400"}
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from ports import held_port
 from ranks import finish, kill, run_ranks, start_rank
+from ucx_library import needs_ucx
 
 import holdfast
 
@@ -114,7 +115,10 @@ def end_of(output: str) -> str:
     return found[1]
 
 
-@pytest.mark.parametrize(("transport", "overlap"), [("shm", ""), ("tcp", ""), ("tcp", "1")])
+@pytest.mark.parametrize(
+    ("transport", "overlap"),
+    [("shm", ""), ("tcp", ""), ("tcp", "1"), pytest.param("ucx", "", marks=needs_ucx)],
+)
 def test_peers_come_and_go(transport, overlap, coordinator, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport, "OVERLAP": overlap}
     first = [peer(coordinator, tmp_path, **env) for _ in range(2)]

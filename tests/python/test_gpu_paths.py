@@ -122,10 +122,12 @@ def test_info_names_the_devices_or_what_is_missing(monkeypatch, capsys):
         "driver": "12.0",
         "devices": ["emulated device"],
         "device_to_device": "from 1048576 bytes",
+        "codecs_on_device": "from 1048576 bytes",
     }
     assert main(["info"]) == 0
     text = capsys.readouterr().out
-    assert "(driver 12.0: emulated device; device to device from 1048576 bytes)" in text
+    assert "(driver 12.0: emulated device; device to device from 1048576 bytes; " in text
+    assert "codecs on the device from 1048576 bytes)" in text
     built = "on" if _core.kernel_images() else "off: this build was made without nvcc"
     assert f"  GPU kernels      {built}\n" in text
     monkeypatch.setenv("HOLDFAST_CUDA_DRIVER", "none")

@@ -6,12 +6,13 @@ import importlib.util
 
 import pytest
 from ranks import run_ranks
+from ucx_library import UCX
 
 SIZES = (1, 2, 3, 4)
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
+@pytest.mark.parametrize("transports", ["shm,tcp", "tcp", UCX])
 def test_every_collective(transports, size, tmp_path):
     run_ranks(
         "array_ranks", "every_collective", size, tmp_path, env={"HOLDFAST_TRANSPORTS": transports}
@@ -64,7 +65,7 @@ def test_program_of_several_ranks(program, size, tmp_path):
         "interrupted",
     ],
 )
-@pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
+@pytest.mark.parametrize("transports", ["shm,tcp", "tcp", UCX])
 def test_program_of_two_ranks(transports, program, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transports}
     run_ranks("array_ranks", program, 2, tmp_path, env=env, timeout_s=60)

@@ -20,6 +20,7 @@ import pytest
 from health_jobs import Prometheus, eventually
 from health_ranks import await_file, page, scrape, total
 from ranks import finish, kill, run_ranks, start_rank
+from ucx_library import UCX
 
 import holdfast
 
@@ -61,7 +62,7 @@ def succeed(ranks: list[subprocess.Popen[str]], but: tuple[int, ...] = ()) -> li
     return [outcome.output for outcome in outcomes]
 
 
-@pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
+@pytest.mark.parametrize("transports", ["shm,tcp", "tcp", UCX])
 def test_the_numbers_are_what_happened(transports: str, tmp_path: Path) -> None:
     run_ranks(
         "health_ranks", "counts", 3, tmp_path, env={**HTTP, "HOLDFAST_TRANSPORTS": transports}
@@ -92,7 +93,7 @@ def test_two_ranks_know_what_torch_saves_and_hides(function: str, tmp_path: Path
     run_ranks("metrics_torch_ranks", function, 2, tmp_path, env=HTTP)
 
 
-@pytest.mark.parametrize("transports", ["shm,tcp", "tcp"])
+@pytest.mark.parametrize("transports", ["shm,tcp", "tcp", UCX])
 def test_a_loss_is_counted_once_and_by_its_cause(
     transports: str, tmp_path: Path, started: list[subprocess.Popen[str]]
 ) -> None:

@@ -6,11 +6,12 @@ import time
 
 import pytest
 from ranks import finish, kill, segments_of, start_rank
+from ucx_library import UCX
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 @pytest.mark.parametrize("count", [100, 4_000_000])
 def test_survivors_learn_within_a_second(transport, count, tmp_path):
     env = {
@@ -42,7 +43,7 @@ def test_survivors_learn_within_a_second(transport, count, tmp_path):
     assert segments_of(outcomes) == set()
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 def test_survivors_go_on(transport, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport}
     processes = [

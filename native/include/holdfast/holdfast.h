@@ -86,7 +86,7 @@ typedef struct hf_work hf_work;   /* one op in flight */
  * the call that takes the options. NULL or empty: the default. */
 typedef struct hf_options {
   size_t size;
-  const char* transports;     /* "shm,tcp" (default), "shm", "tcp" */
+  const char* transports;     /* "shm,tcp" (default), "shm", "tcp", "shm,ucx", "ucx" */
   int64_t timeout_ns;         /* of an op; default 30 minutes */
   int64_t connect_timeout_ns; /* for all members to appear; default 5 minutes */
   const char* address;        /* to listen on; default: found by itself */

@@ -37,11 +37,15 @@ typedef struct hf_device_options {
   const char* cuda_ipc;        /* "auto" (default): from device to device where they reach each
                                   other; "off" */
   uint64_t cuda_ipc_min_bytes; /* from how many bytes on; default 1 MiB */
+  const char* cuda_codec;      /* "auto" (default): what has a codec is encoded by the device where
+                                  it can; "off": by the processor. The same on all ranks, as the
+                                  next one */
+  uint64_t cuda_codec_min_bytes; /* from how many bytes on; default 1 MiB */
 } hf_device_options;
 
-/* HOLDFAST_CUDA_DRIVER, HOLDFAST_CUDA_SLICE_BYTES, HOLDFAST_CUDA_IPC and
- * HOLDFAST_CUDA_IPC_MIN_BYTES over what is there; `size` is set already. The strings are the
- * environment's. */
+/* HOLDFAST_CUDA_DRIVER, HOLDFAST_CUDA_SLICE_BYTES, HOLDFAST_CUDA_IPC,
+ * HOLDFAST_CUDA_IPC_MIN_BYTES, HOLDFAST_CUDA_CODEC and HOLDFAST_CUDA_CODEC_MIN_BYTES over what is
+ * there; `size` is set already. The strings are the environment's. */
 hf_status hf_device_options_from_env(hf_device_options* options);
 /* As hf_node_create(), which is this with `devices` NULL: the defaults. */
 hf_status hf_node_create_with_devices(const hf_options* options, const hf_device_options* devices,

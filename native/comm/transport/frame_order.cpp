@@ -1,0 +1,98 @@
+#include "comm/transport/frame_order.h"
+
+#include <cstring>
+#include <string>
+
+namespace holdfast::comm {
+namespace {
+
+// As many as a sender has on their way at once.
+constexpr std::size_t kSpareBuffers = 8;
+
+Status give_frame(Session& session, const FrameHeader& header, std::span<const std::byte> payload) {
+  TRY(session.begin_frame(header));
+  while (!payload.empty()) payload = payload.subspan(session.payload(payload));
+  return Status::ok();
+}
+
+}  // namespace
+
+Status FrameOrder::take(std::uint64_t number, const FrameHeader& header,
+                        std::span<const std::byte> payload, Session& session) {
+  if (payload.size() != header.payload_bytes) {
+    return {Code::kProtocolError, "malformed frame: its payload has another size than it says"};
+  }
+  if (number == next_) {
+    ++next_;
+    TRY(give_frame(session, header, payload));
+    return deliver(session);
+  }
+  auto early = keep(number, header);
+  if (!early.is_ok()) return early.status();
+  if (!payload.empty()) {
+    std::memcpy(early.value()->buffer.memory.get(), payload.data(), payload.size());
+  }
+  early.value()->whole = true;
+  return Status::ok();
+}
+
+Result<std::byte*> FrameOrder::expect(std::uint64_t number, const FrameHeader& header) {
+  auto early = keep(number, header);
+  if (!early.is_ok()) return early.status();
+  return early.value()->buffer.memory.get();
+}
+
+Status FrameOrder::filled(std::uint64_t number, Session& session) {
+  const auto found = early_.find(number);
+  CHECK(found != early_.end() && !found->second.whole);
+  found->second.whole = true;
+  return deliver(session);
+}
+
+Result<FrameOrder::Early*> FrameOrder::keep(std::uint64_t number, const FrameHeader& header) {
+  if (number < next_ || number - next_ > kMostAhead || early_.contains(number)) {
+    return Status{Code::kProtocolError, "broken peer: frame " + std::to_string(number) + " where " +
+                                            std::to_string(next_) + " is awaited"};
+  }
+  if (early_bytes_ + header.payload_bytes > kMostBytesAhead) {
+    return Status{Code::kProtocolError,
+                  "broken peer: more bytes ahead of an awaited frame than the limit of " +
+                      std::to_string(kMostBytesAhead >> 20) + " MiB"};
+  }
+  early_bytes_ += header.payload_bytes;
+  Early& early = early_[number];
+  early.header = header;
+  early.buffer = take_buffer(header.payload_bytes);
+  return &early;
+}
+
+// All that is whole and whose turn it is.
+Status FrameOrder::deliver(Session& session) {
+  for (auto first = early_.begin(); first != early_.end(); first = early_.begin()) {
+    Early& early = first->second;
+    if (first->first != next_ || !early.whole) break;
+    ++next_;
+    const std::size_t bytes = early.header.payload_bytes;
+    early_bytes_ -= bytes;
+    const Status status = give_frame(session, early.header, {early.buffer.memory.get(), bytes});
+    const bool large = early.buffer.capacity == kMaxFramePayload;
+    if (large && spare_.size() < kSpareBuffers) spare_.push_back(std::move(early.buffer));
+    early_.erase(first);
+    TRY(status);
+  }
+  return Status::ok();
+}
+
+// Large ones are all of one size, so that each serves the next, and an adapter knows it.
+FrameOrder::Buffer FrameOrder::take_buffer(std::size_t bytes) {
+  if (bytes == 0) return {};
+  if (bytes > kEagerBytes && !spare_.empty()) {
+    Buffer buffer = std::move(spare_.back());
+    spare_.pop_back();
+    return buffer;
+  }
+  const std::size_t capacity = bytes > kEagerBytes ? kMaxFramePayload : bytes;
+  return {std::make_unique_for_overwrite<std::byte[]>(capacity), capacity};
+}
+
+}  // namespace holdfast::comm
