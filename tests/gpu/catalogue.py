@@ -175,6 +175,10 @@ ROWS: tuple[Row, ...] = (
         ("test_gpu_direct.py", "", "mappings"),
     ),
     checked(
+        *("coded", "collectives with a codec whose frames the device makes, losses"),
+        *(AS_EMULATED, 6, ("test_gpu_coded.py", "", "the_option_codec")),
+    ),
+    checked(
         *("staged", "every collective through the host, arrays with gaps, losses", AS_EMULATED, 6),
         ("test_gpu_paths.py", "", "streams_wait"),
     ),

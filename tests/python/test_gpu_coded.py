@@ -1,21 +1,24 @@
-"""Codecs on a GPU's memory whose frames the GPU makes, in real processes over emulated devices."""
+"""Codecs on a GPU's memory whose frames the GPU makes, in real processes, as a rule over emulated
+devices (cuda_driver.py).
+"""
 
 from __future__ import annotations
 
 import pytest
+from cuda_driver import CHOSEN
 from ranks import finish, run_ranks, segments_of, start_rank
 
 import holdfast
 
-EMULATED = {
-    "HOLDFAST_CUDA_DRIVER": "emulated",
+DEVICE = {
+    **CHOSEN,
     "HOLDFAST_CUDA_SLICE_BYTES": "65536",
     "HOLDFAST_CUDA_CODEC_MIN_BYTES": "1",
 }
 
 
 def run(function, size, meeting, **more):
-    env = {**EMULATED, **more}
+    env = {**DEVICE, **more}
     return run_ranks("gpu_coded_ranks", function, size, meeting, env=env, timeout_s=150)
 
 
@@ -58,7 +61,7 @@ def test_ranks_of_two_hosts_encode_on_their_devices(tmp_path):
             r,
             2,
             tmp_path,
-            {**EMULATED, "HOLDFAST_HOST_ID": f"host{r}", "HOLDFAST_TRANSPORTS": "tcp"},
+            {**DEVICE, "HOLDFAST_HOST_ID": f"host{r}", "HOLDFAST_TRANSPORTS": "tcp"},
         )
         for r in range(2)
     ]
@@ -73,7 +76,7 @@ def test_host_memory_here_and_a_gpus_there_is_an_error_on_every_rank(tmp_path):
 @pytest.mark.parametrize("dies_after", ["0", "0.001", "0.003", "0.006", "0.012", "0.025", "0.05"])
 @pytest.mark.parametrize("function", ["lose_one", "lose_one_of_a_gather"])
 def test_survivors_agree_when_a_rank_dies_in_the_middle(function, dies_after, tmp_path):
-    env = {**EMULATED, "DIES_AFTER": dies_after}
+    env = {**DEVICE, "DIES_AFTER": dies_after}
     processes = [start_rank("gpu_coded_ranks", function, r, 4, tmp_path, env) for r in range(4)]
     outcomes = finish(processes, 100)
     assert outcomes[2].status == -9, outcomes[2].output
@@ -88,7 +91,7 @@ def test_survivors_agree_when_a_rank_dies_in_the_middle(function, dies_after, tm
 
 def test_ranks_that_set_it_differently_are_told_when_they_meet(tmp_path):
     processes = [
-        start_rank("gpu_coded_ranks", "disagree", r, 2, tmp_path, {**EMULATED, name: value})
+        start_rank("gpu_coded_ranks", "disagree", r, 2, tmp_path, {**DEVICE, name: value})
         for r, (name, value) in enumerate(
             [("HOLDFAST_CUDA_CODEC", "off"), ("HOLDFAST_CUDA_CODEC_MIN_BYTES", "77")]
         )
