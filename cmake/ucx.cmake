@@ -3,11 +3,15 @@
 # headers the library builds, and the transport says what it lacks.
 find_path(UCX_INCLUDE_DIR ucp/api/ucp.h)
 mark_as_advanced(UCX_INCLUDE_DIR)
+set(ucx_sources "")
+foreach(part ucx_api ucx_channel ucx_worker)
+  list(APPEND ucx_sources ${CMAKE_SOURCE_DIR}/native/comm/transport/${part}.cpp)
+endforeach()
+# With the headers they have settings of their own; without, unity builds group the others alike.
+set_source_files_properties(${ucx_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 if(UCX_INCLUDE_DIR)
-  foreach(part ucx_api ucx_channel ucx_worker)
-    set_source_files_properties(${CMAKE_SOURCE_DIR}/native/comm/transport/${part}.cpp PROPERTIES
-      COMPILE_DEFINITIONS HOLDFAST_UCX INCLUDE_DIRECTORIES "${UCX_INCLUDE_DIR}")
-  endforeach()
+  set_source_files_properties(${ucx_sources} PROPERTIES
+    COMPILE_DEFINITIONS HOLDFAST_UCX INCLUDE_DIRECTORIES "${UCX_INCLUDE_DIR}")
 else()
   message(STATUS "ucp/api/ucp.h not found: the transport ucx is left out")
 endif()

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMaxGroups = 4096;
 constexpr std::size_t kMaxName = 1024;
-constexpr std::size_t kMaxText = 1U << 16;
+constexpr std::size_t kMaxFailureText = 1U << 16;
 constexpr std::size_t kMaxOps = 65536;
 constexpr std::size_t kMaxRuns = 1U << 20;
 
@@ -77,7 +77,7 @@ Result<std::vector<GroupReport>> decode_reports(std::span<const std::byte> bytes
     const auto failure = r.number<std::uint8_t>();
     report.failure = failure < kCodeCount ? static_cast<Code>(failure) : Code::kProtocolError;
     r.list(kMaxRanks, 4, [&] { report.failed_ranks.push_back({r.number<std::int32_t>()}); });
-    report.failure_text = r.text(kMaxText);
+    report.failure_text = r.text(kMaxFailureText);
     reports.push_back(std::move(report));
   });
   if (!r.ended()) return Status{Code::kProtocolError, "malformed group report"};
