@@ -212,7 +212,7 @@ std::optional<Status> CodedWork::look_at_frames() {
     if (!encoding_) return std::nullopt;
     if (!lost_.is_ok()) return lost_;
   }
-  const std::optional<Status> ended = look_at(*arrived_);
+  std::optional<Status> ended = look_at(*arrived_);
   if (!ended || !ended->is_ok()) return ended;
   word_in_ = word_;
   for (std::size_t m = 0; m < plan_.sent(); ++m) set_word(out_host(m), word_);

@@ -158,6 +158,11 @@ def use_the_option() -> None:
         assert coded_ops() == 4
 
 
+def _tell(has: str) -> None:
+    # At once: what the runtime says of the loss may come at the same time.
+    print(f"\nHAS {has}\n", end="")
+
+
 def _die_in_a_moment() -> None:
     time.sleep(float(os.environ["DIES_AFTER"]))
     os.kill(os.getpid(), signal.SIGKILL)
@@ -188,7 +193,7 @@ def lose_one() -> None:
     result, left = array.get(), owed.get().astype(np.float64)
     contributors = work.outcome.contributors
     assert set(contributors) in ({0, 1, 3}, {0, 1, 2, 3}), contributors
-    print("HAS", zlib.crc32(result.tobytes()), contributors)
+    _tell(f"{zlib.crc32(result.tobytes())} {contributors}")
     group.all_reduce(left)
     wrong = result + left - sum(inputs[r].astype(np.float64) for r in contributors)
     # The dead rank took along what it owed: for its own frame, and as the owner of a part.
@@ -213,7 +218,7 @@ def lose_one_of_a_gather() -> None:
     for rank, block in enumerate(result):
         if rank not in work.outcome.missing:
             assert (block == rank + 1).all(), (rank, work.outcome)
-    print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
+    _tell(f"{zlib.crc32(result.tobytes())} {work.outcome.contributors}")
     _go_on(group)
 
 

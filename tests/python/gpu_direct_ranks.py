@@ -115,6 +115,11 @@ def go_through_the_host() -> None:
         assert staged().peer_mappings == 0
 
 
+def _tell(has: str) -> None:
+    # At once: what the runtime says of the loss may come at the same time.
+    print(f"\nHAS {has}\n", end="")
+
+
 def _die_in_a_moment() -> None:
     time.sleep(float(os.environ["DIES_AFTER"]))
     os.kill(os.getpid(), signal.SIGKILL)
@@ -150,7 +155,7 @@ def lose_one() -> None:
     result = array.get()
     # Without a second try all of it is of all ranks; with one, of those that were left by then.
     assert set(np.unique(result)) <= {11, 15}, np.unique(result)
-    print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
+    _tell(f"{zlib.crc32(result.tobytes())} {work.outcome.contributors}")
     _go_on(group, array, 2)
 
 
@@ -169,7 +174,7 @@ def lose_one_of_a_gather() -> None:
     third = 0 if 2 in work.outcome.missing else 3
     for block, value in zip(result, (1, 2, third, 4), strict=True):
         assert (block == value).all(), (block, work.outcome)
-    print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
+    _tell(f"{zlib.crc32(result.tobytes())} {work.outcome.contributors}")
     _go_on(group, array, 2)
 
 
@@ -185,9 +190,9 @@ def lose_the_root() -> None:
     try:
         work.wait()
         assert (array.get() == 0).all()
-        print("HAS all of it")
+        _tell("all of it")
     except holdfast.PeerLost:
-        print("HAS nothing")
+        _tell("nothing")
     _go_on(group, array, 0)
 
 
