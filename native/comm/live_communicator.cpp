@@ -137,7 +137,9 @@ void LiveCommunicator::launch(Launch launch) {
       ticket.algorithm = runs_.last_algorithm();
     }
   }
-  if (request.stands_for != nullptr) ticket.path = OpPath::kDirect;
+  if (request.stands_for != nullptr) {
+    ticket.path = request.in_levels ? OpPath::kLevels : OpPath::kDirect;
+  }
   active_.push_back(std::move(active));
   if (ending_) report_again(sequence);
   if (differs) disagree(*differs);

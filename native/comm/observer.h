@@ -27,8 +27,9 @@ enum class OpPath : std::uint8_t {
   kRepair,    // what a loss left to do
   kMessage,   // a send or a receive
   kDirect,    // device to device; what ranks tell each other about it goes as other ops do
+  kLevels,    // likewise inside hosts, and what hosts exchange goes as other ops do
 };
-inline constexpr int kOpPathCount = 7;
+inline constexpr int kOpPathCount = 8;
 
 std::string_view op_path_name(OpPath path);  // "flat", ...
 

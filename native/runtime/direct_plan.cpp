@@ -9,9 +9,6 @@ using comm::Collective;
 
 namespace {
 
-// Slices begin at a multiple of so many bytes: vectors of kernels, and lines of the cache.
-constexpr std::uint64_t kSliceAlignment = 512;
-
 std::uint64_t sum(const std::vector<std::uint64_t>& values, std::size_t count) {
   return std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count),
                          std::uint64_t{0});
@@ -21,11 +18,8 @@ std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
 
 // Of an all_reduce, the i-th of n.
 DirectFold slice(const DirectShape& shape, std::size_t i, std::size_t n) {
-  const std::uint64_t whole = shape.output[0];
-  const std::uint64_t step =
-      ((whole + n - 1) / n + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
-  const std::uint64_t begin = std::min(whole, i * step);
-  return {begin, begin, std::min(whole, begin + step) - begin};
+  const Cut part = cut(shape.output[0], i, n);
+  return {part.at, part.at, part.bytes};
 }
 
 DirectPhase fetch_blocks(const DirectShape& shape, const std::vector<Rank>& ranks) {
@@ -46,6 +40,12 @@ DirectPhase fetch_blocks(const DirectShape& shape, const std::vector<Rank>& rank
 }
 
 }  // namespace
+
+Cut cut(std::uint64_t whole, std::size_t i, std::size_t n) {
+  const std::uint64_t step = aligned((whole + n - 1) / n);
+  const std::uint64_t begin = std::min(whole, i * step);
+  return {begin, std::min(whole, begin + step) - begin};
+}
 
 bool DirectShape::folds() const {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;

@@ -65,6 +65,22 @@ struct DirectPhase {
   std::vector<std::size_t> clears;  // output blocks of which there is nothing
 };
 
+// Cuts begin at a multiple of so many bytes: vectors of kernels, and lines of the cache.
+inline constexpr std::uint64_t kCutAlignment = 512;
+inline std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
+}
+
+// The i-th of n runs that a vector is cut into, nearly equal, the last ones shorter or empty: each
+// begins at whole elements of every dtype.
+struct Cut {
+  std::uint64_t at = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t end() const { return at + bytes; }
+  friend bool operator==(const Cut&, const Cut&) = default;
+};
+Cut cut(std::uint64_t whole, std::size_t i, std::size_t n);
+
 // `ranks`: whose data there is, rising, this one among them. `number`: 0, or 1 with in_two().
 DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& ranks, int number);
 

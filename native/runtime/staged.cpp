@@ -131,7 +131,9 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   Status ready = pack(request, streams, stand_ins, packed);
   if (ready.is_ok()) ready = check_memory(*device_, request);
   comm::PathAgreement::Choice choice;
-  if (ready.is_ok() && direct_ != nullptr && direct_->could_take(group, request)) {
+  Direct::Kind kind = Direct::Kind::kNone;
+  if (ready.is_ok() && direct_ != nullptr) kind = direct_->kind_of(group, request);
+  if (kind != Direct::Kind::kNone) {
     auto chosen = direct_->choose(group);
     if (chosen.is_ok()) choice = chosen.value();
     ready = chosen.status();
@@ -144,7 +146,7 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   }
   if (choice.path == comm::PathAgreement::Path::kDirect) {
     return direct_->start(shared_from_this(), group, request, streams,
-                          {choice.trial, std::move(packed)});
+                          {kind, choice.trial, std::move(packed)});
   }
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
   work->take_packed(std::move(packed));

@@ -31,12 +31,16 @@ def pass_trial(group: holdfast.Group) -> None:
         group.all_reduce(shared(np.ones(16, np.float32)))
 
 
-def direct_ops() -> int:
-    """Ops of this process that went directly."""
+def ops_by(path: str) -> int:
+    """Ops of this process that went by a path."""
     found = re.findall(
-        r'^holdfast_ops_total\{[^}]*path="direct"[^}]*\} (\d+)', node().metrics_text(), re.M
+        rf'^holdfast_ops_total\{{[^}}]*path="{path}"[^}}]*\}} (\d+)', node().metrics_text(), re.M
     )
     return sum(int(count) for count in found)
+
+
+def direct_ops() -> int:
+    return ops_by("direct")
 
 
 def _values(count: int, dtype: type, seed: int) -> np.ndarray:
