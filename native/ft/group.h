@@ -241,6 +241,7 @@ class Group final : public comm::Communicator,
   void send_to(MemberId member, comm::FrameKind kind);
   void leave();
   void on_agreed(const Status& status);
+  void keep_placement_of(const std::vector<Rank>& ranks);
   void end_advance(const Status& status);
   void check_advance(Instant now);
   void take_members(const NextView& next);

@@ -41,6 +41,7 @@ Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& r
   }
   const bool covered = request.collective == Collective::kAllReduce ||
                        request.collective == Collective::kReduceScatter ||
+                       request.collective == Collective::kReduce ||
                        request.collective == Collective::kAllGather ||
                        request.collective == Collective::kBroadcast ||
                        (request.collective == Collective::kAllToAll && request.equal_blocks);

@@ -47,10 +47,6 @@ Cut cut(std::uint64_t whole, std::size_t i, std::size_t n) {
   return {begin, std::min(whole, begin + step) - begin};
 }
 
-bool DirectShape::folds() const {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
-}
-
 std::optional<std::uint64_t> DirectShape::input_of(Rank from) const {
   if (collective == Collective::kAllGather) return output[index(from)];
   if (collective == Collective::kBroadcast && from != root) return std::nullopt;
@@ -90,6 +86,9 @@ DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& rank
       return phase;
     case Collective::kReduceScatter:
       phase.fold = DirectFold{sum(shape.input, index(shape.rank)), 0, shape.output[0]};
+      return phase;
+    case Collective::kReduce:
+      if (shape.rank == shape.root) phase.fold = DirectFold{0, 0, shape.output[0]};
       return phase;
     case Collective::kBroadcast:
       if (shape.rank != shape.root) {

@@ -5,6 +5,7 @@
 //   all_reduce of n   each folds its slice of all inputs; then it fetches  2 phases
 //                     the other slices from where they were folded
 //   reduce_scatter    each folds its own block
+//   reduce            the root folds all inputs
 //   all_gather, all_to_all, broadcast: each fetches what is for it
 //
 // Bytes read and written by each rank for S bytes of all_reduce: (n + 1) S in one phase,
@@ -30,8 +31,6 @@ struct DirectShape {
   std::vector<std::uint64_t> input;   // bytes of each block
   std::vector<std::uint64_t> output;  // likewise
 
-  // The first phase folds inputs.
-  bool folds() const;
   // A second phase follows, in which others read this rank's result.
   bool in_two() const { return collective == comm::Collective::kAllReduce && size > 2; }
   // Words that the phases end with.

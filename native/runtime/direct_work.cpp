@@ -22,8 +22,9 @@ DirectWork::DirectWork(std::shared_ptr<Staged> staged, Direct& direct,
 DirectWork::~DirectWork() = default;
 
 bool DirectWork::plan() {
-  return request_.collective != Collective::kBroadcast ||
-         std::find(ranks_.begin(), ranks_.end(), request_.root) != ranks_.end();
+  const bool rooted =
+      request_.collective == Collective::kBroadcast || request_.collective == Collective::kReduce;
+  return !rooted || std::find(ranks_.begin(), ranks_.end(), request_.root) != ranks_.end();
 }
 
 Status DirectWork::run_phase(std::size_t number, bool& reached) {

@@ -158,7 +158,18 @@ TEST_CASE("blocks are scattered and exchanged from device to device") {
             e != "" || mine.values() != std::vector<float>(7, static_cast<float>(3 * (r + 1)))) {
           return "reduce_scatter in place " + e;
         }
-        return ops_by(member, "direct") == 1 + 3 ? "" : "staged";
+        // To one rank, in place there, and not in place.
+        for (const bool same : {true, false}) {
+          const Array from(rig, numbers(5000, r));
+          const Array to(rig, std::vector<float>(5000, -1));
+          OpRequest collect = request_of(Collective::kReduce, {from.block()}, {});
+          collect.root = {1};
+          if (r == 1) collect.output = {same ? from.block() : to.block()};
+          if (auto e = run(rig, member, collect); e != "") return "reduce " + e;
+          const std::vector<float> sum = same && r == 1 ? from.values() : to.values();
+          if (r == 1 ? sum != sum_of(5000, 3) : from.values() != numbers(5000, r)) return "reduce";
+        }
+        return ops_by(member, "direct") == 1 + 5 ? "" : "staged";
       },
       direct_setup());
 }

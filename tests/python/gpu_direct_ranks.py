@@ -68,6 +68,10 @@ def _collect(group: holdfast.Group, count: int, dtype: type, make: object) -> li
         group.all_reduce(whole, op=op)
         group.reduce_scatter(part, make(many), op=op)
         results += [whole, part]
+    for root in (0, n - 1):
+        summed = make(own)
+        group.reduce(summed, root=root)
+        results.append(summed)
     spread, gathered, exchanged = make(own), make(many), make(np.zeros_like(many))
     group.broadcast(spread, root=n - 1)
     group.all_gather(gathered, make(own))

@@ -253,7 +253,7 @@ def lose_the_root() -> None:
 
 
 def _after_a_boundary(group: holdfast.Group, array: GpuArray, left: int) -> None:
-    """A new trial; a group that has one host left goes from device to device altogether."""
+    """A group that has one host left goes from device to device altogether."""
     group.advance()
     path = os.environ["PATH_AFTER"]
     before = ops_by(path)
@@ -261,4 +261,4 @@ def _after_a_boundary(group: holdfast.Group, array: GpuArray, left: int) -> None
         array.write(_values(group))
         group.all_reduce(array)
         assert (array.get() == left).all(), (left, np.unique(array.get()))
-    assert ops_by(path) == before + 3
+    assert ops_by(path) == before + TRIAL_CALLS + 2
