@@ -224,7 +224,7 @@ TEST_CASE("several ops in flight on several hosts end in their order, each with 
         std::vector<std::unique_ptr<Array>> arrays;
         std::vector<std::shared_ptr<DeviceWork>> works;
         for (int i = 0; i < 6; ++i) {
-          const auto count = static_cast<std::size_t>(1000 * (i + 1));
+          const std::size_t count = 1000 * (static_cast<std::size_t>(i) + 1);
           arrays.push_back(std::make_unique<Array>(rig, numbers(count, r)));
           const comm::BlockList whole{arrays.back()->block()};
           works.push_back(begin(rig, member, request_of(Collective::kAllReduce, whole, whole)));

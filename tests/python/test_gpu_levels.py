@@ -83,14 +83,14 @@ def _lose(hosts, lost, dies_after, path_after, tmp_path, function="lose_some"):
     assert len(set(told)) == 1
 
 
-@pytest.mark.parametrize("dies_after", ["0", "0.001", "0.002", "0.004", "0.008", "0.016"])
+@pytest.mark.parametrize("dies_after", ["0", "0.001", "0.004", "0.016"])
 @pytest.mark.parametrize("lost", [1, 2])
 def test_survivors_agree_when_an_owner_or_another_dies(lost, dies_after, tmp_path):
     # Of the host of three the last one owns no column.
     _lose("aaabb", [lost], dies_after, "levels", tmp_path)
 
 
-@pytest.mark.parametrize("dies_after", ["0", "0.001", "0.002", "0.004", "0.008"])
+@pytest.mark.parametrize("dies_after", ["0", "0.002", "0.008"])
 def test_the_others_go_on_when_a_whole_host_dies(dies_after, tmp_path):
     _lose("aabbcc", [2, 3], dies_after, "levels", tmp_path)
 
@@ -99,12 +99,12 @@ def test_a_group_with_one_host_left_goes_from_device_to_device(tmp_path):
     _lose("aaabb", [3, 4], "0.002", "direct", tmp_path)
 
 
-@pytest.mark.parametrize("dies_after", ["0", "0.001", "0.002", "0.004", "0.008"])
+@pytest.mark.parametrize("dies_after", ["0", "0.002", "0.008"])
 @pytest.mark.parametrize("lost", [[1], [2, 3]])
 def test_blocks_of_the_dead_are_whole_or_zeros_everywhere(lost, dies_after, tmp_path):
     _lose("aabbc", lost, dies_after, "levels", tmp_path, "lose_some_of_a_gather")
 
 
-@pytest.mark.parametrize("dies_after", ["0", "0.001", "0.002", "0.004", "0.008"])
+@pytest.mark.parametrize("dies_after", ["0", "0.002", "0.008"])
 def test_a_broadcast_whose_root_dies_is_whole_or_lost_everywhere(dies_after, tmp_path):
     _lose("aabbc", [0], dies_after, "levels", tmp_path, "lose_the_root")
