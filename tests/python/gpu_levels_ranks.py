@@ -262,3 +262,21 @@ def _after_a_boundary(group: holdfast.Group, array: GpuArray, left: int) -> None
         group.all_reduce(array)
         assert (array.get() == left).all(), (left, np.unique(array.get()))
     assert ops_by(path) == before + TRIAL_CALLS + 2
+
+
+def grow() -> None:
+    """Two ranks of one host, and from a step boundary on a third one on another host."""
+    with holdfast.join(os.environ["URL"], min_peers=2) as group:
+        array = shared(np.zeros(5000, np.float32))
+        together = 0
+        while together < 6:
+            group.advance()
+            print("ready", flush=True)
+            for _ in range(3):
+                array.write(np.full(5000, 1 << group.rank, np.float32))
+                group.all_reduce(array)
+                assert (array.get() == (1 << group.size) - 1).all(), (group.size, array.get()[0])
+            together += group.size == 3
+        # The trial, and all calls but those that did not wait for it.
+        assert ops_by("levels") == 1 + 6 * 3 - TRIAL_CALLS
+        print("END", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ranks import Outcome, finish, start_rank
+from test_elastic import Coordinator
 
 EMULATED = {
     "HOLDFAST_CUDA_DRIVER": "emulated",
@@ -108,3 +109,31 @@ def test_blocks_of_the_dead_are_whole_or_zeros_everywhere(lost, dies_after, tmp_
 @pytest.mark.parametrize("dies_after", ["0", "0.002", "0.008"])
 def test_a_broadcast_whose_root_dies_is_whole_or_lost_everywhere(dies_after, tmp_path):
     _lose("aabbc", [0], dies_after, "levels", tmp_path, "lose_the_root")
+
+
+def test_a_group_that_grows_onto_another_host_goes_in_levels_from_then_on(tmp_path):
+    coordinator = Coordinator(tmp_path)
+    env = {
+        **EMULATED,
+        "URL": f"holdfast://{coordinator.address}",
+        # As the group has it, so that its arrays are of its node's device.
+        "HOLDFAST_COORDINATOR": coordinator.address,
+        "HOLDFAST_TIMEOUT": "60",
+    }
+
+    def start(host: str):
+        more = {**env, "HOLDFAST_HOST_ID": f"host {host}"}
+        return start_rank("gpu_levels_ranks", "grow", 0, 1, tmp_path, more)
+
+    try:
+        processes = [start("a"), start("a")]
+        for process in processes:
+            assert process.stdout is not None
+            assert "ready" in process.stdout.readline()
+        processes.append(start("b"))
+        for outcome in finish(processes, 100):
+            assert outcome.status == 0, outcome.output
+            assert "END" in outcome.output
+    finally:
+        coordinator.process.terminate()
+        coordinator.process.wait(10)
