@@ -81,6 +81,8 @@ struct OpRequest {
   // Of an op that is the first step of another one (runtime/row_work.h): what was called, as logs,
   // records and those who compare calls have it; null: itself. Owners: the request's copies.
   std::shared_ptr<const Call> stands_for = nullptr;
+  // With stands_for: the other one goes from device to device inside hosts only (runtime/levels_work.h).
+  bool in_levels = false;
   // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
   std::shared_ptr<const Coded> frames = nullptr;
 
@@ -106,6 +108,8 @@ class Communicator {
   virtual const std::string& name() const = 0;
   // As of the last step boundary, so that members see the same at the same call. Any thread.
   virtual Placement placement() const = 0;
+  // The host of each rank, as a number; -1: nobody was there. As placement(). Any thread.
+  virtual std::vector<int> hosts() const { return {}; }
   // What was measured to choose algorithms by. Any thread.
   virtual PlanTable plan() const { return {}; }
   // The view that began at the last step boundary, or the first one: as placement(), and another

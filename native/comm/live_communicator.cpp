@@ -138,7 +138,8 @@ void LiveCommunicator::launch(Launch launch) {
     }
   }
   if (request.stands_for != nullptr) {
-    ticket.path = request.stands_for->codec.empty() ? OpPath::kDirect : OpPath::kCoded;
+    const bool coded = !request.stands_for->codec.empty();
+    ticket.path = coded ? OpPath::kCoded : request.in_levels ? OpPath::kLevels : OpPath::kDirect;
   }
   if (request.frames != nullptr) ticket.coded = *request.frames;
   active_.push_back(std::move(active));

@@ -6,7 +6,7 @@ namespace holdfast::comm {
 
 std::string_view op_path_name(OpPath path) {
   constexpr std::array<std::string_view, kOpPathCount> kNames = {
-      "none", "flat", "slices", "schedule", "repair", "message", "direct", "coded"};
+      "none", "flat", "slices", "schedule", "repair", "message", "direct", "coded", "levels"};
   return kNames.at(static_cast<std::size_t>(path));
 }
 

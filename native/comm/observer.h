@@ -28,8 +28,9 @@ enum class OpPath : std::uint8_t {
   kMessage,   // a send or a receive
   kDirect,    // device to device; what ranks tell each other about it goes as other ops do
   kCoded,     // as frames that devices make and read; they go as other ops do
+  kLevels,    // as kDirect inside hosts, and what hosts exchange goes as other ops do
 };
-inline constexpr int kOpPathCount = 8;
+inline constexpr int kOpPathCount = 9;
 
 std::string_view op_path_name(OpPath path);  // "flat", ...
 

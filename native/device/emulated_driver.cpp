@@ -247,7 +247,7 @@ void add_copies(Driver& d, const Machine& m) {
       const auto source = m->find(from, bytes);
       if (!target || !source) return Cu::kIllegalAddress;
       std::memmove(writable_at(to), memory_at(from), bytes);
-      if (target->second.on_device() != source->second.on_device()) m->note_bus(bytes);
+      if (target->second.on_device() != source->second.on_device()) m->count_bus(bytes);
       return Cu::kSuccess;
     });
   };

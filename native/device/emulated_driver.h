@@ -46,7 +46,7 @@ class EmulatedControl {
   // Of device memory; and of host memory that is pinned.
   virtual std::uint64_t device_bytes_used() const = 0;
   virtual std::uint64_t pinned_bytes() const = 0;
-  // That copies have carried between the host's memory and the device's, both ways.
+  // Copied so far between device memory and the host's, either way: what a bus would have carried.
   virtual std::uint64_t bus_bytes() const = 0;
   // Allocations of other processes that are mapped.
   virtual std::size_t imported() const = 0;

@@ -57,12 +57,13 @@ class EmulatedMachine final : public EmulatedControl {
   bool idle() const override;
   std::uint64_t device_bytes_used() const override;
   std::uint64_t pinned_bytes() const override;
-  std::uint64_t bus_bytes() const override { return bus_bytes_; }
+  std::uint64_t bus_bytes() const override { return bus_bytes_.load(); }
   std::size_t imported() const override;
+
+  void count_bus(std::uint64_t bytes) { bus_bytes_ += bytes; }
 
   const EmulatedSettings& settings() const { return settings_; }
   Cu failure() const;
-  void note_bus(std::uint64_t bytes) { bus_bytes_ += bytes; }
 
   // The context that is current on the calling thread; -1: none.
   DeviceId current() const;
@@ -118,6 +119,7 @@ class EmulatedMachine final : public EmulatedControl {
   std::shared_ptr<Stream> stream_of(CuStream stream) const;
   std::shared_ptr<Event> event_of(CuEvent event) const;
 
+  std::atomic<std::uint64_t> bus_bytes_{0};
   const EmulatedSettings settings_;
   const std::uint64_t number_;  // of this machine, among those of all processes
 

@@ -51,6 +51,11 @@ comm::Placement Group::placement() const {
   return placement_;
 }
 
+std::vector<int> Group::hosts() const {
+  const std::lock_guard lock(mutex_);
+  return hosts_;
+}
+
 Epoch Group::boundary() const {
   const std::lock_guard lock(mutex_);
   return boundary_;

@@ -86,6 +86,7 @@ class Group final : public comm::Communicator,
   std::vector<Rank> live_ranks() const override;
   const std::string& name() const override { return config_.name; }
   comm::Placement placement() const override;
+  std::vector<int> hosts() const override;
   Epoch boundary() const override;
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
@@ -240,6 +241,7 @@ class Group final : public comm::Communicator,
   void send_to(MemberId member, comm::FrameKind kind);
   void leave();
   void on_agreed(const Status& status);
+  void keep_placement_of(const std::vector<Rank>& ranks);
   void end_advance(const Status& status);
   void check_advance(Instant now);
   void take_members(const NextView& next);
@@ -273,7 +275,7 @@ class Group final : public comm::Communicator,
   comm::Observer* const observer_;  // nullptr: nobody; outlives the group
 
   mutable std::mutex mutex_;         // guards the counters (and the order of submissions), ended_,
-                                     // closed_, view_, placement_, boundary_
+                                     // closed_, view_, placement_, hosts_, boundary_
   std::uint32_t next_sequence_ = 0;  // of collectives
   std::uint32_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
@@ -282,7 +284,8 @@ class Group final : public comm::Communicator,
   bool closed_ = false;
   comm::View view_;
   comm::Placement placement_;
-  Epoch boundary_;  // with placement_
+  std::vector<int> hosts_;  // by rank, with placement_
+  Epoch boundary_;          // likewise
 
   // Driving thread only.
   Epoch epoch_;

@@ -1,6 +1,7 @@
 // A group's step boundaries. The members first agree, with one small all-reduce, whether anybody
 // has seen a newcomer that may be admitted; nearly always nobody has, and no coordinator is asked.
 #include <algorithm>
+#include <map>
 
 #include "ft/group.h"
 #include "ft/group_world.h"
@@ -70,13 +71,31 @@ void Group::on_agreed(const Status& status) {
   // Subgroups have a step of their own; who comes in is the whole world's business.
   const bool admits = config_.whole && *advance_->lobby > world_->membership().admitted_version();
   const bool mends = config_.whole && !broken_.is_ok() && status.code() == Code::kPeerLost;
-  if ((!status.is_ok() && !mends) || (status.is_ok() && !admits)) return end_advance(status);
+  if ((!status.is_ok() && !mends) || (status.is_ok() && !admits)) {
+    if (status.is_ok()) keep_placement_of(advance_->agreement->outcome().contributors);
+    return end_advance(status);
+  }
   if (world_->in_boundary()) {
     return end_advance({Code::kConfigError, "advance() of two groups of a world at the same time"});
   }
   world_->at_boundary([weak = weak_from_this()](const Status& passed) {
     if (const auto self = weak.lock()) self->end_advance(passed);
   });
+}
+
+// Nobody has come in, but some may have gone: who agreed is alike on all.
+void Group::keep_placement_of(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return;
+  const std::lock_guard lock(mutex_);
+  std::vector<int> kept(hosts_.size(), -1);
+  std::map<int, int> numbers;
+  for (const Rank rank : ranks) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    const auto next = static_cast<int>(numbers.size());
+    if (hosts_[r] >= 0) kept[r] = numbers.try_emplace(hosts_[r], next).first->second;
+  }
+  hosts_ = std::move(kept);
+  placement_.hosts = std::max(1, static_cast<int>(numbers.size()));
 }
 
 // The members agreed, but the coordinator does not answer, or one of them went another way.

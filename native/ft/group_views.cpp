@@ -28,7 +28,12 @@ void Group::publish_view(Epoch epoch) {
 void Group::publish_placement() {
   const std::vector<int>& hosts = comm_->config().hosts;
   const int last = hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end());
+  std::vector<int> by_rank(config_.members.size(), -1);
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    by_rank[static_cast<std::size_t>(present_[i].value)] = hosts[i];
+  }
   const std::lock_guard lock(mutex_);
+  hosts_ = std::move(by_rank);
   placement_ = {static_cast<int>(view_.members.size()), last + 1, config_.shares_memory};
   boundary_ = epoch_;
 }

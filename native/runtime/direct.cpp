@@ -6,6 +6,7 @@
 #include "comm/reduce/device_reduce.h"
 #include "comm/request_check.h"
 #include "runtime/direct_work.h"
+#include "runtime/levels_work.h"
 #include "runtime/staged.h"
 
 namespace holdfast::runtime {
@@ -31,15 +32,20 @@ Direct::Direct(Staged& staged, std::uint64_t least_bytes)
       scratch_(staged.device()),
       kernels_(staged.kernels()) {}
 
-bool Direct::could_take(const comm::Communicator& group, const OpRequest& request) const {
+Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& request) const {
+  if (request.codec || !request.algorithm.empty()) return Kind::kNone;
+  if (comm::payload_bytes(request) < least_bytes_) return Kind::kNone;
+  if (group.placement().hosts > 1) {
+    const bool takes = level_steps(request.collective) && has_levels(group.hosts());
+    return takes ? Kind::kLevels : Kind::kNone;
+  }
   const bool covered = request.collective == Collective::kAllReduce ||
                        request.collective == Collective::kReduceScatter ||
+                       request.collective == Collective::kReduce ||
                        request.collective == Collective::kAllGather ||
                        request.collective == Collective::kBroadcast ||
                        (request.collective == Collective::kAllToAll && request.equal_blocks);
-  if (!covered || request.codec || !request.algorithm.empty()) return false;
-  if (group.size() < 2 || group.placement().hosts != 1) return false;
-  return comm::payload_bytes(request) >= least_bytes_;
+  return covered && group.size() > 1 ? Kind::kDirect : Kind::kNone;
 }
 
 Result<comm::PathAgreement::Choice> Direct::choose(comm::Communicator& group) {
@@ -54,10 +60,15 @@ Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged
                                                   std::span<const device::CuStream> streams,
                                                   Extra extra) {
   peers_.close_due();
-  const auto work = std::make_shared<DirectWork>(std::move(staged), *this, group, request,
-                                                 std::move(extra), group.path_agreement());
+  extra.agreement = group.path_agreement();
+  std::shared_ptr<RowWork> work;
+  if (extra.kind == Kind::kLevels) {
+    work = std::make_shared<LevelsWork>(std::move(staged), *this, group, request, std::move(extra));
+  } else {
+    work = std::make_shared<DirectWork>(std::move(staged), *this, group, request, std::move(extra));
+  }
   TRY(work->begin(group, streams));
-  return std::shared_ptr<DeviceWork>(work);
+  return std::shared_ptr<DeviceWork>(std::move(work));
 }
 
 bool Direct::prepare(const OpRequest& request) {

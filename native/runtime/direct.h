@@ -18,7 +18,8 @@
 // rank that died meanwhile is in no result.
 //
 // Whether a group's members reach each other is found out by its first large op
-// (comm/path_agreement.h).
+// (comm/path_agreement.h). In a group over several hosts ranks read the memory of those on their
+// own (levels_work.h).
 #pragma once
 
 #include <cstdint>
@@ -50,14 +51,23 @@ class Direct final {
   Direct(const Direct&) = delete;
   Direct& operator=(const Direct&) = delete;
 
-  // By what all ranks say alike. Any thread, as all below but the runtime's.
-  bool could_take(const comm::Communicator& group, const comm::OpRequest& request) const;
+  enum class Kind : std::uint8_t {
+    kNone,    // staged
+    kDirect,  // all ranks on one host
+    kLevels,  // over several hosts, in two levels (levels_work.h)
+  };
+  // What the call could be, by what all ranks say alike. Any thread, as all below but the
+  // runtime's.
+  Kind kind_of(const comm::Communicator& group, const comm::OpRequest& request) const;
   // For each call that could go directly, in call order.
   static Result<comm::PathAgreement::Choice> choose(comm::Communicator& group);
   // Of one call.
   struct Extra {
+    Kind kind = Kind::kNone;
     std::uint64_t trial = 0;     // as the choice has it
     std::vector<Packed> packed;  // arrays with gaps that the request's blocks are in
+    // Where what the trial shows is kept. Owners: the group, and the work.
+    std::shared_ptr<comm::PathAgreement> agreement = nullptr;
   };
   // As Staged::start(). Owners of `staged`: as Staged says.
   Result<std::shared_ptr<DeviceWork>> start(std::shared_ptr<Staged> staged,

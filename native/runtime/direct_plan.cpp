@@ -9,9 +9,6 @@ using comm::Collective;
 
 namespace {
 
-// Slices begin at a multiple of so many bytes: vectors of kernels, and lines of the cache.
-constexpr std::uint64_t kSliceAlignment = 512;
-
 std::uint64_t sum(const std::vector<std::uint64_t>& values, std::size_t count) {
   return std::accumulate(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count),
                          std::uint64_t{0});
@@ -21,11 +18,8 @@ std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
 
 // Of an all_reduce, the i-th of n.
 DirectFold slice(const DirectShape& shape, std::size_t i, std::size_t n) {
-  const std::uint64_t whole = shape.output[0];
-  const std::uint64_t step =
-      ((whole + n - 1) / n + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
-  const std::uint64_t begin = std::min(whole, i * step);
-  return {begin, begin, std::min(whole, begin + step) - begin};
+  const Cut part = cut(shape.output[0], i, n);
+  return {part.at, part.at, part.bytes};
 }
 
 DirectPhase fetch_blocks(const DirectShape& shape, const std::vector<Rank>& ranks) {
@@ -47,8 +41,10 @@ DirectPhase fetch_blocks(const DirectShape& shape, const std::vector<Rank>& rank
 
 }  // namespace
 
-bool DirectShape::folds() const {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
+Cut cut(std::uint64_t whole, std::size_t i, std::size_t n) {
+  const std::uint64_t step = aligned((whole + n - 1) / n);
+  const std::uint64_t begin = std::min(whole, i * step);
+  return {begin, std::min(whole, begin + step) - begin};
 }
 
 std::optional<std::uint64_t> DirectShape::input_of(Rank from) const {
@@ -90,6 +86,9 @@ DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& rank
       return phase;
     case Collective::kReduceScatter:
       phase.fold = DirectFold{sum(shape.input, index(shape.rank)), 0, shape.output[0]};
+      return phase;
+    case Collective::kReduce:
+      if (shape.rank == shape.root) phase.fold = DirectFold{0, 0, shape.output[0]};
       return phase;
     case Collective::kBroadcast:
       if (shape.rank != shape.root) {

@@ -5,6 +5,7 @@
 //   all_reduce of n   each folds its slice of all inputs; then it fetches  2 phases
 //                     the other slices from where they were folded
 //   reduce_scatter    each folds its own block
+//   reduce            the root folds all inputs
 //   all_gather, all_to_all, broadcast: each fetches what is for it
 //
 // Bytes read and written by each rank for S bytes of all_reduce: (n + 1) S in one phase,
@@ -30,8 +31,6 @@ struct DirectShape {
   std::vector<std::uint64_t> input;   // bytes of each block
   std::vector<std::uint64_t> output;  // likewise
 
-  // The first phase folds inputs.
-  bool folds() const;
   // A second phase follows, in which others read this rank's result.
   bool in_two() const { return collective == comm::Collective::kAllReduce && size > 2; }
   // Words that the phases end with.
@@ -64,6 +63,22 @@ struct DirectPhase {
   std::vector<DirectFetch> fetches;
   std::vector<std::size_t> clears;  // output blocks of which there is nothing
 };
+
+// Cuts begin at a multiple of so many bytes: vectors of kernels, and lines of the cache.
+inline constexpr std::uint64_t kCutAlignment = 512;
+inline std::uint64_t aligned(std::uint64_t bytes) {
+  return (bytes + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
+}
+
+// The i-th of n runs that a vector is cut into, nearly equal, the last ones shorter or empty: each
+// begins at whole elements of every dtype.
+struct Cut {
+  std::uint64_t at = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t end() const { return at + bytes; }
+  friend bool operator==(const Cut&, const Cut&) = default;
+};
+Cut cut(std::uint64_t whole, std::size_t i, std::size_t n);
 
 // `ranks`: whose data there is, rising, this one among them. `number`: 0, or 1 with in_two().
 DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& ranks, int number);

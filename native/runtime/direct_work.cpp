@@ -1,135 +1,78 @@
 #include "runtime/direct_work.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
-#include "comm/call.h"
-#include "comm/request_check.h"
-#include "runtime/direct.h"
 #include "runtime/staged.h"
 
 namespace holdfast::runtime {
 
-using comm::Block;
 using comm::Collective;
 using comm::OpRequest;
-using device::Cu;
-using device::CuEvent;
-using device::Device;
 using device::DevicePointer;
 
 DirectWork::DirectWork(std::shared_ptr<Staged> staged, Direct& direct,
                        const comm::Communicator& group, const OpRequest& request,
-                       Direct::Extra extra, std::shared_ptr<comm::PathAgreement> agreement)
-    : RowWork(std::move(staged), request, group.rank(),
-              1 + shape_of(request, group.rank(), group.size()).words()),
-      direct_(direct),
-      shape_(shape_of(request, group.rank(), group.size())),
-      group_(group.name()),
-      trial_(extra.trial),
-      agreement_(std::move(agreement)),
-      cards_(static_cast<std::size_t>(group.size())) {
-  take_packed(std::move(extra.packed));
-}
+                       Direct::Extra extra)
+    : PeerWork(std::move(staged), direct, group, request, std::move(extra),
+               {1 + shape_of(request, group.rank(), group.size()).words(),
+                shape_of(request, group.rank(), group.size()).words(),
+                shape_of(request, group.rank(), group.size()).in_two()}) {}
 
 DirectWork::~DirectWork() = default;
 
-std::uint64_t DirectWork::all_of(const std::vector<std::uint64_t>& blocks) {
-  return std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0});
+bool DirectWork::plan() {
+  const bool rooted =
+      request_.collective == Collective::kBroadcast || request_.collective == Collective::kReduce;
+  return !rooted || std::find(ranks_.begin(), ranks_.end(), request_.root) != ranks_.end();
 }
 
-OpRequest DirectWork::step_request(std::size_t step) {
-  OpRequest request;
-  if (step > 0) {
-    const auto bytes = [](std::uint32_t& word) { return reinterpret_cast<std::byte*>(&word); };
-    request.collective = Collective::kAllReduce;
-    request.dtype = DType::kU32;
-    request.op = ReduceOp::kBand;
-    request.input = {{bytes(word_in_.at(step - 1)), 1}};
-    request.output = {{bytes(word_out_.at(step - 1)), 1}};
-    return request;
+Status DirectWork::run_phase(std::size_t number, bool& reached) {
+  const DirectPhase phase = direct_phase(shape_, ranks_, static_cast<int>(number));
+  std::vector<DevicePointer> from;
+  if (phase.fold && phase.fold->bytes > 0) {
+    for (const Rank rank : ranks_) {
+      auto at = peer(rank, false);
+      if (!at.is_ok()) return at.status();
+      from.push_back(at.value() + phase.fold->at);
+    }
   }
-  request.collective = Collective::kAllGather;
-  request.dtype = DType::kU8;
-  request.on_device = true;
-  request.stands_for = std::make_shared<const comm::Call>(comm::call_of(request_, {}));
-  request.input = {{reinterpret_cast<std::byte*>(&card_), sizeof card_}};
-  for (DirectCard& card : cards_) {
-    request.output.push_back({reinterpret_cast<std::byte*>(&card), sizeof card});
+  for (const DirectFetch& fetch : phase.fetches) {
+    auto at = fetch.bytes == 0 ? Result<DevicePointer>(DevicePointer{0})
+                               : peer(fetch.from, fetch.of_result);
+    if (!at.is_ok()) return at.status();
+    from.push_back(at.value() + fetch.at);
   }
-  return request;
-}
-
-void DirectWork::on_step_ended(std::size_t step, const comm::Outcome& outcome) {
-  if (step == 0) {
-    on_where(outcome);
-  } else {
-    on_word(step - 1, outcome);
+  reached = true;
+  // Sizes that differ are for the staged op to tell of.
+  for (const Rank rank : ranks_) {
+    const std::uint64_t bytes = cards_[static_cast<std::size_t>(rank.value)].input.bytes;
+    if (shape_.input_of(rank).value_or(bytes) != bytes) {
+      return {Code::kProtocolError, "inputs of different sizes"};
+    }
   }
-}
-
-void DirectWork::on_where(const comm::Outcome& outcome) {
-  merge_outcome(outcome, false);
-  ranks_ = outcome.contributors;
-  const auto there = [this](Rank rank) {
-    return std::find(ranks_.begin(), ranks_.end(), rank) != ranks_.end();
-  };
-  bool able = true;
-  bool ready = request_.collective != Collective::kBroadcast || there(request_.root);
-  for (int r = 0; r < shape_.size; ++r) {
-    const DirectCard& card = cards_[static_cast<std::size_t>(r)];
-    direct_.peers().seat(group_, r, there({r}) ? card.owner : 0);
-    if (!there({r})) continue;
-    able = able && card.able != 0;
-    ready = ready && card.ready != 0;
+  std::size_t next = 0;
+  if (phase.fold && phase.fold->bytes > 0) {
+    const auto divisor =
+        request_.op == ReduceOp::kAvg ? static_cast<std::uint32_t>(ranks_.size()) : 1;
+    // One address an input; fetches' come behind them.
+    next = ranks_.size();
+    TRY(direct_.fold(request_, result_at(0) + phase.fold->to, std::span(from).first(next),
+                     phase.fold->bytes, divisor));
   }
-  if (able && ready) return begin_phase(0);
-  conclude(true, able);
-  stage();
-}
-
-void DirectWork::on_word(std::size_t word, const comm::Outcome& outcome) {
-  const bool whole = outcome.contributors == ranks_;
-  merge_outcome(outcome, !whole);
-  const std::uint32_t said = word_out_.at(word);
-  conclude(whole, (said & kReached) != 0);
-  if (!whole || said != (kReached | kRead)) return stage();
-  if (word + 1 < words()) return begin_phase(word + 1);
-  // The result is this rank's, and nobody reads its memory any more.
-  succeed(move_result());
-}
-
-void DirectWork::conclude(bool whole, bool reached) {
-  using Verdict = comm::PathAgreement::Verdict;
-  if (trial_ == 0) return;
-  const Verdict found = reached ? Verdict::kDirect : Verdict::kStaged;
-  agreement_->conclude(trial_, whole ? found : Verdict::kAgain);
-}
-
-Status DirectWork::move_result() {
-  const Device::Current current(device());
-  TRY(current.status());
-  for (std::size_t i = 0; result_ && i < shape_.output.size(); ++i) {
-    const Block& block = request_.output[i];
-    if (block.count == 0) continue;
-    TRY(device().copy(address(block.data), result_at(i), shape_.output[i], staged_->down()));
+  for (const DirectFetch& fetch : phase.fetches) {
+    const DevicePointer source = from[next++];
+    const DevicePointer target = result_at(fetch.block) + fetch.to;
+    if (fetch.bytes == 0 || source == target) continue;
+    TRY(device().copy(target, source, fetch.bytes, staged_->down()));
+  }
+  for (const std::size_t block : phase.clears) {
+    if (shape_.output[block] == 0) continue;
+    TRY(device().check(device().driver().memset_d8_async(result_at(block), 0, shape_.output[block],
+                                                         staged_->down()),
+                       "clearing a block"));
   }
   return Status::ok();
-}
-
-std::optional<Status> DirectWork::look_at_step(std::size_t step) {
-  if (step == 0) return look_at(*arrived_);
-  std::optional<CuEvent> phase;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!enqueued_.at(step - 1)) return std::nullopt;
-    phase = phases_.at(step - 1);
-  }
-  if (!phase) return Status::ok();
-  const std::optional<Status> ended = look_at(*phase);
-  // All ranks are to know.
-  if (ended && !ended->is_ok()) word_in_.at(step - 1) = kReached;
-  return ended ? std::optional(Status::ok()) : std::nullopt;
 }
 
 }  // namespace holdfast::runtime

@@ -61,6 +61,7 @@ class Handle final : public comm::Communicator {
   std::vector<Rank> live_ranks() const override { return live_->live_ranks(); }
   const std::string& name() const override { return live_->name(); }
   comm::Placement placement() const override { return live_->placement(); }
+  std::vector<int> hosts() const override { return live_->hosts(); }
   Epoch boundary() const override { return live_->boundary(); }
   std::shared_ptr<comm::PathAgreement> path_agreement() override { return agreement_; }
   std::shared_ptr<comm::PathAgreement> codec_agreement() override { return codec_agreement_; }

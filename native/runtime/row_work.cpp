@@ -18,9 +18,7 @@ class RowWork::StepGate final : public comm::Gate {
   StepGate(std::shared_ptr<RowWork> work, std::size_t step) : work_(std::move(work)), step_(step) {}
 
   std::optional<Status> look() override { return work_->look(step_); }
-  void fill(OpRequest& request) override {
-    if (step_ == work_->last_) work_->fill(request);
-  }
+  void fill(OpRequest& request) override { work_->fill(step_, request); }
 
  private:
   const std::shared_ptr<RowWork> work_;  // owners: the caller, and the ops it is made of
@@ -220,7 +218,11 @@ std::optional<Status> RowWork::look(std::size_t step) {
   return bounce != nullptr ? bounce->state() : look_at_step(step);
 }
 
-void RowWork::fill(OpRequest& request) {
+void RowWork::fill(std::size_t step, OpRequest& request) {
+  if (step < last_) {
+    if (!is_decided()) fill_step(step, request);
+    return;
+  }
   const std::lock_guard lock(mutex_);
   if (decision_ != Decision::kStaged) return;
   OpRequest whole = *staged_request_;

@@ -42,6 +42,9 @@ class RowWork : public DeviceWork {
   virtual void on_numbered() {}
   // Of the steps but the last; gate, timeout and priority are put in.
   virtual comm::OpRequest step_request(std::size_t step) = 0;
+  // As Gate::fill(), likewise: of a step that was begun before anybody knew what it is.
+  virtual void fill_step([[maybe_unused]] std::size_t step,
+                         [[maybe_unused]] comm::OpRequest& request) {}
   // As Gate::look(), for the steps but the last, while nothing is decided.
   virtual std::optional<Status> look_at_step(std::size_t step) = 0;
   // A step but the last has ended well, and nothing is decided. One after the other.
@@ -94,7 +97,7 @@ class RowWork : public DeviceWork {
 
   // For gates: holder of the runtime.
   std::optional<Status> look(std::size_t step);
-  void fill(comm::OpRequest& request);
+  void fill(std::size_t step, comm::OpRequest& request);
 
   const std::size_t last_;
   device::Pinned bounce_memory_;

@@ -145,9 +145,10 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
     }
     return ready;
   }
-  if (chosen.way == Way::kDirect) {
+  if (chosen.way == Way::kDirect || chosen.way == Way::kLevels) {
+    const auto kind = chosen.way == Way::kLevels ? Direct::Kind::kLevels : Direct::Kind::kDirect;
     return direct_->start(shared_from_this(), group, request, streams,
-                          {chosen.trial, std::move(packed)});
+                          {kind, chosen.trial, std::move(packed)});
   }
   if (chosen.way == Way::kCoded) {
     return coded_->start(shared_from_this(), group, request, streams,
@@ -165,11 +166,14 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
 
 Result<Staged::Chosen> Staged::choose(comm::Communicator& group, OpRequest& request) const {
   using Path = comm::PathAgreement::Path;
-  if (direct_ != nullptr && direct_->could_take(group, request)) {
+  Direct::Kind kind = Direct::Kind::kNone;
+  if (direct_ != nullptr) kind = direct_->kind_of(group, request);
+  if (kind != Direct::Kind::kNone) {
     auto choice = Direct::choose(group);
     if (!choice.is_ok()) return choice.status();
     if (choice.value().path == Path::kStaged) return Chosen{};
-    return Chosen{Way::kDirect, choice.value().trial};
+    const Way way = kind == Direct::Kind::kLevels ? Way::kLevels : Way::kDirect;
+    return Chosen{way, choice.value().trial};
   }
   if (coded_ == nullptr) return Chosen{};
   std::optional<OpRequest> coded = coded_->could_take(group, request);

@@ -87,7 +87,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
               std::span<const StandIn> stand_ins, std::vector<Packed>& packed);
   // How a call goes, by what all ranks know alike, in call order.
-  enum class Way : std::uint8_t { kStaged, kDirect, kCoded };
+  enum class Way : std::uint8_t { kStaged, kDirect, kLevels, kCoded };
   struct Chosen {
     Way way = Way::kStaged;
     std::uint64_t trial = 0;

@@ -3,69 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "comm/path_agreement.h"
-#include "device/kernel.h"
-#include "rigs.h"
+#include "direct_rigs.h"
 #include "runtime/direct_plan.h"
 
 namespace holdfast::testing {
 namespace {
-
-// Devices that can do it, and no op is too small.
-Setup direct_setup(std::function<void(int, Options&, device::EmulatedSettings&)> more = {}) {
-  Setup setup;
-  setup.adjust = [more](int r, Options& options, device::EmulatedSettings& settings) {
-    options.cuda_ipc_min_bytes = 1;
-    settings.exports = true;
-    settings.kernels = device::kernels();
-    if (more) more(r, options, settings);
-  };
-  return setup;
-}
-
-// How many ops of this node went directly.
-int direct_ops(const Member& member) {
-  const std::string text = member.node->metrics_text(false);
-  int count = 0;
-  for (std::size_t at = 0; (at = text.find("path=\"direct\"} ", at)) != std::string::npos;) {
-    at += std::strlen("path=\"direct\"} ");
-    const std::size_t line = text.rfind('\n', at) + 1;
-    const bool counts_ops = text.compare(line, 19, "holdfast_ops_total{") == 0;
-    if (counts_ops) count += std::stoi(text.substr(at));
-  }
-  return count;
-}
-
-// Past the calls that do not wait for the trial.
-std::string pass_trial(Rig& rig, Member& member) {
-  const Array one(rig, {1});
-  for (std::uint32_t i = 0; i < comm::kTrialCalls; ++i) {
-    std::string error =
-        run(rig, member, request_of(Collective::kAllReduce, {one.block()}, {one.block()}));
-    if (!error.empty()) return error;
-  }
-  return "";
-}
-
-// Small whole numbers, of which sums are exact in any order.
-std::vector<float> numbers(std::size_t count, int seed) {
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    values[i] = static_cast<float>((i * 7 + static_cast<std::size_t>(seed) * 13) % 101);
-  }
-  return values;
-}
-
-std::vector<float> sum_of(std::size_t count, int ranks) {
-  std::vector<float> sum(count, 0);
-  for (int r = 0; r < ranks; ++r) {
-    const std::vector<float> one = numbers(count, r);
-    for (std::size_t i = 0; i < count; ++i) sum[i] += one[i];
-  }
-  return sum;
-}
 
 std::string reduce_every_way(int r, int ranks, Member& member, Rig& rig, bool pooled) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{130}, std::size_t{20'011}}) {
@@ -99,7 +43,7 @@ TEST_CASE("sums are read from the others' memory, in place and out of place") {
           // Memory without a handle goes through some that has one.
           if (auto e = reduce_every_way(r, ranks, member, rig, true); e != "") return e;
           // The trial, and all after those that did not wait for it.
-          if (const int count = direct_ops(member); count != 1 + 18) {
+          if (const int count = ops_by(member, "direct"); count != 1 + 18) {
             return std::to_string(count) + " ops went directly";
           }
           return rig.driver.control->imported() > 0 ? "" : "nothing is mapped";
@@ -120,7 +64,7 @@ TEST_CASE("more inputs than a kernel folds at a time are folded in turns") {
         if (auto e = run(rig, member, request); e != "") return e;
         std::vector<float> expected = sum_of(1001, kRanks);
         for (float& value : expected) value /= kRanks;
-        return values.values() == expected && direct_ops(member) == 2 ? "" : "wrong average";
+        return values.values() == expected && ops_by(member, "direct") == 2 ? "" : "wrong average";
       },
       direct_setup());
 }
@@ -130,9 +74,9 @@ TEST_CASE("what measures algorithms does not hold a row of ops up") {
       3,
       [](int r, Member& member, Rig& rig) -> std::string {
         if (auto e = pass_trial(rig, member); e != "") return e;
-        const int before = direct_ops(member);
+        const int before = ops_by(member, "direct");
         if (auto e = reduce_every_way(r, 3, member, rig, false); e != "") return e;
-        return direct_ops(member) == before + 9 ? "" : "measured";
+        return ops_by(member, "direct") == before + 9 ? "" : "measured";
       },
       direct_setup([](int, Options& options, device::EmulatedSettings&) { options.tune = true; }));
 }
@@ -171,7 +115,7 @@ TEST_CASE("what only moves is fetched from where it lies") {
             e != "" || other.values() != std::vector<float>(14, 2)) {
           return "broadcast " + e;
         }
-        return direct_ops(member) == 1 + 3 ? "" : "staged";
+        return ops_by(member, "direct") == 1 + 3 ? "" : "staged";
       },
       direct_setup());
 }
@@ -214,7 +158,18 @@ TEST_CASE("blocks are scattered and exchanged from device to device") {
             e != "" || mine.values() != std::vector<float>(7, static_cast<float>(3 * (r + 1)))) {
           return "reduce_scatter in place " + e;
         }
-        return direct_ops(member) == 1 + 3 ? "" : "staged";
+        // To one rank, in place there, and not in place.
+        for (const bool same : {true, false}) {
+          const Array from(rig, numbers(5000, r));
+          const Array to(rig, std::vector<float>(5000, -1));
+          OpRequest collect = request_of(Collective::kReduce, {from.block()}, {});
+          collect.root = {1};
+          if (r == 1) collect.output = {same ? from.block() : to.block()};
+          if (auto e = run(rig, member, collect); e != "") return "reduce " + e;
+          const std::vector<float> sum = same && r == 1 ? from.values() : to.values();
+          if (r == 1 ? sum != sum_of(5000, 3) : from.values() != numbers(5000, r)) return "reduce";
+        }
+        return ops_by(member, "direct") == 1 + 5 ? "" : "staged";
       },
       direct_setup());
 }
@@ -231,7 +186,7 @@ TEST_CASE("a device that cannot share makes all ranks stage, from the same call 
             return "call " + std::to_string(i) + " " + e;
           }
         }
-        return direct_ops(member) == 1 ? "" : "not only the trial";
+        return ops_by(member, "direct") == 1 ? "" : "not only the trial";
       },
       direct_setup(
           [](int r, Options&, device::EmulatedSettings& settings) { settings.exports = r != 1; }));
@@ -328,7 +283,7 @@ TEST_CASE("an op sees what its stream did before it, and the stream what the op 
         if (values.values() != std::vector<float>(kCount, 2)) return "wrong sum";
         if (copy.values() != std::vector<float>(kCount, 4)) return "wrong sum of sums";
         if (!second->wait(seconds(5)).is_ok()) return second->status().message();
-        return direct_ops(member) == 3 ? "" : "staged";
+        return ops_by(member, "direct") == 3 ? "" : "staged";
       },
       direct_setup());
 }

@@ -31,12 +31,16 @@ def pass_trial(group: holdfast.Group) -> None:
         group.all_reduce(shared(np.ones(16, np.float32)))
 
 
-def direct_ops() -> int:
-    """Ops of this process that went directly."""
+def ops_by(path: str) -> int:
+    """Ops of this process that went by a path."""
     found = re.findall(
-        r'^holdfast_ops_total\{[^}]*path="direct"[^}]*\} (\d+)', node().metrics_text(), re.M
+        rf'^holdfast_ops_total\{{[^}}]*path="{path}"[^}}]*\}} (\d+)', node().metrics_text(), re.M
     )
     return sum(int(count) for count in found)
+
+
+def direct_ops() -> int:
+    return ops_by("direct")
 
 
 def _values(count: int, dtype: type, seed: int) -> np.ndarray:
@@ -64,6 +68,10 @@ def _collect(group: holdfast.Group, count: int, dtype: type, make: object) -> li
         group.all_reduce(whole, op=op)
         group.reduce_scatter(part, make(many), op=op)
         results += [whole, part]
+    for root in (0, n - 1):
+        summed = make(own)
+        group.reduce(summed, root=root)
+        results.append(summed)
     spread, gathered, exchanged = make(own), make(many), make(np.zeros_like(many))
     group.broadcast(spread, root=n - 1)
     group.all_gather(gathered, make(own))
