@@ -119,7 +119,6 @@ class EmulatedMachine final : public EmulatedControl {
   std::shared_ptr<Stream> stream_of(CuStream stream) const;
   std::shared_ptr<Event> event_of(CuEvent event) const;
 
-  std::atomic<std::uint64_t> bus_bytes_{0};
   const EmulatedSettings settings_;
   const std::uint64_t number_;  // of this machine, among those of all processes
 
