@@ -24,7 +24,7 @@ struct LinkPair {
   std::unique_ptr<Link> a;
   std::unique_ptr<Link> b;
   std::vector<Segment> bells;
-  int patience = 3;  // pumps without a move until nothing more comes
+  std::chrono::milliseconds quiet{0};  // without a move, until nothing more comes
 };
 
 struct TransportRow {
@@ -41,6 +41,17 @@ inline bool pump(Link& link) {
   bool moved = false;
   if (auto* ucx = dynamic_cast<UcxLink*>(&link)) moved = ucx->worker().progress();
   return link.pump() || moved;
+}
+
+// Until nothing moves any more.
+inline void settle(LinkPair& pair) {
+  auto moved_at = std::chrono::steady_clock::now();
+  for (int idle = 0; idle < 3 || std::chrono::steady_clock::now() < moved_at + pair.quiet;) {
+    const bool moved_a = pump(*pair.a);
+    const bool moved_b = pump(*pair.b);
+    idle = moved_a || moved_b ? 0 : idle + 1;
+    if (idle == 0) moved_at = std::chrono::steady_clock::now();
+  }
 }
 
 inline LinkPair make_shm() {
@@ -85,8 +96,8 @@ inline LinkPair make_ucx() {
   ends[1]->connect(ends[0]->card());
   pair.a = std::move(ends[0]);
   pair.b = std::move(ends[1]);
-  // What was sent is in the kernel's buffers, or UCX's thread is about to put it there.
-  pair.patience = 3000;
+  // What was sent is in the kernel's buffers, or a thread of UCX's is about to put it there.
+  pair.quiet = std::chrono::milliseconds(50);
   // The first frames wait for UCX to connect.
   pair.a->session().send_control(FrameKind::kHeartbeat, {}, {}, {});
   pair.b->session().send_control(FrameKind::kHeartbeat, {}, {}, {});

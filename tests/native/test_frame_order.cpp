@@ -80,6 +80,17 @@ TEST_CASE("a number that has been, comes twice or is far ahead breaks the link")
   CHECK(order.take(~std::uint64_t{0}, note(16), bytes, session).code() == Code::kProtocolError);
 }
 
+TEST_CASE("a frame that is being fetched does not come a second time") {
+  FrameOrder order;
+  Session session;
+  const auto bytes = bytes_of(0, 16);
+  REQUIRE(order.expect(0, note(16)).is_ok());
+  CHECK(order.take(0, note(16), bytes, session).code() == Code::kProtocolError);
+  CHECK(order.next() == 0);
+  CHECK(order.filled(0, session).is_ok());
+  CHECK(order.next() == 1);
+}
+
 TEST_CASE("a payload of another size than its header's is no frame") {
   FrameOrder order;
   Session session;

@@ -9,6 +9,7 @@ namespace holdfast::comm {
 namespace {
 
 using testing::LinkPair;
+using testing::settle;
 using Bytes = std::vector<std::byte>;
 
 // A message of `bytes`, for which the receiver has `room`.
@@ -44,14 +45,6 @@ struct Message {
                       [](std::byte b) { return b == std::byte{}; }));
   }
 };
-
-void settle(LinkPair& pair) {
-  for (int idle = 0; idle < pair.patience;) {
-    const bool moved_a = testing::pump(*pair.a);
-    const bool moved_b = testing::pump(*pair.b);
-    idle = moved_a || moved_b ? 0 : idle + 1;
-  }
-}
 
 // Room below and above what is sent without a grant.
 struct Size {

@@ -22,7 +22,8 @@ Status FrameOrder::take(std::uint64_t number, const FrameHeader& header,
   if (payload.size() != header.payload_bytes) {
     return {Code::kProtocolError, "malformed frame: its payload has another size than it says"};
   }
-  if (number == next_) {
+  const bool is_fetched = !early_.empty() && early_.begin()->first == number;
+  if (number == next_ && !is_fetched) {
     ++next_;
     TRY(give_frame(session, header, payload));
     return deliver(session);
