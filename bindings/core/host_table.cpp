@@ -16,7 +16,7 @@ using device::CuStream;
 using runtime::HostTable;
 using runtime::Staged;
 
-CuStream stream_at(std::uintptr_t handle) {
+CuStream table_stream(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)
 }
 
@@ -38,10 +38,10 @@ class PyHostTable {
 
   void gather(std::uintptr_t index, std::uint64_t count, std::uintptr_t out,
               std::uintptr_t stream) {
-    raise_if(table_->gather(index, count, out, stream_at(stream)));
+    raise_if(table_->gather(index, count, out, table_stream(stream)));
   }
   void order(std::uintptr_t first, std::uintptr_t second) {
-    raise_if(table_->order(stream_at(first), stream_at(second)));
+    raise_if(table_->order(table_stream(first), table_stream(second)));
   }
   std::uintptr_t stream() const { return reinterpret_cast<std::uintptr_t>(table_->stream().value); }
   bool take_wrong_index() { return table_->take_wrong_index(); }

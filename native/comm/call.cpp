@@ -13,15 +13,6 @@ namespace {
 constexpr unsigned kEqualBlocks = 1;
 constexpr unsigned kOnDevice = 2;
 
-bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
-         c == Collective::kScatter;
-}
-
-bool reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
-}
-
 // The size that must be the same on all ranks; nothing where blocks differ by rank.
 std::optional<std::uint64_t> common_size(const Call& call) {
   switch (call.collective) {
@@ -41,7 +32,7 @@ std::optional<std::uint64_t> common_size(const Call& call) {
   }
 }
 
-Status malformed() { return {Code::kProtocolError, "malformed call"}; }
+Status malformed_call() { return {Code::kProtocolError, "malformed call"}; }
 
 template <class T>
 void put(std::vector<std::byte>& out, T value) {
@@ -208,7 +199,7 @@ std::vector<std::byte> encode_call(const Call& call) {
 }
 
 Result<Call> decode_call(std::span<const std::byte> bytes) {
-  if (bytes.size() != kCallBytes) return malformed();
+  if (bytes.size() != kCallBytes) return malformed_call();
   Call call;
   call.sequence = {take<std::uint32_t>(bytes)};
   const auto collective = take<std::uint8_t>(bytes);
@@ -217,7 +208,7 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   const auto flags = take<std::uint8_t>(bytes);
   if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount ||
       flags > (kEqualBlocks | kOnDevice)) {
-    return malformed();
+    return malformed_call();
   }
   call.collective = static_cast<Collective>(collective);
   call.dtype = static_cast<DType>(dtype);
@@ -233,7 +224,7 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   // It will be printed.
   const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
   if (codec.size() > kMostCodingText || !std::all_of(codec.begin(), codec.end(), printable)) {
-    return malformed();
+    return malformed_call();
   }
   call.codec = CodingText(codec);
   return call;
@@ -253,11 +244,11 @@ std::vector<std::byte> encode_report(const CallReport& report) {
 }
 
 Result<CallReport> decode_report(std::span<const std::byte>& bytes) {
-  if (bytes.size() < 5) return malformed();
+  if (bytes.size() < 5) return malformed_call();
   CallReport report;
   report.sequence = {take<std::uint32_t>(bytes)};
   const std::size_t count = take<std::uint8_t>(bytes);
-  if (count > kReportedCalls || bytes.size() < count * kCallBytes) return malformed();
+  if (count > kReportedCalls || bytes.size() < count * kCallBytes) return malformed_call();
   for (std::size_t i = 0; i < count; ++i) {
     auto call = decode_call(bytes.first(kCallBytes));
     if (!call.is_ok()) return call.status();

@@ -35,4 +35,14 @@ inline constexpr int kCollectiveCount = 11;
 
 std::string_view collective_name(Collective collective);  // "all_reduce", ...
 
+// One rank is its root.
+constexpr bool is_rooted(Collective c) {
+  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
+         c == Collective::kScatter;
+}
+// Its elements are combined.
+constexpr bool reduces(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
+}
+
 }  // namespace holdfast::comm

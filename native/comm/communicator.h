@@ -81,7 +81,7 @@ struct OpRequest {
   // Of an op that is the first step of another one (runtime/row_work.h): what was called, as logs,
   // records and those who compare calls have it; null: itself. Owners: the request's copies.
   std::shared_ptr<const Call> stands_for = nullptr;
-  // With stands_for: the other one goes from device to device inside hosts only (runtime/levels_work.h).
+  // With stands_for: the other one goes from device to device inside hosts only, not between them.
   bool in_levels = false;
   // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
   std::shared_ptr<const Coded> frames = nullptr;

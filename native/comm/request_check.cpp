@@ -31,15 +31,6 @@ Counts expected_blocks(const OpRequest& request, Rank rank, int size) {
   return {0, 0};
 }
 
-bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
-         c == Collective::kScatter;
-}
-
-bool reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;
-}
-
 std::string name(const OpRequest& request) {
   return std::string(collective_name(request.collective));
 }

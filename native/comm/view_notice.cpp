@@ -7,7 +7,7 @@
 namespace holdfast::comm {
 namespace {
 
-Status malformed() { return {Code::kProtocolError, "malformed view notice"}; }
+Status malformed_notice() { return {Code::kProtocolError, "malformed view notice"}; }
 
 }  // namespace
 
@@ -33,31 +33,32 @@ std::vector<std::byte> encode_notice(const ViewNotice& notice) {
 }
 
 Result<ViewNotice> decode_notice(std::span<const std::byte> bytes, int size) {
-  if (bytes.size() < 5) return malformed();
+  if (bytes.size() < 5) return malformed_notice();
   ViewNotice notice;
   const auto code = std::to_integer<std::uint8_t>(bytes[0]);
-  if (code == 0 || code > static_cast<std::uint8_t>(Code::kSystem)) return malformed();
+  if (code == 0 || code > static_cast<std::uint8_t>(Code::kSystem)) return malformed_notice();
   notice.code = static_cast<Code>(code);
   std::uint32_t count = 0;
   std::memcpy(&count, bytes.data() + 1, 4);
-  if (count > kMaxNoticeRanks || bytes.size() - 5 < 4 * std::size_t{count}) return malformed();
+  if (count > kMaxNoticeRanks || bytes.size() - 5 < 4 * std::size_t{count})
+    return malformed_notice();
   for (std::size_t i = 0; i < count; ++i) {
     Rank rank;
     std::memcpy(&rank.value, bytes.data() + 5 + 4 * i, 4);
-    if (rank.value < 0 || rank.value >= size) return malformed();
+    if (rank.value < 0 || rank.value >= size) return malformed_notice();
     notice.ranks.push_back(rank);
   }
   auto text = bytes.subspan(5 + 4 * std::size_t{count});
-  if (text.empty()) return malformed();
+  if (text.empty()) return malformed_notice();
   const auto has_report = std::to_integer<std::uint8_t>(text[0]);
-  if (has_report > 1) return malformed();
+  if (has_report > 1) return malformed_notice();
   text = text.subspan(1);
   if (has_report == 1) {
     auto report = decode_report(text);
     if (!report.is_ok()) return report.status();
     notice.report = report.value();
   }
-  if (text.size() > kMaxNoticeText) return malformed();
+  if (text.size() > kMaxNoticeText) return malformed_notice();
   notice.text.assign(reinterpret_cast<const char*>(text.data()), text.size());
   return notice;
 }

@@ -15,11 +15,6 @@ bool has(const std::vector<Rank>& ranks, Rank rank) {
 
 std::uint32_t block_of(Rank rank) { return static_cast<std::uint32_t>(rank.value); }
 
-bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
-         c == Collective::kScatter;
-}
-
 bool is_replicated(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kBroadcast ||
          c == Collective::kAllGather || c == Collective::kBarrier;

@@ -6,7 +6,7 @@ namespace holdfast::runtime {
 namespace {
 
 // For what is in the store.
-constexpr Duration kLook = std::chrono::seconds(5);
+constexpr Duration kStoreLook = std::chrono::seconds(5);
 constexpr Duration kTurn = std::chrono::milliseconds(1);
 // A living process answers within this time, at one of its addresses.
 constexpr Duration kCall = std::chrono::seconds(1);
@@ -49,7 +49,7 @@ Result<bool> Arrival::is_due(Runtime& runtime, Store& store, const JoinRequest& 
   const std::string key = store_key(request.group, "card", request.rank);
   auto was_here = store.has(key);
   if (!was_here.is_ok() || !was_here.value()) return was_here;
-  auto text = store.get(key, kLook);
+  auto text = store.get(key, kStoreLook);
   if (!text.is_ok()) return text.status();
   const auto card = parse_card(text.value());
   if (!card.is_ok()) return card.status();
@@ -66,7 +66,7 @@ Status Arrival::read_cards(Store& store) {
     auto is_there = store.has(key);
     if (!is_there.is_ok()) return is_there.status();
     if (!is_there.value()) continue;
-    auto text = store.get(key, kLook);
+    auto text = store.get(key, kStoreLook);
     if (!text.is_ok()) return text.status();
     auto card = parse_card(text.value());
     if (!card.is_ok()) return card.status();

@@ -17,7 +17,9 @@ namespace {
 // Pieces of device memory begin at lines of its cache.
 constexpr std::uint64_t kRoomAlignment = 256;
 
-std::uint64_t aligned(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
+std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t to) {
+  return (bytes + to - 1) / to * to;
+}
 
 bool has_vector(Collective c) { return c == Collective::kAllReduce || c == Collective::kBroadcast; }
 
@@ -113,7 +115,7 @@ CodedPlan coded_plan(const OpRequest& request, Rank rank, int size) {
     const std::uint64_t bytes = request.codec->encoded_bound(request.dtype, count);
     plan.parts[chunk / pieces].push_back({first, count, chunk, at, bytes});
     first += count;
-    at = aligned(at + bytes, kCodedAlignment);
+    at = rounded_up(at + bytes, kCodedAlignment);
     plan.message_bytes = std::max(plan.message_bytes, at);
   }
   plan.message_bytes = std::max(plan.message_bytes, at);
@@ -124,7 +126,7 @@ CodedRoom coded_room(const CodedPlan& plan, const OpRequest& request) {
   CodedRoom room;
   const auto take = [&](std::uint64_t& at, std::uint64_t bytes) {
     at = room.bytes;
-    room.bytes += aligned(bytes, kRoomAlignment);
+    room.bytes += rounded_up(bytes, kRoomAlignment);
   };
   const bool owes = plan.collective == Collective::kAllReduce && !request.residual.empty();
   const std::uint64_t sum = plan.folds() ? plan.own_elements() * sizeof(float) : 0;

@@ -28,7 +28,7 @@ bool has(const std::vector<Rank>& ranks, int rank) {
 
 bool is_near(float value, float right) { return std::abs(value - right) <= kNear * right; }
 
-bool reduces(Collective c) {
+bool sums_up(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter;
 }
 bool many_in(Collective c) { return c == Collective::kReduceScatter || c == Collective::kAllToAll; }
@@ -45,7 +45,7 @@ std::vector<comm::Block> blocks_of(std::vector<float>& memory, std::uint64_t cou
 }  // namespace
 
 bool CodedData::takes(Collective c, int ranks) {
-  return ranks <= kMostRanks && (reduces(c) || many_out(c) || c == Collective::kBroadcast);
+  return ranks <= kMostRanks && (sums_up(c) || many_out(c) || c == Collective::kBroadcast);
 }
 
 CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
@@ -67,7 +67,7 @@ CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(ra
 
 float CodedData::owed(int from, int to) const {
   const auto scale = static_cast<float>(1 + op_.factor % 8);
-  if (reduces(op_.collective)) return scale * static_cast<float>(1 << from);
+  if (sums_up(op_.collective)) return scale * static_cast<float>(1 << from);
   return scale * static_cast<float>(1 + from * ranks_ + (many_in(op_.collective) ? to : 0));
 }
 
@@ -102,11 +102,11 @@ std::string CodedData::check_element(std::uint64_t block, std::uint64_t i,
   const bool exchanged = op_.collective == Collective::kAllToAll;
   const int from = op_.collective == Collective::kBroadcast ? op_.root : static_cast<int>(block);
   const auto own = static_cast<std::uint64_t>(rank_);
-  const bool mine = reduces(op_.collective) || (!exchanged && from == rank_);
+  const bool mine = sums_up(op_.collective) || (!exchanged && from == rank_);
   const std::uint64_t at = (op_.collective == Collective::kReduceScatter ? own : 0) * op_.count + i;
   // Without a residual what is encoded is what was put in.
   const bool is_owed = !op_.residual || (mine && residual_[at] == owed(rank_, rank_));
-  if (!reduces(op_.collective)) {
+  if (!sums_up(op_.collective)) {
     if (value == 0 && !has(outcome.contributors, from)) return {};
     const float unit = owed(from, rank_);
     const bool encoded = is_near(value, kEncoded * unit);

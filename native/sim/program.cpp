@@ -17,10 +17,6 @@ bool has(const std::vector<Rank>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), Rank{rank}) != ranks.end();
 }
 
-bool reduces(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
-}
-
 // What `rank` adds to a sum.
 std::uint64_t share(int rank) {
   if (rank < kDigitRanks) return std::uint64_t{1} << (2 * rank);

@@ -20,11 +20,6 @@ std::vector<Schedule> build_all(const AlgorithmRow& row, int size, int root) {
   return schedules;
 }
 
-bool is_rooted(Collective c) {
-  return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
-         c == Collective::kScatter;
-}
-
 TEST_CASE("every algorithm is proven for 1 to 33 and 64 ranks") {
   for (const AlgorithmRow& row : catalogue()) {
     CAPTURE(row.algorithm);

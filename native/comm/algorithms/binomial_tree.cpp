@@ -13,12 +13,12 @@ namespace {
 
 // Ranks are numbered from the root; a node's children are at distance 1, 2, 4, ... below its lowest
 // set bit.
-struct Tree {
+struct BinomialTree {
   int size;
   int root;
   int node;  // this rank's number counted from the root
 
-  explicit Tree(const BuildSpec& spec)
+  explicit BinomialTree(const BuildSpec& spec)
       : size(spec.size),
         root(spec.root.value),
         node((spec.rank.value - spec.root.value + spec.size) % spec.size) {}
@@ -35,7 +35,7 @@ struct Tree {
 
 Schedule build_binomial_broadcast(const BuildSpec& spec) {
   Builder b(spec, 1);
-  const Tree tree(spec);
+  const BinomialTree tree(spec);
   const Slot held = tree.is_root() ? Builder::input(0) : Builder::output(0);
   if (!tree.is_root()) b.recv(tree.parent(), held);
   int distance = 1;
@@ -52,7 +52,7 @@ Schedule build_binomial_broadcast(const BuildSpec& spec) {
 
 Schedule build_binomial_reduce(const BuildSpec& spec) {
   Builder b(spec, 1);
-  const Tree tree(spec);
+  const BinomialTree tree(spec);
   const Slot own = Builder::input(0);
   Slot sum = own;
   for (int distance = 1; distance < tree.reach() && tree.node + distance < tree.size;

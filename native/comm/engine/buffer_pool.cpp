@@ -6,13 +6,13 @@
 namespace holdfast::comm {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kBufferAlignment = 64;
 
 }  // namespace
 
 std::byte* BufferPool::Buffer::data() const {
   const auto address = reinterpret_cast<std::uintptr_t>(memory.get());
-  return memory.get() + (kAlignment - address % kAlignment) % kAlignment;
+  return memory.get() + (kBufferAlignment - address % kBufferAlignment) % kBufferAlignment;
 }
 
 BufferPool::Buffer BufferPool::take(std::size_t bytes) {
@@ -30,7 +30,7 @@ BufferPool::Buffer BufferPool::take(std::size_t bytes) {
   }
   const std::size_t capacity = std::bit_ceil(bytes);
   // Uninitialised on purpose: every byte is written before it is read.
-  return {std::unique_ptr<std::byte[]>(new std::byte[capacity + kAlignment]), capacity};
+  return {std::unique_ptr<std::byte[]>(new std::byte[capacity + kBufferAlignment]), capacity};
 }
 
 void BufferPool::give(Buffer buffer) {

@@ -12,7 +12,7 @@
 namespace holdfast::comm {
 namespace {
 
-constexpr std::uint64_t kAlignment = 64;
+constexpr std::uint64_t kPoolAlignment = 64;
 constexpr std::uint64_t kHugePage = 2ULL << 20;
 // More than any machine has, and little enough for sums of two.
 constexpr std::uint64_t kMostBytes = 1ULL << 56;
@@ -83,14 +83,14 @@ bool MemoryPool::add_arena(std::uint64_t bytes) {
 
 std::byte* MemoryPool::allocate(std::uint64_t bytes) {
   if (bytes > kMostBytes) return nullptr;
-  const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kAlignment);
+  const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kPoolAlignment);
   const std::lock_guard lock(mutex_);
   std::byte* data = nullptr;
   for (const auto& arena : arenas_) {
     if (data == nullptr) data = take(*arena, size);
   }
   if (data == nullptr && add_arena(size)) data = take(*arenas_.back(), size);
-  if (data == nullptr) data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+  if (data == nullptr) data = static_cast<std::byte*>(std::aligned_alloc(kPoolAlignment, size));
   if (data != nullptr) used_[data] = size;
   return data;
 }

@@ -15,7 +15,7 @@ namespace holdfast::comm {
 namespace {
 
 // One slice: read, then reduced while it is in L2.
-constexpr std::size_t kSliceBytes = 256 * 1024;
+constexpr std::size_t kTcpReadBytes = 256 * 1024;
 // Read-ahead while a header is awaited: whole small messages come in one call, but a large payload
 // is not dragged through the buffer when it could go straight to its place.
 constexpr std::size_t kReadAhead = 4096 + 256;
@@ -30,7 +30,7 @@ constexpr std::size_t kTogetherBytes = 64 * 1024;
 
 }  // namespace
 
-TcpLink::TcpLink(int fd) : fd_(fd), in_(kSliceBytes) {}
+TcpLink::TcpLink(int fd) : fd_(fd), in_(kTcpReadBytes) {}
 
 TcpLink::~TcpLink() { ::close(fd_); }
 
