@@ -179,6 +179,10 @@ ROWS: tuple[Row, ...] = (
         *(AS_EMULATED, 6, ("test_gpu_coded.py", "", "the_option_codec")),
     ),
     checked(
+        *("levels", "collectives in two levels, hosts that are played, losses", AS_EMULATED, 6),
+        ("test_gpu_levels.py", "", "crosses_once"),
+    ),
+    checked(
         *("staged", "every collective through the host, arrays with gaps, losses", AS_EMULATED, 6),
         ("test_gpu_paths.py", "", "streams_wait"),
     ),

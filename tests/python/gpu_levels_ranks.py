@@ -1,4 +1,4 @@
-"""Ranks of test_gpu_levels.py: collectives in two levels, over emulated devices and hosts."""
+"""Ranks of test_gpu_levels.py: collectives in two levels, over hosts that are played."""
 
 from __future__ import annotations
 

@@ -1,13 +1,16 @@
-"""Collectives on device memory over several hosts, in real processes over emulated devices."""
+"""Collectives on device memory over several hosts, in real processes, as a rule over emulated
+devices (cuda_driver.py).
+"""
 
 from __future__ import annotations
 
 import pytest
+from cuda_driver import CHOSEN
 from ranks import Outcome, finish, start_rank
 from test_elastic import Coordinator
 
-EMULATED = {
-    "HOLDFAST_CUDA_DRIVER": "emulated",
+DEVICE = {
+    **CHOSEN,
     "HOLDFAST_CUDA_SLICE_BYTES": "65536",
     "HOLDFAST_CUDA_IPC_MIN_BYTES": "1",
     "HOLDFAST_ADDRESS": "127.0.0.1",
@@ -19,7 +22,7 @@ def run_on(hosts: str, function: str, meeting, **more: str) -> list[Outcome]:
     processes = [
         start_rank(
             *("gpu_levels_ranks", function, rank, len(hosts), meeting),
-            {**EMULATED, **more, "HOLDFAST_HOST_ID": f"host {host}"},
+            {**DEVICE, **more, "HOLDFAST_HOST_ID": f"host {host}"},
         )
         for rank, host in enumerate(hosts)
     ]
@@ -114,7 +117,7 @@ def test_a_broadcast_whose_root_dies_is_whole_or_lost_everywhere(dies_after, tmp
 def test_a_group_that_grows_onto_another_host_goes_in_levels_from_then_on(tmp_path):
     coordinator = Coordinator(tmp_path)
     env = {
-        **EMULATED,
+        **DEVICE,
         "URL": f"holdfast://{coordinator.address}",
         # As the group has it, so that its arrays are of its node's device.
         "HOLDFAST_COORDINATOR": coordinator.address,
