@@ -95,9 +95,13 @@ bool Coded::prepare(const OpRequest& request) {
   if (ready_.contains(key)) return true;
   // Any count will do: which kernels there are does not depend on it.
   constexpr std::uint64_t kCount = 1;
-  std::vector<Stage> all = encode_stages(codec, {.count = kCount}, {});
+  // Nothing is launched: stages are made with the addresses of what they would write.
+  std::vector<std::byte> scratch(compress::stage_bytes(codec, kCount));
+  compress::StageReport report{};
+  const compress::StageMemory memory{scratch.data(), &report};
+  std::vector<Stage> all = encode_stages(codec, {.count = kCount}, memory);
   auto decoding = decode_stages(
-      codec, {.frame_bytes = codec.encoded_bound(DType::kF32, kCount), .count = kCount}, {});
+      codec, {.frame_bytes = codec.encoded_bound(DType::kF32, kCount), .count = kCount}, memory);
   CHECK(decoding.is_ok());
   all.insert(all.end(), decoding.value().begin(), decoding.value().end());
   if (request.dtype != DType::kF32) {
