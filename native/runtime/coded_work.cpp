@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/fnv.h"
 #include "comm/call.h"
 #include "comm/observer.h"
 #include "comm/request_check.h"
@@ -25,11 +26,11 @@ std::size_t steps_of(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kBroadcast ? 2 : 1;
 }
 
-// FNV-1a: of groups whose ops have the same numbers, each rounds in its own way.
+// Of groups whose ops have the same numbers, each rounds in its own way.
 std::uint64_t seed_of(const std::string& group) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : group) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
+  Fnv1a seed;
+  seed.mix(group);
+  return seed.value();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fnv.h"
 #include "runtime/staged.h"
 
 namespace holdfast::runtime {
@@ -20,13 +21,10 @@ PeerWork::Row row_of(const OpRequest& request, Rank rank) {
   return {1 + steps.exchanges + steps.words, steps.words, steps.words > 1 && !gives_all};
 }
 
-// FNV-1a.
 std::uint64_t number_of(const std::vector<Rank>& ranks) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const Rank rank : ranks) {
-    hash = (hash ^ static_cast<std::uint64_t>(rank.value)) * 1099511628211ULL;
-  }
-  return hash;
+  Fnv1a number;
+  for (const Rank rank : ranks) number.mix(static_cast<std::uint64_t>(rank.value));
+  return number.value();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/fnv.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/plan_table.h"
 #include "compress/codec.h"
@@ -142,15 +143,13 @@ Result<comm::PlanTable> read_plan(const Options& options) {
   return table;
 }
 
-// FNV-1a over the table's text, which is the same wherever its content is.
+// Of the table a digest of its text, which is the same wherever its content is.
 std::string settings_text(const Options& options, const comm::PlanTable& plan) {
-  std::uint64_t digest = 14695981039346656037ULL;
-  for (const char c : plan.text()) {
-    digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  }
+  Fnv1a digest;
+  digest.mix(plan.text());
   const bool raises = options.on_peer_loss == comm::PeerLoss::kRaise;
   return "algorithm: " + (options.algorithm.empty() ? "by itself" : options.algorithm) +
-         ", plan: " + (plan.empty() ? "none" : std::to_string(digest)) +
+         ", plan: " + (plan.empty() ? "none" : std::to_string(digest.value())) +
          ", tune: " + (options.tune ? "1" : "0") +
          ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
          ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options) +

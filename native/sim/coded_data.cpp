@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/fnv.h"
 #include "compress/zstd_bytes.h"
 
 namespace holdfast::sim {
@@ -169,13 +170,13 @@ std::uint64_t CodedData::fingerprint() const {
   if (op_.collective == Collective::kReduceScatter || op_.collective == Collective::kAllToAll) {
     return 0;
   }
-  std::uint64_t hash = 14695981039346656037ULL;
+  Fnv1a hash;
   for (const float value : output_) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, &value, sizeof bits);
-    hash = (hash ^ bits) * 1099511628211ULL;
+    hash.mix(std::uint64_t{bits});
   }
-  return hash;
+  return hash.value();
 }
 
 }  // namespace holdfast::sim

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fnv.h"
 #include "comm/communicator.h"
 #include "sim/program.h"
 
@@ -27,7 +28,7 @@ class Ledger {
   bool ok() const { return violation_.empty(); }
   const std::string& violation() const { return violation_; }
   std::uint64_t ops() const { return ops_; }
-  std::uint64_t hash() const { return hash_; }
+  std::uint64_t hash() const { return hash_.value(); }
 
  private:
   struct Ended {
@@ -37,14 +38,14 @@ class Ledger {
     comm::Outcome outcome;
   };
 
-  void mix(std::uint64_t value) { hash_ = (hash_ ^ value) * 1099511628211ULL; }
+  void mix(std::uint64_t value) { hash_.mix(value); }
 
   std::map<int, std::map<int, Ended>> ended_;                            // by op, by process
   std::map<std::uint32_t, std::map<int, std::vector<MemberId>>> views_;  // by epoch, by process
   std::map<int, Epoch> epochs_;                                          // by process: the last
   std::string violation_;
   std::uint64_t ops_ = 0;
-  std::uint64_t hash_ = 14695981039346656037ULL;
+  Fnv1a hash_;
 };
 
 }  // namespace holdfast::sim

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fnv.h"
 #include "sim/random.h"
 
 namespace holdfast::sim {
@@ -262,9 +263,9 @@ std::uint64_t OpData::fingerprint() const {
     case Collective::kAllGather: break;
     default: return 0;
   }
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const std::uint64_t value : output_) hash = (hash ^ value) * 1099511628211ULL;
-  return hash;
+  Fnv1a hash;
+  for (const std::uint64_t value : output_) hash.mix(value);
+  return hash.value();
 }
 
 }  // namespace holdfast::sim
