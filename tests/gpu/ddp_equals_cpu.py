@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import zlib
-from datetime import timedelta
 from typing import Any
 
 import world
@@ -52,14 +51,7 @@ def learn() -> None:
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group(
-        "holdfast",
-        init_method=f"file://{os.environ['MEETING_FILE']}",
-        rank=int(os.environ["RANK"]),
-        world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=timedelta(seconds=60),
-    )
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank, ranks = world.join_torch()
     device, steps = os.environ["DEVICE"], int(os.environ["STEPS"])
     right, learned = train("cpu", rank, steps)
     got, _ = train(device, rank, steps)

@@ -24,7 +24,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -201,14 +200,7 @@ def mixed_group() -> None:
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group(
-        "cpu:holdfast,cuda:holdfast",
-        init_method=f"file://{os.environ['MEETING_FILE']}",
-        rank=int(os.environ["RANK"]),
-        world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=timedelta(seconds=60),
-    )
-    rank, ranks = dist.get_rank(), dist.get_world_size()
+    rank, ranks = world.join_torch("cpu:holdfast,cuda:holdfast")
     total = sum(range(1, ranks + 1))
     for count in (1, 1000, 3_000_001):
         tensors = [

@@ -21,7 +21,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import world
@@ -109,13 +108,7 @@ def measure() -> None:
     import torch
     import torch.distributed as dist
 
-    dist.init_process_group(
-        "holdfast",
-        init_method=f"file://{os.environ['MEETING_FILE']}",
-        rank=int(os.environ["RANK"]),
-        world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=timedelta(seconds=60),
-    )
+    world.join_torch()
     device = os.environ["DEVICE"]
     tensors, size = int(os.environ["TENSORS"]), int(os.environ["BYTES"])
     rank = Rank(device, tensors, size, int(os.environ["SIDE"]))

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,20 @@ def start(module: str, function: str, rank: int, ranks: int, at: Path, env: dict
     """Start one rank."""
     process: Process = start_rank(module, function, rank, ranks, at, env, fresh=True)
     return process
+
+
+def join_torch(backend: str = "holdfast") -> tuple[int, int]:
+    """Make the world torch's default process group, and return rank and size; a rank calls it."""
+    import torch.distributed as dist
+
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{os.environ['MEETING_FILE']}",
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        timeout=timedelta(seconds=60),
+    )
+    return dist.get_rank(), dist.get_world_size()
 
 
 def tell(row: dict[str, Any]) -> None:
