@@ -50,6 +50,7 @@ Result<runtime::Options> to_native(const hf_options* from) {
   to.flight_dir = text(from->flight_dir);
   to.codec = text(from->codec);
   to.codec_min_bytes = from->codec_min_bytes;
+  if (from->time_slice_ns != 0) to.time_slice = Duration(std::max<int64_t>(0, from->time_slice_ns));
   return to;
 }
 
@@ -102,6 +103,14 @@ Status read_seconds(const char* variable, int64_t* nanoseconds) {
   return Status::ok();
 }
 
+// 0 leaves threads alone, which a C program says with -1.
+Status read_time_slice(int64_t* nanoseconds) {
+  double seconds = static_cast<double>(*nanoseconds) / 1e9;
+  TRY(read_number("HOLDFAST_TIME_SLICE", 0.0, 0.1, &seconds));
+  *nanoseconds = seconds == 0 ? -1 : static_cast<int64_t>(seconds * 1e9);
+  return Status::ok();
+}
+
 Status joined(const hf_node* node, Store& store, const char* name, int32_t rank, int32_t size,
               hf_group** group) {
   auto native = node->node->join(store, {name, {rank}, size, {}, {}});
@@ -124,6 +133,7 @@ hf_status hf_options_init(hf_options* options) {
     options->connect_timeout_ns = defaults.connect_timeout.count();
     options->heartbeat_ns = defaults.heartbeat.count();
     options->codec_min_bytes = defaults.codec_min_bytes;
+    options->time_slice_ns = defaults.time_slice.count();
     return Status::ok();
   });
 }
@@ -145,6 +155,7 @@ hf_status hf_options_from_env(hf_options* options) {
     TRY(read_seconds("HOLDFAST_TIMEOUT", &options->timeout_ns));
     TRY(read_seconds("HOLDFAST_CONNECT_TIMEOUT", &options->connect_timeout_ns));
     TRY(read_seconds("HOLDFAST_HEARTBEAT", &options->heartbeat_ns));
+    TRY(read_time_slice(&options->time_slice_ns));
     std::int32_t tolerant = 1;
     TRY(read_number<std::int32_t>("HOLDFAST_FAULT_TOLERANCE", 0, 1, &tolerant));
     options->no_fault_tolerance = 1 - tolerant;

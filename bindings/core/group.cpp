@@ -204,6 +204,10 @@ void bind_options(nb::module_& m) {
           [](const Options& o) { return std::chrono::duration<double>(o.heartbeat).count(); },
           [](Options& o, double s) { o.heartbeat = from_seconds(s); })
       .def_prop_rw(
+          "time_slice_s",
+          [](const Options& o) { return std::chrono::duration<double>(o.time_slice).count(); },
+          [](Options& o, double s) { o.time_slice = from_seconds(s); })
+      .def_prop_rw(
           "timeout_s",
           [](const Options& o) { return std::chrono::duration<double>(o.timeout).count(); },
           [](Options& o, double s) { o.timeout = from_seconds(s); })

@@ -44,6 +44,7 @@ class Options:
     fault_tolerance: bool
     raise_on_peer_loss: bool
     heartbeat_s: float
+    time_slice_s: float
     coordinator: str
     http: str
     flight_dir: str

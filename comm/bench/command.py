@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__, _core
-from holdfast.comm.bench import churn, codecs, overlap, plan, processes, report
+from holdfast.comm.bench import churn, codecs, neighbours, overlap, plan, processes, report
 from holdfast.errors import ConfigError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
@@ -27,6 +27,7 @@ EXAMPLES = """examples:
   holdfast bench -c all_reduce --min 4 --max 256M --factor 4 --json > rows.jsonl
   holdfast bench --roofline -n 2,4 --sizes 64K,64M       and what part of the possible that is
   holdfast bench --churn -n 4 --sizes 4K,64M             how long a killed rank costs the others
+  holdfast bench --neighbour 1 -n 2,4 --sizes 8,4K,64K   beside a busy process
   holdfast bench --overlap --sizes 16M --peers gloo       what computing hides, and what it costs
   holdfast bench --codec int8+onebit --sizes 64M --transport tcp --peers gloo
   holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
@@ -74,6 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--roofline",
         action="store_true",
         help="measure, too, what copies, additions and sockets of this machine allow",
+    )
+    add(
+        "--neighbour",
+        type=int,
+        default=0,
+        metavar="N",
+        help="keep N processes at nice 19 busy meanwhile (default: 0)",
     )
     add("--pool", action="store_true", help="measure Holdfast on memory of holdfast.empty, too")
     add("--json", action="store_true", help="one JSON object a line")
@@ -191,6 +199,15 @@ def run(arguments: argparse.Namespace) -> int:
     """
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("holdfast bench needs torch: its ranks meet through it, gloo is in it")
+    if not 0 <= arguments.neighbour <= neighbours.MOST:
+        raise ConfigError(
+            f"--neighbour {arguments.neighbour}; accepted: 0 to {neighbours.MOST} busy processes"
+        )
+    with neighbours.busy(arguments.neighbour):
+        return _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     numbers, cases = plan.ranks("--ranks", arguments.ranks), _cases(arguments)
     if arguments.churn:
         return _churn(arguments, numbers, cases)

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/time_slice.h"
+
 namespace holdfast::runtime {
 namespace {
 
@@ -41,8 +43,9 @@ void relax() {
 
 }  // namespace
 
-Driver::Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock)
-    : machinery_(machinery), bell_(bell), clock_(std::move(clock)) {}
+Driver::Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock,
+               Duration time_slice)
+    : machinery_(machinery), bell_(bell), clock_(std::move(clock)), time_slice_(time_slice) {}
 
 Driver::~Driver() {
   stop_thread();
@@ -147,6 +150,7 @@ void Driver::wake_driver() {
 }
 
 void Driver::drive_until(const std::function<bool()>& done, Instant deadline) {
+  ask_for_time_slice(time_slice_);
   std::unique_lock lock(mutex_);
   while (!done() && clock_->now() < deadline) {
     if (driving_) {
@@ -185,6 +189,7 @@ void Driver::put_down(const std::function<bool()>& leaves) {
 }
 
 bool Driver::drive_briefly(const std::function<bool(bool)>& step) {
+  ask_for_time_slice(time_slice_);
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || driving_ || waiting_ > 0) return false;
@@ -271,6 +276,7 @@ void Driver::rest(const std::function<bool()>& done, Instant now, Instant deadli
 
 // The progress thread: drives asynchronous ops, and keeps watch while nobody else does.
 void Driver::thread_main() {
+  ask_for_time_slice(time_slice_);
   std::unique_lock lock(mutex_);
   while (!stopping()) {
     const bool asked = thread_wakes_.wait_for(lock, kThreadPause, [this] {

@@ -53,7 +53,9 @@ class Driver {
  public:
   using Task = comm::Executor::Task;
 
-  Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock);
+  // `time_slice`: of the threads that drive (time_slice.h).
+  Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock,
+         Duration time_slice);
   ~Driver();
 
   void start_thread();
@@ -90,6 +92,7 @@ class Driver {
   Machinery& machinery_;
   comm::Bell bell_;
   const std::shared_ptr<const Clock> clock_;
+  const Duration time_slice_;
 
   std::mutex mutex_;  // guards driving_, waiting_, spare_tasks_
   bool driving_ = false;

@@ -174,6 +174,11 @@ Status validate(const Options& options) {
     return refuse("heartbeat", std::to_string(options.heartbeat.count()) + " ns",
                   "1 millisecond to 1 hour");
   }
+  if (options.time_slice != Duration::zero() &&
+      (options.time_slice < kShortestTimeSlice || options.time_slice > kLongestTimeSlice)) {
+    return refuse("time_slice", std::to_string(options.time_slice.count()) + " ns",
+                  "100 microseconds to 100 milliseconds, or 0 to leave threads alone");
+  }
   if (!options.algorithm.empty() && (options.tune || !options.plan.empty())) {
     return refuse("algorithm", "\"" + options.algorithm + "\" together with plan or tune",
                   "one of them: they choose the algorithm, too");

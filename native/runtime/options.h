@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "comm/communicator.h"
+#include "runtime/time_slice.h"
 
 namespace holdfast::runtime {
 
@@ -45,6 +46,8 @@ struct Options {
   // Time between two signs of life. Three that fail to come make a peer silent; all time limits of
   // the fault detector follow from it.
   Duration heartbeat = std::chrono::milliseconds(500);
+  // Time slice of threads that wait for other ranks (time_slice.h), 100 us to 100 ms; zero: theirs.
+  Duration time_slice = kShortestTimeSlice;
   // "host:port" or "host:port/NAME" of the job's coordinator; empty: the lowest living rank
   // does its work.
   std::string coordinator;

@@ -104,7 +104,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
 Runtime::Runtime(Parts parts)
     : parts_(std::move(parts)),
       hub_(parts_.self, parts_.options.heartbeat, *this),
-      driver_(*this, own_bell(), parts_.clock) {
+      driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
   watch(parts_.listener, EPOLLIN, nullptr);
   watch(parts_.interrupt, EPOLLIN, nullptr);
   if (parts_.ucx) watch(parts_.ucx->fd(), EPOLLIN, parts_.ucx.get());

@@ -7,13 +7,14 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="waits for torch: gloo is in it")
 
-from holdfast.comm.bench import overlap, plan, report, roofline, routing  # noqa: E402
+from holdfast.comm.bench import neighbours, overlap, plan, report, roofline, routing  # noqa: E402
 from holdfast.comm.bench.timing import percentile  # noqa: E402
 from holdfast.errors import ConfigError  # noqa: E402
 
@@ -58,6 +59,26 @@ def test_every_collective_beside_gloo_with_consistent_rows(tmp_path):
             factor = plan.bus_factor(row["name"], row["ranks"])
             assert row["busbw"] == pytest.approx(row["algbw"] * factor, rel=0.02, abs=1e-3)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_busy_neighbour_is_there_meanwhile_and_gone_afterwards():
+    def computes(pid: int) -> bool:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks, nice = int(fields[11]), int(fields[16])
+        return ticks > 0 and nice == 19
+
+    deadline = time.monotonic() + 30
+    with neighbours.busy(2) as pids:
+        assert len(pids) == 2
+        while not all(map(computes, pids)):
+            assert time.monotonic() < deadline
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_neighbours_are_counted():
+    done = bench("--neighbour", "65", "--peers", "none")
+    assert done.returncode != 0
+    assert "--neighbour 65; accepted: 0 to 64 busy processes" in done.stderr
 
 
 def test_floors_take_turns_with_what_they_bound():

@@ -53,6 +53,9 @@ def test_options_do_not_change():
         ("host_id", "a=b", "printable"),
         ("host_id", "x" * 257, "printable"),
         ("algorithm", "bogus", "ring"),
+        ("time_slice", 0.00001, "100 microseconds to 100 milliseconds, or 0"),
+        ("time_slice", 1, "100 microseconds to 100 milliseconds, or 0"),
+        ("time_slice", False, "number of seconds"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused_with_what_is_accepted(option, value, accepted):
@@ -67,6 +70,8 @@ def test_a_value_that_cannot_be_used_is_refused_with_what_is_accepted(option, va
         ("HOLDFAST_TRANSPORTS", " shm , tcp ", "transports", ("shm", "tcp")),
         ("HOLDFAST_TIMEOUT", "2.5", "timeout", 2.5),
         ("HOLDFAST_CONNECT_TIMEOUT", "7", "connect_timeout", 7.0),
+        ("HOLDFAST_TIME_SLICE", "0.002", "time_slice", 0.002),
+        ("HOLDFAST_TIME_SLICE", "0", "time_slice", 0.0),
         ("HOLDFAST_ADDRESS", "127.0.0.1", "address", "127.0.0.1"),
         ("HOLDFAST_PORT", "29400", "port", 29400),
         ("HOLDFAST_HOST_ID", "left", "host_id", "left"),

@@ -106,6 +106,7 @@ typedef struct hf_options {
                         a lossless one, "bfloat" or "zstd", carries what is moved, too;
                         default: as they are */
   uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
+  int64_t time_slice_ns; /* of threads that wait for other ranks; default 100 us; -1: left alone */
 } hf_options;
 
 /* A store of the caller's. Both functions return a status; get() waits until the key is set, at
