@@ -35,7 +35,8 @@ def buffer(array: Any, site: Site, *, written: bool = False) -> Buffer:
     Raises
     ------
     ConfigError
-        For an object that is no array, or a read-only array that would be written.
+        For an object that is no array, a tensor without memory of its own, or a read-only array
+        that would be written.
     Unsupported
         For a device or dtype that is not provided.
     """
@@ -73,12 +74,28 @@ def _of_numpy(array: np.ndarray[Any, Any], site: Site, written: bool) -> Buffer:
     return Buffer(array, flat, dtype, flat.ctypes.data, flat.size, flat.itemsize, shape=array.shape)
 
 
+def _has_no_memory(tensor: Any) -> bool:
+    """Whether there are elements, and no address that they lie at."""
+    try:
+        # What has no storage says so by an address of 0, to which torch adds the offset.
+        address = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
+        return bool(address == 0 and tensor.numel() > 0)
+    except RuntimeError:  # as some versions of torch say it
+        return True
+
+
 def _of_torch(tensor: Any, site: Site, torch: Any) -> Buffer:
     dtype = _dtype(str(tensor.dtype).removeprefix("torch."), tensor, site)
     if tensor.device.type not in ("cpu", "cuda") or tensor.layout != torch.strided:
         raise Unsupported(
             f"{site} is a {tensor.layout} tensor on {tensor.device}; accepted: torch.strided on "
             "cpu or cuda"
+        )
+    if _has_no_memory(tensor):
+        raise ConfigError(
+            f"{site} is a {type(tensor).__name__} that has no memory of its own: it stands for "
+            "other tensors, or its storage was freed; accepted: plain tensors; of a DTensor its "
+            "local part, to_local()"
         )
     flat = tensor
     if tensor.is_conj() or tensor.is_neg():

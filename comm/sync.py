@@ -19,7 +19,7 @@ from holdfast import _core, _told
 from holdfast.comm.chunks import HASH_BYTES, State, hash_of
 from holdfast.comm.giving import Giver
 from holdfast.comm.state_memory import Room
-from holdfast.comm.sync_messages import Messages, texts
+from holdfast.comm.sync_messages import Messages, descriptions, texts
 from holdfast.errors import ConfigError, PeerLost, ProtocolError
 
 # Of one fetcher under way: bounds its memory.
@@ -215,21 +215,26 @@ class Sync:
         began = time.monotonic()
         self._messages = messages
         self._label = label
-        self._state = State(state, label, node)
         self._fetch: _Fetch | None = None
         self._wrong: list[int] = []
         self._is_settled = False
         self._is_done = False
-        manifests = texts(messages, json.dumps(self._state.manifest()).encode())
+        manifests = descriptions(messages, label, lambda: self._describe(state, node))
         _same_shape(label, messages.rank, manifests)
         # A newcomer that would only listen hashes nothing yet: it will hardly have the right state.
         self._ballots = self._vote(newcomer, listens=newcomer)
         if all(new for new, _ in self._ballots.values()):
             self._ballots = self._vote(newcomer, listens=False)
         self._elected = elect(self._ballots)
-        if any(digest != self._elected for _, digest in self._ballots.values()):
+        # A state of no bytes is the same everywhere, whatever a newcomer that only listens says.
+        differs = any(digest != self._elected for _, digest in self._ballots.values())
+        if differs and self._state.chunks:
             self._begin(listens=newcomer and self._ballots[messages.rank][1] == _UNHASHED)
         _told.sync(seconds=time.monotonic() - began)
+
+    def _describe(self, state: Mapping[str, Any], node: _core.Node | None) -> bytes:
+        self._state = State(state, self._label, node)
+        return json.dumps(self._state.manifest()).encode()
 
     def _vote(self, newcomer: bool, *, listens: bool) -> dict[int, tuple[bool, bytes]]:
         digest = _UNHASHED if listens else self._state.digest(self._state.hashes)

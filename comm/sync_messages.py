@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from holdfast import _core
-from holdfast.errors import ProtocolError, Timeout
+from holdfast.errors import ConfigError, HoldfastError, ProtocolError, Timeout
 
 # Tag of its messages; a user's are below.
 TAG = 2**31 - 1
@@ -129,3 +129,42 @@ def texts(messages: Messages, mine: bytes) -> dict[int, bytes]:
         for rank, text in padded.items()
         if rank in lengths
     }
+
+
+def descriptions(messages: Messages, label: str, describe: Callable[[], bytes]) -> dict[int, bytes]:
+    """Return what every rank says of its state; where one refuses its own, all of them raise.
+
+    Parameters
+    ----------
+    messages : Messages
+        Of the group.
+    label : str
+        Names the group in errors.
+    describe : callable
+        Gives this rank's description, or raises why there is none.
+
+    Returns
+    -------
+    dict of int to bytes
+        By rank, those that are there.
+
+    Raises
+    ------
+    HoldfastError
+        What `describe` raised; a ConfigError that quotes it on the other ranks, which would
+        otherwise wait for this one.
+    """
+    refusal: HoldfastError | None = None
+    try:
+        mine = describe()
+    except HoldfastError as error:
+        refusal, mine = error, str(error).encode()
+    told = texts(messages, bytes([refusal is not None]) + mine)
+    if refusal is not None:
+        raise refusal
+    for rank, text in sorted(told.items()):
+        if text[0]:
+            raise ConfigError(
+                f"sync of {label}: rank {rank} refuses its state: {text[1:].decode()}"
+            )
+    return {rank: text[1:] for rank, text in told.items()}

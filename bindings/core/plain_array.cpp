@@ -92,6 +92,14 @@ const Torch* torch() {
   return known;
 }
 
+// Heaps and mappings of a program that is loaded anywhere lie above: nobody else is asked more.
+constexpr std::uintptr_t kHeaps = std::uintptr_t{1} << 44;
+
+bool is_offset_alone(nb::handle tensor, std::uintptr_t address) {
+  return address == nb::cast<std::uintptr_t>(tensor.attr("storage_offset")()) *
+                        nb::cast<std::uintptr_t>(tensor.attr("element_size")());
+}
+
 bool says(nb::handle tensor, const char* method) { return nb::cast<bool>(tensor.attr(method)()); }
 
 }  // namespace
@@ -122,8 +130,11 @@ std::optional<PlainArray> PlainArray::of_torch(nb::handle tensor) {
     const nb::object wanted = tensor.attr("dtype");
     for (const auto& [object, dtype] : torch()->dtypes) {
       if (object != wanted.ptr()) continue;
-      auto* data = reinterpret_cast<void*>(nb::cast<std::uintptr_t>(tensor.attr("data_ptr")()));
-      return PlainArray(data, nb::cast<std::uint64_t>(tensor.attr("numel")()), dtype);
+      const auto address = nb::cast<std::uintptr_t>(tensor.attr("data_ptr")());
+      // A tensor that stands for others has no address: 0, and the offset of its view.
+      if (address < kHeaps && is_offset_alone(tensor, address)) return std::nullopt;
+      return PlainArray(reinterpret_cast<void*>(address),  // NOLINT(performance-no-int-to-ptr)
+                        nb::cast<std::uint64_t>(tensor.attr("numel")()), dtype);
     }
   } catch (const nb::python_error&) {
     // A subclass that has no memory of its own, perhaps.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import xxhash
 
 from holdfast import _process
 from holdfast.comm import sync as shared
-from holdfast.comm.sync_messages import TAG, texts
+from holdfast.comm.sync_messages import TAG, descriptions
 from holdfast.errors import ConfigError, ProtocolError
 from holdfast.torch import outcome
 
@@ -67,6 +68,7 @@ class _Skeleton:
 
     def _write(self, value: Any, where: str) -> Any:
         if isinstance(value, torch.Tensor):
+            _refuse_placed(value, where)
             self.tensors.append(value)
             return {"t": len(self.tensors) - 1}
         if isinstance(value, dict):
@@ -85,6 +87,26 @@ class _Skeleton:
             f"sync: {where} is a {type(value).__name__}; accepted: tensors, numbers, texts, None, "
             "and lists, tuples and dictionaries of them"
         )
+
+
+def _refuse_placed(tensor: Any, where: str) -> None:
+    """Refuse a DTensor: what a rank has of it need not be what the others have."""
+    # No import: whoever passes one has it.
+    module = sys.modules.get("torch.distributed.tensor")
+    if module is None or not isinstance(tensor, module.DTensor):
+        return
+    if all(placement.is_replicate() for placement in tensor.placements):
+        does = "pass a dictionary with its local part, to_local(), which is written in place"
+    else:
+        does = (
+            "every rank has another part of it, and there is nothing to vote on: save and load it "
+            "with torch.distributed.checkpoint; ranks that have the same part, as the replicas of "
+            "HSDP, may sync a dictionary of local parts, to_local(), over a group of their own"
+        )
+    raise ConfigError(
+        f"sync: {where} is a DTensor placed as {tuple(tensor.placements)}; accepted: tensors that "
+        f"every rank has whole; {does}"
+    )
 
 
 def _read(node: Any, tensors: list[torch.Tensor]) -> Any:
@@ -137,8 +159,15 @@ def sync(objects: Sequence[Any], group: Any, backend: Any) -> shared.SyncReport:
         What was done here.
     """
     messages = _Messages(group)
-    mine = _Skeleton([_state(thing) for thing in objects])
-    told = texts(messages, bytes([backend.is_fresh]) + mine.text)
+    label = f"process group, rank {messages.rank} of {dist.get_world_size(group)}"
+    made: list[_Skeleton] = []
+
+    def describe() -> bytes:
+        made.append(_Skeleton([_state(thing) for thing in objects]))
+        return bytes([backend.is_fresh]) + made[0].text
+
+    told = descriptions(messages, label, describe)
+    (mine,) = made
     ballots = {
         rank: (text[0] == 1, xxhash.xxh3_128_digest(text[1:])) for rank, text in told.items()
     }
@@ -148,7 +177,6 @@ def sync(objects: Sequence[Any], group: Any, backend: Any) -> shared.SyncReport:
     same = chosen == mine.text
     tensors = mine.tensors if same else [_empty(*shape) for shape in shapes]
     state = {str(i): tensor for i, tensor in enumerate(tensors)}
-    label = f"process group, rank {messages.rank} of {dist.get_world_size(group)}"
     # Opens GPUs, where there are tensors on any.
     node = _process.node() if any(t.device.type == "cuda" for t in tensors) else None
     under_way = shared.Sync(

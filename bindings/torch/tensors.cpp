@@ -37,6 +37,18 @@ at::Tensor plain(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
+// Whether there are elements, and no address that they lie at: of a tensor that stands for others,
+// or whose storage was freed. torch tells the address 0 then, and adds the offset of a view.
+bool has_no_memory(const at::Tensor& tensor) {
+  try {
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
+    const auto offset = static_cast<std::uint64_t>(tensor.storage_offset()) * tensor.element_size();
+    return address == offset && tensor.numel() > 0;
+  } catch (const c10::Error&) {  // as some kinds say it
+    return true;
+  }
+}
+
 }  // namespace
 
 void Tensors::check(const at::Tensor& tensor) {
@@ -46,6 +58,12 @@ void Tensors::check(const at::Tensor& tensor) {
     raise({Code::kUnsupported, op_ + ": a " + c10::str(tensor.layout()) + " tensor on " +
                                    tensor.device().str() +
                                    "; accepted: dense (strided) tensors on cpu or cuda"});
+  }
+  if (has_no_memory(tensor)) {
+    raise({Code::kConfigError, op_ + ": a tensor that has no memory of its own: it stands for " +
+                                   "others, as a DTensor does, or its storage was freed; " +
+                                   "accepted: plain tensors; of a DTensor its local part, " +
+                                   "to_local()"});
   }
   if (started_ && tensor.device() != device_) {
     raise({Code::kConfigError, op_ + ": tensors on " + device_.str() + " and " +
