@@ -15,11 +15,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 from types import FrameType
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from holdfast.errors import ConfigError
+
+_Process: TypeAlias = subprocess.Popen[bytes]
 
 _MAX_RANKS = 1024
 # A rank that runs for so long since it was started again is part of the job.
@@ -49,33 +52,60 @@ def _how(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-class _Comebacks:
-    """Which ranks may be started again: the job must go on meanwhile, in somebody else."""
+class _Comeback(Enum):
+    """What is started again when a rank has failed."""
 
-    def __init__(
-        self, processes: list[subprocess.Popen[bytes]], each: int, stopping: threading.Event
-    ) -> None:
+    NOTHING = auto()
+    RANK = auto()
+    ALL = auto()
+
+
+class _Comebacks:
+    """Which ranks may be started again: one while the job goes on in somebody else, or all."""
+
+    def __init__(self, processes: list[_Process], each: int, stopping: threading.Event) -> None:
         self._processes = processes
         self._left = [each] * len(processes)
         self._last = [-math.inf] * len(processes)
+        # By rank, when one came back to a world that went on; the others began it.
+        self._came: dict[int, float] = {}
         self._stopping = stopping
 
-    def may(self, rank: int, status: int) -> bool:
-        """Count one more start of the rank, if there may be one."""
+    def judge(self, rank: int, status: int) -> _Comeback:
+        """Say what may be started again, and count it."""
         now = time.monotonic()
         # Not a loss, which comes from outside, but an error that it would make again.
         if status > 0 and now - self._last[rank] < _SETTLED_S:
             print(f"holdfast run: rank {rank} failed again at once", file=sys.stderr)
+            return _Comeback.NOTHING
+        if self._stopping.is_set():
+            return _Comeback.NOTHING
+        # Has a part in the job, or will never have: it was started again a moment ago.
+        parts = [r for r in range(len(self._processes)) if self._has_part(r, now)]
+        if any(self._processes[r].poll() is None for r in parts if r != rank):
+            if not self._count([rank], now):
+                return _Comeback.NOTHING
+            self._came[rank] = now
+            return _Comeback.RANK
+        # Where some have ended well the job has, and would begin anew.
+        is_over = any(process.poll() == 0 for process in self._processes)
+        # Those that were started again a moment ago have been counted for this loss.
+        if is_over or not self._count(parts, now):
+            return _Comeback.NOTHING
+        self._last = [now] * len(self._processes)
+        self._came.clear()
+        return _Comeback.ALL
+
+    def _has_part(self, rank: int, now: float) -> bool:
+        return now - self._came.get(rank, -math.inf) >= _SETTLED_S
+
+    def _count(self, ranks: Sequence[int], now: float) -> bool:
+        """Take one start of each, if all of them have one left."""
+        if any(self._left[rank] == 0 for rank in ranks):
             return False
-        goes_on = any(
-            process.poll() is None and now - last >= _SETTLED_S
-            for other, (process, last) in enumerate(zip(self._processes, self._last, strict=True))
-            if other != rank
-        )
-        if self._left[rank] == 0 or not goes_on or self._stopping.is_set():
-            return False
-        self._left[rank] -= 1
-        self._last[rank] = now
+        for rank in ranks:
+            self._left[rank] -= 1
+            self._last[rank] = now
         return True
 
 
@@ -90,11 +120,78 @@ def _torch_store() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
-    """Where the ranks find each other."""
+    """Where the ranks find each other in one life of the job."""
 
+    life: int
     directory: str
     port: int
     store: Any  # torch's, if it is held here
+
+
+class _World:
+    """The processes of a job, and where they meet."""
+
+    def __init__(self, job: Job, directory: str, port: int) -> None:
+        self.processes: list[_Process] = []
+        self.ends: queue.SimpleQueue[tuple[int, _Process]] = queue.SimpleQueue()
+        self._job = job
+        self._directory = directory
+        self._port = port  # where nobody comes back, rank 0 keeps the store there
+        self._tags: list[threading.Thread] = []
+        self._meeting = self._meet(0)
+
+    def _meet(self, life: int) -> _Meeting:
+        """Make a place where nobody has been: an earlier life's cards name processes long dead."""
+        # Held here when ranks may come back: one that rank 0 holds dies with it.
+        store = _torch_store() if self._job.respawns > 0 else None
+        port = self._port if store is None else int(store.port)
+        return _Meeting(life, f"{self._directory}/{life}", port, store)
+
+    def start(self, rank: int) -> None:
+        """Start a rank, for the first time or again."""
+        job, meeting = self._job, self._meeting
+        env = dict(
+            os.environ,
+            RANK=str(rank),
+            WORLD_SIZE=str(job.ranks),
+            LOCAL_RANK=str(rank),
+            LOCAL_WORLD_SIZE=str(job.ranks),
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(meeting.port),
+            HOLDFAST_STORE=Path(meeting.directory).as_uri(),
+        )
+        if meeting.store is not None:
+            # As torchrun says it: torch's env:// then looks for the store, and makes none.
+            env["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+            env["TORCHELASTIC_RESTART_COUNT"] = str(meeting.life)
+        if job.tag_output:
+            # Into a pipe Python would write late; the lines are put together here.
+            env["PYTHONUNBUFFERED"] = "1"
+        output = subprocess.PIPE if job.tag_output else None
+        process = subprocess.Popen(
+            [*_interpreter(job.command[0]), *job.command], env=env, stdout=output, stderr=output
+        )
+        self.processes[rank : rank + 1] = [process]
+        self._tags += _tag_output(rank, process)
+        threading.Thread(target=self._await, args=(rank, process), daemon=True).start()
+
+    def _await(self, rank: int, process: _Process) -> None:
+        process.wait()
+        self.ends.put((rank, process))
+
+    def start_all(self) -> None:
+        """End what still runs, and begin the job's next life."""
+        _end(self.processes)
+        self._meeting = self._meet(self._meeting.life + 1)
+        for rank in range(self._job.ranks):
+            self.start(rank)
+
+    def end(self) -> None:
+        """End what still runs; its last lines are written."""
+        _end(self.processes)
+        for tag in self._tags:
+            # Bounded: a process that a rank has left behind may hold the pipe open.
+            tag.join(_LAST_WORDS_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +209,8 @@ class Job:
     grace_s : float
         Seconds for the others to end by themselves after one has failed.
     respawns : int
-        How often a rank that failed is started again; it takes its vacant rank.
+        How often a rank that failed is started again; it takes its vacant rank. When none is left
+        that it could come back to, all are started again, which counts once for each.
     """
 
     ranks: int
@@ -139,95 +237,61 @@ class Job:
         if not Path(self.command[0]).is_file():
             raise ConfigError(f"no script {self.command[0]!r}")
         directory = tempfile.mkdtemp(prefix="holdfast-run-")
-        # Held here when ranks may come back: one that rank 0 holds dies with it.
-        store = _torch_store() if self.respawns > 0 else None
         try:
-            if store is not None:
-                return self._run_in(_Meeting(directory, int(store.port), store))
             with _hold_port() as holder:
-                return self._run_in(_Meeting(directory, holder.getsockname()[1], None))
+                return self._run_in(_World(self, directory, holder.getsockname()[1]))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
-    def _run_in(self, meeting: _Meeting) -> int:
-        processes: list[subprocess.Popen[bytes]] = []
-        tags: list[threading.Thread] = []
+    def _run_in(self, world: _World) -> int:
         # A signal may come while ranks are still being started: the list is read when it does.
         stopping = threading.Event()
-        restore = _forward_signals(processes, stopping)
+        restore = _forward_signals(world.processes, stopping)
         try:
             for rank in range(self.ranks):
-                processes.append(self._start(rank, meeting))
-                tags += _tag_output(rank, processes[-1])
-            return self._watch(processes, tags, meeting, stopping)
+                world.start(rank)
+            return self._watch(world, stopping)
         finally:
-            _end(processes)
-            for tag in tags:
-                # Bounded: a process that a rank has left behind may hold the pipe open.
-                tag.join(_LAST_WORDS_S)
+            world.end()
             for number, handler in restore.items():
                 signal.signal(number, handler)
 
-    def _start(self, rank: int, meeting: _Meeting) -> subprocess.Popen[bytes]:
-        env = dict(
-            os.environ,
-            RANK=str(rank),
-            WORLD_SIZE=str(self.ranks),
-            LOCAL_RANK=str(rank),
-            LOCAL_WORLD_SIZE=str(self.ranks),
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(meeting.port),
-            HOLDFAST_STORE=Path(meeting.directory).as_uri(),
-        )
-        if meeting.store is not None:
-            # As torchrun says it: torch's env:// then looks for the store, and makes none.
-            env |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}
-        if self.tag_output:
-            # Into a pipe Python would write late; the lines are put together here.
-            env["PYTHONUNBUFFERED"] = "1"
-        output = subprocess.PIPE if self.tag_output else None
-        return subprocess.Popen(
-            [*_interpreter(self.command[0]), *self.command], env=env, stdout=output, stderr=output
-        )
-
-    def _watch(
-        self,
-        processes: list[subprocess.Popen[bytes]],
-        tags: list[threading.Thread],
-        meeting: _Meeting,
-        stopping: threading.Event,
-    ) -> int:
+    def _watch(self, world: _World, stopping: threading.Event) -> int:
         """Wait for all; after a failure give the others their grace, then end them."""
-        ends: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for rank, process in enumerate(processes):
-            threading.Thread(target=_await, args=(rank, process, ends), daemon=True).start()
-        comebacks = _Comebacks(processes, self.respawns, stopping)
+        comebacks = _Comebacks(world.processes, self.respawns, stopping)
         first_failure = 0
         deadline: float | None = None
-        running = len(processes)
-        while running > 0:
+        # By rank, those whose end is still to come.
+        running = dict(enumerate(world.processes))
+        while running:
             try:
-                rank = ends.get(timeout=_left(deadline))
+                rank, process = world.ends.get(timeout=_left(deadline))
             except queue.Empty:
-                _end(processes)
+                _end(world.processes)
                 deadline = None
                 continue
-            running -= 1
-            status = processes[rank].wait()
+            if running.get(rank) is not process:
+                continue  # of an earlier life
+            del running[rank]
+            status = process.wait()
             # Those that we ended ourselves, after the first failure's grace, are no news.
             if status == 0 or (first_failure != 0 and deadline is None):
                 continue
             print(f"holdfast run: rank {rank} {_how(status)}", file=sys.stderr)
-            if first_failure == 0 and comebacks.may(rank, status):
-                running += 1
-                processes[rank] = self._start(rank, meeting)
-                tags += _tag_output(rank, processes[rank])
-                print(f"holdfast run: rank {rank} is started again", file=sys.stderr)
-                threading.Thread(
-                    target=_await, args=(rank, processes[rank], ends), daemon=True
-                ).start()
+            if first_failure != 0:
                 continue
-            if first_failure == 0:
+            comeback = comebacks.judge(rank, status)
+            if comeback is _Comeback.RANK:
+                world.start(rank)
+                running[rank] = world.processes[rank]
+                print(f"holdfast run: rank {rank} is started again", file=sys.stderr)
+            elif comeback is _Comeback.ALL:
+                print("holdfast run: nobody is left; all ranks are started again", file=sys.stderr)
+                world.start_all()
+                running = dict(enumerate(world.processes))
+                if stopping.is_set():  # by a signal that not all of them can have got
+                    _end(world.processes)
+            else:
                 first_failure = status
                 deadline = time.monotonic() + self.grace_s
         return 128 - first_failure if first_failure < 0 else first_failure
@@ -239,17 +303,12 @@ def _interpreter(script: str) -> list[str]:
     return [] if is_program else [sys.executable]
 
 
-def _await(rank: int, process: subprocess.Popen[bytes], ends: queue.SimpleQueue[int]) -> None:
-    process.wait()
-    ends.put(rank)
-
-
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 def _forward_signals(
-    processes: list[subprocess.Popen[bytes]], stopping: threading.Event
+    processes: list[_Process], stopping: threading.Event
 ) -> dict[int, signal._HANDLER]:
     """Pass SIGINT and SIGTERM on to the ranks; return the former handlers."""
     if threading.current_thread() is not threading.main_thread():
@@ -264,7 +323,7 @@ def _forward_signals(
     return {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
 
 
-def _end(processes: list[subprocess.Popen[bytes]]) -> None:
+def _end(processes: list[_Process]) -> None:
     """End what still runs: politely first, then for good."""
     for process in processes:
         if process.poll() is None:
@@ -277,7 +336,7 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
             process.wait()
 
 
-def _tag_output(rank: int, process: subprocess.Popen[bytes]) -> list[threading.Thread]:
+def _tag_output(rank: int, process: _Process) -> list[threading.Thread]:
     threads = [
         threading.Thread(target=_tag, args=(rank, source, target), daemon=True)
         for source, target in ((process.stdout, sys.stdout), (process.stderr, sys.stderr))

@@ -39,7 +39,8 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run.add_argument(
         "--respawn",
         action="store_true",
-        help="start a rank that fails again: it takes its place at the others' next advance()",
+        help="start a rank that fails again: it takes its place at the others' next advance(); "
+        "where no other is left, all are started again",
     )
     run.add_argument(
         "--max-respawns",
