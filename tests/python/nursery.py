@@ -32,6 +32,8 @@ _IMPORTS = (
     "numpy",
     "torch",
     "torch.distributed.fsdp",
+    "torch.distributed.optim",
+    "torch.distributed.pipelining",
     "torch.distributed.tensor.parallel",
     "torch.nn.parallel",
     "holdfast",
@@ -102,7 +104,8 @@ def _nursery() -> socket.socket:
     with theirs:
         subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno())],
-            env={**os.environ, **_ONE_THREAD},
+            # A rank's lines are written whole: its stdout is made here.
+            env={**os.environ, **_ONE_THREAD, "PYTHONUNBUFFERED": ""},
             pass_fds=[theirs.fileno()],
         )
     return ours
