@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -25,9 +26,11 @@ from holdfast.errors import HoldfastError
 from holdfast.options import Options
 
 HEADER = (
-    f"{'transport':10} {'ranks':>5} {'bytes':>10} {'kills':>5} {'op ms':>8} "
-    f"{'from kill':>9} {'median':>8} {'p90':>8} {'p99':>8} {'max':>8}   ms"
+    f"{'transport':10} {'ranks':>5} {'hosts':>5} {'children':>8} {'bytes':>10} {'kills':>5} "
+    f"{'op ms':>8} {'from kill':>9} {'median':>8} {'p90':>8} {'p99':>8} {'max':>8}   ms"
 )
+# Of each rank; more than a data loader has workers, and few enough for a small machine.
+MOST_CHILDREN = 64
 # Ops before the kill, to know what one takes; and after it.
 _BEFORE, _AFTER = 12, 5
 _LATEST_KILL_OPS = 12
@@ -35,16 +38,30 @@ _LIMIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Recoveries of one transport, number of ranks and size; times in milliseconds.
+class World:
+    """What the ranks of a row are like.
 
-    From the signal to the end of the first op of the next view on the last survivor; a recovery is
-    that less what an op takes without a loss, and 0 where the interrupted op was nearly done.
+    `hosts` are played by one machine, each with as many ranks as the others, or one more;
+    `children` are processes that every rank has forked, and that outlive it, as the workers of a
+    data loader may.
     """
 
     transport: str
     ranks: int
     bytes: int
+    hosts: int = 1
+    children: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Recoveries of one world; times in milliseconds.
+
+    From the signal to the end of the first op of the next view on the last survivor; a recovery is
+    that less what an op takes without a loss, and 0 where the interrupted op was nearly done.
+    """
+
+    world: World
     op_ms: float
     from_kill_ms: float  # median
     recoveries_ms: list[float]
@@ -56,40 +73,44 @@ class Row:
 
     def line(self) -> str:
         """Return it as a line of the table."""
+        world = self.world
         return (
-            f"{self.transport:10} {self.ranks:5} {self.bytes:10} {len(self.recoveries_ms):5} "
-            f"{self.op_ms:8.2f} {self.from_kill_ms:9.2f} {self.at(0.5):8.2f} {self.at(0.9):8.2f} "
+            f"{world.transport:10} {world.ranks:5} {world.hosts:5} {world.children:8} "
+            f"{world.bytes:10} {len(self.recoveries_ms):5} {self.op_ms:8.2f} "
+            f"{self.from_kill_ms:9.2f} {self.at(0.5):8.2f} {self.at(0.9):8.2f} "
             f"{self.at(0.99):8.2f} {self.at(1.0):8.2f}"
         )
 
     def as_json(self) -> str:
         """Return it as a JSON object."""
-        return json.dumps({"version": __version__, **asdict(self)})
+        flat = asdict(self)
+        return json.dumps({"version": __version__, **flat.pop("world"), **flat})
 
 
-def _start(folder: Path, ranks: int, transport: str, size: int) -> list[subprocess.Popen[str]]:
-    config = {"folder": str(folder), "ranks": ranks, "transport": transport, "bytes": size}
-    (folder / "config").write_text(json.dumps(config))
+def _start(folder: Path, world: World) -> list[subprocess.Popen[str]]:
+    (folder / "config").write_text(json.dumps({"folder": str(folder), **asdict(world)}))
     command = [sys.executable, "-m", "holdfast.comm.bench.churn", str(folder / "config")]
     # What they say of views is of interest only when one fails.
+    # Children of ranks read from stdin: they live until it is closed here.
+    pipe = subprocess.PIPE
     with (folder / "log").open("w") as log:
         return [
-            subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, stderr=log, text=True)
-            for r in range(ranks)
+            subprocess.Popen([*command, str(r)], stdin=pipe, stdout=pipe, stderr=log, text=True)
+            for r in range(world.ranks)
         ]
 
 
-def _kill_one(transport: str, ranks: int, size: int, choose: random.Random) -> tuple[float, float]:
+def _kill_one(world: World, choose: random.Random) -> tuple[float, float]:
     """Return the op's own time, and the time from the kill to the last survivor, in seconds."""
     with tempfile.TemporaryDirectory(prefix="holdfast-churn-") as folder:
-        processes = _start(Path(folder), ranks, transport, size)
+        processes = _start(Path(folder), world)
         try:
             for process in processes:
                 assert process.stdout is not None
                 if "ready" not in process.stdout.readline():
                     raise HoldfastError("a rank of the benchmark failed; its message is above")
             own = max(json.loads(_line(process))["op"] for process in processes)
-            victim = choose.randrange(ranks)
+            victim = choose.randrange(world.ranks)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 processes[victim].wait(choose.uniform(0, _LATEST_KILL_OPS) * own)
             killed = time.monotonic()
@@ -110,8 +131,9 @@ def _kill_one(transport: str, ranks: int, size: int, choose: random.Random) -> t
                 if process.poll() is None:
                     process.kill()
                 process.wait()
-                assert process.stdout is not None
-                process.stdout.close()
+                for stream in (process.stdin, process.stdout):
+                    assert stream is not None
+                    stream.close()
 
 
 def _line(process: subprocess.Popen[str]) -> str:
@@ -122,36 +144,36 @@ def _line(process: subprocess.Popen[str]) -> str:
     return line
 
 
-def measure(
-    transports: tuple[str, ...], numbers: list[int], sizes: list[int], kills: int
-) -> Iterator[Row]:
+def measure(worlds: list[World], kills: int) -> Iterator[Row]:
     """Kill one rank after the other, each in a world of its own.
 
     Parameters
     ----------
-    transports : tuple of str
-        Of Holdfast.
-    numbers : list of int
-        Numbers of ranks.
-    sizes : list of int
-        Bytes of the all_reduce that goes on meanwhile.
+    worlds : list of World
+        What the ranks do is an all_reduce over and over.
     kills : int
         Per row.
 
     Yields
     ------
     Row
-        One for each transport, number and size.
+        One for each world.
     """
     choose = random.Random(1)
-    for transport in transports:
-        for ranks in numbers:
-            for size in sizes:
-                pairs = [_kill_one(transport, ranks, size, choose) for _ in range(kills)]
-                own = statistics.median(pair[0] for pair in pairs)
-                whole = statistics.median(pair[1] for pair in pairs)
-                times = [round(1e3 * max(0.0, pair[1] - pair[0]), 3) for pair in pairs]
-                yield Row(transport, ranks, size, round(1e3 * own, 3), round(1e3 * whole, 3), times)
+    for world in worlds:
+        pairs = [_kill_one(world, choose) for _ in range(kills)]
+        own = statistics.median(pair[0] for pair in pairs)
+        whole = statistics.median(pair[1] for pair in pairs)
+        times = [round(1e3 * max(0.0, pair[1] - pair[0]), 3) for pair in pairs]
+        yield Row(world, round(1e3 * own, 3), round(1e3 * whole, 3), times)
+
+
+def _fork_children(count: int) -> None:
+    """Make children that live until the benchmark closes their stdin, whatever becomes of us."""
+    for _ in range(count):
+        if os.fork() == 0:
+            os.read(0, 1)
+            os._exit(0)
 
 
 def _say(**what: float) -> None:
@@ -163,10 +185,13 @@ def main() -> int:
     import holdfast
 
     config: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
-    options = Options(transports=(config["transport"],), timeout=_LIMIT_S)
-    store = f"file://{config['folder']}/groups"
-    group = holdfast.init(store, int(sys.argv[2]), config["ranks"], options=options)
-    data = np.zeros(max(1, config["bytes"] // 4), np.float32)
+    rank, folder = int(sys.argv[2]), config.pop("folder")
+    world = World(**config)
+    host = "" if world.hosts == 1 else f"host{rank * world.hosts // world.ranks}"
+    options = Options(transports=(world.transport,), timeout=_LIMIT_S, host_id=host)
+    group = holdfast.init(f"file://{folder}/groups", rank, world.ranks, options=options)
+    _fork_children(world.children)
+    data = np.zeros(max(1, world.bytes // 4), np.float32)
     print("ready", flush=True)
     times: list[float] = []
     after = 0

@@ -71,6 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="instead, measure codecs: bytes on the wire, time, error, rates by memcpy's",
     )
     add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
+    add("--hosts", type=int, default=1, help="that --churn plays on this machine (default: 1)")
+    add(
+        "--children",
+        type=int,
+        default=0,
+        help="that each rank of --churn has forked, and that outlive it (default: 0)",
+    )
     add(
         "--roofline",
         action="store_true",
@@ -178,12 +185,21 @@ def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.C
     if arguments.kills < 1:
         raise ConfigError(f"--kills {arguments.kills}; accepted: 1 and more")
     transports = plan.chosen("--transport", arguments.transport, _TRANSPORTS)
-    sizes = sorted({case.size for case in cases})
+    if not 0 <= arguments.children <= churn.MOST_CHILDREN:
+        raise ConfigError(f"--children {arguments.children}; accepted: 0 to {churn.MOST_CHILDREN}")
+    if not 1 <= arguments.hosts <= min(numbers):
+        raise ConfigError(f"--hosts {arguments.hosts}; accepted: 1 to the number of ranks")
+    worlds = [
+        churn.World(transport, ranks, size, arguments.hosts, arguments.children)
+        for transport in transports
+        for ranks in numbers
+        for size in sorted({case.size for case in cases})
+    ]
     if not arguments.json:
         print(churn.HEADER, flush=True)
-    for done, row in enumerate(churn.measure(transports, numbers, sizes, arguments.kills), 1):
+    for done, row in enumerate(churn.measure(worlds, arguments.kills), 1):
         print(row.as_json() if arguments.json else row.line(), flush=True)
-        report.progress(done, len(transports) * len(numbers) * len(sizes))
+        report.progress(done, len(worlds))
     return 0
 
 

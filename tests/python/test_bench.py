@@ -223,17 +223,20 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
 
 
 def test_churn_tells_how_long_a_killed_rank_costs():
-    rows = rows_of(
-        bench(*("--churn", "-n", "3", "--sizes", "4K", "--transport", "tcp"), "--kills=2", "--json")
-    )
+    world = ("--churn", "-n", "3", "--sizes", "4K", "--transport", "tcp", "--hosts", "2")
+    rows = rows_of(bench(*world, "--children=1", "--kills=2", "--json"))
     assert [(row["transport"], row["ranks"], row["bytes"]) for row in rows] == [("tcp", 3, 4096)]
     (row,) = rows
+    assert (row["hosts"], row["children"]) == (2, 1)
     assert len(row["recoveries_ms"]) == 2
     assert row["op_ms"] > 0
     assert row["from_kill_ms"] > 0
     refused = bench("--churn", "--kills", "0")
     assert refused.returncode != 0
     assert "--kills 0; accepted" in refused.stderr
+    refused = bench("--churn", "--hosts", "3")
+    assert refused.returncode != 0
+    assert "--hosts 3; accepted" in refused.stderr
 
 
 def test_codecs_send_as_many_bytes_as_they_say_and_err_as_much():
