@@ -116,6 +116,8 @@ class _Process:
         _told.listen(None)
         for group in list(self._groups):
             group._disown()
+        if self._stacks is not None:
+            self._stacks.forked()
         if not self._nodes:
             self._pid = os.getpid()
             self._pool = None

@@ -57,6 +57,13 @@ class Stacks:
             self._file = _open(folder)
             faulthandler.register(SIGNAL, file=self._file, all_threads=True)
 
+    def forked(self) -> None:
+        """Close the parent's file in a child, which has nobody to tell."""
+        if self._file is not None:
+            faulthandler.unregister(SIGNAL)
+            self._file.close()
+            self._file = None
+
     def tell(self, node: _core.Node) -> None:
         """Have the page /stack of this node serve them.
 

@@ -60,6 +60,7 @@ HoldfastBackend::~HoldfastBackend() {
 bool HoldfastBackend::supportsTensorAlloc(c10::DeviceIndex) { return home_.node != nullptr; }
 
 std::shared_ptr<c10::Allocator> HoldfastBackend::getMemAllocator() {
+  refuse_in_child();
   if (home_.node == nullptr) {
     raise({Code::kUnsupported,
            "a process group over a holdfast.Group has no allocator of its own; "

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/forks.h"
 #include "comm/communicator.h"
 #include "comm/flight_layout.h"
 #include "comm/request_check.h"
@@ -49,13 +50,18 @@ Status no_file(const std::string& path, int error) {
 
 // All of its blocks now: a page that the disk has no room for would end the process later.
 Result<void*> map_file(const std::string& path, std::size_t bytes) {
-  const int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
+  const int fd = open_unforked(
+      [&] { return ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600); });
   if (fd < 0) return no_file(path, errno);
   const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;
-  if (error == 0) memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (error == 0) {
+    const NoFork no_fork;
+    memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory != MAP_FAILED) NoFork::keep_from_children(memory, bytes);
+  }
   const int why = error != 0 ? error : errno;
-  ::close(fd);
+  close_unforked(fd);
   if (memory != MAP_FAILED) return memory;
   ::unlink(path.c_str());
   return no_file(path, why);

@@ -9,6 +9,8 @@
 #include <random>
 #include <string>
 
+#include "base/forks.h"
+
 namespace holdfast::device {
 namespace {
 
@@ -47,7 +49,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::make(std::uint64_t machine, std::u
   share->serial_ = std::uint64_t{random()} << 32 | random();
   share->machine_ = machine;
   share->bytes_ = bytes;
-  share->file_ = memfd_create("emulated device memory", MFD_CLOEXEC);
+  share->file_ = open_unforked([] { return memfd_create("emulated device memory", MFD_CLOEXEC); });
   const auto length = static_cast<off_t>(kSharePage + whole_pages(bytes));
   if (share->file_ < 0 || ftruncate(share->file_, length) != 0) return nullptr;
   if (!share->map(share->file_)) return nullptr;
@@ -59,7 +61,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
   const Handle handle = read(memory);
   const std::string path =
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = open_unforked([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
   if (file < 0) return nullptr;
   std::shared_ptr<EmulatedShare> share(new EmulatedShare);
   share->machine_ = handle.machine;
@@ -68,7 +70,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
   const auto length = static_cast<off_t>(kSharePage + whole_pages(handle.bytes));
   const bool whole = lseek(file, 0, SEEK_END) == length;
   const bool mapped = whole && share->map(file);
-  ::close(file);
+  close_unforked(file);
   const bool same = mapped && share->label_->serial == handle.serial && !share->freed();
   return same ? share : nullptr;
 }
@@ -76,21 +78,27 @@ std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
 // The label, the memory, and nothing.
 bool EmulatedShare::map(int file) {
   const std::uint64_t length = kSharePage + whole_pages(bytes_);
+  const NoFork no_fork;
   void* base = mmap(nullptr, length + kSharePage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return false;
   if (mmap(base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
     munmap(base, length + kSharePage);
     return false;
   }
+  // As no driver's device memory is.
+  NoFork::keep_from_children(base, length + kSharePage);
   label_ = static_cast<Label*>(base);
   data_ = static_cast<std::byte*>(base) + kSharePage;
   return true;
 }
 
 EmulatedShare::~EmulatedShare() {
+  if (is_forked()) return;
   if (label_ != nullptr) munmap(label_, 2 * kSharePage + whole_pages(bytes_));
-  if (file_ >= 0) ::close(file_);
+  close_unforked(file_);
 }
+
+bool EmulatedShare::is_forked() const { return getpid() != process_; }
 
 std::uint64_t EmulatedShare::machine_of(const CuIpcMemory& handle) { return read(handle).machine; }
 
@@ -102,7 +110,9 @@ CuIpcMemory EmulatedShare::handle() const {
 }
 
 // relaxed, both: each is a value by itself; what is in the memory is ordered by its users.
-void EmulatedShare::mark_freed() { label_->freed.store(1, std::memory_order_relaxed); }
+void EmulatedShare::mark_freed() {
+  if (!is_forked()) label_->freed.store(1, std::memory_order_relaxed);
+}
 bool EmulatedShare::freed() const { return label_->freed.load(std::memory_order_relaxed) != 0; }
 
 }  // namespace holdfast::device

@@ -4,6 +4,8 @@
 // Behind the memory lies a page that cannot be touched: a kernel that runs over it is seen.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,12 +41,14 @@ class EmulatedShare final {
   struct Label;
   EmulatedShare() = default;
   bool map(int file);
+  bool is_forked() const;
 
   std::byte* data_ = nullptr;
   std::uint64_t bytes_ = 0;
   std::uint64_t machine_ = 0;
   std::uint64_t serial_ = 0;
-  int file_ = -1;  // the owner's; -1: another process's
+  const pid_t process_ = ::getpid();  // a forked child of it has nothing mapped
+  int file_ = -1;                     // the owner's; -1: another process's
   Label* label_ = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/forks.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::runtime {
@@ -22,9 +23,7 @@ Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant 
 
 Handshake::Handshake(int fd, Instant deadline) : fd_(fd), caller_(false), deadline_(deadline) {}
 
-Handshake::~Handshake() {
-  if (fd_ >= 0) ::close(fd_);
-}
+Handshake::~Handshake() { close_unforked(fd_); }
 
 int Handshake::take_fd() {
   const int fd = fd_;

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <string_view>
 
+#include "base/forks.h"
 #include "runtime/socket.h"
 
 namespace holdfast::runtime {
@@ -82,7 +83,7 @@ struct HttpEndpoint::Connection {
 
   Connection(int descriptor, Instant now)
       : fd(descriptor), opened(now), deadline(now + kRequestTime) {}
-  ~Connection() { ::close(fd); }
+  ~Connection() { close_unforked(fd); }
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 };
@@ -117,9 +118,9 @@ Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& add
     return Status{listener.status().code(), "option http: " + listener.status().message()};
   }
   const auto port = local_port(listener.value());
-  const int interrupt = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  const int interrupt = open_unforked([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
   if (!port.is_ok() || interrupt < 0) {
-    ::close(listener.value());
+    close_unforked(listener.value());
     if (!port.is_ok()) return port.status();
     return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
   }
@@ -136,8 +137,8 @@ HttpEndpoint::HttpEndpoint(int listener, int interrupt, std::string address, Ser
 
 HttpEndpoint::~HttpEndpoint() {
   stop();
-  ::close(listener_);
-  ::close(interrupt_);
+  close_unforked(listener_);
+  close_unforked(interrupt_);
 }
 
 void HttpEndpoint::stop() {

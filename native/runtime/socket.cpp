@@ -16,6 +16,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/forks.h"
+
 namespace holdfast::runtime {
 namespace {
 
@@ -46,6 +48,12 @@ Status system_error(const std::string& what) {
   return {Code::kSystem, what + ": " + std::strerror(errno)};
 }
 
+int make_socket(const SocketAddress& where) {
+  return open_unforked([&] {
+    return ::socket(where.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  });
+}
+
 // Small messages must not wait for acknowledgements of earlier ones.
 void set_no_delay(int fd) {
   const int one = 1;
@@ -64,15 +72,14 @@ Result<int> listen_on(const std::string& address, std::uint16_t port) {
   const Endpoint endpoint{address.empty() ? "0.0.0.0" : address, port};
   auto where = resolve(endpoint);
   if (!where.is_ok()) return where.status();
-  const int fd =
-      ::socket(where.value().storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd = make_socket(where.value());
   if (fd < 0) return system_error("cannot make a socket");
   const int one = 1;
   if (port != 0) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (::bind(fd, where.value().get(), where.value().length) != 0 || ::listen(fd, 1024) != 0) {
     const Status status =
         system_error("cannot listen on " + to_string(endpoint) + " (options address and port)");
-    ::close(fd);
+    close_unforked(fd);
     return status;
   }
   return fd;
@@ -93,13 +100,12 @@ Result<std::uint16_t> local_port(int fd) {
 Result<int> start_connect(const Endpoint& endpoint) {
   auto where = resolve(endpoint);
   if (!where.is_ok()) return where.status();
-  const int fd =
-      ::socket(where.value().storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int fd = make_socket(where.value());
   if (fd < 0) return system_error("cannot make a socket");
   set_no_delay(fd);
   if (::connect(fd, where.value().get(), where.value().length) != 0 && errno != EINPROGRESS) {
     const Status status = system_error("cannot connect to " + to_string(endpoint));
-    ::close(fd);
+    close_unforked(fd);
     return status;
   }
   return fd;
@@ -115,7 +121,8 @@ Status connect_outcome(int fd, const Endpoint& endpoint) {
 }
 
 int accept_one(int listener) {
-  const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  const int fd = open_unforked(
+      [&] { return ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC); });
   if (fd >= 0) set_no_delay(fd);
   return fd;
 }

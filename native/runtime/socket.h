@@ -1,5 +1,5 @@
 // Sockets: the few system calls of TCP with errors that name address and port. Everything is
-// non-blocking.
+// non-blocking, and not there in forked children; close_unforked() closes it.
 #pragma once
 
 #include <cstdint>

@@ -50,9 +50,11 @@ class MappedPool final : public PeerPool {
 
 MemoryPool::MemoryPool() : process_(static_cast<std::uint64_t>(::getpid())) {}
 
+bool MemoryPool::is_forked() const { return process_ != static_cast<std::uint64_t>(::getpid()); }
+
 MemoryPool::~MemoryPool() {
-  if (process_ == static_cast<std::uint64_t>(::getpid())) return;
-  // A forked child: the names are its parent's.
+  if (!is_forked()) return;
+  // The names are the parent's.
   for (auto& arena : arenas_) [[maybe_unused]] const auto* forgotten = arena.release();
 }
 
@@ -82,7 +84,8 @@ bool MemoryPool::add_arena(std::uint64_t bytes) {
 }
 
 std::byte* MemoryPool::allocate(std::uint64_t bytes) {
-  if (bytes > kMostBytes) return nullptr;
+  // A forked child would write where its parent does.
+  if (bytes > kMostBytes || is_forked()) return nullptr;
   const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kPoolAlignment);
   const std::lock_guard lock(mutex_);
   std::byte* data = nullptr;
@@ -104,6 +107,9 @@ MemoryPool::Arena* MemoryPool::arena_of(const std::byte* data) {
 }
 
 void MemoryPool::release(std::byte* data) {
+  // A forked child: the memory is its parent's to give away, and another thread of the parent may
+  // have had the lock.
+  if (is_forked()) return;
   const std::lock_guard lock(mutex_);
   const auto at = used_.find(data);
   CHECK(at != used_.end());
@@ -128,8 +134,8 @@ void MemoryPool::release(std::byte* data) {
 }
 
 void MemoryPool::unlink() {
+  if (is_forked()) return;
   const std::lock_guard lock(mutex_);
-  if (process_ != static_cast<std::uint64_t>(::getpid())) return;
   for (const auto& arena : arenas_) arena->segment.unlink();
 }
 

@@ -65,10 +65,10 @@ class MemoryPool final : public OwnPool {
   MemoryPool& operator=(const MemoryPool&) = delete;
 
   // Not initialised, aligned to 64 bytes. Where the system has no shared memory left (or the pool
-  // no arena), it is private memory, which serves as well, less fast. Null: there is none either.
-  // Any thread.
+  // no arena), it is private memory, which serves as well, less fast. Null: there is none either,
+  // or this is a forked child, which can read what there was. Any thread.
   std::byte* allocate(std::uint64_t bytes);
-  // What allocate() gave. Any thread.
+  // What allocate() gave; nothing in a forked child. Any thread.
   void release(std::byte* data);
   // Nobody can map anything new any more; for the end of the process. Any thread.
   void unlink();
@@ -80,6 +80,7 @@ class MemoryPool final : public OwnPool {
     std::map<std::uint64_t, std::uint64_t> free;  // by offset: bytes
   };
   std::byte* take(Arena& arena, std::uint64_t bytes);
+  bool is_forked() const;
   bool add_arena(std::uint64_t bytes);
   Arena* arena_of(const std::byte* data);
 

@@ -11,11 +11,13 @@
 #include <atomic>
 #include <cctype>
 #include <cerrno>
+#include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
+
+#include "base/forks.h"
+#include "base/process.h"
 
 namespace holdfast::comm {
 namespace {
@@ -27,29 +29,13 @@ Status system_error(const std::string& what) {
   return {Code::kSystem, what + ": " + std::strerror(errno)};
 }
 
-unsigned long pid_namespace() {
-  struct stat info {};
-  return ::stat("/proc/self/ns/pid", &info) == 0 ? static_cast<unsigned long>(info.st_ino) : 0;
-}
-
-// Field 22 of /proc/PID/stat: tells a process from a later one with the same number. 0: no such
-// process.
-unsigned long long start_time(long pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::size_t at = name_end + 1;
-  for (int field = 3; field < 22; ++field) at = text.find(' ', at + 1);
-  return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at, nullptr, 10);
-}
-
 // holdfast.<uid>.<pid namespace>.<pid>.<start time>.<purpose>.<number>
 std::string make_name(const std::string& purpose) {
   static std::atomic<unsigned> number{0};  // relaxed: only uniqueness matters
   return std::string(kPrefix) + std::to_string(::getuid()) + "." + std::to_string(pid_namespace()) +
-         "." + std::to_string(::getpid()) + "." + std::to_string(start_time(::getpid())) + "." +
-         purpose + "." + std::to_string(number.fetch_add(1, std::memory_order_relaxed));
+         "." + std::to_string(::getpid()) + "." +
+         std::to_string(start_time(static_cast<std::uint64_t>(::getpid()))) + "." + purpose + "." +
+         std::to_string(number.fetch_add(1, std::memory_order_relaxed));
 }
 
 bool plausible_name(const std::string& name) {
@@ -63,20 +49,28 @@ bool plausible_name(const std::string& name) {
 
 bool maker_is_gone(const std::string& name) {
   unsigned uid = 0;
-  unsigned long space = 0;
-  long pid = 0;
-  unsigned long long started = 0;
-  if (std::sscanf(name.c_str(), "holdfast.%u.%lu.%ld.%llu.", &uid, &space, &pid, &started) != 4) {
+  std::uint64_t space = 0;
+  std::uint64_t pid = 0;
+  std::uint64_t started = 0;
+  if (std::sscanf(name.c_str(), "holdfast.%u.%" SCNu64 ".%" SCNu64 ".%" SCNu64 ".", &uid, &space,
+                  &pid, &started) != 4) {
     return false;
   }
   if (uid != ::getuid() || space != pid_namespace() || space == 0) return false;
   return start_time(pid) != started;
 }
 
-Result<std::byte*> map(int fd, std::size_t bytes) {
+Result<std::byte*> map(int fd, std::size_t bytes, Segment::Children children) {
+  const NoFork no_fork;
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (data == MAP_FAILED) return system_error("cannot map shared memory");
+  if (children == Segment::Children::kLack) NoFork::keep_from_children(data, bytes);
   return static_cast<std::byte*>(data);
+}
+
+// Has `flags` say what shm_open() is to do.
+int open_shared(const std::string& name, int flags) {
+  return open_unforked([&] { return ::shm_open(("/" + name).c_str(), flags, 0600); });
 }
 
 }  // namespace
@@ -103,12 +97,12 @@ void Segment::unlink() {
 }
 
 Result<Segment> Segment::create(const std::string& purpose, std::size_t bytes) {
-  return make(purpose, bytes,
+  return make(purpose, bytes, Children::kLack,
               [bytes](int fd) { return ::ftruncate(fd, static_cast<off_t>(bytes)); });
 }
 
 Result<Segment> Segment::create_reserved(const std::string& purpose, std::size_t bytes) {
-  return make(purpose, bytes, [bytes](int fd) {
+  return make(purpose, bytes, Children::kHave, [bytes](int fd) {
     // A part of the whole stays for others: data loaders use it, too.
     constexpr unsigned kKeptShare = 4;
     struct statvfs info {};
@@ -124,20 +118,20 @@ Result<Segment> Segment::create_reserved(const std::string& purpose, std::size_t
   });
 }
 
-Result<Segment> Segment::make(const std::string& purpose, std::size_t bytes,
+Result<Segment> Segment::make(const std::string& purpose, std::size_t bytes, Children children,
                               const std::function<int(int)>& size) {
   Segment segment;
   segment.name_ = make_name(purpose);
-  const int fd = ::shm_open(("/" + segment.name_).c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  const int fd = open_shared(segment.name_, O_CREAT | O_EXCL | O_RDWR);
   if (fd < 0) return system_error("cannot create shared memory " + segment.name_);
   segment.linked_ = true;
   if (size(fd) != 0) {
     const Status status = system_error("cannot size shared memory to " + std::to_string(bytes));
-    ::close(fd);
+    close_unforked(fd);
     return status;
   }
-  Result<std::byte*> data = map(fd, bytes);
-  ::close(fd);
+  Result<std::byte*> data = map(fd, bytes, children);
+  close_unforked(fd);
   if (!data.is_ok()) return data.status();
   segment.data_ = data.value();
   segment.size_ = bytes;
@@ -157,16 +151,16 @@ Result<Segment> Segment::open(const std::string& name, std::size_t bytes) {
   if (!plausible_name(name)) {
     return Status{Code::kProtocolError, "not a shared-memory name of Holdfast"};
   }
-  const int fd = ::shm_open(("/" + name).c_str(), O_RDWR, 0);
+  const int fd = open_shared(name, O_RDWR);
   if (fd < 0) return system_error("cannot open shared memory " + name);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || info.st_uid != ::getuid() ||
       static_cast<std::size_t>(info.st_size) != bytes) {
-    ::close(fd);
+    close_unforked(fd);
     return Status{Code::kProtocolError, "shared memory " + name + " has another size or owner"};
   }
-  Result<std::byte*> data = map(fd, bytes);
-  ::close(fd);
+  Result<std::byte*> data = map(fd, bytes, Children::kLack);
+  close_unforked(fd);
   if (!data.is_ok()) return data.status();
   Segment segment;
   segment.name_ = name;

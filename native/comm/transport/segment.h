@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -13,6 +14,9 @@ namespace holdfast::comm {
 
 class Segment {
  public:
+  // Whether forked children have the mapping, too.
+  enum class Children : std::uint8_t { kLack, kHave };
+
   Segment() = default;
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;
@@ -20,16 +24,17 @@ class Segment {
   Segment& operator=(const Segment&) = delete;
   ~Segment();  // unmaps, and unlinks what this process created
 
-  // A zero-filled segment of `bytes`, readable by this user only. `purpose`: a short word for the
-  // name.
+  // A zero-filled segment of `bytes`, readable by this user only, and not there in forked children.
+  // `purpose`: a short word for the name.
   static Result<Segment> create(const std::string& purpose, std::size_t bytes);
   // The same, but fails where there is no memory for all of it, instead of at its use. Leaves other
-  // users of shared memory some.
+  // users of shared memory some. For tensors: forked children have it as they have all memory of
+  // their parent's program, but share it.
   static Result<Segment> create_reserved(const std::string& purpose, std::size_t bytes);
   // Zero-filled memory of this process alone, without a name.
   static Result<Segment> create_private(std::size_t bytes);
-  // Maps a peer's segment; refuses one of another size or owner. The name comes from the network:
-  // anything but a name that create() makes is refused.
+  // Maps a peer's segment, for this process and no forked child; refuses one of another size or
+  // owner. The name comes from the network: anything but a name that create() makes is refused.
   static Result<Segment> open(const std::string& name, std::size_t bytes);
   // Removes segments whose maker is provably gone (this user, this PID namespace, no such process).
   // Returns how many.
@@ -43,7 +48,7 @@ class Segment {
   explicit operator bool() const { return data_ != nullptr; }
 
  private:
-  static Result<Segment> make(const std::string& purpose, std::size_t bytes,
+  static Result<Segment> make(const std::string& purpose, std::size_t bytes, Children children,
                               const std::function<int(int)>& size);
 
   std::byte* data_ = nullptr;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <string>
 
+#include "base/forks.h"
+
 namespace holdfast::comm {
 namespace {
 
@@ -32,7 +34,7 @@ constexpr std::size_t kTogetherBytes = 64 * 1024;
 
 TcpLink::TcpLink(int fd) : fd_(fd), in_(kTcpReadBytes) {}
 
-TcpLink::~TcpLink() { ::close(fd_); }
+TcpLink::~TcpLink() { close_unforked(fd_); }
 
 bool TcpLink::pump() {
   if (!status().is_ok()) return false;

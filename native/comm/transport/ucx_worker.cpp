@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 
+#include "base/forks.h"
 #include "comm/transport/ucx.h"
 #include "comm/transport/ucx_channel.h"
 
@@ -155,6 +156,10 @@ bool LiveUcxLink::pump() {
 
 Worker::~Worker() {
   for (int i = 0; i < kLastLooks && !forgotten_.empty(); ++i) progress();
+  if (fd_ >= 0) {
+    NoFork no_fork;
+    no_fork.forget(fd_);
+  }
   if (worker_ != nullptr) api_.worker_destroy(worker_);
   if (context_ != nullptr) api_.cleanup(context_);
 }
@@ -191,6 +196,10 @@ Status Worker::start_worker() {
   if (status != UCS_OK) return refused("make a worker", status);
   status = api_.worker_get_efd(worker_, &fd_);
   if (status != UCS_OK) return refused("be waited for (ucp_worker_get_efd)", status);
+  {
+    NoFork no_fork;
+    no_fork.close_what_it_holds(fd_);
+  }
   ucp_worker_attr_t room{};
   room.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
   status = api_.worker_query(worker_, &room);

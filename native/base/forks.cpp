@@ -1,0 +1,183 @@
+#include "base/forks.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <mutex>
+#include <string_view>
+
+namespace holdfast {
+namespace {
+
+// A process gets the lowest numbers that are free, and few may have so many; what is beyond stays
+// open in children, as it was before.
+constexpr std::size_t kMostDescriptors = 1 << 16;
+constexpr std::size_t kWordBits = 64;
+// Of libraries: one for each runtime with UCX.
+constexpr std::size_t kMostSets = 16;
+// A set may hold sets: UCX's has one more level.
+constexpr int kMostLevels = 3;
+
+struct Table {
+  std::mutex mutex;    // guards all below; held across a fork by who forks
+  bool asked = false;  // the system, to call us
+  std::array<std::uint64_t, kMostDescriptors / kWordBits> open{};
+  std::array<int, kMostSets> sets{};  // and 1, so that 0 is none
+};
+constinit Table table;
+
+bool fits(int descriptor) {
+  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostDescriptors;
+}
+
+void mark(int descriptor, bool open) {
+  if (!fits(descriptor)) return;
+  const auto at = static_cast<std::size_t>(descriptor);
+  const std::uint64_t bit = std::uint64_t{1} << (at % kWordBits);
+  std::uint64_t& word = table.open[at / kWordBits];
+  word = open ? word | bit : word & ~bit;
+}
+
+// Reads /proc/self/fdinfo/NUMBER of an epoll set, which has a line for all that the set holds:
+// "tfd: NUMBER events: .. data: .. pos:.. ino:HEX sdev:..". In a child, so by hand.
+class SetReader {
+ public:
+  explicit SetReader(int set) {
+    constexpr std::string_view kFolder = "/proc/self/fdinfo/";
+    std::array<char, 64> path{};
+    char* const digits = std::copy(kFolder.begin(), kFolder.end(), path.data());
+    char* end = digits;
+    for (int left = set; left > 0 || end == digits; left /= 10) {
+      *end++ = static_cast<char>('0' + left % 10);
+    }
+    std::reverse(digits, end);
+    file_ = ::open(path.data(), O_RDONLY | O_CLOEXEC);
+  }
+  ~SetReader() {
+    if (file_ >= 0) ::close(file_);
+  }
+  SetReader(const SetReader&) = delete;
+  SetReader& operator=(const SetReader&) = delete;
+
+  // The next descriptor; negative: no more.
+  int next() {
+    while (find("tfd:")) {
+      const auto held = static_cast<int>(number(10));
+      if (!find("ino:")) return -1;
+      // A file stays in a set as long as somebody has it open; its number may be another's by now.
+      struct stat info {};
+      if (::fstat(held, &info) == 0 && info.st_ino == number(16)) return held;
+    }
+    return -1;
+  }
+
+ private:
+  bool find(std::string_view word) {
+    std::size_t matched = 0;
+    while (matched < word.size()) {
+      const int c = get();
+      if (c < 0) return false;
+      matched = c == word[matched] ? matched + 1 : (c == word[0] ? 1 : 0);
+    }
+    return true;
+  }
+  std::uint64_t number(unsigned base) {
+    int c = get();
+    while (c == ' ') c = get();
+    std::uint64_t value = 0;
+    for (; (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); c = get()) {
+      value = base * value + static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return value;
+  }
+  int get() {
+    if (at_ == held_) {
+      const ssize_t count = file_ < 0 ? 0 : ::read(file_, bytes_.data(), bytes_.size());
+      if (count <= 0) return -1;
+      at_ = 0;
+      held_ = static_cast<std::size_t>(count);
+    }
+    return static_cast<unsigned char>(bytes_[at_++]);
+  }
+
+  int file_ = -1;
+  std::array<char, 512> bytes_{};
+  std::size_t at_ = 0;
+  std::size_t held_ = 0;
+};
+
+void mark_held(int set, int levels) {
+  mark(set, true);
+  if (levels == 0) return;
+  SetReader reader(set);
+  for (int held = reader.next(); held >= 0; held = reader.next()) mark_held(held, levels - 1);
+}
+
+void before_fork() { table.mutex.lock(); }
+
+void in_parent() { table.mutex.unlock(); }
+
+// By the only thread of the child, which is the one that has the lock.
+void in_child() {
+  for (int& set : table.sets) {
+    if (set > 0) mark_held(set - 1, kMostLevels);
+    set = 0;
+  }
+  for (std::size_t at = 0; at < table.open.size(); ++at) {
+    for (std::uint64_t& word = table.open[at]; word != 0; word &= word - 1) {
+      ::close(static_cast<int>(at * kWordBits + static_cast<std::size_t>(std::countr_zero(word))));
+    }
+  }
+  table.mutex.unlock();
+}
+
+}  // namespace
+
+NoFork::NoFork() {
+  table.mutex.lock();
+  if (table.asked) return;
+  // It fails where there is no memory: children then have what they had before.
+  table.asked = true;
+  [[maybe_unused]] const int error = ::pthread_atfork(before_fork, in_parent, in_child);
+}
+
+NoFork::~NoFork() { table.mutex.unlock(); }
+
+int NoFork::close_in_children(int descriptor) {
+  mark(descriptor, true);
+  return descriptor;
+}
+
+void NoFork::forget(int descriptor) {
+  mark(descriptor, false);
+  std::replace(table.sets.begin(), table.sets.end(), descriptor + 1, 0);
+}
+
+void NoFork::close_what_it_holds(int epoll) {
+  for (int& set : table.sets) {
+    if (set != 0) continue;
+    set = epoll + 1;
+    return;
+  }
+}
+
+void NoFork::keep_from_children(void* memory, std::size_t bytes) {
+  // Refused by a kernel that does not know it: children then have it, and it does no other harm.
+  ::madvise(memory, bytes, MADV_DONTFORK);
+}
+
+void close_unforked(int descriptor) {
+  if (descriptor < 0) return;
+  NoFork no_fork;
+  no_fork.forget(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace holdfast
