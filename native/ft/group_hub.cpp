@@ -73,7 +73,8 @@ bool Hub::pump(Peer& peer, Instant now) {
   if (peer.reported) return false;
   bool moved = peer.control->pump();
   if (peer.data != peer.control) moved = peer.data->pump() || moved;
-  if (peer.control->received() != peer.received) {
+  const bool heard = peer.control->received() != peer.received;
+  if (heard) {
     peer.received = peer.control->received();
     peer.detector.on_frame(now);
     if (peer.silent) {
@@ -83,13 +84,27 @@ bool Hub::pump(Peer& peer, Instant now) {
     }
   }
   take_controls(peer, now);
+  look_for_loss(peer, heard, now);
+  return moved;
+}
+
+// `heard`: the connection has just brought something.
+void Hub::look_for_loss(Peer& peer, bool heard, Instant now) {
+  if (peer.reported) return;
   if (!peer.control->status().is_ok()) {
-    report_loss(peer, peer.control->status(), peer.control->closed_by_peer(), now);
+    const bool gone = peer.ended || peer.control->closed_by_peer();
+    report_loss(peer, peer.control->status(), gone, now);
+  } else if (peer.ended && !heard) {
+    report_loss(peer, {Code::kPeerLost, "its process has ended"}, true, now);
   } else if (!peer.data->status().is_ok() && !peer.broken) {
     peer.broken = true;
     each_world([&](const auto& world) { world->on_silent(peer.id, now); });
   }
-  return moved;
+}
+
+void Hub::on_process_ended(MemberId peer) {
+  const auto found = peers_.find(peer);
+  if (found != peers_.end()) found->second.ended = true;
 }
 
 void Hub::take_controls(Peer& peer, Instant now) {

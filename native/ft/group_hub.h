@@ -55,6 +55,9 @@ class Hub final : public Network {
 
   // Links to a new peer; `data` may be `control`. Both live until take_forgotten() names the peer.
   void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
+  // The kernel says that the peer's process has ended, whoever may still hold its end of the links.
+  // What they brought before that is heard first, in the turns to come: it may say why.
+  void on_process_ended(MemberId peer);
   bool is_connected(MemberId peer) const { return peer == self_ || peers_.contains(peer); }
   Contact contact_of(MemberId peer, Instant now) const;
   // Peers whose processes have gone and to whose links nothing refers any more.
@@ -100,6 +103,7 @@ class Hub final : public Network {
     bool silent = false;
     bool broken = false;  // no data gets through; the process may live
     bool left = false;
+    bool ended = false;  // its process, proven
     Detector detector;
     std::uint64_t received = 0;  // bytes that the detector knows of
     Bytes incoming;              // a message of membership, as far as it has come
@@ -113,6 +117,7 @@ class Hub final : public Network {
 
   bool pump(Peer& peer, Instant now);
   void take_controls(Peer& peer, Instant now);
+  void look_for_loss(Peer& peer, bool heard, Instant now);
   Status take_part(Peer& peer, const comm::ControlFrame& frame, Instant now);
   bool deliver(const Early& early, Instant now);
   bool deliver(MemberId from, const Message& message, Instant now);

@@ -1,6 +1,7 @@
 #include "runtime/card.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <map>
@@ -12,6 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxCardBytes = 4096;
 constexpr std::size_t kMaxAddresses = 16;
+// Of a greeting before its lines.
+constexpr std::size_t kGreetingNumbers = 5 * sizeof(std::uint64_t);
 
 Status damaged(const std::string& what) {
   return {Code::kProtocolError, "damaged member card in the store: " + what};
@@ -112,26 +115,34 @@ Result<Card> parse_card(const std::string& text) {
   return card;
 }
 
-// Layout: from, to (8 bytes each), then bell, link and, where there is one, ucx, each
-// ended by a newline.
+// Layout: from, to, realm, number and start time of the process (8 bytes each), then bell, link
+// and, where there is one, ucx, each ended by a newline.
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
   const std::string text = greeting.bell + "\n" + greeting.link + "\n" +
                            (greeting.ucx.empty() ? "" : greeting.ucx + "\n");
-  std::vector<std::byte> out(16 + text.size());
-  std::memcpy(out.data(), &greeting.from.value, 8);
-  std::memcpy(out.data() + 8, &greeting.to.value, 8);
-  std::memcpy(out.data() + 16, text.data(), text.size());
+  const ProcessId& process = greeting.process;
+  const std::array numbers{greeting.from.value, greeting.to.value, process.realm, process.number,
+                           process.started};
+  static_assert(sizeof numbers == kGreetingNumbers);
+  std::vector<std::byte> out(sizeof numbers + text.size());
+  std::memcpy(out.data(), numbers.data(), sizeof numbers);
+  std::memcpy(out.data() + sizeof numbers, text.data(), text.size());
   return out;
 }
 
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
-  if (bytes.size() < 18 || bytes.size() > kMaxGreetingBytes) {
+  if (bytes.size() < kGreetingNumbers + 2 || bytes.size() > kMaxGreetingBytes) {
     return Status{Code::kProtocolError, "malformed greeting"};
   }
+  std::array<std::uint64_t, kGreetingNumbers / sizeof(std::uint64_t)> numbers{};
+  std::memcpy(numbers.data(), bytes.data(), sizeof numbers);
+  const auto [from, to, realm, number, started] = numbers;
   Greeting greeting;
-  std::memcpy(&greeting.from.value, bytes.data(), 8);
-  std::memcpy(&greeting.to.value, bytes.data() + 8, 8);
-  const std::string text(reinterpret_cast<const char*>(bytes.data()) + 16, bytes.size() - 16);
+  greeting.from = {from};
+  greeting.to = {to};
+  greeting.process = {realm, number, started};
+  const auto rest = bytes.subspan(sizeof numbers);
+  const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
   const std::vector<std::string> lines = split(text, '\n');
   if (lines.size() < 2) return Status{Code::kProtocolError, "malformed greeting"};
   greeting.bell = lines[0];

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process.h"
 #include "base/result.h"
 
 namespace holdfast::runtime {
@@ -39,9 +40,10 @@ Result<Card> parse_card(const std::string& text);
 struct Greeting {
   MemberId from;
   MemberId to;
-  std::string bell;  // caller's or answerer's bell segment; empty: no shared memory
-  std::string link;  // segment of the link, made by the caller; empty: no shared memory
-  std::string ucx;   // card of the end of a UCX link; empty: none
+  ProcessId process;  // that says it
+  std::string bell;   // caller's or answerer's bell segment; empty: no shared memory
+  std::string link;   // segment of the link, made by the caller; empty: no shared memory
+  std::string ucx;    // card of the end of a UCX link; empty: none
 };
 
 inline constexpr std::size_t kMaxGreetingBytes = 1024 + 8192;

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <random>
 
+#include "base/forks.h"
 #include "runtime/coordinator_address.h"
 #include "runtime/health_pages.h"
 #include "runtime/host_id.h"
@@ -61,6 +62,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   parts.options = options;
   parts.self = random_member();
   parts.host = options.host_id.empty() ? host_id() : options.host_id;
+  parts.process = this_process(parts.host);
   parts.clock = std::make_shared<MonotonicClock>();
   parts.coordination = coordination;
   parts.pool = std::move(pool);
@@ -90,8 +92,8 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   auto port = local_port(parts.listener);
   if (!port.is_ok()) return port.status();
   parts.port = port.value();
-  parts.epoll = ::epoll_create1(EPOLL_CLOEXEC);
-  parts.interrupt = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  parts.epoll = open_unforked([] { return ::epoll_create1(EPOLL_CLOEXEC); });
+  parts.interrupt = open_unforked([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
   if (parts.epoll < 0 || parts.interrupt < 0) {
     return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
   }
@@ -105,9 +107,9 @@ Runtime::Runtime(Parts parts)
     : parts_(std::move(parts)),
       hub_(parts_.self, parts_.options.heartbeat, *this),
       driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
-  watch(parts_.listener, EPOLLIN, nullptr);
-  watch(parts_.interrupt, EPOLLIN, nullptr);
-  if (parts_.ucx) watch(parts_.ucx->fd(), EPOLLIN, parts_.ucx.get());
+  watch(parts_.listener, EPOLLIN, callers_);
+  watch(parts_.interrupt, EPOLLIN, callers_);
+  if (parts_.ucx) watch(parts_.ucx->fd(), EPOLLIN, ucx_);
   count_local_ranks();
   hub_.set_coordination(parts_.coordination);
   sockets_matter_ = parts_.coordination != nullptr;
@@ -115,7 +117,7 @@ Runtime::Runtime(Parts parts)
 
 Runtime::~Runtime() {
   stop();
-  for (const int fd : {parts_.listener, parts_.epoll, parts_.interrupt}) ::close(fd);
+  for (const int fd : {parts_.listener, parts_.epoll, parts_.interrupt}) close_unforked(fd);
 }
 
 void Runtime::stop() {
@@ -135,12 +137,15 @@ bool Runtime::may_use(const std::string& transport) const {
   return std::find(allowed.begin(), allowed.end(), transport) != allowed.end();
 }
 
-void Runtime::watch(int fd, std::uint32_t events, void* tag) {
+void Runtime::watch(int fd, std::uint32_t events, Watched& watched) {
   epoll_event event{};
   event.events = events;
-  event.data.ptr = tag;
+  event.data.ptr = &watched;
   ::epoll_ctl(parts_.epoll, EPOLL_CTL_ADD, fd, &event);
 }
+
+// Before it is closed: where a child has it as well, closing alone does not take it out of the set.
+void Runtime::unwatch(int fd) { ::epoll_ctl(parts_.epoll, EPOLL_CTL_DEL, fd, nullptr); }
 
 void Runtime::interrupt() {
   const std::uint64_t one = 1;
@@ -162,19 +167,26 @@ void Runtime::poll_sockets(Duration timeout) {
   bool callers = false;
   for (int i = 0; i < count; ++i) {
     const epoll_event& event = events[static_cast<std::size_t>(i)];
-    if (parts_.ucx && event.data.ptr == parts_.ucx.get()) continue;  // turn() looks there
-    auto* link = static_cast<comm::TcpLink*>(event.data.ptr);
-    if (link == nullptr) {
-      callers = true;
-      continue;
-    }
-    if ((event.events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) link->set_readable();
-    if ((event.events & EPOLLOUT) != 0) link->set_writable();
+    const auto& watched = *static_cast<const Watched*>(event.data.ptr);
+    callers = callers || watched.what == Watched::What::kCaller;
+    take_event(watched, event.events);
   }
   if (!callers) return;
   std::uint64_t ignored = 0;
   [[maybe_unused]] const ssize_t got = ::read(parts_.interrupt, &ignored, sizeof ignored);
   accept_callers(parts_.clock->now());
+}
+
+void Runtime::take_event(const Watched& watched, std::uint32_t events) {
+  switch (watched.what) {
+    case Watched::What::kCaller:
+    case Watched::What::kUcx: return;
+    case Watched::What::kProcess: return process_has_ended(*watched.peer);
+    case Watched::What::kLink: break;
+  }
+  comm::TcpLink& link = *watched.peer->control;
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) link.set_readable();
+  if ((events & EPOLLOUT) != 0) link.set_writable();
 }
 
 // A look at few sockets costs less than to ask the kernel which of all have something.
@@ -244,10 +256,6 @@ void Runtime::look_behind_broken_links() {
 // Measured by the kernel all the time, and read as often as anything changes that depends on it.
 void Runtime::look_at_kernel() {
   for (const auto& [id, peer] : peers_) peer->control->look_at_kernel();
-}
-
-void Runtime::reap() {
-  for (const MemberId gone : hub_.take_forgotten()) peers_.erase(gone);
 }
 
 // A coordinator may go, and another one come in its place: whoever has a world with it calls again.

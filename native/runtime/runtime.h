@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/process.h"
 #include "comm/transport/bell.h"
 #include "comm/transport/pool.h"
 #include "comm/transport/segment.h"
@@ -26,8 +27,30 @@
 
 namespace holdfast::runtime {
 
+struct Peer;
+
+// What an event of the poller is about.
+struct Watched {
+  enum class What : std::uint8_t {
+    kCaller,   // the listener, a connection that has not greeted, a call of interrupt()
+    kUcx,      // turn() looks there
+    kLink,     // the connection to a peer
+    kProcess,  // a peer's process: it has ended
+  };
+  What what;
+  Peer* peer = nullptr;
+};
+
 // One process we are connected to.
 struct Peer {
+  explicit Peer(MemberId member) : id(member) {}
+  Peer(const Peer&) = delete;
+  Peer& operator=(const Peer&) = delete;
+
+  const MemberId id;
+  Watched of_link{Watched::What::kLink, this};
+  Watched of_process{Watched::What::kProcess, this};
+  WatchedProcess process;
   comm::Segment bell;
   std::unique_ptr<comm::TcpLink> control;  // carries data too when there is none below
   std::unique_ptr<comm::ShmLink> shm;
@@ -51,6 +74,7 @@ class Runtime final : public comm::Executor,
     Options options;
     MemberId self;
     std::string host;
+    ProcessId process;  // this one
     int listener = -1;
     int epoll = -1;
     int interrupt = -1;  // eventfd
@@ -168,8 +192,13 @@ class Runtime final : public comm::Executor,
   void share_memory(Peer& peer, Handshake& handshake);
   void use_ucx(Peer& peer, Handshake& handshake);
   bool mark_awaited();
-  void watch(int fd, std::uint32_t events, void* tag);
+  void watch(int fd, std::uint32_t events, Watched& watched);
+  void unwatch(int fd);
+  void watch_process(Peer& peer, const ProcessId& process);
+  void take_event(const Watched& watched, std::uint32_t events);
+  void process_has_ended(Peer& peer);
   void reap();
+  void drop(MemberId id);
   void keep_coordinator(Instant now);
   void count_local_ranks();
   void look_at_kernel();
@@ -178,6 +207,8 @@ class Runtime final : public comm::Executor,
   bool may_use(const std::string& transport) const;
 
   Parts parts_;
+  Watched callers_{Watched::What::kCaller};
+  Watched ucx_{Watched::What::kUcx};
   std::map<MemberId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Handshake>> handshakes_;
   // Segments of links we offered, by the member that was called.

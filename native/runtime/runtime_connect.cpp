@@ -37,7 +37,7 @@ void Runtime::call_member(const Card& card, Instant deadline) {
 
 void Runtime::call(Attempt& attempt, Instant now) {
   const bool same_host = attempt.card.host == parts_.host;
-  Greeting hello{parts_.self, attempt.card.member, {}, {}, {}};
+  Greeting hello{parts_.self, attempt.card.member, parts_.process, {}, {}, {}};
   if (same_host && attempt.card.shm && may_use("shm") && parts_.bell.name().size() > 0) {
     auto segment = comm::Segment::create("link", comm::kShmLinkBytes);
     if (segment.is_ok()) {
@@ -62,14 +62,14 @@ void Runtime::call(Attempt& attempt, Instant now) {
     return;
   }
   handshakes_.push_back(std::make_unique<Handshake>(fd.value(), to, hello, now + kGreetingTime));
-  watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, nullptr);
+  watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 
 void Runtime::accept_callers(Instant now) {
   while (handshakes_.size() < kMaxHandshakes) {
     const int fd = accept_one(parts_.listener);
     if (fd < 0) return;
-    watch(fd, EPOLLIN | EPOLLET, nullptr);
+    watch(fd, EPOLLIN | EPOLLET, callers_);
     handshakes_.push_back(std::make_unique<Handshake>(fd, now + kGreetingTime));
   }
 }
@@ -101,6 +101,7 @@ void Runtime::step_handshakes(Instant now) {
         a->second.not_before = now + kRetryPause;
       }
     }
+    if (handshake.fd() >= 0) unwatch(handshake.fd());
     handshakes_.erase(handshakes_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
@@ -113,7 +114,7 @@ void Runtime::answer(Handshake& handshake) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
     return;
   }
-  Greeting welcome{hello.to, hello.from, {}, {}, {}};
+  Greeting welcome{hello.to, hello.from, parts_.process, {}, {}, {}};
   if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
     auto link = comm::Segment::open(hello.link, comm::kShmLinkBytes);
     if (link.is_ok()) {
@@ -132,21 +133,58 @@ void Runtime::answer(Handshake& handshake) {
 
 void Runtime::establish(Handshake& handshake) {
   const Greeting& theirs = handshake.peer();
-  auto peer = std::make_unique<Peer>();
+  auto peer = std::make_unique<Peer>(theirs.from);
   const int fd = handshake.take_fd();
-  ::epoll_ctl(parts_.epoll, EPOLL_CTL_DEL, fd, nullptr);
+  unwatch(fd);
   peer->control = std::make_unique<comm::TcpLink>(fd);
   peer->same_host = is_same_host(fd);
   if (peer->same_host) do_not_pace(fd);
   share_memory(*peer, handshake);
   use_ucx(*peer, handshake);
-  watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->control.get());
+  watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->of_link);
   if (!peer->shm) sockets_matter_ = true;
   attempts_.erase(theirs.from);
   connect_failures_.erase(theirs.from);
   hub_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
+  watch_process(*peer, theirs.process);
+  drop(theirs.from);  // an earlier connection, which the hub no longer knows
   peers_[theirs.from] = std::move(peer);
   count_local_ranks();
+}
+
+// Where it cannot be seen, a closed connection tells of its end, as it does between hosts.
+void Runtime::watch_process(Peer& peer, const ProcessId& process) {
+  peer.process = WatchedProcess(process, parts_.process);
+  switch (peer.process.state()) {
+    case WatchedProcess::State::kUnseen: return;
+    case WatchedProcess::State::kEnded: return process_has_ended(peer);
+    case WatchedProcess::State::kWatched:
+      return watch(peer.process.descriptor(), EPOLLIN, peer.of_process);
+  }
+}
+
+// The kernel's word, and proof: whoever may still hold the process's sockets, it will not be heard
+// of again. What it had sent is heard first.
+void Runtime::process_has_ended(Peer& peer) {
+  peer.control->set_readable();
+  hub_.on_process_ended(peer.id);
+  if (peer.process.descriptor() < 0) return;
+  // It stays readable: once is enough.
+  unwatch(peer.process.descriptor());
+  peer.process = {};
+}
+
+void Runtime::reap() {
+  for (const MemberId gone : hub_.take_forgotten()) drop(gone);
+}
+
+void Runtime::drop(MemberId id) {
+  const auto found = peers_.find(id);
+  if (found == peers_.end()) return;
+  const Peer& peer = *found->second;
+  unwatch(peer.control->fd());
+  if (peer.process.descriptor() >= 0) unwatch(peer.process.descriptor());
+  peers_.erase(found);
 }
 
 void Runtime::share_memory(Peer& peer, Handshake& handshake) {

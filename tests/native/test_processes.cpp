@@ -1,0 +1,137 @@
+// What is known of other processes: which one a number is, and that it has ended.
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include "base/process.h"
+#include "comm/transport/inproc.h"
+#include "ft/group_hub.h"
+#include "runtime/card.h"
+
+namespace holdfast {
+namespace {
+
+using State = WatchedProcess::State;
+
+// A process that is there until it is killed, and what it says of itself.
+class Other {
+ public:
+  explicit Other(const char* host = "here") {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const ProcessId id = this_process(host);
+      if (::write(ends[1], &id, sizeof id) == sizeof id) ::pause();
+      ::_exit(1);
+    }
+    REQUIRE(::read(ends[0], &id_, sizeof id_) == sizeof id_);
+    for (const int end : ends) ::close(end);
+  }
+  ~Other() { reap(); }
+  Other(const Other&) = delete;
+  Other& operator=(const Other&) = delete;
+
+  void kill() const { ::kill(pid_, SIGKILL); }
+  void reap() {
+    if (pid_ == 0) return;
+    kill();
+    ::waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+  const ProcessId& id() const { return id_; }
+
+ private:
+  pid_t pid_ = 0;
+  ProcessId id_;
+};
+
+bool is_readable(int descriptor, int milliseconds) {
+  pollfd look{descriptor, POLLIN, 0};
+  return ::poll(&look, 1, milliseconds) == 1;
+}
+
+TEST_CASE("a process that is killed is seen to end, before anybody reaps it") {
+  Other other;
+  const WatchedProcess watched(other.id(), this_process("here"));
+  REQUIRE(watched.state() == State::kWatched);
+  CHECK_FALSE(is_readable(watched.descriptor(), 0));
+  other.kill();
+  CHECK(is_readable(watched.descriptor(), 10'000));
+  // A zombie, and then nothing.
+  CHECK(WatchedProcess(other.id(), this_process("here")).state() == State::kEnded);
+  other.reap();
+  CHECK(WatchedProcess(other.id(), this_process("here")).state() == State::kEnded);
+}
+
+TEST_CASE("a number that another process has got by now is a process that has ended") {
+  const Other other;
+  ProcessId earlier = other.id();
+  earlier.started -= 1;
+  CHECK(WatchedProcess(earlier, this_process("here")).state() == State::kEnded);
+}
+
+TEST_CASE("numbers of another realm, and what is no number, prove nothing") {
+  const Other other("elsewhere");
+  const ProcessId self = this_process("here");
+  CHECK(WatchedProcess(other.id(), self).state() == State::kUnseen);
+  CHECK(WatchedProcess({}, self).state() == State::kUnseen);
+  CHECK(WatchedProcess(other.id(), {}).state() == State::kUnseen);
+  CHECK(WatchedProcess({}, {}).state() == State::kUnseen);
+  for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{1} << 31, ~std::uint64_t{0}}) {
+    CHECK(WatchedProcess({self.realm, number, 1}, self).state() == State::kUnseen);
+  }
+}
+
+TEST_CASE("a greeting says which process speaks, whatever else is in it") {
+  for (const char* ucx : {"", "card"}) {
+    const runtime::Greeting greeting{{1}, {2}, this_process("here"), "bell", "link", ucx};
+    const auto parsed = runtime::parse_greeting(runtime::encode_greeting(greeting));
+    REQUIRE(parsed.is_ok());
+    CHECK(parsed.value().process == greeting.process);
+    CHECK(parsed.value().to == MemberId{2});
+    CHECK(parsed.value().link == "link");
+    CHECK(parsed.value().ucx == ucx);
+  }
+  const std::vector<std::byte> cut(41);
+  CHECK(runtime::parse_greeting(cut).status().code() == Code::kProtocolError);
+}
+
+class Owner final : public ft::HubOwner {
+ public:
+  void want(const ft::Joiner&) override {}
+  void nudge(MemberId) override {}
+  std::string host_of(const std::string&) const override { return {}; }
+  void say(const std::string&) override {}
+};
+
+TEST_CASE("a peer whose process has ended is gone, though its connection stays open") {
+  using Contact = ft::Contact::State;
+  constexpr MemberId kPeer{2};
+  for (const bool says_goodbye : {false, true}) {
+    auto [here, there] = comm::make_inproc_pair();
+    Owner owner;
+    ft::Hub hub({1}, std::chrono::seconds(1), owner);
+    Instant now{std::chrono::seconds(1)};
+    hub.add_peer(kPeer, here.get(), here.get(), now);
+    hub.turn(now);
+    CHECK(hub.contact_of(kPeer, now).state == Contact::kHeard);
+    // What was under way when it ended is heard first.
+    if (says_goodbye) there->session().send_control(comm::FrameKind::kGoodbye, {}, {}, {});
+    while (there->pump()) continue;
+    hub.on_process_ended(kPeer);
+    hub.on_process_ended({3});
+    for (int i = 0; i < 3; ++i) hub.turn(now);
+    CHECK(hub.contact_of(kPeer, now).state == (says_goodbye ? Contact::kLeft : Contact::kGone));
+    CHECK(hub.loss_of(kPeer)->gone);
+    CHECK(hub.take_forgotten() == std::vector<MemberId>{kPeer});
+  }
+}
+
+}  // namespace
+}  // namespace holdfast
