@@ -4,12 +4,15 @@
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <string_view>
 
@@ -24,26 +27,53 @@ constexpr std::size_t kWordBits = 64;
 constexpr std::size_t kMostSets = 16;
 // A set may hold sets: UCX's has one more level.
 constexpr int kMostLevels = 3;
+// By which a library's thread is woken: UCX has two.
+constexpr std::size_t kMostPipes = 64;
+
+// A set of them, of fixed size, without a destructor.
+class Descriptors {
+ public:
+  bool has(int descriptor) const {
+    return fits(descriptor) && (words_[word(descriptor)] & bit(descriptor)) != 0;
+  }
+  void add(int descriptor) {
+    if (fits(descriptor)) words_[word(descriptor)] |= bit(descriptor);
+  }
+  void remove(int descriptor) {
+    if (fits(descriptor)) words_[word(descriptor)] &= ~bit(descriptor);
+  }
+  template <class See>
+  void each(See see) const {
+    for (std::size_t at = 0; at < words_.size(); ++at) {
+      for (std::uint64_t left = words_[at]; left != 0; left &= left - 1) {
+        see(static_cast<int>(at * kWordBits + static_cast<std::size_t>(std::countr_zero(left))));
+      }
+    }
+  }
+  void clear() { words_.fill(0); }
+
+ private:
+  static bool fits(int descriptor) {
+    return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostDescriptors;
+  }
+  static std::size_t word(int descriptor) {
+    return static_cast<std::size_t>(descriptor) / kWordBits;
+  }
+  static std::uint64_t bit(int descriptor) {
+    return std::uint64_t{1} << (static_cast<std::size_t>(descriptor) % kWordBits);
+  }
+
+  std::array<std::uint64_t, kMostDescriptors / kWordBits> words_{};
+};
 
 struct Table {
   std::mutex mutex;    // guards all below; held across a fork by who forks
   bool asked = false;  // the system, to call us
-  std::array<std::uint64_t, kMostDescriptors / kWordBits> open{};
+  Descriptors open;
   std::array<int, kMostSets> sets{};  // and 1, so that 0 is none
+  Descriptors libraries;              // in a child: what they opened
 };
 constinit Table table;
-
-bool fits(int descriptor) {
-  return descriptor >= 0 && static_cast<std::size_t>(descriptor) < kMostDescriptors;
-}
-
-void mark(int descriptor, bool open) {
-  if (!fits(descriptor)) return;
-  const auto at = static_cast<std::size_t>(descriptor);
-  const std::uint64_t bit = std::uint64_t{1} << (at % kWordBits);
-  std::uint64_t& word = table.open[at / kWordBits];
-  word = open ? word | bit : word & ~bit;
-}
 
 // Reads /proc/self/fdinfo/NUMBER of an epoll set, which has a line for all that the set holds:
 // "tfd: NUMBER events: .. data: .. pos:.. ino:HEX sdev:..". In a child, so by hand.
@@ -113,11 +143,81 @@ class SetReader {
   std::size_t held_ = 0;
 };
 
+// Calls `see` with every descriptor of this process.
+template <class See>
+void each_descriptor(See see) {
+  // Of struct linux_dirent64, which headers do not have.
+  constexpr std::size_t kLengthAt = 16;
+  constexpr std::size_t kNameAt = 19;
+  const int folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  std::array<char, 4096> bytes;
+  for (;;) {
+    const long count = ::syscall(SYS_getdents64, folder, bytes.data(), bytes.size());
+    if (count <= 0) break;
+    const char* const end = bytes.data() + count;
+    std::uint16_t length = 0;
+    for (const char* entry = bytes.data(); entry < end; entry += length) {
+      std::memcpy(&length, entry + kLengthAt, sizeof length);
+      int descriptor = -1;
+      std::from_chars(entry + kNameAt, entry + length, descriptor);
+      if (descriptor >= 0 && descriptor != folder) see(descriptor);
+    }
+  }
+  if (folder >= 0) ::close(folder);
+}
+
 void mark_held(int set, int levels) {
-  mark(set, true);
+  table.libraries.add(set);
   if (levels == 0) return;
   SetReader reader(set);
   for (int held = reader.next(); held >= 0; held = reader.next()) mark_held(held, levels - 1);
+}
+
+// A set that holds what is a library's is the library's own, of another of its threads.
+void mark_if_it_holds_marked(int set) {
+  if (table.open.has(set) || table.libraries.has(set)) return;
+  bool holds = false;
+  {
+    SetReader reader(set);
+    for (int held = reader.next(); held >= 0 && !holds; held = reader.next()) {
+      holds = table.libraries.has(held);
+    }
+  }
+  if (holds) mark_held(set, kMostLevels);
+}
+
+ino_t pipe_of(int descriptor) {
+  struct stat info {};
+  return ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode) ? info.st_ino : 0;
+}
+
+// The other ends of pipes that libraries wait on.
+void mark_pipes() {
+  std::array<ino_t, kMostPipes> pipes{};
+  std::size_t count = 0;
+  table.libraries.each([&](int descriptor) {
+    const ino_t pipe = pipe_of(descriptor);
+    if (pipe != 0 && count < kMostPipes) pipes[count++] = pipe;
+  });
+  if (count == 0) return;
+  each_descriptor([&](int descriptor) {
+    const ino_t pipe = pipe_of(descriptor);
+    if (pipe == 0) return;
+    const auto* const end = pipes.data() + count;
+    if (std::find<const ino_t*>(pipes.data(), end, pipe) != end) table.libraries.add(descriptor);
+  });
+}
+
+void mark_libraries() {
+  bool any = false;
+  for (int& set : table.sets) {
+    if (set > 0) mark_held(set - 1, kMostLevels);
+    any = any || set > 0;
+    set = 0;
+  }
+  if (!any) return;
+  each_descriptor(mark_if_it_holds_marked);
+  mark_pipes();
 }
 
 void before_fork() { table.mutex.lock(); }
@@ -126,14 +226,10 @@ void in_parent() { table.mutex.unlock(); }
 
 // By the only thread of the child, which is the one that has the lock.
 void in_child() {
-  for (int& set : table.sets) {
-    if (set > 0) mark_held(set - 1, kMostLevels);
-    set = 0;
-  }
-  for (std::size_t at = 0; at < table.open.size(); ++at) {
-    for (std::uint64_t& word = table.open[at]; word != 0; word &= word - 1) {
-      ::close(static_cast<int>(at * kWordBits + static_cast<std::size_t>(std::countr_zero(word))));
-    }
+  mark_libraries();
+  for (Descriptors* all : {&table.open, &table.libraries}) {
+    all->each([](int descriptor) { ::close(descriptor); });
+    all->clear();
   }
   table.mutex.unlock();
 }
@@ -151,12 +247,12 @@ NoFork::NoFork() {
 NoFork::~NoFork() { table.mutex.unlock(); }
 
 int NoFork::close_in_children(int descriptor) {
-  mark(descriptor, true);
+  table.open.add(descriptor);
   return descriptor;
 }
 
 void NoFork::forget(int descriptor) {
-  mark(descriptor, false);
+  table.open.remove(descriptor);
   std::replace(table.sets.begin(), table.sets.end(), descriptor + 1, 0);
 }
 

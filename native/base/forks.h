@@ -27,8 +27,9 @@ class NoFork final {
   int close_in_children(int descriptor);
   // What close_in_children() was told no longer holds.
   void forget(int descriptor);
-  // Has the descriptors in this epoll set closed in children, too, whatever will be in it: those of
-  // a library that opens them by itself. At most kMostSets of them; more are let be.
+  // Has what a library opens by itself closed in children: what is in this epoll set of its, other
+  // sets that hold the same, and what is in those; and both ends of pipes among all that. A few
+  // sets; more are let be.
   void close_what_it_holds(int epoll);
   // The mapping is not in children.
   static void keep_from_children(void* memory, std::size_t bytes);

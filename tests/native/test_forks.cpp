@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -55,41 +56,50 @@ TEST_CASE("a child may open and fork in its turn") {
         }) == 0);
 }
 
-TEST_CASE("what a library's epoll set holds, and the sets in it hold, is closed in a child") {
+TEST_CASE("what a library's epoll set holds, and what hangs on it, is closed in a child") {
   const auto add = [](int set, int fd) {
     epoll_event event{};
     event.events = EPOLLIN;
     REQUIRE(::epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
   };
-  const int outer = ::epoll_create1(EPOLL_CLOEXEC);
-  const int inner = ::epoll_create1(EPOLL_CLOEXEC);
+  const auto make_event = [] { return ::eventfd(0, EFD_CLOEXEC); };
+  const auto make_set = [] { return ::epoll_create1(EPOLL_CLOEXEC); };
+  const int outer = make_set();
+  const int inner = make_set();
+  const int of_its_thread = make_set();
+  const int users = make_set();
   {
     NoFork no_fork;
     no_fork.close_what_it_holds(outer);
   }
-  std::vector<int> held;
-  // So many that its description takes several reads.
-  for (int i = 0; i < 100; ++i) {
-    int ends[2];
-    REQUIRE(::pipe(ends) == 0);
-    add(i % 2 == 0 ? outer : inner, ends[0]);
-    held.insert(held.end(), ends, ends + 2);
-  }
   add(outer, inner);
-  CHECK(in_child([&] {
-          if (is_open(outer) || is_open(inner)) return 1;
-          for (std::size_t i = 0; i < held.size(); i += 2) {
-            if (is_open(held[i]) || !is_open(held[i + 1])) return 2;
-          }
-          return 0;
-        }) == 0);
+  add(of_its_thread, inner);
+  std::vector<int> theirs{outer, inner, of_its_thread};
+  // So many that the description of a set takes several reads.
+  for (int i = 0; i < 100; ++i) {
+    theirs.push_back(make_event());
+    add(i % 2 == 0 ? outer : inner, theirs.back());
+  }
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  add(of_its_thread, ends[0]);
+  theirs.insert(theirs.end(), ends, ends + 2);
+  REQUIRE(::pipe(ends) == 0);
+  const std::vector<int> others{users, make_event(), ends[0], ends[1]};
+  add(users, others[1]);
+  add(users, ends[0]);
+  const auto all = [](const std::vector<int>& fds, bool open) {
+    return std::all_of(fds.begin(), fds.end(), [&](int fd) { return is_open(fd) == open; });
+  };
+  CHECK(in_child([&] { return all(theirs, false) && all(others, true) ? 0 : 1; }) == 0);
   {
     NoFork no_fork;
     no_fork.forget(outer);
   }
-  CHECK(in_child([&] { return is_open(outer) && is_open(held[0]) ? 0 : 1; }) == 0);
-  for (const int fd : held) ::close(fd);
-  for (const int fd : {outer, inner}) ::close(fd);
+  CHECK(in_child([&] { return all(theirs, true) ? 0 : 1; }) == 0);
+  for (const auto& fds : {theirs, others}) {
+    for (const int fd : fds) ::close(fd);
+  }
 }
 
 bool is_mapped(void* memory) {

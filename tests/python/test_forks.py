@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from ports import held_port
 from ranks import Process, finish, kill, run_ranks, start_rank
+from ucx_library import UCX
 
 # Nobody is voted out for silence: only what a kernel says ends a wait.
 _NO_HEARTBEATS = {"HOLDFAST_HEARTBEAT": "3600"}
@@ -122,7 +123,7 @@ def test_peers_that_met_through_a_coordinator_are_told_as_well(tmp_path):
         coordinator.communicate(timeout=10)
 
 
-@pytest.mark.parametrize("transport", ["shm", "tcp"])
+@pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
 def test_a_forked_child_has_nothing_that_holdfast_opened(transport, tmp_path):
     env = {
         "HOLDFAST_TRANSPORTS": transport,
