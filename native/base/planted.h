@@ -19,8 +19,9 @@ enum class Planted {
   kSpendUncoded,      // a residual counts as sent where a repair went without it
   kLeaveAtOnce,       // who leaves does not wait until others have what it has
   kMixUncoded,        // a repair takes a giver's data as it is, though others hold it encoded
+  kShareAlone,        // a member shares memory because it can, whatever the others can
 };
-inline constexpr int kPlantedCount = 14;
+inline constexpr int kPlantedCount = 15;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

@@ -18,11 +18,14 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
       executor_(std::move(executor)),
       clock_(std::move(clock)),
       observer_(world_->network().observer()),
+      shares_memory_(config_.shares_memory),
       next_sequence_(config_.next_sequence),
       at_entrance_(config_.newcomer),
       view_{config_.epoch, config_.members},
       epoch_(config_.epoch),
       launched_(config_.next_sequence),
+      areas_(std::move(config_.flat)),
+      sharing_(config_.id, world_->membership().self(), world_->network()),
       messages_(config_.id, config_.rank, static_cast<int>(config_.members.size())) {}
 
 Group::~Group() { CHECK(ops_.empty()); }
@@ -63,10 +66,11 @@ Epoch Group::boundary() const {
 
 std::vector<std::string> Group::transports() const {
   std::vector<std::string> names(config_.members.size(), "none");
-  if (!comm_) return names;
-  const std::vector<std::string> present = comm_->transports();
-  for (std::size_t i = 0; i < present_.size(); ++i) {
-    names[static_cast<std::size_t>(present_[i].value)] = present[i];
+  if (!comm_ && !entrance_) return names;
+  for (const Rank rank : present_) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    names[r] =
+        rank == config_.rank ? "self" : world_->links_to(config_.members[r]).data->transport();
   }
   return names;
 }
@@ -112,7 +116,8 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
   std::uint32_t& next = message ? next_message_ : next_sequence_;
-  if (config_.protect && !config_.shares_memory && comm::can_be_carried(request, size)) {
+  if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
+      comm::can_be_carried(request, size)) {
     request = comm::carried_by(std::move(request), carriers_.take(), config_.rank, size);
   }
   auto work = new_work(std::move(request), OpSeq{next++});
@@ -136,6 +141,7 @@ bool Group::progress(Instant now) {
   bool moved = !line_.empty() && pass_line(now);
   moved = messages_.progress(now) || moved;
   end_messages();
+  if (entrance_) look_at_entrance(now);
   if (comm_) {
     moved = comm_->progress(now) || moved;
   } else {
@@ -158,7 +164,7 @@ void Group::end_messages() {
   if (const auto failure = messages_.take_failure()) {
     const comm::ViewNotice notice{failure->status.code(), failure->status.ranks(),
                                   op_text(*failure->work) + ": " + failure->status.message()};
-    if (comm_) return comm_->end_view(notice);
+    if (comm::LiveCommunicator* comm = entered()) return comm->end_view(notice);
     fail(failure->status);
   }
 }
@@ -201,6 +207,8 @@ void Group::fail(const Status& status) {
     if (!ended_.is_ok()) return;
     ended_ = status;
   }
+  entrance_.reset();
+  sharing_.stop();
   observe_failure(status);
   while (!ops_.empty()) {
     const std::shared_ptr<OpWork> work = ops_.begin()->second.work;
@@ -236,7 +244,7 @@ void Group::abort(const std::string& reason) {
   const comm::ViewNotice notice{Code::kAborted, {config_.rank}, "aborted: " + reason, {}};
   executor_->submit(
       [self = shared_from_this(), notice] {
-        if (self->comm_) return self->comm_->end_view(notice);
+        if (comm::LiveCommunicator* comm = self->entered()) return comm->end_view(notice);
         self->fail(Status(notice.code, notice.text).about(notice.ranks, self->epoch_));
       },
       true);

@@ -25,6 +25,7 @@
 #include "comm/message_ops.h"
 #include "ft/group_repair.h"
 #include "ft/group_report.h"
+#include "ft/group_sharing.h"
 
 namespace holdfast::ft {
 
@@ -41,10 +42,10 @@ struct GroupConfig {
   std::vector<Rank> world_ranks;  // by rank
   Epoch epoch;                    // of the first view
   bool whole = false;             // has all ranks of its world
-  bool shares_memory = false;     // all members do; chooses the cost model
+  bool shares_memory = false;     // all members do, at first; chooses the cost model
   topology::LinkModel shm_link = topology::kShmLink;
   topology::LinkModel tcp_link = topology::kTcpLink;
-  std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory
+  std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory, at first
   std::uint64_t slice_bytes = comm::kSliceBytes;
   Duration timeout{};
   std::string algorithm;
@@ -61,6 +62,7 @@ struct NextView {
   std::vector<MemberId> members;  // by rank
   std::vector<Rank> world_ranks;  // likewise
   bool boundary = false;          // begins at a step boundary of all members
+  bool may_share = false;         // its members are on one host, by their cards, and share memory
 };
 
 // How far a member has come that leaves its group. Any thread.
@@ -110,11 +112,14 @@ class Group final : public comm::Communicator,
   bool moves_bulk() const;
   Instant next_deadline() const;
   bool has_member(MemberId member) const { return rank_of(member).has_value(); }
+  // Whether what belongs to the member may still be in use: in this view, or the last.
+  bool refers_to(MemberId member) const;
   // A process has gone without a word, or has said goodbye to this group.
   void on_died(MemberId member, const Status& why);
   void on_goodbye(MemberId member);
   void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
+  void on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload);
 
   // Begins to leave; the group is to be closed when the others have settled.
   void begin_leaving(std::shared_ptr<Leaving> leaving);
@@ -124,6 +129,10 @@ class Group final : public comm::Communicator,
   // Ends the view's communicator; what this member holds. Again: says it again.
   GroupReport stop();
   bool stopped() const { return comm_ == nullptr; }
+  // The view has begun, and its ops wait until the members know what memory they share.
+  bool is_entering() const { return entrance_.has_value(); }
+  // What the members of the view have agreed on.
+  SharedMemory shared() const { return shared_; }
   // The next view, `members` by rank, and what those of the last one had reported.
   void adopt(const NextView& next, const std::vector<std::pair<MemberId, GroupReport>>& reports);
   // The first view.
@@ -191,6 +200,13 @@ class Group final : public comm::Communicator,
     std::shared_ptr<comm::OpWork> work;
     Instant deadline;
   };
+  // A view that has begun, as far as its ops are concerned later: what came before it.
+  struct Entrance {
+    bool settles = false;  // ops of the last view, by these:
+    std::vector<std::pair<MemberId, GroupReport>> reports;
+    std::vector<Rank> ranks_before;
+    std::vector<MemberId> members_before;
+  };
   // A step boundary under way: members agree whether somebody may come in, then pass it together.
   struct Advance {
     std::shared_ptr<comm::OpWork> work;       // the caller's
@@ -219,6 +235,7 @@ class Group final : public comm::Communicator,
   void observe_begin(comm::OpWork& work, Instant now);
   void observe_path(const comm::OpWork& work);
   void observe_waits(Instant now);
+  std::vector<Rank> collective_waits_for() const;
   void observe_end(comm::OpWork& work, const Status& status, bool repaired);
   void observe_brief_begin(Brief& brief);
   void observe_brief_end(Brief& brief);
@@ -233,7 +250,13 @@ class Group final : public comm::Communicator,
   void keep(const std::shared_ptr<comm::OpWork>& work);
   void end(std::shared_ptr<comm::OpWork> work, Status status);
   void end_messages();
-  void make_communicator(Epoch epoch);
+  void make_communicator();
+  void enter_view();
+  void look_at_entrance(Instant now);
+  void agree_on_memory(bool may_share,
+                       const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  void begin_ops();
+  comm::LiveCommunicator* entered();
   void look_at_leaving();
   bool has_settled() const;
   bool has_gone(MemberId member) const;
@@ -246,6 +269,7 @@ class Group final : public comm::Communicator,
   void check_advance(Instant now);
   void take_members(const NextView& next);
   void pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  std::vector<Rank> world_ranks_present() const;
   void seat_messages(const std::vector<MemberId>& before, Epoch epoch);
   void settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
               const std::vector<Rank>& before, const std::vector<MemberId>& members_before);
@@ -273,6 +297,8 @@ class Group final : public comm::Communicator,
   const std::shared_ptr<comm::Executor> executor_;
   const std::shared_ptr<const Clock> clock_;
   comm::Observer* const observer_;  // nullptr: nobody; outlives the group
+  // Changes at step boundaries that somebody comes in at, when no op is called. relaxed: alone
+  std::atomic<bool> shares_memory_;
 
   mutable std::mutex mutex_;         // guards the counters (and the order of submissions), ended_,
                                      // closed_, view_, placement_, hosts_, boundary_
@@ -293,8 +319,12 @@ class Group final : public comm::Communicator,
   Instant next_gate_look_{Duration::max()};
   std::uint32_t launched_ = 0;  // collectives that were called here
   std::optional<Advance> advance_;
-  std::vector<Rank> present_;                         // ranks of the view, rising
-  std::vector<Rank> joined_;                          // those that came in with it
+  std::vector<Rank> present_;          // ranks of the view, rising
+  std::vector<Rank> joined_;           // those that came in with it
+  std::vector<comm::HostPeer> areas_;  // by rank; empty: none are shared
+  SharedMemory shared_ = SharedMemory::kUnknown;
+  Sharing sharing_;
+  std::optional<Entrance> entrance_;                  // with it comm_ is nothing
   std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
   std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::MessageOps messages_;

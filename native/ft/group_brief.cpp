@@ -16,13 +16,13 @@ constexpr std::uint64_t kInstantBytes = 16 * 1024;
 }  // namespace
 
 bool Group::is_instant(const comm::OpRequest& request) const {
-  return config_.shares_memory && executor_->has_cores() &&
+  return shares_memory_.load(std::memory_order_relaxed) && executor_->has_cores() &&
          comm::payload_bytes(request) <= kInstantBytes;
 }
 
 Result<comm::Ran> Group::run(comm::OpRequest&& request) {
-  if (config_.shares_memory && !request.atomic && request.algorithm.empty() &&
-      config_.algorithm.empty()) {
+  if (shares_memory_.load(std::memory_order_relaxed) && !request.atomic &&
+      request.algorithm.empty() && config_.algorithm.empty()) {
     Brief brief{request};
     executor_->drive_briefly([this, &brief](bool last) { return step(brief, last); });
     if (brief.sequence) return std::move(brief.ran);

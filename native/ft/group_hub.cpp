@@ -189,6 +189,7 @@ bool Hub::deliver(const Early& early, Instant now) {
           group->on_closing(early.from, OpSeq{early.frame.header.key.op});
           break;
         case FrameKind::kSettled: group->on_settled(early.from); break;
+        case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
         default: break;
       }
     }
@@ -279,6 +280,15 @@ void Hub::send(MemberId to, const Message& message) {
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
     control.session().send_control(header, {begin, begin + static_cast<std::ptrdiff_t>(count)});
   }
+  control.pump();
+  owner_.nudge(to);
+}
+
+void Hub::send(MemberId to, CommId group, Epoch epoch, FrameKind kind, const Bytes& payload) {
+  const auto found = peers_.find(to);
+  if (found == peers_.end() || found->second.reported) return;
+  comm::Link& control = *found->second.control;
+  control.session().send_control(kind, group, epoch, payload);
   control.pump();
   owner_.nudge(to);
 }

@@ -30,6 +30,10 @@ class HubOwner {
   // The peer has been sent something: it must not sleep over it.
   virtual void nudge(MemberId peer) = 0;
   virtual std::string host_of(const std::string& card) const = 0;
+  // As of Network.
+  virtual std::string memory_of(const std::string& card) const = 0;
+  virtual Result<OwnArea> make_area() = 0;
+  virtual std::optional<comm::HostPeer> open_area(MemberId peer, const std::string& name) = 0;
   virtual void say(const std::string& text) = 0;
   virtual comm::Observer* observer() { return nullptr; }
   // What the heartbeat to the peer carries besides: opaque here, and small. Empty: nothing.
@@ -48,6 +52,13 @@ class Hub final : public Network {
   comm::MemberLinks links_to(MemberId member) override;
   const Loss* loss_of(MemberId member) const override;
   std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
+  std::string memory_of(const std::string& card) const override { return owner_.memory_of(card); }
+  Result<OwnArea> make_area() override { return owner_.make_area(); }
+  std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) override {
+    return owner_.open_area(member, name);
+  }
+  void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
+            const Bytes& payload) override;
   // Newcomers call; members wait to be called, so that two never call each other.
   void expect(const Joiner&) override {}
   void say(const std::string& text) override { owner_.say(text); }

@@ -105,17 +105,15 @@ void Group::send_to(MemberId member, FrameKind kind) {
 
 // Tells the others that this member goes; what still runs here ends first.
 void Group::leave() {
-  if (comm_) {
-    if (!quiet()) {
-      comm_->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
-    }
-    comm_->say_goodbye();
-    [[maybe_unused]] const auto stopped = comm_->interrupt();
-    comm_->abandon();
+  if (comm::LiveCommunicator* comm = entered()) {
+    if (!quiet()) comm->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
+    comm->say_goodbye();
+    [[maybe_unused]] const auto stopped = comm->interrupt();
+    comm->abandon();
   }
   // Nobody is to find it any more, however long a thread that waits holds this group.
   const auto own = static_cast<std::size_t>(config_.rank.value);
-  if (own < config_.flat.size() && config_.flat[own].segment) config_.flat[own].segment->unlink();
+  if (own < areas_.size() && areas_[own].segment) areas_[own].segment->unlink();
   if (world_->id() == config_.id) world_->leave(clock_->now());
   fail({Code::kNotMember, "group " + name() + " is closed"});
 }

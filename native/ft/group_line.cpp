@@ -64,7 +64,9 @@ bool Group::pass_line(Instant now) {
 // wait for it.
 void Group::refuse_at_gate(const comm::OpWork& work, const Status& why) {
   const std::string text = op_text(work) + ": " + why.message();
-  if (comm_) comm_->end_view({why.code(), {config_.rank}, text});
+  if (comm::LiveCommunicator* comm = entered()) {
+    comm->end_view({why.code(), {config_.rank}, text});
+  }
   fail(Status(why.code(), text).about({config_.rank}, epoch_));
 }
 

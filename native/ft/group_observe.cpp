@@ -62,6 +62,15 @@ void Group::observe_brief_end(Brief& brief) {
   observer_->ended(brief.ticket, Code::kOk, false, clock_->now());
 }
 
+std::vector<Rank> Group::collective_waits_for() const {
+  if (!entrance_) return comm_->oldest_waits_for();
+  std::vector<Rank> ranks;
+  for (const MemberId member : sharing_.awaited()) {
+    if (member != world_->membership().self()) ranks.push_back(*rank_of(member));
+  }
+  return ranks;
+}
+
 void Group::observe_waits(Instant now) {
   next_watch_ = now + kWatchPause;
   const auto is_old = [now](const OpWork* work) {
@@ -69,6 +78,7 @@ void Group::observe_waits(Instant now) {
            now - work->ticket().started >= kWatchPause;
   };
   const OpWork* collective = comm_ ? comm_->oldest() : nullptr;
+  if (entrance_ && !ops_.empty()) collective = ops_.begin()->second.work.get();
   const bool collects = is_old(collective);
   if (!collects && !is_old(messages_.oldest())) {
     watch_.number = 0;
@@ -77,7 +87,7 @@ void Group::observe_waits(Instant now) {
   const comm::OpTicket& ticket = (collects ? collective : messages_.oldest())->ticket();
   const Instant since = watch_.number == ticket.number ? watch_.seen : ticket.started;
   watch_.ranks.clear();
-  for (const Rank rank : collects ? comm_->oldest_waits_for() : messages_.oldest_waits_for()) {
+  for (const Rank rank : collects ? collective_waits_for() : messages_.oldest_waits_for()) {
     watch_.ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
   }
   observer_->waited(ticket, watch_.ranks, now - since);

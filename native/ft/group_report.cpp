@@ -53,6 +53,7 @@ Bytes encode(const std::vector<GroupReport>& reports) {
     w.list(report.world_ranks, [&](Rank rank) { w.number(rank.value); });
     w.number(report.next_sequence);
     w.number(static_cast<std::uint8_t>((report.shares_memory ? 1 : 0) | (report.whole ? 2 : 0)));
+    w.number(static_cast<std::uint8_t>(report.shared));
     w.list(report.ops, [&](const OpReport& op) { write(w, op); });
     w.number(static_cast<std::uint8_t>(report.failure));
     w.list(report.failed_ranks, [&](Rank rank) { w.number(rank.value); });
@@ -73,6 +74,8 @@ Result<std::vector<GroupReport>> decode_reports(std::span<const std::byte> bytes
     const auto flags = r.number<std::uint8_t>();
     report.shares_memory = (flags & 1) != 0;
     report.whole = (flags & 2) != 0;
+    const auto shared = r.number<std::uint8_t>();
+    if (shared < kSharedMemoryCount) report.shared = static_cast<SharedMemory>(shared);
     r.list(kMaxOps, 13, [&] { report.ops.push_back(read_op(r)); });
     const auto failure = r.number<std::uint8_t>();
     report.failure = failure < kCodeCount ? static_cast<Code>(failure) : Code::kProtocolError;

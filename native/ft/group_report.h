@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "ft/group_repair.h"
+#include "ft/group_sharing.h"
 #include "ft/message.h"
 
 namespace holdfast::ft {
@@ -18,6 +19,7 @@ struct GroupReport {
   std::uint32_t next_sequence = 0;  // of the next collective
   bool shares_memory = false;       // what its cost model supposes
   bool whole = false;               // has all ranks of its world
+  SharedMemory shared{};            // what the members of the view have agreed on
   std::vector<OpReport> ops;
   // Not kOk: the group has ended at this member, and so ends everywhere.
   Code failure = Code::kOk;

@@ -25,8 +25,17 @@ void Group::publish_view(Epoch epoch) {
   view_ = {epoch, config_.members};
 }
 
+std::vector<Rank> Group::world_ranks_present() const {
+  std::vector<Rank> ranks;
+  ranks.reserve(present_.size());
+  for (const Rank rank : present_) {
+    ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
+  }
+  return ranks;
+}
+
 void Group::publish_placement() {
-  const std::vector<int>& hosts = comm_->config().hosts;
+  const std::vector<int> hosts = world_->hosts(world_ranks_present());
   const int last = hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end());
   std::vector<int> by_rank(config_.members.size(), -1);
   for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -34,47 +43,9 @@ void Group::publish_placement() {
   }
   const std::lock_guard lock(mutex_);
   hosts_ = std::move(by_rank);
-  placement_ = {static_cast<int>(view_.members.size()), last + 1, config_.shares_memory};
+  placement_ = {static_cast<int>(view_.members.size()), last + 1,
+                shares_memory_.load(std::memory_order_relaxed)};
   boundary_ = epoch_;
-}
-
-void Group::make_communicator(Epoch epoch) {
-  epoch_ = epoch;
-  present_.clear();
-  std::vector<Rank> world_ranks;
-  comm::CommunicatorConfig config;
-  for (std::size_t r = 0; r < config_.members.size(); ++r) {
-    const MemberId member = config_.members[r];
-    if (member == kNobody) continue;
-    const Rank rank{static_cast<std::int32_t>(r)};
-    present_.push_back(rank);
-    world_ranks.push_back(config_.world_ranks[r]);
-    config.view.members.push_back(member);
-    config.links.push_back(rank == config_.rank ? comm::MemberLinks{} : world_->links_to(member));
-  }
-  config.id = config_.id;
-  config.view.epoch = epoch;
-  config.ranks = present_;
-  config.group_size = static_cast<int>(config_.members.size());
-  const auto self = std::find(present_.begin(), present_.end(), config_.rank);
-  config.rank = {static_cast<std::int32_t>(self - present_.begin())};
-  config.name = config_.name;
-  config.hosts = world_->hosts(world_ranks);
-  config.link_model = config_.shares_memory ? config_.shm_link : config_.tcp_link;
-  config.protect = config_.protect;
-  std::vector<comm::HostPeer> flat;
-  for (const Rank rank : present_) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    if (r < config_.flat.size() && config_.flat[r].segment) flat.push_back(config_.flat[r]);
-  }
-  if (!flat.empty() && flat.size() == present_.size()) {
-    config.flat.emplace(config.rank, epoch, flat);
-    for (const auto lane : {comm::SliceLane::kBulk, comm::SliceLane::kSmall}) {
-      config.slices.emplace_back(config.rank, epoch, flat, config_.slice_bytes, lane);
-    }
-  }
-  comm_ = std::make_unique<comm::LiveCommunicator>(std::move(config), *this, clock_);
-  observe_view();
 }
 
 void Group::seat_messages(const std::vector<MemberId>& before, Epoch epoch) {
@@ -121,6 +92,8 @@ void Group::on_goodbye(MemberId member) {
 }
 
 void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  if (epoch == epoch_) [[maybe_unused]]
+    const auto* begun = entered();
   if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);
 }
 
@@ -140,7 +113,7 @@ void Group::on_missed(Rank rank, const Status& why) {
 }
 
 GroupReport Group::stop() {
-  if (comm_) {
+  if (entered() != nullptr) {
     for (comm::Stopped& stopped : comm_->interrupt()) {
       const auto at = ops_.find(stopped.work->sequence().value);
       if (at == ops_.end() || at->second.work != stopped.work) continue;
@@ -157,9 +130,17 @@ GroupReport Group::stop() {
 }
 
 GroupReport Group::describe_self() const {
-  GroupReport report{
-      config_.id,    config_.name, config_.world_ranks, launched_, config_.shares_memory,
-      config_.whole, {},           Code::kOk,           {},        {}};
+  GroupReport report{config_.id,
+                     config_.name,
+                     config_.world_ranks,
+                     launched_,
+                     shares_memory_,
+                     config_.whole,
+                     shared_,
+                     {},
+                     Code::kOk,
+                     {},
+                     {}};
   if (const Status ended = health(); !ended.is_ok()) {
     report.failure = ended.code();
     report.failed_ranks = ended.ranks();
@@ -184,35 +165,35 @@ GroupReport Group::describe_self() const {
 void Group::take_members(const NextView& next) {
   const std::vector<MemberId> before = std::exchange(config_.members, next.members);
   config_.world_ranks = next.world_ranks;
-  for (std::size_t r = 0; r < before.size() && r < config_.flat.size(); ++r) {
-    // A newcomer's area is not known here: the group goes on without.
-    if (before[r] != config_.members[r]) config_.flat[r].segment.reset();
+  epoch_ = next.epoch;
+  present_.clear();
+  for (std::size_t r = 0; r < config_.members.size(); ++r) {
+    if (config_.members[r] != kNobody) present_.push_back({static_cast<std::int32_t>(r)});
   }
-  make_communicator(next.epoch);
+  for (std::size_t r = 0; r < before.size() && r < areas_.size(); ++r) {
+    if (before[r] != config_.members[r]) areas_[r].segment.reset();
+  }
   seat_messages(seated_, next.epoch);
   seated_ = config_.members;
   std::erase_if(settled_, [this](MemberId member) { return !has_member(member); });
   std::erase_if(leavers_, [this](const auto& leaver) { return !has_member(leaver.first); });
+  std::erase_if(gone_, [this](const auto& gone) { return !has_member(gone.first); });
   publish_view(next.epoch);
-  // The view may have lost more members since it was decided.
-  for (const auto& [member, why] : std::exchange(gone_, {})) {
-    if (const auto rank = view_rank_of(member, epoch_)) {
-      comm_->on_gone(*rank, why);
-      gone_.emplace_back(member, why);
-    }
-  }
 }
 
 void Group::begin_view(const NextView& next) {
   take_members(next);
+  if (config_.newcomer) shares_memory_ = next.may_share;
   publish_placement();
-  for (auto at = ops_.begin(); at != ops_.end();) begin((at++)->second);
+  entrance_.emplace();
+  agree_on_memory(next.may_share, {});
+  if (!sharing_.is_under_way()) enter_view();
 }
 
 void Group::adopt(const NextView& next,
                   const std::vector<std::pair<MemberId, GroupReport>>& reports) {
   if (!health().is_ok()) return;
-  if (comm_) [[maybe_unused]]
+  if (entered() != nullptr) [[maybe_unused]]
     const auto unused = stop();
   const std::vector<MemberId> before = config_.members;
   const std::vector<Rank> before_ranks = present_;
@@ -230,6 +211,7 @@ void Group::adopt(const NextView& next,
   }
   for (const auto& [member, report] : reports) {
     if (report.failure == Code::kOk || report.failure == Code::kNotMember) continue;
+    make_communicator();
     return fail(Status(report.failure, report.failure_text).about(report.failed_ranks, next.epoch));
   }
   joined_.clear();
@@ -238,17 +220,19 @@ void Group::adopt(const NextView& next,
     if (r >= before.size() || before[r] != config_.members[r]) joined_.push_back(rank);
   }
   if (next.boundary) {
+    if (!joined_.empty()) shares_memory_ = next.may_share;
     publish_placement();
     pass_boundary(reports);
+    entrance_.emplace();
   } else {
-    settle(reports, before_ranks, before);
+    entrance_ = Entrance{true, reports, before_ranks, before};
   }
-  if (previous_) previous_->abandon();
-  previous_.reset();
+  agree_on_memory(next.may_share, reports);
+  if (!sharing_.is_under_way()) enter_view();
 }
 
-// Nothing is under way, and all hold all results; what was called since begins now. The members'
-// counts, which may differ where ops failed, meet.
+// Nothing is under way, and all hold all results; what was called since begins with the view. The
+// members' counts, which may differ where ops failed, meet.
 void Group::pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& reports) {
   broken_ = Status::ok();
   kept_.clear();
@@ -260,7 +244,6 @@ void Group::pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& r
     const std::lock_guard lock(mutex_);
     next_sequence_ = std::max(next_sequence_, launched_);
   }
-  for (auto at = ops_.begin(); at != ops_.end();) begin((at++)->second);
 }
 
 // Judges every op that anybody reported, in order; then come those that nobody knew of.

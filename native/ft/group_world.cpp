@@ -83,12 +83,14 @@ bool World::progress(Instant now) {
   if (now >= membership_.next_tick()) membership_.tick(now);
   bool moved = false;
   bool expired = false;
+  entering_ = false;
   // By index: progress() may add no groups, and the list is not worth a copy.
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto group = groups_[i].lock();
     expired = expired || !group;
     if (!group) continue;
     moved = group->progress(now) || moved;
+    entering_ = entering_ || group->is_entering();
     if (!group->has_missed()) continue;
     for (const MemberId member : group->take_missed()) membership_.on_missed(member, now);
     moved = true;
@@ -268,6 +270,19 @@ std::vector<int> World::hosts(const std::vector<Rank>& world_ranks) const {
   return numbers;
 }
 
+// By the members' cards in that view, which all see alike.
+bool World::may_share(const WorldView& view, const std::vector<Rank>& ranks) const {
+  std::optional<std::string> memory;
+  for (const Rank rank : ranks) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (view.members[r] == kNobody) continue;
+    const std::string name = network_.memory_of(view.cards[r]);
+    if (name.empty() || name != memory.value_or(name)) return false;
+    memory = name;
+  }
+  return true;
+}
+
 std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   const Past& first = past_.front();
   bool found = false;
@@ -319,7 +334,7 @@ std::optional<GroupConfig> World::elastic(GroupConfig base) const {
 bool World::refers_to(MemberId member) const {
   const auto all = groups();
   return view().has(member) || std::any_of(all.begin(), all.end(), [&](const auto& group) {
-           return group->has_member(member);
+           return group->refers_to(member);
          });
 }
 
@@ -359,13 +374,19 @@ void World::adopt(const Adopt& adopt, Instant now) {
   boundary_->sent = false;
 }
 
-void World::give_view(Group& group, const Past& past) const {
+void World::give_view(Group& group, const Past& past) {
   const GroupConfig& config = group.config();
   std::vector<Rank> ranks =
       config.whole ? all_ranks(config.world_ranks, past.view) : config.world_ranks;
   std::vector<MemberId> members = members_of(ranks, past.view);
-  const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary};
-  if (config.epoch == past.view.epoch) return group.begin_view(next);
+  const bool may_share = this->may_share(past.view, ranks);
+  const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
+                      may_share};
+  if (config.epoch == past.view.epoch) {
+    group.begin_view(next);
+    entering_ = entering_ || group.is_entering();
+    return;
+  }
   std::vector<std::pair<MemberId, GroupReport>> reports;
   for (const auto& [member, said] : past.reports) {
     for (const GroupReport& report : said) {
@@ -373,6 +394,7 @@ void World::give_view(Group& group, const Past& past) const {
     }
   }
   group.adopt(next, reports);
+  entering_ = entering_ || group.is_entering();
 }
 
 }  // namespace holdfast::ft

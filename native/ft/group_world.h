@@ -42,6 +42,15 @@ class Network {
   virtual void expect(const Joiner& joiner) = 0;
   // A line for people: views that change, and why.
   virtual void say(const std::string& text) = 0;
+  // Equal and not empty for two cards exactly when their processes may share memory.
+  virtual std::string memory_of(const std::string& card) const = 0;
+  // An area of this process's for a group, as the others may find it.
+  virtual Result<OwnArea> make_area() = 0;
+  // The area of a member of that name; nothing: it cannot be mapped. The name is the member's word.
+  virtual std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) = 0;
+  // To a member's part in a group.
+  virtual void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
+                    const Bytes& payload) = 0;
   // Of all that happens here; nullptr: nobody. Outlives the worlds.
   virtual comm::Observer* observer() { return nullptr; }
 };
@@ -81,7 +90,7 @@ class World {
   // Groups have ops under way, or a view change is.
   bool busy() const;
   bool is_changing() const {
-    return membership_.changing() || boundary_.has_value() || !actions_.empty();
+    return membership_.changing() || boundary_.has_value() || !actions_.empty() || entering_;
   }
   comm::Glance glance();
   bool moves_bulk() const;
@@ -128,7 +137,8 @@ class World {
   void observe_standing(comm::Standing standing);
   std::optional<comm::LossCause> cause_of(MemberId lost) const;
   void explain_losses(Instant now);
-  void give_view(Group& group, const Past& past) const;
+  void give_view(Group& group, const Past& past);
+  bool may_share(const WorldView& view, const std::vector<Rank>& ranks) const;
   void end_boundary(const Status& status);
 
   CommId id_;
@@ -146,6 +156,7 @@ class World {
   std::optional<Instant> stopped_since_;  // by a loss
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
+  bool entering_ = false;  // a group is (Group::is_entering)
 };
 
 }  // namespace holdfast::ft

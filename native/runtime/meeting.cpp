@@ -4,7 +4,7 @@
 #include <random>
 #include <sstream>
 
-#include "comm/engine/host_area.h"
+#include "comm/engine/slice_exchange.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -73,11 +73,10 @@ Status Meeting::exchange_cards() {
   Card own = runtime_->own_card();
   own.nonce = random_number();
   if (own.shm && request_.size > 1) {
-    auto flat = comm::Segment::create("flat", sizeof(comm::HostArea));
-    if (!flat.is_ok()) return flat.status();
-    own_flat_ = std::move(flat).value();
-    reinterpret_cast<comm::HostArea*>(own_flat_.data())->owner = comm::MemoryOwner::self();
-    own.flat = own_flat_.name();
+    auto area = runtime_->make_area();
+    if (!area.is_ok()) return area.status();
+    own_area_ = std::move(area).value();
+    own.flat = own_area_->name;
   }
   TRY(store_.set(key("card", request_.rank), encode_card(own)));
   for (int r = 0; r < request_.size; ++r) {
@@ -197,26 +196,8 @@ std::vector<comm::HostPeer> Meeting::open_flat() {
 std::optional<comm::HostPeer> Meeting::open_flat_of(Rank rank) {
   const Card& card = cards_[static_cast<std::size_t>(rank.value)];
   if (card.flat.empty() || card.host != runtime_->parts().host) return std::nullopt;
-  if (rank == request_.rank) {
-    auto mine = std::make_shared<comm::Segment>(std::move(own_flat_));
-    comm::HostPeer own{std::move(mine), runtime_->own_bell(), {}};
-    own.own_pool = runtime_->parts().pool;
-    return own;
-  }
-  Peer* peer = runtime_->find_peer(card.member);
-  if (peer == nullptr || !peer->shm) return std::nullopt;
-  auto segment = comm::Segment::open(card.flat, sizeof(comm::HostArea));
-  if (!segment.is_ok()) return std::nullopt;
-  comm::TcpLink* control = peer->control.get();
-  const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
-  auto memory =
-      comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
-  return comm::HostPeer{std::make_shared<comm::Segment>(std::move(segment).value()), bell,
-                        [control] {
-                          control->session().send_control(comm::FrameKind::kWake, {}, {}, {});
-                          control->pump();
-                        },
-                        std::move(memory), peer->pool};
+  if (rank == request_.rank) return own_area_->peer;
+  return runtime_->open_area(card.member, card.flat);
 }
 
 Meeting::Word Meeting::own_word() {

@@ -61,7 +61,7 @@ class Meeting {
   Store& store_;
   const JoinRequest& request_;
   Instant deadline_;
-  comm::Segment own_flat_;
+  std::optional<ft::OwnArea> own_area_;
   std::vector<comm::HostPeer> flat_;
   std::vector<Card> cards_;
   Instant next_look_;  // for successors

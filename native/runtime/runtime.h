@@ -127,6 +127,9 @@ class Runtime final : public comm::Executor,
   void want(const ft::Joiner& joiner) override;
   void nudge(MemberId peer) override;
   std::string host_of(const std::string& card) const override;
+  std::string memory_of(const std::string& card) const override;
+  Result<ft::OwnArea> make_area() override;
+  std::optional<comm::HostPeer> open_area(MemberId peer, const std::string& name) override;
   void say(const std::string& text) override;
   comm::Observer* observer() override { return parts_.health.get(); }
   ft::Bytes news_for(MemberId peer) override;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "comm/engine/host_area.h"
 #include "runtime/runtime.h"
 
 namespace holdfast::runtime {
@@ -204,6 +205,38 @@ void Runtime::share_memory(Peer& peer, Handshake& handshake) {
         control->session().send_control(FrameKind::kWake, {}, {}, {});
         control->pump();
       });
+}
+
+std::string Runtime::memory_of(const std::string& card) const {
+  const auto parsed = parse_card(card);
+  return parsed.is_ok() && parsed.value().shm ? parsed.value().host : std::string{};
+}
+
+Result<ft::OwnArea> Runtime::make_area() {
+  auto segment = comm::Segment::create("flat", sizeof(comm::HostArea));
+  if (!segment.is_ok()) return segment.status();
+  auto area = std::make_shared<comm::Segment>(std::move(segment).value());
+  reinterpret_cast<comm::HostArea*>(area->data())->owner = comm::MemoryOwner::self();
+  ft::OwnArea own{area->name(), {area, own_bell(), {}}};
+  own.peer.own_pool = parts_.pool;
+  return own;
+}
+
+std::optional<comm::HostPeer> Runtime::open_area(MemberId member, const std::string& name) {
+  Peer* peer = find_peer(member);
+  if (peer == nullptr || !peer->shm) return std::nullopt;
+  auto segment = comm::Segment::open(name, sizeof(comm::HostArea));
+  if (!segment.is_ok()) return std::nullopt;
+  comm::TcpLink* control = peer->control.get();
+  const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
+  auto memory =
+      comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
+  return comm::HostPeer{std::make_shared<comm::Segment>(std::move(segment).value()), bell,
+                        [control] {
+                          control->session().send_control(FrameKind::kWake, {}, {}, {});
+                          control->pump();
+                        },
+                        std::move(memory), peer->pool};
 }
 
 // The connection beside it tells whether the peer lives.

@@ -47,6 +47,7 @@ ft::GroupConfig Process::base_config() const {
   ft::GroupConfig config;
   config.name = kName;
   config.timeout = kTimeout;
+  config.slice_bytes = kSlice;
   config.on_peer_loss = scenario_.raise ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
   return config;
 }
@@ -63,7 +64,6 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
   config.whole = true;
   config.shares_memory = scenario_.flat;
   config.flat = std::move(flat);
-  config.slice_bytes = kSlice;
   for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
   group_ = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
   world_->add(group_, clock_->now());

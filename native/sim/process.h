@@ -31,6 +31,8 @@ class Surroundings {
   // First step of the program that begins in the epoch; nothing: no member has got there yet.
   virtual std::optional<int> step_of(Epoch epoch) const = 0;
   virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
+  virtual ft::OwnArea make_area(int process) = 0;
+  virtual std::optional<comm::HostPeer> open_area(int process, const std::string& name) = 0;
 };
 
 class Process final : public ft::HubOwner,
@@ -70,6 +72,7 @@ class Process final : public ft::HubOwner,
   const std::string& ended() const { return ended_; }
   comm::View view() const { return group_ ? group_->view() : comm::View{}; }
   Epoch epoch() const { return group_ ? group_->view().epoch : Epoch{}; }
+  bool shares_memory() const { return group_ && group_->shared() >= ft::SharedMemory::kAreas; }
   std::string state() const;
 
   // comm::Executor.
@@ -82,6 +85,13 @@ class Process final : public ft::HubOwner,
   void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }
   void nudge(MemberId) override {}
   std::string host_of(const std::string& card) const override { return card; }
+  std::string memory_of(const std::string& card) const override {
+    return scenario_.flat ? card : std::string{};
+  }
+  Result<ft::OwnArea> make_area() override { return around_.make_area(number_); }
+  std::optional<comm::HostPeer> open_area(MemberId, const std::string& name) override {
+    return around_.open_area(number_, name);
+  }
   void say(const std::string& text) override { around_.log(number_, text); }
 
  private:

@@ -1,6 +1,7 @@
 // One run of the simulation: its processes, what is on its way between them, and what happens next.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,6 +53,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   Ledger& ledger() override { return ledger_; }
   std::optional<int> step_of(Epoch epoch) const override;
   void on_boundary(int process, Epoch epoch, int next_step) override;
+  ft::OwnArea make_area(int process) override;
+  std::optional<comm::HostPeer> open_area(int process, const std::string& name) override;
 
  private:
   struct Host {
@@ -66,6 +69,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   class Reach;
   class Pool;
   std::vector<comm::HostPeer> flat_of(int process);
+  comm::HostPeer area_of(int owner, const std::shared_ptr<comm::Segment>& area, int user);
+  comm::BellWords& bell(int process);
   Host& host(int process) { return hosts_[static_cast<std::size_t>(process)]; }
   const Host& host(int process) const { return hosts_[static_cast<std::size_t>(process)]; }
   int rank_of(int process) const { return host(process).process->rank().value; }
@@ -93,9 +98,14 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
   std::set<std::pair<int, int>> connecting_;
   Weather weather_;
-  std::vector<std::shared_ptr<comm::Segment>> areas_;
-  std::shared_ptr<Pool> pool_;  // owners: this and its areas
-  std::vector<comm::BellWords> bells_;
+  // Owners: this and the groups that have mapped them.
+  struct Area {
+    int owner = -1;
+    std::shared_ptr<comm::Segment> segment;
+  };
+  std::vector<Area> areas_;             // by number: their names; the founders' by rank
+  std::shared_ptr<Pool> pool_;          // owners: this and its areas
+  std::deque<comm::BellWords> bells_;   // by process
   std::map<std::uint32_t, int> steps_;  // by epoch
   Ledger ledger_;
   std::vector<std::string> log_;

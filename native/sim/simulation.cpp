@@ -122,27 +122,51 @@ class Simulation::Pool final : public comm::OwnPool, public comm::PeerPool {
   }
 };
 
+comm::BellWords& Simulation::bell(int process) {
+  while (bells_.size() <= static_cast<std::size_t>(process)) bells_.emplace_back();
+  return bells_[static_cast<std::size_t>(process)];
+}
+
+// An area as another process has mapped it, or its owner.
+comm::HostPeer Simulation::area_of(int owner, const std::shared_ptr<comm::Segment>& area,
+                                   int user) {
+  comm::HostPeer peer{area, comm::Bell(&bell(owner)),
+                      [this, user, owner] { wake(owner, arrival(user, owner)); },
+                      scenario_.seed % 2 == 0 ? std::make_shared<Reach>(*this, owner) : nullptr};
+  // In some worlds all have their data in pools, in some every other rank has.
+  const auto pooled = scenario_.seed / 2 % 4;
+  if (pooled == 0 || (pooled == 1 && rank_of(owner) % 2 == 0)) peer.own_pool = pool_;
+  peer.pool = pool_;
+  return peer;
+}
+
 std::vector<comm::HostPeer> Simulation::flat_of(int process) {
   std::vector<comm::HostPeer> peers;
   if (!scenario_.flat) return peers;
   for (int r = 0; r < scenario_.ranks; ++r) {
-    const auto i = static_cast<std::size_t>(r);
-    peers.push_back({areas_[i], comm::Bell(&bells_[i]),
-                     [this, process, r] { wake(r, arrival(process, r)); },
-                     scenario_.seed % 2 == 0 ? std::make_shared<Reach>(*this, r) : nullptr});
-    // In some worlds all have their data in pools, in some every other rank has.
-    const auto pooled = scenario_.seed / 2 % 4;
-    if (pooled == 0 || (pooled == 1 && r % 2 == 0)) peers.back().own_pool = pool_;
-    peers.back().pool = pool_;
+    peers.push_back(area_of(r, areas_[static_cast<std::size_t>(r)].segment, process));
   }
   return peers;
+}
+
+ft::OwnArea Simulation::make_area(int process) {
+  auto segment = std::make_shared<comm::Segment>(
+      std::move(comm::Segment::create_private(sizeof(comm::HostArea))).value());
+  areas_.push_back({process, segment});
+  return {std::to_string(areas_.size() - 1), area_of(process, segment, process)};
+}
+
+// In some worlds some processes find no room for others' areas.
+std::optional<comm::HostPeer> Simulation::open_area(int process, const std::string& name) {
+  if (scenario_.seed % kCrampedWorlds == 1 && process % 3 == 1) return std::nullopt;
+  const Area& area = areas_.at(std::stoul(name));
+  return area_of(area.owner, area.segment, process);
 }
 
 void Simulation::found_all() {
   ft::WorldView view;
   view.epoch = {1};
   const auto ranks = static_cast<std::size_t>(scenario_.ranks);
-  bells_ = std::vector<comm::BellWords>(ranks);
   pool_ = std::make_shared<Pool>();
   hosts_.reserve(ranks + scenario_.faults.size());
   for (int r = 0; r < scenario_.ranks; ++r) {
@@ -154,8 +178,9 @@ void Simulation::found_all() {
     hosts_.push_back(std::move(h));
     holders_.push_back(r);
     if (!scenario_.flat) continue;
-    areas_.push_back(std::make_shared<comm::Segment>(
-        std::move(comm::Segment::create_private(sizeof(comm::HostArea))).value()));
+    areas_.push_back(
+        {r, std::make_shared<comm::Segment>(
+                std::move(comm::Segment::create_private(sizeof(comm::HostArea))).value())});
   }
   for (int a = 0; a < scenario_.ranks; ++a) {
     for (int b = a + 1; b < scenario_.ranks; ++b) link(a, b);
@@ -198,9 +223,9 @@ void Simulation::step(int process) {
     at = connecting_.erase(at);
     if (host(a).alive && host(b).alive) link(a, b);
   }
-  if (scenario_.flat && process < scenario_.ranks) {
-    bells_[static_cast<std::size_t>(process)].sleeping.store(
-        static_cast<std::uint32_t>(comm::Sleep::kOnSocket), std::memory_order_relaxed);
+  if (scenario_.flat) {
+    bell(process).sleeping.store(static_cast<std::uint32_t>(comm::Sleep::kOnSocket),
+                                 std::memory_order_relaxed);
   }
   const bool was_here = !h.process->has_left();
   h.process->step();
@@ -244,7 +269,10 @@ void Simulation::judge(Verdict& verdict) {
     if (!process.stopped() && process.admitted() && stays(process.id()))
       survivors.push_back(process.number());
     if (process.stopped()) ++verdict.stopped;
-    if (process.number() >= scenario_.ranks && process.admitted()) ++verdict.admitted;
+    if (process.number() >= scenario_.ranks && process.admitted()) {
+      ++verdict.admitted;
+      if (process.shares_memory()) ++verdict.sharing;
+    }
     const bool fine = process.done() || process.stopped() || !process.admitted();
     if (!fine) ledger_.on_wrong(process.number(), "G3: does not end; " + process.state());
     const bool left = process.ended() == "left" || process.ended().starts_with("refused");

@@ -10,15 +10,19 @@
 
 namespace holdfast::sim {
 
+// One world in so many has processes that cannot map what others share.
+inline constexpr std::uint64_t kCrampedWorlds = 8;
+
 struct Verdict {
   std::string violation;   // empty: none
   std::uint64_t hash = 0;  // of all that the processes saw
   std::uint64_t events = 0;
   std::uint64_t ops = 0;  // that ended, on all processes together
   int views = 0;          // the highest epoch
-  int admitted = 0;       // processes that got in later
-  int stopped = 0;        // processes whose program was ended: voted out, timed out
-  Duration took{};        // virtual time
+  int admitted = 0;       // processes that got in later; and those of them that share memory
+  int sharing = 0;
+  int stopped = 0;  // processes whose program was ended: voted out, timed out
+  Duration took{};  // virtual time
   std::vector<std::string> log;
 
   bool ok() const { return violation.empty(); }

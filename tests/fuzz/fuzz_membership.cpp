@@ -1,5 +1,6 @@
-// Messages of membership and the reports of groups inside them: what is understood can be said
-// again, and nothing is sized by a stranger's number.
+// Messages of membership, the reports of groups inside them, and what members say of the memory
+// that they share: what is understood can be said again, and nothing is sized by a stranger's
+// number.
 #include <cstdint>
 #include <span>
 
@@ -17,6 +18,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto reports = ft::decode_reports(bytes); reports.is_ok()) {
     const auto again = ft::decode_reports(ft::encode(reports.value()));
     if (!again.is_ok() || again.value() != reports.value()) __builtin_trap();
+  }
+  if (const auto notice = ft::decode_area_notice(bytes); notice.is_ok()) {
+    const auto again = ft::decode_area_notice(ft::encode(notice.value()));
+    if (!again.is_ok() || again.value() != notice.value()) __builtin_trap();
   }
   return 0;
 }

@@ -123,6 +123,7 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
   GroupReport report;
   report.name = "group";
   report.world_ranks = {{0}, {2}};
+  report.shared = SharedMemory::kReach;
   report.ops = {holding(1, ranges({{3, 9}}))};
   const Bytes said = encode(std::vector{report});
   const auto reports = decode_reports(said);

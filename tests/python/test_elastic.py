@@ -142,6 +142,31 @@ def test_peers_come_and_go(transport, overlap, coordinator, tmp_path):
     first[0].wait()
 
 
+def test_a_group_that_grows_shares_memory(coordinator, tmp_path):
+    (tmp_path / "flight").mkdir()
+    env = {"HOLDFAST_FLIGHT_DIR": str(tmp_path / "flight")}
+    peers = [peer(coordinator, tmp_path, **env) for _ in range(2)]
+    for process in peers:
+        await_ready(process)
+    for _ in range(2):
+        peers.append(peer(coordinator, tmp_path, **env))
+        await_ready(peers[-1])
+        time.sleep(0.2)
+    kill(peers.pop(0))
+    peers.append(peer(coordinator, tmp_path, **env))
+    await_ready(peers[-1])
+    stop_and_compare(peers, tmp_path)
+    records = [holdfast.read_flight(str(p)) for p in (tmp_path / "flight").glob("*.flight")]
+    took = {
+        (entry["epoch"], entry["path"])
+        for record in records
+        for entry in record["entries"]
+        if entry["bytes"] == 4000 and entry["path"] not in ("none", "repair")
+    }
+    assert len({epoch for epoch, _ in took}) >= 4, took
+    assert {path for _, path in took} == {"flat"}, took
+
+
 # By chance: a third of such worlds.
 def test_who_closes_at_once_takes_no_result_along(coordinator, tmp_path):
     outcomes = finish([peer(coordinator, tmp_path, "close_at_once") for _ in range(3)], 60)

@@ -27,6 +27,8 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 class Bell {
  public:
+  // Nobody's: stands where there is none to ring.
+  Bell() = default;
   explicit Bell(BellWords* words) : words_(words) {}
 
   // Sleeper's side. announce() returns the ticket for sleep().
@@ -42,7 +44,7 @@ class Bell {
   Sleep ring_published();
 
  private:
-  BellWords* words_;
+  BellWords* words_ = nullptr;
 };
 
 }  // namespace holdfast::comm

@@ -38,6 +38,7 @@ enum class FrameKind : std::uint8_t {
   kDataEnd,     // data, the last of a message that ends before `total_bytes`
   kClosing,     // the sender wants to leave the group: it has ended all collectives before `key.op`
   kSettled,     // the answer: so has this sender, or it never will
+  kArea,        // what the sender shares of its memory in the view; payload: encoded notice
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.
