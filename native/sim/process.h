@@ -72,7 +72,10 @@ class Process final : public ft::HubOwner,
   const std::string& ended() const { return ended_; }
   comm::View view() const { return group_ ? group_->view() : comm::View{}; }
   Epoch epoch() const { return group_ ? group_->view().epoch : Epoch{}; }
-  bool shares_memory() const { return group_ && group_->shared() >= ft::SharedMemory::kAreas; }
+  // Or is about to: behind the last step nobody waits for that any more.
+  bool shares_memory() const {
+    return group_ && (group_->shared() >= ft::SharedMemory::kAreas || group_->is_entering());
+  }
   std::string state() const;
 
   // comm::Executor.

@@ -65,7 +65,27 @@ Scenario partings(std::uint64_t seed) {
   return scenario;
 }
 
+// Ranks of one host that share memory; one dies, and comes back.
+Scenario homecoming(std::uint64_t seed) {
+  Scenario scenario = make_scenario(seed);
+  scenario.ranks = 2 + static_cast<int>(seed % 4);
+  scenario.steps = 12;
+  scenario.hosts = 1;
+  scenario.flat = scenario.advances = true;
+  scenario.raise = false;
+  const auto rank = static_cast<int>(seed / 4 % static_cast<std::uint64_t>(scenario.ranks));
+  const std::chrono::microseconds dies(seed * 379 % 1000);
+  const std::chrono::microseconds starts = dies + std::chrono::microseconds(seed * 211 % 500);
+  scenario.faults = {{FaultKind::kCrash, dies, rank, 0, 0, {}},
+                     {FaultKind::kRestart, starts, rank, 0, 0, {}}};
+  return scenario;
+}
+
+// So that one of the ranks cannot map what others share.
+constexpr std::uint64_t cramped(std::uint64_t seed) { return seed * kCrampedWorlds + 1; }
+
 Scenario world_for(Planted bug, std::uint64_t seed) {
+  if (bug == Planted::kShareAlone) return homecoming(cramped(seed));
   if (bug == Planted::kForgetVote || bug == Planted::kIgnoreBallot) return duel(seed);
   return bug == Planted::kLeaveAtOnce ? partings(seed) : make_scenario(seed);
 }
@@ -103,6 +123,22 @@ TEST_CASE("two coordinators never decide the same epoch in two ways") {
     CAPTURE(seed);
     CHECK(simulate(duel(seed)).violation == "");
   }
+}
+
+TEST_CASE("a rank that comes back shares memory again, unless one of them cannot") {
+  int admitted = 0;
+  int sharing = 0;
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    CAPTURE(seed);
+    const Verdict verdict = simulate(homecoming(seed));
+    CHECK(verdict.violation == "");
+    if (seed % kCrampedWorlds == 1) continue;
+    admitted += verdict.admitted;
+    sharing += verdict.sharing;
+  }
+  CHECK(admitted > 0);
+  CHECK(sharing == admitted);
+  MESSAGE(admitted, " newcomers");
 }
 
 TEST_CASE("what a leaver takes along, the others have") {
