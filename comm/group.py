@@ -188,6 +188,7 @@ class Group(Membership):
         codec: Codec | str | None = None,
         residual: Any = None,
         priority: int = 0,
+        on_hole: str | None = None,
     ) -> Work | None:
         """Give every rank's input to every rank.
 
@@ -200,9 +201,12 @@ class Group(Membership):
         async_op, timeout, codec, residual, priority
             As in :meth:`all_reduce`. With a codec every rank, this one too, gets what its block is
             after one encoding.
+        on_hole : str, optional
+            Of a rank that is away and whose block nobody has: ``"raise"`` PeerLost on all ranks,
+            and `output` counts for nothing; ``"zero"``: zeros. Default: the option `on_hole`.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
-        if plain and not priority and self._under_way is None:
+        if plain and on_hole is None and not priority and self._under_way is None:
             ended = self._run_plain("all_gather", input, output)
             if ended is not None:
                 self._last = ended
@@ -211,7 +215,9 @@ class Group(Membership):
         own = request.array("input", input)
         blocks = request.blocks("output", output, own, written=True)
         request.encode(codec, residual, [own.block])
-        call = request.call([own.block], blocks, timeout=timeout, priority=priority)
+        call = request.call(
+            [own.block], blocks, timeout=timeout, priority=priority, on_hole=on_hole
+        )
         return self._go(request, call, async_op)
 
     def all_to_all(
@@ -225,6 +231,7 @@ class Group(Membership):
         codec: Codec | str | None = None,
         residual: Any = None,
         priority: int = 0,
+        on_hole: str | None = None,
     ) -> Work | None:
         """Send block d of the input to rank d; block s of the output comes from rank s.
 
@@ -236,10 +243,13 @@ class Group(Membership):
             Elements of each block. All ranks give some, or none does.
         async_op, timeout, codec, residual, priority
             As in :meth:`all_reduce`. A rank's block for itself is not encoded.
+        on_hole : str, optional
+            As in :meth:`all_gather`, also where no rank expects elements of the one that is away.
         """
         equal = input_splits is None and output_splits is None
         plain = not async_op and timeout is None and codec is None and residual is None
-        if equal and plain and not priority and self._under_way is None:
+        plain = plain and equal and on_hole is None
+        if plain and not priority and self._under_way is None:
             ended = self._run_plain("all_to_all", input, output)
             if ended is not None:
                 self._last = ended
@@ -250,7 +260,9 @@ class Group(Membership):
         give = request.splits("input", source, input_splits)
         take = request.splits("output", target, output_splits)
         request.encode(codec, residual, give)
-        call = request.call(give, take, timeout=timeout, equal_blocks=equal, priority=priority)
+        call = request.call(
+            give, take, timeout=timeout, equal_blocks=equal, priority=priority, on_hole=on_hole
+        )
         return self._go(request, call, async_op)
 
     def gather(
@@ -261,6 +273,7 @@ class Group(Membership):
         async_op: bool = False,
         timeout: float | None = None,
         priority: int = 0,
+        on_hole: str | None = None,
     ) -> Work | None:
         """Give every rank's input to the root.
 
@@ -272,13 +285,16 @@ class Group(Membership):
             This rank's block.
         root, async_op, timeout, priority
             As in :meth:`reduce`.
+        on_hole : str, optional
+            As in :meth:`all_gather`; ranks that are not the root fail with it.
         """
         request = self._request("gather")
         own = request.array("input", input)
-        blocks = []
-        if self._rank == root:
-            blocks = request.blocks("output", output, own, written=True)
-        call = request.call([own.block], blocks, root=root, timeout=timeout, priority=priority)
+        is_root = self._rank == root
+        blocks = request.blocks("output", output, own, written=True) if is_root else []
+        call = request.call(
+            [own.block], blocks, root=root, timeout=timeout, priority=priority, on_hole=on_hole
+        )
         return self._go(request, call, async_op)
 
     def scatter(
@@ -303,9 +319,8 @@ class Group(Membership):
         """
         request = self._request("scatter")
         own = request.array("output", output, written=True)
-        blocks = []
-        if self._rank == root:
-            blocks = request.blocks("input", input, own, written=False)
+        is_root = self._rank == root
+        blocks = request.blocks("input", input, own, written=False) if is_root else []
         call = request.call(blocks, [own.block], root=root, timeout=timeout, priority=priority)
         return self._go(request, call, async_op)
 

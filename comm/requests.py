@@ -11,6 +11,7 @@ from holdfast import _core
 from holdfast.comm.arrays import Buffer, Site, buffer
 from holdfast.compress.codec import Codec, codec_text
 from holdfast.errors import ConfigError
+from holdfast.options import HOLES
 
 OPS = tuple(_core.reduce_ops())
 # The next one is for messages of the group itself.
@@ -222,6 +223,7 @@ class Request:
         atomic: bool = False,
         equal_blocks: bool = False,
         priority: int = 0,
+        on_hole: str | None = None,
     ) -> _core.Call:
         """Return the native call.
 
@@ -241,6 +243,8 @@ class Request:
             The blocks of all ranks have one size, and all ranks say so.
         priority : int
             Higher goes first.
+        on_hole : str, optional
+            "raise" or "zero"; default: the group's.
 
         Returns
         -------
@@ -261,6 +265,8 @@ class Request:
             raise self.refuse(
                 f"priority = {priority!r}", f"-{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
             )
+        if on_hole is not None and on_hole not in HOLES:
+            raise self.refuse(f"on_hole = {on_hole!r}", '"raise", "zero"; None: the group\'s')
         dtype = self.buffers[0].dtype if self.buffers else "u8"
         return _core.Call(
             self.op,
@@ -277,4 +283,5 @@ class Request:
             codec=self.codec,
             residual=self.residual,
             priority=priority,
+            on_hole=on_hole or "",
         )

@@ -55,7 +55,13 @@ class GroupMessages:
         all_of_them = np.zeros(size * len(own), np.uint8)
         blocks = [(all_of_them.ctypes.data + r * len(own), len(own)) for r in range(size)]
         call = _core.Call(
-            "all_gather", "u8", "sum", [(own.ctypes.data, len(own))], blocks, at_entrance=True
+            "all_gather",
+            "u8",
+            "sum",
+            [(own.ctypes.data, len(own))],
+            blocks,
+            at_entrance=True,
+            on_hole="zero",  # who is there is what it asks
         )
         outcome = self._native.run(call).outcome
         rows = all_of_them.reshape(size, len(own))

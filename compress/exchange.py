@@ -6,6 +6,7 @@ engine, or a collective that compresses on the wire, is another `Exchange`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Sequence
 from typing import Any, Protocol
 
@@ -14,6 +15,9 @@ import torch.distributed as dist
 
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError, Unsupported
+
+# Rows of ranks that are away are zeros: they are parts of averages, which go on without them.
+LOST_ROWS = "zero"
 
 # Backends whose AVG divides as they reduce; holdfast's divides by the ranks that are in the result.
 _AVERAGING = ("holdfast", "nccl")
@@ -67,6 +71,14 @@ class Exchange(Protocol):
     def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
         """Give everybody everybody's `own`, shape (k,), as `rows`, shape (size, k)."""
         ...
+
+
+def _holes_are_zeros(group: Any) -> contextlib.AbstractContextManager[None]:
+    if dist.get_backend(group) != "holdfast":
+        return contextlib.nullcontext()
+    from holdfast.torch import on_hole
+
+    return on_hole(LOST_ROWS, group)
 
 
 # torch is renaming it.
@@ -221,13 +233,15 @@ class ProcessGroupExchange:
     def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
         """Exchange rows."""
         group = self._started()
-        return self._begun(dist.all_to_all_single(received, sent, group=group, async_op=True))
+        with _holes_are_zeros(group):
+            return self._begun(dist.all_to_all_single(received, sent, group=group, async_op=True))
 
     def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
         """Collect rows."""
         flat = rows.view(-1)
         group = self._started()
-        return self._begun(_GATHER(flat, own, group=group, async_op=True))
+        with _holes_are_zeros(group):
+            return self._begun(_GATHER(flat, own, group=group, async_op=True))
 
     @staticmethod
     def _begun(work: Any) -> Pending:

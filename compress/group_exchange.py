@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from holdfast.compress.exchange import Pending
+from holdfast.compress.exchange import LOST_ROWS, Pending
 from holdfast.compress.options import require
 from holdfast.errors import Unsupported
 
@@ -82,11 +82,11 @@ class GroupExchange:
 
     def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
         """Exchange rows."""
-        return self._begun(self._group.all_to_all(received, sent, async_op=True))
+        return self._begun(self._group.all_to_all(received, sent, async_op=True, on_hole=LOST_ROWS))
 
     def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
         """Collect rows."""
-        return self._begun(self._group.all_gather(rows, own, async_op=True))
+        return self._begun(self._group.all_gather(rows, own, async_op=True, on_hole=LOST_ROWS))
 
     @staticmethod
     def _begun(work: Any) -> Pending:

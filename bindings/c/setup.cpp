@@ -21,6 +21,13 @@ std::vector<std::string> split(const std::string& list) {
   return parts;
 }
 
+Result<comm::OnHole> hole_of(hf_on_hole value) {
+  if (value == HF_HOLE_RAISE) return comm::OnHole::kRaise;
+  if (value == HF_HOLE_ZERO) return comm::OnHole::kZero;
+  return Status{Code::kConfigError, "on_hole " + std::to_string(static_cast<int>(value)) +
+                                        "; accepted: HF_HOLE_RAISE (0), HF_HOLE_ZERO (1)"};
+}
+
 Result<runtime::Options> to_native(const hf_options* from) {
   runtime::Options to;
   if (from == nullptr) return to;
@@ -42,6 +49,9 @@ Result<runtime::Options> to_native(const hf_options* from) {
   to.fault_tolerance = from->no_fault_tolerance == 0;
   to.on_peer_loss =
       from->on_peer_loss == HF_RAISE ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
+  auto on_hole = hole_of(from->on_hole);
+  if (!on_hole.is_ok()) return on_hole.status();
+  to.on_hole = on_hole.value();
   if (from->heartbeat_ns != 0) to.heartbeat = Duration(from->heartbeat_ns);
   to.coordinator = text(from->coordinator);
   to.plan = text(from->plan);
@@ -77,6 +87,26 @@ Status add_devices(const hf_device_options* from, runtime::Options& to) {
 void read_text(const char* variable, const char** to) {
   const char* text = std::getenv(variable);
   if (text != nullptr && *text != '\0') *to = text;
+}
+
+template <class T>
+struct Word {
+  const char* name;
+  T value;
+};
+
+// One of two words.
+template <class T>
+Status read_word(const char* variable, const Word<T> (&words)[2], T* to) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr || *text == '\0') return Status::ok();
+  for (const Word<T>& word : words) {
+    if (std::strcmp(text, word.name) != 0) continue;
+    *to = word.value;
+    return Status::ok();
+  }
+  return {Code::kConfigError, std::string(variable) + " = \"" + text + "\"; accepted: \"" +
+                                  words[0].name + "\" or \"" + words[1].name + "\""};
 }
 
 template <class T>
@@ -162,14 +192,10 @@ hf_status hf_options_from_env(hf_options* options) {
     TRY(read_number<std::uint64_t>("HOLDFAST_CODEC_MIN_BYTES", 0, UINT64_MAX,
                                    &options->codec_min_bytes));
     TRY(read_number<std::int32_t>("HOLDFAST_TUNE", 0, 1, &options->tune));
-    if (const char* text = std::getenv("HOLDFAST_ON_PEER_LOSS"); text != nullptr && *text != '\0') {
-      const std::string name(text);
-      if (name != "continue" && name != "raise") {
-        return {Code::kConfigError,
-                "HOLDFAST_ON_PEER_LOSS = \"" + name + "\"; accepted: \"continue\" or \"raise\""};
-      }
-      options->on_peer_loss = name == "raise" ? HF_RAISE : HF_CONTINUE;
-    }
+    TRY(read_word("HOLDFAST_ON_PEER_LOSS", {{"continue", HF_CONTINUE}, {"raise", HF_RAISE}},
+                  &options->on_peer_loss));
+    TRY(read_word("HOLDFAST_ON_HOLE", {{"raise", HF_HOLE_RAISE}, {"zero", HF_HOLE_ZERO}},
+                  &options->on_hole));
     return read_number<std::uint16_t>("HOLDFAST_PORT", 0, 65535, &options->port);
   });
 }
@@ -282,6 +308,16 @@ hf_status hf_group_set_priority(hf_group* group, int32_t priority) {
   return c::guarded([&]() -> Status {
     if (group == nullptr) return c::missing("group");
     group->priority.store(priority, std::memory_order_relaxed);
+    return Status::ok();
+  });
+}
+
+hf_status hf_group_set_on_hole(hf_group* group, hf_on_hole on_hole) {
+  return c::guarded([&]() -> Status {
+    if (group == nullptr) return c::missing("group");
+    auto value = hole_of(on_hole);
+    if (!value.is_ok()) return value.status();
+    group->on_hole.store(value.value(), std::memory_order_relaxed);
     return Status::ok();
   });
 }

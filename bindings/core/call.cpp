@@ -29,6 +29,12 @@ comm::BlockList to_blocks(const Blocks& pairs) {
   return blocks;
 }
 
+comm::OnHole hole_from_name(const std::string& name) {
+  if (name == "zero") return comm::OnHole::kZero;
+  if (name == "raise") return comm::OnHole::kRaise;
+  throw nb::value_error(("unknown name: " + name).c_str());
+}
+
 }  // namespace
 
 OpRequest to_request(const Call& call) {
@@ -46,6 +52,7 @@ OpRequest to_request(const Call& call) {
   request.at_entrance = call.at_entrance;
   request.equal_blocks = call.equal_blocks;
   request.priority = call.priority;
+  if (!call.on_hole.empty()) request.on_hole = hole_from_name(call.on_hole);
   for (const std::uintptr_t address : call.residual) {
     request.residual.push_back(reinterpret_cast<float*>(address));
   }
@@ -61,7 +68,7 @@ void bind_call(nb::module_& m) {
       [](Call* self, std::string collective, std::string dtype, std::string op, Blocks input,
          Blocks output, int root, int peer, std::uint32_t tag, double timeout_s, bool atomic,
          bool at_entrance, bool equal_blocks, std::string codec,
-         std::vector<std::uintptr_t> residual, int priority) {
+         std::vector<std::uintptr_t> residual, int priority, std::string on_hole) {
         new (self) Call{std::move(collective),
                         std::move(dtype),
                         std::move(op),
@@ -76,12 +83,13 @@ void bind_call(nb::module_& m) {
                         equal_blocks,
                         std::move(codec),
                         std::move(residual),
-                        priority};
+                        priority,
+                        std::move(on_hole)};
       },
       "collective"_a, "dtype"_a, "op"_a, "input"_a, "output"_a, "root"_a = 0, "peer"_a = 0,
       "tag"_a = 0, "timeout_s"_a = 0.0, "atomic"_a = false, "at_entrance"_a = false,
       "equal_blocks"_a = false, "codec"_a = "", "residual"_a = std::vector<std::uintptr_t>(),
-      "priority"_a = 0);
+      "priority"_a = 0, "on_hole"_a = "");
 }
 
 }  // namespace holdfast::bindings

@@ -40,6 +40,7 @@ struct Call {
   std::string codec;                     // its text; empty: none
   std::vector<std::uintptr_t> residual;  // by input block; empty: none
   int priority;
+  std::string on_hole;  // "raise" or "zero"; empty: the group's
 };
 
 comm::OpRequest to_request(const Call& call);

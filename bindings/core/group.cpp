@@ -194,6 +194,11 @@ void bind_options(nb::module_& m) {
       .def_rw("http", &Options::http)
       .def_rw("flight_dir", &Options::flight_dir)
       .def_prop_rw(
+          "zero_holes", [](const Options& o) { return o.on_hole == comm::OnHole::kZero; },
+          [](Options& o, bool zero) {
+            o.on_hole = zero ? comm::OnHole::kZero : comm::OnHole::kRaise;
+          })
+      .def_prop_rw(
           "raise_on_peer_loss",
           [](const Options& o) { return o.on_peer_loss == comm::PeerLoss::kRaise; },
           [](Options& o, bool raises) {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from holdfast.comm.pool import empty
     from holdfast.compress.codec import Codec
     from holdfast.options import Options
-    from holdfast.torch import advance, live_ranks, outcome, priority, sync
+    from holdfast.torch import advance, live_ranks, on_hole, outcome, priority, sync
 
 __version__ = "0.1.0"
 
@@ -58,6 +58,7 @@ __all__ = [
     "init",
     "join",
     "live_ranks",
+    "on_hole",
     "outcome",
     "priority",
     "read_flight",
@@ -81,6 +82,7 @@ _ON_FIRST_USE = {
     "advance": "holdfast.torch",
     "average_gradients": "holdfast._ddp",
     "live_ranks": "holdfast.torch",
+    "on_hole": "holdfast.torch",
     "outcome": "holdfast.torch",
     "priority": "holdfast.torch",
     "read_flight": "holdfast._core",

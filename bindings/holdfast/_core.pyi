@@ -43,6 +43,7 @@ class Options:
     connect_timeout_s: float
     fault_tolerance: bool
     raise_on_peer_loss: bool
+    zero_holes: bool
     heartbeat_s: float
     time_slice_s: float
     coordinator: str
@@ -88,6 +89,7 @@ class Call:
         codec: str = "",
         residual: Sequence[int] = (),
         priority: int = 0,
+        on_hole: str = "",
     ) -> None: ...
 
 class Work:

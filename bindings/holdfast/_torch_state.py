@@ -16,7 +16,7 @@ from holdfast import _process
 from holdfast.comm import sync as shared
 from holdfast.comm.sync_messages import TAG, descriptions
 from holdfast.errors import ConfigError, ProtocolError
-from holdfast.torch import outcome
+from holdfast.torch import on_hole, outcome
 
 # The last one that torch's messages may have.
 _TAG = TAG - 1
@@ -33,7 +33,9 @@ class _Messages:
     def gather(self, mine: bytes) -> dict[int, bytes]:
         own = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
         rows = [torch.empty_like(own) for _ in range(self._size)]
-        work = dist.all_gather(rows, own, group=self._group, async_op=True)
+        # Who is there is what it asks.
+        with on_hole("zero", self._group):
+            work = dist.all_gather(rows, own, group=self._group, async_op=True)
         assert work is not None
         work.wait()
         return {rank: rows[rank].numpy().tobytes() for rank in outcome(work).contributors}

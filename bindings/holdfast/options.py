@@ -17,6 +17,8 @@ PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
 _PEER_LOSS = ("continue", "raise")
+# Of the option on_hole, and of calls that say it themselves.
+HOLES = ("raise", "zero")
 _TEXTS = (
     "address",
     "host_id",
@@ -70,6 +72,11 @@ class Options:
     on_peer_loss : str
         What a loss means: ``"continue"``, or ``"raise"`` PeerLost on every survivor, from the same
         op on, until ``advance()``. ``HOLDFAST_ON_PEER_LOSS``.
+    on_hole : str
+        What it means that a gathered result (all_gather, all_to_all, gather) lacks the block of a
+        rank that is away: ``"raise"`` PeerLost on every survivor, naming those ranks, while the
+        group goes on; or ``"zero"``: zeros there, and the ranks in the outcome. Reductions have no
+        holes. Calls can say it themselves. ``HOLDFAST_ON_HOLE``.
     heartbeat : float
         Seconds between two signs of life; three that fail to come make a rank silent.
         ``HOLDFAST_HEARTBEAT``.
@@ -134,6 +141,7 @@ class Options:
     tune: bool = False
     fault_tolerance: bool = True
     on_peer_loss: str = "continue"
+    on_hole: str = "raise"
     heartbeat: float = 0.5
     time_slice: float = 0.0001
     coordinator: str = ""
@@ -159,6 +167,8 @@ class Options:
             object.__setattr__(self, name, _flag(name, getattr(self, name)))
         if self.on_peer_loss not in _PEER_LOSS:
             raise _refuse("on_peer_loss", self.on_peer_loss, '"continue" or "raise"')
+        if self.on_hole not in HOLES:
+            raise _refuse("on_hole", self.on_hole, '"raise" or "zero"')
         for name in _TEXTS:
             _text(name, getattr(self, name))
         object.__setattr__(self, "codec", codec_text(self.codec) if self.codec != "" else "")
@@ -186,6 +196,7 @@ class Options:
         options.tune = self.tune
         options.fault_tolerance = self.fault_tolerance
         options.raise_on_peer_loss = self.on_peer_loss == "raise"
+        options.zero_holes = self.on_hole == "zero"
         options.heartbeat_s = self.heartbeat
         options.time_slice_s = self.time_slice
         options.coordinator = self.coordinator

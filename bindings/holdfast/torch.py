@@ -300,6 +300,51 @@ def priority(value: int, group: Any = None) -> Iterator[None]:
         backend.priority = before
 
 
+@contextlib.contextmanager
+def on_hole(value: str, group: Any = None) -> Iterator[None]:
+    """Say what a hole means to the ops that are called on a process group in this context.
+
+    A hole is the place in a gathered result (of all_gather, all_to_all, gather, and of what torch
+    builds on them) of a rank that is away and whose block nobody has. Every rank gives the same
+    word. Other threads' calls on the group are meant, too, as long as the context lasts.
+
+    Parameters
+    ----------
+    value : str
+        ``"raise"``: PeerLost on all ranks, naming those that are away, while the group goes on.
+        ``"zero"``: zeros, and the ranks in :func:`outcome`. Outside of contexts the option
+        `on_hole` holds.
+    group : ProcessGroup, optional
+        Default: the world.
+
+    Raises
+    ------
+    ConfigError
+        When `value` is something else; for a group that is not Holdfast's.
+
+    Examples
+    --------
+    Whoever is there tells something, and nobody minds who is not:
+
+    >>> with holdfast.on_hole("zero"):
+    ...     work = dist.all_gather_into_tensor(everybody, mine, async_op=True)
+    >>> work.wait()
+    >>> there = holdfast.outcome(work).contributors
+    """
+    from holdfast.errors import ConfigError
+    from holdfast.options import HOLES
+
+    if value not in HOLES:
+        raise ConfigError(f'on_hole: value = {value!r}; accepted: "raise", "zero"')
+    backend = _backend(group)
+    before = backend.on_hole
+    backend.on_hole = value
+    try:
+        yield
+    finally:
+        backend.on_hole = before
+
+
 def sync(*objects: Any, group: Any = None) -> SyncReport:
     """Make modules, optimisers, schedulers and dictionaries bit-identical on all ranks.
 

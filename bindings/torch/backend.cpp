@@ -135,6 +135,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
   for (Item& item : items) {
     item.request.timeout = limit;
     item.request.priority = priority();
+    if (!item.request.on_hole) item.request.on_hole = on_hole();
     const bool lazy =
         !coalescing_ && is_small_message(item.request) && item.tensors.device().is_cpu();
     item.request.expect_wait = (!call.async && !coalescing_) || lazy;

@@ -3,6 +3,10 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <pybind11/chrono.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
 
 #include "backend.h"
 #include "gil.h"
@@ -43,6 +47,21 @@ c10::intrusive_ptr<HoldfastBackend> wrap(const py::capsule& group,
   const auto& held = *group.get_pointer<std::shared_ptr<comm::Communicator>>();
   return c10::make_intrusive<HoldfastBackend>(
       held, torch_backend::Home{nullptr, {}, held->name(), timeout, {}});
+}
+
+std::optional<std::string> on_hole(const HoldfastBackend& backend) {
+  const auto value = backend.on_hole();
+  if (!value) return std::nullopt;
+  return *value == comm::OnHole::kZero ? "zero" : "raise";
+}
+
+void set_on_hole(HoldfastBackend& backend, const std::optional<std::string>& name) {
+  if (!name) return backend.set_on_hole(std::nullopt);
+  if (*name != "zero" && *name != "raise") {
+    torch_backend::raise(
+        {Code::kConfigError, "on_hole = \"" + *name + "\"; accepted: \"raise\", \"zero\", None"});
+  }
+  backend.set_on_hole(*name == "zero" ? comm::OnHole::kZero : comm::OnHole::kRaise);
 }
 
 void translate(std::exception_ptr pointer) {
@@ -100,6 +119,7 @@ PYBIND11_MODULE(_c10d, m) {
       .def("advance", &HoldfastBackend::advance, py::arg("timeout"))
       .def_property("is_fresh", &HoldfastBackend::is_fresh, &HoldfastBackend::set_fresh)
       .def_property("priority", &HoldfastBackend::priority, &HoldfastBackend::set_priority)
+      .def_property("on_hole", on_hole, set_on_hole)
       .def("split", &HoldfastBackend::split, py::arg("store"), py::arg("ranks"),
            py::arg("opts") = nullptr)
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),

@@ -20,8 +20,10 @@ enum class Planted {
   kLeaveAtOnce,       // who leaves does not wait until others have what it has
   kMixUncoded,        // a repair takes a giver's data as it is, though others hold it encoded
   kShareAlone,        // a member shares memory because it can, whatever the others can
+  kHideHole,          // a result with a hole counts as a good one
+  kOwnHole,           // only who has the hole is told of it
 };
-inline constexpr int kPlantedCount = 15;
+inline constexpr int kPlantedCount = 17;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

@@ -40,6 +40,10 @@ constexpr bool is_rooted(Collective c) {
   return c == Collective::kBroadcast || c == Collective::kReduce || c == Collective::kGather ||
          c == Collective::kScatter;
 }
+// Its result has blocks of several ranks side by side: where one is lost there can be a hole.
+constexpr bool gathers(Collective c) {
+  return c == Collective::kAllGather || c == Collective::kAllToAll || c == Collective::kGather;
+}
 // Its elements are combined.
 constexpr bool reduces(Collective c) {
   return c == Collective::kAllReduce || c == Collective::kReduceScatter || c == Collective::kReduce;

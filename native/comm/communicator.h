@@ -32,6 +32,13 @@ enum class PeerLoss : std::uint8_t {
   kRaise,     // ops fail on all survivors, from the same op on, until advance()
 };
 
+// What a hole means: the place in a gathered result (collective.h, gathers()) of a rank that is
+// away and whose block no survivor has in full.
+enum class OnHole : std::uint8_t {
+  kRaise,  // the op fails with kPeerLost, naming those ranks, on all survivors; the group goes on
+  kZero,   // it holds zeros, and the outcome names those ranks
+};
+
 struct Call;
 struct Carrier;
 struct Coded;
@@ -58,6 +65,8 @@ struct OpRequest {
   bool expect_wait = false;
   // The whole result has one set of contributors; costs a copy of the input when it is in place.
   bool atomic = false;
+  // Nothing: as the group has it. Ranks must agree: who gives kZero does not fail with the others.
+  std::optional<OnHole> on_hole = {};
   // Of a newcomer: part of its arrival, before its first advance().
   bool at_entrance = false;
   // What the data travels as; null: as it is. Owners: the request's copies.
@@ -110,6 +119,8 @@ class Communicator {
   virtual Placement placement() const = 0;
   // The host of each rank, as a number; -1: nobody was there. As placement(). Any thread.
   virtual std::vector<int> hosts() const { return {}; }
+  // Of ops that do not say. Any thread.
+  virtual OnHole on_hole() const { return OnHole::kRaise; }
   // What was measured to choose algorithms by. Any thread.
   virtual PlanTable plan() const { return {}; }
   // The view that began at the last step boundary, or the first one: as placement(), and another

@@ -226,18 +226,19 @@ void Group::fail(const Status& status) {
 }
 
 std::string Group::op_text(const OpWork& work) const {
-  return std::string(comm::collective_name(work.collective())) + " #" +
+  const comm::Call call = call_of(work.request(), work.sequence());
+  return std::string(comm::collective_name(call.collective)) + " #" +
          std::to_string(work.sequence().value) + " of group " + name();
 }
 
-Status Group::describe(const OpWork& work, const Status& cause) const {
+Status Group::describe(const OpWork& work, const Status& cause, Epoch epoch) const {
   std::vector<Rank> ranks = cause.ranks();
-  std::string text = op_text(work) + " (epoch " + std::to_string(epoch_.value) + ", rank " +
+  std::string text = op_text(work) + " (epoch " + std::to_string(epoch.value) + ", rank " +
                      std::to_string(config_.rank.value) + " of " +
                      std::to_string(config_.members.size()) + ") failed";
   if (cause.code() == Code::kPeerLost && !ranks.empty()) text += ": lost " + comm::rank_list(ranks);
   text += ": " + cause.message();
-  return Status(cause.code(), std::move(text)).about(std::move(ranks), epoch_);
+  return Status(cause.code(), std::move(text)).about(std::move(ranks), epoch);
 }
 
 void Group::abort(const std::string& reason) {

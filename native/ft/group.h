@@ -50,6 +50,7 @@ struct GroupConfig {
   Duration timeout{};
   std::string algorithm;
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
+  comm::OnHole on_hole = comm::OnHole::kRaise;
   bool protect = true;
   std::uint32_t next_sequence = 0;  // of a group that runs already
   bool newcomer = false;            // its state is not the others'
@@ -90,6 +91,7 @@ class Group final : public comm::Communicator,
   comm::Placement placement() const override;
   std::vector<int> hosts() const override;
   Epoch boundary() const override;
+  comm::OnHole on_hole() const override { return config_.on_hole; }
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
@@ -248,6 +250,7 @@ class Group final : public comm::Communicator,
   void end_feedback(Op& op, bool well);
   void clear_vacant(const comm::OpRequest& request) const;
   void keep(const std::shared_ptr<comm::OpWork>& work);
+  Status look_for_hole(const comm::OpWork& work, const OpFate& fate) const;
   void end(std::shared_ptr<comm::OpWork> work, Status status);
   void end_messages();
   void make_communicator();
@@ -285,7 +288,10 @@ class Group final : public comm::Communicator,
   void fail(const Status& status);
   void publish_view(Epoch epoch);
   void publish_placement();
-  Status describe(const comm::OpWork& work, const Status& cause) const;
+  Status describe(const comm::OpWork& work, const Status& cause) const {
+    return describe(work, cause, epoch_);
+  }
+  Status describe(const comm::OpWork& work, const Status& cause, Epoch epoch) const;
   std::optional<Rank> rank_of(MemberId member) const;
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
   std::string op_text(const comm::OpWork& work) const;

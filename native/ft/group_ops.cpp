@@ -234,6 +234,24 @@ std::shared_ptr<const comm::Outcome> Group::outcome_of(const Fate& fate) const {
       comm::Outcome{fate->epoch, fate->contributors, fate->missing, fate->retried, {}});
 }
 
+// Whether the result has a hole, and whether that is an error. Of what all survivors know alike
+// alone, so that all of them end the op alike: a gather's root has the hole, the others fail too.
+Status Group::look_for_hole(const OpWork& work, const OpFate& fate) const {
+  const OpRequest& request = work.request();
+  if (fate.missing.empty() || !gathers(call_of(request, work.sequence()).collective)) {
+    return Status::ok();
+  }
+  if (request.on_hole.value_or(config_.on_hole) == comm::OnHole::kZero) return Status::ok();
+  if (is_planted(Planted::kHideHole)) return Status::ok();
+  if (is_planted(Planted::kOwnHole) && request.output.empty()) return Status::ok();
+  const Status cause(
+      Code::kPeerLost,
+      "without its data the result has a hole (option on_hole=raise). The group goes on: take "
+      "zeros "
+      "there (on_hole=zero), start the rank again and call advance(), or make a group without it");
+  return describe(work, Status(cause).about(fate.missing, fate.epoch), fate.epoch);
+}
+
 void Group::end(std::shared_ptr<OpWork> work, Status status) {
   bool repaired = false;
   if (const auto at = ops_.find(work->sequence().value);
@@ -241,6 +259,7 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
     const Fate& fate = at->second.fate;
     repaired = fate->retried;
     work->set_outcome(outcome_of(fate));
+    if (status.is_ok()) status = look_for_hole(*work, *fate);
     end_feedback(at->second, status.is_ok());
     ops_.erase(at);
   }

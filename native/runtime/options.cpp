@@ -148,11 +148,13 @@ std::string settings_text(const Options& options, const comm::PlanTable& plan) {
   Fnv1a digest;
   digest.mix(plan.text());
   const bool raises = options.on_peer_loss == comm::PeerLoss::kRaise;
+  const bool zeros = options.on_hole == comm::OnHole::kZero;
   return "algorithm: " + (options.algorithm.empty() ? "by itself" : options.algorithm) +
          ", plan: " + (plan.empty() ? "none" : std::to_string(digest.value())) +
          ", tune: " + (options.tune ? "1" : "0") +
          ", fault_tolerance: " + (options.fault_tolerance ? "1" : "0") +
-         ", on_peer_loss: " + (raises ? "raise" : "continue") + ", codec: " + codec_text(options) +
+         ", on_peer_loss: " + (raises ? "raise" : "continue") +
+         ", on_hole: " + (zeros ? "zero" : "raise") + ", codec: " + codec_text(options) +
          devices_text(options) + transports_text(options);
 }
 

@@ -43,6 +43,9 @@ struct Options {
   // What the loss of a member means: kContinue repairs the ops and goes on; kRaise fails them on
   // every survivor, from the same op on, until the next advance().
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
+  // What it means that a gathered result lacks the block of a rank that is away: kRaise fails the
+  // op on all survivors, and the group goes on; kZero leaves zeros there. Of calls that do not say.
+  comm::OnHole on_hole = comm::OnHole::kRaise;
   // Time between two signs of life. Three that fail to come make a peer silent; all time limits of
   // the fault detector follow from it.
   Duration heartbeat = std::chrono::milliseconds(500);

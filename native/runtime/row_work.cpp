@@ -97,6 +97,9 @@ OpRequest RowWork::whole_step(std::size_t step) {
   request.priority = request_.priority;
   request.gate = std::make_shared<StepGate>(self(), step);
   request.may_measure = false;
+  // A hole is the call's affair: the first step, which stands for it, fails where the call does;
+  // what comes after is decided by outcomes.
+  request.on_hole = step == 0 ? request_.on_hole : comm::OnHole::kZero;
   return request;
 }
 

@@ -357,6 +357,7 @@ ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   config.shm_link = parts_.plan.link(true);
   config.tcp_link = parts_.plan.link(false);
   config.on_peer_loss = parts_.options.on_peer_loss;
+  config.on_hole = parts_.options.on_hole;
   config.protect = parts_.options.fault_tolerance;
   return config;
 }

@@ -35,11 +35,19 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
                             std::string(comm::collective_name(data.op().collective)) + ": " +
                             wrong + "; " + text(outcome));
     }
-  } else if (const std::string wrong = data.check_failed(); !wrong.empty()) {
-    on_wrong(process, "op " + std::to_string(op) + ": " + wrong);
+  } else if (const std::string wrong = data.check_failed(status, outcome); !wrong.empty()) {
+    on_wrong(process, "G6: op " + std::to_string(op) + ", " +
+                          std::string(comm::collective_name(data.op().collective)) + ": " + wrong +
+                          ": " + status.message() + "; " + text(outcome));
   }
-  ended_[op][process] = {static_cast<std::uint32_t>(status.code()), data.fingerprint(),
-                         data.fingerprint() != 0, outcome};
+  Ended ended{static_cast<std::uint32_t>(status.code()),
+              data.fingerprint(),
+              data.fingerprint() != 0,
+              outcome,
+              {}};
+  // With on_peer_loss=raise each names whom its latest view has lost.
+  if (status.code() == Code::kPeerLost && !data.op().losses_raise) ended.lost = status.ranks();
+  ended_[op][process] = std::move(ended);
 }
 
 void Ledger::on_view(int process, const comm::View& view) {
@@ -80,6 +88,9 @@ void Ledger::compare(const std::vector<int>& survivors) {
       if (ended.code != first->code) {
         on_wrong(process, "G6: " + name + " ended with code " + std::to_string(ended.code) +
                               ", elsewhere with " + std::to_string(first->code));
+      } else if (ended.lost != first->lost) {
+        on_wrong(process, "G6: " + name + " failed for the loss of " + list(ended.lost) +
+                              ", elsewhere of " + list(first->lost));
       } else if (ended.code != 0) {
         continue;
       } else if (ended.replicated && ended.fingerprint != first->fingerprint) {

@@ -36,6 +36,7 @@ class Ledger {
     std::uint64_t fingerprint = 0;
     bool replicated = false;
     comm::Outcome outcome;
+    std::vector<Rank> lost;  // whom PeerLost names
   };
 
   void mix(std::uint64_t value) { hash_.mix(value); }

@@ -49,6 +49,7 @@ ft::GroupConfig Process::base_config() const {
   config.timeout = kTimeout;
   config.slice_bytes = kSlice;
   config.on_peer_loss = scenario_.raise ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
+  config.on_hole = scenario_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;
   return config;
 }
 

@@ -54,6 +54,12 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
   }
   Random exact(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 9);
   for (ProgramOp& op : ops) op.lossless = op.coded && exact.chance(35);
+  Random holes(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 10);
+  for (ProgramOp& op : ops) {
+    op.losses_raise = scenario.raise;
+    op.says_what_holes = holes.chance(40);
+    op.zero_holes = op.says_what_holes ? holes.chance(50) : scenario.zero_holes;
+  }
   return ops;
 }
 
@@ -104,7 +110,14 @@ std::uint64_t OpData::given(int from, int to) const {
 }
 
 comm::OpRequest OpData::request() {
-  if (coded_) return coded_->request();
+  comm::OpRequest request = coded_ ? coded_->request() : plain_request();
+  if (op_.says_what_holes) {
+    request.on_hole = op_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;
+  }
+  return request;
+}
+
+comm::OpRequest OpData::plain_request() {
   comm::OpRequest request;
   request.collective = op_.collective;
   request.dtype = DType::kU64;
@@ -214,7 +227,13 @@ std::string OpData::check_copied(std::size_t at, int from, int to,
   return {};
 }
 
-std::string OpData::check(const comm::Outcome& outcome) const {
+std::string OpData::check(const comm::Outcome& told) const {
+  comm::Outcome outcome = told;
+  if (gathers(op_.collective) && !op_.zero_holes) {
+    if (!told.missing.empty()) return "ended well with a hole";
+    // Whatever it says of itself, there must be no zeros.
+    for (int rank = 0; rank < ranks_; ++rank) outcome.contributors.push_back({rank});
+  }
   if (coded_) return coded_->check(outcome);
   const bool root = rank_ == op_.root;
   switch (op_.collective) {
@@ -238,6 +257,24 @@ std::string OpData::check(const comm::Outcome& outcome) const {
       return {};
     default: return {};
   }
+}
+
+// Who is named, and whether a loss may end this op at all: reductions go on.
+std::string OpData::check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const {
+  if (named.empty()) return "PeerLost names nobody";
+  if (op_.losses_raise) return {};
+  if (is_rooted(op_.collective) && named == std::vector<Rank>{{op_.root}}) return {};
+  if (!gathers(op_.collective)) return "PeerLost of an op whose result has no hole";
+  if (op_.zero_holes) return "PeerLost where zeros were asked for";
+  return named == outcome.missing ? "" : "PeerLost names other ranks than are missing";
+}
+
+std::string OpData::check_failed(const Status& status, const comm::Outcome& outcome) const {
+  std::string wrong = coded_ ? coded_->check_failed() : "";
+  if (wrong.empty() && status.code() == Code::kPeerLost) {
+    wrong = check_lost(status.ranks(), outcome);
+  }
+  return wrong;
 }
 
 std::string OpData::check_input() const {

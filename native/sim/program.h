@@ -24,6 +24,9 @@ struct ProgramOp {
   bool lossless = false;  // coded: exactly
   bool is_shift = false;  // messages to the next rank, from the last one
   std::uint64_t factor = 1;
+  bool losses_raise = false;     // the group's on_peer_loss
+  bool zero_holes = false;       // what holds of it, by its group
+  bool says_what_holes = false;  // or by its own word
 };
 
 // The ops of a step; they are all started before the first is waited for.
@@ -37,8 +40,8 @@ class OpData {
   comm::OpRequest request();
   // Empty, or what is wrong with the result.
   std::string check(const comm::Outcome& outcome) const;
-  // Empty, or what an op that failed has changed.
-  std::string check_failed() const { return coded_ ? coded_->check_failed() : std::string(); }
+  // Empty, or what an op that failed has changed, or why it must not fail so.
+  std::string check_failed(const Status& status, const comm::Outcome& outcome) const;
   // Empty, or an element of an in-place op under way that is neither its input nor a result.
   std::string check_input() const;
   // Of what every rank must have alike; 0 where results differ by intent.
@@ -46,11 +49,13 @@ class OpData {
   const ProgramOp& op() const { return op_; }
 
  private:
+  comm::OpRequest plain_request();
   std::uint64_t given(int from, int to) const;
   std::string check_reduced(const std::vector<std::uint64_t>& out, std::uint64_t block,
                             const comm::Outcome& outcome) const;
   std::string check_copied(std::size_t at, int from, int to, const comm::Outcome& outcome) const;
   bool is_sum(std::uint64_t value, const comm::Outcome& outcome) const;
+  std::string check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const;
 
   ProgramOp op_;
   std::optional<CodedData> coded_;  // in place of all that follows

@@ -63,6 +63,8 @@ Scenario make_scenario(std::uint64_t seed) {
   s.two_links = random.chance(40);
   s.advances = random.chance(50);
   if (random.chance(20)) s.hosts = 2;
+  // Of its own, so that the other draws are what they were.
+  s.zero_holes = Random(seed * 2 + 11).chance(40);
   const std::uint64_t swarm = random.next() & random.next();
   const int count = static_cast<int>(random.below(large ? 3 : 6));
   bool crashed = false;
@@ -119,9 +121,9 @@ bool may_time_out(const Scenario& scenario) {
 std::string to_text(const Scenario& s) {
   std::ostringstream out;
   out << "seed " << s.seed << "\nranks " << s.ranks << "\nsteps " << s.steps << "\nelements "
-      << s.elements << "\nraise " << s.raise << "\nflat " << s.flat << "\nbrief " << s.brief
-      << "\ntwo_links " << s.two_links << "\nadvances " << s.advances << "\noutside " << s.outside
-      << "\nhosts " << s.hosts << "\n";
+      << s.elements << "\nraise " << s.raise << "\nzero_holes " << s.zero_holes << "\nflat "
+      << s.flat << "\nbrief " << s.brief << "\ntwo_links " << s.two_links << "\nadvances "
+      << s.advances << "\noutside " << s.outside << "\nhosts " << s.hosts << "\n";
   for (const Fault& f : s.faults) {
     out << fault_name(f.kind) << " at " << f.at.count() << " a " << f.a << " b " << f.b << " mask "
         << f.mask << " lasts " << f.lasts.count() << "\n";
@@ -158,6 +160,7 @@ Result<Scenario> parse_scenario(const std::string& text) {
     if (name == "steps") in >> s.steps;
     if (name == "elements") in >> s.elements;
     if (name == "raise") in >> s.raise;
+    if (name == "zero_holes") in >> s.zero_holes;
     if (name == "flat") in >> s.flat;
     if (name == "brief") in >> s.brief;
     if (name == "two_links") in >> s.two_links;

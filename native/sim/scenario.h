@@ -42,10 +42,11 @@ struct Fault {
 struct Scenario {
   std::uint64_t seed = 0;
   int ranks = 2;
-  int steps = 4;           // of the program; each has a few ops, and perhaps a step boundary
-  int elements = 16;       // of the largest block
-  bool raise = false;      // on_peer_loss
-  bool flat = false;       // the ranks share memory
+  int steps = 4;            // of the program; each has a few ops, and perhaps a step boundary
+  int elements = 16;        // of the largest block
+  bool raise = false;       // on_peer_loss
+  bool zero_holes = false;  // on_hole
+  bool flat = false;        // the ranks share memory
   bool brief = false;      // the program waits for each op: a small one may have no work of its own
   bool two_links = false;  // data and control apart, as with shared memory
   bool advances = false;   // steps end with advance()

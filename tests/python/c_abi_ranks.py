@@ -35,6 +35,7 @@ class Options(ctypes.Structure):
         ("flight_dir", c_char_p),
         ("codec", c_char_p),
         ("codec_min_bytes", ctypes.c_uint64),
+        ("on_hole", c_int),
     )
 
 
@@ -281,8 +282,33 @@ def go_on() -> None:
     assert LIB.hf_group_live_ranks(group, ranks, c_size_t(4)) == 2
     assert a[0] == a[999_999] == 2.0
     LIB.hf_work_free(work)
+    holes(group)
     LIB.hf_group_free(group)
     LIB.hf_node_free(node)
+
+
+def holes(group: c_void_p) -> None:
+    """What rank 1 would have given is an error, or zeros."""
+    rank = LIB.hf_group_rank(group)
+    own, all_of_them = floats(rank + 1.0), floats(7, 7, 7)
+    lost = (c_int32 * 3)()
+    LIB.hf_last_error_ranks.restype = c_size_t
+    for call in (
+        lambda: LIB.hf_all_gather(group, own, all_of_them, n(1), F32, None),
+        lambda: LIB.hf_gather(group, own, all_of_them, n(1), F32, 2, None),
+        lambda: LIB.hf_all_to_all(group, floats(1, 2, 3), all_of_them, n(1), F32, None),
+    ):
+        check(call(), PEER_LOST)
+        assert b"on_hole" in LIB.hf_last_error()
+        assert (LIB.hf_last_error_ranks(lost, c_size_t(3)), lost[0]) == (1, 1)
+    check(LIB.hf_group_set_on_hole(group, 1))
+    check(LIB.hf_all_gather(group, own, all_of_them, n(1), F32, None))
+    assert list(all_of_them) == [1.0, 0.0, 3.0]
+    check(LIB.hf_group_set_on_hole(group, 0))
+    check(LIB.hf_all_gather(group, own, all_of_them, n(1), F32, None), PEER_LOST)
+    check(LIB.hf_group_set_on_hole(group, 2), CONFIG_ERROR)
+    assert b"HF_HOLE_ZERO" in LIB.hf_last_error()
+    check(LIB.hf_group_set_on_hole(None, 0), CONFIG_ERROR)
 
 
 SET = ctypes.CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_size_t)

@@ -209,16 +209,26 @@ def lose_one_of_a_gather() -> None:
     array = GpuArray(np.full(50_000, group.rank + 1, np.float32))
     gathered = GpuArray(np.full(4 * 50_000, -1, np.float32))
     group.barrier()
-    work = group.all_gather(gathered, array, codec="fp16", async_op=True)
+    mode = os.environ["ON_HOLE"]
+    work = group.all_gather(gathered, array, codec="fp16", async_op=True, on_hole=mode)
     assert work is not None
     if group.rank == 2:
         _die_in_a_moment()
-    work.wait()
+    try:
+        work.wait()
+    except holdfast.PeerLost as error:
+        assert (mode, error.ranks) == ("raise", (2,))
+        _tell(str(error).partition("(epoch")[0])
+        _go_on(group)
+        return
+    assert mode == "zero" or not work.outcome.missing
     result = gathered.get().reshape(4, -1)
     for rank, block in enumerate(result):
         if rank not in work.outcome.missing:
             assert (block == rank + 1).all(), (rank, work.outcome)
     _tell(f"{zlib.crc32(result.tobytes())} {work.outcome.contributors}")
+    with pytest.raises(holdfast.PeerLost, match="lost rank 2"):
+        group.all_gather(gathered, array, codec="fp16")
     _go_on(group)
 
 

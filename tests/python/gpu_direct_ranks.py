@@ -168,21 +168,30 @@ def lose_one() -> None:
 
 
 def lose_one_of_a_gather() -> None:
-    """Rank 2 of 4 dies in the middle: its block is whole everywhere, or zeros everywhere."""
+    """Rank 2 of 4 dies in the middle: its block is whole everywhere, or a hole everywhere."""
     group = holdfast.init()
     pass_trial(group)
     array = shared(np.full(400_000, group.rank + 1, np.int32))
     gathered = shared(np.full(4 * 400_000, -1, np.int32))
-    work = group.all_gather(gathered, array, async_op=True)
+    work = group.all_gather(gathered, array, async_op=True, on_hole=os.environ["ON_HOLE"])
     assert work is not None
     if group.rank == 2:
         _die_in_a_moment()
-    work.wait()
+    try:
+        work.wait()
+    except holdfast.PeerLost as error:
+        assert (os.environ["ON_HOLE"], error.ranks) == ("raise", (2,))
+        _tell(str(error).partition("(epoch")[0])
+        _go_on(group, array, 2)
+        return
     result = gathered.get().reshape(4, -1)
     third = 0 if 2 in work.outcome.missing else 3
+    assert third == 3 or os.environ["ON_HOLE"] == "zero"
     for block, value in zip(result, (1, 2, third, 4), strict=True):
         assert (block == value).all(), (block, work.outcome)
     _tell(f"{zlib.crc32(result.tobytes())} {work.outcome.contributors}")
+    with pytest.raises(holdfast.PeerLost, match="lost rank 2"):
+        group.all_gather(gathered, array)
     _go_on(group, array, 2)
 
 

@@ -210,23 +210,31 @@ def lose_some() -> None:
 
 
 def lose_some_of_a_gather() -> None:
-    """The ranks of LOST die in the middle: each block is whole everywhere, or zeros everywhere."""
+    """The ranks of LOST die in the middle: each block is whole everywhere, or a hole everywhere."""
     group = holdfast.init()
     lost = [int(rank) for rank in os.environ["LOST"].split(",")]
     pass_trial(group)
     array = shared(np.full(300_000, group.rank + 1, np.int32))
     gathered = shared(np.full(group.size * 300_000, -1, np.int32))
-    work = group.all_gather(gathered, array, async_op=True)
+    mode = os.environ["ON_HOLE"]
+    work = group.all_gather(gathered, array, async_op=True, on_hole=mode)
     assert work is not None
     if group.rank in lost:
         time.sleep(float(os.environ["DIES_AFTER"]))
         os.kill(os.getpid(), signal.SIGKILL)
-    work.wait()
-    result = gathered.get().reshape(group.size, -1)
-    for rank, block in enumerate(result):
-        assert rank in lost or rank not in work.outcome.missing
-        assert (block == (0 if rank in work.outcome.missing else rank + 1)).all(), work.outcome
-    print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
+    try:
+        work.wait()
+    except holdfast.PeerLost as error:
+        assert mode == "raise"
+        assert set(error.ranks) <= set(lost)
+        print("HAS", str(error).partition(" (epoch")[0], error.ranks)
+    else:
+        assert mode == "zero" or not work.outcome.missing
+        result = gathered.get().reshape(group.size, -1)
+        for rank, block in enumerate(result):
+            assert rank in lost or rank not in work.outcome.missing
+            assert (block == (0 if rank in work.outcome.missing else rank + 1)).all(), work.outcome
+        print("HAS", zlib.crc32(result.tobytes()), work.outcome.contributors)
     left = sum(1 << rank for rank in range(group.size) if rank not in lost)
     _after_a_boundary(group, shared(_values(group)), left)
     group.close()

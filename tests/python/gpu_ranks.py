@@ -287,11 +287,11 @@ def lose_one_in_slices() -> None:
     many = GpuArray(np.repeat(np.arange(n, dtype=np.int32) + 1, count) << 8 * rank)
     own = GpuArray(np.full(count, 1 << rank, np.int32))
 
-    def begin(target: GpuArray) -> holdfast.Work:
+    def begin(target: GpuArray, mode: str = "zero") -> holdfast.Work:
         if collective == "all_gather":
-            work = group.all_gather(target, own, async_op=True)
+            work = group.all_gather(target, own, async_op=True, on_hole=mode)
         elif collective == "all_to_all":
-            work = group.all_to_all(target, many, async_op=True)
+            work = group.all_to_all(target, many, async_op=True, on_hole=mode)
         else:
             work = group.reduce_scatter(target, many, async_op=True)
         assert work is not None
@@ -325,5 +325,8 @@ def lose_one_in_slices() -> None:
     after = begin(taken)
     after.wait()
     assert after.outcome.missing == (lost,)
+    if collective != "reduce_scatter":
+        with pytest.raises(holdfast.PeerLost, match=f"{collective} #.*lost rank 2"):
+            begin(taken, "raise").wait()
     print(told, outcome.contributors, outcome.missing)
     group.close()

@@ -236,7 +236,7 @@ def lose_a_rank() -> None:
         while after < 5:
             codec = "zstd" if HAS_ZSTD and step % 2 else "bfloat"
             taken = torch.full((size * count,), 7, dtype=torch.bfloat16)
-            group.all_gather(taken, halves(rank, count), codec=codec)
+            group.all_gather(taken, halves(rank, count), codec=codec, on_hole="zero")
             outcome = group.outcome
             assert outcome is not None
             agree(group, taken)
@@ -253,7 +253,8 @@ def lose_a_rank() -> None:
             assert set(total.float().unique().tolist()) <= {float(sure), float(whole)}
             agree(group, total)
             exchanged = torch.full((size * count,), 7, dtype=torch.bfloat16)
-            group.all_to_all(exchanged, halves(rank, size * count), codec=codec)
+            given = halves(rank, size * count)
+            group.all_to_all(exchanged, given, codec=codec, on_hole="zero")
             for r in group.outcome.contributors if group.outcome else ():
                 block = halves(r, size * count)[rank * count : (rank + 1) * count]
                 assert bits(exchanged[r * count : (r + 1) * count]) == bits(block)

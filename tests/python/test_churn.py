@@ -46,7 +46,7 @@ def agree(here: Path, alive: list[int], collective: str) -> int:
     for step in range(last + 1):
         told = {
             json.dumps([log[step]["crc"], log[step]["outcome"]])
-            if collective == "all_reduce"
+            if collective != "all_to_all"
             else json.dumps(log[step]["outcome"])
             for log in logs.values()
         }
@@ -58,7 +58,7 @@ def lose_some(seed: int, transports: list[str], here: Path) -> None:
     """Kill some of four or eight ranks, as the seed says; the others must agree."""
     choose = random.Random(1000 + seed)
     size = choose.choice([4, 8])
-    collective = choose.choice(["all_reduce", "all_to_all"])
+    collective = choose.choice(["all_reduce", "all_to_all", "all_gather"])
     sizes = [4096, 65536, 1 << 20, 16 << 20]
     env = {
         "HOLDFAST_TRANSPORTS": choose.choice(transports),

@@ -73,10 +73,22 @@ def test_host_memory_here_and_a_gpus_there_is_an_error_on_every_rank(tmp_path):
     run("disagree", 3, tmp_path)
 
 
-@pytest.mark.parametrize("dies_after", ["0", "0.001", "0.003", "0.006", "0.012", "0.025", "0.05"])
+# Both, and each early and late.
+_HOLES = {
+    "0": "raise",
+    "0.001": "zero",
+    "0.003": "raise",
+    "0.006": "zero",
+    "0.012": "raise",
+    "0.025": "zero",
+    "0.05": "raise",
+}
+
+
+@pytest.mark.parametrize("dies_after", _HOLES)
 @pytest.mark.parametrize("function", ["lose_one", "lose_one_of_a_gather"])
 def test_survivors_agree_when_a_rank_dies_in_the_middle(function, dies_after, tmp_path):
-    env = {**DEVICE, "DIES_AFTER": dies_after}
+    env = {**DEVICE, "DIES_AFTER": dies_after, "ON_HOLE": _HOLES[dies_after]}
     processes = [start_rank("gpu_coded_ranks", function, r, 4, tmp_path, env) for r in range(4)]
     outcomes = finish(processes, 100)
     assert outcomes[2].status == -9, outcomes[2].output

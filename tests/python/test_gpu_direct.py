@@ -61,8 +61,19 @@ def test_host_memory_here_and_a_gpus_there_is_an_error_on_every_rank(tmp_path):
     run("disagree", 3, tmp_path)
 
 
+# Both, and each early and late.
+_HOLES = {
+    "0": "raise",
+    "0.0005": "zero",
+    "0.001": "raise",
+    "0.002": "zero",
+    "0.004": "raise",
+    "0.008": "zero",
+}
+
+
 def _kill_one(function, lost, dies_after, tmp_path):
-    env = {**DEVICE, "DIES_AFTER": dies_after}
+    env = {**DEVICE, "DIES_AFTER": dies_after, "ON_HOLE": _HOLES[dies_after]}
     processes = [start_rank("gpu_direct_ranks", function, r, 4, tmp_path, env) for r in range(4)]
     outcomes = finish(processes, 100)
     assert outcomes[lost].status == -9, outcomes[lost].output
@@ -75,7 +86,7 @@ def _kill_one(function, lost, dies_after, tmp_path):
     assert len(set(told)) == 1
 
 
-@pytest.mark.parametrize("dies_after", ["0", "0.0005", "0.001", "0.002", "0.004", "0.008"])
+@pytest.mark.parametrize("dies_after", _HOLES)
 @pytest.mark.parametrize("function", ["lose_one", "lose_one_of_a_gather"])
 def test_survivors_agree_when_a_rank_dies_whose_memory_is_read(function, dies_after, tmp_path):
     _kill_one(function, 2, dies_after, tmp_path)

@@ -56,6 +56,7 @@ def test_options_do_not_change():
         ("time_slice", 0.00001, "100 microseconds to 100 milliseconds, or 0"),
         ("time_slice", 1, "100 microseconds to 100 milliseconds, or 0"),
         ("time_slice", False, "number of seconds"),
+        ("on_hole", "ignore", '"raise" or "zero"'),
     ],
 )
 def test_a_value_that_cannot_be_used_is_refused_with_what_is_accepted(option, value, accepted):
@@ -77,6 +78,7 @@ def test_a_value_that_cannot_be_used_is_refused_with_what_is_accepted(option, va
         ("HOLDFAST_HOST_ID", "left", "host_id", "left"),
         ("HOLDFAST_ALGORITHM", "ring", "algorithm", "ring"),
         ("HOLDFAST_ALGORITHM", "", "algorithm", ""),
+        ("HOLDFAST_ON_HOLE", "zero", "on_hole", "zero"),
     ],
 )
 def test_the_environment_sets_each_option(variable, text, option, value):
@@ -95,6 +97,7 @@ def test_the_environment_sets_each_option(variable, text, option, value):
         ("HOLDFAST_PORT", "70000"),
         ("HOLDFAST_ADDRESS", "0.0.0.0"),
         ("HOLDFAST_ALGORITHM", "rong"),
+        ("HOLDFAST_ON_HOLE", "nan"),
     ],
 )
 def test_an_error_names_the_variable_its_text_and_what_is_accepted(variable, text):

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; what is there stays. */
-#define HF_ABI_VERSION 5
+#define HF_ABI_VERSION 6
 
 typedef enum hf_status {
   HF_OK = 0,
@@ -77,6 +77,14 @@ typedef enum hf_peer_loss {
   HF_RAISE     /* HF_PEER_LOST on all survivors, from the same op on, until hf_group_advance() */
 } hf_peer_loss;
 
+/* What a hole means: the place in the result of hf_all_gather(v), hf_all_to_all(v) or hf_gather()
+ * of a rank that is away and whose data no rank has. */
+typedef enum hf_on_hole {
+  HF_HOLE_RAISE, /* HF_PEER_LOST on all ranks, naming those that are away; the group goes on. What
+                    the output holds counts for nothing */
+  HF_HOLE_ZERO   /* zeros there, and the ranks in hf_work_missing() */
+} hf_on_hole;
+
 typedef struct hf_node hf_node;   /* the runtime of a process: sockets, a thread */
 typedef struct hf_store hf_store; /* where the members of a new group find each other */
 typedef struct hf_group hf_group; /* ranks that call collectives together */
@@ -107,6 +115,7 @@ typedef struct hf_options {
                         default: as they are */
   uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
   int64_t time_slice_ns; /* of threads that wait for other ranks; default 100 us; -1: left alone */
+  hf_on_hole on_hole;       /* of handles that do not say; default HF_HOLE_RAISE */
 } hf_options;
 
 /* A store of the caller's. Both functions return a status; get() waits until the key is set, at
@@ -179,6 +188,9 @@ size_t hf_group_live_ranks(const hf_group* group, int32_t* ranks, size_t capacit
  * core, those of higher priority go first, piece by piece; the others still get a share. This
  * rank's part of the work only: ranks may differ. */
 hf_status hf_group_set_priority(hf_group* group, int32_t priority);
+/* Of the calls on this handle from now on, by any thread; at first as the options say. All ranks
+ * say the same. */
+hf_status hf_group_set_on_hole(hf_group* group, hf_on_hole on_hole);
 /* A step boundary, collective over the ranks that are there: admits those that wait to come in.
  * Negative timeout_ns: the group's. */
 hf_status hf_group_advance(hf_group* group, int64_t timeout_ns);
