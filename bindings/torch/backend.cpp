@@ -136,6 +136,8 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
     item.request.timeout = limit;
     item.request.priority = priority();
     if (!item.request.on_hole) item.request.on_hole = on_hole();
+    const bool raises = item.request.on_hole.value_or(group->on_hole()) == comm::OnHole::kRaise;
+    const bool may_have_holes = raises && comm::gathers(item.request.collective);
     const bool lazy =
         !coalescing_ && is_small_message(item.request) && item.tensors.device().is_cpu();
     item.request.expect_wait = (!call.async && !coalescing_) || lazy;
@@ -150,6 +152,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
     started.ops.push_back(std::move(op).value());
     started.tensors.push_back(std::move(item.tensors));
     started.lazy = started.lazy || lazy;
+    started.may_have_holes = started.may_have_holes || may_have_holes;
   }
   if (work) {
     work->follow(std::move(started));

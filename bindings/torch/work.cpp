@@ -13,6 +13,7 @@ namespace holdfast::torch_backend {
 void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);
   tensors_ = std::move(started.tensors);
+  may_have_holes_ = started.may_have_holes;
   is_stored_ = std::all_of(tensors_.begin(), tensors_.end(),
                            [](const Tensors& tensors) { return tensors.is_stored(); });
   lazy_.store(started.lazy, std::memory_order_relaxed);  // relaxed: whoever asks has this work
@@ -149,7 +150,7 @@ bool HoldfastWork::streams_wait() const {
 
 bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
   const bool limited = timeout != kNoTimeout && timeout > std::chrono::milliseconds::zero();
-  if (streams_wait() && !limited) return true;
+  if (streams_wait() && !limited && !may_have_holes_) return true;
   const auto end = std::chrono::steady_clock::now() + (limited ? Duration(timeout) : kForever);
   for (const auto& op : ops_) {
     const Duration left = end - std::chrono::steady_clock::now();
@@ -193,7 +194,8 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
 // As torch's NCCL backend does: a stream of the pool waits for the ops, and the Future notes that
 // it comes behind what this stream has been given.
 bool HoldfastWork::complete_ahead(c10::ivalue::Future& future) const {
-  if (!later_ops_tell_ || !is_stored_ || ended_.load(std::memory_order_acquire)) return false;
+  if (!later_ops_tell_ || may_have_holes_ || !is_stored_ || ended_.load(std::memory_order_acquire))
+    return false;
   const auto behind = stream_behind(ops_);
   if (!behind) return false;
   const c10::StreamGuard current(*behind);

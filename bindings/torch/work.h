@@ -23,10 +23,12 @@ struct Started {
   std::vector<std::shared_ptr<comm::Work>> ops;
   std::vector<Tensors> tensors;
   bool lazy = false;  // the caller is expected to wait; no thread looks after them meanwhile
+  bool may_have_holes = false;  // and fail with them, while the group goes on
 
   void append(Started more) {
     std::move(more.ops.begin(), more.ops.end(), std::back_inserter(ops));
     std::move(more.tensors.begin(), more.tensors.end(), std::back_inserter(tensors));
+    may_have_holes = may_have_holes || more.may_have_holes;
   }
 };
 
@@ -67,7 +69,8 @@ class HoldfastWork final : public c10d::Work {
     return false;
   }
   bool isSuccess() const override;
-  // On CUDA tensors and without a timeout, the current stream waits, and the host goes on.
+  // On CUDA tensors and without a timeout, the current stream waits, and the host goes on; but not
+  // of an op that may fail for a hole: a stream cannot raise, and would compute with it.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
   // CUDA tensors: the current stream waits, not the host. Nothing to do for others.
   void synchronize() override { [[maybe_unused]] const bool all = streams_wait(); }
@@ -113,7 +116,8 @@ class HoldfastWork final : public c10d::Work {
   std::chrono::steady_clock::time_point ended_at_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
-  bool is_stored_ = false;  // nothing is left for the host to do behind the ops
+  bool may_have_holes_ = false;  // as in Started
+  bool is_stored_ = false;       // nothing is left for the host to do behind the ops
   std::atomic<bool> lazy_{false};
   std::atomic<std::size_t> left_{0};
   std::atomic<bool> ended_{false};

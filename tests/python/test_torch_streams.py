@@ -68,5 +68,9 @@ def test_where_only_the_work_tells_of_failures_futures_wait_for_it(losses, fake,
     )
 
 
+def test_the_host_waits_for_a_gather_where_a_hole_is_an_error(fake, tmp_path):
+    run("a_gather_that_may_have_a_hole_is_waited_for", fake, tmp_path)
+
+
 def test_a_failed_op_is_told_of_by_its_work_and_by_later_ops(fake, tmp_path):
     run("a_failure_is_told_by_what_follows", fake, tmp_path)

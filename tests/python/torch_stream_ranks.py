@@ -137,6 +137,39 @@ def futures_that_must_tell_of_failures_complete_late() -> None:
     dist.destroy_process_group()
 
 
+def a_gather_that_may_have_a_hole_is_waited_for() -> None:
+    """A stream cannot raise: the host waits, unless zeros are asked for."""
+    rank, size, fake, store = _start()
+    own = _values(rank)
+    arrays = [_values(90) for _ in range(size)]
+    tensors = [fake.tensor(array) for array in arrays]
+
+    def gather() -> dist.Work:
+        return dist.group.WORLD.allgather([tensors], [fake.tensor(own)])  # type: ignore[union-attr]
+
+    if rank == 1:
+        store.get("rank 0 has called")
+    work = gather()
+    if rank == 0:
+        assert not work.get_future().done()
+        store.set("rank 0 has called", "yes")
+    work.wait()
+    assert work.is_completed()
+    assert [array.get()[0] for array in arrays] == [1, 2]
+    if rank == 1:
+        store.get("rank 0 goes on")
+    with holdfast.on_hole("zero"):
+        work = gather()
+    work.wait()
+    if rank == 0:
+        assert work.get_future().done()
+        assert not work.is_completed()
+        store.set("rank 0 goes on", "yes")
+    work.wait(timedelta(seconds=30))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def a_failure_is_told_by_what_follows() -> None:
     """Rank 1 aborts the group; rank 0's Future has completed before."""
     rank, _, fake, store = _start()
