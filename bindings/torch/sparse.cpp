@@ -22,7 +22,8 @@ Tensor describe(const Tensor& tensor) {
 void require_same_shape(const std::vector<Tensor>& facts, int rank) {
   const Tensor own = facts[static_cast<std::size_t>(rank)].slice(0, 1);
   for (std::size_t r = 0; r < facts.size(); ++r) {
-    if (facts[r].slice(0, 1).equal(own)) continue;
+    const bool is_away = !facts[r].any().item<bool>();
+    if (is_away || facts[r].slice(0, 1).equal(own)) continue;
     raise({Code::kProtocolError,
            "all_reduce of sparse tensors: calls do not match: sparse dimensions and sizes are " +
                c10::str(at::IntArrayRef(own.data_ptr<int64_t>(),
@@ -46,17 +47,22 @@ WorkPtr HoldfastBackend::allreduce_sparse(TensorList& tensors, const c10d::Allre
   }
   if (coalescing_) raise({Code::kUnsupported, "all_reduce of sparse tensors while coalescing"});
   const Tensor own = tensor.coalesce();
-  c10d::AllgatherOptions gather;
-  gather.timeout = opts.timeout;
-  gather.asyncOp = false;
   Tensor mine = describe(own);
   TensorList facts;
   for (int r = 0; r < getSize(); ++r) facts.push_back(at::empty_like(mine));
+  // A sum goes on without those that are away: they have no entries.
+  const auto gather_item = [&](const TensorList& outputs, const Tensor& input) {
+    Item item = all_gather_item(outputs, input);
+    item.request.on_hole = comm::OnHole::kZero;
+    return item;
+  };
   {
-    std::vector<TensorList> outputs{facts};
-    TensorList inputs{mine};
+    std::vector<Item> items;
+    items.push_back(gather_item(facts, mine));
     const WithoutGil release;
-    allgather(outputs, inputs, gather)->wait();
+    go({OpType::ALLGATHER, "holdfast:all_gather", {mine}, facts}, std::move(items),
+       {opts.timeout, false})
+        ->wait();
   }
   require_same_shape(facts, getRank());
 
@@ -70,8 +76,8 @@ WorkPtr HoldfastBackend::allreduce_sparse(TensorList& tensors, const c10d::Allre
     values.push_back(at::empty(shape, own.values().options()));
   }
   std::vector<Item> items;
-  items.push_back(all_gather_item(indices, own.indices()));
-  items.push_back(all_gather_item(values, own.values()));
+  items.push_back(gather_item(indices, own.indices()));
+  items.push_back(gather_item(values, own.values()));
   items.back().tensors.when_stored([tensor, indices, values] {
     const c10::InferenceMode no_autograd;
     Tensor result = tensor;
