@@ -115,7 +115,7 @@ typedef struct hf_options {
                         default: as they are */
   uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
   int64_t time_slice_ns; /* of threads that wait for other ranks; default 100 us; -1: left alone */
-  hf_on_hole on_hole;       /* of handles that do not say; default HF_HOLE_RAISE */
+  hf_on_hole on_hole;    /* of handles that do not say; default HF_HOLE_RAISE */
 } hf_options;
 
 /* A store of the caller's. Both functions return a status; get() waits until the key is set, at
