@@ -7,7 +7,7 @@ engine, or a collective that compresses on the wire, is another `Exchange`.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -73,12 +73,19 @@ class Exchange(Protocol):
         ...
 
 
-def _holes_are_zeros(group: Any) -> contextlib.AbstractContextManager[None]:
+@contextlib.contextmanager
+def _holes_are_zeros(group: Any, device: torch.device) -> Iterator[None]:
+    """As `holdfast.on_hole` does, which is above this package."""
     if dist.get_backend(group) != "holdfast":
-        return contextlib.nullcontext()
-    from holdfast.torch import on_hole
-
-    return on_hole(LOST_ROWS, group)
+        yield
+        return
+    of: Any = group or dist.group.WORLD
+    backend = of._get_backend(device)
+    before, backend.on_hole = backend.on_hole, LOST_ROWS
+    try:
+        yield
+    finally:
+        backend.on_hole = before
 
 
 # torch is renaming it.
@@ -233,14 +240,14 @@ class ProcessGroupExchange:
     def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
         """Exchange rows."""
         group = self._started()
-        with _holes_are_zeros(group):
+        with _holes_are_zeros(group, sent.device):
             return self._begun(dist.all_to_all_single(received, sent, group=group, async_op=True))
 
     def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
         """Collect rows."""
         flat = rows.view(-1)
         group = self._started()
-        with _holes_are_zeros(group):
+        with _holes_are_zeros(group, own.device):
             return self._begun(_GATHER(flat, own, group=group, async_op=True))
 
     @staticmethod
