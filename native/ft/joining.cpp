@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace holdfast::ft {
+namespace {
+
+// How long a coordinator that was named may take to be connected: somebody else is it by then, if
+// it has gone, and names itself.
+constexpr int kPatience = 4;
+
+}  // namespace
 
 void Joining::want(const Joiner& joiner) {
   if (joiner.member == self_.member || joiner.member == kNobody) return;
@@ -89,7 +96,14 @@ void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connecte
     }
   }
   if (now < next_ask_) return;
-  if (coordinator_ && !is_connected(*coordinator_)) return;
+  if (coordinator_ && !is_connected(*coordinator_)) {
+    unreached_since_ = std::min(unreached_since_, now);
+    if (now - unreached_since_ < patience_ * kPatience) return;
+    // Whoever named it may not have known yet that it had gone.
+    coordinator_.reset();
+    state_ = State::kAsking;
+  }
+  unreached_since_ = {Duration::max()};
   // Again now and then: a coordinator that took over knows nothing of its lobby.
   next_ask_ = now + patience_;
   ask(is_connected);

@@ -56,6 +56,7 @@ class Joining {
   std::vector<MemberId> contacts_;
   std::size_t next_contact_ = 0;
   std::optional<MemberId> coordinator_;
+  Instant unreached_since_{Duration::max()};  // it has no connection to this process
   std::vector<Joiner> wanted_;
   WorldView view_;
   std::uint64_t version_ = 0;  // arrivals in the lobby, as last told

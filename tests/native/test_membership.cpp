@@ -6,6 +6,7 @@
 #include "ft/detector.h"
 #include "ft/group_repair.h"
 #include "ft/group_report.h"
+#include "ft/joining.h"
 #include "ft/message.h"
 #include "ft/quorum.h"
 
@@ -55,6 +56,29 @@ TEST_CASE("three missed heartbeats are silence, more where they come unevenly") 
   // After a pause of this process nothing can be said.
   even.forgive({milliseconds(9000)});
   CHECK_FALSE(even.is_silent({milliseconds(9200)}));
+}
+
+TEST_CASE("whoever is sent to a coordinator that has gone asks somebody else") {
+  const MemberId living{1};
+  const MemberId gone{2};
+  Joining joining("world", {{9}, Rank{2}, "card"}, milliseconds(100));
+  joining.add_contact(living);
+  const auto is_connected = [&](MemberId member) { return member == living; };
+  joining.tick({milliseconds(0)}, is_connected);
+  REQUIRE(joining.take_sends().size() == 1);
+  Message redirect;
+  redirect.kind = MessageKind::kRedirect;
+  redirect.joiners = {{gone, Rank{-1}, "card"}};
+  joining.on_message(living, redirect);
+  std::size_t asked = 0;
+  for (int t = 10; t <= 1000; t += 10) {
+    joining.tick({milliseconds(t)}, is_connected);
+    for (const auto& [to, message] : joining.take_sends()) {
+      CHECK(to == living);
+      ++asked;
+    }
+  }
+  CHECK(asked > 0);
 }
 
 Incident incident_of(std::vector<std::optional<OpReport>> reports) {
