@@ -44,16 +44,35 @@ class Directory final : public Store {
 
   // Under another name first: readers see the whole value or none.
   Status set(const std::string& key, const std::string& value) override {
-    const auto draft = path_ / ("." + std::to_string(::getpid()) + "." + quoted(key));
-    {
-      std::ofstream file(draft, std::ios::binary);
-      file << value;
-      if (!file.flush()) return {Code::kSystem, "cannot write " + draft.string()};
-    }
+    const auto draft = draft_of(key);
+    TRY(write(draft, value));
     std::error_code error;
     std::filesystem::rename(draft, path_ / quoted(key), error);
     if (error) return {Code::kSystem, "cannot rename " + draft.string() + ": " + error.message()};
     return Status::ok();
+  }
+
+  // A link is made by one of many only.
+  Result<std::string> set_once(const std::string& key, const std::string& value) override {
+    const auto draft = draft_of(key);
+    TRY(write(draft, value));
+    std::error_code error;
+    std::filesystem::create_hard_link(draft, path_ / quoted(key), error);
+    std::error_code ignored;
+    std::filesystem::remove(draft, ignored);
+    if (error && error != std::errc::file_exists) {
+      return Status{Code::kSystem, "cannot link " + draft.string() + ": " + error.message()};
+    }
+    return get(key, Duration::zero());
+  }
+
+  bool tells_at_once() const override { return true; }
+
+  Result<bool> has(const std::string& key) override {
+    std::error_code error;
+    const bool there = std::filesystem::exists(path_ / quoted(key), error);
+    if (!error) return there;
+    return Status{Code::kSystem, "cannot read " + path_.string() + ": " + error.message()};
   }
 
   Result<std::string> get(const std::string& key, Duration timeout) override {
@@ -75,6 +94,17 @@ class Directory final : public Store {
   }
 
  private:
+  std::filesystem::path draft_of(const std::string& key) const {
+    return path_ / ("." + std::to_string(::getpid()) + "." + quoted(key));
+  }
+
+  static Status write(const std::filesystem::path& path, const std::string& value) {
+    std::ofstream file(path, std::ios::binary);
+    file << value;
+    if (!file.flush()) return {Code::kSystem, "cannot write " + path.string()};
+    return Status::ok();
+  }
+
   const std::filesystem::path path_;
 };
 

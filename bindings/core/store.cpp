@@ -72,6 +72,11 @@ void PythonStore::raise_interrupt() {
   if (interrupt_.has_value()) throw std::move(*interrupt_);
 }
 
+bool PythonStore::tells_at_once() const {
+  const GilTaken gil;
+  return gil && nb::hasattr(store_, "check");
+}
+
 Result<bool> PythonStore::has(const std::string& key) {
   {
     const GilTaken gil;
@@ -80,6 +85,8 @@ Result<bool> PythonStore::has(const std::string& key) {
       if (nb::hasattr(store_, "check")) {
         nb::list keys;
         keys.append(key);
+        // Whoever looks again and again is to hear Ctrl-C.
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
         return nb::cast<bool>(store_.attr("check")(keys));
       }
     } catch (nb::python_error& error) {
@@ -98,6 +105,21 @@ Status PythonStore::set(const std::string& key, const std::string& value) {
   } catch (nb::python_error& error) {
     return status_of(std::move(error), key);
   }
+}
+
+Result<std::string> PythonStore::set_once(const std::string& key, const std::string& value) {
+  {
+    const GilTaken gil;
+    if (!gil) return exiting(key);
+    try {
+      if (nb::hasattr(store_, "compare_set")) {
+        return to_bytes(store_.attr("compare_set")(key, "", value));
+      }
+    } catch (nb::python_error& error) {
+      return status_of(std::move(error), key);
+    }
+  }
+  return Store::set_once(key, value);
 }
 
 Result<std::string> PythonStore::get(const std::string& key, Duration timeout) {

@@ -15,7 +15,9 @@ class PythonStore final : public Store {
   explicit PythonStore(nanobind::object store) : store_(std::move(store)) {}
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Duration timeout) override;
+  bool tells_at_once() const override;
   Result<bool> has(const std::string& key) override;
+  Result<std::string> set_once(const std::string& key, const std::string& value) override;
 
   // Throws what was no failure of the store: Ctrl-C, SystemExit. Needs the lock.
   void raise_interrupt();

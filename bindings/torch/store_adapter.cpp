@@ -44,4 +44,14 @@ Result<bool> StoreAdapter::has(const std::string& key) {
   }
 }
 
+Result<std::string> StoreAdapter::set_once(const std::string& key, const std::string& value) {
+  try {
+    const std::vector<std::uint8_t> wanted(value.begin(), value.end());
+    const auto now = store_->compareSet(key, {}, wanted);
+    return std::string(now.begin(), now.end());
+  } catch (const std::exception& error) {
+    return status_of(error, key);
+  }
+}
+
 }  // namespace holdfast::torch_backend

@@ -12,7 +12,9 @@ class StoreAdapter final : public Store {
   explicit StoreAdapter(c10::intrusive_ptr<c10d::Store> store) : store_(std::move(store)) {}
   Status set(const std::string& key, const std::string& value) override;
   Result<std::string> get(const std::string& key, Duration timeout) override;
+  bool tells_at_once() const override { return true; }
   Result<bool> has(const std::string& key) override;
+  Result<std::string> set_once(const std::string& key, const std::string& value) override;
 
  private:
   c10::intrusive_ptr<c10d::Store> store_;

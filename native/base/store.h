@@ -14,6 +14,8 @@ class Store {
   virtual Status set(const std::string& key, const std::string& value) = 0;
   // Waits until the key exists, at most `timeout`; Code::kTimeout when it never came.
   virtual Result<std::string> get(const std::string& key, Duration timeout) = 0;
+  // Whether has() tells at once; otherwise a wait in get() is the better way to find out.
+  virtual bool tells_at_once() const { return false; }
   // Whether the key exists now. Stores that can tell without a wait have their own.
   virtual Result<bool> has(const std::string& key) {
     constexpr Duration kLook = std::chrono::milliseconds(20);
@@ -21,6 +23,17 @@ class Store {
     if (got.is_ok()) return true;
     if (got.status().code() == Code::kTimeout) return false;
     return got.status();
+  }
+  // Sets the key unless it is set; its value then. Of two at the same time one wins, in stores that
+  // have an operation of their own for it; this one, for those that have none, may let both win.
+  virtual Result<std::string> set_once(const std::string& key, const std::string& value) {
+    constexpr Duration kLook = std::chrono::seconds(5);
+    auto there = has(key);
+    if (!there.is_ok()) return there.status();
+    if (!there.value()) {
+      if (Status status = set(key, value); !status.is_ok()) return status;
+    }
+    return get(key, kLook);
   }
 };
 

@@ -31,6 +31,19 @@ class MemoryStore final : public Store {
     return found->second;
   }
 
+  bool tells_at_once() const override { return true; }
+
+  Result<bool> has(const std::string& key) override {
+    const std::lock_guard lock(mutex_);
+    return values_.contains(key);
+  }
+
+  Result<std::string> set_once(const std::string& key, const std::string& value) override {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    return values_.try_emplace(key, value).first->second;
+  }
+
  private:
   std::mutex mutex_;  // guards values_
   std::condition_variable changed_;
