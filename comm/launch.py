@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlparse
 
 from holdfast import _process
 from holdfast.comm.group import Group
-from holdfast.comm.store import DirectoryStore, PrefixStore
+from holdfast.comm.store import DirectoryStore
 from holdfast.errors import ConfigError, SystemFailure, Timeout
 from holdfast.options import Options
 
@@ -61,26 +61,20 @@ def init(
         native = node.join(store, name, rank, size, options.connect_timeout, options.timeout)
         return Group(native, node)
     address = _address(init_method or "env://")
-    # A group that meets again must not find what the last meeting, or attempt, has left there.
-    attempt = _number("attempt", "TORCHELASTIC_RESTART_COUNT", None, default=0)
-    prefix = f"{attempt}.{_process.meetings(address, name, rank)}/"
-    fresh = PrefixStore(prefix, _store(address, rank, size, options.connect_timeout))
-    native = node.join(fresh, name, rank, size, options.connect_timeout, options.timeout)
+    meeting = _store(address, rank, size, options.connect_timeout)
+    native = node.join(meeting, name, rank, size, options.connect_timeout, options.timeout)
     group = Group(native, node)
     if address.startswith("tcp:"):
         # Rank 0 keeps the store and may end as soon as this returns: by then nobody reads it.
         group.barrier(timeout=options.connect_timeout)
-    _process.has_met(address, name, rank)
     return group
 
 
-def _number(what: str, variable: str, value: int | None, default: int | None = None) -> int:
+def _number(what: str, variable: str, value: int | None) -> int:
     if value is not None:
         return value
     text = os.environ.get(variable)
     if text is None:
-        if default is not None:
-            return default
         raise ConfigError(f"no {what}: pass {what}=, or set {variable} (`holdfast run` does)")
     try:
         return int(text)

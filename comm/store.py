@@ -1,4 +1,4 @@
-"""Stores through which ranks meet: a directory that all ranks share, and a store in a store."""
+"""The store through which ranks meet without torch: a directory that all of them share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ import uuid
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 # Polling starts eager, for ranks that start together, and calms down for those that wait.
-# For stores that cannot tell what is there.
-_LOOK = timedelta(milliseconds=20)
 _FIRST_PAUSE_S = 0.0005
 _LONGEST_PAUSE_S = 0.02
 
@@ -53,6 +50,42 @@ class DirectoryStore:
         draft = path.with_name(f".{uuid.uuid4().hex}")
         draft.write_bytes(value.encode() if isinstance(value, str) else value)
         draft.rename(path)
+
+    def compare_set(self, key: str, expected: str, desired: str | bytes) -> bytes:
+        """Set a key that is not set, as one step: of many at the same time one wins.
+
+        Parameters
+        ----------
+        key : str
+            Any text.
+        expected : str
+            Empty: what torch's stores call a key that is not set.
+        desired : str or bytes
+            Its value, unless it has one.
+
+        Returns
+        -------
+        bytes
+            The value that it has now.
+
+        Raises
+        ------
+        ValueError
+            When `expected` is something else.
+        """
+        if expected:
+            raise ValueError(f"expected = {expected!r}; accepted: '', for a key that is not set")
+        path = self._path(key)
+        draft = path.with_name(f".{uuid.uuid4().hex}")
+        draft.write_bytes(desired.encode() if isinstance(desired, str) else desired)
+        try:
+            # A link, unlike a new name, never takes the place of a file.
+            os.link(draft, path)
+        except FileExistsError:
+            pass
+        finally:
+            draft.unlink()
+        return self.get(key)
 
     def get(self, key: str) -> bytes:
         """Return the value of a key.
@@ -112,44 +145,3 @@ class DirectoryStore:
             The keys.
         """
         return all(self._path(key).exists() for key in keys)
-
-
-class PrefixStore:
-    """A store inside another one: every key begins with the prefix.
-
-    Parameters
-    ----------
-    prefix : str
-        The beginning of all keys.
-    store : object
-        Any object with torch's ``set``, ``wait`` and ``get``.
-    """
-
-    def __init__(self, prefix: str, store: Any) -> None:
-        self._prefix = prefix
-        self._store = store
-
-    def set(self, key: str, value: str | bytes) -> None:
-        """Set a key, as the inner store does."""
-        self._store.set(self._prefix + key, value)
-
-    def check(self, keys: Sequence[str]) -> bool:
-        """Return whether all keys are set, as the inner store does, or as waiting tells."""
-        inner = [self._prefix + key for key in keys]
-        if hasattr(self._store, "check"):
-            return bool(self._store.check(inner))
-        try:
-            self._store.wait(inner, _LOOK)
-        except Exception as error:
-            if "imeout" in f"{type(error).__name__}: {error}":
-                return False
-            raise
-        return True
-
-    def get(self, key: str) -> Any:
-        """Return the value of a key, as the inner store does."""
-        return self._store.get(self._prefix + key)
-
-    def wait(self, keys: Sequence[str], timeout: timedelta) -> None:
-        """Wait until all keys are set, as the inner store does."""
-        self._store.wait([self._prefix + key for key in keys], timeout)

@@ -24,4 +24,6 @@ def create(
     connect_timeout: timedelta,
     later: bool,
     losses_raise: bool,
+    ranks: list[int],
+    parent: object,
 ) -> HoldfastBackend: ...

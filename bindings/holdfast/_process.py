@@ -38,7 +38,6 @@ class _Process:
         self._nodes: dict[Options, _core.Node] = {}  # by the options that shape one
         self._groups: weakref.WeakSet[_Open] = weakref.WeakSet()
         self._stores: dict[str, object] = {}  # by address
-        self._meetings: dict[tuple[str, str, int], int] = {}
         self._pool: _core.Pool | None = None
         self._stacks: Stacks | None = None
         self._endings: set[Callable[[], None]] = set()
@@ -92,17 +91,6 @@ class _Process:
                 found = self._stores.setdefault(address, made)
         return found
 
-    def meetings(self, address: str, name: str, rank: int) -> int:
-        """Return how often this rank has met a group of that name there."""
-        with self._lock:
-            return self._meetings.get((address, name, rank), 0)
-
-    def has_met(self, address: str, name: str, rank: int) -> None:
-        """Count one meeting."""
-        with self._lock:
-            key = (address, name, rank)
-            self._meetings[key] = self._meetings.get(key, 0) + 1
-
     def metrics_texts(self) -> list[str]:
         """Return what each node of this process has counted, as OpenMetrics; none in a child."""
         if os.getpid() != self._pid:
@@ -153,8 +141,6 @@ at_end = _process.at_end
 check = _process.check
 pool = _process.pool
 store = _process.store
-meetings = _process.meetings
-has_met = _process.has_met
 metrics_texts = _process.metrics_texts
 
 

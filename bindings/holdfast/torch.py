@@ -117,7 +117,24 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         timedelta(seconds=options.connect_timeout),
         later,
         options.on_peer_loss == "raise",
+        list(backend_options.global_ranks_in_group),
+        _default_backend(),
     )
+
+
+def _default_backend() -> Any:
+    """Return the backend of torch's default group, which groups are made of; None without one."""
+    import torch
+    import torch.distributed as dist
+
+    world = dist.group.WORLD
+    if world is None:
+        return None
+    devices = [device.type for device in world._device_types]
+    if not devices:
+        return None
+    backend = world._get_backend(torch.device("cpu" if "cpu" in devices else devices[0]))
+    return backend if isinstance(backend, native().HoldfastBackend) else None
 
 
 @dataclasses.dataclass(frozen=True)

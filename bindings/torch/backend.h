@@ -94,6 +94,8 @@ class HoldfastBackend final : public c10d::Backend {
 #endif
   void registerOnCompletionHook(Observers::Hook&& hook) override;
   void waitForPendingWorks() override;
+  // The members' communicator; raises as long as there is none.
+  const std::shared_ptr<comm::Communicator>& group() const;
   // Ranks that have a member in the current view.
   std::vector<int> live_ranks() const;
   // A step boundary: (epoch, ranks that are there). Collective over those ranks.
@@ -183,8 +185,6 @@ class HoldfastBackend final : public c10d::Backend {
 
   bool is_forked() const;
   void refuse_in_child() const;
-  // The members' communicator; raises as long as there is none.
-  const std::shared_ptr<comm::Communicator>& group() const;
   c10::intrusive_ptr<HoldfastWork> new_work(Face face);
   WorkPtr go(Face face, std::vector<Item> items, const CallOptions& call);
   Home home_for(const c10::intrusive_ptr<c10d::Store>& store, const std::string& kind,

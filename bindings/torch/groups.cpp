@@ -3,8 +3,6 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <algorithm>
-#include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -24,25 +22,6 @@ c10::intrusive_ptr<c10d::Store> part_of(const c10::intrusive_ptr<c10d::Store>& s
   return c10::make_intrusive<c10d::PrefixStore>(prefix, store);
 }
 
-// Whether this process has met as that rank of a group of that name before; counts this time.
-bool has_met(const std::string& group, int rank) {
-  static std::mutex mutex;
-  static std::set<std::pair<std::string, int>> met;  // guarded by mutex
-  const std::lock_guard lock(mutex);
-  return !met.emplace(group, rank).second;
-}
-
-// The part of a group's store for this meeting. A store may outlive a group, and the next group of
-// the same name must not read its cards (torch counts names anew after destroy_process_group()).
-// All ranks meet equally often, so they agree. A process that was started again belongs to the
-// meeting that its rank was last in.
-c10::intrusive_ptr<c10d::Store> unused_part(const Home& home, int rank) {
-  const std::string key = "holdfast/meeting/" + std::to_string(rank);
-  int64_t meeting = has_met(home.group, rank) ? 0 : home.store->add(key, 0);
-  if (meeting == 0) meeting = home.store->add(key, 1);
-  return part_of(home.store, "meeting " + std::to_string(meeting));
-}
-
 int place_of(int rank, const std::vector<int>& ranks) {
   const auto found = std::find(ranks.begin(), ranks.end(), rank);
   return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
@@ -50,20 +29,23 @@ int place_of(int rank, const std::vector<int>& ranks) {
 
 }  // namespace
 
-std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size) {
+std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size,
+                                         const Members& members) {
   const WithoutGil release;
-  StoreAdapter adapter(unused_part(home, rank));
-  return value_or_raise(
-      home.node->join(adapter, {home.group, {rank}, size, home.connect_timeout, home.timeout}));
+  StoreAdapter adapter(home.store);
+  runtime::JoinRequest request{home.group, {rank}, size, home.connect_timeout, home.timeout};
+  request.parent = members.parent;
+  for (const int member : members.ranks) request.ranks.push_back({member});
+  return value_or_raise(home.node->join(adapter, request));
 }
 
-c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size) {
+c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size, const Members& members) {
   if (!home.node) {
     raise({Code::kUnsupported, "group " + home.group +
                                    ": a process group of a holdfast.Group has no store to make "
                                    "other groups with; make a Group of them"});
   }
-  auto group = meet(home, rank, size);
+  auto group = meet(home, rank, size, members);
   return c10::make_intrusive<HoldfastBackend>(std::move(group), std::move(home));
 }
 
@@ -85,7 +67,8 @@ c10::intrusive_ptr<c10d::Backend> HoldfastBackend::split(
     const c10::intrusive_ptr<Options>& options) {
   const int place = place_of(getRank(), ranks);
   if (place < 0) return nullptr;  // goes on without
-  return join(home_for(store, "split", options), place, static_cast<int>(ranks.size()));
+  return join(home_for(store, "split", options), place, static_cast<int>(ranks.size()),
+              {ranks, group()});
 }
 
 c10::intrusive_ptr<c10d::Backend> HoldfastBackend::merge(
@@ -112,7 +95,7 @@ c10::intrusive_ptr<c10d::Backend> HoldfastBackend::shrink(
   }
   if ((flags & kShrinkAbort) != 0) abort();
   return join(home_for(part_of(home_.store, name), name, options), place,
-              static_cast<int>(ranks.size()));
+              static_cast<int>(ranks.size()), {ranks, group()});
 }
 
 std::vector<int> HoldfastBackend::live_ranks() const {

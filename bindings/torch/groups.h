@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/node.h"
 
@@ -24,9 +25,19 @@ struct Home {
   bool losses_raise = false;  // the option on_peer_loss
 };
 
+// Who is in a group: ranks of `parent`, or of the process group that torch made first where that is
+// not one of ours. Neither: the store's group is the only one of its name.
+struct Members {
+  std::vector<int> ranks;
+  // Owners: the backend over it, and this.
+  std::shared_ptr<comm::Communicator> parent;
+};
+
 // Meets the other members in home.store; collective over them. Throws StatusError.
-std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size);
+std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size,
+                                         const Members& members = {});
 // The same, as a backend.
-c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size);
+c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size,
+                                         const Members& members = {});
 
 }  // namespace holdfast::torch_backend

@@ -33,12 +33,16 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
                                            int size, const std::string& group,
                                            std::chrono::milliseconds timeout,
                                            std::chrono::milliseconds connect_timeout, bool later,
-                                           bool losses_raise) {
+                                           bool losses_raise, std::vector<int> ranks,
+                                           const c10::intrusive_ptr<c10d::Backend>& parent) {
   const torch_backend::Home home{node_in(node), store,           group,
                                  timeout,       connect_timeout, losses_raise};
   // Later its members come by reconfigure().
-  return later ? c10::make_intrusive<HoldfastBackend>(home, rank, size)
-               : torch_backend::join(home, rank, size);
+  if (later) return c10::make_intrusive<HoldfastBackend>(home, rank, size);
+  torch_backend::Members members{std::move(ranks), nullptr};
+  const auto* ours = dynamic_cast<const HoldfastBackend*>(parent.get());
+  if (ours != nullptr) members.parent = ours->group();
+  return torch_backend::join(home, rank, size, members);
 }
 
 // A backend over a group that is there already, and stays when the backend goes.
@@ -130,5 +134,5 @@ PYBIND11_MODULE(_c10d, m) {
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
         py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"), py::arg("later"),
-        py::arg("losses_raise"));
+        py::arg("losses_raise"), py::arg("ranks"), py::arg("parent"));
 }

@@ -108,6 +108,7 @@ class Group final : public comm::Communicator,
   // Driving thread only.
   CommId id() const { return config_.id; }
   const GroupConfig& config() const { return config_; }
+  const std::shared_ptr<World>& world() const { return world_; }
   bool progress(Instant now);
   bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->urgent()); }
   comm::Glance glance();
@@ -253,6 +254,7 @@ class Group final : public comm::Communicator,
   Status look_for_hole(const comm::OpWork& work, const OpFate& fate) const;
   void end(std::shared_ptr<comm::OpWork> work, Status status);
   void end_messages();
+  std::vector<comm::HostPeer> areas_present() const;
   void make_communicator();
   void enter_view();
   void look_at_entrance(Instant now);

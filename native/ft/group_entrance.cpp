@@ -20,7 +20,8 @@ bool Group::refers_to(MemberId member) const {
 void Group::agree_on_memory(bool may_share,
                             const std::vector<std::pair<MemberId, GroupReport>>& reports) {
   if (epoch_ == config_.epoch && !config_.newcomer) {
-    shared_ = what_is_shared(areas_, config_.rank);
+    const auto self = std::find(present_.begin(), present_.end(), config_.rank);
+    shared_ = what_is_shared(areas_present(), {static_cast<std::int32_t>(self - present_.begin())});
     return;
   }
   SharedMemory least = SharedMemory::kReach;
@@ -42,6 +43,16 @@ void Group::agree_on_memory(bool may_share,
     members.push_back(config_.members[static_cast<std::size_t>(rank.value)]);
   }
   sharing_.begin(epoch_, std::move(members));
+}
+
+// Of those who are there; a group may begin with vacant places.
+std::vector<comm::HostPeer> Group::areas_present() const {
+  std::vector<comm::HostPeer> areas;
+  for (const Rank rank : present_) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (r < areas_.size() && areas_[r].segment) areas.push_back(areas_[r]);
+  }
+  return areas;
 }
 
 void Group::on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
@@ -76,14 +87,12 @@ void Group::look_at_entrance(Instant now) {
 
 void Group::make_communicator() {
   comm::CommunicatorConfig config;
-  std::vector<comm::HostPeer> areas;
   for (const Rank rank : present_) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    const MemberId member = config_.members[r];
+    const MemberId member = config_.members[static_cast<std::size_t>(rank.value)];
     config.view.members.push_back(member);
     config.links.push_back(rank == config_.rank ? comm::MemberLinks{} : world_->links_to(member));
-    if (r < areas_.size() && areas_[r].segment) areas.push_back(areas_[r]);
   }
+  const std::vector<comm::HostPeer> areas = areas_present();
   config.id = config_.id;
   config.view.epoch = epoch_;
   config.ranks = present_;

@@ -160,8 +160,8 @@ bool Hub::deliver(MemberId from, const Message& message, Instant now) {
   }
   bool known = false;
   each_world([&](const auto& world) {
-    const bool asks =
-        message.kind == MessageKind::kJoin && world->membership().name() == message.text;
+    const bool asks = message.kind == MessageKind::kJoin &&
+                      world->membership().name() == message.text && !world->has_ended();
     if (world->id() != message.world && !asks) return;
     known = true;
     if (!asks) return world->on_message(from, message, now);
@@ -322,7 +322,7 @@ Contact Hub::contact_of(MemberId member, Instant now) const {
 std::shared_ptr<World> Hub::find_world(const std::vector<MemberId>& members) const {
   std::shared_ptr<World> found;
   each_world([&](const auto& world) {
-    if (!found && world->has_all(members)) found = world;
+    if (!found && !world->has_ended() && world->has_all(members)) found = world;
   });
   return found;
 }

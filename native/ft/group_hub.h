@@ -75,7 +75,8 @@ class Hub final : public Network {
   std::vector<MemberId> take_forgotten();
 
   void add_world(const std::shared_ptr<World>& world) { worlds_.push_back(world); }
-  // The world all of whose members these are; nothing when they are in none together.
+  // The world all of whose members these are; nothing when they are in none together, or this
+  // process has left it.
   std::shared_ptr<World> find_world(const std::vector<MemberId>& members) const;
   std::shared_ptr<World> find_world(CommId id) const;
   // Hands out what came for a group or world before it was known here.

@@ -52,6 +52,12 @@ std::optional<Rank> World::rank_of(MemberId member) const {
   return Rank{static_cast<std::int32_t>(at - members.begin())};
 }
 
+const WorldView* World::view_at(Epoch epoch) const {
+  const auto at = std::find_if(past_.begin(), past_.end(),
+                               [&](const Past& past) { return past.view.epoch == epoch; });
+  return at == past_.end() ? nullptr : &at->view;
+}
+
 bool World::has_all(const std::vector<MemberId>& members) const {
   return std::all_of(members.begin(), members.end(),
                      [&](MemberId m) { return m == kNobody || view().has(m); });
@@ -67,6 +73,7 @@ std::vector<std::shared_ptr<Group>> World::groups() const {
 
 void World::add(const std::shared_ptr<Group>& group, Instant now) {
   groups_.push_back(group);
+  entered_.insert(group->id());
   const Epoch first = group->config().epoch;
   if (membership_.fenced()) return group->fence("this process was voted out of its world");
   // Not yet: the view comes with its decision.
@@ -168,6 +175,7 @@ void World::on_connected(MemberId peer, Instant now) {
 }
 
 void World::leave(Instant now) {
+  ended_ = true;
   observe_standing(comm::Standing::kAlone);
   membership_.leave(now);
   carry_out(now);
@@ -287,9 +295,11 @@ std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   const Past& first = past_.front();
   bool found = false;
   std::vector<MemberId> before;
+  const std::vector<Rank> wanted = base.world_ranks;
   for (const auto& [member, reports] : first.reports) {
     for (const GroupReport& report : reports) {
-      if (report.name != base.name) continue;
+      if (report.name != base.name || entered_.contains(report.id)) continue;
+      if (!wanted.empty() && report.world_ranks != wanted) continue;
       found = true;
       before.push_back(member);
       base.id = report.id;

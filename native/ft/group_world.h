@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,13 +73,16 @@ class World {
   // The hosts of these ranks of the view, numbered as they appear; vacant ones count as one.
   std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
   // This process's part in a group of that name that the world had before it was admitted; `base`
-  // has what the others do not decide. Nothing: there was none with this rank in it.
+  // has what the others do not decide, and may have the ranks of the world that it is of. Nothing:
+  // there was none with this rank in it, or this process has its part already.
   std::optional<GroupConfig> admitted(GroupConfig base) const;
   // Its part in the group of all ranks of an elastic world, under the world's own id.
   std::optional<GroupConfig> elastic(GroupConfig base) const;
   // Whether links of the member may still be in use.
   bool refers_to(MemberId member) const;
   std::optional<Rank> rank_of(MemberId member) const;
+  // Of the last views; nothing: it has not come yet, or is long past.
+  const WorldView* view_at(Epoch epoch) const;
   bool has_all(const std::vector<MemberId>& members) const;
 
   // A group whose first view is that of the world's epoch `config().epoch`, which may have passed,
@@ -105,6 +109,8 @@ class World {
   void on_connected(MemberId peer, Instant now);
   // This process's part ends.
   void leave(Instant now);
+  // It has ended, though groups that were made of the world may go on.
+  bool has_ended() const { return ended_; }
   // The member said goodbye to a group of this world.
   void on_goodbye(MemberId member, CommId group);
 
@@ -147,7 +153,8 @@ class World {
   Membership membership_;
   // Weak: a group belongs to its user and to its ops.
   std::vector<std::weak_ptr<Group>> groups_;
-  std::deque<Past> past_;  // the last views, the current one included, for groups that come late
+  std::set<CommId> entered_;  // of all groups that were ever part of it here
+  std::deque<Past> past_;     // the last views, the current one included, for groups that come late
   std::optional<Boundary> boundary_;
   std::deque<Action> actions_;
   std::vector<MemberId> goodbyes_;  // members of the view that have said so
@@ -157,6 +164,7 @@ class World {
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
   bool entering_ = false;  // a group is (Group::is_entering)
+  bool ended_ = false;     // this process has left
 };
 
 }  // namespace holdfast::ft

@@ -10,6 +10,7 @@
 #include "base/store.h"
 #include "ft/group.h"
 #include "ft/joining.h"
+#include "runtime/life.h"
 #include "runtime/node.h"
 #include "runtime/runtime.h"
 
@@ -18,20 +19,32 @@ namespace holdfast::runtime {
 class Arrival {
  public:
   // `request.rank` -1: any rank of an elastic group that begins with `min_peers` members.
-  Arrival(std::shared_ptr<Runtime> runtime, const JoinRequest& request, Duration timeout,
+  Arrival(std::shared_ptr<Runtime> runtime, const JoinRequest& request, Instant deadline,
           std::size_t min_peers = 0);
-  // Whether a process has had this rank when the group began, by what the store says. kNotMember: a
-  // living one has it, and the group has not begun.
-  static Result<bool> is_due(Runtime& runtime, Store& store, const JoinRequest& request);
-  // Takes the vacant rank of a predecessor whose card is in the store.
-  Result<std::shared_ptr<ft::Group>> rejoin(Store& store);
+  // What a process is to a life of the group, by what the store says of its rank.
+  enum class Standing : std::uint8_t {
+    kFounder,    // nobody of this rank has been ready for it
+    kSuccessor,  // another process has: the group may have begun
+    kWasThere,   // this process has, and has done with it
+  };
+  // kNotMember: a living one has the rank, and the group has not begun.
+  static Result<Standing> find_standing(Runtime& runtime, Store& store, const JoinRequest& request,
+                                        const Life& life);
+  // Takes the vacant rank of a predecessor whose card is in the store. Nothing: nobody of that life
+  // is alive any more, and it is over.
+  Result<std::shared_ptr<ft::Group>> rejoin(Store& store, const Life& life);
   // Goes by the runtime's coordinator alone.
   Result<std::shared_ptr<ft::Group>> join();
 
  private:
-  Status read_cards(Store& store);
-  Result<std::shared_ptr<ft::Group>> run();
+  Status read_cards(Store& store, const Life& life);
+  // Looks for the end of the life, if one is given, which is a store's.
+  Result<std::shared_ptr<ft::Group>> run(Store* store, const Life* life);
   bool reaches_members() const;
+  bool are_all_refused() const;
+  bool have_all_left() const;
+  Status look_at_members(Instant now);
+  void tell_of_wait(Instant now);
   // One look at the lobby; ok while there is hope.
   Status look(Instant now);
   void look_for_contacts();
@@ -41,8 +54,11 @@ class Arrival {
   const JoinRequest& request_;
   Instant deadline_;
   Instant hope_until_{};  // of one who goes by the store: as long as members are within reach
-  std::vector<Card> contacts_;
-  std::vector<bool> met_;  // by contact
+  Instant tell_at_{Duration::max()};
+  bool deserted_ = false;       // nobody is left
+  std::vector<Card> members_;   // of the life, as the store has them
+  std::vector<Card> contacts_;  // whom it asks: they, or the coordinator
+  std::vector<bool> met_;       // by contact
   ft::Joining joining_;
 };
 

@@ -72,10 +72,6 @@ Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
       .about({rank}, {});
 }
 
-std::string store_key(const std::string& group, const std::string& round, Rank rank) {
-  return "holdfast/" + group + "/" + round + "/" + std::to_string(rank.value);
-}
-
 std::string encode_card(const Card& card) {
   std::string addresses;
   for (const std::string& a : card.addresses) addresses += (addresses.empty() ? "" : ",") + a;

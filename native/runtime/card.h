@@ -30,8 +30,6 @@ struct Card {
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
                       const std::string& group);
 
-// Where a rank's part in a round of a meeting lies in the store: "card", then "ready".
-std::string store_key(const std::string& group, const std::string& round, Rank rank);
 std::string encode_card(const Card& card);
 // kProtocolError: damaged, or of another protocol version (naming both).
 Result<Card> parse_card(const std::string& text);

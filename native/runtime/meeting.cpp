@@ -5,15 +5,17 @@
 #include <sstream>
 
 #include "comm/engine/slice_exchange.h"
+#include "runtime/open_memory.h"
 
 namespace holdfast::runtime {
 namespace {
 
 // A rank that is started again takes longer than that.
 constexpr Duration kSuccessorLook = std::chrono::milliseconds(250);
-// For what is in the store; and for what may not be.
+// For what is in the store.
 constexpr Duration kLook = std::chrono::seconds(5);
-constexpr Duration kShortLook = std::chrono::milliseconds(20);
+// Whoever was ready and can be called by nobody is dead: the others would wait for it in vain.
+constexpr Duration kSilence = std::chrono::seconds(5);
 
 std::uint64_t random_number() {
   std::random_device device;
@@ -29,43 +31,48 @@ std::string list(const std::vector<Rank>& ranks) {
 }  // namespace
 
 Meeting::Meeting(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
-                 Duration timeout)
+                 const Life& life, Instant deadline)
     : runtime_(std::move(runtime)),
       store_(store),
       request_(request),
-      deadline_(runtime_->clock()->now() + timeout) {}
+      life_(life),
+      deadline_(deadline) {}
 
 Duration Meeting::left() const {
   return std::max(deadline_ - runtime_->clock()->now(), Duration::zero());
 }
 
 std::string Meeting::key(const std::string& round, Rank rank) const {
-  return store_key(request_.group, round, rank);
+  return life_.key(round, rank);
 }
 
 Result<std::shared_ptr<ft::Group>> Meeting::run() {
   TRY(exchange_cards());
-  TRY(connect());
-  return create();
+  if (!over_) TRY(connect());
+  if (!over_) return create();
+  for (const Card& card : cards_) runtime_->run([&] { runtime_->stop_calling(card.member); });
+  return std::shared_ptr<ft::Group>();
 }
 
 Status Meeting::missing_error(const std::string& round, Rank first) {
   std::vector<Rank> missing{first};
   for (int r = first.value + 1; r < request_.size; ++r) {
-    if (r != request_.rank.value && !store_.get(key(round, {r}), kShortLook).is_ok()) {
-      missing.push_back({r});
-    }
+    const auto is_there = store_.has(key(round, {r}));
+    const bool came = is_there.is_ok() && is_there.value();
+    if (r != request_.rank.value && !came) missing.push_back({r});
   }
   const Duration timeout = request_.timeout > Duration::zero()
                                ? request_.timeout
                                : runtime_->parts().options.connect_timeout;
   const double seconds = std::chrono::duration<double>(timeout).count();
-  return Status(Code::kTimeout, "group " + request_.group + ": " + std::to_string(missing.size()) +
-                                    " of " + std::to_string(request_.size) +
-                                    " ranks never came within " + std::to_string(seconds) +
-                                    " s: " + list(missing) +
-                                    " (option connect_timeout; are they running, with the same "
-                                    "world size and store?)")
+  return Status(
+             Code::kTimeout,
+             "group " + request_.group + ": " + std::to_string(missing.size()) + " of " +
+                 std::to_string(request_.size) + " ranks never came within " +
+                 std::to_string(seconds) + " s: " + list(missing) +
+                 " (option connect_timeout; are they running, with the same "
+                 "world size and store?)" +
+                 (life_.number() > 1 ? "; what was started with this store before has ended" : ""))
       .about(missing, {});
 }
 
@@ -84,18 +91,44 @@ Status Meeting::exchange_cards() {
       cards_.push_back(own);
       continue;
     }
-    auto card = read_card({r}, left());
-    if (!card.is_ok()) {
-      const bool never_came = card.status().code() == Code::kTimeout;
-      return never_came ? missing_error("card", {r}) : card.status();
-    }
+    auto is_there = await("card", {r});
+    if (!is_there.is_ok()) return is_there.status();
+    if (over_) return Status::ok();
+    if (!is_there.value()) return missing_error("card", {r});
+    auto card = read_card({r});
+    if (!card.is_ok()) return card.status();
     cards_.push_back(std::move(card).value());
   }
   return Status::ok();
 }
 
-Result<Card> Meeting::read_card(Rank rank, Duration timeout) {
-  auto text = store_.get(key("card", rank), timeout);
+// Whether the rank's part has come in time; it may be that the life is over meanwhile.
+Result<bool> Meeting::await(const std::string& round, Rank rank) {
+  Lookout lookout(*runtime_, deadline_);
+  for (;;) {
+    auto is_there = lookout.sees(store_, key(round, rank));
+    if (!is_there.is_ok() || is_there.value()) return is_there;
+    TRY(look_for_end());
+    if (over_ || !lookout.rest()) return false;
+  }
+}
+
+Status Meeting::look_for_end() {
+  if (runtime_->clock()->now() < next_end_look_) return Status::ok();
+  next_end_look_ = runtime_->clock()->now() + kSuccessorLook;
+  auto over = life_.is_over(store_);
+  if (!over.is_ok() || !over.value()) return over.status();
+  over_ = !is_ready_;
+  if (over_) return Status::ok();
+  // If it has begun, then with this member: others may have done with it before this one has.
+  auto begins = life_.decide(store_, false);
+  if (!begins.is_ok()) return begins.status();
+  over_ = !begins.value();
+  return Status::ok();
+}
+
+Result<Card> Meeting::read_card(Rank rank) {
+  auto text = store_.get(key("card", rank), std::min(left(), kLook));
   if (!text.is_ok()) return text.status();
   auto card = parse_card(text.value());
   if (!card.is_ok()) {
@@ -119,6 +152,8 @@ Status Meeting::connect() {
     runtime_->drive_until([] { return false; },
                           runtime_->clock()->now() + std::chrono::milliseconds(1));
     TRY(look_for_successors());
+    TRY(look_for_end());
+    if (over_) return Status::ok();
   } while (left() > Duration::zero());
   return connect_error(absent());
 }
@@ -138,13 +173,30 @@ std::vector<Rank> Meeting::absent() {
 
 Status Meeting::look_for_successors() {
   if (runtime_->clock()->now() < next_look_) return Status::ok();
-  for (const Rank rank : absent()) TRY(take_successor(rank));
+  for (const Rank rank : absent()) {
+    TRY(take_successor(rank));
+    TRY(look_at_absence(rank));
+  }
   next_look_ = runtime_->clock()->now() + kSuccessorLook;
   return Status::ok();
 }
 
+// Who has said that it is ready cannot be replaced any more. When it has died since, and whoever is
+// not connected to it was started later, this life never begins.
+Status Meeting::look_at_absence(Rank rank) {
+  auto is_ready = store_.has(key("ready", rank));
+  if (!is_ready.is_ok() || !is_ready.value()) return is_ready.status();
+  const Instant now = runtime_->clock()->now();
+  const Instant since = absent_since_.try_emplace(rank, now).first->second;
+  if (now - since < kSilence) return Status::ok();
+  auto begins = life_.decide(store_, false);
+  if (!begins.is_ok() || begins.value()) return begins.status();
+  over_ = true;
+  return life_.end(store_);
+}
+
 Status Meeting::take_successor(Rank rank) {
-  auto next = read_card(rank, std::min(left(), kLook));
+  auto next = read_card(rank);
   // A store that does not answer in time is asked again.
   if (next.status().code() == Code::kTimeout) return Status::ok();
   if (!next.is_ok()) return next.status();
@@ -161,6 +213,7 @@ Status Meeting::take_successor(Rank rank) {
     if (!word.is_ok()) return word.status();
     if (word.value().member != next.value().member) return Status::ok();
   }
+  absent_since_.erase(rank);
   card = std::move(next).value();
   runtime_->run([&] { runtime_->connect(card, deadline_); });
   return Status::ok();
@@ -204,16 +257,9 @@ Meeting::Word Meeting::own_word() {
   Word word{"tcp", {}, {1}, runtime_->parts().self};
   runtime_->run([&] {
     std::vector<MemberId> members;
-    bool all_shm = true;
-    for (const Card& card : cards_) {
-      members.push_back(card.member);
-      Peer* peer = runtime_->find_peer(card.member);
-      if (peer != nullptr && !peer->shm) all_shm = false;
-    }
-    if (all_shm) word.memory = "shm";
+    for (const Card& card : cards_) members.push_back(card.member);
     if (request_.size > 1) flat_ = open_flat();
-    if (!flat_.empty())
-      word.memory = comm::reach_each_other(flat_, request_.rank) ? "reach" : "flat";
+    word.memory = usable_memory(*runtime_, members, flat_, request_.rank);
     if (const auto world = runtime_->hub().find_world(members)) {
       word.world = world->id();
       word.epoch = world->view().epoch;
@@ -242,15 +288,9 @@ Result<ft::GroupConfig> Meeting::agree(const std::vector<Word>& words) {
   ft::GroupConfig config = runtime_->base_config(request_);
   config.id = CommId{cards_[0].nonce};
   config.rank = request_.rank;
-  const auto nobody_says = [&](const std::string& memory) {
-    return std::none_of(words.begin(), words.end(),
-                        [&](const Word& word) { return word.memory == memory; });
-  };
-  config.shares_memory = nobody_says("tcp");
-  if (config.shares_memory && nobody_says("shm")) config.flat = std::move(flat_);
-  for (comm::HostPeer& peer : config.flat) {
-    if (!nobody_says("flat")) peer.memory.reset();
-  }
+  std::vector<std::string> said;
+  for (const Word& word : words) said.push_back(word.memory);
+  agree_on_memory(said, std::move(flat_), config);
   for (const Word& word : words) {
     if (word.world != words[0].world) {
       return Status{Code::kProtocolError,
@@ -281,19 +321,25 @@ std::shared_ptr<ft::World> Meeting::make_world() {
 
 Result<std::vector<Meeting::Word>> Meeting::exchange_words(const Word& own) {
   TRY(store_.set(key("ready", request_.rank), encode_word(own)));
+  is_ready_ = true;
   std::vector<Word> words;
+  Lookout lookout(*runtime_, deadline_);
   while (static_cast<int>(words.size()) < request_.size) {
     const Rank rank{static_cast<std::int32_t>(words.size())};
-    auto text = store_.get(key("ready", rank), std::min(left(), kSuccessorLook));
-    if (text.is_ok()) {
+    auto is_there = lookout.sees(store_, key("ready", rank));
+    if (!is_there.is_ok()) return is_there.status();
+    if (is_there.value()) {
+      auto text = store_.get(key("ready", rank), kLook);
+      if (!text.is_ok()) return text.status();
       auto word = parse_word(text.value());
       if (!word.is_ok()) return word.status();
       words.push_back(std::move(word).value());
       continue;
     }
-    if (text.status().code() != Code::kTimeout) return text.status();
-    if (left() == Duration::zero()) return missing_error("ready", rank);
     TRY(look_for_successors());
+    TRY(look_for_end());
+    if (over_) return words;
+    if (!lookout.rest()) return missing_error("ready", rank);
   }
   return words;
 }
@@ -310,6 +356,7 @@ Result<std::shared_ptr<ft::Group>> Meeting::create() {
   const std::vector<Card> met = cards_;
   auto exchanged = exchange_words(own);
   if (!exchanged.is_ok()) return exchanged.status();
+  if (over_) return std::shared_ptr<ft::Group>();
   const std::vector<Word>& words = exchanged.value();
   for (std::size_t r = 0; r < words.size(); ++r) {
     const Rank rank{static_cast<std::int32_t>(r)};
@@ -318,12 +365,17 @@ Result<std::shared_ptr<ft::Group>> Meeting::create() {
     if (words[r].member == met[r].member) continue;
     // It has a connection to this process, or it would not have been ready.
     TRY(connect());
+    if (over_) return std::shared_ptr<ft::Group>();
     if (flat_.empty()) continue;
     std::optional<comm::HostPeer> again;
     runtime_->run([&] { again = open_flat_of(rank); });
     if (!again || (flat_[r].memory && !again->memory)) return lost_error(rank);
     flat_[r] = std::move(*again);
   }
+  auto begins = life_.decide(store_, true);
+  if (!begins.is_ok()) return begins.status();
+  over_ = !begins.value();
+  if (over_) return std::shared_ptr<ft::Group>();
   auto config = agree(words);
   if (!config.is_ok()) return config.status();
   Result<std::shared_ptr<ft::Group>> made = Status(Code::kAborted, "not made");

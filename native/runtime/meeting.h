@@ -5,9 +5,11 @@
 // A rank may die meanwhile and be started again. Until it has said that it is ready, a process that
 // writes the rank's card anew takes its place; that word is written once, and names its process, so
 // that all go by the same ones. Who is started again after that comes as to any group that has
-// begun (runtime/arrival.h).
+// begun (runtime/arrival.h). When nobody of such a group is left, the next life begins
+// (runtime/life.h).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 
 #include "base/store.h"
 #include "ft/group.h"
+#include "runtime/life.h"
 #include "runtime/node.h"
 #include "runtime/runtime.h"
 
@@ -23,7 +26,8 @@ namespace holdfast::runtime {
 class Meeting {
  public:
   Meeting(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
-          Duration timeout);
+          const Life& life, Instant deadline);
+  // Nothing: the life is over, and another one has begun.
   Result<std::shared_ptr<ft::Group>> run();
 
  private:
@@ -36,12 +40,15 @@ class Meeting {
   };
 
   Status exchange_cards();
-  Result<Card> read_card(Rank rank, Duration timeout);
+  Result<bool> await(const std::string& round, Rank rank);
+  Status look_for_end();
+  Result<Card> read_card(Rank rank);
   Status connect();
   Status connect_error(const std::vector<Rank>& missing);
   std::vector<Rank> absent();
   // Whether processes that are not there have been replaced; now and then.
   Status look_for_successors();
+  Status look_at_absence(Rank rank);
   Status take_successor(Rank rank);
   Result<std::shared_ptr<ft::Group>> create();
   Result<std::vector<Word>> exchange_words(const Word& own);
@@ -60,11 +67,16 @@ class Meeting {
   std::shared_ptr<Runtime> runtime_;
   Store& store_;
   const JoinRequest& request_;
+  const Life& life_;
   Instant deadline_;
   std::optional<ft::OwnArea> own_area_;
+  bool is_ready_ = false;  // this member has said so
+  bool over_ = false;      // the life
   std::vector<comm::HostPeer> flat_;
   std::vector<Card> cards_;
-  Instant next_look_;  // for successors
+  Instant next_look_;                     // for successors
+  Instant next_end_look_;                 // for the life's end
+  std::map<Rank, Instant> absent_since_;  // of those that had said that they were ready
 };
 
 }  // namespace holdfast::runtime

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <mutex>
 
 #include "comm/path_agreement.h"
@@ -11,8 +12,10 @@
 #include "comm/request_check.h"
 #include "runtime/arrival.h"
 #include "runtime/devices.h"
+#include "runtime/life.h"
 #include "runtime/meeting.h"
 #include "runtime/runtime.h"
+#include "runtime/subgroup.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -90,6 +93,8 @@ class Handle final : public comm::Communicator {
     return work;
   }
   bool is_newcomer() const override { return live_->is_newcomer(); }
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  const std::shared_ptr<ft::Group>& live() const { return live_; }
   void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }
@@ -150,6 +155,7 @@ class LiveNode final : public Node {
     const Duration timeout = request.timeout > Duration::zero()
                                  ? request.timeout
                                  : runtime_->parts().options.connect_timeout;
+    TRY(check_ranks(request));
     return hand_out(meet(store, request, timeout));
   }
 
@@ -165,7 +171,7 @@ class LiveNode final : public Node {
     const Duration timeout = request.timeout > Duration::zero()
                                  ? request.timeout
                                  : runtime_->parts().options.connect_timeout;
-    return hand_out(Arrival(runtime_, any, timeout, min_peers).join());
+    return hand_out(Arrival(runtime_, any, runtime_->clock()->now() + timeout, min_peers).join());
   }
 
   std::shared_ptr<comm::MemoryPool> pool() const override { return runtime_->parts().pool; }
@@ -227,18 +233,90 @@ class LiveNode final : public Node {
         std::make_shared<Handle>(std::move(live).value(), runtime_));
   }
 
+  static Status check_ranks(const JoinRequest& request) {
+    const int outer = request.parent ? request.parent->size() : std::numeric_limits<int>::max();
+    const auto is_none = [outer](Rank rank) { return rank.value < 0 || rank.value >= outer; };
+    const auto& ranks = request.ranks;
+    const bool sized = ranks.size() == static_cast<std::size_t>(request.size) ||
+                       (ranks.empty() && !request.parent);
+    if (sized && std::none_of(ranks.begin(), ranks.end(), is_none)) return Status::ok();
+    return {Code::kConfigError, "group " + request.group + ": its " + std::to_string(request.size) +
+                                    " ranks are named by " + std::to_string(ranks.size()) +
+                                    " numbers; accepted: one for each, all of the parent's"};
+  }
+
   Result<std::shared_ptr<ft::Group>> meet(Store& store, const JoinRequest& request,
                                           Duration timeout) {
+    const Instant deadline = runtime_->clock()->now() + timeout;
+    if (request.parent) {
+      if (auto place = place_in_parent(request)) {
+        return Subgroup(runtime_, store, request, std::move(*place), deadline).run();
+      }
+      TRY(refuse_vacancies(request));
+    }
     // A group of a world that this process came to later: the others have it already.
     std::shared_ptr<ft::Group> known;
     runtime_->run([&] { known = runtime_->known_group(request); });
     if (known) return known;
-    auto again = Arrival::is_due(*runtime_, store, request);
-    if (!again.is_ok()) return again.status();
-    if (again.value()) return Arrival(runtime_, request, timeout).rejoin(store);
-    auto group = Meeting(runtime_, store, request, timeout).run();
-    if (group.is_ok() && runtime_->coordinator()) TRY(meet_coordinator(*runtime_, timeout));
+    for (;;) {
+      auto group = meet_in_life(store, request, deadline);
+      if (!group.is_ok() || group.value() != nullptr) return group;
+      if (runtime_->clock()->now() < deadline) continue;
+      return Status{Code::kTimeout, "group " + request.group +
+                                        ": its ranks were started again and again, and never met "
+                                        "in time (option connect_timeout)"};
+    }
+  }
+
+  // Nothing: the life that the store had is over.
+  Result<std::shared_ptr<ft::Group>> meet_in_life(Store& store, const JoinRequest& request,
+                                                  Instant deadline) {
+    auto life = Life::find(store, request);
+    if (!life.is_ok()) return life.status();
+    const auto standing = Arrival::find_standing(*runtime_, store, request, life.value());
+    if (!standing.is_ok()) return standing.status();
+    if (standing.value() == Arrival::Standing::kWasThere) {
+      TRY(life.value().end(store));
+      return std::shared_ptr<ft::Group>();
+    }
+    if (standing.value() == Arrival::Standing::kSuccessor) {
+      return Arrival(runtime_, request, deadline).rejoin(store, life.value());
+    }
+    auto group = Meeting(runtime_, store, request, life.value(), deadline).run();
+    const bool begun = group.is_ok() && group.value() != nullptr;
+    if (begun && runtime_->coordinator()) {
+      TRY(meet_coordinator(*runtime_, deadline - runtime_->clock()->now()));
+    }
     return group;
+  }
+
+  // Nothing: the parent is of another node, with options of its own.
+  std::optional<Subgroup::Place> place_in_parent(const JoinRequest& request) const {
+    const auto parent = std::dynamic_pointer_cast<Handle>(request.parent);
+    if (!parent || parent->runtime() != runtime_) return std::nullopt;
+    Subgroup::Place place{parent->live()->world(), {}};
+    runtime_->run([&] {
+      const std::vector<Rank>& ranks = parent->live()->config().world_ranks;
+      for (const Rank rank : request.ranks) {
+        place.ranks.push_back(ranks[static_cast<std::size_t>(rank.value)]);
+      }
+    });
+    return place;
+  }
+
+  // Processes that are gone cannot be met, and a group that has only the store to go by would wait.
+  static Status refuse_vacancies(const JoinRequest& request) {
+    const std::vector<Rank> alive = request.parent->live_ranks();
+    std::vector<Rank> lost;
+    for (std::size_t r = 0; r < request.ranks.size(); ++r) {
+      const bool is_there = std::find(alive.begin(), alive.end(), request.ranks[r]) != alive.end();
+      if (!is_there) lost.push_back({static_cast<std::int32_t>(r)});
+    }
+    if (lost.empty()) return Status::ok();
+    return Status(Code::kPeerLost, "group " + request.group + ": lost " + comm::rank_list(lost) +
+                                       "; a group with options of its own is made when all of its "
+                                       "ranks are there")
+        .about(lost, {});
   }
 
   // Time for the last frames to reach the kernel.

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/store.h"
 #include "comm/communicator.h"
@@ -15,11 +16,15 @@
 namespace holdfast::runtime {
 
 struct JoinRequest {
-  std::string group;  // unique within the store; also names the group in errors
+  std::string group;  // names it in the store, with `ranks`, and in errors
   Rank rank{};
   int size = 1;
   Duration timeout{};     // zero: Options::connect_timeout
   Duration op_timeout{};  // zero: Options::timeout; default of this group's ops
+  // Who is in it, by rank: numbers in `parent`, or in whatever the caller numbers processes by.
+  std::vector<Rank> ranks = {};
+  // The group whose members make this one among themselves; nothing: they meet by the store alone.
+  std::shared_ptr<comm::Communicator> parent = nullptr;
 };
 
 class Node {
@@ -36,6 +41,8 @@ class Node {
 
   // Meets the other members through the store and connects to them. Collective over the group's
   // members. kTimeout names the ranks that never came; kProtocolError a member of another version.
+  // A group of a `parent` is made at once, with the places vacant whose members the parent's world
+  // has lost; kPeerLost, naming them, where the loss of a peer is to raise.
   virtual Result<std::shared_ptr<comm::Communicator>> join(Store& store,
                                                            const JoinRequest& request) = 0;
 

@@ -65,6 +65,9 @@ struct Peer {
   }
 };
 
+// Whether both are nodes of one process.
+bool is_same_process(MemberId one, MemberId other);
+
 class Runtime final : public comm::Executor,
                       public Machinery,
                       public ft::HubOwner,
@@ -147,6 +150,10 @@ class Runtime final : public comm::Executor,
   Peer* find_peer(MemberId id);
   // Why the last attempt to reach the member failed; ok when none did.
   Status connect_failure(MemberId id) const;
+  // Nobody listens at any of the addresses at which the member is being called.
+  bool is_refused(MemberId id) const;
+  // Calls the member no more.
+  void stop_calling(MemberId id) { attempts_.erase(id); }
   ft::Hub& hub() { return hub_; }
   // This process's part in a group that a world had before it was admitted there, once.
   std::shared_ptr<ft::Group> known_group(const JoinRequest& request);
@@ -185,11 +192,13 @@ class Runtime final : public comm::Executor,
     std::size_t next_address = 0;
     Instant deadline;
     Instant not_before;
+    std::size_t refusals = 0;  // in a row
   };
 
   void accept_callers(Instant now);
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
+  void note_failure(MemberId callee, const Status& why, Instant now);
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
   void share_memory(Peer& peer, Handshake& handshake);

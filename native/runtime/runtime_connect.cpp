@@ -25,6 +25,19 @@ Status Runtime::connect_failure(MemberId id) const {
   return found == connect_failures_.end() ? Status::ok() : found->second;
 }
 
+bool Runtime::is_refused(MemberId id) const {
+  const auto found = attempts_.find(id);
+  return found != attempts_.end() && found->second.refusals >= found->second.card.addresses.size();
+}
+
+void Runtime::note_failure(MemberId callee, const Status& why, Instant now) {
+  connect_failures_[callee] = why;
+  const auto found = attempts_.find(callee);
+  if (found == attempts_.end()) return;
+  found->second.not_before = now + kRetryPause;
+  found->second.refusals = why.code() == Code::kPeerLost ? found->second.refusals + 1 : 0;
+}
+
 // The member with the larger id calls, so that two never call each other.
 void Runtime::connect(const Card& card, Instant deadline) {
   if (parts_.self > card.member) call_member(card, deadline);
@@ -33,7 +46,7 @@ void Runtime::connect(const Card& card, Instant deadline) {
 void Runtime::call_member(const Card& card, Instant deadline) {
   if (card.member == parts_.self || peers_.contains(card.member)) return;
   if (attempts_.contains(card.member)) return;
-  attempts_.emplace(card.member, Attempt{card, 0, deadline, {}});
+  attempts_.emplace(card.member, Attempt{card, 0, deadline, {}, 0});
 }
 
 void Runtime::call(Attempt& attempt, Instant now) {
@@ -57,11 +70,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
   ++attempt.next_address;
   attempt.not_before = now + kGreetingTime + kRetryPause;
   auto fd = start_connect(to);
-  if (!fd.is_ok()) {
-    connect_failures_[attempt.card.member] = fd.status();
-    attempt.not_before = now + kRetryPause;
-    return;
-  }
+  if (!fd.is_ok()) return note_failure(attempt.card.member, fd.status(), now);
   handshakes_.push_back(std::make_unique<Handshake>(fd.value(), to, hello, now + kGreetingTime));
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
@@ -95,12 +104,9 @@ void Runtime::step_handshakes(Instant now) {
       establish(handshake);
     } else if (handshake.is_caller()) {
       const MemberId callee = handshake.hello().to;
-      connect_failures_[callee] = handshake.failure();
+      note_failure(callee, handshake.failure(), now);
       offered_.erase(callee);
       offered_ucx_.erase(callee);
-      if (const auto a = attempts_.find(callee); a != attempts_.end()) {
-        a->second.not_before = now + kRetryPause;
-      }
     }
     if (handshake.fd() >= 0) unwatch(handshake.fd());
     handshakes_.erase(handshakes_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -54,6 +54,13 @@ int make_socket(const SocketAddress& where) {
   });
 }
 
+// Refused: nobody listens there, for the process that did has gone.
+Status connect_error(const Endpoint& endpoint) {
+  const bool refused = errno == ECONNREFUSED;
+  const Status status = system_error("cannot connect to " + to_string(endpoint));
+  return refused ? Status(Code::kPeerLost, status.message()) : status;
+}
+
 // Small messages must not wait for acknowledgements of earlier ones.
 void set_no_delay(int fd) {
   const int one = 1;
@@ -104,7 +111,7 @@ Result<int> start_connect(const Endpoint& endpoint) {
   if (fd < 0) return system_error("cannot make a socket");
   set_no_delay(fd);
   if (::connect(fd, where.value().get(), where.value().length) != 0 && errno != EINPROGRESS) {
-    const Status status = system_error("cannot connect to " + to_string(endpoint));
+    const Status status = connect_error(endpoint);
     close_unforked(fd);
     return status;
   }
@@ -117,7 +124,7 @@ Status connect_outcome(int fd, const Endpoint& endpoint) {
   ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
   if (error == 0) return Status::ok();
   errno = error;
-  return system_error("cannot connect to " + to_string(endpoint));
+  return connect_error(endpoint);
 }
 
 int accept_one(int listener) {

@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -206,7 +208,7 @@ std::string card(const std::string& version, int port) {
 
 TEST_CASE("a member of another version is refused, and named") {
   MemoryStore store;
-  REQUIRE(store.set("holdfast/world/card/1", card("99", 1)).is_ok());
+  REQUIRE(store.set("holdfast/world/1/card/1", card("99", 1)).is_ok());
   auto node = Node::create(options_for("tcp"));
   auto group = node.value()->join(store, {"world", {0}, 2, seconds(5), {}});
   CHECK(group.status().code() == Code::kProtocolError);
@@ -223,7 +225,7 @@ TEST_CASE("an address that cannot be reached is named within the time limit") {
   REQUIRE(::bind(unused, reinterpret_cast<sockaddr*>(&here), sizeof here) == 0);
   const int port = local_port(unused).value();
   MemoryStore store;
-  REQUIRE(store.set("holdfast/world/card/1", card(std::to_string(comm::kProtocolVersion), port))
+  REQUIRE(store.set("holdfast/world/1/card/1", card(std::to_string(comm::kProtocolVersion), port))
               .is_ok());
   auto node = Node::create(options_for("tcp"));
   auto group = node.value()->join(store, {"world", {0}, 2, milliseconds(300), {}});
@@ -252,8 +254,8 @@ class FarStore final : public Store {
 
 TEST_CASE("who is late for a connection is waited for, however far the store is") {
   FarStore store;
-  REQUIRE(
-      store.set("holdfast/world/card/1", card(std::to_string(comm::kProtocolVersion), 1)).is_ok());
+  REQUIRE(store.set("holdfast/world/1/card/1", card(std::to_string(comm::kProtocolVersion), 1))
+              .is_ok());
   auto node = Node::create(options_for("tcp"));
   auto group = node.value()->join(store, {"world", {0}, 2, milliseconds(600), {}});
   CHECK(group.status().code() == Code::kTimeout);
@@ -263,7 +265,7 @@ TEST_CASE("who is late for a connection is waited for, however far the store is"
 
 TEST_CASE("damaged bytes in the store are refused") {
   MemoryStore store;
-  REQUIRE(store.set("holdfast/world/card/1", "\x7f\x45LF, not a card").is_ok());
+  REQUIRE(store.set("holdfast/world/1/card/1", "\x7f\x45LF, not a card").is_ok());
   auto node = Node::create(options_for("tcp"));
   auto group = node.value()->join(store, {"world", {0}, 2, seconds(5), {}});
   CHECK(group.status().code() == Code::kProtocolError);
@@ -309,6 +311,102 @@ TEST_CASE("with on_peer_loss=raise a rank that leaves ends the op on all others,
       return !again.is_ok() ? again.message() : v[0] == 3.0F ? "" : "wrong sum";
     };
     expect_no_errors(run_world(4, transport, body, raise));
+  }
+}
+
+// Of a rank that dies: from some operation on nothing gets through.
+class DyingStore final : public Store {
+ public:
+  DyingStore(Store& store, int operations) : store_(store), left_(operations) {}
+  Status set(const std::string& key, const std::string& value) override {
+    return dies() ? dead() : store_.set(key, value);
+  }
+  Result<std::string> get(const std::string& key, Duration timeout) override {
+    if (dies()) return dead();
+    return store_.get(key, timeout);
+  }
+  bool tells_at_once() const override { return true; }
+  Result<bool> has(const std::string& key) override {
+    if (dies()) return dead();
+    return store_.has(key);
+  }
+  Result<std::string> set_once(const std::string& key, const std::string& value) override {
+    if (dies()) return dead();
+    return store_.set_once(key, value);
+  }
+
+ private:
+  bool dies() { return left_-- <= 0; }
+  static Status dead() { return {Code::kSystem, "dead"}; }
+
+  Store& store_;
+  int left_;
+};
+
+// What rank 2 of three takes part in until it goes, and what becomes of it on another one.
+struct Making {
+  Code made = Code::kOk;
+  Code ran = Code::kOk;
+  float sum = 0;
+  std::vector<Rank> missing;
+};
+
+Making make_with(Member& member, Store& store, int rank) {
+  JoinRequest request{"part", {rank}, 3, seconds(20), {}};
+  request.ranks = {{0}, {1}, {2}};
+  request.parent = member.group;
+  auto part = member.node->join(store, request);
+  if (!part.is_ok()) return {part.status().code(), {}, 0, part.status().ranks()};
+  if (rank == 2) return {};
+  std::vector<float> v(1000, 1.0F);
+  auto work = part.value()->start(all_reduce(v));
+  if (!work.is_ok()) return {Code::kOk, work.status().code(), 0, {}};
+  const Status status = work.value()->wait(seconds(20));
+  return {Code::kOk, status.code(), v[0],
+          status.is_ok() ? work.value()->outcome().missing : status.ranks()};
+}
+
+// All before it has said what the others need of it: they find its place vacant.
+constexpr std::array kOperationsLeft{0, 1, 2, 4, 6};
+
+std::string to_string(const Making& making) {
+  std::string text = std::string("made ") + code_name(making.made) + ", ran " +
+                     code_name(making.ran) + ", sum " + std::to_string(making.sum) + ", missing";
+  for (const Rank rank : making.missing) text += " " + std::to_string(rank.value);
+  return text;
+}
+
+// What the two that stay make of it, alike.
+Making make_while_one_goes(const std::string& transport, int operations, comm::PeerLoss loss) {
+  MemoryStore store;
+  std::array<Making, 2> makings;
+  expect_no_errors(run_world(
+      3, transport,
+      [&](int rank, Member& member) -> std::string {
+        DyingStore dying(store, rank == 2 ? operations : std::numeric_limits<int>::max());
+        const Making making = make_with(member, dying, rank);
+        if (rank < 2) makings[static_cast<std::size_t>(rank)] = making;
+        return "";
+      },
+      [loss](Options& options) { options.on_peer_loss = loss; }));
+  CAPTURE(operations);
+  CHECK(to_string(makings[0]) == to_string(makings[1]));
+  return makings[0];
+}
+
+TEST_CASE("a member that goes while a group is made is not waited for") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    for (const int operations : kOperationsLeft) {
+      const Making making = make_while_one_goes(transport, operations, comm::PeerLoss::kContinue);
+      CHECK(to_string(making) == to_string({Code::kOk, Code::kOk, 2.0F, {{2}}}));
+    }
+  }
+}
+
+TEST_CASE("with on_peer_loss=raise a group that loses a member is made by none of the others") {
+  for (const int operations : kOperationsLeft) {
+    const Making making = make_while_one_goes("shm", operations, comm::PeerLoss::kRaise);
+    CHECK(to_string(making) == to_string({Code::kPeerLost, Code::kOk, 0.0F, {{2}}}));
   }
 }
 

@@ -179,7 +179,7 @@ def test_a_store_whose_values_are_nonsense_is_a_protocol_error(tmp_path):
             return b"\xff\x00 nonsense"
 
     store = Nonsense(tmp_path)
-    store.set("holdfast/default/card/1", b"x")
+    store.set("holdfast/default/1/card/1", b"x")
     with pytest.raises(holdfast.ProtocolError, match="rank 1"):
         holdfast.init(store=store, rank=0, size=2)
 
