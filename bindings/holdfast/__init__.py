@@ -25,11 +25,12 @@ from holdfast.errors import (
 if TYPE_CHECKING:
     from holdfast._core import read_flight
     from holdfast._ddp import average_gradients
+    from holdfast._torch_calls import on_hole, priority
     from holdfast.comm import DirectoryStore, Group, Outcome, SyncReport, View, Work, init, join
     from holdfast.comm.pool import empty
     from holdfast.compress.codec import Codec
     from holdfast.options import Options
-    from holdfast.torch import advance, live_ranks, on_hole, outcome, priority, sync
+    from holdfast.torch import advance, live_ranks, outcome, sync
 
 __version__ = "0.1.0"
 
@@ -82,9 +83,9 @@ _ON_FIRST_USE = {
     "advance": "holdfast.torch",
     "average_gradients": "holdfast._ddp",
     "live_ranks": "holdfast.torch",
-    "on_hole": "holdfast.torch",
+    "on_hole": "holdfast._torch_calls",
     "outcome": "holdfast.torch",
-    "priority": "holdfast.torch",
+    "priority": "holdfast._torch_calls",
     "read_flight": "holdfast._core",
     "sync": "holdfast.torch",
 }

@@ -13,10 +13,11 @@ import torch.distributed as dist
 import xxhash
 
 from holdfast import _process
+from holdfast._torch_calls import on_hole
 from holdfast.comm import sync as shared
 from holdfast.comm.sync_messages import TAG, descriptions
 from holdfast.errors import ConfigError, ProtocolError
-from holdfast.torch import on_hole, outcome
+from holdfast.torch import outcome
 
 # The last one that torch's messages may have.
 _TAG = TAG - 1

@@ -5,10 +5,8 @@ torch calls :func:`_autoload` on ``import torch``; the native module loads on fi
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import warnings
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -124,16 +122,13 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
 
 def _default_backend() -> Any:
     """Return the backend of torch's default group, which groups are made of; None without one."""
-    import torch
     import torch.distributed as dist
 
     world = dist.group.WORLD
-    if world is None:
+    # While it is being made it has none yet.
+    if world is None or not world._device_types:
         return None
-    devices = [device.type for device in world._device_types]
-    if not devices:
-        return None
-    backend = world._get_backend(torch.device("cpu" if "cpu" in devices else devices[0]))
+    backend = _backend_in(world)
     return backend if isinstance(backend, native().HoldfastBackend) else None
 
 
@@ -187,8 +182,17 @@ def over_group(capsule: object, rank: int, size: int) -> Any:
 _made_here = False
 
 
-def _backend(group: Any) -> Any:
+def _backend_in(group: Any) -> Any:
     import torch
+
+    # "cuda:holdfast" alone has none for the CPU.
+    devices = [device.type for device in group._device_types]
+    device = "cpu" if "cpu" in devices or not devices else devices[0]
+    return group._get_backend(torch.device(device))
+
+
+def backend_of(group: Any) -> Any:
+    """Return Holdfast's backend of a process group (default: the world); ConfigError without."""
     import torch.distributed as dist
 
     from holdfast.errors import ConfigError
@@ -196,10 +200,7 @@ def _backend(group: Any) -> Any:
     group = dist.group.WORLD if group is None else group
     if group is None:
         raise ConfigError("torch.distributed is not initialised; call init_process_group() first")
-    # "cuda:holdfast" alone has none for the CPU.
-    devices = [device.type for device in group._device_types]
-    device = "cpu" if "cpu" in devices or not devices else devices[0]
-    backend = group._get_backend(torch.device(device))
+    backend = _backend_in(group)
     if not isinstance(backend, native().HoldfastBackend):
         raise ConfigError(
             f"the group's backend is {type(backend).__name__}; accepted: a group of "
@@ -239,7 +240,7 @@ def live_ranks(group: Any = None) -> tuple[int, ...]:
     group : ProcessGroup, optional
         Default: the world.
     """
-    return tuple(_backend(group).live_ranks())
+    return tuple(backend_of(group).live_ranks())
 
 
 def advance(group: Any = None, timeout: float = 0.0) -> View:
@@ -267,99 +268,8 @@ def advance(group: Any = None, timeout: float = 0.0) -> View:
     """
     from holdfast.comm.outcome import View
 
-    epoch, ranks, joined = _backend(group).advance(timedelta(seconds=timeout))
+    epoch, ranks, joined = backend_of(group).advance(timedelta(seconds=timeout))
     return View(epoch, tuple(ranks), tuple(joined))
-
-
-@contextlib.contextmanager
-def priority(value: int, group: Any = None) -> Iterator[None]:
-    """Give the ops that are called on a process group in this context a priority.
-
-    Of the ops under way, those of higher priority go first, piece by piece; the others still get a
-    share. Orders what this rank does: ranks may give different ones. Other threads' calls on the
-    group are meant, too, as long as the context lasts.
-
-    Parameters
-    ----------
-    value : int
-        Ops have 0 outside of contexts.
-    group : ProcessGroup, optional
-        Default: the world.
-
-    Raises
-    ------
-    ConfigError
-        When `value` is no number of 32 bits; for a group that is not Holdfast's.
-
-    Examples
-    --------
-    A DDP communication hook whose last buckets, which the next forward pass needs first, pass
-    the others:
-
-    >>> def hook(group, bucket):
-    ...     with holdfast.priority(bucket.index(), group):
-    ...         work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
-    ...     return work.get_future().then(lambda done: done.value()[0] / dist.get_world_size(group))
-    """
-    from holdfast.comm.requests import HIGHEST_PRIORITY
-    from holdfast.errors import ConfigError
-
-    if not isinstance(value, int) or abs(value) > HIGHEST_PRIORITY:
-        raise ConfigError(
-            f"priority: value = {value!r}; accepted: -{HIGHEST_PRIORITY} to {HIGHEST_PRIORITY}"
-        )
-    backend = _backend(group)
-    before = backend.priority
-    backend.priority = value
-    try:
-        yield
-    finally:
-        backend.priority = before
-
-
-@contextlib.contextmanager
-def on_hole(value: str, group: Any = None) -> Iterator[None]:
-    """Say what a hole means to the ops that are called on a process group in this context.
-
-    A hole is the place in a gathered result (of all_gather, all_to_all, gather, and of what torch
-    builds on them) of a rank that is away and whose block nobody has. Every rank gives the same
-    word. Other threads' calls on the group are meant, too, as long as the context lasts.
-
-    Parameters
-    ----------
-    value : str
-        ``"raise"``: PeerLost on all ranks, naming those that are away, while the group goes on.
-        ``"zero"``: zeros, and the ranks in :func:`outcome`. Outside of contexts the option
-        `on_hole` holds.
-    group : ProcessGroup, optional
-        Default: the world.
-
-    Raises
-    ------
-    ConfigError
-        When `value` is something else; for a group that is not Holdfast's.
-
-    Examples
-    --------
-    Whoever is there tells something, and nobody minds who is not:
-
-    >>> with holdfast.on_hole("zero"):
-    ...     work = dist.all_gather_into_tensor(everybody, mine, async_op=True)
-    >>> work.wait()
-    >>> there = holdfast.outcome(work).contributors
-    """
-    from holdfast.errors import ConfigError
-    from holdfast.options import HOLES
-
-    if value not in HOLES:
-        raise ConfigError(f'on_hole: value = {value!r}; accepted: "raise", "zero"')
-    backend = _backend(group)
-    before = backend.on_hole
-    backend.on_hole = value
-    try:
-        yield
-    finally:
-        backend.on_hole = before
 
 
 def sync(*objects: Any, group: Any = None) -> SyncReport:
@@ -394,7 +304,7 @@ def sync(*objects: Any, group: Any = None) -> SyncReport:
     """
     from holdfast import _torch_state
 
-    return _torch_state.sync(objects, group, _backend(group))
+    return _torch_state.sync(objects, group, backend_of(group))
 
 
 def _default(options: Options, name: str) -> object:

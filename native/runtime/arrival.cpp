@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
+#include "runtime/member_id.h"
+
 namespace holdfast::runtime {
 
 using State = ft::Joining::State;
 
 namespace {
 
-// For what is in the store.
-constexpr Duration kStoreLook = std::chrono::seconds(5);
 constexpr Duration kTurn = std::chrono::milliseconds(1);
 // A living process answers within this time, at one of its addresses.
 constexpr Duration kCall = std::chrono::seconds(1);

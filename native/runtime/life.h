@@ -15,6 +15,9 @@
 
 namespace holdfast::runtime {
 
+// For what is in the store.
+inline constexpr Duration kStoreLook = std::chrono::seconds(5);
+
 // A group's place in the store: its name, and who is in it where the caller says so.
 std::string place_of(const JoinRequest& request);
 

@@ -1,10 +1,10 @@
 #include "runtime/meeting.h"
 
 #include <algorithm>
-#include <random>
 #include <sstream>
 
 #include "comm/engine/slice_exchange.h"
+#include "runtime/member_id.h"
 #include "runtime/open_memory.h"
 
 namespace holdfast::runtime {
@@ -12,15 +12,8 @@ namespace {
 
 // A rank that is started again takes longer than that.
 constexpr Duration kSuccessorLook = std::chrono::milliseconds(250);
-// For what is in the store.
-constexpr Duration kLook = std::chrono::seconds(5);
 // Whoever was ready and can be called by nobody is dead: the others would wait for it in vain.
-constexpr Duration kSilence = std::chrono::seconds(5);
-
-std::uint64_t random_number() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
+constexpr Duration kLongestAbsence = std::chrono::seconds(5);
 
 std::string list(const std::vector<Rank>& ranks) {
   std::string text;
@@ -128,7 +121,7 @@ Status Meeting::look_for_end() {
 }
 
 Result<Card> Meeting::read_card(Rank rank) {
-  auto text = store_.get(key("card", rank), std::min(left(), kLook));
+  auto text = store_.get(key("card", rank), std::min(left(), kStoreLook));
   if (!text.is_ok()) return text.status();
   auto card = parse_card(text.value());
   if (!card.is_ok()) {
@@ -188,7 +181,7 @@ Status Meeting::look_at_absence(Rank rank) {
   if (!is_ready.is_ok() || !is_ready.value()) return is_ready.status();
   const Instant now = runtime_->clock()->now();
   const Instant since = absent_since_.try_emplace(rank, now).first->second;
-  if (now - since < kSilence) return Status::ok();
+  if (now - since < kLongestAbsence) return Status::ok();
   auto begins = life_.decide(store_, false);
   if (!begins.is_ok() || begins.value()) return begins.status();
   over_ = true;
@@ -206,7 +199,7 @@ Status Meeting::take_successor(Rank rank) {
   auto is_ready = store_.has(key("ready", rank));
   if (!is_ready.is_ok()) return is_ready.status();
   if (is_ready.value()) {
-    const auto text = store_.get(key("ready", rank), std::min(left(), kLook));
+    const auto text = store_.get(key("ready", rank), std::min(left(), kStoreLook));
     if (text.status().code() == Code::kTimeout) return Status::ok();
     if (!text.is_ok()) return text.status();
     const auto word = parse_word(text.value());
@@ -329,7 +322,7 @@ Result<std::vector<Meeting::Word>> Meeting::exchange_words(const Word& own) {
     auto is_there = lookout.sees(store_, key("ready", rank));
     if (!is_there.is_ok()) return is_there.status();
     if (is_there.value()) {
-      auto text = store_.get(key("ready", rank), kLook);
+      auto text = store_.get(key("ready", rank), kStoreLook);
       if (!text.is_ok()) return text.status();
       auto word = parse_word(text.value());
       if (!word.is_ok()) return word.status();

@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <random>
 
 #include "base/forks.h"
 #include "runtime/coordinator_address.h"
 #include "runtime/health_pages.h"
 #include "runtime/host_id.h"
+#include "runtime/member_id.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -25,22 +25,6 @@ constexpr Duration kConnectTime = std::chrono::seconds(30);
 constexpr std::size_t kFewAwaited = 3;
 constexpr std::size_t kFewPeers = 16;
 constexpr std::uint32_t kLooksPerPoll = 16;
-// Of a member's id: which of the nodes of a process it is.
-constexpr int kNodeBits = 24;
-
-std::uint64_t random_number() {
-  std::random_device device;
-  return (std::uint64_t{device()} << 32) | device();
-}
-
-// Those of one process begin alike, so that a process knows what it has left in a store before.
-MemberId random_member() {
-  static const std::uint64_t drawn = random_number();
-  // A child that was forked before its parent had any draws of its own is another process.
-  const std::uint64_t process = drawn ^ (static_cast<std::uint64_t>(::getpid()) << kNodeBits);
-  constexpr std::uint64_t kNode = (std::uint64_t{1} << kNodeBits) - 1;
-  return {(process & ~kNode) | (random_number() & kNode)};
-}
 
 // What is measured, and the thread that tells of it.
 Status serve_health(Runtime::Parts& parts) {
@@ -64,10 +48,6 @@ Status serve_health(Runtime::Parts& parts) {
 }
 
 }  // namespace
-
-bool is_same_process(MemberId one, MemberId other) {
-  return one.value >> kNodeBits == other.value >> kNodeBits;
-}
 
 Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
                                                  ft::Coordination* coordination,

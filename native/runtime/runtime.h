@@ -65,9 +65,6 @@ struct Peer {
   }
 };
 
-// Whether both are nodes of one process.
-bool is_same_process(MemberId one, MemberId other);
-
 class Runtime final : public comm::Executor,
                       public Machinery,
                       public ft::HubOwner,

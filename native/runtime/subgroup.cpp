@@ -1,28 +1,21 @@
 #include "runtime/subgroup.h"
 
 #include <algorithm>
-#include <random>
 #include <sstream>
 
 #include "runtime/life.h"
+#include "runtime/member_id.h"
 #include "runtime/open_memory.h"
 
 namespace holdfast::runtime {
 namespace {
 
-// For what is in the store.
-constexpr Duration kLook = std::chrono::seconds(5);
 // Groups of one name and the same members, one after the other, in one world.
 constexpr std::uint64_t kMaxNumber = 1U << 20;
 
-CommId random_id() {
-  std::random_device device;
-  return {(std::uint64_t{device()} << 32) | device() | 1};
-}
-
 Rank rank_at(std::size_t index) { return {static_cast<std::int32_t>(index)}; }
 
-std::string list(const std::vector<Rank>& ranks) {
+std::string numbers_of(const std::vector<Rank>& ranks) {
   std::string text;
   for (const Rank r : ranks) text += " " + std::to_string(r.value);
   return text;
@@ -100,7 +93,7 @@ Subgroup::Made Subgroup::make() {
     const auto& options = runtime_->parts().options;
     const bool raises = options.on_peer_loss == comm::PeerLoss::kRaise || !options.fault_tolerance;
     if (const auto gone = vacant(); raises && !gone.empty()) {
-      const auto decided = decide("lost" + list(gone));
+      const auto decided = decide("lost" + numbers_of(gone));
       if (!decided.is_ok()) return decided.status();
       return conclude(decided.value());
     }
@@ -108,7 +101,7 @@ Subgroup::Made Subgroup::make() {
     if (!awaited.is_ok()) return awaited.status();
     if (!awaited.value()) {
       const auto decided = decide("begins " + std::to_string(round_.epoch.value) + " " +
-                                  std::to_string(random_id().value));
+                                  std::to_string(random_number() | 1));
       if (!decided.is_ok()) return decided.status();
       return conclude(decided.value());
     }
@@ -184,7 +177,7 @@ Result<std::optional<Rank>> Subgroup::open_areas(const Lookout& lookout) {
     auto is_there = lookout.sees(store_, where);
     if (!is_there.is_ok()) return is_there.status();
     if (!is_there.value()) return std::optional(rank_at(r));
-    auto text = store_.get(where, kLook);
+    auto text = store_.get(where, kStoreLook);
     if (!text.is_ok()) return text.status();
     const std::string name = text.value().substr(0, text.value().find('\n'));
     if (name.empty() || round_.hosts[r] != runtime_->parts().host) continue;
@@ -233,7 +226,7 @@ Result<std::optional<Rank>> Subgroup::hear_words(const Lookout& lookout) {
     auto is_there = lookout.sees(store_, where);
     if (!is_there.is_ok()) return is_there.status();
     if (!is_there.value()) return std::optional(rank_at(r));
-    auto word = store_.get(where, kLook);
+    auto word = store_.get(where, kStoreLook);
     if (!word.is_ok()) return word.status();
     round_.words[r] = std::move(word).value();
   }
@@ -248,7 +241,7 @@ Result<std::optional<std::string>> Subgroup::decision() {
   auto is_there = store_.has(key("decision"));
   if (!is_there.is_ok()) return is_there.status();
   if (!is_there.value()) return std::optional<std::string>();
-  auto text = store_.get(key("decision"), kLook);
+  auto text = store_.get(key("decision"), kStoreLook);
   if (!text.is_ok()) return text.status();
   return std::optional(std::move(text).value());
 }
