@@ -35,6 +35,7 @@ class Options(ctypes.Structure):
         ("flight_dir", c_char_p),
         ("codec", c_char_p),
         ("codec_min_bytes", ctypes.c_uint64),
+        ("time_slice_ns", ctypes.c_int64),
         ("on_hole", c_int),
     )
 
