@@ -84,6 +84,8 @@ void World::add(const std::shared_ptr<Group>& group, Instant now) {
   // A view that is about to end: the others stop this group, too.
   if (membership_.changing()) membership_.reported(stop_groups(), now);
   carry_out(now);
+  // A member may have died between the meeting and this world, to which nobody told it.
+  if (groups_.size() == 1) look_at_losses(now);
 }
 
 bool World::progress(Instant now) {
@@ -328,7 +330,7 @@ Bytes World::stop_groups() {
   return encode(reports);
 }
 
-// A newcomer may have been lost before the view that has it.
+// A member may have been lost before the view that has it.
 void World::look_at_losses(Instant now) {
   for (const MemberId member : view().present()) {
     const Loss* loss = network_.loss_of(member);
