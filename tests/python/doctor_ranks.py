@@ -59,7 +59,8 @@ class Training:
         if fault:
             suffer(self, fault)
         self.group.all_reduce(self.gradient)
-        self.group.all_to_all(self.tokens, self.received)
+        # Who is evicted or voted out is what these jobs go on without.
+        self.group.all_to_all(self.tokens, self.received, on_hole="zero")
         self.steps += 1
 
 
