@@ -66,6 +66,14 @@ struct NextView {
   bool may_share = false;         // its members are on one host, by their cards, and share memory
 };
 
+// A view that has begun, as far as its ops are concerned later: what came before it.
+struct Entrance {
+  bool settles = false;  // ops of the last view, by these:
+  std::vector<std::pair<MemberId, GroupReport>> reports;
+  std::vector<Rank> ranks_before;
+  std::vector<MemberId> members_before;
+};
+
 // How far a member has come that leaves its group. Any thread.
 struct Leaving {
   std::atomic<bool> quiet{false};    // its own ops have ended
@@ -202,13 +210,6 @@ class Group final : public comm::Communicator,
   struct Waiting {
     std::shared_ptr<comm::OpWork> work;
     Instant deadline;
-  };
-  // A view that has begun, as far as its ops are concerned later: what came before it.
-  struct Entrance {
-    bool settles = false;  // ops of the last view, by these:
-    std::vector<std::pair<MemberId, GroupReport>> reports;
-    std::vector<Rank> ranks_before;
-    std::vector<MemberId> members_before;
   };
   // A step boundary under way: members agree whether somebody may come in, then pass it together.
   struct Advance {

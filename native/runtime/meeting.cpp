@@ -282,6 +282,7 @@ Result<ft::GroupConfig> Meeting::agree(const std::vector<Word>& words) {
   config.id = CommId{cards_[0].nonce};
   config.rank = request_.rank;
   std::vector<std::string> said;
+  said.reserve(words.size());
   for (const Word& word : words) said.push_back(word.memory);
   agree_on_memory(said, std::move(flat_), config);
   for (const Word& word : words) {

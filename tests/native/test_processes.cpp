@@ -107,6 +107,9 @@ class Owner final : public ft::HubOwner {
   void want(const ft::Joiner&) override {}
   void nudge(MemberId) override {}
   std::string host_of(const std::string&) const override { return {}; }
+  std::string memory_of(const std::string&) const override { return {}; }
+  Result<ft::OwnArea> make_area() override { return Status(Code::kUnsupported, "no memory here"); }
+  std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override { return {}; }
   void say(const std::string&) override {}
 };
 
