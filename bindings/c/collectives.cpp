@@ -107,7 +107,7 @@ struct Call {
     return c::guarded([&]() -> Status {
       if (!wrong.is_ok()) return wrong;
       request.priority = group->priority.load(std::memory_order_relaxed);
-      request.on_hole = group->on_hole.load(std::memory_order_relaxed);
+      request.on_hole = group->on_hole.get();
       if (work != nullptr || group->staged != nullptr) return start(source);
       auto ran = group->group->run(std::move(request));
       if (!ran.is_ok()) return ran.status();

@@ -28,7 +28,7 @@ struct hf_group {
   std::shared_ptr<holdfast::runtime::Staged> staged = nullptr;
   std::vector<holdfast::device::CuStream> streams = {};  // one, or none to wait for
   std::atomic<std::int32_t> priority = 0;                // relaxed: a number, guards nothing
-  std::atomic<std::optional<holdfast::comm::OnHole>> on_hole{std::nullopt};  // relaxed: likewise
+  holdfast::comm::HoleChoice on_hole = {};
 };
 struct hf_work {
   std::shared_ptr<holdfast::comm::Work> work;

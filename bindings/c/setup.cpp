@@ -317,7 +317,7 @@ hf_status hf_group_set_on_hole(hf_group* group, hf_on_hole on_hole) {
     if (group == nullptr) return c::missing("group");
     auto value = hole_of(on_hole);
     if (!value.is_ok()) return value.status();
-    group->on_hole.store(value.value(), std::memory_order_relaxed);
+    group->on_hole.set(value.value());
     return Status::ok();
   });
 }

@@ -109,10 +109,8 @@ class HoldfastBackend final : public c10d::Backend {
   std::int32_t priority() const { return priority_.load(std::memory_order_relaxed); }
   void set_priority(std::int32_t priority) { priority_.store(priority, std::memory_order_relaxed); }
   // Of the ops that are called from now on; nothing: as the group has it.
-  std::optional<comm::OnHole> on_hole() const { return on_hole_.load(std::memory_order_relaxed); }
-  void set_on_hole(std::optional<comm::OnHole> value) {
-    on_hole_.store(value, std::memory_order_relaxed);
-  }
+  std::optional<comm::OnHole> on_hole() const { return on_hole_.get(); }
+  void set_on_hole(std::optional<comm::OnHole> value) { on_hole_.set(value); }
   void enableCollectivesTiming() override { timed_ = true; }
 #ifdef C10D_BACKEND_HAS_HOOKS
   void registerAbortHook(int64_t id, c10d::AbortHook hook) override {
@@ -218,7 +216,7 @@ class HoldfastBackend final : public c10d::Backend {
   bool timed_ = false;
   std::atomic<std::uint64_t> sequence_{0};  // of collectives
   std::atomic<std::int32_t> priority_{0};   // relaxed: a number, guards nothing
-  std::atomic<std::optional<comm::OnHole>> on_hole_{std::nullopt};  // relaxed: likewise
+  comm::HoleChoice on_hole_;
 
   // Between startCoalescing and endCoalescing: what was started. One thread calls both.
   bool coalescing_ = false;

@@ -3,6 +3,8 @@
 // not match, a loss with PeerLoss::kRaise), running and later ops fail with the reason.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +39,23 @@ enum class PeerLoss : std::uint8_t {
 enum class OnHole : std::uint8_t {
   kRaise,  // the op fails with kPeerLost, naming those ranks, on all survivors; the group goes on
   kZero,   // it holds zeros, and the outcome names those ranks
+};
+
+// What a handle says of holes, read and set from any thread; nothing: its group decides.
+class HoleChoice {
+ public:
+  std::optional<OnHole> get() const {
+    const auto value = value_.load(std::memory_order_relaxed);
+    return value == kNone ? std::nullopt : std::optional(static_cast<OnHole>(value));
+  }
+  void set(std::optional<OnHole> choice) {
+    value_.store(choice ? static_cast<std::uint8_t>(*choice) : kNone, std::memory_order_relaxed);
+  }
+
+ private:
+  // A number: clang calls a library's function for an atomic optional.
+  static constexpr std::uint8_t kNone = 0xff;
+  std::atomic<std::uint8_t> value_{kNone};  // relaxed: guards nothing
 };
 
 struct Call;
