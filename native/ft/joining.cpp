@@ -63,11 +63,12 @@ void Joining::on_closed(MemberId member) {
   }
 }
 
-void Joining::ask(const std::function<bool(MemberId)>& is_connected) {
+// False: there is nobody to ask, yet.
+bool Joining::ask(const std::function<bool(MemberId)>& is_connected) {
   // Those that are here now; who has gone may come back.
   std::vector<MemberId> here = contacts_;
   std::erase_if(here, [&](MemberId contact) { return !is_connected(contact); });
-  if (!coordinator_ && here.empty()) return;
+  if (!coordinator_ && here.empty()) return false;
   Message m;
   m.kind = MessageKind::kJoin;
   m.world = id_;
@@ -76,6 +77,7 @@ void Joining::ask(const std::function<bool(MemberId)>& is_connected) {
   m.joiners = {self_};
   const MemberId to = coordinator_ ? *coordinator_ : here[next_contact_++ % here.size()];
   sends_.emplace_back(to, std::move(m));
+  return true;
 }
 
 void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connected) {
@@ -105,8 +107,7 @@ void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connecte
   }
   unreached_since_ = {Duration::max()};
   // Again now and then: a coordinator that took over knows nothing of its lobby.
-  next_ask_ = now + patience_;
-  ask(is_connected);
+  if (ask(is_connected)) next_ask_ = now + patience_;
 }
 
 }  // namespace holdfast::ft

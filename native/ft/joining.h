@@ -45,7 +45,7 @@ class Joining {
   std::vector<std::pair<MemberId, Message>> take_sends() { return std::exchange(sends_, {}); }
 
  private:
-  void ask(const std::function<bool(MemberId)>& is_connected);
+  bool ask(const std::function<bool(MemberId)>& is_connected);
   void want(const Joiner& joiner);
 
   std::string world_;

@@ -58,6 +58,18 @@ TEST_CASE("three missed heartbeats are silence, more where they come unevenly") 
   CHECK_FALSE(even.is_silent({milliseconds(9200)}));
 }
 
+TEST_CASE("whoever comes is asked as soon as somebody is there, not a heartbeat later") {
+  Joining joining("world", {{9}, Rank{2}, "card"}, milliseconds(100));
+  const auto is_connected = [](MemberId) { return true; };
+  joining.tick({milliseconds(0)}, is_connected);
+  CHECK(joining.take_sends().empty());
+  joining.add_contact(MemberId{1});
+  joining.tick({milliseconds(1)}, is_connected);
+  CHECK(joining.take_sends().size() == 1);
+  joining.tick({milliseconds(2)}, is_connected);
+  CHECK(joining.take_sends().empty());
+}
+
 TEST_CASE("whoever is sent to a coordinator that has gone asks somebody else") {
   const MemberId living{1};
   const MemberId gone{2};
