@@ -92,8 +92,7 @@ void Group::on_goodbye(MemberId member) {
 }
 
 void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
-  if (epoch == epoch_) [[maybe_unused]]
-    const auto* begun = entered();
+  if (epoch == epoch_ && entrance_) enter_view();
   if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);
 }
 
@@ -193,7 +192,7 @@ void Group::begin_view(const NextView& next) {
 void Group::adopt(const NextView& next,
                   const std::vector<std::pair<MemberId, GroupReport>>& reports) {
   if (!health().is_ok()) return;
-  if (entered() != nullptr) [[maybe_unused]]
+  if (entrance_ || comm_) [[maybe_unused]]
     const auto unused = stop();
   const std::vector<MemberId> before = config_.members;
   const std::vector<Rank> before_ranks = present_;

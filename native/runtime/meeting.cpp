@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "comm/engine/slice_exchange.h"
 #include "runtime/member_id.h"
 #include "runtime/open_memory.h"
 

@@ -1,0 +1,110 @@
+// What a world knows of its members at the moment it is made.
+#include "ft/group_world.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/executor.h"
+
+namespace holdfast::ft {
+namespace {
+
+constexpr CommId kWorld{7};
+constexpr MemberId kSelf{1};
+constexpr MemberId kOther{2};
+constexpr MemberId kLost{3};
+
+struct Sent {
+  MemberId to;
+  Message message;
+};
+
+// Knows of losses, and keeps what is sent.
+class KnowingNetwork final : public Network {
+ public:
+  std::map<MemberId, Loss> losses;
+  std::vector<Sent> sent;
+
+  void send(MemberId to, const Message& message) override { sent.push_back({to, message}); }
+  comm::MemberLinks links_to(MemberId) override { return {}; }
+  const Loss* loss_of(MemberId member) const override {
+    const auto at = losses.find(member);
+    return at == losses.end() ? nullptr : &at->second;
+  }
+  std::string host_of(const std::string& card) const override { return card; }
+  std::string memory_of(const std::string&) const override { return {}; }
+  void expect(const Joiner&) override {}
+  void say(const std::string&) override {}
+  Result<OwnArea> make_area() override { return Status{Code::kSystem, "no memory"}; }
+  std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override { return {}; }
+  void send(MemberId, CommId, Epoch, comm::FrameKind, const Bytes&) override {}
+};
+
+// The test's thread is the driving one.
+class AtOnce final : public comm::Executor {
+ public:
+  void submit(Task task, bool) override { task(); }
+  void defer(Task task) override { task(); }
+  bool drive_briefly(const std::function<bool(bool)>&) override { return false; }
+  bool has_tasks() const override { return false; }
+  void drive_until(const std::function<bool()>&, Instant) override {}
+};
+
+class StillClock final : public Clock {
+ public:
+  Instant now() const override { return Instant{} + std::chrono::hours(1); }
+};
+
+struct Process {
+  Process() {
+    WorldView view;
+    view.epoch = {1};
+    view.members = {kSelf, kOther, kLost};
+    view.cards = {"a", "b", "c"};
+    world = std::make_shared<World>(
+        kWorld, Membership(kWorld, "job", kSelf, view, MembershipSettings{}), network);
+    GroupConfig config;
+    config.id = kWorld;
+    config.name = "job";
+    config.rank = {0};
+    config.members = world->view().members;
+    config.world_ranks = {{0}, {1}, {2}};
+    config.epoch = world->view().epoch;
+    config.timeout = std::chrono::seconds(5);
+    group = std::make_shared<Group>(std::move(config), world, executor, clock);
+  }
+  KnowingNetwork network;
+  std::shared_ptr<comm::Executor> executor = std::make_shared<AtOnce>();
+  std::shared_ptr<const Clock> clock = std::make_shared<StillClock>();
+  std::shared_ptr<World> world;
+  std::shared_ptr<Group> group;
+};
+
+TEST_CASE("a member that went before the world was made is missed from the start") {
+  for (const bool gone : {true, false}) {
+    Process process;
+    process.network.losses[kLost] = {Status{Code::kPeerLost, "killed"}, gone, false};
+    process.world->add(process.group, process.clock->now());
+    CHECK(process.world->is_changing());
+    CHECK(process.world->membership().is_suspect(kLost));
+    CHECK_FALSE(process.world->membership().is_suspect(kOther));
+    REQUIRE(!process.network.sent.empty());
+    CHECK(process.network.sent.front().to == kOther);
+  }
+}
+
+TEST_CASE("a world whose members are all there begins in peace") {
+  Process process;
+  process.world->add(process.group, process.clock->now());
+  CHECK_FALSE(process.world->is_changing());
+  CHECK(process.network.sent.empty());
+}
+
+}  // namespace
+}  // namespace holdfast::ft
