@@ -28,7 +28,7 @@ PYTHON_PATHS := $(wildcard bindings comm ft compress topology tests examples)
 CPP_FILES = $(shell find native bindings tests -name '*.cpp' -o -name '*.h' -o -name '*.cu')
 
 CMAKE_TESTS := -G Ninja -S . -DHOLDFAST_TESTS=ON -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF
-# Headers are read once for eight files; clang-tidy needs a command for each of them.
+# Headers are read once for eight files.
 CMAKE_NATIVE := $(CMAKE_TESTS) -DCMAKE_UNITY_BUILD=ON
 CMAKE_SANITIZED := $(CMAKE_NATIVE) -DHOLDFAST_CUDA=OFF
 # Address randomisation of newer kernels is wider than ThreadSanitizer's map; off where we may.
@@ -147,7 +147,7 @@ lint: system-check $(VENV)/.extras  ## ruff, clang-format, clang-tidy, layers, h
 	$(BIN)/ruff format --check $(PYTHON_PATHS)
 	@echo clang-format --dry-run -Werror ...
 	@clang-format --dry-run -Werror $(CPP_FILES)
-	@cmake -B build/commands $(CMAKE_TESTS) -DHOLDFAST_CUDA=OFF --log-level=WARNING
+	@cmake -B build/commands $(CMAKE_SANITIZED) --log-level=WARNING
 	.ci/clang_tidy.sh build/commands $(JOBS)
 	.ci/typing_view.sh
 	PYTHONPATH=build/typing $(BIN)/lint-imports --no-cache

@@ -31,16 +31,19 @@ whole=build/torch-headers/whole.cpp
 mkdir -p "$(dirname "$whole")"
 printf '#include "%s"\n' "$PWD"/bindings/torch/*.cpp > "$whole"
 
-for version in "$@"; do
-  folder=build/torch-headers/$version
+compile() {
+  local version=$1 folder=build/torch-headers/$1
   if [[ ! -d $folder ]] && ! fetch "$version" "$folder"; then
     rm -rf "$folder.new"
     echo "torch $version: skipped, waits for its wheel to be downloadable"
-    continue
+    return
   fi
   c++ -std=c++20 -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -Werror \
     -Inative -Ibindings -Ibindings/torch -DHOLDFAST_TORCH_VERSION='"0"' \
     -isystem "$folder/torch/include" -isystem "$folder/torch/include/torch/csrc/api/include" \
-    -isystem "$python_headers" "$whole"
+    -isystem "$python_headers" "$whole" || return
   echo "torch $version: the backend compiles against its headers"
-done
+}
+export -f fetch compile
+export python python_headers whole
+printf '%s\0' "$@" | xargs -0 -P "$(nproc)" -I{} bash -euo pipefail -c 'compile "$1"' _ {}
