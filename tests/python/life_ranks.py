@@ -51,11 +51,8 @@ def sum_over(group: Any, size: int, is_member: bool = True) -> None:
     assert (t == size).all(), (float(t[0]), size)
 
 
-def advance_until_all_are_there() -> None:
-    """Pass boundaries until every rank is there; sum in a group that was made before the loss."""
-    size = join()[1]
-    part = dist.new_group(list(range(size)))
-    print("ready", flush=True)
+def pass_boundaries(size: int) -> None:
+    """Advance, all at the same steps, until somebody has come and nobody is missing."""
     deadline = time.monotonic() + LONG_S
     while True:
         assert time.monotonic() < deadline
@@ -64,6 +61,14 @@ def advance_until_all_are_there() -> None:
         if came[0] and len(holdfast.torch.live_ranks()) == size:
             break
         time.sleep(0.01)
+
+
+def advance_until_all_are_there() -> None:
+    """Pass boundaries until every rank is there; sum in a group that was made before the loss."""
+    size = join()[1]
+    part = dist.new_group(list(range(size)))
+    print("ready", flush=True)
+    pass_boundaries(size)
     sum_over(part, size)
     # Made anew, by processes that have made different numbers of groups.
     sum_over(dist.new_group(list(range(size)), use_local_synchronization=True), size)
@@ -142,14 +147,7 @@ def survive(rank: int, size: int) -> None:
     assert holdfast.outcome(work).missing == (2,), holdfast.outcome(work)
     assert holdfast.torch.live_ranks(group) == (0, 1, 3)
     print("ready", flush=True)
-    deadline = time.monotonic() + LONG_S
-    while True:
-        assert time.monotonic() < deadline
-        came = torch.tensor([len(holdfast.advance().joined)])
-        dist.all_reduce(came, op=dist.ReduceOp.MAX)
-        if came[0]:
-            break
-        time.sleep(0.01)
+    pass_boundaries(size)
     sum_over(group, size)
     dist.destroy_process_group()
 
