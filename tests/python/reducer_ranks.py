@@ -9,7 +9,6 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -182,10 +181,8 @@ def _wrap(net: nn.Module, method: compress.Reducer | compress.CompressedOptimize
 
 
 def churn() -> None:
-    """Rank 1 dies in step 30 and comes back, once; METHOD averages."""
-    dist.init_process_group("holdfast")
-    rank = dist.get_rank()
-    torch.set_num_threads(1)
+    """Rank 1 dies in step 30, unless it has come back (AGAIN); METHOD averages."""
+    rank, _ = join("holdfast")
     net = model()
     method: compress.Reducer | compress.CompressedOptimizer
     if os.environ["METHOD"] in CHURNED:
@@ -208,8 +205,7 @@ def churn() -> None:
             wrapped = _wrap(net, method)
         before = str(view.ranks)
         step = progress["step"]
-        if step == 30 and rank == 1 and not Path("killed").exists():
-            Path("killed").touch()
+        if step == 30 and rank == 1 and "AGAIN" not in os.environ:
             threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGKILL)).start()
         x, y = digits(1 + 100 * step + rank, 32)
         optimizer.zero_grad()

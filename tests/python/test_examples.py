@@ -48,7 +48,7 @@ def test_char_gpt_learns_and_gives_the_losses_of_gloo(tmp_path):
         picture = tmp_path / f"{backend}.png"
         output = run_example(
             "char_gpt.py",
-            4,
+            2,
             tmp_path,
             *("--backend", backend, "--steps", "12", "--losses", str(losses)),
             *("--out", str(picture)),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from pathlib import Path
 
 import pytest
-from ranks import run_ranks
+from ranks import finish, run_ranks, start_rank
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
@@ -59,30 +58,15 @@ def test_a_group_of_holdfasts_own_serves_as_well(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("method", CHURNED)
 def test_a_rank_that_dies_and_comes_back_leaves_all_with_the_same_bits(method, tmp_path):
-    script = tmp_path / "train.py"
-    script.write_text(
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import reducer_ranks; reducer_ranks.churn()\n"
-    )
-    run = [sys.executable, "-m", "holdfast.cli", "run", "-n", "3", "--tag-output", "--respawn"]
-    done = subprocess.run(
-        [*run, "train.py"],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "METHOD": method,
-            "STEP_S": "0.06",
-            "OMP_NUM_THREADS": "1",
-            "HOLDFAST_TIMEOUT": "60",
-        },
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line.partition("END ")[2] for line in done.stdout.splitlines() if "END " in line]
-    ends = [json.loads(line) for line in lines]
+    env = {"METHOD": method, "STEP_S": "0.01", "HOLDFAST_TIMEOUT": "60"}
+    ranks = [start_rank("reducer_ranks", "churn", r, 3, tmp_path, env) for r in range(3)]
+    died = ranks[1].communicate(timeout=60)[0]
+    assert ranks[1].returncode == -signal.SIGKILL, died
+    ranks[1] = start_rank("reducer_ranks", "churn", 1, 3, tmp_path, {**env, "AGAIN": "1"})
+    outcomes = finish(ranks, 60)
+    assert all(outcome.status == 0 for outcome in outcomes), outcomes
+    lines = [line for outcome in outcomes for line in outcome.output.splitlines()]
+    ends = [json.loads(line.removeprefix("END ")) for line in lines if line.startswith("END ")]
     assert len(ends) == 3
     assert all(end == ends[0] for end in ends), ends
     assert ends[0]["came"] == 1

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch_ranks import join
 
 import holdfast
 
@@ -36,8 +37,11 @@ def train() -> None:
     """STEPS steps; the processes that KILLS names ("step:rank ...") die in mid-step, once each."""
     steps = int(os.environ["STEPS"])
     kills = dict(pair.split(":") for pair in os.environ["KILLS"].split())
-    dist.init_process_group("holdfast")
-    rank = dist.get_rank()
+    if "MEETING_FILE" in os.environ:
+        rank, _ = join("holdfast")
+    else:
+        dist.init_process_group("holdfast")
+        rank = dist.get_rank()
     torch.set_num_threads(1)
     torch.manual_seed(7)
     model = nn.Sequential(
