@@ -2,11 +2,13 @@
 
 One process, started by the first rank that is asked for, imports everything and never makes a
 thread; ranks are its forks. Every rank is a process of its own all the same: it has its own
-runtime, may be killed, and ends as an interpreter does.
+runtime, and may be killed. It ends when its threads and exit handlers have; with END_WHOLE in its
+environment as an interpreter does, which takes ten times as long.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -196,6 +198,15 @@ def _become(request: dict[str, object], output: int) -> tuple[str, str]:
     return str(request["module"]), str(request["function"])
 
 
+def _end_early() -> None:
+    """End without taking all modules apart, which copies each page that the nursery has filled."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
 def _main() -> None:
     for name in _IMPORTS:
         with contextlib.suppress(ImportError):
@@ -209,6 +220,8 @@ def _main() -> None:
     if work is not None:
         module, function = work
         getattr(importlib.import_module(module), function)()
+        if "END_WHOLE" not in os.environ:
+            _end_early()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,10 @@ class Outcome:
     pid: int
 
 
+# Of ranks whose end is what a test is about (nursery.py).
+END_WHOLE = {"END_WHOLE": "1"}
+
+
 def start_rank(
     module: str,
     function: str,

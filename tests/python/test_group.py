@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 
 import pytest
-from ranks import run_ranks
+from ranks import END_WHOLE, run_ranks
 from ucx_library import UCX
 
 SIZES = (1, 2, 3, 4)
@@ -74,7 +74,7 @@ def test_program_of_two_ranks(transports, program, tmp_path):
 @pytest.mark.parametrize("size", SIZES)
 def test_torch_tensors(size, tmp_path):
     pytest.importorskip("torch", reason="waits for torch, whose tensors it sends")
-    run_ranks("array_ranks", "torch_tensors", size, tmp_path)
+    run_ranks("array_ranks", "torch_tensors", size, tmp_path, env=END_WHOLE)
 
 
 def test_arrays_of_ml_dtypes(tmp_path):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from ports import held_port
-from ranks import finish, run_ranks, segments_of, start_rank
+from ranks import END_WHOLE, finish, run_ranks, segments_of, start_rank
 
 
 @pytest.mark.parametrize(
     "way", ["exit_with_ops_running", "exit_while_a_thread_waits", "exit_while_threads_call"]
 )
 def test_exit_ends_what_still_runs(way, tmp_path):
-    outcomes = run_ranks("group_ranks", way, 2, tmp_path, timeout_s=30)
+    outcomes = run_ranks("group_ranks", way, 2, tmp_path, env=END_WHOLE, timeout_s=30)
     assert [o.output for o in outcomes] == ["", ""]
     assert segments_of(outcomes) == set()
 

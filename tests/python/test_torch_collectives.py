@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from ranks import run_ranks
+from ranks import END_WHOLE, run_ranks
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_every_collective_gives_the_right_values(size, tmp_path):
-    run_ranks("torch_ranks", "all_collectives", size, tmp_path)
+    run_ranks("torch_ranks", "all_collectives", size, tmp_path, env=END_WHOLE)
 
 
 def test_every_collective_over_tcp_alone(tmp_path):
@@ -39,4 +39,4 @@ def test_errors_name_what_is_wrong_and_what_is_accepted(tmp_path):
 
 @pytest.mark.parametrize("time", range(4))  # it went wrong in two of three
 def test_a_process_that_forgets_to_destroy_its_group_ends(time, tmp_path):
-    run_ranks("torch_ranks", "forget_to_destroy", 2, tmp_path, timeout_s=30)
+    run_ranks("torch_ranks", "forget_to_destroy", 2, tmp_path, env=END_WHOLE, timeout_s=30)

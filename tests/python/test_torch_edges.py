@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ports import held_port
-from ranks import run_ranks
+from ranks import END_WHOLE, run_ranks
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
@@ -34,5 +34,7 @@ def test_hooks_and_uneven_inputs_of_ddp(tmp_path):
 
 
 def test_exit_while_threads_call(tmp_path):
-    outcomes = run_ranks("torch_edge_ranks", "exit_while_threads_call", 2, tmp_path, timeout_s=60)
+    outcomes = run_ranks(
+        "torch_edge_ranks", "exit_while_threads_call", 2, tmp_path, env=END_WHOLE, timeout_s=60
+    )
     assert [outcome.output for outcome in outcomes] == ["", ""]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from ranks import run_ranks
+from ranks import END_WHOLE, run_ranks
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
 
 def losses(program: str, backend: str, path) -> list[list[float]]:
-    outcomes = run_ranks("training_ranks", program, 3, path, env={"BACKEND": backend})
+    env = {"BACKEND": backend, **(END_WHOLE if backend == "holdfast" else {})}
+    outcomes = run_ranks("training_ranks", program, 3, path, env=env)
     found = []
     for outcome in outcomes:
         line = next(x for x in outcome.output.splitlines() if x.startswith("LOSSES"))
