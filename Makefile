@@ -31,6 +31,8 @@ CMAKE_TESTS := -G Ninja -S . -DHOLDFAST_TESTS=ON -DHOLDFAST_PYTHON=OFF -DHOLDFAS
 # Headers are read once for eight files.
 CMAKE_NATIVE := $(CMAKE_TESTS) -DCMAKE_UNITY_BUILD=ON
 CMAKE_SANITIZED := $(CMAKE_NATIVE) -DHOLDFAST_CUDA=OFF
+# The wheel has the kernels' code for GPUs; the native tests need it only where there is one.
+NATIVE_CUDA := $(if $(wildcard /dev/nvidiactl /dev/nvidia0),AUTO,OFF)
 # Address randomisation of newer kernels is wider than ThreadSanitizer's map; off where we may.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -120,7 +122,7 @@ $(VENV)/.installed: $(VENV)/.wheel
 
 .PHONY: native
 native: system-build
-	@cmake -B build/native $(CMAKE_NATIVE) --log-level=WARNING
+	@cmake -B build/native $(CMAKE_NATIVE) -DHOLDFAST_CUDA=$(NATIVE_CUDA) --log-level=WARNING
 	cmake --build build/native
 
 .PHONY: ctest
@@ -177,7 +179,7 @@ asan: asan-build
 tsan: system-build
 	@cmake -B build/tsan $(CMAKE_SANITIZED) -DHOLDFAST_SANITIZE=thread --log-level=WARNING
 	cmake --build build/tsan --target thread_tests
-	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan -L threads --output-on-failure)
+	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan -j $(JOBS) -L threads --output-on-failure)
 
 # The instruction level of another processor, by a cross compiler and an emulator.
 .PHONY: aarch64

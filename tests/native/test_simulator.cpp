@@ -7,14 +7,13 @@
 #include <string>
 
 #include "base/planted.h"
+#include "sanitized.h"
 #include "sim/simulation.h"
 
 namespace holdfast::sim {
 namespace {
 
-// Under a sanitizer, which looks for other mistakes and takes ten times as long, a part of them.
-constexpr bool kSanitized = SIM_SANITIZER[0] != '\0';
-constexpr std::uint64_t kWorlds = kSanitized ? 100 : 500;
+constexpr std::uint64_t kWorlds = testing::kSanitized ? 100 : 500;
 
 void expect_ok(std::uint64_t seed) {
   const Scenario scenario = make_scenario(seed);
@@ -102,7 +101,7 @@ std::optional<std::uint64_t> caught_by(Planted bug) {
   return caught;
 }
 
-TEST_CASE("planted bugs are caught" * doctest::skip(kSanitized)) {
+TEST_CASE("planted bugs are caught" * doctest::skip(testing::kSanitized)) {
   for (int i = 1; i < kPlantedCount; ++i) {
     const auto seed = caught_by(static_cast<Planted>(i));
     CAPTURE(i);
