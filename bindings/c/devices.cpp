@@ -1,8 +1,8 @@
 // Device memory in the C interface: handles of a group for a device and a stream, waits of streams,
 // and memory for programs that have no CUDA at hand.
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.h"
 #include "device/device_address.h"
 #include "handles.h"
 #include "runtime/device_work.h"
@@ -83,11 +83,11 @@ Status copy_piecewise(Device& device, const Copy& copy, CuStream stream) {
   Status status;
   for (std::uint64_t at = 0; at < copy.bytes && status.is_ok(); at += kMostPiece) {
     const std::uint64_t bytes = std::min(kMostPiece, copy.bytes - at);
-    if (up) std::memcpy(piece.value().data, copy.from + at, bytes);
+    if (up) copy_bytes(piece.value().data, copy.from + at, bytes);
     status = up ? device.copy(device::number_of(copy.to) + at, between, bytes, stream)
                 : device.copy(between, device::number_of(copy.from) + at, bytes, stream);
     if (status.is_ok()) status = wait();
-    if (status.is_ok() && down) std::memcpy(copy.to + at, piece.value().data, bytes);
+    if (status.is_ok() && down) copy_bytes(copy.to + at, piece.value().data, bytes);
   }
   device.give(piece.value());
   return status;

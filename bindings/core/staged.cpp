@@ -5,8 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <cstring>
-
+#include "base/copy.h"
 #include "call.h"
 #include "device/kernel.h"
 #include "gil.h"
@@ -162,7 +161,7 @@ class DeviceMemory {
     if (from.size() != bytes_) throw nb::value_error("as many bytes as the memory has");
     const auto* data = from.c_str();
     through_pinned(stream, [&](std::byte* pinned, CuStream on) {
-      std::memcpy(pinned, data, bytes_);
+      copy_bytes(pinned, data, bytes_);
       return device().copy(at_, reinterpret_cast<DevicePointer>(pinned), bytes_, on);
     });
   }
@@ -217,7 +216,7 @@ class DeviceMemory {
     if (status.is_ok()) {
       status = device().check(device().driver().stream_synchronize(stream), "copying for Python");
     }
-    if (status.is_ok() && out != nullptr) std::memcpy(out, piece.value().data, bytes_);
+    if (status.is_ok() && out != nullptr) copy_bytes(out, piece.value().data, bytes_);
     device().give(piece.value());
     return status;
   }

@@ -1,8 +1,8 @@
 #include "comm/carrier.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "base/copy.h"
 #include "comm/call.h"
 #include "comm/live_communicator.h"
 #include "comm/request_check.h"
@@ -39,7 +39,7 @@ OpRequest carried_by(OpRequest request, Carrier& carrier, Rank self, int size) {
   carrier.data.resize(count * element * (reduces ? 1 : static_cast<std::size_t>(size) + 1));
   std::byte* at = carrier.data.data();
   for (const Block& block : request.input) {
-    if (block.count > 0) std::memcpy(at, block.data, block.count * element);
+    copy_bytes(at, block.data, block.count * element);
     at += block.count * element;
   }
   request.called = request.collective;
@@ -64,7 +64,7 @@ void deliver(const OpRequest& carried) {
   for (std::size_t i = 0; i < carrier.output.size(); ++i) {
     const Block& to = carrier.output[i];
     const std::byte* from = carried.output[i].data + carrier.own_element * element;
-    if (to.count > 0) std::memcpy(to.data, from, to.count * element);
+    copy_bytes(to.data, from, to.count * element);
   }
 }
 

@@ -1,9 +1,9 @@
 #include "runtime/bounce.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
+#include "base/copy.h"
 #include "runtime/staged.h"
 
 namespace holdfast::runtime {
@@ -39,7 +39,7 @@ void Bounce::start(Way way, std::function<void(const Status&)> ended) {
 void Bounce::step() {
   if (pending_ > 0) {
     const StagedCopy& copy = copies_[at_];
-    if (way_ == Way::kUp) std::memcpy(copy.host + offset_, piece_.data, pending_);
+    if (way_ == Way::kUp) copy_bytes(copy.host + offset_, piece_.data, pending_);
     offset_ += std::exchange(pending_, 0);
     if (offset_ == copy.bytes) {
       ++at_;
@@ -56,7 +56,7 @@ Status Bounce::enqueue() {
   TRY(current.status());
   const StagedCopy& copy = copies_[at_];
   pending_ = std::min(piece_.bytes, copy.bytes - offset_);
-  if (way_ == Way::kDown) std::memcpy(piece_.data, copy.host + offset_, pending_);
+  if (way_ == Way::kDown) copy_bytes(piece_.data, copy.host + offset_, pending_);
   const device::DevicePointer there = copy.device + offset_;
   const device::DevicePointer here = address(piece_.data);
   const bool up = way_ == Way::kUp;

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <span>
 
 #include "base/check.h"
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -23,7 +23,7 @@ compress::Codec half_of(DType dtype) {
 
 void narrow(std::uint64_t count, const std::byte* from, DType dtype, std::byte* to) {
   if (dtype == DType::kF32) {
-    std::memcpy(to, from, count * sizeof(float));
+    copy_bytes(to, from, count * sizeof(float));
     return;
   }
   half_of(dtype).encode({{from, count * sizeof(float)}, DType::kF32, {}, {}},
@@ -82,7 +82,7 @@ Status decode_lossless(const CodeStep& step, const CodeMemory& memory,
   if (!elements.is_ok()) return elements.status();
   if (step.dtype == step.encoded) {
     if (memory.dst == elements.value().data()) return Status::ok();  // in place
-    std::memcpy(memory.dst, elements.value().data(), elements.value().size());
+    copy_bytes(memory.dst, elements.value().data(), elements.value().size());
     return Status::ok();
   }
   return half_of(step.encoded)

@@ -1,7 +1,8 @@
 #include "comm/engine/flat_exchange.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -81,7 +82,7 @@ void FlatExchange::publish() {
   if (input_bytes_ > 0) {
     for (const Block& block : request_->input) {
       const std::uint64_t bytes = block.count * dtype_bytes(request_->dtype);
-      std::memcpy(at, block.data, bytes);
+      copy_bytes(at, block.data, bytes);
       at += bytes;
     }
   }
@@ -151,7 +152,7 @@ void FlatExchange::finish() {
     case Collective::kAllGather:
       for (int r = 0; r < size(); ++r) {
         const Block& out = request_->output[index({r})];
-        if (out.count > 0) std::memcpy(out.data, slot({r}), out.count * element);
+        copy_bytes(out.data, slot({r}), out.count * element);
       }
       break;
     case Collective::kAllToAll:
@@ -159,13 +160,13 @@ void FlatExchange::finish() {
         const Block& out = request_->output[index({r})];
         const std::uint64_t bytes = out.count * element;
         if (bytes == 0) continue;
-        std::memcpy(out.data, slot({r}) + static_cast<std::uint64_t>(rank_.value) * bytes, bytes);
+        copy_bytes(out.data, slot({r}) + static_cast<std::uint64_t>(rank_.value) * bytes, bytes);
       }
       break;
     case Collective::kBroadcast:
       if (rank_ != request_->root && request_->output[0].count > 0) {
         const Block& out = request_->output[0];
-        std::memcpy(out.data, slot(request_->root), out.count * element);
+        copy_bytes(out.data, slot(request_->root), out.count * element);
       }
       break;
     default: break;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/copy.h"
+
 namespace holdfast::comm {
 namespace {
 
@@ -95,7 +97,7 @@ void PullRun::begin() {
   const Block* out = outgoing(x_.rank_);
   const Block* in = incoming(x_.rank_);
   if (out == nullptr || in == nullptr || in->data == out->data || out->count == 0) return;
-  std::memcpy(in->data, out->data, bytes_of(*out));
+  copy_bytes(in->data, out->data, bytes_of(*out));
 }
 
 // One wake-up for all that is to be fetched, unless the first of it takes longer than that.
@@ -130,7 +132,7 @@ std::uint64_t PullRun::expose() {
   for (int r = 0; r < x_.size(); ++r) {
     auto& entry = table.blocks[static_cast<std::size_t>(r)];
     if (entry.bytes == 0) continue;
-    std::memcpy(table.data + at, reinterpret_cast<const std::byte*>(entry.address), entry.bytes);
+    copy_bytes(table.data + at, reinterpret_cast<const std::byte*>(entry.address), entry.bytes);
     entry.address = at;
     at += entry.bytes;
   }
@@ -177,7 +179,7 @@ bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t byt
     const PoolPlace place{once(entry.arena), once(entry.offset)};
     if (place.arena != 0 && x_.area(rank).withdrawn.load(std::memory_order_acquire) < mark()) {
       if (const std::byte* lent = x_.map(rank, place, source.bytes)) {
-        std::memcpy(to, lent + source.done, bytes);
+        copy_bytes(to, lent + source.done, bytes);
         return true;
       }
     }
@@ -185,7 +187,7 @@ bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t byt
     return memory->read(to, address + source.done, bytes);
   }
   if (address > kInlineBytes || source.bytes > kInlineBytes - address) return false;
-  std::memcpy(to, theirs.data + address + source.done, bytes);
+  copy_bytes(to, theirs.data + address + source.done, bytes);
   return true;
 }
 

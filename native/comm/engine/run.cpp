@@ -1,9 +1,10 @@
 #include "comm/engine/run.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <type_traits>
+
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -186,7 +187,7 @@ bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
   } else if (instruction.src == instruction.dst) {
     length = available - at;  // in place: nothing to move
   } else if (length > 0) {
-    std::memcpy(instruction.dst + at, instruction.src + at, length);
+    copy_bytes(instruction.dst + at, instruction.src + at, length);
   }
   instruction.done += length;
   instruction.complete = instruction.done == instruction.bytes;

@@ -1,10 +1,10 @@
 #include "comm/engine/slice_run.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "base/cache_line.h"
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -144,7 +144,7 @@ void SliceRun::stage() {
   const Span s = slice(staged_);
   std::byte* to = slot(x_.rank_, staged_);
   const auto copy = [&](std::uint64_t at, const std::byte* from, std::uint64_t elements) {
-    if (elements > 0) std::memcpy(to + at * element_, from, elements * element_);
+    copy_bytes(to + at * element_, from, elements * element_);
   };
   switch (request_.collective) {
     case Collective::kReduceScatter:
@@ -194,7 +194,7 @@ void SliceRun::fold(const Span& whole, const Span& own, std::byte* to, std::byte
     kernel_(sum, from(0), from(1), n);
     for (int r = 2; r < x_.size(); ++r) kernel_(sum, sum, from(r), n);
     if (divide_ != nullptr) divide_(sum, n, static_cast<std::uint32_t>(x_.size()));
-    if (copy != nullptr) std::memcpy(copy + at * element_, sum, n * element_);
+    if (copy != nullptr) copy_bytes(copy + at * element_, sum, n * element_);
   }
 }
 

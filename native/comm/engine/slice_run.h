@@ -3,9 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "base/copy.h"
 #include "comm/engine/slice_exchange.h"
 #include "comm/reduce/kernels.h"
 
@@ -91,7 +91,7 @@ class SliceRun final : public Execution {
   bool was_withdrawn() const;
   bool has_withdrawn(int rank) const;
   void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
-    if (elements > 0 && to != from) std::memcpy(to, from, elements * element_);
+    if (to != from) copy_bytes(to, from, elements * element_);
   }
   void publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done);
 

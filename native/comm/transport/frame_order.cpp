@@ -1,7 +1,8 @@
 #include "comm/transport/frame_order.h"
 
-#include <cstring>
 #include <string>
+
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -31,7 +32,7 @@ Status FrameOrder::take(std::uint64_t number, const FrameHeader& header,
   auto early = keep(number, header);
   if (!early.is_ok()) return early.status();
   if (!payload.empty()) {
-    std::memcpy(early.value()->buffer.memory.get(), payload.data(), payload.size());
+    copy_bytes(early.value()->buffer.memory.get(), payload.data(), payload.size());
   }
   early.value()->whole = true;
   return Status::ok();

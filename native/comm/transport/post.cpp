@@ -1,6 +1,6 @@
 #include "comm/transport/post.h"
 
-#include <cstring>
+#include "base/copy.h"
 
 namespace holdfast::comm {
 
@@ -19,7 +19,7 @@ Status Post::mismatch(const FrameHeader& header) const {
 
 void RecvPost::store(std::byte* to, std::span<const std::byte> bytes) const {
   if (combine.kernel == nullptr) {
-    std::memcpy(to, bytes.data(), bytes.size());
+    copy_bytes(to, bytes.data(), bytes.size());
     return;
   }
   const std::uint64_t count = bytes.size() / combine.element_bytes;

@@ -1,8 +1,7 @@
 #include "comm/transport/ring.h"
 
-#include <cstring>
-
 #include "base/cache_line.h"
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -45,7 +44,7 @@ bool RingWriter::write(const FrameHeader& header, std::span<const std::byte> pay
   const std::uint64_t bytes = frame_bytes(payload.size());
   const std::uint64_t at = *reserve(bytes);
   encode_header(header, std::span<std::byte, kFrameHeaderBytes>(data_ + at, kFrameHeaderBytes));
-  if (!payload.empty()) std::memcpy(data_ + at + kLine, payload.data(), payload.size());
+  copy_bytes(data_ + at + kLine, payload.data(), payload.size());
   head_ += bytes;
   cursors_->head.store(head_, std::memory_order_release);  // release: the frame is written
   return true;

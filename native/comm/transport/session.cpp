@@ -1,7 +1,8 @@
 #include "comm/transport/session.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
@@ -333,7 +334,7 @@ std::uint64_t Session::payload(std::span<const std::byte> bytes) {
   if (const std::span<std::byte> to = direct(); !to.empty()) {
     const std::uint64_t run = std::min(to.size(), bytes.size()) / unit() * unit();
     if (run == 0) return 0;
-    std::memcpy(to.data(), bytes.data(), run);
+    copy_bytes(to.data(), bytes.data(), run);
     filled(run);
     return run;
   }

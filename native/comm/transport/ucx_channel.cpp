@@ -3,7 +3,8 @@
 #ifdef HOLDFAST_UCX
 
 #include <algorithm>
-#include <cstring>
+
+#include "base/copy.h"
 
 namespace holdfast::comm {
 
@@ -50,7 +51,7 @@ void UcxChannel::fill(Slot& slot, OutFrame frame) {
     slot.capacity = bytes > kEagerBytes ? kMaxFramePayload : kEagerBytes;
     slot.memory = std::make_unique_for_overwrite<std::byte[]>(slot.capacity);
   }
-  if (bytes > 0) std::memcpy(slot.memory.get(), frame.payload.data(), bytes);
+  copy_bytes(slot.memory.get(), frame.payload.data(), bytes);
   slot.frame = std::move(frame);
   slot.frame.payload = {slot.memory.get(), bytes};
   slot.frame.owned_payload.clear();
