@@ -47,7 +47,15 @@ def _load(context: str) -> Callable[[], object]:
         multiprocessing_context=context,
     )
     batches = iter(loader)
+    # A fork server's workers outlive a rank that is killed, and so does the server.
+    _tell_children(_descendants(os.getpid()))
     return lambda: next(batches)
+
+
+def _descendants(process: int) -> list[int]:
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    children = [int(child) for one in lists for child in one.read_text().split()]
+    return children + [below for child in children for below in _descendants(child)]
 
 
 def _fork() -> Callable[[], object]:

@@ -71,9 +71,8 @@ def lose_one(way: str, hosts: int, here: Path, **more: str) -> None:
     ]
     children: list[int] = []
     with ended(processes, children):
-        if way in ("children", "clones"):
-            for process in processes:
-                children += said(process, "children")
+        for process in processes:
+            children += said(process, "children")
         ranks = [said(process, "ready") for process in processes]
         victim = ranks.index(0)
         killed = time.monotonic()
@@ -82,7 +81,7 @@ def lose_one(way: str, hosts: int, here: Path, **more: str) -> None:
         (survivor,) = finish([processes[1 - victim]], _LIMIT_S)
         assert survivor.status == 0, survivor.output
         assert took < _AT_ONCE_S, f"{took:.2f} s"
-        for child in children:
+        for child in children if way in ("children", "clones") else ():
             os.kill(child, 0)  # They were there all the time.
 
 
