@@ -9,7 +9,7 @@ PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= $(shell nproc)
 RANKS ?= 4
-FUZZ_SECONDS ?= 30
+FUZZ_SECONDS ?= 15
 # OFF: a wheel without kernels for GPUs, and no compiler for them.
 CUDA ?= ON
 
@@ -199,7 +199,7 @@ asan-build: system-check
 	cmake --build build/asan
 
 .PHONY: fuzz
-fuzz: asan-build  ## each fuzzer for FUZZ_SECONDS (30)
+fuzz: asan-build  ## each fuzzer for FUZZ_SECONDS (15)
 	@$(call logged,fuzz,.ci/fuzz.sh build/asan $(FUZZ_SECONDS) $(JOBS))
 
 .PHONY: clean distclean

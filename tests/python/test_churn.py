@@ -213,7 +213,7 @@ def test_who_waits_for_a_job_that_ends_is_told(tmp_path):
 
 
 # In the middle of steps, and while the ranks still meet.
-@pytest.mark.parametrize("kill_after_s", ["1.0", "0.02", "0.06"])
+@pytest.mark.parametrize("kill_after_s", ["1.0", "0.02"])
 def test_holdfast_run_starts_a_killed_rank_again(kill_after_s, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(

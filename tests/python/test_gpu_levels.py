@@ -39,7 +39,7 @@ def succeed(outcomes: list[Outcome]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("hosts", ["aabb", "aaab", "abb", "ababcc"])
+@pytest.mark.parametrize("hosts", ["aaab", "abb", "ababcc"])
 def test_every_op_and_dtype_has_the_result_of_the_host(hosts, tmp_path):
     succeed(run_on(hosts, "same_as_on_the_host", tmp_path))
 

@@ -48,7 +48,7 @@ def test_the_option_encodes_what_the_codec_takes_for_torch(tmp_path):
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp"])
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 3])
 def test_survivors_of_a_kill_hold_exact_blocks_and_the_same_sums(seed, transport, tmp_path):
     env = {"HOLDFAST_TRANSPORTS": transport, "COUNT": "400000"}
     processes = [start_rank("lossless_ranks", "lose_a_rank", r, 4, tmp_path, env) for r in range(4)]
