@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/call.h"
+#include "comm/message_resume.h"
 
 namespace holdfast::comm {
 namespace {
@@ -63,6 +64,7 @@ void MessageOps::seat(Rank rank, Link* link, Epoch since) {
   gone_[r] = Status::ok();
   std::erase_if(messages_,
                 [&](const auto& entry) { return std::get<1>(entry.first) == rank.value; });
+  std::erase_if(resumed_, [&](const auto& entry) { return entry.first.first == rank.value; });
 }
 
 MessageKey MessageOps::key(Rank peer, std::uint32_t tag) const {
@@ -71,22 +73,19 @@ MessageKey MessageOps::key(Rank peer, std::uint32_t tag) const {
   return {id_, since, kPointToPoint | tag, 0};
 }
 
-std::unique_ptr<Run> MessageOps::make(const OpWork& work, Rank peer) {
-  const OpRequest& request = work.request();
+void MessageOps::make(Active& active, std::uint32_t ordinal) {
+  const OpRequest& request = active.work->request();
   FusedSchedule& message = request.collective == Collective::kSend ? send_ : recv_;
-  message.schedule.steps[0].peer = peer;
+  message.schedule.steps[0].peer = active.peer;
   make_layout(message.schedule, request.input, request.output, dtype_bytes(request.dtype),
               space_.layout);
-  const MessageKey name = key(peer, request.tag);
-  const RunKey run_key{name.comm,
-                       name.epoch,
-                       name.op,
-                       message_signature(request.dtype),
-                       next_message(request.collective, peer, request.tag)++,
-                       request.priority};
+  const MessageKey name = key(active.peer, request.tag);
+  const RunKey run_key{name.comm, name.epoch,      name.op, message_signature(request.dtype),
+                       ordinal,   request.priority};
   const Arithmetic arithmetic{request.dtype, request.op, 1};
-  return std::unique_ptr<Run>(new (recycler_) Run(
-      lower(message, space_.layout, arithmetic, pool_, {}, space_), run_key, links_, &space_));
+  active.ordinal = ordinal;
+  active.run.reset(new (recycler_) Run(lower(message, space_.layout, arithmetic, pool_, {}, space_),
+                                       run_key, links_, &space_));
 }
 
 void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
@@ -95,7 +94,6 @@ void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
   active.deadline = deadline;
   const OpRequest& request = active.work->request();
   active.peer = request.peer;
-  active.unbound = request.collective == Collective::kRecv;
   const bool vacant =
       request.peer != kAnySource && links_[static_cast<std::size_t>(request.peer.value)] == nullptr;
   if (vacant) {
@@ -104,7 +102,10 @@ void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
     ended_.push_back({active.work, Status(Code::kPeerLost, why).about({request.peer}, {})});
     return;
   }
-  if (request.collective == Collective::kSend) active.run = make(*active.work, request.peer);
+  active.unbound = request.collective == Collective::kRecv || is_broken(request.peer);
+  if (!active.unbound) {
+    make(active, next_message(request.collective, request.peer, request.tag)++);
+  }
   next_deadline_ = std::min(next_deadline_, deadline);
   active_.push_back(std::move(active));
 }
@@ -130,8 +131,11 @@ bool MessageOps::progress(Instant now) {
     run->advance();
     if (run->failed()) {
       const Status failure = run->failure();
-      const Link* link = links_[static_cast<std::size_t>(active_[i].peer.value)];
-      const bool broken = link != nullptr && !link->status().is_ok();
+      const bool broken = is_broken(active_[i].peer);
+      if (broken && !is_gone(active_[i].peer)) {
+        ++i;  // until there is another connection, or the rank is known to have gone
+        continue;
+      }
       const Code code = broken ? Code::kPeerLost : failure.code();
       const Status status = Status(code, "with rank " + std::to_string(active_[i].peer.value) +
                                              ": " + failure.message())
@@ -164,21 +168,31 @@ void MessageOps::end(std::size_t index, Status status) {
 bool MessageOps::bind_receives() {
   bool moved = false;
   std::vector<std::uint32_t> held_back;
-  for (Active& active : active_) {
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    Active& active = active_[i];
     if (!active.unbound) continue;
     const OpRequest& request = active.work->request();
-    if (std::find(held_back.begin(), held_back.end(), request.tag) != held_back.end()) continue;
+    const bool receives = request.collective == Collective::kRecv;
+    if (receives && std::find(held_back.begin(), held_back.end(), request.tag) != held_back.end()) {
+      continue;
+    }
     const std::optional<Rank> source =
         request.peer == kAnySource ? find_message(request.tag) : request.peer;
     if (!source) {
       held_back.push_back(request.tag);
       continue;
     }
-    active.work->set_source(*source);
+    if (is_broken(*source) && !is_gone(*source)) continue;
     active.peer = *source;
-    active.run = make(*active.work, *source);
     active.unbound = false;
     moved = true;
+    if (receives) active.work->set_source(*source);
+    const std::uint32_t ordinal = next_message(request.collective, *source, request.tag)++;
+    if (receives && is_lost(*source, request.tag, ordinal)) {
+      end(i--, lost_message(*source));
+    } else {
+      make(active, ordinal);
+    }
   }
   return moved;
 }
@@ -191,7 +205,7 @@ std::optional<Rank> MessageOps::find_message(std::uint32_t tag) {
     if (link == nullptr) continue;
     MessageKey name = key(rank, tag);
     name.ordinal = next_message(Collective::kRecv, rank, tag);
-    if (!link->session().has_arrived(name)) continue;
+    if (!link->session().has_arrived(name) && !is_lost(rank, tag, name.ordinal)) continue;
     first_asked_ = (rank.value + 1) % size();
     return rank;
   }

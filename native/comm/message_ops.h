@@ -8,8 +8,11 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "comm/engine/buffer_pool.h"
@@ -38,6 +41,12 @@ class MessageOps {
   // The member of a rank that was vacant, or nobody; `since`: its first view with this member.
   void seat(Rank rank, Link* link, Epoch since);
   void resize(int size);
+  // Another connection to the rank took the place of one that broke. What both ends have not ended
+  // begins again; of what had left this one, and may not have arrived, the other end is to be told:
+  // in parts, none longer than a frame.
+  std::vector<std::vector<std::byte>> relink(Rank rank, Link* link);
+  // What the other end has told: receives of messages that were lost fail.
+  Status hear_sent(Rank from, std::span<const std::byte> said);
   void launch(std::shared_ptr<OpWork> work, Instant deadline);
   bool progress(Instant now);
   bool busy() const { return !active_.empty(); }
@@ -65,11 +74,20 @@ class MessageOps {
     std::unique_ptr<Run> run;  // nothing: a receive that is not bound to its source yet
     Instant deadline;
     Rank peer{};
-    bool unbound = false;
+    bool unbound = false;       // no run yet: no source, or no connection
+    std::uint32_t ordinal = 0;  // of the run
+  };
+  // Messages that a rank had sent with a tag when its connection was made anew: those below
+  // `until`, but for some that it sends again.
+  struct Resumed {
+    std::uint32_t until = 0;
+    std::set<std::uint32_t> again;
   };
 
   int size() const { return static_cast<int>(links_.size()); }
-  std::unique_ptr<Run> make(const OpWork& work, Rank peer);
+  void make(Active& active, std::uint32_t ordinal);
+  bool is_broken(Rank rank) const;
+  bool is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) const;
   MessageKey key(Rank peer, std::uint32_t tag) const;
   std::uint32_t& next_message(Collective collective, Rank peer, std::uint32_t tag) {
     return messages_[{collective, peer.value, tag}];
@@ -93,6 +111,7 @@ class MessageOps {
   FusedSchedule recv_;
   std::vector<Active> active_;
   std::map<std::tuple<Collective, int, std::uint32_t>, std::uint32_t> messages_;
+  std::map<std::pair<int, std::uint32_t>, Resumed> resumed_;  // by rank and tag
   BufferPool pool_;
   int first_asked_ = 0;
   bool any_gone_ = false;

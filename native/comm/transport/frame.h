@@ -15,7 +15,7 @@
 namespace holdfast::comm {
 
 inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
-inline constexpr std::uint8_t kProtocolVersion = 6;
+inline constexpr std::uint8_t kProtocolVersion = 7;
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 // Bounds what one frame may make a receiver buffer or a small op wait for.
 inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
@@ -39,6 +39,7 @@ enum class FrameKind : std::uint8_t {
   kClosing,     // the sender wants to leave the group: it has ended all collectives before `key.op`
   kSettled,     // the answer: so has this sender, or it never will
   kArea,        // what the sender shares of its memory in the view; payload: encoded notice
+  kSent,        // after a connection was made anew: which messages had been sent over the last one
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.

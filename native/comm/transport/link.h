@@ -25,7 +25,8 @@ class Link {
   virtual bool pump() = 0;
   // ok, or why the link cannot be used any more (the peer died, broke the protocol, closed).
   const Status& status() const { return status_; }
-  // After a failure: whether it proves that the peer's process has gone.
+  // After a failure: whether it came from the other side. Who closed a connection, the peer's
+  // process or something between, cannot be told from it.
   virtual bool closed_by_peer() const { return false; }
   // Bytes that have come so far, where the link counts them.
   virtual std::uint64_t received() const { return 0; }
@@ -54,6 +55,7 @@ class Link {
   void fail(Status why) {
     if (status_.is_ok()) status_ = std::move(why);
   }
+  void recover() { status_ = Status::ok(); }
 
  private:
   LinkMeter* meter_ = nullptr;

@@ -58,6 +58,9 @@ class Session {
   void cancel(RecvPost& post);
   // The view (comm, epoch) has ended: forget its early arrivals and drop its later frames.
   void retire(CommId comm, Epoch epoch);
+  // A new connection takes the place of one that broke: what was under way over that fails, and
+  // whole messages that had come stay.
+  void restart(const Status& why);
   void send_control(FrameKind kind, CommId comm, Epoch epoch, std::vector<std::byte> payload);
   void send_control(const FrameHeader& header, std::vector<std::byte> payload);
   std::optional<ControlFrame> take_control();

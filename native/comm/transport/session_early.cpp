@@ -1,5 +1,6 @@
 // What a session keeps of messages that come before they are asked for.
 #include <algorithm>
+#include <utility>
 
 #include "comm/transport/session.h"
 
@@ -19,6 +20,29 @@ Status Session::begin_unexpected(const FrameHeader& header) {
       {header.key, header.signature, header.total_bytes, take_spare(header.payload_bytes)});
   target_ = Target::kUnexpected;
   return Status::ok();
+}
+
+void Session::restart(const Status& why) {
+  for (SendPost* post : std::exchange(sends_, {})) {
+    post->queued = false;
+    post->fail(why);
+  }
+  for (RecvPost* post : std::exchange(recvs_, {})) post->fail(why);
+  queue_.clear();
+  passed_ = 0;
+  controls_.clear();
+  next_control_ = 0;
+  notices_.clear();
+  arrived_controls_.clear();
+  std::erase_if(unexpected_, [this](const Unexpected& u) {
+    if (u.received == u.bytes.size()) return false;
+    unexpected_bytes_ -= u.bytes.size();
+    return true;
+  });
+  target_ = Target::kNone;
+  recv_ = nullptr;
+  is_last_ = false;
+  left_ = 0;
 }
 
 void Session::deliver_unexpected(RecvPost& post, Unexpected& early) {

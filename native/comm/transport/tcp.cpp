@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/forks.h"
 
@@ -35,6 +36,26 @@ constexpr std::size_t kTogetherBytes = 64 * 1024;
 TcpLink::TcpLink(int fd) : fd_(fd), in_(kTcpReadBytes) {}
 
 TcpLink::~TcpLink() { close_unforked(fd_); }
+
+void TcpLink::sever(Status why) {
+  fail(std::move(why));
+  close_unforked(std::exchange(fd_, -1));
+}
+
+void TcpLink::renew(int fd) {
+  close_unforked(std::exchange(fd_, fd));
+  session().restart({Code::kPeerLost, "the connection to it broke, and was made anew"});
+  for (Outgoing& out : out_) out.frame = {};
+  taken_ = writing_ = written_ = 0;
+  begin_ = end_ = 0;
+  in_payload_ = false;
+  readable_ = true;
+  blocked_ = false;
+  write_error_ = 0;
+  closed_by_peer_ = false;
+  retransmits_ = 0;
+  recover();
+}
 
 bool TcpLink::pump() {
   if (!status().is_ok()) return false;

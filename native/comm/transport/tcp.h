@@ -22,14 +22,17 @@ class TcpLink final : public Link {
   bool pump() override;
 
   int fd() const { return fd_; }
+  // Ends the connection, so that the peer's kernel hears of it; the link may be renewed.
+  void sever(Status why);
+  // Goes on over another connection to the same peer, which does so as well.
+  void renew(int fd);
   // The poller saw the socket readable or broken.
   void set_readable() { readable_ = true; }
   // Whether something is asked for that has not come.
   bool awaits() const { return in_payload_ || session().awaits(); }
   bool wants_to_write() { return blocked_ && status().is_ok(); }
   void set_writable() { blocked_ = false; }
-  // The kernel of the peer's host said that the other end is closed. Any other failure proves
-  // nothing.
+  // The other end is closed, or something between has said so.
   bool closed_by_peer() const override { return closed_by_peer_; }
   std::uint64_t received() const override { return received_; }
   // Asks the kernel for round-trip time and retransmits, and writes them to the meter.
@@ -51,7 +54,7 @@ class TcpLink final : public Link {
   bool on_read(ssize_t count, std::size_t asked);
   void lost(const char* call);
 
-  int fd_;
+  int fd_;  // negative: severed
   bool readable_ = true;
   bool blocked_ = false;
   int write_error_ = 0;  // errno of a send that failed
