@@ -28,6 +28,13 @@ Result<comm::OnHole> hole_of(hf_on_hole value) {
                                         "; accepted: HF_HOLE_RAISE (0), HF_HOLE_ZERO (1)"};
 }
 
+Result<runtime::ResetTrust> trust_of(hf_trust_resets value) {
+  if (value == HF_TRUST_NONE) return runtime::ResetTrust::kNone;
+  if (value == HF_TRUST_LAN) return runtime::ResetTrust::kLan;
+  return Status{Code::kConfigError, "trust_resets " + std::to_string(static_cast<int>(value)) +
+                                        "; accepted: HF_TRUST_NONE (0), HF_TRUST_LAN (1)"};
+}
+
 Result<runtime::Options> to_native(const hf_options* from) {
   runtime::Options to;
   if (from == nullptr) return to;
@@ -53,6 +60,10 @@ Result<runtime::Options> to_native(const hf_options* from) {
   if (!on_hole.is_ok()) return on_hole.status();
   to.on_hole = on_hole.value();
   if (from->heartbeat_ns != 0) to.heartbeat = Duration(from->heartbeat_ns);
+  if (from->silence_ns != 0) to.silence = Duration(from->silence_ns);
+  auto trust = trust_of(from->trust_resets);
+  if (!trust.is_ok()) return trust.status();
+  to.trust_resets = trust.value();
   to.coordinator = text(from->coordinator);
   to.plan = text(from->plan);
   to.tune = from->tune != 0;
@@ -162,6 +173,7 @@ hf_status hf_options_init(hf_options* options) {
     options->timeout_ns = defaults.timeout.count();
     options->connect_timeout_ns = defaults.connect_timeout.count();
     options->heartbeat_ns = defaults.heartbeat.count();
+    options->silence_ns = defaults.silence.count();
     options->codec_min_bytes = defaults.codec_min_bytes;
     options->time_slice_ns = defaults.time_slice.count();
     return Status::ok();
@@ -185,6 +197,9 @@ hf_status hf_options_from_env(hf_options* options) {
     TRY(read_seconds("HOLDFAST_TIMEOUT", &options->timeout_ns));
     TRY(read_seconds("HOLDFAST_CONNECT_TIMEOUT", &options->connect_timeout_ns));
     TRY(read_seconds("HOLDFAST_HEARTBEAT", &options->heartbeat_ns));
+    TRY(read_seconds("HOLDFAST_SILENCE", &options->silence_ns));
+    TRY(read_word("HOLDFAST_TRUST_RESETS", {{"none", HF_TRUST_NONE}, {"lan", HF_TRUST_LAN}},
+                  &options->trust_resets));
     TRY(read_time_slice(&options->time_slice_ns));
     std::int32_t tolerant = 1;
     TRY(read_number<std::int32_t>("HOLDFAST_FAULT_TOLERANCE", 0, 1, &tolerant));

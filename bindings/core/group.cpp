@@ -209,6 +209,16 @@ void bind_options(nb::module_& m) {
           [](const Options& o) { return std::chrono::duration<double>(o.heartbeat).count(); },
           [](Options& o, double s) { o.heartbeat = from_seconds(s); })
       .def_prop_rw(
+          "silence_s",
+          [](const Options& o) { return std::chrono::duration<double>(o.silence).count(); },
+          [](Options& o, double s) { o.silence = from_seconds(s); })
+      .def_prop_rw(
+          "trust_resets",
+          [](const Options& o) { return o.trust_resets == runtime::ResetTrust::kLan; },
+          [](Options& o, bool lan) {
+            o.trust_resets = lan ? runtime::ResetTrust::kLan : runtime::ResetTrust::kNone;
+          })
+      .def_prop_rw(
           "time_slice_s",
           [](const Options& o) { return std::chrono::duration<double>(o.time_slice).count(); },
           [](Options& o, double s) { o.time_slice = from_seconds(s); })

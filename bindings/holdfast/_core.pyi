@@ -45,6 +45,8 @@ class Options:
     raise_on_peer_loss: bool
     zero_holes: bool
     heartbeat_s: float
+    silence_s: float
+    trust_resets: bool
     time_slice_s: float
     coordinator: str
     http: str

@@ -17,6 +17,7 @@ PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
 _PEER_LOSS = ("continue", "raise")
+_RESET_TRUST = ("none", "lan")
 # Of the option on_hole, and of calls that say it themselves.
 HOLES = ("raise", "zero")
 _TEXTS = (
@@ -78,8 +79,16 @@ class Options:
         group goes on; or ``"zero"``: zeros there, and the ranks in the outcome. Reductions have no
         holes. Calls can say it themselves. ``HOLDFAST_ON_HOLE``.
     heartbeat : float
-        Seconds between two signs of life; three that fail to come make a rank silent.
-        ``HOLDFAST_HEARTBEAT``.
+        Seconds between two signs of life. ``HOLDFAST_HEARTBEAT``.
+    silence : float
+        Seconds after which a rank of which nothing comes is silent, and may be voted out; three
+        heartbeats or more. A rank of the same host whose process lives and is not stopped never
+        is, however long it waits for its turn on a core. ``HOLDFAST_SILENCE``.
+    trust_resets : str
+        Whether a connection that is closed from the other side proves that its process has ended:
+        ``"none"``: no; the process is asked for, and the connection made again. ``"lan"``: yes.
+        Unsafe: where a firewall, or an address translation that forgets, closes the connections of
+        living ranks, both sides go on alone. ``HOLDFAST_TRUST_RESETS``.
     time_slice : float
         Seconds, 0.0001 to 0.1: the pieces in which threads that wait for other ranks get their
         share of a core, which stays what it was. With short ones a rank that is woken beside a
@@ -143,6 +152,8 @@ class Options:
     on_peer_loss: str = "continue"
     on_hole: str = "raise"
     heartbeat: float = 0.5
+    silence: float = 10.0
+    trust_resets: str = "none"
     time_slice: float = 0.0001
     coordinator: str = ""
     http: str = ""
@@ -159,7 +170,7 @@ class Options:
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
         object.__setattr__(self, "transports", _names("transports", self.transports))
-        for name in ("timeout", "connect_timeout", "heartbeat"):
+        for name in ("timeout", "connect_timeout", "heartbeat", "silence"):
             object.__setattr__(self, name, _seconds(name, getattr(self, name)))
         object.__setattr__(self, "time_slice", _time_slice(self.time_slice))
         object.__setattr__(self, "port", _port(self.port))
@@ -169,6 +180,8 @@ class Options:
             raise _refuse("on_peer_loss", self.on_peer_loss, '"continue" or "raise"')
         if self.on_hole not in HOLES:
             raise _refuse("on_hole", self.on_hole, '"raise" or "zero"')
+        if self.trust_resets not in _RESET_TRUST:
+            raise _refuse("trust_resets", self.trust_resets, '"none" or "lan"')
         for name in _TEXTS:
             _text(name, getattr(self, name))
         object.__setattr__(self, "codec", codec_text(self.codec) if self.codec != "" else "")
@@ -198,6 +211,8 @@ class Options:
         options.raise_on_peer_loss = self.on_peer_loss == "raise"
         options.zero_holes = self.on_hole == "zero"
         options.heartbeat_s = self.heartbeat
+        options.silence_s = self.silence
+        options.trust_resets = self.trust_resets == "lan"
         options.time_slice_s = self.time_slice
         options.coordinator = self.coordinator
         options.http = self.http
@@ -313,7 +328,7 @@ def _parse(name: str, text: str) -> object:
             return tuple(part.strip() for part in text.split(","))
         if name in ("fault_tolerance", "tune"):
             return {"1": True, "0": False}.get(text, text)
-        if name in ("timeout", "connect_timeout", "heartbeat", "time_slice"):
+        if name in ("timeout", "connect_timeout", "heartbeat", "silence", "time_slice"):
             return float(text)
         if name in ("port", *_SIZES):
             return int(text)

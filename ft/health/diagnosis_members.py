@@ -120,7 +120,7 @@ def _stuck(evidence: Evidence) -> list[Finding]:
             line = f"{subject.source}/healthz: {said}"
             found.append(Finding("stuck", _culprit(subject, evidence), 0.9, (line,), advice))
         if subject.answers and "voted out" in subject.last.ready:
-            advice = "it was stopped, or cut off, for longer than three heartbeats: start it again"
+            advice = "it was stopped, or cut off, for longer than option silence: start it again"
             line = f"{subject.source}/readyz: {subject.last.ready}"
             found.append(Finding("voted-out", _culprit(subject, evidence), 0.9, (line,), advice))
     return found
@@ -184,7 +184,7 @@ def _behind(evidence: Evidence) -> list[Finding]:
         if last is not None and not last.ended:
             lines.append(f"it ended, or was stopped, in {last.collective} {last.sequence}")
         if voted_out:
-            lines.append("it was voted out (NotMember): it was silent for three heartbeats")
+            lines.append("it was voted out (NotMember): nothing came from it for option silence")
         sure = 0.9 if voted_out or (last is not None and not last.ended) else 0.6
         found.append(Finding("lost", Culprit((rank,)), sure, tuple(lines), _LOOK_AT_PROCESS))
     return found

@@ -30,9 +30,10 @@ std::uint64_t inode(const char* path) {
 struct Told {
   std::uint64_t number = 0;
   std::uint64_t started = 0;
+  char state = 0;  // as the kernel writes it: R, S, D, T, ...
 };
 
-// Fields 1 and 22 of /proc/PID/stat.
+// Fields 1, 3 and 22 of /proc/PID/stat.
 Told read_stat(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -40,9 +41,11 @@ Told read_stat(const std::string& process) {
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   std::size_t at = name_end + 1;
+  const char state = at + 1 < text.size() ? text[at + 1] : '\0';
   for (int field = 3; field < 22 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
   if (at == std::string::npos) return {};
   Told told;
+  told.state = state;
   const char* const end = text.data() + text.size();
   std::from_chars(text.data(), end, told.number);
   std::from_chars(text.data() + at + 1, end, told.started);
@@ -101,9 +104,18 @@ WatchedProcess::WatchedProcess(const ProcessId& process, const ProcessId& self) 
     state_ = State::kEnded;
   } else if (started != 0) {
     state_ = State::kWatched;
+    number_ = process.number;
     return;
   }
   close_unforked(std::exchange(descriptor_, -1));
+}
+
+bool WatchedProcess::is_running() const {
+  if (state_ != State::kWatched || is_readable(descriptor_)) return false;
+  // Stopped by a signal, or by a debugger; a zombie; dead.
+  constexpr std::string_view kStill = "TtZXx";
+  const char state = read_stat(std::to_string(number_)).state;
+  return state != 0 && kStill.find(state) == std::string_view::npos;
 }
 
 WatchedProcess::WatchedProcess(WatchedProcess&& other) noexcept { *this = std::move(other); }
@@ -111,6 +123,7 @@ WatchedProcess::WatchedProcess(WatchedProcess&& other) noexcept { *this = std::m
 WatchedProcess& WatchedProcess::operator=(WatchedProcess&& other) noexcept {
   std::swap(state_, other.state_);
   std::swap(descriptor_, other.descriptor_);
+  std::swap(number_, other.number_);
   return *this;
 }
 

@@ -47,11 +47,14 @@ class WatchedProcess final {
   ~WatchedProcess();
 
   State state() const { return state_; }
+  // Watched, and the kernel would let it run: it is not stopped, and has not ended.
+  bool is_running() const;
   int descriptor() const { return descriptor_; }  // negative: not watched
 
  private:
   State state_ = State::kUnseen;
   int descriptor_ = -1;
+  std::uint64_t number_ = 0;
 };
 
 }  // namespace holdfast

@@ -43,6 +43,7 @@ Coordination::World* Coordination::begin(MemberId from, CommId id, const Message
   }
   CoordinatorSettings settings;
   settings.heartbeat = settings_.heartbeat;
+  settings.silence = settings_.silence;
   settings.authority = true;
   settings.elastic = elastic;
   settings.min_peers = std::max<std::size_t>(settings_.min_peers, message.version);

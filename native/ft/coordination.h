@@ -21,6 +21,7 @@ class Coordination {
  public:
   struct Settings {
     Duration heartbeat = std::chrono::milliseconds(500);
+    Duration silence = std::chrono::seconds(10);
     std::uint64_t instance = 0;  // random: tells the lives of a coordinator apart
     std::size_t min_peers = 1;   // of worlds whose first member does not ask for more
   };

@@ -39,14 +39,13 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.world != world_) return;
   if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
+  if (message.kind == MessageKind::kOut) return on_closed(from, now);
   learn(message);
   if (!view_.has(from)) {
     // A member of an older view that missed its own exclusion.
     if (view_.epoch.value == 0 || lobby_.contains(from)) return;
-    Message fenced = make(MessageKind::kFenced);
-    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
-                  " of the group does not have this process any more";
-    return send(from, std::move(fenced));
+    return fence(from, "voted out: view " + std::to_string(view_.epoch.value) +
+                           " of the group does not have this process any more");
   }
   outranked_by_ = std::max(outranked_by_, message.generation);
   if (!blocked_.empty()) take_back(from, now);
@@ -90,25 +89,33 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
       report.accepted = std::move(accepted).value();
     }
     reports_[from] = std::move(report);
+  } else if (message.generation > generation_) {
+    // It has stopped, and goes on in the next view only: this coordinator must ask for one.
+    stopped_elsewhere_ = true;
   }
   try_decide(now);
 }
 
 void Coordinator::on_suspect(MemberId from, const Message& message, Instant now) {
   const MemberId accuser = message.origin == kNobody ? from : message.origin;
+  if (settings_.authority && message.lost == std::vector<MemberId>{from}) {
+    // It leaves.
+    lose(from, true, now);
+    return try_decide(now);
+  }
+  if (!view_.has(accuser)) return;
+  auto& silent = complaints_[accuser];
+  std::erase_if(silent, [&](const auto& entry) {
+    return std::find(message.lost.begin(), message.lost.end(), entry.first) == message.lost.end();
+  });
   for (const MemberId m : message.lost) {
-    if (m == from && settings_.authority) {
-      // It leaves.
-      lose(m, true, now);
-      try_decide(now);
-    } else if (view_.has(m) && view_.has(accuser) && m != accuser) {
-      complaints_.emplace(std::minmax(m, accuser), now);
-    }
+    if (view_.has(m) && m != accuser) silent.emplace(m, now);
   }
   if (weigh_complaints(now)) try_decide(now);
 }
 
 void Coordinator::on_closed(MemberId member, Instant now) {
+  outcasts_.erase(member);
   if (lobby_.erase(member) > 0) tell_lobby(false);
   if (!view_.has(member)) return;
   lose(member, true, now);
@@ -136,24 +143,32 @@ void Coordinator::take_back(MemberId member, Instant now) {
   const auto at = lost_.find(member);
   if (at == lost_.end() || at->second) return;
   lost_.erase(at);
-  std::erase_if(complaints_, [&](const auto& entry) {
-    return entry.first.first == member || entry.first.second == member;
-  });
+  complaints_.erase(member);
+  for (auto& [accuser, silent] : complaints_) silent.erase(member);
   blocked_.clear();
   if (proposal_) return raise_ballot(now);
   prepare(now);
 }
 
+// Not one that has ended: neither hears the other now, or this process does not hear the accused.
+bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const {
+  if (now - since < settings_.heartbeat) return false;
+  if (lost_.contains(accuser) || lost_.contains(accused)) return false;
+  if (unheard_.contains(accused)) return true;
+  const auto answer = complaints_.find(accused);
+  return answer != complaints_.end() && answer->second.contains(accuser);
+}
+
 // Two members that do not hear each other: one has to go, though this process may hear both. The
 // one that is party to more such quarrels; of equals, the later in the view.
 bool Coordinator::weigh_complaints(Instant now) {
-  if (complaints_.empty()) return false;
   std::map<MemberId, int> quarrels;
-  for (const auto& [pair, since] : complaints_) {
-    if (now - since < settings_.heartbeat) continue;
-    if (lost_.contains(pair.first) || lost_.contains(pair.second)) continue;
-    ++quarrels[pair.first];
-    ++quarrels[pair.second];
+  for (const auto& [accuser, silent] : complaints_) {
+    for (const auto& [accused, since] : silent) {
+      if (!is_quarrel(accuser, accused, since, now)) continue;
+      ++quarrels[accuser];
+      ++quarrels[accused];
+    }
   }
   for (const MemberId m : unheard_) {
     if (quarrels.contains(m)) ++quarrels[m];
@@ -165,6 +180,16 @@ bool Coordinator::weigh_complaints(Instant now) {
   if (worst == kNobody) return false;
   lose(worst, false, now);
   return true;
+}
+
+void Coordinator::fence(MemberId member, const std::string& why) {
+  Message fenced = make(MessageKind::kFenced);
+  fenced.text = why;
+  send(member, std::move(fenced));
+}
+
+void Coordinator::tell_outcasts() {
+  for (const auto& [member, why] : outcasts_) fence(member, why);
 }
 
 void Coordinator::on_unheard(MemberId member, Instant now) {
@@ -202,7 +227,7 @@ void Coordinator::on_greet(MemberId from) {
 void Coordinator::raise_ballot(Instant now) {
   const std::uint64_t count = std::max(outranked_by_, generation_).value >> 16;
   generation_ = {(count + 1) << 16 | (generation_.value & 0xffff)};
-  established_ = false;
+  established_ = stopped_elsewhere_ = false;
   proposal_.reset();
   reports_.clear();
   prepare(now);
@@ -218,17 +243,21 @@ void Coordinator::prepare(Instant now) {
     const auto report = reports_.find(member);
     if (report == reports_.end() || report->second.lost != m.lost) send(member, m);
   }
-  next_retry_ = now + settings_.heartbeat;
+  next_retry_ = now + retry_time();
+}
+
+// Of two coordinators that outrank each other, the lower rank gets a round to itself.
+Duration Coordinator::retry_time() const {
+  return settings_.heartbeat + settings_.heartbeat / 8 * static_cast<int>(generation_.value % 8);
 }
 
 void Coordinator::tick(Instant now) {
   const bool complained = weigh_complaints(now);
   if (drop_unheard(now) || complained) try_decide(now);
   if (now < next_retry_) return;
-  // Of two coordinators that outrank each other, the lower rank gets a round to itself.
-  next_retry_ =
-      now + settings_.heartbeat + settings_.heartbeat / 8 * static_cast<int>(generation_.value % 8);
-  if (outranked_by_ > generation_ && (is_at_work() || !boundaries_.empty())) {
+  next_retry_ = now + retry_time();
+  const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
+  if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);
   }
   // An unproven loss of everybody's opinion but the quorum's, or messages that went astray.
@@ -243,6 +272,7 @@ void Coordinator::tick(Instant now) {
     try_decide(now);
   }
   refuse_the_late(now);
+  tell_outcasts();
   if (!lobby_.empty()) tell_lobby(false);
 }
 
@@ -307,7 +337,7 @@ void Coordinator::propose(Message value, Instant now) {
   accepted_by_.clear();
   for (const MemberId member : staying()) send(member, value);
   proposal_ = std::move(value);
-  next_retry_ = now + settings_.heartbeat;
+  next_retry_ = now + retry_time();
   try_commit(now);
 }
 
@@ -336,6 +366,7 @@ Message Coordinator::decided() const {
 
 void Coordinator::publish(Message value, Instant now) {
   established_ = true;
+  stopped_elsewhere_ = false;
   std::vector<MemberId> audience = view_.present();
   for (const MemberId m : value.view.present()) {
     if (!view_.has(m)) audience.push_back(m);
@@ -351,10 +382,8 @@ void Coordinator::publish(Message value, Instant now) {
       send(member, m);
       continue;
     }
-    Message fenced = make(MessageKind::kFenced);
-    fenced.text = "voted out in view " + std::to_string(view_.epoch.value) +
-                  ": it was not heard of for too long";
-    send(member, std::move(fenced));
+    fence(member, outcasts_[member] = "voted out in view " + std::to_string(view_.epoch.value) +
+                                      ": it was not heard of for too long");
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   complaints_.clear();

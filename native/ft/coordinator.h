@@ -29,9 +29,10 @@ inline constexpr std::size_t kMaxLobby = 1024;
 
 struct CoordinatorSettings {
   Duration heartbeat = std::chrono::milliseconds(500);
-  bool authority = false;     // lives outside the view: nobody else can decide
-  bool elastic = false;       // the world may grow beyond its ranks
-  std::size_t min_peers = 1;  // elastic: the first view waits for so many
+  Duration silence = std::chrono::seconds(10);  // until a member that has gone may be voted out
+  bool authority = false;                       // lives outside the view: nobody else can decide
+  bool elastic = false;                         // the world may grow beyond its ranks
+  std::size_t min_peers = 1;                    // elastic: the first view waits for so many
 };
 
 class Coordinator {
@@ -66,6 +67,8 @@ class Coordinator {
   // word counts where a member is complained of, or is needed for a decision.
   void on_unheard(MemberId member, Instant now);
   void on_heard(MemberId member) { unheard_.erase(member); }
+  // A member that was silent is not: for a coordinator that is one of the members.
+  void on_back(MemberId member, Instant now) { take_back(member, now); }
   // The connection has ended; the process may come back.
   void on_strayed(MemberId member);
   void tick(Instant now);
@@ -102,6 +105,9 @@ class Coordinator {
   void take_back(MemberId member, Instant now);
   void lose(MemberId member, bool proven, Instant now);
   bool weigh_complaints(Instant now);
+  bool is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const;
+  void fence(MemberId member, const std::string& why);
+  void tell_outcasts();
   std::vector<MemberId> staying() const;
   std::vector<MemberId> lost() const;
   void prepare(Instant now);
@@ -116,6 +122,7 @@ class Coordinator {
   void try_commit(Instant now);
   void publish(Message value, Instant now);
   void raise_ballot(Instant now);
+  Duration retry_time() const;
   bool is_at_work() const { return proposal_ || !lost_.empty() || !reports_.empty(); }
   Message decided() const;
   std::optional<std::string> objection(const Waiting& waiting, Instant now) const;
@@ -131,13 +138,16 @@ class Coordinator {
   bool last_at_boundary_ = false;
 
   bool established_ = false;
-  Generation outranked_by_;  // the highest ballot that a member has promised to another
+  bool stopped_elsewhere_ = false;  // a member has, for a coordinator of a higher ballot
+  Generation outranked_by_;         // the highest ballot that a member has promised to another
   std::optional<Message> proposal_;
   std::set<MemberId> accepted_by_;
 
   std::map<MemberId, bool> lost_;  // whether the death is proven
-  // Pairs of members of which one does not hear the other, and since when.
-  std::map<std::pair<MemberId, MemberId>, Instant> complaints_;
+  // By member: whom it does not hear, by its last word, and since when.
+  std::map<MemberId, std::map<MemberId, Instant>> complaints_;
+  // Voted out without proof, and why; they are told until they have answered, or have gone.
+  std::map<MemberId, std::string> outcasts_;
   std::set<MemberId> unheard_;
   std::map<MemberId, Report> reports_;
   std::map<MemberId, std::pair<std::uint64_t, Bytes>> boundaries_;  // lobby version, counts

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "ft/coordinator.h"
-#include "ft/detector.h"
 
 namespace holdfast::ft {
 
@@ -15,8 +14,9 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
     return send(from, std::move(refused));
   }
   if (lobby_.contains(from)) return;  // asked twice
-  // Admitted, and its decision has crossed the question; one that has left may come again.
-  if (view_.has(from) && !lost_.contains(from)) return;
+  // Admitted: its decision has crossed the question, or whoever decided died before saying so. One
+  // that has left may come again.
+  if (view_.has(from) && !lost_.contains(from)) return send(from, decided());
   if (view_.members.size() + lobby_.size() >= kMaxRanks && message.joiners[0].wanted.value < 0) {
     refused.text = "the group is full (" + std::to_string(kMaxRanks) + " ranks)";
     return send(from, std::move(refused));
@@ -48,7 +48,7 @@ std::optional<std::string> Coordinator::objection(const Waiting& waiting, Instan
     return "rank " + std::to_string(wanted.value) + " is not one of this group's, which are 0 to " +
            std::to_string(size - 1);
   }
-  const bool patient = now - waiting.since < settings_.heartbeat * (kMostHeartbeats + 2);
+  const bool patient = now - waiting.since < settings_.silence + settings_.heartbeat * 2;
   if (wanted.value < 0 || wanted.value >= size || patient) return std::nullopt;
   if (view_.members[static_cast<std::size_t>(wanted.value)] == kNobody) return std::nullopt;
   return "rank " + std::to_string(wanted.value) + " is held by a live process";

@@ -128,6 +128,10 @@ class Group final : public comm::Communicator,
   // A process has gone without a word, or has said goodbye to this group.
   void on_died(MemberId member, const Status& why);
   void on_goodbye(MemberId member);
+  // Another connection to the member took the place of one that broke; `data_lost`: with what was
+  // under way.
+  void on_relinked(MemberId member, bool data_lost);
+  void on_sent(MemberId from, std::span<const std::byte> payload);
   void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload);

@@ -15,13 +15,44 @@ constexpr Duration kEarlyTime = std::chrono::seconds(60);
 }  // namespace
 
 void Hub::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
+  const auto known = peers_.find(id);
+  const bool again = known != peers_.end();
+  // Data that went over the broken connection is lost; shared memory beside it loses nothing.
+  const bool data_lost = again && (data == control || data != known->second.data);
   peers_.erase(id);
   std::erase_if(losses_, [&](const auto& loss) { return loss.first == id; });
-  Peer& peer = peers_.emplace(id, Peer(id, heartbeat_, now)).first->second;
+  Peer& peer = peers_.emplace(id, Peer(id, timing_.silence, now)).first->second;
   peer.control = control;
   peer.data = data;
   next_silence_ = {};
-  each_world([&](const auto& world) { world->on_connected(id, now); });
+  each_world([&](const auto& world) {
+    if (again && world->refers_to(id)) world->on_relinked(id, data_lost, now);
+    world->on_connected(id, now);
+  });
+}
+
+bool Hub::is_connected(MemberId peer) const {
+  if (peer == self_) return true;
+  const auto found = peers_.find(peer);
+  return found != peers_.end() && !found->second.cut;
+}
+
+bool Hub::needs(MemberId peer) const {
+  bool needed = false;
+  each_world([&](const auto& world) { needed = needed || world->refers_to(peer); });
+  return needed;
+}
+
+// A member with which a world has begun, and whom this process has not reached, or no longer.
+void Hub::look_after(MemberId member, const std::string& card, Instant now) {
+  const auto [found, is_new] = peers_.emplace(member, Peer(member, timing_.silence, now));
+  Peer& peer = found->second;
+  if (!is_new && !peer.reported) return;
+  if (is_new) peer.control = peer.data = &nowhere_;
+  peer.reported = false;
+  peer.cut = true;
+  next_silence_ = {};
+  owner_.mend(member, card);
 }
 
 bool Hub::turn(Instant now) {
@@ -71,6 +102,10 @@ Instant Hub::next_deadline() const {
 
 bool Hub::pump(Peer& peer, Instant now) {
   if (peer.reported) return false;
+  if (peer.cut) {
+    look_for_loss(peer, false, now);
+    return false;
+  }
   bool moved = peer.control->pump();
   if (peer.data != peer.control) moved = peer.data->pump() || moved;
   const bool heard = peer.control->received() != peer.received;
@@ -80,7 +115,7 @@ bool Hub::pump(Peer& peer, Instant now) {
     if (peer.silent) {
       peer.silent = false;
       if (coordination_ != nullptr) coordination_->on_heard(peer.id);
-      each_world([&](const auto& world) { world->on_heard(peer.id); });
+      each_world([&](const auto& world) { world->on_heard(peer.id, now); });
     }
   }
   take_controls(peer, now);
@@ -91,15 +126,32 @@ bool Hub::pump(Peer& peer, Instant now) {
 // `heard`: the connection has just brought something.
 void Hub::look_for_loss(Peer& peer, bool heard, Instant now) {
   if (peer.reported) return;
-  if (!peer.control->status().is_ok()) {
-    const bool gone = peer.ended || peer.control->closed_by_peer();
-    report_loss(peer, peer.control->status(), gone, now);
-  } else if (peer.ended && !heard) {
+  const Status& status = peer.control->status();
+  if (peer.ended && (!heard || peer.cut || !status.is_ok())) {
     report_loss(peer, {Code::kPeerLost, "its process has ended"}, true, now);
-  } else if (!peer.data->status().is_ok() && !peer.broken) {
+  } else if (!status.is_ok() && !peer.cut) {
+    cut(peer, status, peer.control->closed_by_peer(), now);
+  } else if (!peer.data->status().is_ok() && !peer.cut && !peer.broken) {
     peer.broken = true;
     each_world([&](const auto& world) { world->on_silent(peer.id, now); });
   }
+}
+
+// A broken connection is no death: what lies between closes connections of the living, too.
+void Hub::cut(Peer& peer, const Status& why, bool from_outside, Instant now) {
+  const bool gone = peer.left || (from_outside && owner_.trusts_resets());
+  if (gone || !needs(peer.id)) return report_loss(peer, why, gone, now);
+  peer.cut = true;
+  owner_.mend(peer.id, card_of(peer.id));
+}
+
+std::string Hub::card_of(MemberId peer) const {
+  std::string card;
+  each_world([&](const auto& world) {
+    const auto rank = world->rank_of(peer);
+    if (rank) card = world->view().cards[static_cast<std::size_t>(rank->value)];
+  });
+  return card;
 }
 
 void Hub::on_process_ended(MemberId peer) {
@@ -111,11 +163,10 @@ void Hub::take_controls(Peer& peer, Instant now) {
   while (auto frame = peer.control->session().take_control()) {
     const FrameKind kind = frame->header.kind;
     if (kind == FrameKind::kHeartbeat) {
-      peer.detector.on_heartbeat(now);
       if (!frame->payload.empty()) owner_.hear_news(peer.id, frame->payload, now);
     } else if (kind == FrameKind::kMembership) {
       const Status sound = take_part(peer, *frame, now);
-      if (!sound.is_ok()) return report_loss(peer, sound, false, now);
+      if (!sound.is_ok()) return cut(peer, sound, false, now);
     } else if (kind == FrameKind::kGoodbye && frame->header.key.comm == CommId{}) {
       peer.left = true;
       each_world([&](const auto& world) { world->on_goodbye(peer.id, {}); });
@@ -189,6 +240,7 @@ bool Hub::deliver(const Early& early, Instant now) {
           group->on_closing(early.from, OpSeq{early.frame.header.key.op});
           break;
         case FrameKind::kSettled: group->on_settled(early.from); break;
+        case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
         case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
         default: break;
       }
@@ -209,15 +261,16 @@ void Hub::deliver_early(Instant now) {
 
 // Every peer hears of this process now and then, whatever else it does.
 void Hub::beat(Instant now) {
-  const bool paused = now - last_turn_ > heartbeat_ * 2;
+  const bool paused = now - last_turn_ > timing_.heartbeat * 2;
   for (auto& [id, peer] : peers_) {
     if (peer.reported) continue;
     if (paused) peer.detector.forgive(now);
+    if (peer.cut) continue;
     peer.control->session().send_control(FrameKind::kHeartbeat, {}, {}, owner_.news_for(id));
     peer.control->pump();
   }
   std::erase_if(early_, [&](const Early& early) { return now - early.since > kEarlyTime; });
-  next_beat_ = now + heartbeat_;
+  next_beat_ = now + timing_.heartbeat;
   next_silence_ = {};
 }
 
@@ -225,12 +278,14 @@ void Hub::look_for_silence(Instant now) {
   next_silence_ = {Duration::max()};
   for (auto& [id, peer] : peers_) {
     if (peer.reported || peer.silent) continue;
-    if (peer.detector.is_silent(now)) {
+    if (!peer.detector.is_silent(now)) {
+      next_silence_ = std::min(next_silence_, peer.detector.silent_at());
+    } else if (!peer.cut && owner_.is_running_here(id)) {
+      next_silence_ = std::min(next_silence_, now + timing_.heartbeat);
+    } else {
       peer.silent = true;
       if (coordination_ != nullptr) coordination_->on_silent(peer.id, now);
       each_world([&, member = id](const auto& world) { world->on_silent(member, now); });
-    } else {
-      next_silence_ = std::min(next_silence_, peer.detector.silent_at());
     }
   }
 }
@@ -255,10 +310,7 @@ void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
 std::vector<MemberId> Hub::take_forgotten() {
   std::vector<MemberId> forgotten;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.reported) continue;
-    bool used = false;
-    each_world([&, member = id](const auto& world) { used = used || world->refers_to(member); });
-    if (!used) forgotten.push_back(id);
+    if ((peer.reported || peer.cut) && !needs(id)) forgotten.push_back(id);
   }
   for (const MemberId id : forgotten) peers_.erase(id);
   return forgotten;
@@ -267,7 +319,7 @@ std::vector<MemberId> Hub::take_forgotten() {
 void Hub::send(MemberId to, const Message& message) {
   const auto found = peers_.find(to);
   // What is lost is said again when it matters.
-  if (found == peers_.end() || found->second.reported) return;
+  if (found == peers_.end() || found->second.reported || found->second.cut) return;
   comm::Link& control = *found->second.control;
   const Bytes bytes = encode(message);
   for (std::size_t at = 0; at < bytes.size(); at += comm::kMaxFramePayload) {
@@ -286,7 +338,7 @@ void Hub::send(MemberId to, const Message& message) {
 
 void Hub::send(MemberId to, CommId group, Epoch epoch, FrameKind kind, const Bytes& payload) {
   const auto found = peers_.find(to);
-  if (found == peers_.end() || found->second.reported) return;
+  if (found == peers_.end() || found->second.reported || found->second.cut) return;
   comm::Link& control = *found->second.control;
   control.session().send_control(kind, group, epoch, payload);
   control.pump();
@@ -310,7 +362,8 @@ Contact Hub::contact_of(MemberId member, Instant now) const {
   if (member == self_) return {State::kHeard, now};
   const auto at = peers_.find(member);
   if (at != peers_.end() && !at->second.reported) {
-    const State state = at->second.silent ? State::kSilent : State::kHeard;
+    const State there = at->second.cut ? State::kCut : State::kHeard;
+    const State state = at->second.silent ? State::kSilent : there;
     return {at->second.left ? State::kLeft : state, at->second.detector.heard()};
   }
   const Loss* loss = loss_of(member);
@@ -351,7 +404,7 @@ void Hub::step_coordination(Instant now) {
 
 void Hub::say_goodbye() {
   for (auto& [id, peer] : peers_) {
-    if (peer.reported) continue;
+    if (peer.reported || peer.cut) continue;
     peer.control->session().send_control(FrameKind::kGoodbye, {}, {}, {});
     for (int i = 0; i < 16 && peer.control->pump(); ++i) {
     }

@@ -27,6 +27,15 @@ class HubOwner {
   virtual ~HubOwner() = default;
   // A newcomer wants a connection to this process.
   virtual void want(const Joiner& joiner) = 0;
+  // The connection to a peer has broken, or there was none to a member; the peer may live. Another
+  // one is to be made, which add_peer() tells of, or its end to be proven, on_process_ended().
+  // Until then, or until the hub needs it no more. `card`: how to reach it.
+  virtual void mend(MemberId peer, const std::string& card) = 0;
+  // Whether a connection that the other side has closed proves that its process has ended.
+  virtual bool trusts_resets() const { return false; }
+  // Whether the peer's process is on this host, lives and is not stopped: if nothing comes from it,
+  // it waits for its turn on a core.
+  virtual bool is_running_here(MemberId) const { return false; }
   // The peer has been sent something: it must not sleep over it.
   virtual void nudge(MemberId peer) = 0;
   virtual std::string host_of(const std::string& card) const = 0;
@@ -43,14 +52,20 @@ class HubOwner {
 
 class Hub final : public Network {
  public:
+  struct Timing {
+    Duration heartbeat;  // between two signs of life
+    Duration silence;    // without any, until a peer is silent
+  };
   // `owner` outlives the hub.
-  Hub(MemberId self, Duration heartbeat, HubOwner& owner)
-      : self_(self), heartbeat_(heartbeat), owner_(owner) {}
+  Hub(MemberId self, const Timing& timing, HubOwner& owner)
+      : self_(self), timing_(timing), owner_(owner) {}
 
   // Network.
   void send(MemberId to, const Message& message) override;
   comm::MemberLinks links_to(MemberId member) override;
   const Loss* loss_of(MemberId member) const override;
+  Contact contact_of(MemberId peer, Instant now) const override;
+  void look_after(MemberId member, const std::string& card, Instant now) override;
   std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
   std::string memory_of(const std::string& card) const override { return owner_.memory_of(card); }
   Result<OwnArea> make_area() override { return owner_.make_area(); }
@@ -64,14 +79,17 @@ class Hub final : public Network {
   void say(const std::string& text) override { owner_.say(text); }
   comm::Observer* observer() override { return owner_.observer(); }
 
-  // Links to a new peer; `data` may be `control`. Both live until take_forgotten() names the peer.
+  // Links to a new peer, or those that take the place of broken ones; `data` may be `control`. Both
+  // live until take_forgotten() names the peer.
   void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
-  // The kernel says that the peer's process has ended, whoever may still hold its end of the links.
-  // What they brought before that is heard first, in the turns to come: it may say why.
+  // The kernel of the peer's host says that its process has ended, whoever may still hold its end
+  // of the links. What they brought before that is heard first, in the turns to come: it may say
+  // why.
   void on_process_ended(MemberId peer);
-  bool is_connected(MemberId peer) const { return peer == self_ || peers_.contains(peer); }
-  Contact contact_of(MemberId peer, Instant now) const;
-  // Peers whose processes have gone and to whose links nothing refers any more.
+  bool is_connected(MemberId peer) const;
+  // A world or a group of this process has the peer.
+  bool needs(MemberId peer) const;
+  // Peers without a connection to whose links nothing refers any more.
   std::vector<MemberId> take_forgotten();
 
   void add_world(const std::shared_ptr<World>& world) { worlds_.push_back(world); }
@@ -107,12 +125,13 @@ class Hub final : public Network {
 
  private:
   struct Peer {
-    Peer(MemberId who, Duration heartbeat, Instant now) : id(who), detector(heartbeat, now) {}
+    Peer(MemberId who, Duration silence, Instant now) : id(who), detector(silence, now) {}
     MemberId id;
     comm::Link* control = nullptr;
     comm::Link* data = nullptr;
     bool reported = false;  // its loss is known to the worlds
     bool silent = false;
+    bool cut = false;     // its connection has broken, and is being mended
     bool broken = false;  // no data gets through; the process may live
     bool left = false;
     bool ended = false;  // its process, proven
@@ -130,6 +149,8 @@ class Hub final : public Network {
   bool pump(Peer& peer, Instant now);
   void take_controls(Peer& peer, Instant now);
   void look_for_loss(Peer& peer, bool heard, Instant now);
+  void cut(Peer& peer, const Status& why, bool from_outside, Instant now);
+  std::string card_of(MemberId peer) const;
   Status take_part(Peer& peer, const comm::ControlFrame& frame, Instant now);
   bool deliver(const Early& early, Instant now);
   bool deliver(MemberId from, const Message& message, Instant now);
@@ -140,8 +161,9 @@ class Hub final : public Network {
   void report_loss(Peer& peer, const Status& why, bool gone, Instant now);
   void step_joining(Instant now);
   MemberId self_;
-  Duration heartbeat_;
+  Timing timing_;
   HubOwner& owner_;
+  comm::NullLink nowhere_;  // to those whom this process has never reached
   std::map<MemberId, Peer> peers_;
   // Weak: a world belongs to its groups.
   std::vector<std::weak_ptr<World>> worlds_;

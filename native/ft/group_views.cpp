@@ -91,6 +91,29 @@ void Group::on_goodbye(MemberId member) {
   if (view_rank) comm_->on_gone(*view_rank, why);
 }
 
+void Group::on_relinked(MemberId member, bool data_lost) {
+  const auto rank = rank_of(member);
+  if (!rank || *rank == config_.rank) return;
+  // Said over the last connection, and perhaps not heard.
+  if (leaving_ && leaving_->quiet.load(std::memory_order_relaxed)) {
+    send_to(member, comm::FrameKind::kClosing);
+  }
+  if (!data_lost) return;
+  const comm::MemberLinks links = world_->links_to(member);
+  for (std::vector<std::byte>& said : messages_.relink(*rank, links.data)) {
+    links.control->session().send_control(comm::FrameKind::kSent, config_.id, {}, std::move(said));
+  }
+  links.control->pump();
+  end_messages();
+}
+
+void Group::on_sent(MemberId from, std::span<const std::byte> payload) {
+  const auto rank = rank_of(from);
+  if (!rank || !health().is_ok()) return;
+  if (const Status sound = messages_.hear_sent(*rank, payload); !sound.is_ok()) return fail(sound);
+  end_messages();
+}
+
 void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
   if (epoch == epoch_ && entrance_) enter_view();
   if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);

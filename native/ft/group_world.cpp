@@ -84,8 +84,7 @@ void World::add(const std::shared_ptr<Group>& group, Instant now) {
   // A view that is about to end: the others stop this group, too.
   if (membership_.changing()) membership_.reported(stop_groups(), now);
   carry_out(now);
-  // A member may have died between the meeting and this world, to which nobody told it.
-  if (groups_.size() == 1) look_at_losses(now);
+  if (groups_.size() == 1) look_at_contacts(now);
 }
 
 bool World::progress(Instant now) {
@@ -159,7 +158,8 @@ void World::on_message(MemberId from, const Message& message, Instant now) {
 void World::on_closed(MemberId member, const Status& why, Instant now) {
   explain_losses(now);
   for (const auto& group : groups()) group->on_died(member, why);
-  if (membership_.has_left(member)) return;
+  // Nothing changes until an op misses it; but a change that is under way waits for its word.
+  if (membership_.has_left(member) && !membership_.changing()) return;
   membership_.on_closed(member, now);
   carry_out(now);
 }
@@ -167,6 +167,18 @@ void World::on_closed(MemberId member, const Status& why, Instant now) {
 void World::on_silent(MemberId member, Instant now) {
   explain_losses(now);
   membership_.on_silent(member, now);
+  carry_out(now);
+}
+
+void World::on_heard(MemberId member, Instant now) {
+  membership_.on_heard(member, now);
+  carry_out(now);
+}
+
+// What the members have done of the ops under way, they find out by ending the view.
+void World::on_relinked(MemberId member, bool data_lost, Instant now) {
+  for (const auto& group : groups()) group->on_relinked(member, data_lost);
+  membership_.on_relinked(member, now);
   carry_out(now);
 }
 
@@ -251,7 +263,7 @@ void World::carry_out(const Action& action, Instant now) {
     membership_.reported(stop_groups(), now);
   } else if (const auto* next = std::get_if<Adopt>(&action)) {
     adopt(*next, now);
-    look_at_losses(now);
+    look_at_contacts(now);
   } else if (const auto* wanted = std::get_if<Expect>(&action)) {
     for (const Joiner& joiner : wanted->joiners) network_.expect(joiner);
   } else if (const auto* fenced = std::get_if<Fenced>(&action)) {
@@ -330,15 +342,22 @@ Bytes World::stop_groups() {
   return encode(reports);
 }
 
-// A member may have been lost before the view that has it.
-void World::look_at_losses(Instant now) {
-  for (const MemberId member : view().present()) {
-    const Loss* loss = network_.loss_of(member);
-    if (loss == nullptr) continue;
-    if (loss->gone) {
-      on_closed(member, loss->why, now);
-    } else {
-      on_silent(member, now);
+// A loss is a state, not an event: a member may have been lost before the world, or the view, that
+// has it.
+void World::look_at_contacts(Instant now) {
+  using State = Contact::State;
+  for (std::size_t r = 0; r < view().members.size(); ++r) {
+    const MemberId member = view().members[r];
+    if (member == kNobody || member == self_) continue;
+    switch (network_.contact_of(member, now).state) {
+      case State::kHeard: break;
+      case State::kSilent: on_silent(member, now); break;
+      case State::kGone: on_closed(member, network_.loss_of(member)->why, now); break;
+      case State::kLeft:
+        if (!membership_.has_left(member)) on_goodbye(member, {});
+        break;
+      case State::kUnknown:
+      case State::kCut: network_.look_after(member, view().cards[r], now); break;
     }
   }
 }

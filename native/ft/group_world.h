@@ -16,6 +16,7 @@
 
 #include "comm/communicator_config.h"
 #include "comm/transport/null_link.h"
+#include "ft/contact.h"
 #include "ft/group.h"
 #include "ft/membership.h"
 
@@ -37,6 +38,9 @@ class Network {
   virtual comm::MemberLinks links_to(MemberId member) = 0;
   // The last connection to it has ended; nothing: it stands, or there was none.
   virtual const Loss* loss_of(MemberId member) const = 0;
+  virtual Contact contact_of(MemberId member, Instant now) const = 0;
+  // A member of a world that has no connection: make one, or find out that it has gone.
+  virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
   // Equal for two cards exactly when their processes are on one host.
   virtual std::string host_of(const std::string& card) const = 0;
   // Connections to this process will be wanted.
@@ -105,7 +109,9 @@ class World {
   void on_closed(MemberId member, const Status& why, Instant now);
   // Nothing comes from it any more; it may live.
   void on_silent(MemberId member, Instant now);
-  void on_heard(MemberId member) { membership_.on_heard(member); }
+  void on_heard(MemberId member, Instant now);
+  // Another connection took the place of a broken one; `data_lost`: with what was under way.
+  void on_relinked(MemberId member, bool data_lost, Instant now);
   void on_connected(MemberId peer, Instant now);
   // This process's part ends.
   void leave(Instant now);
@@ -137,7 +143,7 @@ class World {
   bool can_adopt(const WorldView& view);
   Bytes stop_groups();
   void adopt(const Adopt& adopt, Instant now);
-  void look_at_losses(Instant now);
+  void look_at_contacts(Instant now);
   void tell_of(const WorldView& before, const WorldView& after, Instant now);
   void observe_view(const WorldView& before, const WorldView& after, Instant now);
   void observe_standing(comm::Standing standing);

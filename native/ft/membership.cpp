@@ -7,6 +7,9 @@
 namespace holdfast::ft {
 namespace {
 
+// Reports that nobody has answered, before they go to all.
+constexpr int kUnanswered = 3;
+
 // The ballot of the coordinator of rank `rank` that takes over after `past`.
 Generation next_generation(Generation past, std::size_t rank) {
   return {((past.value >> 16) + 1) << 16 | rank};
@@ -76,6 +79,7 @@ Coordinator& Membership::own_coordinator(Instant now) {
   first_coordinator_ = kNobody;
   CoordinatorSettings settings;
   settings.heartbeat = settings_.heartbeat;
+  settings.silence = settings_.silence;
   settings.elastic = settings_.elastic;
   own_ = std::make_unique<Coordinator>(world_, name_, promised_, settings);
   own_->begin(view_, reports_, at_boundary_, established);
@@ -118,7 +122,9 @@ void Membership::on_closed(MemberId member, Instant now) {
 }
 
 void Membership::on_silent(MemberId member, Instant now) {
-  if (fenced_ || !view_.has(member) || is_suspect(member)) return;
+  if (fenced_) return;
+  if (own_ && !view_.has(member)) own_->on_strayed(member);
+  if (!view_.has(member) || is_suspect(member)) return;
   silent_.insert(member);
   if (own_) {
     own_->on_silent(member, now);
@@ -127,14 +133,33 @@ void Membership::on_silent(MemberId member, Instant now) {
   complain(now);
 }
 
-void Membership::on_heard(MemberId member) { silent_.erase(member); }
+void Membership::on_heard(MemberId member, Instant now) {
+  if (fenced_ || silent_.erase(member) == 0) return;
+  if (own_ && coordinator() != self_) {
+    // This member coordinated in the absence of one that comes before it.
+    own_.reset();
+    voted_.clear();
+    if (changing()) stop(now);
+  } else if (own_) {
+    own_->on_back(member, now);
+    flush_own(now);
+  }
+  complain(now);
+}
 
+void Membership::on_relinked(MemberId member, Instant now) {
+  if (fenced_ || !view_.has(member)) return;
+  on_heard(member, now);
+  stop(now);
+}
+
+// Again and again while there is somebody; and once more when there is nobody any longer.
 void Membership::complain(Instant now) {
-  if (silent_.empty()) return;
+  if (silent_.empty() && coordinator() == self_ && !own_) return;
   Message m = make(MessageKind::kSuspect);
   m.lost.assign(silent_.begin(), silent_.end());
   send(coordinator(), std::move(m), now);
-  next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
+  if (!silent_.empty()) next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
 }
 
 // Stops for everybody who is known to be lost by now.
@@ -158,8 +183,7 @@ void Membership::reported(Bytes body, Instant now) {
   report(now);
 }
 
-void Membership::report(Instant now) {
-  if (!stopped_) return;
+Message Membership::make_report() const {
   Message m = make(MessageKind::kReport);
   m.lost = stopped_for_;
   for (const MemberId lost : stopped_for_) {
@@ -167,8 +191,25 @@ void Membership::report(Instant now) {
   }
   m.body = *stopped_;
   m.accepted = accepted_;
+  return m;
+}
+
+void Membership::report(Instant now) {
+  if (!stopped_) return;
   next_retry_ = now + settings_.heartbeat;
-  send(coordinator(), std::move(m), now);
+  send(coordinator(), make_report(), now);
+}
+
+// Whoever this member takes for the coordinator may not be it: somebody else coordinates, or hears
+// it.
+void Membership::report_to_all() {
+  if (settings_.coordinator != kNobody) return;
+  const Message report = make_report();
+  for (const MemberId member : view_.present()) {
+    if (member != self_ && member != coordinator() && !dead_.contains(member)) {
+      act(SendTo{member, report});
+    }
+  }
 }
 
 void Membership::at_boundary(std::uint64_t version, Bytes body, Instant now) {
@@ -203,7 +244,13 @@ void Membership::leave(Instant now) {
 }
 
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
-  if (fenced_ || message.world != world_) return;
+  if (message.world != world_) return;
+  if (fenced_) {
+    if (message.kind == MessageKind::kOut) return;
+    // Whoever takes it for the coordinator, or wants to fence it, waits for a word.
+    return act(SendTo{from, make(MessageKind::kOut)});
+  }
+  if (message.kind == MessageKind::kOut) return on_closed(from, now);
   const bool stranger = from != settings_.coordinator && !view_.has(from);
   const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
   if (stranger && !knocks && message.epoch < view_.epoch) {
@@ -227,6 +274,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kFenced:
       if (message.epoch < view_.epoch) return;
       fenced_ = true;
+      act(SendTo{from, make(MessageKind::kOut)});
       act(Fenced{message.text});
       return;
     case MessageKind::kLobby:
@@ -239,14 +287,15 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       for (const MemberId m : message.lost) {
         const auto& unproven = message.unproven;
         const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
-        if (proven && view_.has(m) && m != self_) on_closed(m, now);
+        const bool news = view_.has(m) && m != self_ && !dead_.contains(m);
+        if (proven && news) on_closed(m, now);
       }
       if (coordinator() == self_ || own_) to_own(from, message, now);
       return;
     case MessageKind::kSuspect: {
       if (coordinator() == self_ || own_) return to_own(from, message, now);
       // Its sender does not hear the coordinator, which lives.
-      if (message.origin != kNobody || message.lost.empty()) return;
+      if (message.origin != kNobody) return;
       Message passed = message;
       passed.origin = from;
       return act(SendTo{coordinator(), std::move(passed)});
@@ -282,10 +331,12 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
   if ((message.epoch < view_.epoch || message.generation < promised_) && from != self_) {
     // A coordinator that is behind learns of the later view, or ballot.
     Message news = make(MessageKind::kSuspect);
+    news.lost.assign(silent_.begin(), silent_.end());
     return act(SendTo{from, std::move(news)});
   }
   if (message.generation < promised_ || message.epoch != view_.epoch) return;
   promised_ = message.generation;
+  unanswered_ = 0;
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
   voted_.clear();
   for (const MemberId m : message.lost) {
@@ -334,6 +385,7 @@ void Membership::on_decide(const Message& message, Instant now) {
   accepted_.clear();
   stopping_ = false;
   stopped_.reset();
+  unanswered_ = 0;
   stopped_for_.clear();
   boundary_.reset();
   voted_.clear();
@@ -356,8 +408,9 @@ void Membership::tick(Instant now) {
   next_retry_ = {Duration::max()};
   if (settings_.coordinator != kNobody && !greeted_ && refusal_.empty()) greet(now);
   if (stopped_) report(now);
+  if (stopped_ && ++unanswered_ > kUnanswered) report_to_all();
   if (boundary_ && !stopped_) at_boundary(boundary_->first, std::move(boundary_->second), now);
-  complain(now);
+  if (!silent_.empty()) complain(now);
 }
 
 Instant Membership::next_tick() const {

@@ -44,7 +44,8 @@ using Action = std::variant<SendTo, StopFor, Adopt, Fenced, Expect>;
 
 struct MembershipSettings {
   Duration heartbeat = std::chrono::milliseconds(500);
-  MemberId coordinator = kNobody;  // outside the view; kNobody: the lowest rank is it
+  Duration silence = std::chrono::seconds(10);  // as the owner's detector has it
+  MemberId coordinator = kNobody;               // outside the view; kNobody: the lowest rank is it
   bool elastic = false;
 };
 
@@ -74,7 +75,7 @@ class Membership {
   // Why a change cannot be decided; empty when nothing is in the way, or nothing is known.
   std::string blocked() const { return own_ ? own_->blocked() : std::string{}; }
 
-  // The process's connection was closed from its side: it has gone.
+  // The process has gone, proven.
   void on_closed(MemberId member, Instant now);
   // It said goodbye. Nothing changes until an op misses it: at a program's end all go, one by one.
   void on_left(MemberId member) {
@@ -85,7 +86,10 @@ class Membership {
     if (dead_.contains(member) || left_.contains(member)) on_closed(member, now);
   }
   void on_silent(MemberId member, Instant now);
-  void on_heard(MemberId member);
+  void on_heard(MemberId member, Instant now);
+  // A connection took the place of one that broke. What was said over that may not have been
+  // heard: the view ends, and loses nobody.
+  void on_relinked(MemberId member, Instant now);
   void on_message(MemberId from, const Message& message, Instant now);
   // The groups have stopped for StopFor's members; `body` says what they hold.
   void reported(Bytes body, Instant now);
@@ -112,6 +116,8 @@ class Membership {
   void stop(Instant now);
   void report(Instant now);
   void complain(Instant now);
+  Message make_report() const;
+  void report_to_all();
   void on_join(MemberId from, const Message& message, Instant now);
   void on_propose(MemberId from, const Message& message, Instant now);
   void on_decide(const Message& message, Instant now);
@@ -140,6 +146,7 @@ class Membership {
   std::set<MemberId> voted_;           // out, by a coordinator's word
   bool stopping_ = false;              // StopFor was asked for, and not answered yet
   std::optional<Bytes> stopped_;       // what was reported
+  int unanswered_ = 0;                 // reports that were due again, in a row
   std::vector<MemberId> stopped_for_;  // sorted
   std::optional<std::pair<std::uint64_t, Bytes>> boundary_;
   std::uint64_t lobby_version_ = 0;

@@ -50,8 +50,8 @@ std::vector<MemberId> WorldView::present() const {
 
 std::string to_string(const Message& m) {
   static constexpr std::array<const char*, kMessageKindCount> kNames = {
-      "suspect",  "report", "prepare", "propose",  "accept",  "decide", "join",
-      "redirect", "lobby",  "ready",   "boundary", "refused", "fenced", "greet"};
+      "suspect", "report", "prepare",  "propose", "accept", "decide", "join", "redirect",
+      "lobby",   "ready",  "boundary", "refused", "fenced", "greet",  "out"};
   std::string text = kNames.at(static_cast<std::size_t>(m.kind) - 1);
   text += " (ballot " + std::to_string(m.generation.value >> 16) + "." +
           std::to_string(m.generation.value & 0xffff) + ", epoch " + std::to_string(m.epoch.value) +

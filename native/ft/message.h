@@ -46,7 +46,7 @@ struct Joiner {
 };
 
 enum class MessageKind : std::uint8_t {
-  kSuspect = 1,  // member -> coordinator: `lost` are silent
+  kSuspect = 1,  // member -> coordinator: `lost`, and no others, are silent
   kReport,       // member -> coordinator: has stopped for `lost`; body: what it holds
   kPrepare,      // coordinator -> members: stop for `lost`, and report
   kPropose,      // coordinator -> members: the next view, and what all reported
@@ -60,8 +60,9 @@ enum class MessageKind : std::uint8_t {
   kRefused,      // coordinator -> anybody: text says why
   kFenced,       // coordinator -> a member that was voted out; text says why
   kGreet,        // member -> coordinator outside the view: what it knows; text: name of the world
+  kOut,          // who is fenced, or has left -> anybody: it takes no part in the world any more
 };
-inline constexpr int kMessageKindCount = 14;
+inline constexpr int kMessageKindCount = 15;
 
 struct Message {
   MessageKind kind{};

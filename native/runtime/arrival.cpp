@@ -13,8 +13,9 @@ namespace {
 constexpr Duration kTurn = std::chrono::milliseconds(1);
 // A living process answers within this time, at one of its addresses.
 constexpr Duration kCall = std::chrono::seconds(1);
-// One of the members is within reach, or is again, within this time, unless the life is over.
-constexpr Duration kSilence = std::chrono::seconds(5);
+// One of the members is within reach, or is again, within this time and the option silence, unless
+// the life is over.
+constexpr Duration kReach = std::chrono::seconds(2);
 // How often a process that waits looks whether the life is over.
 constexpr Duration kEndLook = std::chrono::milliseconds(250);
 // Steps take less, mostly: whoever waits longer says so.
@@ -92,7 +93,7 @@ Result<std::shared_ptr<ft::Group>> Arrival::rejoin(Store& store, const Life& lif
   contacts_ = members_;
   if (const auto coordinator = runtime_->coordinator()) contacts_ = {*coordinator};
   const Instant now = runtime_->clock()->now();
-  hope_until_ = now + kSilence;
+  hope_until_ = now + hope();
   tell_at_ = now + kQuietWait;
   auto group = run(&store, &life);
   if (!group.is_ok() || group.value() == nullptr) {
@@ -159,6 +160,8 @@ void Arrival::look_for_contacts() {
   }
 }
 
+Duration Arrival::hope() const { return runtime_->parts().options.silence + kReach; }
+
 bool Arrival::reaches_members() const {
   const auto is_here = [&](MemberId member) { return runtime_->find_peer(member) != nullptr; };
   const auto& coordinator = runtime_->coordinator();
@@ -195,7 +198,7 @@ Status Arrival::look_at_members(Instant now) {
     if (runtime_->find_peer(card.member) == nullptr) runtime_->call_member(card, deadline_);
   }
   if (reaches_members()) {
-    hope_until_ = now + kSilence;
+    hope_until_ = now + hope();
     return Status::ok();
   }
   const bool late = now >= hope_until_;

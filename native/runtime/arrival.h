@@ -42,6 +42,7 @@ class Arrival {
   Result<std::shared_ptr<ft::Group>> run(Store* store, const Life* life);
   bool reaches_members() const;
   bool are_all_refused() const;
+  Duration hope() const;
   bool have_all_left() const;
   Status look_at_members(Instant now);
   void tell_of_wait(Instant now);

@@ -48,6 +48,7 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(const Opt
   std::random_device random;
   ft::Coordination::Settings settings;
   settings.heartbeat = own.heartbeat;
+  settings.silence = own.silence;
   settings.instance = (std::uint64_t{random()} << 32) | random();
   settings.min_peers = min_peers;
   auto coordinator = std::make_shared<LiveCoordinator>(settings);

@@ -68,7 +68,15 @@ Handshake::State Handshake::step(Instant now) {
   if (!flush()) return failure_.is_ok() ? State::kPending : State::kFailed;
   if (!caller_ && answered_) return State::kReady;
   if (!read_greeting()) return failure_.is_ok() ? State::kPending : State::kFailed;
+  // One that gave up while this process was stopped has called again since.
+  if (!caller_ && is_closed()) return fail({Code::kProtocolError, "the caller has hung up"});
   return caller_ ? State::kReady : State::kPending;
+}
+
+bool Handshake::is_closed() const {
+  std::byte next{};
+  const ssize_t got = ::recv(fd_, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 bool Handshake::flush() {

@@ -31,6 +31,8 @@ class Handshake {
   State step(Instant now);
   bool is_caller() const { return caller_; }
   bool wants_to_write() const { return connecting_ || !out_.empty(); }
+  bool is_connected() const { return !connecting_; }
+  const Endpoint& endpoint() const { return endpoint_; }  // caller: whom it calls
   int fd() const { return fd_; }
   int take_fd();
   const Status& failure() const { return failure_; }
@@ -42,10 +44,17 @@ class Handshake {
   const Greeting& peer() const { return *peer_; }
   void welcome(const Greeting& greeting);
   void refuse(Status why) { fail(std::move(why)); }
+  // Caller: the callee has called.
+  void withdraw() {
+    withdrawn_ = true;
+    fail({Code::kAuthFailed, "the callee has called"});
+  }
+  bool is_withdrawn() const { return withdrawn_; }
 
  private:
   void queue(bool is_hello, const Greeting& greeting);
   bool flush();
+  bool is_closed() const;
   bool read_greeting();
   State fail(Status why);
 
@@ -53,6 +62,7 @@ class Handshake {
   bool caller_;
   bool connecting_ = false;
   bool answered_ = false;
+  bool withdrawn_ = false;
   Endpoint endpoint_;
   Greeting hello_;
   std::optional<Greeting> peer_;

@@ -176,6 +176,11 @@ Status validate(const Options& options) {
     return refuse("heartbeat", std::to_string(options.heartbeat.count()) + " ns",
                   "1 millisecond to 1 hour");
   }
+  if (options.silence < 3 * options.heartbeat || options.silence > kLongest) {
+    return refuse(
+        "silence", std::to_string(options.silence.count()) + " ns",
+        "three heartbeats (" + std::to_string(3 * options.heartbeat.count()) + " ns) to one year");
+  }
   if (options.time_slice != Duration::zero() &&
       (options.time_slice < kShortestTimeSlice || options.time_slice > kLongestTimeSlice)) {
     return refuse("time_slice", std::to_string(options.time_slice.count()) + " ns",

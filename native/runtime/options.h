@@ -13,6 +13,8 @@
 
 namespace holdfast::runtime {
 
+enum class ResetTrust : std::uint8_t { kNone, kLan };
+
 struct Options {
   // Transports that may be used, best first. Accepted: "shm" inside a host, and beside it or alone
   // one that goes everywhere: "tcp", or "ucx", which all ranks must have set alike.
@@ -46,9 +48,15 @@ struct Options {
   // What it means that a gathered result lacks the block of a rank that is away: kRaise fails the
   // op on all survivors, and the group goes on; kZero leaves zeros there. Of calls that do not say.
   comm::OnHole on_hole = comm::OnHole::kRaise;
-  // Time between two signs of life. Three that fail to come make a peer silent; all time limits of
-  // the fault detector follow from it.
+  // Time between two signs of life.
   Duration heartbeat = std::chrono::milliseconds(500);
+  // A peer of which nothing has come for so long is silent, and may be voted out; three heartbeats
+  // or more. One of this host whose process lives and is not stopped never is.
+  Duration silence = std::chrono::seconds(10);
+  // Whether a connection that is closed from the other side proves that its process has ended:
+  // kNone, never: who closed it is asked for; kLan, always, which splits a group whose connections
+  // a firewall or a lost mapping closes.
+  ResetTrust trust_resets = ResetTrust::kNone;
   // Time slice of threads that wait for other ranks (time_slice.h), 100 us to 100 ms; zero: theirs.
   Duration time_slice = kShortestTimeSlice;
   // "host:port" or "host:port/NAME" of the job's coordinator; empty: the lowest living rank

@@ -100,7 +100,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
 
 Runtime::Runtime(Parts parts)
     : parts_(std::move(parts)),
-      hub_(parts_.self, parts_.options.heartbeat, *this),
+      hub_(parts_.self, {parts_.options.heartbeat, parts_.options.silence}, *this),
       driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
   watch(parts_.listener, EPOLLIN, callers_);
   watch(parts_.interrupt, EPOLLIN, callers_);
@@ -208,8 +208,9 @@ bool Runtime::mark_awaited() {
 }
 
 bool Runtime::busy() const {
-  return !handshakes_.empty() || !attempts_.empty() || hub_.busy() ||
-         (parts_.ucx && parts_.ucx->busy());
+  const bool calls = std::any_of(attempts_.begin(), attempts_.end(),
+                                 [](const auto& attempt) { return !attempt.second.mends; });
+  return !handshakes_.empty() || calls || hub_.busy() || (parts_.ucx && parts_.ucx->busy());
 }
 
 bool Runtime::latency_bound() const { return !hub_.moves_bulk(); }
@@ -231,6 +232,7 @@ bool Runtime::turn(Instant now) {
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;
     reap();
+    end_mending();
     keep_coordinator(now);
     look_at_kernel();
     if (parts_.board) write_board(now);
@@ -301,6 +303,7 @@ void Runtime::say(const std::string& text) { std::fprintf(stderr, "holdfast: %s\
 ft::MembershipSettings Runtime::membership_settings() const {
   ft::MembershipSettings settings;
   settings.heartbeat = parts_.options.heartbeat;
+  settings.silence = parts_.options.silence;
   if (parts_.coordinator) settings.coordinator = parts_.coordinator->member;
   return settings;
 }

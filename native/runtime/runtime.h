@@ -56,6 +56,9 @@ struct Peer {
   std::unique_ptr<comm::ShmLink> shm;
   std::unique_ptr<comm::UcxLink> ucx;  // where there is no shm
   bool same_host = false;
+  std::string address;  // where its end of the connection is
+  Instant last_cut{};
+  int cuts = 0;  // of its connection, one soon after the other
   // Of its process. Owners: this and the groups with it.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
@@ -125,6 +128,9 @@ class Runtime final : public comm::Executor,
 
   // ft::HubOwner: driving thread only.
   void want(const ft::Joiner& joiner) override;
+  void mend(MemberId peer, const std::string& card) override;
+  bool trusts_resets() const override;
+  bool is_running_here(MemberId peer) const override;
   void nudge(MemberId peer) override;
   std::string host_of(const std::string& card) const override;
   std::string memory_of(const std::string& card) const override;
@@ -190,12 +196,20 @@ class Runtime final : public comm::Executor,
     Instant deadline;
     Instant not_before;
     std::size_t refusals = 0;  // in a row
+    bool mends = false;        // takes the place of a connection that broke
+    // The one address of the card at which the process is known to have been: if nobody listens
+    // there any more, it has ended. Empty: none.
+    std::string vouched = {};
   };
 
   void accept_callers(Instant now);
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
-  void note_failure(MemberId callee, const Status& why, Instant now);
+  void note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now);
+  bool gives_way_to(const Greeting& hello) const;
+  void drop_calls(MemberId callee);
+  void renew(Peer& peer, Handshake& handshake);
+  void end_mending();
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
   void share_memory(Peer& peer, Handshake& handshake);

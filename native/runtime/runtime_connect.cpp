@@ -14,6 +14,8 @@ using comm::FrameKind;
 
 // A caller has this long to greet.
 constexpr Duration kGreetingTime = std::chrono::seconds(10);
+// One that calls again where a connection stood: what holds it up may be over soon.
+constexpr Duration kMendingTime = std::chrono::seconds(1);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Connections that have not greeted yet; more wait in the kernel's queue.
 constexpr std::size_t kMaxHandshakes = 1024;
@@ -30,14 +32,6 @@ bool Runtime::is_refused(MemberId id) const {
   return found != attempts_.end() && found->second.refusals >= found->second.card.addresses.size();
 }
 
-void Runtime::note_failure(MemberId callee, const Status& why, Instant now) {
-  connect_failures_[callee] = why;
-  const auto found = attempts_.find(callee);
-  if (found == attempts_.end()) return;
-  found->second.not_before = now + kRetryPause;
-  found->second.refusals = why.code() == Code::kPeerLost ? found->second.refusals + 1 : 0;
-}
-
 // The member with the larger id calls, so that two never call each other.
 void Runtime::connect(const Card& card, Instant deadline) {
   if (parts_.self > card.member) call_member(card, deadline);
@@ -46,13 +40,16 @@ void Runtime::connect(const Card& card, Instant deadline) {
 void Runtime::call_member(const Card& card, Instant deadline) {
   if (card.member == parts_.self || peers_.contains(card.member)) return;
   if (attempts_.contains(card.member)) return;
-  attempts_.emplace(card.member, Attempt{card, 0, deadline, {}, 0});
+  attempts_.emplace(card.member, Attempt{card, 0, deadline, {}, 0, false});
 }
 
 void Runtime::call(Attempt& attempt, Instant now) {
   const bool same_host = attempt.card.host == parts_.host;
+  // What goes beside the connection outlives it.
+  const Peer* known = find_peer(attempt.card.member);
   Greeting hello{parts_.self, attempt.card.member, parts_.process, {}, {}, {}};
-  if (same_host && attempt.card.shm && may_use("shm") && parts_.bell.name().size() > 0) {
+  if (known == nullptr && same_host && attempt.card.shm && may_use("shm") &&
+      parts_.bell.name().size() > 0) {
     auto segment = comm::Segment::create("link", comm::kShmLinkBytes);
     if (segment.is_ok()) {
       hello.bell = parts_.bell.name();
@@ -60,18 +57,21 @@ void Runtime::call(Attempt& attempt, Instant now) {
       offered_[attempt.card.member] = std::move(segment).value();
     }
   }
-  if (parts_.ucx) {
+  if (known == nullptr && parts_.ucx) {
     auto& link = offered_ucx_[attempt.card.member] = parts_.ucx->make_link();
     hello.ucx = link->card();
   }
   std::vector<std::string> addresses = attempt.card.addresses;
   if (same_host) std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
+  const auto vouched = std::find(addresses.begin(), addresses.end(), attempt.vouched);
+  if (vouched != addresses.end()) std::iter_swap(addresses.begin(), vouched);
   const Endpoint to{addresses[attempt.next_address % addresses.size()], attempt.card.port};
   ++attempt.next_address;
-  attempt.not_before = now + kGreetingTime + kRetryPause;
+  const Duration patience = attempt.mends ? kMendingTime : kGreetingTime;
+  attempt.not_before = now + patience + kRetryPause;
   auto fd = start_connect(to);
-  if (!fd.is_ok()) return note_failure(attempt.card.member, fd.status(), now);
-  handshakes_.push_back(std::make_unique<Handshake>(fd.value(), to, hello, now + kGreetingTime));
+  if (!fd.is_ok()) return note_failure(attempt.card.member, to, fd.status(), now);
+  handshakes_.push_back(std::make_unique<Handshake>(fd.value(), to, hello, now + patience));
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 
@@ -85,9 +85,11 @@ void Runtime::accept_callers(Instant now) {
 }
 
 void Runtime::step_handshakes(Instant now) {
-  for (auto& [member, attempt] : attempts_) {
-    if (now >= attempt.not_before && now < attempt.deadline) call(attempt, now);
+  std::vector<MemberId> due;
+  for (const auto& [member, attempt] : attempts_) {
+    if (now >= attempt.not_before && now < attempt.deadline) due.push_back(member);
   }
+  for (const MemberId member : due) call(attempts_.at(member), now);
   std::erase_if(attempts_, [&](const auto& a) { return now >= a.second.deadline; });
   for (std::size_t i = 0; i < handshakes_.size();) {
     Handshake& handshake = *handshakes_[i];
@@ -102,9 +104,9 @@ void Runtime::step_handshakes(Instant now) {
     }
     if (state == Handshake::State::kReady) {
       establish(handshake);
-    } else if (handshake.is_caller()) {
+    } else if (handshake.is_caller() && !handshake.is_withdrawn()) {
       const MemberId callee = handshake.hello().to;
-      note_failure(callee, handshake.failure(), now);
+      note_failure(callee, handshake.endpoint(), handshake.failure(), now);
       offered_.erase(callee);
       offered_ucx_.erase(callee);
     }
@@ -117,10 +119,15 @@ void Runtime::answer(Handshake& handshake) {
   const Greeting& hello = handshake.peer();
   // Callers know a coordinator by its address, and by no id.
   const bool meant = hello.to == parts_.self || parts_.coordination != nullptr;
-  if (!meant || hello.from == parts_.self || peers_.contains(hello.from)) {
+  if (!meant || hello.from == parts_.self) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
     return;
   }
+  if (!gives_way_to(hello)) {
+    handshake.refuse({Code::kAuthFailed, "a caller that is being called"});
+    return;
+  }
+  drop_calls(hello.from);
   Greeting welcome{hello.to, hello.from, parts_.process, {}, {}, {}};
   if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
     auto link = comm::Segment::open(hello.link, comm::kShmLinkBytes);
@@ -140,11 +147,13 @@ void Runtime::answer(Handshake& handshake) {
 
 void Runtime::establish(Handshake& handshake) {
   const Greeting& theirs = handshake.peer();
+  if (Peer* known = find_peer(theirs.from)) return renew(*known, handshake);
   auto peer = std::make_unique<Peer>(theirs.from);
   const int fd = handshake.take_fd();
   unwatch(fd);
   peer->control = std::make_unique<comm::TcpLink>(fd);
   peer->same_host = is_same_host(fd);
+  peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);
   share_memory(*peer, handshake);
   use_ucx(*peer, handshake);
@@ -154,7 +163,6 @@ void Runtime::establish(Handshake& handshake) {
   connect_failures_.erase(theirs.from);
   hub_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
   watch_process(*peer, theirs.process);
-  drop(theirs.from);  // an earlier connection, which the hub no longer knows
   peers_[theirs.from] = std::move(peer);
   count_local_ranks();
 }
@@ -189,7 +197,7 @@ void Runtime::drop(MemberId id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   const Peer& peer = *found->second;
-  unwatch(peer.control->fd());
+  if (peer.control->fd() >= 0) unwatch(peer.control->fd());
   if (peer.process.descriptor() >= 0) unwatch(peer.process.descriptor());
   peers_.erase(found);
 }

@@ -134,6 +134,19 @@ int accept_one(int listener) {
   return fd;
 }
 
+std::string peer_address(int fd) {
+  sockaddr_storage there{};
+  socklen_t length = sizeof there;
+  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &length) != 0) return {};
+  const void* address = &reinterpret_cast<const sockaddr_in&>(there).sin_addr;
+  if (there.ss_family == AF_INET6) {
+    address = &reinterpret_cast<const sockaddr_in6&>(there).sin6_addr;
+  }
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (::inet_ntop(there.ss_family, address, text.data(), text.size()) == nullptr) return {};
+  return text.data();
+}
+
 bool is_same_host(int fd) {
   sockaddr_storage here{};
   sockaddr_storage there{};

@@ -27,6 +27,8 @@ Result<int> start_connect(const Endpoint& endpoint);
 Status connect_outcome(int fd, const Endpoint& endpoint);
 // A pending connection, non-blocking, or -1.
 int accept_one(int listener);
+// The numeric address of the other end; empty: there is none.
+std::string peer_address(int fd);
 // Whether both ends of a connection have one address, which is so for processes that share cores.
 bool is_same_host(int fd);
 // For a connection inside one host: nothing is lost there, so nothing need be paced or probed.

@@ -23,6 +23,8 @@ Duration heartbeat(const Scenario& scenario) {
   return std::chrono::milliseconds(scenario.ranks > 9 ? 20 : 5);
 }
 
+Duration silence(const Scenario& scenario) { return heartbeat(scenario) * 6; }
+
 }  // namespace
 
 Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around)
@@ -32,13 +34,14 @@ Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, S
       rank_(rank),
       around_(around),
       clock_(std::make_shared<LocalClock>(around, number)),
-      hub_(id, heartbeat(scenario), *this) {}
+      hub_(id, {heartbeat(scenario), silence(scenario)}, *this) {}
 
 std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
 
 ft::MembershipSettings Process::settings() const {
   ft::MembershipSettings settings;
   settings.heartbeat = heartbeat(scenario_);
+  settings.silence = silence(scenario_);
   if (scenario_.outside) settings.coordinator = kCoordinatorId;
   return settings;
 }
@@ -81,6 +84,7 @@ void Process::join(const std::vector<MemberId>& contacts) {
 void Process::coordinate(std::uint64_t instance) {
   ft::Coordination::Settings settings;
   settings.heartbeat = heartbeat(scenario_);
+  settings.silence = silence(scenario_);
   settings.instance = instance;
   coordination_ = std::make_unique<ft::Coordination>(settings);
   hub_.set_coordination(coordination_.get());

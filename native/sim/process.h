@@ -26,6 +26,8 @@ class Surroundings {
   virtual ~Surroundings() = default;
   virtual Instant local_time(int process) const = 0;
   virtual void connect(int from, MemberId to) = 0;
+  // A connection has broken: the other end is called again, or found to have gone.
+  virtual void mend(int from, MemberId to) = 0;
   virtual void log(int process, const std::string& text) = 0;
   virtual Ledger& ledger() = 0;
   // First step of the program that begins in the epoch; nothing: no member has got there yet.
@@ -52,6 +54,7 @@ class Process final : public ft::HubOwner,
   Instant next_deadline() const;
   void add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
                 std::unique_ptr<comm::Link> data);
+  void on_refused(MemberId peer) { hub_.on_process_ended(peer); }
   bool has_peer(MemberId peer) const { return hub_.is_connected(peer); }
   // Says goodbye after its step.
   void leave() { leaving_ = true; }
@@ -86,6 +89,7 @@ class Process final : public ft::HubOwner,
   void drive_until(const std::function<bool()>&, Instant) override { run_tasks(); }
   // ft::HubOwner.
   void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }
+  void mend(MemberId peer, const std::string&) override { around_.mend(number_, peer); }
   void nudge(MemberId) override {}
   std::string host_of(const std::string& card) const override { return card; }
   std::string memory_of(const std::string& card) const override {

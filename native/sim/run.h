@@ -49,6 +49,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   // Surroundings.
   Instant local_time(int process) const override;
   void connect(int from, MemberId to) override;
+  void mend(int from, MemberId to) override;
   void log(int process, const std::string& text) override;
   Ledger& ledger() override { return ledger_; }
   std::optional<int> step_of(Epoch epoch) const override;
@@ -97,6 +98,13 @@ class Simulation final : public WireKeeper, public Surroundings {
   int coordinator_ = -1;      // its process, if it is outside the view
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
   std::set<std::pair<int, int>> connecting_;
+  // Calls to processes that have ended, which their kernels refuse.
+  struct Refusal {
+    int from;
+    MemberId to;
+    Instant at;
+  };
+  std::vector<Refusal> refusals_;
   Weather weather_;
   // Owners: this and the groups that have mapped them.
   struct Area {

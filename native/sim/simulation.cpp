@@ -94,6 +94,16 @@ void Simulation::connect(int from, MemberId to) {
   wake(from, arrival(b, from));
 }
 
+// Lasting cuts are not mended.
+void Simulation::mend(int from, MemberId to) {
+  const auto target = std::find_if(hosts_.begin(), hosts_.end(),
+                                   [&](const Host& h) { return h.process->id() == to; });
+  if (target == hosts_.end() || target->alive) return;
+  const Instant at = arrival(target->process->number(), from);
+  refusals_.push_back({from, to, at});
+  wake(from, at);
+}
+
 // Another process' memory, as long as there is that process.
 class Simulation::Reach final : public comm::PeerMemory {
  public:
@@ -223,6 +233,11 @@ void Simulation::step(int process) {
     at = connecting_.erase(at);
     if (host(a).alive && host(b).alive) link(a, b);
   }
+  std::erase_if(refusals_, [&](const Refusal& refusal) {
+    if (refusal.from != process || refusal.at > now_) return false;
+    h.process->on_refused(refusal.to);
+    return true;
+  });
   if (scenario_.flat) {
     bell(process).sleeping.store(static_cast<std::uint32_t>(comm::Sleep::kOnSocket),
                                  std::memory_order_relaxed);

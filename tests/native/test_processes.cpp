@@ -105,6 +105,7 @@ TEST_CASE("a greeting says which process speaks, whatever else is in it") {
 class Owner final : public ft::HubOwner {
  public:
   void want(const ft::Joiner&) override {}
+  void mend(MemberId, const std::string&) override {}
   void nudge(MemberId) override {}
   std::string host_of(const std::string&) const override { return {}; }
   std::string memory_of(const std::string&) const override { return {}; }
@@ -119,7 +120,7 @@ TEST_CASE("a peer whose process has ended is gone, though its connection stays o
   for (const bool says_goodbye : {false, true}) {
     auto [here, there] = comm::make_inproc_pair();
     Owner owner;
-    ft::Hub hub({1}, std::chrono::seconds(1), owner);
+    ft::Hub hub({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     Instant now{std::chrono::seconds(1)};
     hub.add_peer(kPeer, here.get(), here.get(), now);
     hub.turn(now);

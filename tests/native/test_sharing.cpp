@@ -40,6 +40,8 @@ class OneNetwork final : public Network {
   void send(MemberId, const Message&) override {}
   comm::MemberLinks links_to(MemberId) override { return {}; }
   const Loss* loss_of(MemberId) const override { return nullptr; }
+  Contact contact_of(MemberId, Instant) const override { return {Contact::State::kHeard}; }
+  void look_after(MemberId, const std::string&, Instant) override {}
   std::string host_of(const std::string& card) const override { return card; }
   std::string memory_of(const std::string& card) const override { return card; }
   void expect(const Joiner&) override {}

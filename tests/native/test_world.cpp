@@ -30,12 +30,21 @@ class KnowingNetwork final : public Network {
  public:
   std::map<MemberId, Loss> losses;
   std::vector<Sent> sent;
+  std::vector<MemberId> looked_after;
 
   void send(MemberId to, const Message& message) override { sent.push_back({to, message}); }
   comm::MemberLinks links_to(MemberId) override { return {}; }
   const Loss* loss_of(MemberId member) const override {
     const auto at = losses.find(member);
     return at == losses.end() ? nullptr : &at->second;
+  }
+  Contact contact_of(MemberId member, Instant) const override {
+    const Loss* loss = loss_of(member);
+    if (loss == nullptr) return {Contact::State::kHeard};
+    return {loss->gone ? Contact::State::kGone : Contact::State::kCut};
+  }
+  void look_after(MemberId member, const std::string&, Instant) override {
+    looked_after.push_back(member);
   }
   std::string host_of(const std::string& card) const override { return card; }
   std::string memory_of(const std::string&) const override { return {}; }
@@ -87,16 +96,22 @@ struct Process {
 };
 
 TEST_CASE("a member that went before the world was made is missed from the start") {
-  for (const bool gone : {true, false}) {
-    Process process;
-    process.network.losses[kLost] = {Status{Code::kPeerLost, "killed"}, gone, false};
-    process.world->add(process.group, process.clock->now());
-    CHECK(process.world->is_changing());
-    CHECK(process.world->membership().is_suspect(kLost));
-    CHECK_FALSE(process.world->membership().is_suspect(kOther));
-    REQUIRE(!process.network.sent.empty());
-    CHECK(process.network.sent.front().to == kOther);
-  }
+  Process process;
+  process.network.losses[kLost] = {Status{Code::kPeerLost, "killed"}, true, false};
+  process.world->add(process.group, process.clock->now());
+  CHECK(process.world->is_changing());
+  CHECK(process.world->membership().is_suspect(kLost));
+  CHECK_FALSE(process.world->membership().is_suspect(kOther));
+  REQUIRE(!process.network.sent.empty());
+  CHECK(process.network.sent.front().to == kOther);
+}
+
+TEST_CASE("a member whose connection broke before the world was made is looked after") {
+  Process process;
+  process.network.losses[kLost] = {Status{Code::kPeerLost, "reset"}, false, false};
+  process.world->add(process.group, process.clock->now());
+  CHECK_FALSE(process.world->is_changing());
+  CHECK(process.network.looked_after == std::vector<MemberId>{kLost});
 }
 
 TEST_CASE("a world whose members are all there begins in peace") {

@@ -37,6 +37,8 @@ class Options(ctypes.Structure):
         ("codec_min_bytes", ctypes.c_uint64),
         ("time_slice_ns", ctypes.c_int64),
         ("on_hole", c_int),
+        ("silence_ns", c_int64),
+        ("trust_resets", c_int),
     )
 
 

@@ -92,6 +92,10 @@ typedef struct hf_work hf_work;   /* one op in flight */
 
 /* Set `size` to sizeof(hf_options), or call hf_options_init(), which does. Strings are read during
  * the call that takes the options. NULL or empty: the default. */
+/* What a connection proves that is closed from the other side: nothing, so that the process is
+ * asked for; or that it has ended, which splits a group where a firewall closes connections. */
+typedef enum hf_trust_resets { HF_TRUST_NONE = 0, HF_TRUST_LAN = 1 } hf_trust_resets;
+
 typedef struct hf_options {
   size_t size;
   const char* transports;     /* "shm,tcp" (default), "shm", "tcp", "shm,ucx", "ucx" */
@@ -103,19 +107,20 @@ typedef struct hf_options {
   const char* algorithm;      /* wherever it has the collective; default: the cost model chooses */
   int32_t no_fault_tolerance; /* 1: the first loss of a rank ends the group */
   hf_peer_loss on_peer_loss;  /* what the loss of a rank means */
-  int64_t heartbeat_ns;    /* between two signs of life; default 0.5 s. Three that do not come make
-                              a rank silent */
-  const char* coordinator; /* "host:port"; default: the lowest living rank does its work */
-  const char* plan;        /* file that says what algorithm is fastest where; default: none */
-  int32_t tune;            /* 1: measure at first use what the plan lacks, and write it there */
-  const char* http;        /* "host:port" to serve /metrics, /healthz, ... at; default: nowhere */
-  const char* flight_dir;  /* folder of the flight record; default: in memory only */
+  int64_t heartbeat_ns;       /* between two signs of life; default 0.5 s */
+  const char* coordinator;    /* "host:port"; default: the lowest living rank does its work */
+  const char* plan;           /* file that says what algorithm is fastest where; default: none */
+  int32_t tune;               /* 1: measure at first use what the plan lacks, and write it there */
+  const char* http;       /* "host:port" to serve /metrics, /healthz, ... at; default: nowhere */
+  const char* flight_dir; /* folder of the flight record; default: in memory only */
   const char* codec; /* what sums and averages of floats travel as: "int8", "onebit(block=512)";
                         a lossless one, "bfloat" or "zstd", carries what is moved, too;
                         default: as they are */
   uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
   int64_t time_slice_ns; /* of threads that wait for other ranks; default 100 us; -1: left alone */
   hf_on_hole on_hole;    /* of handles that do not say; default HF_HOLE_RAISE */
+  int64_t silence_ns;    /* without a sign of life, until a rank may be voted out; default 10 s */
+  hf_trust_resets trust_resets; /* what a closed connection proves; default HF_TRUST_NONE */
 } hf_options;
 
 /* A store of the caller's. Both functions return a status; get() waits until the key is set, at

@@ -1,0 +1,102 @@
+// Connections that broke between processes that may live: both call again. Who of the two called
+// first does not matter, for what lies between may let only one of them through.
+#include <sys/epoll.h>
+
+#include <algorithm>
+
+#include "runtime/runtime.h"
+
+namespace holdfast::runtime {
+namespace {
+
+constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(50);
+// A connection that breaks again and again is made anew less and less often.
+constexpr Duration kFlapping = std::chrono::seconds(10);
+constexpr Duration kLongestPause = std::chrono::seconds(1);
+constexpr int kFreeCuts = 3;
+
+}  // namespace
+
+bool Runtime::trusts_resets() const { return parts_.options.trust_resets == ResetTrust::kLan; }
+
+bool Runtime::is_running_here(MemberId id) const {
+  const auto found = peers_.find(id);
+  return found != peers_.end() && found->second->process.is_running();
+}
+
+void Runtime::mend(MemberId id, const std::string& card_text) {
+  const Instant now = parts_.clock->now();
+  Duration pause{};
+  std::string address;
+  if (Peer* peer = find_peer(id)) {
+    address = peer->address;
+    if (peer->control->fd() >= 0) unwatch(peer->control->fd());
+    peer->control->sever({Code::kPeerLost, "the connection broke"});
+    peer->cuts = now - peer->last_cut < kFlapping ? peer->cuts + 1 : 0;
+    peer->last_cut = now;
+    if (peer->cuts > kFreeCuts) {
+      pause = std::min<Duration>(kPauseAfterFailure * (1 << std::min(peer->cuts - kFreeCuts, 8)),
+                                 kLongestPause);
+    }
+  }
+  const auto card = parse_card(card_text);
+  if (!card.is_ok()) return;
+  const auto& addresses = card.value().addresses;
+  const bool vouched = std::find(addresses.begin(), addresses.end(), address) != addresses.end();
+  attempts_.insert_or_assign(id, Attempt{card.value(), 0, Instant{Duration::max()}, now + pause, 0,
+                                         true, vouched ? address : std::string{}});
+}
+
+void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now) {
+  connect_failures_[callee] = why;
+  const auto found = attempts_.find(callee);
+  if (found == attempts_.end()) return;
+  Attempt& attempt = found->second;
+  attempt.not_before = now + kPauseAfterFailure;
+  const bool refused = why.code() == Code::kPeerLost;
+  attempt.refusals = refused ? attempt.refusals + 1 : 0;
+  // The kernel that it was on says that nobody listens for it there.
+  if (!refused || !attempt.mends || at.address != attempt.vouched) return;
+  attempts_.erase(found);
+  hub_.on_process_ended(callee);
+}
+
+// Where two call each other, the connection of the larger id stands.
+bool Runtime::gives_way_to(const Greeting& hello) const {
+  if (hello.from > parts_.self) return true;
+  return std::none_of(handshakes_.begin(), handshakes_.end(), [&](const auto& handshake) {
+    return handshake->is_caller() && handshake->hello().to == hello.from &&
+           handshake->is_connected();
+  });
+}
+
+void Runtime::drop_calls(MemberId callee) {
+  for (const auto& handshake : handshakes_) {
+    if (handshake->is_caller() && handshake->hello().to == callee) {
+      handshake->withdraw();
+    }
+  }
+}
+
+// All that knows the links goes on with them.
+void Runtime::renew(Peer& peer, Handshake& handshake) {
+  const int fd = handshake.take_fd();
+  unwatch(fd);
+  if (peer.control->fd() >= 0) unwatch(peer.control->fd());
+  peer.control->renew(fd);
+  peer.address = peer_address(fd);
+  if (is_same_host(fd)) do_not_pace(fd);
+  watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer.of_link);
+  attempts_.erase(peer.id);
+  connect_failures_.erase(peer.id);
+  hub_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
+}
+
+// Of those whom nobody here needs any more.
+void Runtime::end_mending() {
+  std::erase_if(attempts_, [this](const auto& attempt) {
+    return attempt.second.mends && !hub_.needs(attempt.first);
+  });
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,118 @@
+"""Ranks whose connections are closed under them, as a firewall or a lost mapping closes them."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import random
+import socket
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+import holdfast
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def connections() -> list[socket.socket]:
+    """This process's TCP connections, each by another descriptor."""
+    found = []
+    for file in Path("/proc/self/fd").iterdir():
+        try:
+            if not str(file.readlink()).startswith("socket:"):
+                continue
+            one = socket.socket(fileno=os.dup(int(file.name)))
+            one.getpeername()
+        except OSError:
+            continue
+        if one.type == socket.SOCK_STREAM and one.family == socket.AF_INET:
+            found.append(one)
+        else:
+            one.close()
+    return found
+
+
+def cut(one: socket.socket, how: str) -> None:
+    """Close a connection between two that live: both are told so by their kernels."""
+    if how == "reset":
+        unspecified = ctypes.create_string_buffer(16)  # AF_UNSPEC: Linux disconnects, with a reset
+        _LIBC.connect(one.fileno(), unspecified, 16)
+    else:
+        with contextlib.suppress(OSError):  # the other end was faster
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def _cut_now_and_then(cuts: int, rng: random.Random) -> None:
+    for _ in range(cuts):
+        time.sleep(rng.uniform(0.02, 0.1))
+        links = connections()
+        rng.shuffle(links)
+        # One connection, or all that this rank has.
+        chosen = links if rng.random() < 0.3 else links[:1]
+        for link in chosen:
+            cut(link, rng.choice(["reset", "close"]))
+        for link in links:
+            link.close()
+
+
+def reduce_among_resets() -> None:
+    """Reduce while connections are closed; say how late the latest op was, and in which view."""
+    cuts = int(os.environ["CUTS"])
+    group = holdfast.init()
+    me, n = group.rank, group.size
+    cutter = threading.Thread(target=_cut_now_and_then, args=(cuts, random.Random(me)))
+    cutter.start()
+    latest = 0.0
+    ops = 0
+    going = np.ones(1, np.int64)
+    while going[0] > 0:
+        count = (1, 1000, 100_000)[ops % 3]
+        data = np.full(count, (me + 1) * (ops + 1), np.int64)
+        began = time.monotonic()
+        group.all_reduce(data)
+        latest = max(latest, time.monotonic() - began)
+        assert (data == n * (n + 1) // 2 * (ops + 1)).all(), (ops, data[:4])
+        assert group.outcome is not None
+        assert not group.outcome.missing, group.outcome
+        going[0] = cutter.is_alive()
+        group.all_reduce(going)
+        ops += 1
+    cutter.join()
+    told = {"epoch": group.epoch, "ops": ops, "latest": latest, "live": list(group.live_ranks)}
+    print(json.dumps(told), flush=True)
+    group.barrier()
+    group.close()
+
+
+def messages_among_resets() -> None:
+    """Messages go round; those that are lost with a connection are told of, none is mistaken."""
+    group = holdfast.init()
+    me, n = group.rank, group.size
+    lost = 0
+    for turn in range(int(os.environ["CUTS"])):
+        sent = [
+            group.send(np.full(size, turn * 10 + i, np.int64), (me + 1) % n, tag=i, async_op=True)
+            for i, size in enumerate((1, 4000, 50_000))
+        ]
+        if turn % 3 == me % 3:
+            for link in connections():
+                cut(link, "reset")
+                link.close()
+        for i, size in enumerate((1, 4000, 50_000)):
+            data = np.full(size, -1, np.int64)
+            try:
+                group.recv(data, (me - 1) % n, tag=i)
+                assert (data == turn * 10 + i).all(), (turn, i, data[:4])
+            except holdfast.PeerLost as error:
+                assert "message was lost" in str(error), error
+                lost += 1
+        for work in sent:
+            work.wait()
+    group.barrier()
+    print(json.dumps({"lost": lost, "live": list(group.live_ranks)}), flush=True)
+    group.close()
