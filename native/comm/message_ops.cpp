@@ -201,7 +201,7 @@ bool MessageOps::bind_receives() {
 std::optional<Rank> MessageOps::find_message(std::uint32_t tag) {
   for (int i = 0; i < size(); ++i) {
     const Rank rank{(first_asked_ + i) % size()};
-    const Link* link = links_[static_cast<std::size_t>(rank.value)];
+    Link* link = links_[static_cast<std::size_t>(rank.value)];
     if (link == nullptr) continue;
     MessageKey name = key(rank, tag);
     name.ordinal = next_message(Collective::kRecv, rank, tag);

@@ -66,7 +66,7 @@ bool MessageOps::is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) co
   const auto found = resumed_.find({peer.value, tag});
   if (found == resumed_.end()) return false;
   const Resumed& resumed = found->second;
-  const Link* link = links_[static_cast<std::size_t>(peer.value)];
+  Link* link = links_[static_cast<std::size_t>(peer.value)];
   if (link == nullptr) return false;
   if (ordinal >= resumed.until || resumed.again.contains(ordinal)) return false;
   MessageKey name = key(peer, tag);

@@ -15,7 +15,7 @@ namespace holdfast::compress {
 namespace {
 
 constexpr std::uint32_t kKind = 0x31426648U;  // "HfB1"
-constexpr std::uint64_t kGroup = 32;
+constexpr std::uint64_t kGroupElements = 32;
 constexpr std::uint64_t kCodeBytes = 12;  // of a group
 // Elements of a block: few enough for the first cache, many enough for 8 bytes of header to be
 // nothing (0.05 %). Huffman codes want more to learn from.
@@ -40,7 +40,7 @@ std::uint64_t block_of(const Setup& setup) {
   return setup.options.tier == Tier::kDense ? kDenseBlock : kFastBlock;
 }
 
-std::uint64_t groups_of(std::uint64_t n) { return (n + kGroup - 1) / kGroup; }
+std::uint64_t groups_of(std::uint64_t n) { return (n + kGroupElements - 1) / kGroupElements; }
 
 // Where it is, and what it says of itself, must be right, too.
 std::uint32_t check_of(const BlockHeader& header, std::uint64_t index,
@@ -95,12 +95,12 @@ struct Block {
 };
 
 // Elements of the last group, the missing ones with the exponent `base`.
-std::array<std::byte, 2 * kGroup> padded(const Block& block, std::uint64_t from,
-                                         std::uint8_t base) {
-  std::array<std::uint16_t, kGroup> group;
+std::array<std::byte, 2 * kGroupElements> padded(const Block& block, std::uint64_t from,
+                                                 std::uint8_t base) {
+  std::array<std::uint16_t, kGroupElements> group;
   group.fill(static_cast<std::uint16_t>(base << 7));
   std::memcpy(group.data(), block.elements + 2 * from, 2 * (block.n - from));
-  return std::bit_cast<std::array<std::byte, 2 * kGroup>>(group);
+  return std::bit_cast<std::array<std::byte, 2 * kGroupElements>>(group);
 }
 
 // A block's body is put together in a cache's worth of memory, where its checksum is taken, too.
@@ -119,19 +119,19 @@ std::size_t write_coded(const ScanKernels& kernels, const Block& block, BlockHea
   header.base = choose_base(block.elements, block.n, scratch.seen);
   std::byte* const codes = body + block.n;
   std::byte* const escapes = codes + kCodeBytes * groups;
-  const std::uint64_t whole = block.n / kGroup;
+  const std::uint64_t whole = block.n / kGroupElements;
   std::uint64_t found =
       kernels.split({block.elements, whole, header.base, body, codes, escapes, most});
   if (found == kTooManyEscapes) return 0;
   if (whole < groups) {
-    const auto group = padded(block, whole * kGroup, header.base);
-    std::array<std::byte, kGroup> rest;
+    const auto group = padded(block, whole * kGroupElements, header.base);
+    std::array<std::byte, kGroupElements> rest;
     const std::uint64_t more =
         kernels.split({group.data(), 1, header.base, rest.data(), codes + kCodeBytes * whole,
                        escapes + found, most - static_cast<std::int64_t>(found)});
     if (more == kTooManyEscapes) return 0;
     found += more;
-    std::memcpy(body + whole * kGroup, rest.data(), block.n - whole * kGroup);
+    std::memcpy(body + whole * kGroupElements, rest.data(), block.n - whole * kGroupElements);
   }
   header.coding = Coding::kCoded;
   header.extra = static_cast<std::uint16_t>(found);
@@ -142,13 +142,13 @@ std::size_t write_dense(const ScanKernels& kernels, const Block& block, BlockHea
                         Scratch& scratch) {
   std::byte* const body = scratch.body.data();
   std::array<std::byte, kDenseBlock> exponents;
-  const std::uint64_t whole = block.n / kGroup;
+  const std::uint64_t whole = block.n / kGroupElements;
   kernels.part(block.elements, whole, body, exponents.data());
-  if (whole * kGroup < block.n) {
-    const auto group = padded(block, whole * kGroup, 0);
-    std::array<std::byte, kGroup> rest;
-    kernels.part(group.data(), 1, rest.data(), exponents.data() + whole * kGroup);
-    std::memcpy(body + whole * kGroup, rest.data(), block.n - whole * kGroup);
+  if (whole * kGroupElements < block.n) {
+    const auto group = padded(block, whole * kGroupElements, 0);
+    std::array<std::byte, kGroupElements> rest;
+    kernels.part(group.data(), 1, rest.data(), exponents.data() + whole * kGroupElements);
+    std::memcpy(body + whole * kGroupElements, rest.data(), block.n - whole * kGroupElements);
   }
   const std::size_t size =
       scratch.encoder->encode(std::span(exponents).first(block.n), {body + block.n, block.n});
@@ -179,7 +179,7 @@ std::size_t write_block(const Setup& setup, const ScanKernels& kernels, const Bl
 bool read_coded(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& header,
                 const std::byte* body, std::byte* out) {
   const std::uint64_t groups = groups_of(n);
-  const std::uint64_t whole = n / kGroup;
+  const std::uint64_t whole = n / kGroupElements;
   const std::byte* const codes = body + n;
   std::array<std::byte, kFastBlock + kEscapeSlack> escapes;
   if (header.extra > kFastBlock) return false;
@@ -188,16 +188,16 @@ bool read_coded(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& 
       kernels.join({body, codes, escapes.data(), header.extra, whole, header.base, out});
   if (used > header.extra) return false;
   if (whole < groups) {
-    std::array<std::byte, kGroup> rest{};
-    std::array<std::byte, 2 * kGroup> group;
-    std::memcpy(rest.data(), body + whole * kGroup, n - whole * kGroup);
+    std::array<std::byte, kGroupElements> rest{};
+    std::array<std::byte, 2 * kGroupElements> group;
+    std::memcpy(rest.data(), body + whole * kGroupElements, n - whole * kGroupElements);
     const auto left = static_cast<std::int64_t>(header.extra - used);
     const std::uint64_t more =
         kernels.join({rest.data(), codes + kCodeBytes * whole, escapes.data() + used, left, 1,
                       header.base, group.data()});
     if (more == kTooManyEscapes) return false;
     used += more;
-    std::memcpy(out + 2 * whole * kGroup, group.data(), 2 * (n - whole * kGroup));
+    std::memcpy(out + 2 * whole * kGroupElements, group.data(), 2 * (n - whole * kGroupElements));
   }
   return used == header.extra;
 }
@@ -206,17 +206,17 @@ bool read_dense(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& 
                 const std::byte* body, std::byte* out, ZstdDecoder& decoder) {
   std::array<std::byte, kDenseBlock> exponents;
   if (!decoder.decode({body + n, header.extra}, std::span(exponents).first(n))) return false;
-  const std::uint64_t whole = n / kGroup;
+  const std::uint64_t whole = n / kGroupElements;
   kernels.merge(body, exponents.data(), whole, out);
-  if (whole * kGroup < n) {
-    const std::uint64_t left = n - whole * kGroup;
-    std::array<std::byte, kGroup> rest{};
-    std::array<std::byte, kGroup> last{};
-    std::array<std::byte, 2 * kGroup> group;
-    std::memcpy(rest.data(), body + whole * kGroup, left);
-    std::memcpy(last.data(), exponents.data() + whole * kGroup, left);
+  if (whole * kGroupElements < n) {
+    const std::uint64_t left = n - whole * kGroupElements;
+    std::array<std::byte, kGroupElements> rest{};
+    std::array<std::byte, kGroupElements> last{};
+    std::array<std::byte, 2 * kGroupElements> group;
+    std::memcpy(rest.data(), body + whole * kGroupElements, left);
+    std::memcpy(last.data(), exponents.data() + whole * kGroupElements, left);
     kernels.merge(rest.data(), last.data(), 1, group.data());
-    std::memcpy(out + 2 * whole * kGroup, group.data(), 2 * left);
+    std::memcpy(out + 2 * whole * kGroupElements, group.data(), 2 * left);
   }
   return true;
 }

@@ -7,7 +7,12 @@ namespace {
 
 using comm::FrameKind;
 
-constexpr std::size_t kMaxEarly = 1024;
+// What came early takes at most so much, or is one message; then the oldest is forgotten, which is
+// the likeliest to be nobody's.
+constexpr std::size_t kMaxEarlyBytes = 16U << 20;
+constexpr std::size_t kEarlyEntryBytes = 1024;  // more than one takes beside what it holds
+// A peer tells each call that waits long; a few tell as much as all.
+constexpr std::size_t kMaxEarlyCalls = 64;
 constexpr std::size_t kLossesKept = 1024;
 // Whom nobody has asked for by then is nobody's: a group that has ended here.
 constexpr Duration kEarlyTime = std::chrono::seconds(60);
@@ -250,7 +255,25 @@ bool Hub::deliver(const Early& early, Instant now) {
 }
 
 void Hub::keep_early(Early early) {
-  if (early_.size() < kMaxEarly) early_.push_back(std::move(early));
+  const auto tells_call = [&](const Early& other) {
+    return other.from == early.from && other.frame.header.kind == FrameKind::kCall;
+  };
+  const bool known =
+      tells_call(early) && static_cast<std::size_t>(std::count_if(early_.begin(), early_.end(),
+                                                                  tells_call)) >= kMaxEarlyCalls;
+  if (known) return;
+  early_.push_back(std::move(early));
+  std::size_t bytes = 0;
+  for (std::size_t i = early_.size(); i-- > 0;) {
+    bytes += kEarlyEntryBytes + early_[i].frame.payload.size();
+    if (const auto& message = early_[i].message) {
+      bytes += message->body.size() + message->accepted.size();
+      for (const auto& [member, report] : message->reports) bytes += report.size();
+    }
+    if (bytes <= kMaxEarlyBytes || i + 1 == early_.size()) continue;
+    early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return;
+  }
 }
 
 void Hub::deliver_early(Instant now) {

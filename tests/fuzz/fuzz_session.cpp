@@ -48,6 +48,9 @@ void feed(Session& session, std::span<const std::byte> bytes) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Session session;
+  // Less credit than the message needs, and few notices.
+  const EarlyLimits limits{4096, 2};
+  session.limit_early(limits);
   bool touched = false;
   std::vector<std::byte> memory(1 << 16);
   SendPost send;
@@ -79,6 +82,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   session.post(frame);
   session.retire({9}, {0});
   feed(session, std::as_bytes(std::span(data, size)));
+  session.has_arrived({{}, {}, 5, 0});
+  if (session.early_bytes() > limits.bytes) __builtin_trap();
   OutFrame out;
   while (session.next_frame(4096, out)) {
     session.sent(out);

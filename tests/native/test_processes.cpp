@@ -137,5 +137,38 @@ TEST_CASE("a peer whose process has ended is gone, though its connection stays o
   }
 }
 
+// Calls of a group that is not made here yet, and words of groups that have ended here.
+TEST_CASE("a peer that says much to groups unknown here is still heard by who comes later") {
+  constexpr MemberId kPeer{2};
+  for (const auto kind : {comm::FrameKind::kCall, comm::FrameKind::kGoodbye}) {
+    auto [here, there] = comm::make_inproc_pair();
+    Owner owner;
+    ft::Hub hub({1}, std::chrono::seconds(1), owner);
+    const Instant now{std::chrono::seconds(1)};
+    hub.add_peer(kPeer, here.get(), here.get(), now);
+    const auto hear = [&] {
+      for (int i = 0; i < 3 || there->pump(); ++i) hub.turn(now);
+    };
+    for (std::uint32_t i = 0; i < 4300; ++i) {
+      there->session().send_control(kind, {77}, {i}, std::vector<std::byte>(100));
+    }
+    hear();
+    ft::Message join;
+    join.kind = ft::MessageKind::kJoin;
+    join.text = "job";
+    join.joiners = {{kPeer, {-1}, "card"}};
+    const ft::Bytes bytes = ft::encode(join);
+    comm::FrameHeader header;
+    header.kind = comm::FrameKind::kMembership;
+    header.total_bytes = bytes.size();
+    there->session().send_control(header, bytes);
+    hear();
+    ft::Coordination coordination({});
+    hub.set_coordination(&coordination);
+    hub.deliver_early(now);
+    CHECK(coordination.worlds().size() + coordination.take_sends().size() > 0);
+  }
+}
+
 }  // namespace
 }  // namespace holdfast

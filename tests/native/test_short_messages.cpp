@@ -151,9 +151,9 @@ TEST_CASE("a message whose end has not come is not finished, and more than its r
 
 TEST_CASE("an early message that says less than it holds, or comes in pieces, breaks the link") {
   Session session;
-  CHECK_FALSE(session.begin_frame({FrameKind::kDataEnd, 10, {}, 0, 5, 100}).is_ok());
+  CHECK_FALSE(session.begin_frame({FrameKind::kEager, 10, {}, 0, 5, 100}).is_ok());
   Session other;
-  CHECK_FALSE(other.begin_frame({FrameKind::kData, 10, {}, 0, 0, 100}).is_ok());
+  CHECK_FALSE(other.begin_frame({FrameKind::kEager, 10, {}, 0, 0, kEagerBytes + 1}).is_ok());
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
 inline constexpr std::uint64_t kMaxMessageBytes = 1ULL << 48;
 
 enum class FrameKind : std::uint8_t {
-  kData = 1,    // payload at `offset` of a message of `total_bytes`
-  kGrant,       // receiver -> sender: bytes below `offset` may be sent
+  kData = 1,    // granted payload at `offset` of a message of `total_bytes`
+  kGrant,       // receiver -> sender, unasked: bytes below `offset` may be sent
   kAnnounce,    // sender -> receiver: a message that waits for a grant
   kRevoke,      // the communicator's view has ended; payload: encoded reason
   kGoodbye,     // the sender closes its side on purpose
@@ -40,6 +40,11 @@ enum class FrameKind : std::uint8_t {
   kSettled,     // the answer: so has this sender, or it never will
   kArea,        // what the sender shares of its memory in the view; payload: encoded notice
   kSent,        // after a connection was made anew: which messages had been sent over the last one
+  kEager,       // a whole message of at most `total_bytes`, unasked
+  kAsk,         // an announce whose grant does not come unasked, or was forgotten
+  kAnswer,      // a grant, of use only if its message waits for it
+  kCredit,      // receiver -> sender: `total_bytes` of eager messages are kept no more
+  kLook,        // receiver -> sender: announce this message again if it waits
 };
 
 // Names a message: both ends compute it, nothing depends on arrival order.
@@ -57,7 +62,7 @@ inline constexpr std::uint32_t kPointToPoint = 0x8000'0000;
 inline constexpr std::uint32_t kRoundBit = 0x4000'0000;
 
 constexpr bool carries_data(FrameKind kind) {
-  return kind == FrameKind::kData || kind == FrameKind::kDataEnd;
+  return kind == FrameKind::kData || kind == FrameKind::kDataEnd || kind == FrameKind::kEager;
 }
 
 struct FrameHeader {

@@ -13,7 +13,8 @@
 
 namespace holdfast::comm {
 
-// Messages up to this size are sent without waiting for the receiver's grant.
+// Messages up to this size are sent without waiting for the receiver's grant, while there is
+// credit.
 inline constexpr std::uint64_t kEagerBytes = 64 * 1024;
 
 // A message that streams behind its producer goes out in multiples of this: whole elements, and
@@ -60,6 +61,10 @@ struct SendPost : Post {
   int priority = 0;           // higher goes first
   std::uint64_t ready = 0;    // bytes of the source that hold their value; grows
   std::uint64_t granted = 0;  // bytes the receiver has room for; grows
+  bool unasked = false;       // credit was taken for it
+  bool welcome = false;       // there was a grant or credit
+  bool told_again = false;    // a peer that looked for it
+  std::uint64_t turn = 0;     // among those without credit; 0: not one of them
   // Of total_bytes, those at the end that are not sent: the receiver learns it with the last frame.
   std::uint64_t unused = 0;
   std::uint64_t issued = 0;  // bytes given to the link
@@ -68,10 +73,10 @@ struct SendPost : Post {
 
   std::uint64_t length() const { return total_bytes - unused; }
   std::uint64_t sendable() const {
-    const std::uint64_t end = std::min({ready, eager() ? total_bytes : granted, length()});
+    const std::uint64_t end = std::min({ready, granted, length()});
     return (end == length() ? end : end / kStreamBytes * kStreamBytes) - issued;
   }
-  bool has_frame() const { return sendable() > 0 || (total_bytes == 0 && !announced); }
+  bool has_frame() const { return sendable() > 0 || (total_bytes == 0 && welcome && !announced); }
   std::span<const std::byte> next(std::uint64_t limit) const {
     return {data + place(issued), contiguous(issued, std::min(limit, sendable()))};
   }
@@ -92,6 +97,7 @@ struct RecvPost : Post {
   Combine combine;
   std::uint64_t limit = 0;    // bytes that may be delivered; grows
   std::uint64_t granted = 0;  // bytes the sender was told of
+  bool answered = false;      // the sender's kAsk
   // Whether total_bytes is the most it may have: `done` is what it has when it is finished.
   bool may_end_early = false;
 

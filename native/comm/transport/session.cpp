@@ -1,14 +1,13 @@
 #include "comm/transport/session.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/copy.h"
 
 namespace holdfast::comm {
 namespace {
 
-// Control frames that have gone, before their places are used again.
-constexpr std::size_t kMostGone = 64;
 // A copy of so much costs less than a system call.
 constexpr std::uint64_t kWorthCopying = 16 * 1024;
 
@@ -29,72 +28,36 @@ Status Session::broken(const std::string& what) {
   return {Code::kProtocolError, "broken peer: " + what};
 }
 
-void Session::enqueue(SendPost& post) {
-  if (post.queued || !post.has_frame()) return;
-  post.queued = true;
-  queue_.push_back(&post);
-}
-
-void Session::post(SendPost& post) {
-  CHECK(post.unused == 0 || post.unused < post.total_bytes);
-  post.posted = true;
-  sends_.push_back(&post);
-  if (!post.eager()) {
-    if (auto early = take_notice(FrameKind::kGrant, post.key)) {
-      apply_grant(post, *early);
-      return;
-    }
-    OutFrame announce;
-    announce.header = {FrameKind::kAnnounce, 0, post.key, post.signature, 0, post.total_bytes};
-    controls_.push_back(std::move(announce));
-  }
-  enqueue(post);
-}
-
-void Session::resume(SendPost& post) { enqueue(post); }
-
-void Session::apply_grant(SendPost& post, const FrameHeader& grant) {
-  if (!post.matches(grant)) {
-    cancel(post);
-    post.fail(post.mismatch(grant));
-    return;
-  }
-  post.granted = std::max(post.granted, grant.offset);
-  enqueue(post);
+void Session::limit_early(const EarlyLimits& limits) {
+  limits_ = limits;
+  sending_.limit_early(limits);
+  debt_ = Debt(limits.bytes);
 }
 
 void Session::post(RecvPost& post) {
   post.posted = true;
-  if (auto early = take_notice(FrameKind::kAnnounce, post.key); early && !post.matches(*early)) {
-    post.fail(post.mismatch(*early));
+  const auto announced = announces_.take(post.key);
+  if (announced && !post.matches(*announced)) {
+    post.fail(post.mismatch(*announced));
     return;
   }
-  const auto early = std::find_if(unexpected_.begin(), unexpected_.end(),
-                                  [&](const Unexpected& u) { return u.key == post.key; });
-  if (early != unexpected_.end() && early->received == early->bytes.size()) {
-    deliver_unexpected(post, *early);
-    unexpected_.erase(early);
-    return;
-  }
+  if (auto early = early_.take(post.key)) return deliver_early(post, std::move(*early));
   recvs_.push_back(&post);
+  if (post.eager() && (announced || announces_.forgets())) answer(post);
   grant(post);
 }
-
-void Session::resume(RecvPost& post) { grant(post); }
 
 void Session::grant(RecvPost& post) {
   if (post.eager() || post.limit <= post.granted) return;
   if (post.limit != post.total_bytes && post.limit - post.granted < grant_step(post)) return;
   post.granted = post.limit;
-  OutFrame out;
-  out.header = {FrameKind::kGrant, 0, post.key, post.signature, post.limit, post.total_bytes};
-  controls_.push_back(std::move(out));
+  controls_.tell(FrameKind::kGrant, post, post.granted);
 }
 
-void Session::cancel(SendPost& post) {
-  std::erase(sends_, &post);
-  std::erase(queue_, &post);
-  post.queued = false;
+// A large one says what it has granted; a small one is granted by this alone.
+void Session::answer(RecvPost& post) {
+  if (post.eager()) post.granted = post.total_bytes;
+  controls_.tell(FrameKind::kAnswer, post, post.granted);
 }
 
 void Session::cancel(RecvPost& post) {
@@ -108,14 +71,27 @@ void Session::retire(CommId comm, Epoch epoch) {
   if (is_retired(comm, epoch)) return;
   retired_.emplace_back(comm, epoch);
   if (retired_.size() > kMaxRetired) retired_.pop_front();
-  const auto ended = [&](const MessageKey& key) { return key.comm == comm && key.epoch == epoch; };
-  std::erase_if(notices_, [&](const Notice& n) { return ended(n.header.key); });
-  // A message that is just arriving keeps its buffer; it is dropped when its frame ends.
-  std::erase_if(unexpected_, [&](const Unexpected& u) {
-    if (!ended(u.key) || u.received != u.bytes.size()) return false;
-    unexpected_bytes_ -= u.bytes.size();
-    return true;
-  });
+  announces_.retire(comm, epoch);
+  sending_.retire(comm, epoch);
+  std::erase_if(looked_for_,
+                [&](const MessageKey& key) { return key.comm == comm && key.epoch == epoch; });
+  // A message that is just arriving is dropped when its frame ends.
+  settle(early_.retire(comm, epoch));
+}
+
+void Session::restart(const Status& why) {
+  sending_.restart(why);
+  for (RecvPost* post : std::exchange(recvs_, {})) post->fail(why);
+  controls_ = {};
+  announces_ = {};
+  looked_for_.clear();
+  early_.outlive_connection();
+  debt_ = Debt(limits_.bytes);
+  arrived_controls_.clear();
+  target_ = Target::kNone;
+  recv_ = nullptr;
+  is_last_ = false;
+  left_ = 0;
 }
 
 bool Session::is_retired(CommId comm, Epoch epoch) const {
@@ -136,7 +112,13 @@ void Session::send_control(const FrameHeader& header, std::vector<std::byte> pay
   out.header = header;
   out.header.payload_bytes = static_cast<std::uint32_t>(payload.size());
   out.owned_payload = std::move(payload);
-  controls_.push_back(std::move(out));
+  controls_.push(std::move(out));
+}
+
+bool Session::next_frame(std::uint64_t max_payload, OutFrame& out) {
+  if (controls_.empty()) return sending_.next_frame(max_payload, out);
+  controls_.pop(out);
+  return true;
 }
 
 std::optional<ControlFrame> Session::take_control() {
@@ -147,72 +129,35 @@ std::optional<ControlFrame> Session::take_control() {
   return frame;
 }
 
-// The most urgent message, and in turn the one that has waited longest, so that none starves.
-SendPost& Session::take_next() {
-  const auto less = [](const SendPost* a, const SendPost* b) { return a->priority < b->priority; };
-  auto next = queue_.begin();
-  if (passed_ < kMostPassed) next = std::max_element(queue_.begin(), queue_.end(), less);
-  passed_ = next == queue_.begin() ? 0 : passed_ + 1;
-  SendPost& post = **next;
-  queue_.erase(next);
-  return post;
-}
-
-bool Session::next_frame(std::uint64_t max_payload, OutFrame& out) {
-  if (!controls_.empty()) {
-    out = std::move(controls_[next_control_++]);
-    out.payload = out.owned_payload;
-    if (next_control_ == controls_.size() || next_control_ == kMostGone) {
-      controls_.erase(controls_.begin(),
-                      controls_.begin() + static_cast<std::ptrdiff_t>(next_control_));
-      next_control_ = 0;
-    }
-    return true;
-  }
-  if (queue_.empty()) return false;
-  SendPost& post = take_next();
-  post.queued = false;
-  out.post = &post;
-  out.payload = post.next(max_payload);
-  const bool ends = post.unused > 0 && post.issued + out.payload.size() == post.length();
-  out.header = {ends ? FrameKind::kDataEnd : FrameKind::kData,
-                static_cast<std::uint32_t>(out.payload.size()),
-                post.key,
-                post.signature,
-                post.issued,
-                post.total_bytes};
-  post.issued += out.payload.size();
-  post.announced = true;
-  enqueue(post);
-  return true;
-}
-
-void Session::sent(const OutFrame& frame) {
-  if (frame.post == nullptr) return;
-  SendPost& post = *frame.post;
-  post.done += frame.payload.size();
-  *post.touched = true;
-  if (post.done != post.length()) return;
-  post.finished = true;
-  std::erase(sends_, &post);
-}
-
 Status Session::begin_frame(const FrameHeader& header) {
   CHECK(left_ == 0 && target_ == Target::kNone);
   left_ = header.payload_bytes;
-  is_last_ = header.kind == FrameKind::kDataEnd;
+  is_last_ = header.kind == FrameKind::kDataEnd || header.kind == FrameKind::kEager;
+  target_ = Target::kDiscard;
   const bool ended = is_retired(header.key.comm, header.key.epoch);
   Status status;
   switch (header.kind) {
+    case FrameKind::kEager:
+      if (ended) settle(early_cost(header.payload_bytes));
+      if (!ended) status = begin_eager(header);
+      break;
     case FrameKind::kData:
     case FrameKind::kDataEnd:
-      target_ = Target::kDiscard;
       if (!ended) status = begin_data(header);
       break;
     case FrameKind::kGrant:
+    case FrameKind::kAnswer:
+      if (!ended) sending_.on_grant(header);
+      break;
     case FrameKind::kAnnounce:
-      target_ = Target::kDiscard;
-      if (!ended) status = on_notice(header);
+    case FrameKind::kAsk:
+      if (!ended) on_announce(header);
+      break;
+    case FrameKind::kLook:
+      if (!ended) sending_.on_look(header);
+      break;
+    case FrameKind::kCredit:
+      if (!sending_.on_credit(header.total_bytes)) status = broken("credit that was never spent");
       break;
     case FrameKind::kRevoke:
     case FrameKind::kGoodbye:
@@ -227,7 +172,7 @@ Status Session::begin_frame(const FrameHeader& header) {
       arrived_controls_.push_back({header, {}});
       arrived_controls_.back().payload.reserve(header.payload_bytes);
       break;
-    case FrameKind::kWake: target_ = Target::kDiscard; break;
+    case FrameKind::kWake: break;
     case FrameKind::kHello:
     case FrameKind::kWelcome:
     case FrameKind::kPad: return broken("a handshake frame on an open link");
@@ -237,61 +182,106 @@ Status Session::begin_frame(const FrameHeader& header) {
   return status;
 }
 
+Status Session::begin_eager(const FrameHeader& header) {
+  if (header.offset != 0 || header.total_bytes > kEagerBytes) {
+    return broken("an eager message in pieces");
+  }
+  if (RecvPost* post = find_post(recvs_, header.key)) {
+    settle(early_cost(header.payload_bytes));
+    return begin_receive(*post, header, header.total_bytes);
+  }
+  if (!early_.begin(header, limits_.bytes)) {
+    return broken("more early messages than the limit of " + std::to_string(limits_.bytes) +
+                  " bytes");
+  }
+  target_ = Target::kEarly;
+  return Status::ok();
+}
+
 Status Session::begin_data(const FrameHeader& header) {
-  RecvPost* post = find_post(recvs_, header.key);
-  if (post == nullptr) {
-    if (header.total_bytes <= kEagerBytes) return begin_unexpected(header);
-    ++dropped_frames_;  // its receive was cancelled
+  if (RecvPost* post = find_post(recvs_, header.key)) {
+    return begin_receive(*post, header, post->granted);
+  }
+  ++dropped_frames_;  // its receive was cancelled
+  return Status::ok();
+}
+
+Status Session::begin_receive(RecvPost& post, const FrameHeader& header, std::uint64_t room) {
+  if (!post.matches(header)) {
+    cancel(post);
+    post.fail(post.mismatch(header));
     return Status::ok();
   }
-  if (!post->matches(header)) {
-    cancel(*post);
-    post->fail(post->mismatch(header));
-    return Status::ok();
-  }
-  const std::uint64_t room = post->eager() ? post->total_bytes : post->granted;
-  if (header.offset != post->done || header.offset + header.payload_bytes > room) {
+  const std::uint64_t end = header.offset + header.payload_bytes;
+  if (header.offset != post.done || end > room) {
     return broken("data out of order or beyond its grant");
   }
-  if (header.payload_bytes % post->combine.element_bytes != 0) return broken("a split element");
-  if (is_last_ && !post->may_end_early) return broken("a message that ends early");
+  if (header.payload_bytes % post.combine.element_bytes != 0) return broken("a split element");
+  const bool whole = header.kind == FrameKind::kEager && end == header.total_bytes;
+  if (is_last_ && !whole && !post.may_end_early) return broken("a message that ends early");
   target_ = Target::kRecv;
-  recv_ = post;
+  recv_ = &post;
   return Status::ok();
 }
 
-Status Session::on_notice(const FrameHeader& header) {
-  if (header.kind == FrameKind::kGrant) {
-    if (SendPost* post = find_post(sends_, header.key)) {
-      apply_grant(*post, header);
-      return Status::ok();
-    }
-  } else if (RecvPost* post = find_post(recvs_, header.key)) {
-    if (!post->matches(header)) {
-      cancel(*post);
-      post->fail(post->mismatch(header));
-    }
-    return Status::ok();
+// An ask is answered once: a peer that reads nothing cannot make answers pile up.
+void Session::on_announce(const FrameHeader& header) {
+  RecvPost* post = find_post(recvs_, header.key);
+  if (post == nullptr) {
+    announces_.keep(header, limits_.notices, looks_for(header.key));
+  } else if (!post->matches(header)) {
+    cancel(*post);
+    post->fail(post->mismatch(header));
+  } else if (header.kind == FrameKind::kAsk && !std::exchange(post->answered, true)) {
+    answer(*post);
   }
-  for (Notice& notice : notices_) {
-    if (notice.header.kind != header.kind || notice.header.key != header.key) continue;
-    notice.header = header;
-    return Status::ok();
-  }
-  if (notices_.size() >= kMaxNotices) return broken("more early notices than the limit");
-  notices_.push_back({header});
-  return Status::ok();
 }
 
-std::optional<FrameHeader> Session::take_notice(FrameKind kind, const MessageKey& key) {
-  const auto found = std::find_if(notices_.begin(), notices_.end(), [&](const Notice& n) {
-    return n.header.kind == kind && n.header.key == key;
+// Of each tag it looks for one message at a time.
+void Session::look_for(const MessageKey& key) {
+  auto same = std::find_if(looked_for_.begin(), looked_for_.end(), [&](const MessageKey& other) {
+    return other.comm == key.comm && other.epoch == key.epoch && other.op == key.op;
   });
-  if (found == notices_.end()) return std::nullopt;
-  const FrameHeader header = found->header;
-  *found = notices_.back();
-  notices_.pop_back();
-  return header;
+  if (same == looked_for_.end()) same = looked_for_.insert(same, MessageKey{});
+  if (std::exchange(*same, key) == key) return;
+  Post none;
+  none.key = key;
+  controls_.tell(FrameKind::kLook, none, 0);
+}
+
+bool Session::looks_for(const MessageKey& key) const {
+  return std::find(looked_for_.begin(), looked_for_.end(), key) != looked_for_.end();
+}
+
+bool Session::has_arrived(const MessageKey& key) {
+  if (early_.has(key) || announces_.has(key)) return true;
+  if (announces_.forgets()) look_for(key);
+  return false;
+}
+
+void Session::deliver_early(RecvPost& post, EarlyMessage early) {
+  FrameHeader header;
+  header.total_bytes = early.total_bytes;
+  header.signature = early.signature;
+  if (!post.matches(header)) {
+    post.fail(post.mismatch(header));
+  } else if (early.bytes.size() != early.total_bytes && !post.may_end_early) {
+    post.fail(broken("a message that ends early"));
+  } else {
+    post.deliver(early.bytes);
+    post.finished = true;
+  }
+  settle(early_.release(std::move(early)));
+}
+
+// What a message cost its sender is returned.
+void Session::settle(std::uint64_t cost) {
+  const std::uint64_t lump = debt_.add(cost);
+  if (lump == 0) return;
+  OutFrame out;
+  out.header.kind = FrameKind::kCredit;
+  out.header.total_bytes = lump;
+  controls_.push(std::move(out));
 }
 
 std::size_t Session::worth_buffering() const {
@@ -304,10 +294,7 @@ std::size_t Session::worth_buffering() const {
 }
 
 std::span<std::byte> Session::direct() {
-  if (target_ == Target::kUnexpected) {
-    Unexpected& early = unexpected_.back();
-    return std::span(early.bytes).subspan(early.received);
-  }
+  if (target_ == Target::kEarly) return early_.rest();
   if (target_ != Target::kRecv || recv_->combine.kernel != nullptr) return {};
   const std::uint64_t at = recv_->window == 0 ? recv_->done : recv_->done % recv_->window;
   const std::uint64_t run = recv_->window == 0 ? left_ : std::min(left_, recv_->window - at);
@@ -321,8 +308,8 @@ std::uint64_t Session::unit() const {
 void Session::filled(std::uint64_t bytes) {
   CHECK(bytes <= left_);
   left_ -= bytes;
-  if (target_ == Target::kUnexpected) {
-    unexpected_.back().received += bytes;
+  if (target_ == Target::kEarly) {
+    early_.filled(bytes);
   } else {
     recv_->done += bytes;
     *recv_->touched = true;
@@ -361,16 +348,15 @@ void Session::finish_frame() {
     *post->touched = true;
     std::erase(recvs_, post);
   }
-  if (target != Target::kUnexpected) return;
-  Unexpected& early = unexpected_.back();
-  RecvPost* waiting = find_post(recvs_, early.key);
-  if (waiting != nullptr) {
+  if (target != Target::kEarly) return;
+  const MessageKey& key = early_.arriving();
+  if (RecvPost* waiting = find_post(recvs_, key)) {
     std::erase(recvs_, waiting);
-    deliver_unexpected(*waiting, early);
-    unexpected_.pop_back();
-  } else if (is_retired(early.key.comm, early.key.epoch)) {
-    unexpected_bytes_ -= early.bytes.size();
-    unexpected_.pop_back();
+    deliver_early(*waiting, early_.take_arrived());
+  } else if (early_.has(key) || is_retired(key.comm, key.epoch)) {
+    settle(early_.release(early_.take_arrived()));
+  } else {
+    early_.keep_arrived();
   }
 }
 

@@ -44,8 +44,13 @@ void TcpLink::sever(Status why) {
 
 void TcpLink::renew(int fd) {
   close_unforked(std::exchange(fd_, fd));
-  session().restart({Code::kPeerLost, "the connection to it broke, and was made anew"});
+  const Status why(Code::kPeerLost, "the connection to it broke, and was made anew");
+  // Those that the session has given away.
+  for (std::size_t i = writing_; i < taken_; ++i) {
+    if (out_[i].frame.post != nullptr) out_[i].frame.post->fail(why);
+  }
   for (Outgoing& out : out_) out.frame = {};
+  session().restart(why);
   taken_ = writing_ = written_ = 0;
   begin_ = end_ = 0;
   in_payload_ = false;

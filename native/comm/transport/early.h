@@ -1,0 +1,60 @@
+// Early messages: small ones that came before anybody asked for them, kept until somebody does. A
+// peer that keeps to its credit is never ahead by more than the limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "comm/transport/key_table.h"
+
+namespace holdfast::comm {
+
+struct EarlyMessage {
+  std::uint32_t signature = 0;
+  std::uint64_t total_bytes = 0;
+  std::vector<std::byte> bytes;
+  bool outlived = false;  // its connection: its sender has its credit back
+};
+
+class EarlyMessages {
+ public:
+  // The frame's message is about to come; false: it is beyond the limit.
+  bool begin(const FrameHeader& header, std::uint64_t limit);
+  // Where the rest of it goes.
+  std::span<std::byte> rest() { return std::span(arriving_.bytes).subspan(received_); }
+  void filled(std::uint64_t bytes) { received_ += bytes; }
+  const MessageKey& arriving() const { return key_; }
+  // It has come: whose it is now.
+  EarlyMessage take_arrived() { return std::move(arriving_); }
+  void keep_arrived();
+
+  bool has(const MessageKey& key) const { return kept_.find(key) != nullptr; }
+  std::optional<EarlyMessage> take(const MessageKey& key) { return kept_.take(key); }
+  // The message is not needed any more; what it cost.
+  std::uint64_t release(EarlyMessage message);
+  // Those of the view go; what they cost.
+  std::uint64_t retire(CommId comm, Epoch epoch);
+
+  // Another connection begins: those that are here stay, and cost nothing any more; but not those
+  // that had outlived one before, so that there is never more than twice the limit.
+  void outlive_connection();
+
+  // What is kept of this connection, with the overhead.
+  std::uint64_t cost() const { return cost_; }
+
+ private:
+  std::vector<std::byte> take_spare(std::size_t size);
+  void give_spare(std::vector<std::byte> bytes);
+
+  KeyTable<EarlyMessage> kept_;
+  MessageKey key_;  // of the one that is coming
+  EarlyMessage arriving_;
+  std::size_t received_ = 0;
+  std::uint64_t cost_ = 0;
+  std::vector<std::vector<std::byte>> spare_;  // of messages that were taken
+};
+
+}  // namespace holdfast::comm
