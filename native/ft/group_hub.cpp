@@ -239,7 +239,7 @@ void Hub::look_for_silence(Instant now) {
 void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
   peer.reported = true;
   if (joining_ != nullptr) joining_->on_closed(peer.id);
-  if (coordination_ != nullptr) coordination_->on_closed(peer.id, now);
+  if (coordination_ != nullptr) coordination_->on_closed(peer.id, peer.ended || peer.left, now);
   const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
   losses_.emplace_back(peer.id, Loss{text, gone, peer.left});
   if (losses_.size() > kLossesKept) losses_.pop_front();

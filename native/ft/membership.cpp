@@ -7,6 +7,9 @@
 namespace holdfast::ft {
 namespace {
 
+// Heartbeats until a coordinator that has another job of this name is asked again.
+constexpr int kRefusedFor = 10;
+
 // The ballot of the coordinator of rank `rank` that takes over after `past`.
 Generation next_generation(Generation past, std::size_t rank) {
   return {((past.value >> 16) + 1) << 16 | rank};
@@ -167,6 +170,7 @@ void Membership::report(Instant now) {
   }
   m.body = *stopped_;
   m.accepted = accepted_;
+  m.version = rival_.value;
   next_retry_ = now + settings_.heartbeat;
   send(coordinator(), std::move(m), now);
 }
@@ -183,11 +187,20 @@ void Membership::at_boundary(std::uint64_t version, Bytes body, Instant now) {
   send(coordinator(), std::move(m), now);
 }
 
+void Membership::promise(Generation ballot) {
+  if (ballot <= promised_) return;
+  if ((ballot.value & 0xffff) != (promised_.value & 0xffff)) rival_ = promised_;
+  promised_ = ballot;
+}
+
 void Membership::greet(Instant now) {
   greeted_ = false;
+  greeted_with_ = promised_;
   Message m = make(MessageKind::kGreet);
   m.elastic = settings_.elastic;
   m.text = name_;
+  m.accepted = accepted_;
+  m.version = rival_.value;
   next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
   send(settings_.coordinator, std::move(m), now);
   if (stopped_) report(now);
@@ -215,7 +228,14 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   }
   if (from == settings_.coordinator && from != kNobody) {
     greeted_ = true;
-    if (message.kind == MessageKind::kRefused) refusal_ = message.text;
+    refusal_.clear();
+    if (message.kind == MessageKind::kRefused) {
+      // It does not know this world yet, or has another one, which may end.
+      if (message.text.empty()) return greet(now);
+      refusal_ = message.text;
+      next_greeting_ = now + settings_.heartbeat * kRefusedFor;
+      next_retry_ = std::min(next_retry_, next_greeting_);
+    }
   }
   switch (message.kind) {
     case MessageKind::kPrepare: return on_prepare(from, message, now);
@@ -232,6 +252,9 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kLobby:
       lobby_version_ = std::max(lobby_version_, message.version);
       act(Expect{message.joiners});
+      if (from != settings_.coordinator || message.epoch != view_.epoch) return;
+      promise(message.generation);
+      if (message.generation == promised_ && greeted_with_ != promised_) greet(now);
       return;
     case MessageKind::kJoin: return on_join(from, message, now);
     case MessageKind::kReport:
@@ -285,7 +308,7 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
     return act(SendTo{from, std::move(news)});
   }
   if (message.generation < promised_ || message.epoch != view_.epoch) return;
-  promised_ = message.generation;
+  promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
   voted_.clear();
   for (const MemberId m : message.lost) {
@@ -309,7 +332,7 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
   const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot);
   if (outranked || message.epoch != view_.epoch) return;
-  promised_ = std::max(promised_, message.generation);
+  promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
   if (!is_planted(Planted::kForgetVote)) accepted_ = encode(message);
   Message accept = make(MessageKind::kAccept);
@@ -319,7 +342,7 @@ void Membership::on_propose(MemberId from, const Message& message, Instant now) 
 
 // What all have accepted holds, whatever ballot it had.
 void Membership::on_decide(const Message& message, Instant now) {
-  promised_ = std::max(promised_, message.generation);
+  promise(message.generation);
   if (own_ && own_->generation() < promised_) own_.reset();
   lobby_version_ = std::max(lobby_version_, message.view.admitted);
   if (message.view.epoch <= view_.epoch) return;
@@ -354,7 +377,9 @@ void Membership::tick(Instant now) {
   }
   if (now < next_retry_) return;
   next_retry_ = {Duration::max()};
-  if (settings_.coordinator != kNobody && !greeted_ && refusal_.empty()) greet(now);
+  const bool refused = !refusal_.empty();
+  if (settings_.coordinator != kNobody && (refused ? now >= next_greeting_ : !greeted_)) greet(now);
+  if (refused) next_retry_ = std::min(next_retry_, next_greeting_);
   if (stopped_) report(now);
   if (boundary_ && !stopped_) at_boundary(boundary_->first, std::move(boundary_->second), now);
   complain(now);
