@@ -240,6 +240,7 @@ void Coordination::on_message(MemberId from, const Message& message, Instant now
 }
 
 void Coordination::on_closed(MemberId member, bool proven, Instant now) {
+  gone_.erase(member);
   if (!proven) gone_[member] = now + settings_.heartbeat * kReturn;
   for (auto& [id, world] : worlds_) {
     if (proven) {

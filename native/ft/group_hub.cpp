@@ -104,7 +104,10 @@ void Hub::look_for_loss(Peer& peer, bool heard, Instant now) {
 
 void Hub::on_process_ended(MemberId peer) {
   const auto found = peers_.find(peer);
-  if (found != peers_.end()) found->second.ended = true;
+  if (found == peers_.end()) return;
+  found->second.ended = true;
+  // A process's sockets are closed before it has ended.
+  if (found->second.reported && coordination_ != nullptr) ended_late_.push_back(peer);
 }
 
 void Hub::take_controls(Peer& peer, Instant now) {
@@ -345,6 +348,9 @@ void Hub::step_joining(Instant now) {
 }
 
 void Hub::step_coordination(Instant now) {
+  for (const MemberId peer : std::exchange(ended_late_, {})) {
+    coordination_->on_closed(peer, true, now);
+  }
   if (now >= coordination_->next_tick()) coordination_->tick(now);
   for (auto& [to, message] : coordination_->take_sends()) send(to, message);
 }
