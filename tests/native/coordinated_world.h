@@ -2,7 +2,6 @@
 // a network between them that can be cut. The real state machines; no sockets.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,35 +13,14 @@
 #include "ft/coordination.h"
 #include "ft/joining.h"
 #include "ft/membership.h"
+#include "sim/memory_record.h"
 
 namespace holdfast::ft::testing {
 
 inline constexpr MemberId kHere{1000};  // the coordinator, whatever life it is in
 inline constexpr Duration kBeat = std::chrono::milliseconds(100);
 
-// What a file or a store keeps.
-class MemoryRecord final : public Record {
- public:
-  Result<std::optional<WorldRecord>> load(const std::string& name) override {
-    if (fails) return Status{Code::kSystem, "out of reach"};
-    const auto at = worlds.find(name);
-    return at == worlds.end() ? std::nullopt : std::optional(at->second);
-  }
-  Result<bool> compare_and_set(const std::string& name, const std::optional<WorldRecord>& expected,
-                               const std::optional<WorldRecord>& next) override {
-    auto said = load(name);
-    if (!said.is_ok()) return said.status();
-    if (said.value() != expected) return false;
-    worlds.erase(name);
-    if (next) worlds.emplace(name, *next);
-    if (written) written();
-    return true;
-  }
-
-  std::map<std::string, WorldRecord> worlds;
-  bool fails = false;
-  std::function<void()> written;
-};
+using sim::MemoryRecord;
 
 class CoordinatedWorld {
  public:
