@@ -1,11 +1,13 @@
 #include "coordinator.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include "gil.h"
 #include "raise.h"
 #include "runtime/coordinator_process.h"
+#include "store.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -14,6 +16,12 @@ namespace holdfast::bindings {
 namespace {
 
 using runtime::CoordinatorProcess;
+
+constexpr double kKeepSeconds = std::chrono::duration<double>(ft::kKeepWorlds).count();
+
+Duration seconds(double value) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
+}
 
 // [(name, epoch, [rank that is there], ranks, waiting, what blocks it)]
 nb::list worlds(CoordinatorProcess& coordinator) {
@@ -40,10 +48,18 @@ void bind_coordinator(nb::module_& m) {
   nb::class_<CoordinatorProcess>(m, "Coordinator")
       .def_static(
           "create",
-          [](const runtime::Options& options, std::size_t min_peers) {
-            return value_or_raise(CoordinatorProcess::create(options, min_peers));
+          [](const runtime::Options& options, std::size_t min_peers, const std::string& record,
+             std::optional<double> grace, double keep, const nb::object& store) {
+            runtime::CoordinatorOptions own;
+            own.min_peers = min_peers;
+            own.record_file = record;
+            if (grace) own.grace = seconds(*grace);
+            own.keep = seconds(keep);
+            if (!store.is_none()) own.record_store = std::make_shared<PythonStore>(store);
+            return value_or_raise(CoordinatorProcess::create(options, own));
           },
-          "options"_a, "min_peers"_a)
+          "options"_a, "min_peers"_a, "record"_a = "", "grace"_a = nb::none(),
+          "keep"_a = kKeepSeconds, "store"_a = nb::none())
       .def_prop_ro("port", &CoordinatorProcess::port)
       .def_prop_ro("http_address", &CoordinatorProcess::http_address)
       .def("worlds", worlds)

@@ -122,6 +122,17 @@ Result<std::string> PythonStore::set_once(const std::string& key, const std::str
   return Store::set_once(key, value);
 }
 
+Result<std::string> PythonStore::compare_set(const std::string& key, const std::string& expected,
+                                             const std::string& desired) {
+  const GilTaken gil;
+  if (!gil) return exiting(key);
+  try {
+    return to_bytes(store_.attr("compare_set")(key, expected, desired));
+  } catch (nb::python_error& error) {
+    return status_of(std::move(error), key);
+  }
+}
+
 Result<std::string> PythonStore::get(const std::string& key, Duration timeout) {
   const GilTaken gil;
   if (!gil) return exiting(key);

@@ -18,6 +18,8 @@ class PythonStore final : public Store {
   bool tells_at_once() const override;
   Result<bool> has(const std::string& key) override;
   Result<std::string> set_once(const std::string& key, const std::string& value) override;
+  Result<std::string> compare_set(const std::string& key, const std::string& expected,
+                                  const std::string& desired) override;
 
   // Throws what was no failure of the store: Ctrl-C, SystemExit. Needs the lock.
   void raise_interrupt();

@@ -17,10 +17,19 @@ EXAMPLES = """examples:
   HOLDFAST_COORDINATOR=host:29400/run7 holdfast run -n 4 train.py     a job of a fixed size
   holdfast.join("holdfast://host:29400/run8")                         an elastic group, in Python
 
-What it knows it is told by the members: it can be killed and started again at any time.
+  holdfast coordinator --record /var/lib/holdfast/jobs
+
+It can be killed and started again at any time: the members tell it what they know. Who decided last
+they cannot tell. With --record FILE it knows that itself; keep the file on a disk that outlives it,
+and let one coordinator at a time have it. Without, it lets go on who is left of a group only where
+they are half of it at least, or the others' end is proven; for a view that an earlier life has
+decided, more than half. The members that are called back within --grace come before newcomers, and
+members that cannot be reached keep the group's name for --keep seconds.
 There is no authentication and no encryption yet: trusted networks only.
 """
 _LOOK_S = 0.5
+_KEEP_S = 7200.0
+_LONGEST_S = 30 * 24 * 3600.0
 _World = tuple[str, int, list[int], int, int, str]
 
 
@@ -51,6 +60,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
     )
+    parser.add_argument(
+        "--record",
+        default="",
+        metavar="FILE",
+        help="where decisions are kept; made if there is none (default: nowhere)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=None,
+        metavar="S",
+        help="without a record: seconds after the start before a group begins, for members of one "
+        "that lives call first (10 heartbeats)",
+    )
+    parser.add_argument(
+        "--keep",
+        type=float,
+        default=_KEEP_S,
+        metavar="S",
+        help="seconds that a group keeps its name when no member can be reached, and none is known "
+        f"to have ended ({_KEEP_S:.0f})",
+    )
     parser.set_defaults(run=run)
 
 
@@ -71,6 +102,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(f"--port {arguments.port}; accepted: 0 to 65535")
     if arguments.min_peers < 1:
         raise ConfigError(f"--min-peers {arguments.min_peers}; accepted: 1 and more")
+    for name, value in (("grace", arguments.grace), ("keep", arguments.keep)):
+        if value is not None and not 0 <= value <= _LONGEST_S:
+            raise ConfigError(f"--{name} {value}; accepted: 0 to {_LONGEST_S:.0f} seconds")
     given = Options.from_env()
     options = dataclasses.replace(
         given,
@@ -81,7 +115,13 @@ def run(arguments: argparse.Namespace) -> int:
         http=given.http if arguments.http is None else arguments.http,
         flight_dir="",
     )
-    coordinator = _core.Coordinator.create(options.native(), arguments.min_peers)
+    coordinator = _core.Coordinator.create(
+        options.native(),
+        arguments.min_peers,
+        record=arguments.record,
+        grace=arguments.grace,
+        keep=arguments.keep,
+    )
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -249,7 +249,14 @@ class Node:
 
 class Coordinator:
     @staticmethod
-    def create(options: Options, min_peers: int) -> Coordinator: ...
+    def create(
+        options: Options,
+        min_peers: int,
+        record: str = "",
+        grace: float | None = None,
+        keep: float = 7200.0,
+        store: Any = None,
+    ) -> Coordinator: ...
     @property
     def port(self) -> int: ...
     @property

@@ -35,6 +35,12 @@ class Store {
     }
     return get(key, kLook);
   }
+  // Sets the key if its value is `expected` (empty: if it is not set); its value then. For stores
+  // that have an operation of their own for it.
+  virtual Result<std::string> compare_set(const std::string& key, const std::string&,
+                                          const std::string&) {
+    return Status{Code::kUnsupported, "store, key " + key + ": this store has no compare_set"};
+  }
 };
 
 }  // namespace holdfast

@@ -2,9 +2,16 @@
 
 #include <algorithm>
 
-#include "ft/quorum.h"
-
 namespace holdfast::ft {
+namespace {
+
+// Heartbeats in which connections come back after an outage of the network: TCP tries again after
+// as long as it has waited in vain.
+constexpr int kComeBack = 10;
+// Likewise, by which all are found to be silent when this process is cut off.
+constexpr int kAlone = 4;
+
+}  // namespace
 
 void Coordinator::begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> reports,
                         bool boundary, bool established) {
@@ -47,7 +54,15 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
     return fence(from, "voted out: view " + std::to_string(view_.epoch.value) +
                            " of the group does not have this process any more");
   }
+  if (is_excluded(from)) {
+    Message fenced = make(MessageKind::kFenced);
+    fenced.epoch = recorded_->epoch;
+    fenced.text = "voted out in view " + std::to_string(recorded_->epoch.value) +
+                  ", as the coordinator's record says";
+    return send(from, std::move(fenced));
+  }
   outranked_by_ = std::max(outranked_by_, message.generation);
+  note_promise(from, message);
   if (!blocked_.empty()) take_back(from, now);
   if (message.epoch < view_.epoch) {
     return send(from, decided());
@@ -69,6 +84,9 @@ void Coordinator::learn(const Message& message) {
   reports_.clear();
   boundaries_.clear();
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
+  promised_by_.clear();
+  tie_since_ = rival_ = {};
+  if (read_record()) exclude();
   const Message said = decided();
   for (const MemberId member : view_.present()) send(member, said);
 }
@@ -98,7 +116,7 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
 
 void Coordinator::on_suspect(MemberId from, const Message& message, Instant now) {
   const MemberId accuser = message.origin == kNobody ? from : message.origin;
-  if (settings_.authority && message.lost == std::vector<MemberId>{from}) {
+  if (settings_.outside && message.lost == std::vector<MemberId>{from}) {
     // It leaves.
     lose(from, true, now);
     return try_decide(now);
@@ -141,7 +159,7 @@ void Coordinator::lose(MemberId member, bool proven, Instant now) {
 // While the view cannot be decided without it, a silent member that speaks again is welcome.
 void Coordinator::take_back(MemberId member, Instant now) {
   const auto at = lost_.find(member);
-  if (at == lost_.end() || at->second) return;
+  if (at == lost_.end() || at->second || is_excluded(member)) return;
   lost_.erase(at);
   complaints_.erase(member);
   for (auto& [accuser, silent] : complaints_) silent.erase(member);
@@ -166,12 +184,12 @@ bool Coordinator::weigh_complaints(Instant now) {
   for (const auto& [accuser, silent] : complaints_) {
     for (const auto& [accused, since] : silent) {
       if (!is_quarrel(accuser, accused, since, now)) continue;
-      ++quarrels[accuser];
-      ++quarrels[accused];
+      // Of two of whom one is not heard here either, it is that one.
+      const bool one = unheard_.contains(accuser) != unheard_.contains(accused);
+      for (const MemberId m : {accuser, accused}) {
+        if (!one || unheard_.contains(m)) ++quarrels[m];
+      }
     }
-  }
-  for (const MemberId m : unheard_) {
-    if (quarrels.contains(m)) ++quarrels[m];
   }
   MemberId worst = kNobody;
   for (const MemberId m : view_.present()) {
@@ -195,7 +213,7 @@ void Coordinator::tell_outcasts() {
 void Coordinator::on_unheard(MemberId member, Instant now) {
   on_strayed(member);
   if (!view_.has(member)) return;
-  unheard_.insert(member);
+  unheard_.emplace(member, now);
   if (drop_unheard(now)) try_decide(now);
 }
 
@@ -205,29 +223,44 @@ void Coordinator::on_strayed(MemberId member) {
 
 // A decision that needs those who do not hear it never comes; who waits in the lobby needs one.
 bool Coordinator::drop_unheard(Instant now) {
+  // Whoever hears nobody is cut off itself.
+  if (is_deaf()) deaf_until_ = now + settings_.heartbeat * kComeBack;
+  if (now < deaf_until_) return false;
   if (unheard_.empty() || (!is_at_work() && boundaries_.empty() && lobby_.empty())) return false;
   bool dropped = false;
-  for (const MemberId member : std::set<MemberId>(unheard_)) {
+  for (const auto& [member, since] : std::map<MemberId, Instant>(unheard_)) {
     if (!view_.has(member) || lost_.contains(member)) continue;
+    if (now - since < settings_.heartbeat * kAlone) continue;
     lose(member, false, now);
     dropped = true;
   }
   return dropped;
 }
 
-// It is heard, and hears what it has missed.
+// It is heard, and hears what it has missed, and the ballot that it is to promise.
 void Coordinator::on_greet(MemberId from) {
+  if (settings_.outside && outranked_by_ > generation_ && !is_at_work()) {
+    raise_generation();
+    for (const MemberId member : view_.present()) {
+      if (member != from) on_greet(member);
+    }
+  }
   Message m = make(MessageKind::kLobby);
   m.version = version_;
   m.view = view_;
   send(from, std::move(m));
 }
 
-// Begins again under a ballot of its own above all it knows of.
-void Coordinator::raise_ballot(Instant now) {
+void Coordinator::raise_generation() {
   const std::uint64_t count = std::max(outranked_by_, generation_).value >> 16;
   generation_ = {(count + 1) << 16 | (generation_.value & 0xffff)};
   established_ = stopped_elsewhere_ = false;
+  promised_by_.clear();
+}
+
+// Begins again under a ballot of its own above all it knows of.
+void Coordinator::raise_ballot(Instant now) {
+  raise_generation();
   proposal_.reset();
   reports_.clear();
   prepare(now);
@@ -276,21 +309,6 @@ void Coordinator::tick(Instant now) {
   if (!lobby_.empty()) tell_lobby(false);
 }
 
-bool Coordinator::allowed() {
-  Vote vote;
-  vote.view = view_.present();
-  vote.staying = staying();
-  vote.authority = settings_.authority;
-  vote.all_proven =
-      std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
-  blocked_.clear();
-  if (may_decide(vote)) return true;
-  blocked_ = "no quorum: " + std::to_string(vote.staying.size()) + " of " +
-             std::to_string(vote.view.size()) + " members can be reached, and the others' death " +
-             "is not proven";
-  return false;
-}
-
 void Coordinator::try_decide(Instant now) {
   if (proposal_) return;
   if (lost_.empty() && reports_.empty()) return try_admit(now);
@@ -310,6 +328,7 @@ void Coordinator::try_decide(Instant now) {
     }
   }
   if (!allowed()) return;
+  if (is_behind()) return follow_record(accepted, now);
   if (accepted != nullptr) return propose(*accepted, now);
   decide(gone, now);
 }
@@ -353,6 +372,10 @@ void Coordinator::try_commit(Instant now) {
       std::all_of(all.begin(), all.end(), [&](MemberId m) { return accepted_by_.contains(m); });
   // The first view of a world has no members before it.
   if (!accepted || (view_.epoch.value > 0 && !allowed())) return;
+  if (!write_record(proposal_->view)) {
+    if (is_behind()) raise_ballot(now);
+    return;
+  }
   publish(*std::exchange(proposal_, std::nullopt), now);
 }
 
@@ -374,6 +397,9 @@ void Coordinator::publish(Message value, Instant now) {
   view_ = std::move(value.view);
   last_reports_ = std::move(value.reports);
   last_at_boundary_ = value.boundary;
+  tie_since_ = generation_;
+  rival_ = {};
+  promised_by_.clear();
   const Message m = decided();
   for (const MemberId member : audience) {
     const auto lost = lost_.find(member);
@@ -387,7 +413,7 @@ void Coordinator::publish(Message value, Instant now) {
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   complaints_.clear();
-  std::erase_if(unheard_, [&](MemberId member) { return !view_.has(member); });
+  std::erase_if(unheard_, [&](const auto& entry) { return !view_.has(entry.first); });
   reports_.clear();
   boundaries_.clear();
   blocked_.clear();

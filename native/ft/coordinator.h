@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "ft/message.h"
+#include "ft/record.h"
 
 namespace holdfast::ft {
 
@@ -30,9 +31,10 @@ inline constexpr std::size_t kMaxLobby = 1024;
 struct CoordinatorSettings {
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration silence = std::chrono::seconds(10);  // until a member that has gone may be voted out
-  bool authority = false;                       // lives outside the view: nobody else can decide
+  bool outside = false;                         // lives outside the view
   bool elastic = false;                         // the world may grow beyond its ranks
   std::size_t min_peers = 1;                    // elastic: the first view waits for so many
+  Record* record = nullptr;  // outside: where its decisions are kept, if anywhere; outlives it
 };
 
 class Coordinator {
@@ -48,8 +50,16 @@ class Coordinator {
   const std::string& name() const { return name_; }
   CommId world() const { return world_; }
   std::size_t waiting() const { return lobby_.size(); }
-  // It had members, and all of them have gone.
-  bool is_deserted() const { return view_.epoch.value > 0 && staying().empty(); }
+  bool is_elastic() const { return settings_.elastic; }
+  // None of those who stay is heard.
+  bool is_deaf() const;
+  // It had members, and all of them have gone, proven. Who cannot be reached may live.
+  bool is_deserted() const;
+  // Before the first view: it waits for more than strangers. Empty: it does not.
+  void hold(const std::string& why, Instant now);
+  bool is_held() const { return !held_.empty(); }
+  // Its name is free again.
+  void forget_record();
   std::size_t min_peers() const { return settings_.min_peers; }
   // Before the first view.
   void set_min_peers(std::size_t count) { settings_.min_peers = count; }
@@ -76,8 +86,9 @@ class Coordinator {
 
   // Messages to be sent, in order.
   Sends take_sends() { return std::exchange(sends_, {}); }
-  // Why the last loss cannot be decided yet; empty when nothing is in the way.
-  const std::string& blocked() const { return blocked_; }
+  // Why the last loss cannot be decided, or the world not begin yet; empty when nothing is in the
+  // way.
+  const std::string& blocked() const { return held_.empty() ? blocked_ : held_; }
 
  private:
   struct Report {
@@ -113,6 +124,19 @@ class Coordinator {
   void prepare(Instant now);
   void try_decide(Instant now);
   bool allowed();
+  bool breaks_ties() const { return tie_since_ != Generation{} && rival_ < tie_since_; }
+  void note_promise(MemberId from, const Message& message);
+  WorldRecord entry_of(const WorldView& view) const { return {world_, view.epoch, view.present()}; }
+  std::string record_key() const;
+  bool read_record();
+  bool write_record(const WorldView& next);
+  // The record says more than the members know.
+  bool is_behind() const {
+    return recorded_ && recorded_->world == world_ && recorded_->epoch > view_.epoch;
+  }
+  bool is_excluded(MemberId member) const;
+  void exclude();
+  void follow_record(const Message* accepted, Instant now);
   void decide(const std::vector<MemberId>& gone, Instant now);
   void try_admit(Instant now);
   bool try_first_view(Instant now);
@@ -123,6 +147,7 @@ class Coordinator {
   void publish(Message value, Instant now);
   void raise_ballot(Instant now);
   Duration retry_time() const;
+  void raise_generation();
   bool is_at_work() const { return proposal_ || !lost_.empty() || !reports_.empty(); }
   Message decided() const;
   std::optional<std::string> objection(const Waiting& waiting, Instant now) const;
@@ -143,12 +168,22 @@ class Coordinator {
   std::optional<Message> proposal_;
   std::set<MemberId> accepted_by_;
 
+  // By whom its ballot has been promised; the ballot since which it breaks ties in this view, if it
+  // does; the highest that a member has promised to another instance.
+  std::set<MemberId> promised_by_;
+  Generation tie_since_;
+  Generation rival_;
+  bool record_read_ = false;
+  std::optional<WorldRecord> recorded_;
+  std::string held_;
+
   std::map<MemberId, bool> lost_;  // whether the death is proven
   // By member: whom it does not hear, by its last word, and since when.
   std::map<MemberId, std::map<MemberId, Instant>> complaints_;
   // Voted out without proof, and why; they are told until they have answered, or have gone.
   std::map<MemberId, std::string> outcasts_;
-  std::set<MemberId> unheard_;
+  std::map<MemberId, Instant> unheard_;  // since when
+  Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
   std::map<MemberId, Report> reports_;
   std::map<MemberId, std::pair<std::uint64_t, Bytes>> boundaries_;  // lobby version, counts
   std::map<MemberId, Waiting> lobby_;

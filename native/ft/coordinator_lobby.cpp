@@ -77,6 +77,7 @@ void Coordinator::tell_lobby(bool newly_ready) {
   Message m = make(MessageKind::kLobby);
   m.version = version_;
   m.view = view_;
+  m.text = blocked();
   for (const auto& [member, waiting] : lobby_) m.joiners.push_back(waiting.joiner);
   for (const MemberId member : view_.present()) send(member, m);
   m.version = arrivals_;
@@ -161,7 +162,7 @@ void Coordinator::try_admit(Instant now) {
 // A world that nobody has formed yet begins when enough strangers know each other.
 bool Coordinator::try_first_view(Instant now) {
   const std::vector<Waiting> joiners = admissible();
-  if (!settings_.elastic || joiners.size() < settings_.min_peers) return false;
+  if (!settings_.elastic || joiners.size() < settings_.min_peers || is_held()) return false;
   Message next = make(MessageKind::kPropose);
   next.view.epoch = {1};
   next.view.admitted = version_;

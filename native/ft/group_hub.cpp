@@ -161,7 +161,10 @@ std::string Hub::card_of(MemberId peer) const {
 
 void Hub::on_process_ended(MemberId peer) {
   const auto found = peers_.find(peer);
-  if (found != peers_.end()) found->second.ended = true;
+  if (found == peers_.end()) return;
+  found->second.ended = true;
+  // A process's sockets are closed before it has ended.
+  if (found->second.reported && coordination_ != nullptr) ended_late_.push_back(peer);
 }
 
 void Hub::take_controls(Peer& peer, Instant now) {
@@ -317,7 +320,7 @@ void Hub::look_for_silence(Instant now) {
 void Hub::report_loss(Peer& peer, const Status& why, bool gone, Instant now) {
   peer.reported = true;
   if (joining_ != nullptr) joining_->on_closed(peer.id);
-  if (coordination_ != nullptr) coordination_->on_closed(peer.id, now);
+  if (coordination_ != nullptr) coordination_->on_closed(peer.id, peer.ended || peer.left, now);
   const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
   losses_.emplace_back(peer.id, Loss{text, gone, peer.left});
   if (losses_.size() > kLossesKept) losses_.pop_front();
@@ -421,6 +424,9 @@ void Hub::step_joining(Instant now) {
 }
 
 void Hub::step_coordination(Instant now) {
+  for (const MemberId peer : std::exchange(ended_late_, {})) {
+    coordination_->on_closed(peer, true, now);
+  }
   if (now >= coordination_->next_tick()) coordination_->tick(now);
   for (auto& [to, message] : coordination_->take_sends()) send(to, message);
 }

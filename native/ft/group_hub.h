@@ -170,6 +170,7 @@ class Hub final : public Network {
   std::vector<Early> early_;
   Joining* joining_ = nullptr;
   Coordination* coordination_ = nullptr;
+  std::vector<MemberId> ended_late_;  // proven when their connections had been reported already
   Instant next_beat_{};
   Instant next_silence_{};  // when the first peer will have been silent for too long
   std::deque<std::pair<MemberId, Loss>> losses_;  // the latest

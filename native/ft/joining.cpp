@@ -34,6 +34,7 @@ void Joining::on_message(MemberId from, const Message& message) {
       generation_ = message.generation;
       view_ = message.view;
       version_ = message.version;
+      reason_ = message.text;
       told_ = 0;  // the last answer may have been lost
       wanted_.clear();
       for (std::size_t r = 0; r < view_.members.size(); ++r) {

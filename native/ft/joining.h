@@ -30,6 +30,8 @@ class Joining {
   // The view that has this process, once admitted.
   const Message& decision() const { return decision_; }
   const std::string& refusal() const { return refusal_; }
+  // What the lobby waits for, where its coordinator knows; empty: for a step boundary, or for more.
+  const std::string& reason() const { return reason_; }
   // Members of the world as far as they are known here.
   const WorldView& view() const { return view_; }
 
@@ -67,6 +69,7 @@ class Joining {
   Instant next_ask_{};
   Message decision_;
   std::string refusal_;
+  std::string reason_;
   std::vector<std::pair<MemberId, Message>> sends_;
 };
 

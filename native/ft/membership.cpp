@@ -9,6 +9,21 @@ namespace {
 
 // Reports that nobody has answered, before they go to all.
 constexpr int kUnanswered = 3;
+// Heartbeats until a coordinator that has another job of this name is asked again.
+constexpr int kRefusedFor = 10;
+
+bool awaits_word(MessageKind kind) {
+  switch (kind) {
+    case MessageKind::kReport:
+    case MessageKind::kSuspect:
+    case MessageKind::kBoundary:
+    case MessageKind::kPrepare:
+    case MessageKind::kPropose:
+    case MessageKind::kJoin:
+    case MessageKind::kFenced: return true;
+    default: return false;
+  }
+}
 
 // The ballot of the coordinator of rank `rank` that takes over after `past`.
 Generation next_generation(Generation past, std::size_t rank) {
@@ -191,6 +206,7 @@ Message Membership::make_report() const {
   }
   m.body = *stopped_;
   m.accepted = accepted_;
+  m.version = rival_.value;
   return m;
 }
 
@@ -224,11 +240,20 @@ void Membership::at_boundary(std::uint64_t version, Bytes body, Instant now) {
   send(coordinator(), std::move(m), now);
 }
 
+void Membership::promise(Generation ballot) {
+  if (ballot <= promised_) return;
+  if ((ballot.value & 0xffff) != (promised_.value & 0xffff)) rival_ = promised_;
+  promised_ = ballot;
+}
+
 void Membership::greet(Instant now) {
   greeted_ = false;
+  greeted_with_ = promised_;
   Message m = make(MessageKind::kGreet);
   m.elastic = settings_.elastic;
   m.text = name_;
+  m.accepted = accepted_;
+  m.version = rival_.value;
   next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
   send(settings_.coordinator, std::move(m), now);
   if (stopped_) report(now);
@@ -246,9 +271,9 @@ void Membership::leave(Instant now) {
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
   if (fenced_) {
-    if (message.kind == MessageKind::kOut) return;
-    // Whoever takes it for the coordinator, or wants to fence it, waits for a word.
-    return act(SendTo{from, make(MessageKind::kOut)});
+    // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a word.
+    if (awaits_word(message.kind)) act(SendTo{from, make(MessageKind::kOut)});
+    return;
   }
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
   const bool stranger = from != settings_.coordinator && !view_.has(from);
@@ -262,7 +287,14 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   }
   if (from == settings_.coordinator && from != kNobody) {
     greeted_ = true;
-    if (message.kind == MessageKind::kRefused) refusal_ = message.text;
+    refusal_.clear();
+    if (message.kind == MessageKind::kRefused) {
+      // It does not know this world yet, or has another one, which may end.
+      if (message.text.empty()) return greet(now);
+      refusal_ = message.text;
+      next_greeting_ = now + settings_.heartbeat * kRefusedFor;
+      next_retry_ = std::min(next_retry_, next_greeting_);
+    }
   }
   switch (message.kind) {
     case MessageKind::kPrepare: return on_prepare(from, message, now);
@@ -280,6 +312,9 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kLobby:
       lobby_version_ = std::max(lobby_version_, message.version);
       act(Expect{message.joiners});
+      if (from != settings_.coordinator || message.epoch != view_.epoch) return;
+      promise(message.generation);
+      if (message.generation == promised_ && greeted_with_ != promised_) greet(now);
       return;
     case MessageKind::kJoin: return on_join(from, message, now);
     case MessageKind::kReport:
@@ -335,7 +370,7 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
     return act(SendTo{from, std::move(news)});
   }
   if (message.generation < promised_ || message.epoch != view_.epoch) return;
-  promised_ = message.generation;
+  promise(message.generation);
   unanswered_ = 0;
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
   voted_.clear();
@@ -360,7 +395,7 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
   const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot);
   if (outranked || message.epoch != view_.epoch) return;
-  promised_ = std::max(promised_, message.generation);
+  promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
   if (!is_planted(Planted::kForgetVote)) accepted_ = encode(message);
   Message accept = make(MessageKind::kAccept);
@@ -370,7 +405,7 @@ void Membership::on_propose(MemberId from, const Message& message, Instant now) 
 
 // What all have accepted holds, whatever ballot it had.
 void Membership::on_decide(const Message& message, Instant now) {
-  promised_ = std::max(promised_, message.generation);
+  promise(message.generation);
   if (own_ && own_->generation() < promised_) own_.reset();
   lobby_version_ = std::max(lobby_version_, message.view.admitted);
   if (message.view.epoch <= view_.epoch) return;
@@ -406,7 +441,9 @@ void Membership::tick(Instant now) {
   }
   if (now < next_retry_) return;
   next_retry_ = {Duration::max()};
-  if (settings_.coordinator != kNobody && !greeted_ && refusal_.empty()) greet(now);
+  const bool refused = !refusal_.empty();
+  if (settings_.coordinator != kNobody && (refused ? now >= next_greeting_ : !greeted_)) greet(now);
+  if (refused) next_retry_ = std::min(next_retry_, next_greeting_);
   if (stopped_) report(now);
   if (stopped_ && ++unanswered_ > kUnanswered) report_to_all();
   if (boundary_ && !stopped_) at_boundary(boundary_->first, std::move(boundary_->second), now);

@@ -113,6 +113,7 @@ class Membership {
   Message make(MessageKind kind) const;
   void send(MemberId to, Message message, Instant now);
   void act(Action action) { actions_.push_back(std::move(action)); }
+  void promise(Generation ballot);
   void stop(Instant now);
   void report(Instant now);
   void complain(Instant now);
@@ -134,11 +135,14 @@ class Membership {
   bool at_boundary_ = false;                         // likewise
   MembershipSettings settings_;
   Generation promised_;
+  Generation rival_;                      // the last that was promised to another coordinator
   Bytes accepted_;                        // an encoded proposal for the next epoch
   MemberId first_coordinator_ = kNobody;  // until it has been asked
   bool fenced_ = false;
   bool greeted_ = false;
+  Generation greeted_with_;  // the promise that the last greeting told of
   std::string refusal_;
+  Instant next_greeting_{};  // of one that was refused
 
   std::set<MemberId> dead_;  // proven
   std::set<MemberId> silent_;

@@ -54,10 +54,10 @@ enum class MessageKind : std::uint8_t {
   kDecide,       // coordinator -> members: all have accepted; the view begins
   kJoin,         // stranger -> anybody: `joiners[0]` wants in; text: name of the world
   kRedirect,     // member -> stranger: ask joiners[0], the coordinator
-  kLobby,        // coordinator -> all: `joiners` wait; `version` of the lobby
+  kLobby,        // coordinator -> all: `joiners` wait; `version` of the lobby; text: what for
   kReady,        // joiner -> coordinator: connected to all of view `epoch`
   kBoundary,     // member -> coordinator: at a step boundary, for lobby `version`; body: counts
-  kRefused,      // coordinator -> anybody: text says why
+  kRefused,      // coordinator -> anybody: text says why; none: it does not know this world yet
   kFenced,       // coordinator -> a member that was voted out; text says why
   kGreet,        // member -> coordinator outside the view: what it knows; text: name of the world
   kOut,          // who is fenced, or has left -> anybody: it takes no part in the world any more
@@ -68,15 +68,17 @@ struct Message {
   MessageKind kind{};
   CommId world;
   Generation generation;
-  Epoch epoch;                // the view that it is about; decide: the new one
-  std::uint64_t version = 0;  // of the lobby; join: how many peers a new world waits for
+  Epoch epoch;  // the view that it is about; decide: the new one
+  // Of the lobby; join: how many peers a new world waits for; report, greet: the ballot that was
+  // promised to another coordinator before.
+  std::uint64_t version = 0;
   bool boundary = false;      // decide: at a step boundary, not after a loss
   bool elastic = false;       // greet: the world may grow
   MemberId origin = kNobody;  // suspect: who said so, when another member passes it on
   std::vector<MemberId> lost;
   std::vector<MemberId> unproven;  // those of `lost` that are only silent
   Bytes body;
-  Bytes accepted;                                   // report, boundary: an encoded proposal
+  Bytes accepted;                                   // report, greet: an encoded proposal
   WorldView view;                                   // propose, decide, lobby
   std::vector<std::pair<MemberId, Bytes>> reports;  // propose, decide
   std::vector<Joiner> joiners;

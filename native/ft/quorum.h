@@ -1,35 +1,46 @@
 // Quorum: who may decide the next view. Pure.
 //
-// A closed connection proves that the peer's process has gone: only its kernel can say so. Silence
-// proves nothing; the peer may live behind a partition and hold a vote of its own. Hence:
+// Silence proves nothing; the peer may live behind a partition and hold a vote of its own. Hence:
 //   - all lost members are proven dead: whoever is left decides, however few;
 //   - some are only silent: those who stay must be more than half of the view, or exactly half with
-//     the view's first member among them.
+//     the one vote that breaks the tie.
 // Two sets that satisfy this share a living member, which reports to one coordinator at a time, or
-// one of them is all dead: so views form one sequence. A coordinator of its own process is the only
-// authority and needs no vote.
+// one of them is all dead: so views form one sequence. The tie is broken by the view's first
+// member, or, of a coordinator outside the view, by the one instance that decided this view itself,
+// or was promised it by more than half of the members: whoever was started later must not.
+//
+// A durable record is the one voter that counts: what is written there is decided.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "base/types.h"
 
 namespace holdfast::ft {
 
+enum class Half : std::uint8_t {
+  kWithFirst,  // decides with the view's first member in it
+  kEnough,     // this coordinator breaks the tie
+  kTooFew,     // it does not
+};
+
 struct Vote {
   std::vector<MemberId> view;  // members of the view that ends, by rank
   std::vector<MemberId> staying;
   bool all_proven = false;  // every other member's death is proven
-  bool authority = false;   // decided by a coordinator outside the view
+  bool recorded = false;    // a durable record names the view, and will name the next
+  Half half = Half::kWithFirst;
 };
 
 inline bool may_decide(const Vote& vote) {
   if (vote.staying.empty()) return false;
-  if (vote.all_proven || vote.authority) return true;
+  if (vote.all_proven || vote.recorded) return true;
   if (2 * vote.staying.size() != vote.view.size()) {
     return 2 * vote.staying.size() > vote.view.size();
   }
+  if (vote.half != Half::kWithFirst) return vote.half == Half::kEnough;
   const auto first = vote.view.front();
   return std::find(vote.staying.begin(), vote.staying.end(), first) != vote.staying.end();
 }

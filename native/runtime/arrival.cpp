@@ -214,6 +214,11 @@ Status Arrival::look_at_members(Instant now) {
 
 // Members that never pass a step boundary admit nobody, and say nothing.
 void Arrival::tell_of_wait(Instant now) {
+  if (joining_.reason() != told_reason_) {
+    told_reason_ = joining_.reason();
+    if (!told_reason_.empty())
+      runtime_->say("group " + request_.group + ": waits: " + told_reason_);
+  }
   if (now < tell_at_ || joining_.state() != State::kWaiting) return;
   tell_at_ = {Duration::max()};
   runtime_->say("group " + request_.group + ": rank " + std::to_string(request_.rank.value) +
@@ -234,9 +239,10 @@ Status Arrival::look(Instant now) {
   tell_of_wait(now);
   if (now < deadline_) return Status::ok();
   if (!met && runtime_->coordinator()) return no_coordinator(*runtime_);
-  const std::string waits = joining_.view().epoch.value == 0
-                                ? "the group waits for more peers (min_peers)"
-                                : "the members admit at advance()";
+  std::string waits = joining_.view().epoch.value == 0
+                          ? "the group waits for more peers (min_peers)"
+                          : "the members admit at advance()";
+  if (!joining_.reason().empty()) waits = joining_.reason();
   return {Code::kTimeout, who + "not admitted in time (option connect_timeout); " + waits};
 }
 

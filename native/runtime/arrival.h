@@ -56,6 +56,7 @@ class Arrival {
   Instant deadline_;
   Instant hope_until_{};  // of one who goes by the store: as long as members are within reach
   Instant tell_at_{Duration::max()};
+  std::string told_reason_;     // of its wait
   bool deserted_ = false;       // nobody is left
   std::vector<Card> members_;   // of the life, as the store has them
   std::vector<Card> contacts_;  // whom it asks: they, or the coordinator

@@ -1,15 +1,29 @@
 #include "runtime/coordinator_process.h"
 
+#include <chrono>
 #include <random>
 
+#include "runtime/record_file.h"
+#include "runtime/record_store.h"
 #include "runtime/runtime.h"
 
 namespace holdfast::runtime {
 namespace {
 
+// Lives of a coordinator follow each other more slowly.
+using Tenths = std::chrono::duration<std::uint64_t, std::deci>;
+
+Result<std::unique_ptr<ft::Record>> open_record(const CoordinatorOptions& own) {
+  if (!own.record_file.empty()) return open_record_file(own.record_file);
+  if (!own.record_store) return std::unique_ptr<ft::Record>();
+  return std::unique_ptr<ft::Record>(std::make_unique<RecordStore>(*own.record_store));
+}
+
 class LiveCoordinator final : public CoordinatorProcess {
  public:
-  explicit LiveCoordinator(const ft::Coordination::Settings& settings) : coordination_(settings) {}
+  LiveCoordinator(const ft::Coordination::Settings& settings, std::unique_ptr<ft::Record> record,
+                  std::shared_ptr<Store> store)
+      : store_(std::move(store)), record_(std::move(record)), coordination_(settings) {}
   ~LiveCoordinator() override { close(); }
 
   Status start(const Options& options) {
@@ -33,6 +47,8 @@ class LiveCoordinator final : public CoordinatorProcess {
   }
 
  private:
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<ft::Record> record_;
   ft::Coordination coordination_;
   // Before what it refers to.
   std::shared_ptr<Runtime> runtime_;
@@ -40,19 +56,27 @@ class LiveCoordinator final : public CoordinatorProcess {
 
 }  // namespace
 
-Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(const Options& options,
-                                                                       std::size_t min_peers) {
-  Options own = options;
-  own.coordinator.clear();
-  TRY(validate(own));
+Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
+    const Options& options, const CoordinatorOptions& own) {
+  Options mine = options;
+  mine.coordinator.clear();
+  TRY(validate(mine));
+  auto record = open_record(own);
+  if (!record.is_ok()) return record.status();
   std::random_device random;
   ft::Coordination::Settings settings;
-  settings.heartbeat = own.heartbeat;
-  settings.silence = own.silence;
+  settings.heartbeat = mine.heartbeat;
+  settings.silence = mine.silence;
   settings.instance = (std::uint64_t{random()} << 32) | random();
-  settings.min_peers = min_peers;
-  auto coordinator = std::make_shared<LiveCoordinator>(settings);
-  TRY(coordinator->start(own));
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  settings.started = std::chrono::duration_cast<Tenths>(since_1970).count();
+  settings.min_peers = own.min_peers;
+  settings.grace = own.grace;
+  settings.keep = own.keep;
+  settings.record = record.value().get();
+  auto coordinator =
+      std::make_shared<LiveCoordinator>(settings, std::move(record).value(), own.record_store);
+  TRY(coordinator->start(mine));
   return std::shared_ptr<CoordinatorProcess>(std::move(coordinator));
 }
 

@@ -3,20 +3,33 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "base/store.h"
 #include "ft/coordination.h"
 #include "runtime/options.h"
 
 namespace holdfast::runtime {
 
+struct CoordinatorOptions {
+  std::size_t min_peers = 1;      // of groups whose first member does not ask for more
+  std::optional<Duration> grace;  // as in ft::Coordination::Settings, as the next
+  Duration keep = ft::kKeepWorlds;
+  // What it has decided is kept there: the path of a file, or a store; neither: nowhere.
+  std::string record_file;
+  std::shared_ptr<Store> record_store;  // owners: this, and whoever made it
+};
+
 class CoordinatorProcess {
  public:
   virtual ~CoordinatorProcess() = default;
 
-  // Listens on Options::address and Options::port. kSystem for a port that is in use.
+  // Listens on Options::address and Options::port. kSystem for a port that is in use; for a record,
+  // as open_record_file() says.
   static Result<std::shared_ptr<CoordinatorProcess>> create(const Options& options,
-                                                            std::size_t min_peers);
+                                                            const CoordinatorOptions& own);
   virtual std::uint16_t port() const = 0;
   // "host:port" of its pages (option http); empty: none.
   virtual std::string http_address() const = 0;

@@ -18,8 +18,6 @@
 namespace holdfast::runtime {
 namespace {
 
-// Time to reach a newcomer.
-constexpr Duration kConnectTime = std::chrono::seconds(30);
 // Where more is awaited than from so many sockets, the kernel is asked which have something; so it
 // is once in so many looks, and before any sleep.
 constexpr std::size_t kFewAwaited = 3;
@@ -71,6 +69,10 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
     auto card = find_coordinator(address.value());
     if (!card.is_ok()) return card.status();
     parts.coordinator = std::move(card).value();
+    if (!is_numeric_address(address.value().host)) {
+      parts.search = std::make_unique<CoordinatorSearch>(
+          [at = address.value()] { return find_coordinator(at); });
+    }
   }
   const auto& names = options.transports;
   if (std::find(names.begin(), names.end(), "ucx") != names.end()) {
@@ -255,14 +257,6 @@ void Runtime::look_at_kernel() {
   for (const auto& [id, peer] : peers_) peer->control->look_at_kernel();
 }
 
-// A coordinator may go, and another one come in its place: whoever has a world with it calls again.
-void Runtime::keep_coordinator(Instant now) {
-  if (!parts_.coordinator) return;
-  bool needed = false;
-  hub_.each_world([&](const auto&) { needed = true; });
-  if (needed) call_member(*parts_.coordinator, now + kConnectTime);
-}
-
 Status Runtime::coordinator_failure() const {
   const Status last = connect_failure(parts_.coordinator->member);
   if (last.code() != Code::kProtocolError && last.code() != Code::kAuthFailed) return Status::ok();
@@ -277,13 +271,6 @@ std::string Runtime::world_name(const std::string& group) const {
 Peer* Runtime::find_peer(MemberId id) {
   const auto found = peers_.find(id);
   return found == peers_.end() ? nullptr : found->second.get();
-}
-
-void Runtime::want(const ft::Joiner& joiner) {
-  const auto card = parse_card(joiner.card);
-  if (card.is_ok() && card.value().member == joiner.member) {
-    call_member(card.value(), parts_.clock->now() + kConnectTime);
-  }
 }
 
 // Its driver may sleep where only shared memory wakes it.

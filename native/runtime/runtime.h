@@ -18,6 +18,7 @@
 #include "comm/transport/ucx.h"
 #include "ft/group_hub.h"
 #include "runtime/board.h"
+#include "runtime/coordinator_search.h"
 #include "runtime/driver.h"
 #include "runtime/handshake.h"
 #include "runtime/health.h"
@@ -82,9 +83,10 @@ class Runtime final : public comm::Executor,
     int epoll = -1;
     int interrupt = -1;  // eventfd
     std::uint16_t port = 0;
-    std::optional<Card> coordinator;
-    std::string job;                           // its name at the coordinator
-    ft::Coordination* coordination = nullptr;  // this process is a coordinator; outlives it
+    std::optional<Card> coordinator;            // as it was found at first
+    std::unique_ptr<CoordinatorSearch> search;  // for where it is later, if it has a name
+    std::string job;                            // its name at the coordinator
+    ft::Coordination* coordination = nullptr;   // this process is a coordinator; outlives it
     comm::Segment bell;
     comm::PlanTable plan;
     std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
@@ -223,6 +225,7 @@ class Runtime final : public comm::Executor,
   void reap();
   void drop(MemberId id);
   void keep_coordinator(Instant now);
+  void look_for_coordinator(Instant now);
   void count_local_ranks();
   void look_at_kernel();
   void look_behind_broken_links();
@@ -239,6 +242,7 @@ class Runtime final : public comm::Executor,
   // Likewise, of either side: a peer that is through with the handshake may send at once.
   std::map<MemberId, std::unique_ptr<comm::UcxLink>> offered_ucx_;
   std::map<MemberId, Attempt> attempts_;
+  std::optional<Card> coordinator_now_;  // where it was found last
   std::map<MemberId, Status> connect_failures_;
   ft::Hub hub_;
   Instant next_reap_{};

@@ -1,5 +1,6 @@
 // How a runtime gets its peers: calling, answering, and what becomes of a connection.
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@ using comm::FrameKind;
 constexpr Duration kGreetingTime = std::chrono::seconds(10);
 // One that calls again where a connection stood: what holds it up may be over soon.
 constexpr Duration kMendingTime = std::chrono::seconds(1);
+// Time to reach a newcomer, or a coordinator.
+constexpr Duration kConnectTime = std::chrono::seconds(30);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Connections that have not greeted yet; more wait in the kernel's queue.
 constexpr std::size_t kMaxHandshakes = 1024;
@@ -40,7 +43,46 @@ void Runtime::connect(const Card& card, Instant deadline) {
 void Runtime::call_member(const Card& card, Instant deadline) {
   if (card.member == parts_.self || peers_.contains(card.member)) return;
   if (attempts_.contains(card.member)) return;
-  attempts_.emplace(card.member, Attempt{card, 0, deadline, {}, 0, false});
+  const bool moved = coordinator_now_ && coordinator_now_->member == card.member;
+  attempts_.emplace(card.member,
+                    Attempt{moved ? *coordinator_now_ : card, 0, deadline, {}, 0, false});
+}
+
+void Runtime::want(const ft::Joiner& joiner) {
+  const auto card = parse_card(joiner.card);
+  if (card.is_ok() && card.value().member == joiner.member) {
+    call_member(card.value(), parts_.clock->now() + kConnectTime);
+  }
+}
+
+// A coordinator may go, and another one come in its place: whoever has a world with it calls again.
+void Runtime::keep_coordinator(Instant now) {
+  if (!parts_.coordinator) return;
+  const MemberId id = parts_.coordinator->member;
+  bool needed = false;
+  hub_.each_world([&](const auto&) { needed = true; });
+  Peer* peer = find_peer(id);
+  // Its host may be gone, and its name be another's, of which this connection will never tell.
+  const bool silent = hub_.contact_of(id, now).state == ft::Contact::State::kSilent;
+  if (needed && peer != nullptr && silent && peer->control->fd() >= 0) {
+    ::shutdown(peer->control->fd(), SHUT_RDWR);
+    peer->control->set_readable();
+  }
+  if (peer == nullptr && (needed || attempts_.contains(id))) look_for_coordinator(now);
+  if (needed) call_member(*parts_.coordinator, now + kConnectTime);
+}
+
+void Runtime::look_for_coordinator(Instant now) {
+  if (!parts_.search) return;
+  parts_.search->look(now);
+  auto found = parts_.search->take();
+  if (!found) return;
+  const auto attempt = attempts_.find(found->member);
+  if (attempt != attempts_.end() && attempt->second.card.addresses != found->addresses) {
+    attempt->second.card = *found;
+    attempt->second.not_before = now;
+  }
+  coordinator_now_ = std::move(found);
 }
 
 void Runtime::call(Attempt& attempt, Instant now) {

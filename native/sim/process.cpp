@@ -81,11 +81,12 @@ void Process::join(const std::vector<MemberId>& contacts) {
   hub_.set_joining(joining_.get());
 }
 
-void Process::coordinate(std::uint64_t instance) {
+void Process::coordinate(std::uint64_t instance, ft::Record* record) {
   ft::Coordination::Settings settings;
   settings.heartbeat = heartbeat(scenario_);
   settings.silence = silence(scenario_);
   settings.instance = instance;
+  settings.record = record;
   coordination_ = std::make_unique<ft::Coordination>(settings);
   hub_.set_coordination(coordination_.get());
 }

@@ -46,8 +46,8 @@ class Process final : public ft::HubOwner,
   // A founder, or one who wants the rank of a process that has ended.
   void found(const ft::WorldView& view, std::vector<comm::HostPeer> flat);
   void join(const std::vector<MemberId>& contacts);
-  // No member, but the coordinator of all others.
-  void coordinate(std::uint64_t instance);
+  // No member, but the coordinator of all others; `record`, if there is one, outlives it.
+  void coordinate(std::uint64_t instance, ft::Record* record);
 
   // Does all that can be done now.
   void step();

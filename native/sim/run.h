@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/memory_record.h"
 #include "sim/process.h"
 #include "sim/simulation.h"
 #include "sim/weather.h"
@@ -96,6 +97,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::vector<Host> hosts_;
   std::vector<int> holders_;  // by rank: the process that has it, or wants it
   int coordinator_ = -1;      // its process, if it is outside the view
+  MemoryRecord record_;       // of the coordinator, in every other world
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
   std::set<std::pair<int, int>> connecting_;
   // Calls to processes that have ended, which their kernels refuse.

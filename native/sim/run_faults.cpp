@@ -47,7 +47,8 @@ void Simulation::start_coordinator() {
   h.process = std::make_shared<Process>(scenario_, coordinator_, kCoordinatorId, rank, *this);
   hosts_.push_back(std::move(h));
   log(coordinator_, "starts to coordinate");
-  host(coordinator_).process->coordinate(random_.next());
+  host(coordinator_)
+      .process->coordinate(random_.next(), scenario_.seed % 2 == 0 ? &record_ : nullptr);
   for (int p = 0; p < coordinator_; ++p) {
     const Host& other = host(p);
     if (other.alive && other.process->id() != kCoordinatorId) link(p, coordinator_);

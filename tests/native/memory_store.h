@@ -44,6 +44,16 @@ class MemoryStore final : public Store {
     return values_.try_emplace(key, value).first->second;
   }
 
+  Result<std::string> compare_set(const std::string& key, const std::string& expected,
+                                  const std::string& desired) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(key);
+    const std::string now = found == values_.end() ? "" : found->second;
+    if (now != expected) return now;
+    changed_.notify_all();
+    return values_[key] = desired;
+  }
+
  private:
   std::mutex mutex_;  // guards values_
   std::condition_variable changed_;

@@ -2,7 +2,6 @@
 // messages.
 #include <doctest/doctest.h>
 
-#include "ft/coordination.h"
 #include "ft/detector.h"
 #include "ft/group_repair.h"
 #include "ft/group_report.h"
@@ -43,6 +42,11 @@ TEST_CASE("silence needs a quorum, proven death does not") {
   CHECK_FALSE(may_decide({view, {{2}, {4}}, false, false}));
   CHECK(may_decide({view, {{4}}, false, true}));
   CHECK_FALSE(may_decide({view, {}, true, true}));
+  // Of a coordinator outside the view: the first member breaks no tie, its instance may.
+  CHECK(may_decide({view, {{2}, {4}}, false, false, Half::kEnough}));
+  CHECK_FALSE(may_decide({view, {{4}}, false, false, Half::kEnough}));
+  CHECK_FALSE(may_decide({view, {{1}, {4}}, false, false, Half::kTooFew}));
+  CHECK(may_decide({view, {{2}, {3}, {4}}, false, false, Half::kTooFew}));
 }
 
 TEST_CASE("silence is long, and does not begin while this process itself was stopped") {
@@ -163,41 +167,6 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
   REQUIRE(reports.is_ok());
   CHECK(reports.value() == std::vector{report});
   CHECK_FALSE(decode_reports(std::span(said).first(said.size() - 1)).is_ok());
-}
-
-TEST_CASE("a newcomer does not wait for members that nobody hears any more") {
-  Coordination::Settings settings;
-  settings.heartbeat = std::chrono::milliseconds(100);
-  Coordination coordination(settings);
-  const auto at = [](int ms) { return Instant{std::chrono::milliseconds(ms)}; };
-  const auto ask = [](MemberId from) {
-    Message join;
-    join.kind = MessageKind::kJoin;
-    join.text = "world";
-    join.joiners = {{from, Rank{-1}, "card"}};
-    return join;
-  };
-  // Runs the lobby's side of a process until it is admitted.
-  const auto enter = [&](MemberId who, int from, int until) {
-    for (int ms = from; ms < until; ms += 10) {
-      if (ms % 200 == 0) coordination.on_message(who, ask(who), at(ms));
-      coordination.tick(at(ms));
-      for (const auto& [to, message] : coordination.take_sends()) {
-        if (to != who) continue;
-        if (message.kind == MessageKind::kDecide && message.view.has(who)) return true;
-        if (message.kind != MessageKind::kLobby) continue;
-        Message ready = message;
-        ready.kind = MessageKind::kReady;
-        ready.epoch = message.view.epoch;
-        ready.view = {};
-        coordination.on_message(who, ready, at(ms));
-      }
-    }
-    return false;
-  };
-  REQUIRE(enter({1}, 0, 100));
-  coordination.on_closed({1}, at(100));
-  CHECK(enter({2}, 200, 2000));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from types import TracebackType
 
 
@@ -75,6 +76,7 @@ class Network:
     ) -> None:
         for space in [*self.hosts, self.switch]:
             _run("ip", "netns", "delete", space)
+            shutil.rmtree(Path("/etc/netns") / space, ignore_errors=True)
 
     def _must(self, what: str, *command: str) -> None:
         if trouble := _run(*command):
@@ -98,6 +100,21 @@ class Network:
         self._must(
             "token buckets", *space, "tc", "qdisc", "replace", "dev", device, "root", *bucket
         )
+
+    def pull_cable(self, host: int) -> None:
+        """Nothing comes to the host or leaves it any more, and nobody is told."""
+        self._must("cables", "ip", "-n", self.switch, "link", "set", f"port{host}", "down")
+
+    def plug_cable(self, host: int) -> None:
+        self._must("cables", "ip", "-n", self.switch, "link", "set", f"port{host}", "up")
+
+    def name(self, host: int, name: str) -> None:
+        """Where the name leads from now on, for what runs inside of hosts; before any has begun."""
+        for space in self.hosts:
+            table = Path("/etc/netns") / space / "hosts"
+            table.parent.mkdir(parents=True, exist_ok=True)
+            # In place: the kernel shows this very file where /etc/hosts is looked for.
+            table.write_text(f"127.0.0.1 localhost\n{self.address(host)} {name}\n")
 
     def slow_sender(self, host: int, mbit: float) -> None:
         """What leaves the host is slow."""

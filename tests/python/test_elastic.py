@@ -31,12 +31,13 @@ class Coordinator:
     def __init__(self, here: Path) -> None:
         self.address = f"127.0.0.1:{held_port()}"
         self.here = here
+        self.record = str(here / "record")
         self.process = self.start()
 
     def start(self) -> subprocess.Popen[str]:
         command = ["-m", "holdfast.cli", "coordinator", "--port", self.address.split(":")[1]]
         self.process = subprocess.Popen(
-            [sys.executable, *command, "--address", "127.0.0.1"],
+            [sys.executable, *command, "--address", "127.0.0.1", "--record", self.record],
             stdout=subprocess.PIPE,
             stderr=(self.here / "coordinator.log").open("a"),
             text=True,

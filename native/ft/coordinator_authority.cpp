@@ -1,0 +1,153 @@
+// What gives a coordinator the right to decide: those who stay, a durable record, and, outside the
+// view, that it decided the view itself, or that most of its members have promised it so.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "ft/coordinator.h"
+#include "ft/quorum.h"
+
+namespace holdfast::ft {
+namespace {
+
+bool holds(const std::vector<MemberId>& members, MemberId member) {
+  return std::find(members.begin(), members.end(), member) != members.end();
+}
+
+}  // namespace
+
+bool Coordinator::is_deserted() const {
+  return view_.epoch.value > 0 && staying().empty() &&
+         std::all_of(lost_.begin(), lost_.end(),
+                     [&](const auto& entry) { return entry.second || is_excluded(entry.first); });
+}
+
+bool Coordinator::is_deaf() const {
+  const std::vector<MemberId> all = staying();
+  return !unheard_.empty() &&
+         std::all_of(all.begin(), all.end(), [&](MemberId m) { return unheard_.contains(m); });
+}
+
+void Coordinator::hold(const std::string& why, Instant now) {
+  if (why == held_) return;
+  held_ = why;
+  if (held_.empty()) try_first_view(now);
+}
+
+bool Coordinator::allowed() {
+  blocked_.clear();
+  if (!read_record()) return false;
+  Vote vote;
+  vote.view = view_.present();
+  vote.staying = staying();
+  vote.recorded = is_behind() || (recorded_ && *recorded_ == entry_of(view_));
+  if (settings_.outside) vote.half = breaks_ties() ? Half::kEnough : Half::kTooFew;
+  vote.all_proven =
+      std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
+  if (may_decide(vote)) return true;
+  blocked_ = "no quorum: " + std::to_string(vote.staying.size()) + " of " +
+             std::to_string(vote.view.size()) + " members can be reached, and the others' death " +
+             "is not proven";
+  if (vote.half == Half::kTooFew && 2 * vote.staying.size() == vote.view.size()) {
+    blocked_ += "; this coordinator has not decided their view, and waits for more than half";
+  }
+  return false;
+}
+
+// A member that has promised this ballot, and has accepted nothing that another one proposed: when
+// they are more than half, none can have decided the next view, and none will without them.
+void Coordinator::note_promise(MemberId from, const Message& message) {
+  if (!settings_.outside || message.epoch != view_.epoch) return;
+  const auto note_rival = [&](Generation ballot) {
+    if ((ballot.value & 0xffff) != (generation_.value & 0xffff)) rival_ = std::max(rival_, ballot);
+  };
+  note_rival(message.generation);
+  if (message.kind != MessageKind::kGreet && message.kind != MessageKind::kReport) return;
+  note_rival({message.version});
+  if (message.generation != generation_ || !message.accepted.empty()) return;
+  promised_by_.insert(from);
+  if (breaks_ties() || 2 * promised_by_.size() <= view_.present().size()) return;
+  tie_since_ = generation_;
+  if (rival_ >= tie_since_ || is_behind()) return;
+  write_record(view_);
+}
+
+// Jobs of a fixed size are founded without the coordinator: several may have a name in turn.
+std::string Coordinator::record_key() const {
+  if (settings_.elastic) return name_;
+  std::array<char, 20> id{};
+  std::snprintf(id.data(), id.size(), "#%016llx", static_cast<unsigned long long>(world_.value));
+  return name_ + id.data();
+}
+
+bool Coordinator::read_record() {
+  if (settings_.record == nullptr || record_read_) return true;
+  auto said = settings_.record->load(record_key());
+  if (!said.is_ok()) {
+    blocked_ = "its record cannot be read: " + said.status().message();
+    return false;
+  }
+  recorded_ = std::move(said).value();
+  record_read_ = true;
+  exclude();
+  return true;
+}
+
+bool Coordinator::is_excluded(MemberId member) const {
+  return is_behind() && view_.has(member) && !holds(recorded_->members, member);
+}
+
+// Decided without them, whoever else may not know it yet.
+void Coordinator::exclude() {
+  for (const MemberId member : view_.present()) {
+    if (is_excluded(member)) lost_.emplace(member, false);
+  }
+}
+
+// It was written when all who stay had accepted it: one of them has it.
+void Coordinator::follow_record(const Message* accepted, Instant now) {
+  if (accepted != nullptr && entry_of(accepted->view) == *recorded_) return propose(*accepted, now);
+  blocked_ = "its record says view " + std::to_string(recorded_->epoch.value) +
+             ", and nobody who has accepted that view can be reached";
+}
+
+// Before the view is published. False: `blocked_` says why.
+bool Coordinator::write_record(const WorldView& next) {
+  if (settings_.record == nullptr) return true;
+  if (!read_record()) return false;
+  const WorldRecord entry = entry_of(next);
+  if (recorded_ == entry) return true;
+  const bool others = recorded_ && recorded_->world != world_;
+  if (others && (view_.epoch.value == 0 || recorded_->world < world_)) {
+    blocked_ = "its record gives the name to an older world";
+    record_read_ = false;  // which may end
+    return false;
+  }
+  if (recorded_ && recorded_->world == world_ && recorded_->epoch >= entry.epoch) {
+    blocked_ = "its record says view " + std::to_string(recorded_->epoch.value) +
+               " with other members: another coordinator decides, too";
+    return false;
+  }
+  const auto written = settings_.record->compare_and_set(record_key(), recorded_, entry);
+  if (!written.is_ok()) {
+    blocked_ = "its record cannot be written: " + written.status().message();
+    return false;
+  }
+  if (written.value()) {
+    recorded_ = entry;
+    return true;
+  }
+  record_read_ = false;
+  if (read_record()) blocked_ = "another coordinator has changed its record";
+  return false;
+}
+
+void Coordinator::forget_record() {
+  if (settings_.record == nullptr || !recorded_ || recorded_->world != world_) return;
+  // In vain: the next life finds the name taken, for a while.
+  [[maybe_unused]] const auto gone =
+      settings_.record->compare_and_set(record_key(), recorded_, std::nullopt);
+  recorded_.reset();
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,282 @@
+// A coordinator in a process of its own: who may decide after it was out of reach, or began anew.
+#include <doctest/doctest.h>
+
+#include "coordinated_world.h"
+
+namespace holdfast::ft::testing {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Ids = std::vector<std::uint64_t>;
+
+constexpr Duration kGreetings = milliseconds(300);
+constexpr Duration kDecision = seconds(2);
+
+// Decides for one half, begins anew, and hears the other half only.
+void decide_on_both_sides(CoordinatedWorld& world) {
+  world.found({1, 2, 3, 4});
+  world.run(kGreetings);
+  world.part({3, 4});
+  world.notice_silence();
+  world.run(kDecision);
+  CHECK(world.view_of(3) == Ids{3, 4});
+  world.end();
+  world.part({1, 2});
+  world.start();
+  world.notice_silence();
+  world.run(kDecision);
+}
+
+TEST_CASE("one epoch is decided once, whichever side a coordinator begins anew on") {
+  SUBCASE("without a record") {
+    CoordinatedWorld world;
+    decide_on_both_sides(world);
+    CHECK(world.view_of(1) == Ids{1, 2, 3, 4});
+    CHECK(world.blocked().find("more than half") != std::string::npos);
+    world.heal();
+    world.run(kDecision);
+    CHECK(world.forks == 0);
+    CHECK(world.fenced(1));
+    CHECK(world.fenced(2));
+    CHECK(world.view_of(4) == Ids{3, 4});
+  }
+  SUBCASE("with a record") {
+    MemoryRecord record;
+    CoordinatedWorld world(&record);
+    decide_on_both_sides(world);
+    CHECK(world.fenced(1));
+    CHECK(world.fenced(2));
+    world.heal();
+    world.run(kDecision);
+    CHECK(world.forks == 0);
+    CHECK(world.view_of(4) == Ids{3, 4});
+  }
+}
+
+TEST_CASE("a minority goes on where a record says so, and nowhere else") {
+  MemoryRecord record;
+  for (const bool recorded : {false, true}) {
+    CoordinatedWorld world(recorded ? &record : nullptr);
+    world.found({1, 2, 3, 4});
+    world.run(kGreetings);
+    world.part({4});
+    world.notice_silence();
+    world.run(kDecision);
+    CHECK(world.view_of(4) == (recorded ? Ids{4} : Ids{1, 2, 3, 4}));
+    world.end();
+    world.part({1, 2, 3});
+    world.start();
+    world.notice_silence();
+    world.run(kDecision);
+    CHECK(world.view_of(1) == (recorded ? Ids{1, 2, 3, 4} : Ids{1, 2, 3}));
+    CHECK(world.fenced(1) == recorded);
+    world.heal();
+    world.run(kDecision);
+    CHECK(world.forks == 0);
+  }
+}
+
+TEST_CASE("a coordinator that begins anew decides with more than half") {
+  CoordinatedWorld world;
+  world.found({1, 2, 3});
+  world.run(kGreetings);
+  world.end();
+  world.run(kGreetings);
+  world.part({1, 2});
+  world.start();
+  world.notice_silence();
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1, 2});
+  // It has decided this view itself: half of it is enough.
+  world.part({2});
+  world.notice_silence();
+  world.run(kDecision);
+  CHECK(world.view_of(2) == Ids{2});
+  CHECK(world.forks == 0);
+}
+
+TEST_CASE("a view that was recorded and not told is what the next life decides") {
+  MemoryRecord record;
+  CoordinatedWorld world(&record);
+  world.found({1, 2, 3});
+  world.run(kGreetings);
+  REQUIRE(record.worlds.size() == 1);
+  // That life ends between the disk and the network.
+  record.written = [&] { world.mute(); };
+  world.part({1, 2});
+  world.notice_silence();
+  world.run(kDecision);
+  const WorldRecord decided = record.worlds.begin()->second;
+  CHECK(decided.epoch == Epoch{2});
+  CHECK(world.view_of(1) == Ids{1, 2, 3});
+  // Its next life hears of the old view from one that is in the new one no more.
+  world.part({3});
+  world.end();
+  world.start();
+  world.run(kGreetings);
+  CHECK(world.fenced(3));
+  world.part({1, 2});
+  world.run(kDecision);
+  CHECK(record.worlds.begin()->second == decided);
+  CHECK(world.view_of(1) == Ids{1, 2});
+  CHECK(world.view_of(2) == Ids{1, 2});
+  CHECK(world.forks == 0);
+}
+
+TEST_CASE("nothing is decided while the record cannot be written") {
+  MemoryRecord record;
+  CoordinatedWorld world(&record);
+  world.found({1, 2, 3});
+  world.run(kGreetings);
+  record.fails = true;
+  world.part({1, 2});
+  world.notice_silence();
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1, 2, 3});
+  CHECK(world.blocked().find("record cannot be written: out of reach") != std::string::npos);
+  record.fails = false;
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1, 2});
+}
+
+TEST_CASE("a newcomer does not wait for a member that nobody hears any more") {
+  CoordinatedWorld world;
+  world.come(1, 2);
+  world.come(3, 2);
+  world.run(seconds(3));
+  REQUIRE(world.view_of(1) == Ids{1, 3});
+  world.die(1, false);
+  world.come(2);
+  world.run(seconds(1));
+  CHECK(world.waits(2));  // for the other's step boundary
+  CHECK(world.view_of(3) == Ids{3});
+}
+
+TEST_CASE("members that are out of reach keep their world; those that have ended do not") {
+  for (const bool proven : {false, true}) {
+    CoordinatedWorld world;
+    world.come(1);
+    world.run(seconds(3));
+    REQUIRE(world.view_of(1) == Ids{1});
+    world.die(1, proven);
+    world.come(2);
+    world.run(seconds(3));
+    CHECK(world.waits(2) == !proven);
+    if (!proven) CHECK(world.reason(2).find("none of its 1 members") != std::string::npos);
+    world.keep = seconds(1);
+  }
+}
+
+TEST_CASE("a world that nobody has heard of for long gives its name away") {
+  for (const bool recorded : {false, true}) {
+    MemoryRecord record;
+    CoordinatedWorld world(recorded ? &record : nullptr);
+    world.keep = seconds(20);
+    world.start();
+    world.come(1);
+    world.run(seconds(3));
+    world.die(1, false);
+    world.come(2);
+    world.run(seconds(10));
+    CHECK(world.waits(2));
+    world.run(seconds(15));
+    CHECK(world.view_of(2) == Ids{2});
+  }
+}
+
+TEST_CASE("an outage of the coordinator's network ends no job, and founds none") {
+  CoordinatedWorld world;
+  world.come(1, 2);
+  world.come(2, 2);
+  world.run(seconds(3));
+  REQUIRE(world.view_of(1) == Ids{1, 2});
+  world.come(3);
+  world.part({3});
+  // It does not hear them; nor do they hear it, but each other.
+  world.cut(1);
+  world.cut(2);
+  world.run(seconds(3));
+  CHECK(world.waits(3));
+  CHECK(world.worlds() == 1);
+  world.heal();
+  world.run(seconds(1));
+  CHECK(world.view_of(1) == Ids{1, 2});
+  CHECK(world.view_of(2) == Ids{1, 2});
+  CHECK(world.worlds() == 1);
+  CHECK(world.forks == 0);
+}
+
+TEST_CASE("members come before a newcomer that called a new coordinator first") {
+  for (const bool recorded : {false, true}) {
+    MemoryRecord record;
+    CoordinatedWorld world(recorded ? &record : nullptr);
+    world.come(1, 2);
+    world.come(2, 2);
+    world.run(seconds(3));
+    REQUIRE(world.view_of(1) == Ids{1, 2});
+    world.end();
+    world.come(3);
+    world.part({3});
+    world.start();
+    world.run(milliseconds(500));
+    CHECK(world.waits(3));
+    CHECK_FALSE(world.reason(3).empty());
+    world.heal();
+    world.run(seconds(3));
+    CHECK(world.waits(3));
+    CHECK(world.worlds() == 1);
+    CHECK_FALSE(world.fenced(1));
+    CHECK_FALSE(world.fenced(2));
+  }
+}
+
+TEST_CASE("the older of two worlds wins, however late its members call") {
+  CoordinatedWorld world;
+  world.come(1, 2);
+  world.come(2, 2);
+  world.run(seconds(3));
+  REQUIRE(world.view_of(1) == Ids{1, 2});
+  world.end();
+  world.come(3);
+  world.part({3});
+  world.start();
+  world.run(seconds(3));
+  REQUIRE(world.view_of(3) == Ids{3});  // nobody called in time
+  world.heal();
+  world.run(seconds(1));
+  CHECK(world.fenced(3));
+  CHECK_FALSE(world.fenced(1));
+  CHECK_FALSE(world.fenced(2));
+  CHECK(world.worlds() == 1);
+}
+
+TEST_CASE("founders that were never told begin again") {
+  MemoryRecord record;
+  record.worlds["run"] = {{9}, {1}, {{1}, {2}}};
+  CoordinatedWorld world(&record);
+  world.come(1, 2);
+  world.run(seconds(1));
+  CHECK(world.waits(1));
+  world.come(2, 2);
+  world.run(seconds(2));
+  CHECK(world.view_of(1) == Ids{1, 2});
+}
+
+TEST_CASE("a member that the coordinator does not know greets it again") {
+  CoordinatedWorld world;
+  world.found({1, 2, 3});
+  world.run(kGreetings);
+  world.end();
+  world.start();
+  // Another one at the same connections, as after a migration.
+  world.cut(1);
+  world.run(kGreetings);
+  world.part({1, 2});
+  world.notice_silence();
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1, 2});
+}
+
+}  // namespace
+}  // namespace holdfast::ft::testing
