@@ -122,7 +122,7 @@ void Process::step() {
     if (joining_) look_at_joining();
     moved = run_tasks() || moved;
     if (group_) {
-      around_.ledger().on_view(number_, group_->view());
+      look_at_views();
       for (const Running& op : running_) {
         const std::string wrong = op.ended ? "" : op.data->check_input();
         if (!wrong.empty()) around_.ledger().on_wrong(number_, "G5: " + wrong);
@@ -132,6 +132,14 @@ void Process::step() {
     if (!moved && tasks_.empty()) return;
   }
   around_.ledger().on_wrong(number_, "G3: runs in circles; " + state());
+}
+
+// Every view since the last look: several may have begun in one turn.
+void Process::look_at_views() {
+  for (; seen_ < world_->view().epoch; ++seen_.value) {
+    const ft::WorldView* view = world_->view_at({seen_.value + 1});
+    if (view != nullptr) around_.on_view(number_, world_->id(), *view);
+  }
 }
 
 bool Process::run_tasks() {

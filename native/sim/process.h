@@ -28,6 +28,8 @@ class Surroundings {
   virtual void connect(int from, MemberId to) = 0;
   virtual void log(int process, const std::string& text) = 0;
   virtual Ledger& ledger() = 0;
+  // The process has adopted the view of a world.
+  virtual void on_view(int process, CommId world, const ft::WorldView& view) = 0;
   // First step of the program that begins in the epoch; nothing: no member has got there yet.
   virtual std::optional<int> step_of(Epoch epoch) const = 0;
   virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
@@ -118,6 +120,7 @@ class Process final : public ft::HubOwner,
   ft::GroupConfig base_config() const;
   ft::MembershipSettings settings() const;
   std::string card() const;
+  void look_at_views();
   bool run_tasks();
   bool run_program();
   bool start_step();
@@ -141,6 +144,7 @@ class Process final : public ft::HubOwner,
   std::unique_ptr<ft::Joining> joining_;
   std::unique_ptr<ft::Coordination> coordination_;
   std::deque<Task> tasks_;
+  Epoch seen_;  // the last view that the ledger has
 
   int step_ = 0;
   bool knows_step_ = false;

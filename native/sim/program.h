@@ -22,6 +22,7 @@ struct ProgramOp {
   bool atomic = false;
   bool coded = false;
   bool lossless = false;  // coded: exactly
+  bool is_float = false;  // a sum to which the order of its operands shows
   bool is_shift = false;  // messages to the next rank, from the last one
   std::uint64_t factor = 1;
   bool losses_raise = false;     // the group's on_peer_loss
@@ -47,6 +48,7 @@ class OpData {
   // Of what every rank must have alike; 0 where results differ by intent.
   std::uint64_t fingerprint() const;
   const ProgramOp& op() const { return op_; }
+  int rank() const { return rank_; }
 
  private:
   comm::OpRequest plain_request();

@@ -51,6 +51,9 @@ class Simulation final : public WireKeeper, public Surroundings {
   void connect(int from, MemberId to) override;
   void log(int process, const std::string& text) override;
   Ledger& ledger() override { return ledger_; }
+  void on_view(int process, CommId world, const ft::WorldView& view) override {
+    ledger_.on_view(process, world, view);
+  }
   std::optional<int> step_of(Epoch epoch) const override;
   void on_boundary(int process, Epoch epoch, int next_step) override;
   ft::OwnArea make_area(int process) override;
