@@ -58,7 +58,7 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
   // With on_peer_loss=raise each names whom its latest view has lost.
   if (status.code() == Code::kPeerLost && !data.op().losses_raise) ended.lost = status.ranks();
   if (status.is_ok() && data.op().is_float && !outcome.retried) {
-    float_sums_.emplace(op, FloatSum{outcome.contributors, data.fingerprint()});
+    float_sums_[{op, data.rank()}] = {outcome.contributors, data.float_bits()};
   }
   if (is_result(ended.code) && outcome.epoch.value > 0) {
     // Nobody can have ended the same op in the same epoch in another way, whatever became of it.

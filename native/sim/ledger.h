@@ -20,7 +20,7 @@ namespace holdfast::sim {
 // A float sum as one process got it, where no loss had a part in it.
 struct FloatSum {
   std::vector<Rank> contributors;
-  std::uint64_t bits = 0;  // 0: every rank has another part
+  std::uint64_t bits = 0;
   friend bool operator==(const FloatSum&, const FloatSum&) = default;
 };
 
@@ -42,8 +42,8 @@ class Ledger {
   const std::string& violation() const { return violation_; }
   std::uint64_t ops() const { return ops_; }
   std::uint64_t hash() const { return hash_.value(); }
-  // By op: the sums to which the order of their operands shows.
-  const std::map<int, FloatSum>& float_sums() const { return float_sums_; }
+  // By op and rank: the sums to which the order of their operands shows.
+  const std::map<std::pair<int, int>, FloatSum>& float_sums() const { return float_sums_; }
 
  private:
   struct Ended {
@@ -66,11 +66,11 @@ class Ledger {
   void look_for_returns();
   void look_for_splits();
 
-  std::map<int, std::map<int, Ended>> ended_;                         // by op, by process
+  std::map<int, std::map<int, Ended>> ended_;                              // by op, by process
   std::map<std::pair<int, std::uint32_t>, std::pair<int, Ended>> firsts_;  // by op and epoch
-  std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;         // by world and epoch
-  std::map<std::pair<int, CommId>, Epoch> epochs_;                    // by process: the last
-  std::map<int, FloatSum> float_sums_;
+  std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;              // by world and epoch
+  std::map<std::pair<int, CommId>, Epoch> epochs_;                         // by process: the last
+  std::map<std::pair<int, int>, FloatSum> float_sums_;
   std::string violation_;
   std::uint64_t ops_ = 0;
   Fnv1a hash_;

@@ -123,10 +123,7 @@ void Process::step() {
     moved = run_tasks() || moved;
     if (group_) {
       look_at_views();
-      for (const Running& op : running_) {
-        const std::string wrong = op.ended ? "" : op.data->check_input();
-        if (!wrong.empty()) around_.ledger().on_wrong(number_, "G5: " + wrong);
-      }
+      look_at_inputs();
       moved = run_program() || moved;
     }
     if (!moved && tasks_.empty()) return;
@@ -139,6 +136,26 @@ void Process::look_at_views() {
   for (; seen_ < world_->view().epoch; ++seen_.value) {
     const ft::WorldView* view = world_->view_at({seen_.value + 1});
     if (view != nullptr) around_.on_view(number_, world_->id(), *view);
+  }
+}
+
+// Who was a member when the op was called, and is one still, has a part in every result of it.
+void Process::look_at_inputs() {
+  const std::vector<MemberId>& now = group_->config().members;
+  for (const Running& op : running_) {
+    const bool done = std::all_of(op.works.begin(), op.works.end(),
+                                  [](const auto& work) { return work->done(); });
+    if (op.ended || done) continue;
+    std::vector<Rank> all;
+    for (std::size_t r = 0; r < op.members.size() && r < now.size(); ++r) {
+      const bool stayed = now[r] != ft::kNobody && now[r] == op.members[r];
+      if (stayed) all.push_back({static_cast<std::int32_t>(r)});
+    }
+    const std::string wrong = op.data->check_input(all);
+    if (wrong.empty()) continue;
+    around_.ledger().on_wrong(
+        number_, "G5: op " + std::to_string(op.number) + ", " +
+                     std::string(comm::collective_name(op.data->op().collective)) + ": " + wrong);
   }
 }
 
@@ -204,6 +221,7 @@ void Process::start_op(const ProgramOp& op, int number) {
   Running running;
   running.number = number;
   running.data = std::make_unique<OpData>(op, rank_.value, scenario_.ranks);
+  running.members = group_->config().members;
   std::vector<comm::OpRequest> requests{running.data->request()};
   if (op.is_shift) {
     running.spare.resize(op.count);

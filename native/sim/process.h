@@ -114,6 +114,7 @@ class Process final : public ft::HubOwner,
     std::unique_ptr<OpData> data;
     std::vector<std::shared_ptr<comm::Work>> works;
     std::vector<std::uint64_t> spare;
+    std::vector<MemberId> members;  // of the group when it was called, by rank
     bool ended = false;
   };
 
@@ -121,6 +122,7 @@ class Process final : public ft::HubOwner,
   ft::MembershipSettings settings() const;
   std::string card() const;
   void look_at_views();
+  void look_at_inputs();
   bool run_tasks();
   bool run_program();
   bool start_step();

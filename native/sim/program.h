@@ -9,6 +9,7 @@
 
 #include "comm/communicator.h"
 #include "sim/coded_data.h"
+#include "sim/float_data.h"
 #include "sim/scenario.h"
 
 namespace holdfast::sim {
@@ -43,10 +44,13 @@ class OpData {
   std::string check(const comm::Outcome& outcome) const;
   // Empty, or what an op that failed has changed, or why it must not fail so.
   std::string check_failed(const Status& status, const comm::Outcome& outcome) const;
-  // Empty, or an element of an in-place op under way that is neither its input nor a result.
-  std::string check_input() const;
+  // Empty, or what an op under way has in the caller's memory though it is neither the input nor a
+  // result: in a result are at least the ranks of `all`, which were there all the time.
+  std::string check_input(const std::vector<Rank>& all) const;
   // Of what every rank must have alike; 0 where results differ by intent.
   std::uint64_t fingerprint() const;
+  // Of a sum to which the order of its operands shows, as this rank has it.
+  std::uint64_t float_bits() const { return float_ ? float_->bits() : 0; }
   const ProgramOp& op() const { return op_; }
   int rank() const { return rank_; }
 
@@ -60,10 +64,12 @@ class OpData {
   std::string check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const;
 
   ProgramOp op_;
-  std::optional<CodedData> coded_;  // in place of all that follows
+  std::optional<CodedData> coded_;  // in place of all that follows; or
+  std::optional<FloatData> float_;
   int rank_;
   int ranks_;
   std::vector<std::uint64_t> input_;   // blocks one after the other
+  std::vector<std::uint64_t> before_;  // the input as it was, or a root's output
   std::vector<std::uint64_t> output_;  // likewise
 };
 
