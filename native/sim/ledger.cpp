@@ -44,6 +44,7 @@ void Ledger::judge(int process, int op, const OpData& data, const Status& status
 
 void Ledger::on_ended(int process, int op, const OpData& data, const Status& status,
                       const comm::Outcome& outcome) {
+  if (dead_.contains(process)) return;
   ++ops_;
   mix(static_cast<std::uint64_t>(op) << 8 | static_cast<std::uint64_t>(status.code()));
   if (data.op().is_shift) return;
@@ -77,13 +78,33 @@ void Ledger::on_view(int process, CommId world, const ft::WorldView& view) {
                           std::to_string(view.epoch.value));
   }
   epochs_[{process, world}] = view.epoch;
-  const auto [adopted, is_new] =
-      views_.emplace(std::pair(world, view.epoch.value), Adopted{process, view.members});
-  if (!is_new && adopted->second.members != view.members) {
+  Adopted& adopted = views_[{world, view.epoch.value}];
+  const bool other = !adopted.processes.empty() && adopted.members != view.members;
+  if (other && !drop_dead_branch(world, view.epoch)) {
     on_wrong(process, "G4: another view of epoch " + std::to_string(view.epoch.value) +
-                          " than process " + std::to_string(adopted->second.process) + " has had");
+                          " than process " + std::to_string(*adopted.processes.begin()) +
+                          " has had");
   }
+  Adopted& now = views_[{world, view.epoch.value}];
+  now.members = view.members;
+  now.processes.insert(process);
   mix(view.epoch.value);
+}
+
+// Whoever is left goes on when all others are proven dead, though they may have gone on without it:
+// of that nobody is left to tell. All who had that view, or one after it, must have died by now.
+bool Ledger::drop_dead_branch(CommId world, Epoch epoch) {
+  const auto begin = views_.lower_bound({world, epoch.value});
+  auto end = begin;
+  std::set<int> branch;
+  for (; end != views_.end() && end->first.first == world; ++end) {
+    branch.insert(end->second.processes.begin(), end->second.processes.end());
+  }
+  if (!std::includes(dead_.begin(), dead_.end(), branch.begin(), branch.end())) return false;
+  views_.erase(begin, end);
+  branched_off_.insert(branch.begin(), branch.end());
+  std::erase_if(firsts_, [&](const auto& entry) { return branch.contains(entry.second.first); });
+  return true;
 }
 
 bool Ledger::is_outside(CommId world, Epoch epoch, MemberId member) const {
@@ -122,8 +143,8 @@ void Ledger::look_for_returns() {
     here.erase(ft::kNobody);
     for (const MemberId member : here) {
       if (!gone[key.first].contains(member)) continue;
-      on_wrong(adopted.process, "G4: the view of epoch " + std::to_string(key.second) +
-                                    " has a member again that an earlier one had lost");
+      on_wrong(*adopted.processes.begin(), "G4: the view of epoch " + std::to_string(key.second) +
+                                               " has a member again that an earlier one had lost");
     }
     for (const MemberId member : before[key.first]) {
       if (!here.contains(member)) gone[key.first].insert(member);
@@ -136,8 +157,10 @@ void Ledger::look_for_returns() {
 void Ledger::look_for_splits() {
   for (const auto& [op, by_process] : ended_) {
     for (auto a = by_process.begin(); a != by_process.end(); ++a) {
-      for (auto b = std::next(a); a->second.code == 0 && b != by_process.end(); ++b) {
-        const bool both = b->second.code == 0 && lacks(a->second.outcome, b->second.rank) &&
+      for (auto b = std::next(a); b != by_process.end(); ++b) {
+        const bool went_on = !branched_off_.contains(a->first) && !branched_off_.contains(b->first);
+        const bool both = went_on && a->second.code == 0 && b->second.code == 0 &&
+                          lacks(a->second.outcome, b->second.rank) &&
                           lacks(b->second.outcome, a->second.rank);
         if (!both) continue;
         on_wrong(a->first, "G4: op " + std::to_string(op) + " ended without process " +

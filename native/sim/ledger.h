@@ -31,6 +31,8 @@ class Ledger {
                 const comm::Outcome& outcome);
   // A process has adopted the view of a world.
   void on_view(int process, CommId world, const ft::WorldView& view);
+  // The process has died, and all can know.
+  void on_death(int process) { dead_.insert(process); }
   void on_wrong(int process, const std::string& what);
 
   // Judges what can only be told at the end: `survivors` saw it out.
@@ -55,7 +57,7 @@ class Ledger {
     Rank rank;
   };
   struct Adopted {
-    int process = -1;  // the first
+    std::set<int> processes;
     std::vector<MemberId> members;
   };
 
@@ -63,13 +65,16 @@ class Ledger {
   void judge(int process, int op, const OpData& data, const Status& status,
              const comm::Outcome& outcome);
   void compare(int op, int process, const Ended& ended, const Ended& first);
+  bool drop_dead_branch(CommId world, Epoch epoch);
   void look_for_returns();
   void look_for_splits();
 
   std::map<int, std::map<int, Ended>> ended_;                              // by op, by process
   std::map<std::pair<int, std::uint32_t>, std::pair<int, Ended>> firsts_;  // by op and epoch
   std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;              // by world and epoch
-  std::map<std::pair<int, CommId>, Epoch> epochs_;                         // by process: the last
+  std::set<int> dead_;
+  std::set<int> branched_off_;                      // died in views that no living process knows of
+  std::map<std::pair<int, CommId>, Epoch> epochs_;  // by process: the last
   std::map<std::pair<int, int>, FloatSum> float_sums_;
   std::string violation_;
   std::uint64_t ops_ = 0;

@@ -9,13 +9,17 @@ constexpr Duration kTimeout = std::chrono::seconds(20);
 // A leaver's, for the others to say that they need it no more.
 constexpr Duration kPartingTime = std::chrono::seconds(5);
 constexpr const char* kName = "simulated";
+constexpr const char* kEvens = "evens";
+constexpr const char* kSecond = "second";
 constexpr CommId kWorld{77};
+constexpr CommId kEvensId{78};
+constexpr CommId kSecondWorld{79};
 // More rounds at one instant mean that something runs in circles.
 constexpr int kMostRounds = 20'000;
 // Small, so that ops take several.
 constexpr std::uint64_t kSlice = 4096;
-// Numbers of ops: those of a step follow each other.
-constexpr int kOpsPerStep = 10;
+
+}  // namespace
 
 // All beat to all: in large worlds more seldom, or nothing else would happen.
 Duration heartbeat(const Scenario& scenario) {
@@ -23,7 +27,7 @@ Duration heartbeat(const Scenario& scenario) {
   return std::chrono::milliseconds(scenario.ranks > 9 ? 20 : 5);
 }
 
-}  // namespace
+CommId world_of(CommId group) { return group == kSecondWorld ? kSecondWorld : kWorld; }
 
 Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around)
     : scenario_(scenario),
@@ -39,6 +43,7 @@ std::string Process::card() const { return "host" + std::to_string(rank_.value %
 ft::MembershipSettings Process::settings() const {
   ft::MembershipSettings settings;
   settings.heartbeat = heartbeat(scenario_);
+  settings.elastic = scenario_.elastic;
   if (scenario_.outside) settings.coordinator = kCoordinatorId;
   return settings;
 }
@@ -67,12 +72,61 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
   config.flat = std::move(flat);
   for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
   group_ = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
+  groups_[0] = group_;
   world_->add(group_, clock_->now());
   knows_step_ = true;
+  if (scenario_.subgroup && rank_.value % 2 == 0) found_evens(view);
+  if (scenario_.two_worlds) found_second(view);
+}
+
+void Process::found_evens(const ft::WorldView& view) {
+  ft::GroupConfig config = base_config();
+  config.name = kEvens;
+  config.id = kEvensId;
+  config.rank = {rank_.value / 2};
+  config.epoch = view.epoch;
+  for (int r = 0; r < scenario_.ranks; r += 2) {
+    config.world_ranks.push_back({r});
+    config.members.push_back(view.members[static_cast<std::size_t>(r)]);
+  }
+  auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
+  group = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
+  world_->add(group, clock_->now());
+}
+
+void Process::found_second(ft::WorldView view) {
+  ft::Membership membership(kSecondWorld, kSecond, id_, view, settings());
+  second_world_ = std::make_shared<ft::World>(kSecondWorld, std::move(membership), hub_);
+  hub_.add_world(second_world_);
+  ft::GroupConfig config = base_config();
+  config.name = kSecond;
+  config.id = kSecondWorld;
+  config.rank = rank_;
+  config.members = view.members;
+  config.epoch = view.epoch;
+  config.whole = true;
+  for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
+  auto& group = groups_[static_cast<std::size_t>(Part::kSecond)];
+  group = std::make_shared<ft::Group>(std::move(config), second_world_, shared_from_this(), clock_);
+  second_world_->add(group, clock_->now());
+}
+
+// The group of the even ranks, in a world that this process has just come into.
+void Process::look_for_evens() {
+  if (!scenario_.subgroup || rank_.value % 2 != 0) return;
+  ft::GroupConfig base = base_config();
+  base.name = kEvens;
+  auto config = world_->admitted(std::move(base));
+  // None of its members may have been left to tell of it.
+  if (!config) return;
+  auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
+  group = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
+  world_->add(group, clock_->now());
 }
 
 void Process::join(const std::vector<MemberId>& contacts) {
-  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, rank_, card()},
+  const Rank wanted = rank_.value < scenario_.ranks ? rank_ : Rank{-1};
+  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, wanted, card()},
                                            heartbeat(scenario_) * 4);
   for (const MemberId contact : contacts) joining_->add_contact(contact);
   hub_.set_joining(joining_.get());
@@ -110,8 +164,11 @@ void Process::look_at_joining() {
   auto config = world_->admitted(base_config());
   joining_.reset();
   if (!config) return end_program("admitted to a world without its group");
+  rank_ = config->rank;
   group_ = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
+  groups_[0] = group_;
   world_->add(group_, clock_->now());
+  look_for_evens();
   hub_.deliver_early(clock_->now());
 }
 
@@ -133,16 +190,20 @@ void Process::step() {
 
 // Every view since the last look: several may have begun in one turn.
 void Process::look_at_views() {
-  for (; seen_ < world_->view().epoch; ++seen_.value) {
-    const ft::WorldView* view = world_->view_at({seen_.value + 1});
-    if (view != nullptr) around_.on_view(number_, world_->id(), *view);
+  for (const auto& world : {world_, second_world_}) {
+    if (!world) continue;
+    Epoch& seen = seen_[world->id()];
+    for (; seen < world->view().epoch; ++seen.value) {
+      const ft::WorldView* view = world->view_at({seen.value + 1});
+      if (view != nullptr) around_.on_view(number_, world->id(), *view);
+    }
   }
 }
 
 // Who was a member when the op was called, and is one still, has a part in every result of it.
 void Process::look_at_inputs() {
-  const std::vector<MemberId>& now = group_->config().members;
   for (const Running& op : running_) {
+    const std::vector<MemberId>& now = op.group->config().members;
     const bool done = std::all_of(op.works.begin(), op.works.end(),
                                   [](const auto& work) { return work->done(); });
     if (op.ended || done) continue;
@@ -173,7 +234,7 @@ bool Process::run_tasks() {
 Instant Process::next_deadline() const {
   Instant next = hub_.next_deadline();
   if (joining_) next = std::min(next, clock_->now() + heartbeat(scenario_));
-  if (parting_ && !stopped()) next = std::min(next, gives_up_);
+  if (!parting_.empty() && !stopped()) next = std::min(next, gives_up_);
   return next;
 }
 
@@ -190,7 +251,7 @@ bool Process::run_program() {
     const Status status = advance_->status();
     const Epoch epoch = advance_->outcome().epoch;
     advance_.reset();
-    if (!status.is_ok()) return end_program("advance: " + status.message()), true;
+    if (!status.is_ok()) return end_program("advance: " + status.message(), status), true;
     ++step_;
     around_.on_boundary(number_, epoch, step_);
     return true;
@@ -207,47 +268,55 @@ bool Process::start_step() {
     return true;
   }
   lost_one_ = false;
-  const std::vector<ProgramOp> ops = make_step(scenario_, step_);
-  running_.reserve(ops.size());
-  int number = step_ * kOpsPerStep;
-  for (const ProgramOp& op : ops) {
-    start_op(op, number++);
-    if (stopped()) return true;
+  for (int part = 0; part < kParts; ++part) {
+    const auto& group = groups_[static_cast<std::size_t>(part)];
+    if (!group) continue;
+    for (const ProgramOp& op :
+         make_step(scenario_, step_, static_cast<Part>(part), group->size())) {
+      start_op(op);
+      if (stopped()) return true;
+    }
   }
   return true;
 }
 
-void Process::start_op(const ProgramOp& op, int number) {
+void Process::start_op(const ProgramOp& op) {
+  around_.on_op(number_, op.number, false);
   Running running;
-  running.number = number;
-  running.data = std::make_unique<OpData>(op, rank_.value, scenario_.ranks);
-  running.members = group_->config().members;
+  running.number = op.number;
+  running.group = groups_[static_cast<std::size_t>(op.part)];
+  const int rank = running.group->rank().value;
+  const int size = running.group->size();
+  running.data = std::make_unique<OpData>(op, rank, size);
+  running.members = running.group->config().members;
   std::vector<comm::OpRequest> requests{running.data->request()};
   if (op.is_shift) {
     running.spare.resize(op.count);
-    requests[0].peer = {(rank_.value + 1) % scenario_.ranks};
+    requests[0].peer = {(rank + 1) % size};
     comm::OpRequest take;
     take.collective = comm::Collective::kRecv;
     take.dtype = DType::kU64;
-    take.peer = {(rank_.value + scenario_.ranks - 1) % scenario_.ranks};
+    take.peer = {(rank + size - 1) % size};
     take.output = {{reinterpret_cast<std::byte*>(running.spare.data()), op.count}};
     requests.push_back(take);
   }
   for (comm::OpRequest& request : requests) {
     Result<comm::Ran> ran = comm::Ran{};
     if (scenario_.brief && !op.is_shift) {
-      ran = group_->run(std::move(request));
-    } else if (auto work = group_->start(std::move(request)); work.is_ok()) {
+      ran = running.group->run(std::move(request));
+    } else if (auto work = running.group->start(std::move(request)); work.is_ok()) {
       ran = comm::Ran{work.value(), nullptr};
     } else {
       ran = work.status();
     }
-    if (!ran.is_ok()) return end_program("start: " + ran.status().message());
+    if (!ran.is_ok()) return end_program("start: " + ran.status().message(), ran.status());
     if (ran.value().work) {
       running.works.push_back(ran.value().work);
     } else {
       running.ended = true;
-      around_.ledger().on_ended(number_, number, *running.data, Status::ok(), *ran.value().outcome);
+      around_.ledger().on_ended(number_, op.number, *running.data, Status::ok(),
+                                *ran.value().outcome);
+      around_.on_op(number_, op.number, true);
     }
   }
   running_.push_back(std::move(running));
@@ -283,11 +352,13 @@ void Process::end_op(Running& running) {
       around_.ledger().on_ended(number_, running.number, *running.data, status, work->outcome());
     }
     if (status.is_ok()) continue;
-    const Status health = group_->health();
-    if (!health.is_ok()) return end_program(health.message());
-    if (status.code() != Code::kPeerLost) return end_program(status.message());
-    if (scenario_.raise && !shift) lost_one_ = true;
+    const Status health = running.group->health();
+    if (!health.is_ok()) return end_program(health.message(), health);
+    if (status.code() != Code::kPeerLost) return end_program(status.message(), status);
+    // The others of the whole group go to the boundary as well.
+    if (scenario_.raise && !shift && running.group == group_) lost_one_ = true;
   }
+  around_.on_op(number_, running.number, true);
 }
 
 bool Process::drive_briefly(const std::function<bool(bool)>& step) {
@@ -298,22 +369,34 @@ bool Process::drive_briefly(const std::function<bool(bool)>& step) {
   return true;
 }
 
-void Process::end_program(const std::string& why) {
+void Process::end_program(const std::string& why, const Status& status) {
   if (!ended_.empty()) return;
+  told_ = status.code() == Code::kNotMember;
   ended_ = why.empty() ? "ended" : why;
   around_.log(number_, "ends: " + ended_);
 }
 
+bool Process::has_settled() const {
+  return std::all_of(parting_.begin(), parting_.end(),
+                     [](const auto& leaving) { return leaving->settled.load(); });
+}
+
 // As close() does, without waiting.
 bool Process::part() {
-  if (!parting_) {
-    parting_ = std::make_shared<ft::Leaving>();
+  if (parting_.empty()) {
     gives_up_ = clock_->now() + kPartingTime;
-    group_->begin_leaving(parting_);
+    for (const auto& group : groups_) {
+      if (!group) continue;
+      parting_.push_back(std::make_shared<ft::Leaving>());
+      group->begin_leaving(parting_.back());
+    }
     return true;
   }
-  if (!parting_->settled && clock_->now() < gives_up_) return false;
-  [[maybe_unused]] const Status left = group_->close(Duration::zero());
+  if (!has_settled() && clock_->now() < gives_up_) return false;
+  for (const auto& group : groups_) {
+    if (group) [[maybe_unused]]
+      const Status left = group->close(Duration::zero());
+  }
   hub_.say_goodbye();
   end_program("left");
   return true;
@@ -321,12 +404,16 @@ bool Process::part() {
 
 void Process::tear_down() {
   hub_.set_joining(nullptr);
-  if (group_) group_->fence("the simulation ends");
+  for (const auto& group : groups_) {
+    if (group) group->fence("the simulation ends");
+  }
   run_tasks();
   running_.clear();
   advance_.reset();
   group_.reset();
+  groups_ = {};
   world_.reset();
+  second_world_.reset();
   run_tasks();
 }
 

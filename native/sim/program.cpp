@@ -30,35 +30,42 @@ comm::Block block_of(std::vector<std::uint64_t>& memory, std::uint64_t index, st
 
 }  // namespace
 
-std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
-  Random random(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 7);
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, int ranks) {
+  const auto place = static_cast<std::uint64_t>(part);
+  const std::uint64_t seed =
+      scenario.seed * 1000 + static_cast<std::uint64_t>(step) + place * 1'000'000'007;
+  Random random(seed + 7);
   static constexpr Collective kAll[] = {
       Collective::kAllReduce, Collective::kAllReduce, Collective::kBroadcast,
       Collective::kAllGather, Collective::kReduce,    Collective::kReduceScatter,
       Collective::kAllToAll,  Collective::kGather,    Collective::kScatter,
       Collective::kBarrier,   Collective::kSend};
-  std::vector<ProgramOp> ops(1 + random.below(4));
+  // A few of the whole group, one or two of the others.
+  std::vector<ProgramOp> ops(1 + random.below(part == Part::kWhole ? 4 : 2));
+  int number = step * kOpsPerStep + (part == Part::kWhole ? 0 : 2 + 2 * static_cast<int>(part));
   for (ProgramOp& op : ops) {
+    op.part = part;
+    op.number = number++;
     op.collective = kAll[random.below(std::size(kAll))];
     op.is_shift = op.collective == Collective::kSend;
-    op.root = static_cast<int>(random.below(static_cast<std::uint64_t>(scenario.ranks)));
+    op.root = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     op.count = random.below(static_cast<std::uint64_t>(scenario.elements) + 1);
     op.in_place = random.chance(60);
     op.atomic = random.chance(10);
     op.factor = 1 + random.below(200);
   }
   // Of its own, so that the other draws are what they were.
-  Random coding(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 8);
+  Random coding(seed + 8);
   for (ProgramOp& op : ops) {
-    op.coded = coding.chance(20) && CodedData::takes(op.collective, scenario.ranks);
+    op.coded = coding.chance(20) && CodedData::takes(op.collective, ranks);
   }
-  Random exact(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 9);
+  Random exact(seed + 9);
   for (ProgramOp& op : ops) op.lossless = op.coded && exact.chance(35);
-  Random floats(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 11);
+  Random floats(seed + 11);
   for (ProgramOp& op : ops) {
     op.is_float = floats.chance(30) && !op.coded && FloatData::takes(op.collective);
   }
-  Random holes(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 10);
+  Random holes(seed + 10);
   for (ProgramOp& op : ops) {
     op.losses_raise = scenario.raise;
     op.says_what_holes = holes.chance(40);

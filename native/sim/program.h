@@ -14,8 +14,21 @@
 
 namespace holdfast::sim {
 
+// Numbers of ops: those of a step follow each other.
+inline constexpr int kOpsPerStep = 10;
+
+// Whose op it is.
+enum class Part : std::uint8_t {
+  kWhole,   // the group of all ranks
+  kEvens,   // the group of the even ones
+  kSecond,  // the group of all ranks in another world
+};
+inline constexpr int kParts = 3;
+
 // One op of the program; the same on every rank.
 struct ProgramOp {
+  Part part = Part::kWhole;
+  int number = 0;
   comm::Collective collective{};
   int root = 0;
   std::uint64_t count = 0;  // elements of a block
@@ -31,8 +44,9 @@ struct ProgramOp {
   bool says_what_holes = false;  // or by its own word
 };
 
-// The ops of a step; they are all started before the first is waited for.
-std::vector<ProgramOp> make_step(const Scenario& scenario, int step);
+// The ops of a step in a group of so many ranks; all of them are started before the first is waited
+// for.
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, int ranks);
 
 // One rank's memory for an op, and what is right to find there.
 class OpData {
