@@ -90,6 +90,9 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
       report.accepted = std::move(accepted).value();
     }
     reports_[from] = std::move(report);
+  } else if (message.generation > generation_) {
+    // It has stopped, and goes on in the next view only: this coordinator must ask for one.
+    stopped_elsewhere_ = true;
   }
   try_decide(now);
 }
@@ -202,7 +205,7 @@ void Coordinator::on_greet(MemberId from) {
 void Coordinator::raise_ballot(Instant now) {
   const std::uint64_t count = std::max(outranked_by_, generation_).value >> 16;
   generation_ = {(count + 1) << 16 | (generation_.value & 0xffff)};
-  established_ = false;
+  established_ = stopped_elsewhere_ = false;
   proposal_.reset();
   reports_.clear();
   prepare(now);
@@ -228,7 +231,8 @@ void Coordinator::tick(Instant now) {
   // Of two coordinators that outrank each other, the lower rank gets a round to itself.
   next_retry_ =
       now + settings_.heartbeat + settings_.heartbeat / 8 * static_cast<int>(generation_.value % 8);
-  if (outranked_by_ > generation_ && (is_at_work() || !boundaries_.empty())) {
+  const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
+  if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);
   }
   // An unproven loss of everybody's opinion but the quorum's, or messages that went astray.
@@ -336,6 +340,7 @@ Message Coordinator::decided() const {
 
 void Coordinator::publish(Message value, Instant now) {
   established_ = true;
+  stopped_elsewhere_ = false;
   std::vector<MemberId> audience = view_.present();
   for (const MemberId m : value.view.present()) {
     if (!view_.has(m)) audience.push_back(m);

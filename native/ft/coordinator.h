@@ -131,7 +131,8 @@ class Coordinator {
   bool last_at_boundary_ = false;
 
   bool established_ = false;
-  Generation outranked_by_;  // the highest ballot that a member has promised to another
+  bool stopped_elsewhere_ = false;  // a member has, for a coordinator of a higher ballot
+  Generation outranked_by_;         // the highest ballot that a member has promised to another
   std::optional<Message> proposal_;
   std::set<MemberId> accepted_by_;
 
