@@ -159,7 +159,8 @@ void World::on_message(MemberId from, const Message& message, Instant now) {
 void World::on_closed(MemberId member, const Status& why, Instant now) {
   explain_losses(now);
   for (const auto& group : groups()) group->on_died(member, why);
-  if (membership_.has_left(member)) return;
+  // Nothing changes until an op misses it; but a change that is under way waits for its word.
+  if (membership_.has_left(member) && !membership_.changing()) return;
   membership_.on_closed(member, now);
   carry_out(now);
 }
