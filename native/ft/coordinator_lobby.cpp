@@ -15,8 +15,8 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
     return send(from, std::move(refused));
   }
   if (lobby_.contains(from)) return;  // asked twice
-  // Admitted, and its decision has crossed the question; one that has left may come again.
-  if (view_.has(from) && !lost_.contains(from)) return;
+  // Admitted: its decision has crossed the question, or was lost. One that has left may come again.
+  if (view_.has(from) && !lost_.contains(from)) return send(from, decided());
   if (view_.members.size() + lobby_.size() >= kMaxRanks && message.joiners[0].wanted.value < 0) {
     refused.text = "the group is full (" + std::to_string(kMaxRanks) + " ranks)";
     return send(from, std::move(refused));
