@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
 #include "ft/quorum.h"
 
 namespace holdfast::ft {
@@ -49,7 +50,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
     return send(from, std::move(fenced));
   }
   outranked_by_ = std::max(outranked_by_, message.generation);
-  if (!blocked_.empty()) take_back(from, now);
+  if (!blocked_.empty() && !is_planted(Planted::kNeverTakeBack)) take_back(from, now);
   if (message.epoch < view_.epoch) {
     return send(from, decided());
   }
@@ -84,7 +85,7 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   std::vector<MemberId> lost = message.lost;
   std::sort(lost.begin(), lost.end());
   // A report for another coordinator's ballot is news, but no promise.
-  if (message.generation == generation_) {
+  if (message.generation == generation_ || is_planted(Planted::kStaleReport)) {
     Report report{std::move(lost), message.body, {}};
     if (auto accepted = decode(message.accepted); !message.accepted.empty() && accepted.is_ok()) {
       report.accepted = std::move(accepted).value();
@@ -130,7 +131,8 @@ void Coordinator::lose(MemberId member, bool proven, Instant now) {
   at->second = at->second || proven;
   if (!is_new) return;
   // What was proposed under this ballot must not change.
-  if (proposal_) return raise_ballot(now);
+  if (proposal_ && !is_planted(Planted::kKeepBallot)) return raise_ballot(now);
+  proposal_.reset();
   prepare(now);
 }
 
@@ -150,7 +152,7 @@ void Coordinator::take_back(MemberId member, Instant now) {
 // Two members that do not hear each other: one has to go, though this process may hear both. The
 // one that is party to more such quarrels; of equals, the later in the view.
 bool Coordinator::weigh_complaints(Instant now) {
-  if (complaints_.empty()) return false;
+  if (complaints_.empty() || is_planted(Planted::kNoWeighing)) return false;
   std::map<MemberId, int> quarrels;
   for (const auto& [pair, since] : complaints_) {
     if (now - since < settings_.heartbeat) continue;

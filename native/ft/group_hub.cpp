@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 namespace holdfast::ft {
 namespace {
 
@@ -92,7 +94,9 @@ bool Hub::pump(Peer& peer, Instant now) {
 void Hub::look_for_loss(Peer& peer, bool heard, Instant now) {
   if (peer.reported) return;
   if (!peer.control->status().is_ok()) {
-    const bool gone = peer.ended || peer.control->closed_by_peer();
+    const bool damaged = peer.control->status().code() == Code::kProtocolError;
+    const bool gone = peer.ended || peer.control->closed_by_peer() ||
+                      (damaged && is_planted(Planted::kDamageIsDeath));
     report_loss(peer, peer.control->status(), gone, now);
   } else if (peer.ended && !heard) {
     report_loss(peer, {Code::kPeerLost, "its process has ended"}, true, now);
@@ -268,6 +272,7 @@ void Hub::send(MemberId to, const Message& message) {
   const auto found = peers_.find(to);
   // What is lost is said again when it matters.
   if (found == peers_.end() || found->second.reported) return;
+  if (is_planted(Planted::kNeverTell) && message.kind == MessageKind::kFenced) return;
   comm::Link& control = *found->second.control;
   const Bytes bytes = encode(message);
   for (std::size_t at = 0; at < bytes.size(); at += comm::kMaxFramePayload) {

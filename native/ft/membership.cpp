@@ -72,7 +72,8 @@ Coordinator& Membership::own_coordinator(Instant now) {
   const auto at = std::find(view_.members.begin(), view_.members.end(), self_);
   const auto rank = static_cast<std::size_t>(at - view_.members.begin());
   const bool established = first_coordinator_ == self_;
-  if (!established) promised_ = next_generation(promised_, rank);
+  const bool reuses = is_planted(Planted::kLowBallots);
+  if (!established) promised_ = next_generation(reuses ? Generation{} : promised_, rank);
   first_coordinator_ = kNobody;
   CoordinatorSettings settings;
   settings.heartbeat = settings_.heartbeat;
@@ -307,7 +308,8 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
 }
 
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
-  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot);
+  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot) &&
+                         !(is_planted(Planted::kFreePrepare) && accepted_.empty());
   if (outranked || message.epoch != view_.epoch) return;
   promised_ = std::max(promised_, message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();

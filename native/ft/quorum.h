@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/planted.h"
 #include "base/types.h"
 
 namespace holdfast::ft {
@@ -26,7 +27,7 @@ struct Vote {
 
 inline bool may_decide(const Vote& vote) {
   if (vote.staying.empty()) return false;
-  if (vote.all_proven || vote.authority) return true;
+  if (vote.all_proven || vote.authority || is_planted(Planted::kMinority)) return true;
   if (2 * vote.staying.size() != vote.view.size()) {
     return 2 * vote.staying.size() > vote.view.size();
   }
