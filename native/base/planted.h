@@ -22,8 +22,24 @@ enum class Planted {
   kShareAlone,        // a member shares memory because it can, whatever the others can
   kHideHole,          // a result with a hole counts as a good one
   kOwnHole,           // only who has the hole is told of it
+  kMinority,          // whoever is left decides, however few they are
+  kFreePrepare,       // a member that has stopped for a ballot takes proposals of lower ones
+  kStaleReport,       // a report for another ballot counts as a promise for this one
+  kFreshKept,         // a kept result is served as if nothing had happened since it was made
+  kNoWithdrawn,       // a sum is taken though the memory it was read from has been taken back
+  kNoLeftBehind,      // a slot is read though its owner may be two views ahead
+  kDamageIsDeath,     // a damaged frame proves that its sender has died
+  kNoWeighing,        // complaints about silent members are never weighed
+  kOwnOrder,          // a sum begins with the rank that makes it
+  kNeverTakeBack,     // a blocked coordinator does not take back who speaks again
+  kNeverTell,         // whoever was voted out is not told
+  kPartialSums,       // partial sums are written where the result will be
+  kKeepBallot,        // a loss during a proposal does not raise the ballot
+  kAdmitUnconnected,  // a newcomer comes in before it is connected to all
+  kLowBallots,        // a coordinator that takes over begins with a ballot that was used
+  kNoSilence,         // nobody is ever found silent
 };
-inline constexpr int kPlantedCount = 17;
+inline constexpr int kPlantedCount = 33;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

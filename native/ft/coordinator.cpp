@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 namespace holdfast::ft {
 namespace {
 
@@ -44,6 +46,7 @@ std::vector<MemberId> Coordinator::staying() const {
 
 void Coordinator::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
+  heard_.insert(from);
   if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
@@ -63,7 +66,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   }
   outranked_by_ = std::max(outranked_by_, message.generation);
   note_promise(from, message);
-  if (!blocked_.empty()) take_back(from, now);
+  if (!blocked_.empty() && !is_planted(Planted::kNeverTakeBack)) take_back(from, now);
   if (message.epoch < view_.epoch) {
     return send(from, decided());
   }
@@ -80,6 +83,7 @@ void Coordinator::learn(const Message& message) {
   view_ = message.view;
   last_reports_ = message.reports;
   last_at_boundary_ = message.boundary;
+  asked_ = false;
   proposal_.reset();
   reports_.clear();
   boundaries_.clear();
@@ -101,7 +105,7 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   std::vector<MemberId> lost = message.lost;
   std::sort(lost.begin(), lost.end());
   // A report for another coordinator's ballot is news, but no promise.
-  if (message.generation == generation_) {
+  if (message.generation == generation_ || is_planted(Planted::kStaleReport)) {
     Report report{std::move(lost), message.body, {}};
     if (auto accepted = decode(message.accepted); !message.accepted.empty() && accepted.is_ok()) {
       report.accepted = std::move(accepted).value();
@@ -152,7 +156,8 @@ void Coordinator::lose(MemberId member, bool proven, Instant now) {
   at->second = at->second || proven;
   if (!is_new) return;
   // What was proposed under this ballot must not change.
-  if (proposal_) return raise_ballot(now);
+  if (proposal_ && !is_planted(Planted::kKeepBallot)) return raise_ballot(now);
+  proposal_.reset();
   prepare(now);
 }
 
@@ -168,11 +173,16 @@ void Coordinator::take_back(MemberId member, Instant now) {
   prepare(now);
 }
 
+// A coordinator that was started anew may never have heard of a member.
+bool Coordinator::is_unheard(MemberId member) const {
+  return unheard_.contains(member) || (settings_.outside && !heard_.contains(member));
+}
+
 // Not one that has ended: neither hears the other now, or this process does not hear the accused.
 bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const {
   if (now - since < settings_.heartbeat) return false;
   if (lost_.contains(accuser) || lost_.contains(accused)) return false;
-  if (unheard_.contains(accused)) return true;
+  if (is_unheard(accused)) return true;
   const auto answer = complaints_.find(accused);
   return answer != complaints_.end() && answer->second.contains(accuser);
 }
@@ -180,14 +190,15 @@ bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, 
 // Two members that do not hear each other: one has to go, though this process may hear both. The
 // one that is party to more such quarrels; of equals, the later in the view.
 bool Coordinator::weigh_complaints(Instant now) {
+  if (is_planted(Planted::kNoWeighing)) return false;
   std::map<MemberId, int> quarrels;
   for (const auto& [accuser, silent] : complaints_) {
     for (const auto& [accused, since] : silent) {
       if (!is_quarrel(accuser, accused, since, now)) continue;
       // Of two of whom one is not heard here either, it is that one.
-      const bool one = unheard_.contains(accuser) != unheard_.contains(accused);
+      const bool one = is_unheard(accuser) != is_unheard(accused);
       for (const MemberId m : {accuser, accused}) {
-        if (!one || unheard_.contains(m)) ++quarrels[m];
+        if (!one || is_unheard(m)) ++quarrels[m];
       }
     }
   }
@@ -267,6 +278,7 @@ void Coordinator::raise_ballot(Instant now) {
 }
 
 void Coordinator::prepare(Instant now) {
+  asked_ = true;
   Message m = make(MessageKind::kPrepare);
   m.lost = lost();
   for (const auto& [member, proven] : lost_) {
@@ -317,8 +329,9 @@ void Coordinator::try_decide(Instant now) {
   for (const MemberId member : staying()) {
     const auto report = reports_.find(member);
     if (report == reports_.end() || report->second.lost != gone) {
-      // Nobody is lost any more, but some have stopped: all stop, and go on in the next view.
-      if (gone.empty()) prepare(now);
+      // Nobody is lost any more, but some have stopped: all stop, and go on in the next view. Each
+      // is asked once, and again in due time: reports must not put that off.
+      if (gone.empty() && !asked_) prepare(now);
       return;
     }
     const auto& value = report->second.accepted;
@@ -389,7 +402,7 @@ Message Coordinator::decided() const {
 
 void Coordinator::publish(Message value, Instant now) {
   established_ = true;
-  stopped_elsewhere_ = false;
+  stopped_elsewhere_ = asked_ = false;
   std::vector<MemberId> audience = view_.present();
   for (const MemberId m : value.view.present()) {
     if (!view_.has(m)) audience.push_back(m);
@@ -413,6 +426,7 @@ void Coordinator::publish(Message value, Instant now) {
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   complaints_.clear();
+  std::erase_if(heard_, [&](MemberId member) { return !view_.has(member); });
   std::erase_if(unheard_, [&](const auto& entry) { return !view_.has(entry.first); });
   reports_.clear();
   boundaries_.clear();

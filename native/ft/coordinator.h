@@ -116,6 +116,7 @@ class Coordinator {
   void take_back(MemberId member, Instant now);
   void lose(MemberId member, bool proven, Instant now);
   bool weigh_complaints(Instant now);
+  bool is_unheard(MemberId member) const;
   bool is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const;
   void fence(MemberId member, const std::string& why);
   void tell_outcasts();
@@ -163,6 +164,7 @@ class Coordinator {
   bool last_at_boundary_ = false;
 
   bool established_ = false;
+  bool asked_ = false;              // all who stay have been, for their reports
   bool stopped_elsewhere_ = false;  // a member has, for a coordinator of a higher ballot
   Generation outranked_by_;         // the highest ballot that a member has promised to another
   std::optional<Message> proposal_;
@@ -182,6 +184,7 @@ class Coordinator {
   std::map<MemberId, std::map<MemberId, Instant>> complaints_;
   // Voted out without proof, and why; they are told until they have answered, or have gone.
   std::map<MemberId, std::string> outcasts_;
+  std::set<MemberId> heard_;             // who has said anything to this process
   std::map<MemberId, Instant> unheard_;  // since when
   Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
   std::map<MemberId, Report> reports_;

@@ -1,6 +1,7 @@
 // The lobby of the coordinator: who waits, who may come in, and when.
 #include <algorithm>
 
+#include "base/planted.h"
 #include "ft/coordinator.h"
 
 namespace holdfast::ft {
@@ -109,7 +110,9 @@ std::vector<Coordinator::Waiting> Coordinator::admissible() const {
     const bool wants = w.joiner.wanted.value >= 0;
     const bool free = !wants || (!taken.contains(w.joiner.wanted) &&
                                  (rank >= view_.members.size() || view_.members[rank] == kNobody));
-    if (w.ready < w.joined || !meets_all || !free) continue;
+    const bool connected =
+        (w.ready >= w.joined && meets_all) || is_planted(Planted::kAdmitUnconnected);
+    if (!connected || !free) continue;
     chosen.push_back(w);
     if (wants) taken.insert(w.joiner.wanted);
   }

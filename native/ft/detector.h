@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
 #include "base/types.h"
 
 namespace holdfast::ft {
@@ -18,7 +19,9 @@ class Detector {
   // This process itself did not run until `now`: what did not arrive says nothing.
   void forgive(Instant now) { on_frame(now); }
 
-  bool is_silent(Instant now) const { return now >= silent_at(); }
+  bool is_silent(Instant now) const {
+    return now >= silent_at() && !is_planted(Planted::kNoSilence);
+  }
   Instant silent_at() const { return heard_ + silence_; }
   Instant heard() const { return heard_; }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
+
 namespace holdfast::ft {
 namespace {
 
@@ -136,15 +138,17 @@ void Hub::look_for_loss(Peer& peer, bool heard, Instant now) {
     report_loss(peer, {Code::kPeerLost, "its process has ended"}, true, now);
   } else if (!status.is_ok() && !peer.cut) {
     cut(peer, status, peer.control->closed_by_peer(), now);
-  } else if (!peer.data->status().is_ok() && !peer.cut && !peer.broken) {
-    peer.broken = true;
-    each_world([&](const auto& world) { world->on_silent(peer.id, now); });
+  } else if (!peer.data->status().is_ok() && !peer.cut) {
+    // Both are made anew.
+    cut(peer, peer.data->status(), false, now);
   }
 }
 
 // A broken connection is no death: what lies between closes connections of the living, too.
 void Hub::cut(Peer& peer, const Status& why, bool from_outside, Instant now) {
-  const bool gone = peer.left || (from_outside && owner_.trusts_resets());
+  const bool damaged = why.code() == Code::kProtocolError;
+  const bool gone = peer.left || (from_outside && owner_.trusts_resets()) ||
+                    (damaged && is_planted(Planted::kDamageIsDeath));
   if (gone || !needs(peer.id)) return report_loss(peer, why, gone, now);
   peer.cut = true;
   owner_.mend(peer.id, card_of(peer.id));
@@ -346,6 +350,7 @@ void Hub::send(MemberId to, const Message& message) {
   const auto found = peers_.find(to);
   // What is lost is said again when it matters.
   if (found == peers_.end() || found->second.reported || found->second.cut) return;
+  if (is_planted(Planted::kNeverTell) && message.kind == MessageKind::kFenced) return;
   comm::Link& control = *found->second.control;
   const Bytes bytes = encode(message);
   for (std::size_t at = 0; at < bytes.size(); at += comm::kMaxFramePayload) {

@@ -131,8 +131,7 @@ class Hub final : public Network {
     comm::Link* data = nullptr;
     bool reported = false;  // its loss is known to the worlds
     bool silent = false;
-    bool cut = false;     // its connection has broken, and is being mended
-    bool broken = false;  // no data gets through; the process may live
+    bool cut = false;  // its connection has broken, and is being mended
     bool left = false;
     bool ended = false;  // its process, proven
     Detector detector;

@@ -350,8 +350,9 @@ void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident)
   // Most are never asked for. Those that are serve by a work of their own in each view.
   const std::shared_ptr<OpWork> served = new_work(kept->second.request, sequence);
   // From where it ended, through every view since: as those see it that have not ended it.
-  const Fate fate = kept->second.fate =
-      std::make_shared<const OpFate>(judge(*kept->second.fate, *served, *incident));
+  const Fate fate = kept->second.fate = std::make_shared<const OpFate>(
+      judge(is_planted(Planted::kFreshKept) ? fate_of(*incident) : *kept->second.fate, *served,
+            *incident));
   if (!incident->all_complete() && !fate->lost) {
     return begin_repair(served, *fate, clock_->now() + served->request().timeout);
   }

@@ -90,7 +90,8 @@ Coordinator& Membership::own_coordinator(Instant now) {
   const auto at = std::find(view_.members.begin(), view_.members.end(), self_);
   const auto rank = static_cast<std::size_t>(at - view_.members.begin());
   const bool established = first_coordinator_ == self_;
-  if (!established) promised_ = next_generation(promised_, rank);
+  const bool reuses = is_planted(Planted::kLowBallots);
+  if (!established) promised_ = next_generation(reuses ? Generation{} : promised_, rank);
   first_coordinator_ = kNobody;
   CoordinatorSettings settings;
   settings.heartbeat = settings_.heartbeat;
@@ -271,7 +272,8 @@ void Membership::leave(Instant now) {
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
   if (fenced_) {
-    // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a word.
+    // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a
+    // word.
     if (awaits_word(message.kind)) act(SendTo{from, make(MessageKind::kOut)});
     return;
   }
@@ -393,7 +395,8 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
 }
 
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
-  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot);
+  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot) &&
+                         !(is_planted(Planted::kFreePrepare) && accepted_.empty());
   if (outranked || message.epoch != view_.epoch) return;
   promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();

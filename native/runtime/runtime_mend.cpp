@@ -61,6 +61,10 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
   hub_.on_process_ended(callee);
 }
 
+bool Runtime::lacks_ucx(const Peer* peer) {
+  return peer == nullptr || (peer->ucx && !peer->ucx->status().is_ok());
+}
+
 // Where two call each other, the connection of the larger id stands.
 bool Runtime::gives_way_to(const Greeting& hello) const {
   if (hello.from > parts_.self) return true;
@@ -89,6 +93,7 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer.of_link);
   attempts_.erase(peer.id);
   connect_failures_.erase(peer.id);
+  use_ucx(peer, handshake);
   hub_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
 }
 

@@ -64,6 +64,7 @@ CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(ra
     if (op.residual) residual_[i] = owed(rank, to);
   }
   if (op.collective == Collective::kBroadcast || is_in_place()) output_ = input_;
+  before_ = input_;
 }
 
 float CodedData::owed(int from, int to) const {
@@ -164,6 +165,12 @@ std::string CodedData::check_failed() const {
     return "a residual was committed with an op that failed";
   }
   return {};
+}
+
+std::string CodedData::check_input() const {
+  if (input_ != before_) return "an input has changed";
+  const std::string committed = check_failed();
+  return committed.empty() ? "" : "a residual was committed before its op had ended";
 }
 
 std::uint64_t CodedData::fingerprint() const {

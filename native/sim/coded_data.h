@@ -31,6 +31,8 @@ class CodedData {
   std::string check(const comm::Outcome& outcome) const;
   // The same after an op that failed: nothing was committed.
   std::string check_failed() const;
+  // Empty, or what an op under way has changed that is not its own to change.
+  std::string check_input() const;
   std::uint64_t fingerprint() const;
 
  private:
@@ -47,6 +49,7 @@ class CodedData {
   int rank_;
   int ranks_;
   std::vector<float> input_;
+  std::vector<float> before_;  // the input as it was
   std::vector<float> output_;
   std::vector<float> residual_;
 };

@@ -1,34 +1,51 @@
-// Ledger: what every simulated process saw, and whether it fits together: the guarantees G1 to G6,
-// each a small check.
+// Ledger: what every simulated process saw, and whether it fits together: the guarantees G1 to G7,
+// each a small check, over all processes that ever were: those that died, left or were voted out
+// later included.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fnv.h"
 #include "comm/communicator.h"
+#include "ft/message.h"
 #include "sim/program.h"
 
 namespace holdfast::sim {
+
+// A float sum as one process got it, where no loss had a part in it.
+struct FloatSum {
+  std::vector<Rank> contributors;
+  std::uint64_t bits = 0;
+  friend bool operator==(const FloatSum&, const FloatSum&) = default;
+};
 
 class Ledger {
  public:
   // An op of the program has ended at a process: number of the op, how, and with what.
   void on_ended(int process, int op, const OpData& data, const Status& status,
                 const comm::Outcome& outcome);
-  // A process lives in this view.
-  void on_view(int process, const comm::View& view);
+  // A process has adopted the view of a world.
+  void on_view(int process, CommId world, const ft::WorldView& view);
+  // The process has died, and all can know.
+  void on_death(int process) { dead_.insert(process); }
   void on_wrong(int process, const std::string& what);
 
   // Judges what can only be told at the end: `survivors` saw it out.
   void compare(const std::vector<int>& survivors);
 
+  // Whether anybody has adopted a view of that epoch without this member, though there was one.
+  bool is_outside(CommId world, Epoch epoch, MemberId member) const;
   bool ok() const { return violation_.empty(); }
   const std::string& violation() const { return violation_; }
   std::uint64_t ops() const { return ops_; }
   std::uint64_t hash() const { return hash_.value(); }
+  // By op and rank: the sums to which the order of their operands shows.
+  const std::map<std::pair<int, int>, FloatSum>& float_sums() const { return float_sums_; }
 
  private:
   struct Ended {
@@ -37,13 +54,28 @@ class Ledger {
     bool replicated = false;
     comm::Outcome outcome;
     std::vector<Rank> lost;  // whom PeerLost names
+    Rank rank;
+  };
+  struct Adopted {
+    std::set<int> processes;
+    std::vector<MemberId> members;
   };
 
   void mix(std::uint64_t value) { hash_.mix(value); }
+  void judge(int process, int op, const OpData& data, const Status& status,
+             const comm::Outcome& outcome);
+  void compare(int op, int process, const Ended& ended, const Ended& first);
+  bool drop_dead_branch(CommId world, Epoch epoch);
+  void look_for_returns();
+  void look_for_splits();
 
-  std::map<int, std::map<int, Ended>> ended_;                            // by op, by process
-  std::map<std::uint32_t, std::map<int, std::vector<MemberId>>> views_;  // by epoch, by process
-  std::map<int, Epoch> epochs_;                                          // by process: the last
+  std::map<int, std::map<int, Ended>> ended_;                              // by op, by process
+  std::map<std::pair<int, std::uint32_t>, std::pair<int, Ended>> firsts_;  // by op and epoch
+  std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;              // by world and epoch
+  std::set<int> dead_;
+  std::set<int> branched_off_;                      // died in views that no living process knows of
+  std::map<std::pair<int, CommId>, Epoch> epochs_;  // by process: the last
+  std::map<std::pair<int, int>, FloatSum> float_sums_;
   std::string violation_;
   std::uint64_t ops_ = 0;
   Fnv1a hash_;

@@ -32,7 +32,8 @@ bool SimLink::push() {
       Wire::Packet packet;
       packet.header = frame.header;
       packet.payload.assign(frame.payload.begin(), frame.payload.end());
-      packet.at = std::max(out_->last, keeper_.arrival(out_->from, out_->to));
+      packet.at = std::max(out_->last, keeper_.arrival(out_->from, out_->to) +
+                                           keeper_.lateness(out_->from, out_->to, frame));
       packet.damaged = keeper_.damages(out_->from, out_->to);
       out_->last = packet.at;
       keeper_.wake(out_->to, packet.at);
@@ -64,6 +65,7 @@ bool SimLink::pull() {
 bool SimLink::take(const Wire::Packet& packet) {
   received_ += comm::kFrameHeaderBytes + packet.payload.size();
   if (packet.damaged) {
+    in_->failed = true;
     fail({Code::kProtocolError, "a damaged frame"});
     return false;
   }
@@ -79,6 +81,7 @@ bool SimLink::take(const Wire::Packet& packet) {
     rest = rest.subspan(session().payload(rest.first(std::min(piece, rest.size()))));
   }
   if (status.is_ok()) return true;
+  in_->failed = true;
   fail(std::move(status));
   return false;
 }

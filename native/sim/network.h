@@ -25,6 +25,8 @@ class WireKeeper {
   virtual bool damages(int from, int to) = 0;
   // How often a frame arrives: usually once.
   virtual int copies(int from, int to, const comm::OutFrame& frame) = 0;
+  // By how much longer than others this frame takes.
+  virtual Duration lateness(int from, int to, const comm::OutFrame& frame) = 0;
   // The process must look at its links then.
   virtual void wake(int process, Instant at) = 0;
   virtual Random& random() = 0;
@@ -45,6 +47,7 @@ struct Wire {
   Instant closes{Duration::max()};
   bool proves_death = false;  // how it closes
   bool dead = false;          // takes nothing any more
+  bool failed = false;        // the receiver has given it up
 };
 
 class SimLink final : public comm::Link {

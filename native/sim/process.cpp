@@ -5,17 +5,12 @@
 namespace holdfast::sim {
 namespace {
 
-constexpr Duration kTimeout = std::chrono::seconds(20);
 // A leaver's, for the others to say that they need it no more.
 constexpr Duration kPartingTime = std::chrono::seconds(5);
-constexpr const char* kName = "simulated";
-constexpr CommId kWorld{77};
 // More rounds at one instant mean that something runs in circles.
 constexpr int kMostRounds = 20'000;
-// Small, so that ops take several.
-constexpr std::uint64_t kSlice = 4096;
-// Numbers of ops: those of a step follow each other.
-constexpr int kOpsPerStep = 10;
+
+}  // namespace
 
 // All beat to all: in large worlds more seldom, or nothing else would happen.
 Duration heartbeat(const Scenario& scenario) {
@@ -25,8 +20,6 @@ Duration heartbeat(const Scenario& scenario) {
 
 Duration silence(const Scenario& scenario) { return heartbeat(scenario) * 6; }
 
-}  // namespace
-
 Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around)
     : scenario_(scenario),
       number_(number),
@@ -35,61 +28,6 @@ Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, S
       around_(around),
       clock_(std::make_shared<LocalClock>(around, number)),
       hub_(id, {heartbeat(scenario), silence(scenario)}, *this) {}
-
-std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
-
-ft::MembershipSettings Process::settings() const {
-  ft::MembershipSettings settings;
-  settings.heartbeat = heartbeat(scenario_);
-  settings.silence = silence(scenario_);
-  if (scenario_.outside) settings.coordinator = kCoordinatorId;
-  return settings;
-}
-
-ft::GroupConfig Process::base_config() const {
-  ft::GroupConfig config;
-  config.name = kName;
-  config.timeout = kTimeout;
-  config.slice_bytes = kSlice;
-  config.on_peer_loss = scenario_.raise ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
-  config.on_hole = scenario_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;
-  return config;
-}
-
-void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat) {
-  ft::Membership membership(kWorld, kName, id_, view, settings());
-  world_ = std::make_shared<ft::World>(kWorld, std::move(membership), hub_);
-  hub_.add_world(world_);
-  ft::GroupConfig config = base_config();
-  config.id = kWorld;
-  config.rank = rank_;
-  config.members = view.members;
-  config.epoch = view.epoch;
-  config.whole = true;
-  config.shares_memory = scenario_.flat;
-  config.flat = std::move(flat);
-  for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
-  group_ = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
-  world_->add(group_, clock_->now());
-  knows_step_ = true;
-}
-
-void Process::join(const std::vector<MemberId>& contacts) {
-  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, rank_, card()},
-                                           heartbeat(scenario_) * 4);
-  for (const MemberId contact : contacts) joining_->add_contact(contact);
-  hub_.set_joining(joining_.get());
-}
-
-void Process::coordinate(std::uint64_t instance, ft::Record* record) {
-  ft::Coordination::Settings settings;
-  settings.heartbeat = heartbeat(scenario_);
-  settings.silence = silence(scenario_);
-  settings.instance = instance;
-  settings.record = record;
-  coordination_ = std::make_unique<ft::Coordination>(settings);
-  hub_.set_coordination(coordination_.get());
-}
 
 void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
                        std::unique_ptr<comm::Link> data) {
@@ -101,25 +39,6 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
   hub_.add_peer(peer, first, second, clock_->now());
 }
 
-void Process::look_at_joining() {
-  if (joining_->state() == ft::Joining::State::kRefused) {
-    hub_.set_joining(nullptr);
-    return end_program("refused: " + joining_->refusal());
-  }
-  if (joining_->state() != ft::Joining::State::kAdmitted) return;
-  hub_.set_joining(nullptr);
-  const ft::Message decision = joining_->decision();
-  world_ =
-      std::make_shared<ft::World>(decision, ft::Membership(kName, id_, decision, settings()), hub_);
-  hub_.add_world(world_);
-  auto config = world_->admitted(base_config());
-  joining_.reset();
-  if (!config) return end_program("admitted to a world without its group");
-  group_ = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
-  world_->add(group_, clock_->now());
-  hub_.deliver_early(clock_->now());
-}
-
 void Process::step() {
   for (int round = 0; round < kMostRounds; ++round) {
     bool moved = run_tasks();
@@ -127,16 +46,45 @@ void Process::step() {
     if (joining_) look_at_joining();
     moved = run_tasks() || moved;
     if (group_) {
-      around_.ledger().on_view(number_, group_->view());
-      for (const Running& op : running_) {
-        const std::string wrong = op.ended ? "" : op.data->check_input();
-        if (!wrong.empty()) around_.ledger().on_wrong(number_, "G5: " + wrong);
-      }
+      look_at_views();
+      look_at_inputs();
       moved = run_program() || moved;
     }
     if (!moved && tasks_.empty()) return;
   }
   around_.ledger().on_wrong(number_, "G3: runs in circles; " + state());
+}
+
+// Every view since the last look: several may have begun in one turn.
+void Process::look_at_views() {
+  for (const auto& world : {world_, second_world_}) {
+    if (!world) continue;
+    Epoch& seen = seen_[world->id()];
+    for (; seen < world->view().epoch; ++seen.value) {
+      const ft::WorldView* view = world->view_at({seen.value + 1});
+      if (view != nullptr) around_.on_view(number_, world->id(), *view);
+    }
+  }
+}
+
+// Who was a member when the op was called, and is one still, has a part in every result of it.
+void Process::look_at_inputs() {
+  for (const Running& op : running_) {
+    const std::vector<MemberId>& now = op.group->config().members;
+    const bool done = std::all_of(op.works.begin(), op.works.end(),
+                                  [](const auto& work) { return work->done(); });
+    if (op.ended || done) continue;
+    std::vector<Rank> all;
+    for (std::size_t r = 0; r < op.members.size() && r < now.size(); ++r) {
+      const bool stayed = now[r] != ft::kNobody && now[r] == op.members[r];
+      if (stayed) all.push_back({static_cast<std::int32_t>(r)});
+    }
+    const std::string wrong = op.data->check_input(all);
+    if (wrong.empty()) continue;
+    around_.ledger().on_wrong(
+        number_, "G5: op " + std::to_string(op.number) + ", " +
+                     std::string(comm::collective_name(op.data->op().collective)) + ": " + wrong);
+  }
 }
 
 bool Process::run_tasks() {
@@ -153,7 +101,7 @@ bool Process::run_tasks() {
 Instant Process::next_deadline() const {
   Instant next = hub_.next_deadline();
   if (joining_) next = std::min(next, clock_->now() + heartbeat(scenario_));
-  if (parting_ && !stopped()) next = std::min(next, gives_up_);
+  if (!parting_.empty() && !stopped()) next = std::min(next, gives_up_);
   return next;
 }
 
@@ -170,7 +118,7 @@ bool Process::run_program() {
     const Status status = advance_->status();
     const Epoch epoch = advance_->outcome().epoch;
     advance_.reset();
-    if (!status.is_ok()) return end_program("advance: " + status.message()), true;
+    if (!status.is_ok()) return end_program("advance: " + status.message(), status), true;
     ++step_;
     around_.on_boundary(number_, epoch, step_);
     return true;
@@ -187,46 +135,55 @@ bool Process::start_step() {
     return true;
   }
   lost_one_ = false;
-  const std::vector<ProgramOp> ops = make_step(scenario_, step_);
-  running_.reserve(ops.size());
-  int number = step_ * kOpsPerStep;
-  for (const ProgramOp& op : ops) {
-    start_op(op, number++);
-    if (stopped()) return true;
+  for (int part = 0; part < kParts; ++part) {
+    const auto& group = groups_[static_cast<std::size_t>(part)];
+    if (!group) continue;
+    for (const ProgramOp& op :
+         make_step(scenario_, step_, static_cast<Part>(part), group->size())) {
+      start_op(op);
+      if (stopped()) return true;
+    }
   }
   return true;
 }
 
-void Process::start_op(const ProgramOp& op, int number) {
+void Process::start_op(const ProgramOp& op) {
+  around_.on_op(number_, op.number, false);
   Running running;
-  running.number = number;
-  running.data = std::make_unique<OpData>(op, rank_.value, scenario_.ranks);
+  running.number = op.number;
+  running.group = groups_[static_cast<std::size_t>(op.part)];
+  const int rank = running.group->rank().value;
+  const int size = running.group->size();
+  running.data = std::make_unique<OpData>(op, rank, size);
+  running.members = running.group->config().members;
   std::vector<comm::OpRequest> requests{running.data->request()};
   if (op.is_shift) {
     running.spare.resize(op.count);
-    requests[0].peer = {(rank_.value + 1) % scenario_.ranks};
+    requests[0].peer = {(rank + 1) % size};
     comm::OpRequest take;
     take.collective = comm::Collective::kRecv;
     take.dtype = DType::kU64;
-    take.peer = {(rank_.value + scenario_.ranks - 1) % scenario_.ranks};
+    take.peer = {(rank + size - 1) % size};
     take.output = {{reinterpret_cast<std::byte*>(running.spare.data()), op.count}};
     requests.push_back(take);
   }
   for (comm::OpRequest& request : requests) {
     Result<comm::Ran> ran = comm::Ran{};
     if (scenario_.brief && !op.is_shift) {
-      ran = group_->run(std::move(request));
-    } else if (auto work = group_->start(std::move(request)); work.is_ok()) {
+      ran = running.group->run(std::move(request));
+    } else if (auto work = running.group->start(std::move(request)); work.is_ok()) {
       ran = comm::Ran{work.value(), nullptr};
     } else {
       ran = work.status();
     }
-    if (!ran.is_ok()) return end_program("start: " + ran.status().message());
+    if (!ran.is_ok()) return end_program("start: " + ran.status().message(), ran.status());
     if (ran.value().work) {
       running.works.push_back(ran.value().work);
     } else {
       running.ended = true;
-      around_.ledger().on_ended(number_, number, *running.data, Status::ok(), *ran.value().outcome);
+      around_.ledger().on_ended(number_, op.number, *running.data, Status::ok(),
+                                *ran.value().outcome);
+      around_.on_op(number_, op.number, true);
     }
   }
   running_.push_back(std::move(running));
@@ -262,11 +219,13 @@ void Process::end_op(Running& running) {
       around_.ledger().on_ended(number_, running.number, *running.data, status, work->outcome());
     }
     if (status.is_ok()) continue;
-    const Status health = group_->health();
-    if (!health.is_ok()) return end_program(health.message());
-    if (status.code() != Code::kPeerLost) return end_program(status.message());
-    if (scenario_.raise && !shift) lost_one_ = true;
+    const Status health = running.group->health();
+    if (!health.is_ok()) return end_program(health.message(), health);
+    if (status.code() != Code::kPeerLost) return end_program(status.message(), status);
+    // The others of the whole group go to the boundary as well.
+    if (scenario_.raise && !shift && running.group == group_) lost_one_ = true;
   }
+  around_.on_op(number_, running.number, true);
 }
 
 bool Process::drive_briefly(const std::function<bool(bool)>& step) {
@@ -277,22 +236,34 @@ bool Process::drive_briefly(const std::function<bool(bool)>& step) {
   return true;
 }
 
-void Process::end_program(const std::string& why) {
+void Process::end_program(const std::string& why, const Status& status) {
   if (!ended_.empty()) return;
+  told_ = status.code() == Code::kNotMember;
   ended_ = why.empty() ? "ended" : why;
   around_.log(number_, "ends: " + ended_);
 }
 
+bool Process::has_settled() const {
+  return std::all_of(parting_.begin(), parting_.end(),
+                     [](const auto& leaving) { return leaving->settled.load(); });
+}
+
 // As close() does, without waiting.
 bool Process::part() {
-  if (!parting_) {
-    parting_ = std::make_shared<ft::Leaving>();
+  if (parting_.empty()) {
     gives_up_ = clock_->now() + kPartingTime;
-    group_->begin_leaving(parting_);
+    for (const auto& group : groups_) {
+      if (!group) continue;
+      parting_.push_back(std::make_shared<ft::Leaving>());
+      group->begin_leaving(parting_.back());
+    }
     return true;
   }
-  if (!parting_->settled && clock_->now() < gives_up_) return false;
-  [[maybe_unused]] const Status left = group_->close(Duration::zero());
+  if (!has_settled() && clock_->now() < gives_up_) return false;
+  for (const auto& group : groups_) {
+    if (group) [[maybe_unused]]
+      const Status left = group->close(Duration::zero());
+  }
   hub_.say_goodbye();
   end_program("left");
   return true;
@@ -300,12 +271,16 @@ bool Process::part() {
 
 void Process::tear_down() {
   hub_.set_joining(nullptr);
-  if (group_) group_->fence("the simulation ends");
+  for (const auto& group : groups_) {
+    if (group) group->fence("the simulation ends");
+  }
   run_tasks();
   running_.clear();
   advance_.reset();
   group_.reset();
+  groups_ = {};
   world_.reset();
+  second_world_.reset();
   run_tasks();
 }
 

@@ -2,6 +2,7 @@
 // program that calls them.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -17,8 +18,15 @@
 
 namespace holdfast::sim {
 
+// The world that a group of the program is of.
+CommId world_of(CommId group);
+
 // Of a coordinator outside the view, in all its lives.
 inline constexpr MemberId kCoordinatorId{500};
+
+// Of all processes of a world.
+Duration heartbeat(const Scenario& scenario);
+Duration silence(const Scenario& scenario);
 
 // What a process needs of the simulation around it.
 class Surroundings {
@@ -30,9 +38,13 @@ class Surroundings {
   virtual void mend(int from, MemberId to) = 0;
   virtual void log(int process, const std::string& text) = 0;
   virtual Ledger& ledger() = 0;
+  // The process has adopted the view of a world.
+  virtual void on_view(int process, CommId world, const ft::WorldView& view) = 0;
   // First step of the program that begins in the epoch; nothing: no member has got there yet.
   virtual std::optional<int> step_of(Epoch epoch) const = 0;
   virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
+  // An op of the program begins, or has ended.
+  virtual void on_op(int process, int op, bool ended) = 0;
   virtual ft::OwnArea make_area(int process) = 0;
   virtual std::optional<comm::HostPeer> open_area(int process, const std::string& name) = 0;
 };
@@ -43,7 +55,7 @@ class Process final : public ft::HubOwner,
  public:
   Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around);
 
-  // A founder, or one who wants the rank of a process that has ended.
+  // A founder, or one who wants the rank of a process that has ended, or any.
   void found(const ft::WorldView& view, std::vector<comm::HostPeer> flat);
   void join(const std::vector<MemberId>& contacts);
   // No member, but the coordinator of all others; `record`, if there is one, outlives it.
@@ -60,7 +72,9 @@ class Process final : public ft::HubOwner,
   void leave() { leaving_ = true; }
   bool has_left() const { return ended_ == "left"; }
   // All others had said that they needed it no more.
-  bool has_left_in_peace() const { return has_left() && parting_->settled; }
+  bool has_left_in_peace() const { return has_left() && has_settled(); }
+  // The program was ended by the word that this process is no member any more.
+  bool was_told() const { return told_; }
   // Ends what runs, so that everything can be destroyed.
   void tear_down();
 
@@ -74,6 +88,7 @@ class Process final : public ft::HubOwner,
   bool stopped() const { return !ended_.empty(); }
   const std::string& ended() const { return ended_; }
   comm::View view() const { return group_ ? group_->view() : comm::View{}; }
+  ft::WorldView world_view() const { return world_ ? world_->view() : ft::WorldView{}; }
   Epoch epoch() const { return group_ ? group_->view().epoch : Epoch{}; }
   // Or is about to: behind the last step nobody waits for that any more.
   bool shares_memory() const {
@@ -113,24 +128,32 @@ class Process final : public ft::HubOwner,
   };
   struct Running {
     int number = 0;
+    std::shared_ptr<ft::Group> group;
     std::unique_ptr<OpData> data;
     std::vector<std::shared_ptr<comm::Work>> works;
     std::vector<std::uint64_t> spare;
+    std::vector<MemberId> members;  // of the group when it was called, by rank
     bool ended = false;
   };
 
   ft::GroupConfig base_config() const;
   ft::MembershipSettings settings() const;
   std::string card() const;
+  void look_at_views();
+  void look_at_inputs();
   bool run_tasks();
   bool run_program();
   bool start_step();
   bool part();
-  void start_op(const ProgramOp& op, int number);
+  bool has_settled() const;
+  void found_evens(const ft::WorldView& view);
+  void found_second(ft::WorldView view);
+  void look_for_evens();
+  void start_op(const ProgramOp& op);
   bool collect();
   void end_op(Running& running);
   void look_at_joining();
-  void end_program(const std::string& why);
+  void end_program(const std::string& why, const Status& status = Status::ok());
 
   const Scenario& scenario_;
   int number_;
@@ -142,9 +165,12 @@ class Process final : public ft::HubOwner,
   std::map<MemberId, std::vector<std::unique_ptr<comm::Link>>> links_;
   std::shared_ptr<ft::World> world_;
   std::shared_ptr<ft::Group> group_;
+  std::shared_ptr<ft::World> second_world_;
+  std::array<std::shared_ptr<ft::Group>, kParts> groups_;  // by part; group_ is the first
   std::unique_ptr<ft::Joining> joining_;
   std::unique_ptr<ft::Coordination> coordination_;
   std::deque<Task> tasks_;
+  std::map<CommId, Epoch> seen_;  // the last views that the ledger has, by world
 
   int step_ = 0;
   bool knows_step_ = false;
@@ -152,7 +178,8 @@ class Process final : public ft::HubOwner,
   std::shared_ptr<comm::Work> advance_;
   bool lost_one_ = false;  // an op of this step ended with PeerLost
   bool leaving_ = false;
-  std::shared_ptr<ft::Leaving> parting_;  // it has begun to leave
+  std::vector<std::shared_ptr<ft::Leaving>> parting_;  // it has begun to leave its groups
+  bool told_ = false;
   Instant gives_up_{};
   bool done_ = false;
   std::string ended_;

@@ -30,31 +30,42 @@ comm::Block block_of(std::vector<std::uint64_t>& memory, std::uint64_t index, st
 
 }  // namespace
 
-std::vector<ProgramOp> make_step(const Scenario& scenario, int step) {
-  Random random(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 7);
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, int ranks) {
+  const auto place = static_cast<std::uint64_t>(part);
+  const std::uint64_t seed =
+      scenario.seed * 1000 + static_cast<std::uint64_t>(step) + place * 1'000'000'007;
+  Random random(seed + 7);
   static constexpr Collective kAll[] = {
       Collective::kAllReduce, Collective::kAllReduce, Collective::kBroadcast,
       Collective::kAllGather, Collective::kReduce,    Collective::kReduceScatter,
       Collective::kAllToAll,  Collective::kGather,    Collective::kScatter,
       Collective::kBarrier,   Collective::kSend};
-  std::vector<ProgramOp> ops(1 + random.below(4));
+  // A few of the whole group, one or two of the others.
+  std::vector<ProgramOp> ops(1 + random.below(part == Part::kWhole ? 4 : 2));
+  int number = step * kOpsPerStep + (part == Part::kWhole ? 0 : 2 + 2 * static_cast<int>(part));
   for (ProgramOp& op : ops) {
+    op.part = part;
+    op.number = number++;
     op.collective = kAll[random.below(std::size(kAll))];
     op.is_shift = op.collective == Collective::kSend;
-    op.root = static_cast<int>(random.below(static_cast<std::uint64_t>(scenario.ranks)));
+    op.root = static_cast<int>(random.below(static_cast<std::uint64_t>(ranks)));
     op.count = random.below(static_cast<std::uint64_t>(scenario.elements) + 1);
     op.in_place = random.chance(60);
     op.atomic = random.chance(10);
     op.factor = 1 + random.below(200);
   }
   // Of its own, so that the other draws are what they were.
-  Random coding(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 8);
+  Random coding(seed + 8);
   for (ProgramOp& op : ops) {
-    op.coded = coding.chance(20) && CodedData::takes(op.collective, scenario.ranks);
+    op.coded = coding.chance(20) && CodedData::takes(op.collective, ranks);
   }
-  Random exact(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 9);
+  Random exact(seed + 9);
   for (ProgramOp& op : ops) op.lossless = op.coded && exact.chance(35);
-  Random holes(scenario.seed * 1000 + static_cast<std::uint64_t>(step) + 10);
+  Random floats(seed + 11);
+  for (ProgramOp& op : ops) {
+    op.is_float = floats.chance(30) && !op.coded && FloatData::takes(op.collective);
+  }
+  Random holes(seed + 10);
   for (ProgramOp& op : ops) {
     op.losses_raise = scenario.raise;
     op.says_what_holes = holes.chance(40);
@@ -70,6 +81,11 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
     coded_.emplace(
         CodedOp{op.collective, op.root, op.count, op.atomic, op.factor, residual, op.lossless},
         rank, ranks);
+    return;
+  }
+  if (op.is_float) {
+    float_.emplace(FloatOp{op.collective, op.root, op.count, op.in_place, op.atomic, op.factor},
+                   rank, ranks);
     return;
   }
   const auto n = static_cast<std::uint64_t>(ranks);
@@ -98,6 +114,7 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
   if (op.collective == Collective::kBroadcast && root) {
     std::fill(output_.begin(), output_.end(), given(rank, 0));
   }
+  before_ = op.collective == Collective::kBroadcast && root ? output_ : input_;
 }
 
 std::uint64_t OpData::given(int from, int to) const {
@@ -110,7 +127,9 @@ std::uint64_t OpData::given(int from, int to) const {
 }
 
 comm::OpRequest OpData::request() {
-  comm::OpRequest request = coded_ ? coded_->request() : plain_request();
+  comm::OpRequest request = coded_   ? coded_->request()
+                            : float_ ? float_->request()
+                                     : plain_request();
   if (op_.says_what_holes) {
     request.on_hole = op_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;
   }
@@ -235,6 +254,7 @@ std::string OpData::check(const comm::Outcome& told) const {
     for (int rank = 0; rank < ranks_; ++rank) outcome.contributors.push_back({rank});
   }
   if (coded_) return coded_->check(outcome);
+  if (float_) return float_->check(outcome);
   const bool root = rank_ == op_.root;
   switch (op_.collective) {
     case Collective::kAllReduce:
@@ -277,23 +297,30 @@ std::string OpData::check_failed(const Status& status, const comm::Outcome& outc
   return wrong;
 }
 
-std::string OpData::check_input() const {
-  const bool over = op_.collective == Collective::kAllReduce && op_.in_place && !op_.coded;
+std::string OpData::check_input(const std::vector<Rank>& all) const {
+  if (coded_) return coded_->check_input();
+  if (float_) return float_->check_input(all);
+  if (op_.collective == Collective::kBroadcast) {
+    return rank_ == op_.root && output_ != before_ ? "a root's data has changed" : "";
+  }
+  if (input_ != before_) return "an input has changed";
+  const bool over = op_.collective == Collective::kAllReduce && op_.in_place;
   if (!over || ranks_ > kDigitRanks) return {};
+  comm::Outcome least;
+  least.contributors = all;
+  for (int r = 0; r < ranks_; ++r) {
+    if (!has(all, r)) least.missing.push_back({r});
+  }
   for (std::uint64_t i = 0; i < op_.count; ++i) {
-    const std::uint64_t value = output_[i];
-    if (value == share(rank_) * op_.factor) continue;
-    // Some ranks' sum, this rank's share in it, each at most once.
-    std::uint64_t digits = value / op_.factor;
-    bool sound = value % op_.factor == 0;
-    for (; digits != 0; digits >>= 2) sound = sound && (digits & 3) <= 1;
-    if (!sound) return "element " + std::to_string(i) + " holds a partial value";
+    if (output_[i] == share(rank_) * op_.factor || is_sum(output_[i], least)) continue;
+    return "element " + std::to_string(i) + " holds a partial sum";
   }
   return {};
 }
 
 std::uint64_t OpData::fingerprint() const {
   if (coded_) return coded_->fingerprint();
+  if (float_) return float_->is_replicated() ? float_->bits() : 0;
   switch (op_.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:

@@ -9,12 +9,26 @@
 
 #include "comm/communicator.h"
 #include "sim/coded_data.h"
+#include "sim/float_data.h"
 #include "sim/scenario.h"
 
 namespace holdfast::sim {
 
+// Numbers of ops: those of a step follow each other.
+inline constexpr int kOpsPerStep = 10;
+
+// Whose op it is.
+enum class Part : std::uint8_t {
+  kWhole,   // the group of all ranks
+  kEvens,   // the group of the even ones
+  kSecond,  // the group of all ranks in another world
+};
+inline constexpr int kParts = 3;
+
 // One op of the program; the same on every rank.
 struct ProgramOp {
+  Part part = Part::kWhole;
+  int number = 0;
   comm::Collective collective{};
   int root = 0;
   std::uint64_t count = 0;  // elements of a block
@@ -22,6 +36,7 @@ struct ProgramOp {
   bool atomic = false;
   bool coded = false;
   bool lossless = false;  // coded: exactly
+  bool is_float = false;  // a sum to which the order of its operands shows
   bool is_shift = false;  // messages to the next rank, from the last one
   std::uint64_t factor = 1;
   bool losses_raise = false;     // the group's on_peer_loss
@@ -29,8 +44,9 @@ struct ProgramOp {
   bool says_what_holes = false;  // or by its own word
 };
 
-// The ops of a step; they are all started before the first is waited for.
-std::vector<ProgramOp> make_step(const Scenario& scenario, int step);
+// The ops of a step in a group of so many ranks; all of them are started before the first is waited
+// for.
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, int ranks);
 
 // One rank's memory for an op, and what is right to find there.
 class OpData {
@@ -42,11 +58,15 @@ class OpData {
   std::string check(const comm::Outcome& outcome) const;
   // Empty, or what an op that failed has changed, or why it must not fail so.
   std::string check_failed(const Status& status, const comm::Outcome& outcome) const;
-  // Empty, or an element of an in-place op under way that is neither its input nor a result.
-  std::string check_input() const;
+  // Empty, or what an op under way has in the caller's memory though it is neither the input nor a
+  // result: in a result are at least the ranks of `all`, which were there all the time.
+  std::string check_input(const std::vector<Rank>& all) const;
   // Of what every rank must have alike; 0 where results differ by intent.
   std::uint64_t fingerprint() const;
+  // Of a sum to which the order of its operands shows, as this rank has it.
+  std::uint64_t float_bits() const { return float_ ? float_->bits() : 0; }
   const ProgramOp& op() const { return op_; }
+  int rank() const { return rank_; }
 
  private:
   comm::OpRequest plain_request();
@@ -58,10 +78,12 @@ class OpData {
   std::string check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const;
 
   ProgramOp op_;
-  std::optional<CodedData> coded_;  // in place of all that follows
+  std::optional<CodedData> coded_;  // in place of all that follows; or
+  std::optional<FloatData> float_;
   int rank_;
   int ranks_;
   std::vector<std::uint64_t> input_;   // blocks one after the other
+  std::vector<std::uint64_t> before_;  // the input as it was, or a root's output
   std::vector<std::uint64_t> output_;  // likewise
 };
 

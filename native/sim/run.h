@@ -25,7 +25,8 @@ struct Event {
   std::uint64_t order = 0;
   int process = -1;  // steps; or
   int fault = -1;    // happens; or
-  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator } what = Other::kNone;
+  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kRelink } what = Other::kNone;
+  int peer = -1;  // of process, to be linked to it again
   bool operator>(const Event& other) const {
     return std::tie(at, order) > std::tie(other.at, other.order);
   }
@@ -34,7 +35,9 @@ struct Event {
 class Simulation final : public WireKeeper, public Surroundings {
  public:
   Simulation(const Scenario& scenario, bool with_log)
-      : scenario_(scenario), with_log_(with_log), random_(scenario.seed * 2) {}
+      : scenario_(scenario),
+        with_log_(with_log),
+        random_(scenario.seed * 2 + scenario.delays * 1'000'003) {}
 
   Verdict run();
 
@@ -45,6 +48,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   }
   bool damages(int from, int to) override { return weather_.damages(rank_of(from), rank_of(to)); }
   int copies(int from, int to, const comm::OutFrame& frame) override;
+  Duration lateness(int from, int to, const comm::OutFrame& frame) override;
   void wake(int process, Instant at) override;
   Random& random() override { return random_; }
   // Surroundings.
@@ -53,6 +57,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   void mend(int from, MemberId to) override;
   void log(int process, const std::string& text) override;
   Ledger& ledger() override { return ledger_; }
+  void on_view(int process, CommId world, const ft::WorldView& view) override;
+  void on_op(int process, int op, bool ended) override;
   std::optional<int> step_of(Epoch epoch) const override;
   void on_boundary(int process, Epoch epoch, int next_step) override;
   ft::OwnArea make_area(int process) override;
@@ -62,6 +68,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   struct Host {
     std::shared_ptr<Process> process;
     bool alive = true;
+    bool vanished = false;  // with its kernel, which refuses nothing
     Instant paused_until{};
     Duration drift{};  // percent
     Instant scheduled{Duration::max()};
@@ -78,15 +85,40 @@ class Simulation final : public WireKeeper, public Surroundings {
   int rank_of(int process) const { return host(process).process->rank().value; }
   int holder(int rank) const { return holders_[static_cast<std::size_t>(rank)]; }
   void link(int a, int b);
-  void happen(const Fault& fault);
-  void crash(int process);
+  void relink(int a, int b);
+  void refuse(int from, int to);
+  bool has_record() const { return scenario_.seed % 2 == 0; }
+  void look_at_data(int from, const comm::FrameHeader& header);
+  // Something has happened that faults may wait for.
+  void notice(When when, int process, int what);
+  void fire(std::size_t fault);
+  // Whether it changes anything.
+  bool happen(const Fault& fault);
+  void happen(std::size_t fault);
+  bool crash(int process);
+  bool vanish(int process);
+  bool cut(int a, int b, bool as_if_dead, Duration lasts);
+  bool reset(const Fault& fault, int a, int b);
+  bool cut_off(int process, Duration lasts);
+  bool move_coordinator(std::uint64_t mask);
+  bool grow();
   void restart(int rank);
+  void let_in(int number, const std::shared_ptr<Process>& process);
   // A coordinator outside the view begins, for the first time or again.
   void start_coordinator();
+  void take(const Event& event);
   void step(int process);
   void look_at_wires(int process);
   bool is_over();
   void judge(Verdict& verdict);
+  std::vector<int> survivors() const;
+  // Whether the wires between them work, both ways.
+  bool hears(int a, int b) const;
+  std::vector<int> who_must_end() const;
+  std::vector<int> who_agree(const ft::WorldView& view) const;
+  ft::WorldView newest_view() const;
+  void look_for_late();
+  Instant deadline() const;
 
   Scenario scenario_;
   bool with_log_;
@@ -108,6 +140,10 @@ class Simulation final : public WireKeeper, public Surroundings {
   };
   std::vector<Refusal> refusals_;
   Weather weather_;
+  std::vector<int> waiting_;    // for each fault: how often it must still be triggered; 0: it was
+  std::vector<bool> happened_;  // likewise, and it changed something
+  bool gave_up_ = false;        // whoever has not ended by now is excused
+  Instant healed_{};            // the last fault that has happened is over
   // Owners: this and the groups that have mapped them.
   struct Area {
     int owner = -1;

@@ -1,14 +1,59 @@
-// What goes wrong in a simulation, and who starts again.
+// What goes wrong in a simulation, when, and who starts again.
 #include <algorithm>
 
 #include "sim/run.h"
 
 namespace holdfast::sim {
+namespace {
 
-void Simulation::crash(int process) {
+// Ranks that nobody has: what happens to ranks does not happen to these processes.
+constexpr int kCoordinatorsRank = 64;
+constexpr int kGrownRank = 128;
+
+bool is_network(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kPartition:
+    case FaultKind::kClog:
+    case FaultKind::kSlow:
+    case FaultKind::kDrop:
+    case FaultKind::kDuplicate:
+    case FaultKind::kCorrupt:
+    case FaultKind::kLate: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+void Simulation::notice(When when, int process, int what) {
+  for (std::size_t i = 0; i < waiting_.size(); ++i) {
+    const Trigger& t = scenario_.faults[i].trigger;
+    if (waiting_[i] == 0 || t.when != when) continue;
+    if (when == When::kSends || when == When::kFault || when == When::kAdopts) {
+      if (t.what != what) continue;
+    } else if (what < t.what) {
+      continue;
+    }
+    if (t.by >= 0 && (process < 0 || rank_of(process) != t.by)) continue;
+    if (t.by == kOutsideCoordinator && process != coordinator_) continue;
+    if (--waiting_[i] == 0) fire(i);
+  }
+}
+
+// A process that ends at once does so in the middle of what it does: of several messages that it
+// sends, some leave.
+void Simulation::fire(std::size_t fault) {
+  const Fault& f = scenario_.faults[fault];
+  const bool ends = f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish;
+  if (ends && f.at == Duration::zero()) return happen(fault);
+  events_.push({now_ + f.at, ++order_, -1, static_cast<int>(fault), {}, -1});
+}
+
+bool Simulation::crash(int process) {
   Host& h = host(process);
-  if (!h.alive) return;
+  if (!h.alive) return false;
   h.alive = false;
+  if (!h.process->has_left()) ledger_.on_death(process);
   log(process, "crashes");
   for (auto& [way, list] : wires_) {
     if (way.first != process && way.second != process) continue;
@@ -17,13 +62,53 @@ void Simulation::crash(int process) {
       wire->dead = true;
     }
   }
+  return true;
 }
 
-void Simulation::restart(int rank) {
-  const auto number = static_cast<int>(hosts_.size());
-  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 999};
+bool Simulation::vanish(int process) {
+  Host& h = host(process);
+  if (!h.alive) return false;
+  h.alive = false;
+  h.vanished = true;
+  log(process, "vanishes");
+  for (auto& [way, list] : wires_) {
+    if (way.first != process && way.second != process) continue;
+    for (const auto& wire : list) wire->dead = true;
+  }
+  return true;
+}
+
+bool Simulation::cut(int a, int b, bool as_if_dead, Duration lasts) {
+  if (a == b || !hears(a, b)) return false;
+  for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
+    for (const auto& wire : wires_[way]) close_wire(*wire, *this, as_if_dead);
+  }
+  if (lasts > Duration::zero()) {
+    events_.push({now_ + lasts, ++order_, a, -1, Event::Other::kRelink, b});
+  }
+  return true;
+}
+
+bool Simulation::reset(const Fault& fault, int a, int b) {
+  if (fault.mask == 0) return cut(a, b, true, fault.lasts);
+  bool any = false;
+  for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) {
+    for (int q = p + 1; q < static_cast<int>(hosts_.size()); ++q) {
+      const bool meant = fault.mask == 2 || p == a || q == a;
+      any = (meant && cut(p, q, true, fault.lasts)) || any;
+    }
+  }
+  return any;
+}
+
+bool Simulation::cut_off(int process, Duration lasts) {
+  return coordinator_ >= 0 && cut(process, coordinator_, false, lasts);
+}
+
+// Whom somebody may ask for a way in.
+void Simulation::let_in(int number, const std::shared_ptr<Process>& process) {
   Host h;
-  h.process = std::make_shared<Process>(scenario_, number, id, Rank{rank}, *this);
+  h.process = process;
   hosts_.push_back(std::move(h));
   log(number, "starts");
   std::vector<MemberId> contacts;
@@ -33,59 +118,98 @@ void Simulation::restart(int rank) {
     link(p, number);
     if (!scenario_.outside) contacts.push_back(host(p).process->id());
   }
-  holders_[static_cast<std::size_t>(rank)] = number;
-  host(number).process->join(contacts);
+  process->join(contacts);
   wake(number, now_);
+}
+
+void Simulation::restart(int rank) {
+  const auto number = static_cast<int>(hosts_.size());
+  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 999};
+  holders_[static_cast<std::size_t>(rank)] = number;
+  let_in(number, std::make_shared<Process>(scenario_, number, id, Rank{rank}, *this));
+}
+
+bool Simulation::grow() {
+  if (!scenario_.elastic) return false;
+  const auto number = static_cast<int>(hosts_.size());
+  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 998};
+  const Rank rank{scenario_.ranks + kGrownRank + number};
+  let_in(number, std::make_shared<Process>(scenario_, number, id, rank, *this));
+  return true;
 }
 
 void Simulation::start_coordinator() {
   if (coordinator_ >= 0 && host(coordinator_).alive) return;
+  move_coordinator(~std::uint64_t{0});
+}
+
+// A coordinator outside the view begins, and those ranks and all newcomers call it. One that lives
+// keeps the others.
+bool Simulation::move_coordinator(std::uint64_t mask) {
+  const int before = coordinator_;
   coordinator_ = static_cast<int>(hosts_.size());
   Host h;
-  // A rank that nobody has: what happens to ranks does not happen to it.
-  const Rank rank{scenario_.ranks + 64};
+  const Rank rank{scenario_.ranks + kCoordinatorsRank};
   h.process = std::make_shared<Process>(scenario_, coordinator_, kCoordinatorId, rank, *this);
   hosts_.push_back(std::move(h));
   log(coordinator_, "starts to coordinate");
   host(coordinator_)
-      .process->coordinate(random_.next(), scenario_.seed % 2 == 0 ? &record_ : nullptr);
+      .process->coordinate(random_.next(), has_record() ? &record_ : nullptr);
   for (int p = 0; p < coordinator_; ++p) {
     const Host& other = host(p);
-    if (other.alive && other.process->id() != kCoordinatorId) link(p, coordinator_);
+    if (!other.alive || other.process->id() == kCoordinatorId) continue;
+    if (rank_of(p) < kCoordinatorsRank && (mask >> rank_of(p) & 1) == 0) continue;
+    if (before >= 0) cut(p, before, false, {});
+    link(p, coordinator_);
   }
   wake(coordinator_, now_);
+  return true;
 }
 
-void Simulation::happen(const Fault& f) {
-  const int a = holder(f.a);
-  const int b = holder(f.b);
+void Simulation::happen(std::size_t fault) {
+  const Fault& f = scenario_.faults[fault];
   log(-1,
       "fault: " + fault_name(f.kind) + " a " + std::to_string(f.a) + " b " + std::to_string(f.b));
+  happened_[fault] = happen(f);
+  // A clock's drift is in percent, and stays.
+  const bool heals = f.kind != FaultKind::kDrift;
+  healed_ = std::max(healed_, now_ + (heals ? f.lasts : Duration::zero()));
+  notice(When::kFault, -1, static_cast<int>(fault));
+}
+
+bool Simulation::happen(const Fault& f) {
+  const int a = holder(f.a);
+  const int b = holder(f.b);
+  const bool lives = host(a).alive;
   switch (f.kind) {
     case FaultKind::kCrash: return crash(a);
+    case FaultKind::kVanish: return vanish(a);
     case FaultKind::kRestart:
-      if (!host(a).alive) restart(f.a);
-      return;
+      if (!lives) restart(f.a);
+      return !lives;
     case FaultKind::kPause:
       host(a).paused_until = std::max(host(a).paused_until, now_ + f.lasts);
-      return;
-    case FaultKind::kCut:
-      for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
-        for (const auto& wire : wires_[way]) close_wire(*wire, *this, false);
-      }
-      return;
+      return lives;
+    case FaultKind::kCut: return cut(a, b, false, f.lasts);
+    case FaultKind::kReset: return reset(f, a, b);
+    case FaultKind::kCutOff: return cut_off(a, f.lasts);
+    case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask);
+    case FaultKind::kGrow: return grow();
     case FaultKind::kLeave:
-      if (!host(a).alive || host(a).process->stopped()) return;
+      if (!lives || host(a).process->stopped()) return false;
       log(a, "leaves");
-      return host(a).process->leave();
+      host(a).process->leave();
+      return true;
     case FaultKind::kCoordinator:
-      if (coordinator_ < 0) return;
-      crash(coordinator_);
-      events_.push({now_ + f.lasts, ++order_, -1, -1, Event::Other::kCoordinator});
-      return;
-    case FaultKind::kDrift: host(a).drift = f.lasts; return;
-    default: return weather_.begin(f, now_);
+      if (coordinator_ < 0 || !crash(coordinator_)) return false;
+      events_.push({now_ + f.lasts, ++order_, -1, -1, Event::Other::kCoordinator, -1});
+      return true;
+    case FaultKind::kDrift: host(a).drift = f.lasts; return lives;
+    default: break;
   }
+  CHECK(is_network(f.kind));
+  weather_.begin(f, now_);
+  return lives;
 }
 
 }  // namespace holdfast::sim

@@ -2,131 +2,137 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <sstream>
 
-#include "sim/random.h"
+#include "ft/message.h"
 
 namespace holdfast::sim {
 namespace {
 
-using std::chrono::microseconds;
-
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "crash",     "restart", "pause", "partition", "clog",  "slow",       "drop",
-    "duplicate", "corrupt", "cut",   "leave",     "drift", "coordinator"};
-// Those that make_scenario() draws: a new kind must not change the worlds of old seeds.
-constexpr int kDrawnKinds = 12;
+    "crash",     "restart", "pause",  "partition", "clog",  "slow",        "drop",
+    "duplicate", "corrupt", "cut",    "leave",     "drift", "coordinator", "vanish",
+    "reset",     "late",    "cutoff", "move",      "grow"};
+constexpr std::array<const char*, kWhenCount> kWhens = {"start", "sends", "adopts", "begins",
+                                                        "ends",  "rings", "fault"};
+// Ranks and steps of a scenario that somebody wrote.
+constexpr int kMostRanks = 1024;
+constexpr int kMostElements = 1 << 20;
 
-Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
-  return microseconds(low_us + random.below(high_us - low_us + 1));
+std::string message_name(int kind) {
+  ft::Message message;
+  message.kind = static_cast<ft::MessageKind>(kind);
+  const std::string text = ft::to_string(message);
+  return text.substr(0, text.find(' '));
 }
 
-int pick_ranks(Random& random) {
-  if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
-  if (random.below(200) == 0) return 10 + static_cast<int>(random.below(24));
-  return 2 + static_cast<int>(random.below(8));
-}
-
-Fault make_fault(Random& random, FaultKind kind, const Scenario& scenario) {
-  const auto ranks = static_cast<std::uint64_t>(scenario.ranks);
-  Fault fault;
-  fault.kind = kind;
-  fault.at = between(random, 0, 30'000);
-  fault.a = static_cast<int>(random.below(ranks));
-  fault.b = static_cast<int>(random.below(ranks));
-  if (fault.b == fault.a) fault.b = (fault.a + 1) % scenario.ranks;
-  fault.lasts = between(random, 100, random.chance(50) ? 5'000 : 100'000);
-  if (kind == FaultKind::kPartition) {
-    fault.mask = random.next() & ((std::uint64_t{1} << std::min(scenario.ranks, 63)) - 1);
+int message_kind(const std::string& name) {
+  for (int kind = 1; kind <= ft::kMessageKindCount; ++kind) {
+    if (message_name(kind) == name) return kind;
   }
-  if (kind == FaultKind::kDrift) fault.lasts = Duration(random.below(10));
-  return fault;
+  return 0;
+}
+
+std::string who(int by) {
+  if (by == kAnybody) return "anybody";
+  return by == kOutsideCoordinator ? "coordinator" : std::to_string(by);
+}
+
+void write_trigger(std::ostream& out, const Trigger& t) {
+  if (t.when == When::kStart) return;
+  out << " when " << kWhens.at(static_cast<std::size_t>(t.when)) << " "
+      << (t.when == When::kSends ? message_name(t.what) : std::to_string(t.what)) << " count "
+      << t.count << " by " << who(t.by);
+}
+
+// The words of a line, as pairs of a name and what it is.
+bool read_trigger(std::istringstream& in, Trigger& t, const Scenario& s) {
+  std::string word;
+  if (!(in >> word)) {
+    in.clear();
+    return true;
+  }
+  std::string when;
+  std::string what;
+  std::string by;
+  in >> when >> what >> word >> t.count >> word >> by;
+  const auto known = std::find(kWhens.begin(), kWhens.end(), when);
+  if (in.fail() || known == kWhens.end() || t.count < 1) return false;
+  t.when = static_cast<When>(known - kWhens.begin());
+  const auto number = [](const std::string& text, int& value) {
+    std::istringstream digits(text);
+    return bool(digits >> value) && value >= 0;
+  };
+  if (t.when == When::kSends) {
+    t.what = message_kind(what);
+    if (t.what == 0) return false;
+  } else if (!number(what, t.what)) {
+    return false;
+  }
+  if (t.when == When::kFault && t.what >= static_cast<int>(s.faults.size())) return false;
+  if (by == "anybody") return t.by = kAnybody, true;
+  if (by == "coordinator") return t.by = kOutsideCoordinator, true;
+  return number(by, t.by);
+}
+
+bool read_fault(std::istringstream& in, Fault& f, const Scenario& s) {
+  std::string word;
+  std::int64_t at = 0;
+  std::int64_t lasts = 0;
+  in >> word >> at >> word >> f.a >> word >> f.b >> word >> f.mask >> word >> lasts;
+  f.at = Duration(at);
+  f.lasts = Duration(lasts);
+  const bool ranks_exist = f.a >= 0 && f.b >= 0 && f.a < s.ranks && f.b < s.ranks;
+  if (in.fail() || !ranks_exist || at < 0 || lasts < 0) return false;
+  return read_trigger(in, f.trigger, s);
+}
+
+bool read_setting(const std::string& name, std::istringstream& in, Scenario& s) {
+  const std::map<std::string, bool*> flags = {
+      {"raise", &s.raise},          {"zero_holes", &s.zero_holes}, {"flat", &s.flat},
+      {"brief", &s.brief},          {"two_links", &s.two_links},   {"advances", &s.advances},
+      {"outside", &s.outside},      {"elastic", &s.elastic},       {"subgroup", &s.subgroup},
+      {"two_worlds", &s.two_worlds}};
+  const std::map<std::string, int*> numbers = {
+      {"ranks", &s.ranks}, {"steps", &s.steps}, {"elements", &s.elements}, {"hosts", &s.hosts}};
+  if (name == "seed") {
+    in >> s.seed;
+  } else if (name == "delays") {
+    in >> s.delays;
+  } else if (const auto flag = flags.find(name); flag != flags.end()) {
+    in >> *flag->second;
+  } else if (const auto number = numbers.find(name); number != numbers.end()) {
+    in >> *number->second;
+  } else {
+    return false;
+  }
+  return !in.fail() && s.ranks >= 1 && s.ranks <= kMostRanks && s.steps >= 0 && s.elements >= 0 &&
+         s.elements <= kMostElements && s.hosts >= 1;
 }
 
 }  // namespace
 
 std::string fault_name(FaultKind kind) { return kNames.at(static_cast<std::size_t>(kind)); }
 
-Scenario make_scenario(std::uint64_t seed) {
-  Random random(seed * 2 + 1);
-  Scenario s;
-  s.seed = seed;
-  s.ranks = pick_ranks(random);
-  const bool large = s.ranks > 33;
-  s.steps = large ? 2 : 2 + static_cast<int>(random.below(5));
-  s.elements = large ? 8 : 1 << random.below(7);
-  // More than eager messages carry: they stop in the middle.
-  if (!large && random.chance(6)) s.elements = 6'000 << random.below(2);
-  s.raise = random.chance(15);
-  s.flat = !large && random.chance(30);
-  s.brief = s.flat && seed % 2 == 0;
-  s.two_links = random.chance(40);
-  s.advances = random.chance(50);
-  if (random.chance(20)) s.hosts = 2;
-  // Of its own, so that the other draws are what they were.
-  s.zero_holes = Random(seed * 2 + 11).chance(40);
-  const std::uint64_t swarm = random.next() & random.next();
-  const int count = static_cast<int>(random.below(large ? 3 : 6));
-  bool crashed = false;
-  for (int i = 0; i < count; ++i) {
-    auto kind = static_cast<FaultKind>(random.below(kDrawnKinds));
-    if ((swarm >> static_cast<int>(kind) & 1) != 0 && kind != FaultKind::kCrash) {
-      kind = FaultKind::kCrash;
-    }
-    if (kind == FaultKind::kRestart && !crashed) kind = FaultKind::kCrash;
-    s.faults.push_back(make_fault(random, kind, s));
-    if (kind != FaultKind::kCrash) continue;
-    crashed = true;
-    if (!s.advances || !random.chance(50)) continue;
-    Fault restart = s.faults.back();
-    restart.kind = FaultKind::kRestart;
-    restart.at += between(random, 100, 20'000);
-    s.faults.push_back(restart);
-  }
-  std::stable_sort(s.faults.begin(), s.faults.end(),
-                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
-  return s;
-}
-
-Scenario with_coordinator(std::uint64_t seed) {
-  Scenario s = make_scenario(seed);
-  s.outside = true;
-  Random random(seed * 2 + 5);
-  for (int i = static_cast<int>(random.below(3)); i > 0; --i) {
-    Fault fault;
-    fault.kind = FaultKind::kCoordinator;
-    fault.at = between(random, 0, 30'000);
-    fault.lasts = between(random, 100, 20'000);
-    s.faults.push_back(fault);
-  }
-  std::stable_sort(s.faults.begin(), s.faults.end(),
-                   [](const Fault& a, const Fault& b) { return a.at < b.at; });
-  return s;
-}
-
-Instant end_of_faults(const Scenario& scenario) {
-  Instant end{};
-  for (const Fault& f : scenario.faults) end = std::max(end, Instant{f.at + f.lasts});
-  return end;
-}
-
-bool may_time_out(const Scenario& scenario) {
-  return std::any_of(scenario.faults.begin(), scenario.faults.end(), [](const Fault& f) {
-    return f.kind != FaultKind::kCrash && f.kind != FaultKind::kRestart &&
-           f.kind != FaultKind::kDrift && f.kind != FaultKind::kLeave &&
-           f.kind != FaultKind::kCoordinator;
-  });
-}
-
 std::string to_text(const Scenario& s) {
   std::ostringstream out;
   out << "seed " << s.seed << "\nranks " << s.ranks << "\nsteps " << s.steps << "\nelements "
-      << s.elements << "\nraise " << s.raise << "\nzero_holes " << s.zero_holes << "\nflat "
-      << s.flat << "\nbrief " << s.brief << "\ntwo_links " << s.two_links << "\nadvances "
-      << s.advances << "\noutside " << s.outside << "\nhosts " << s.hosts << "\n";
+      << s.elements << "\nhosts " << s.hosts << "\n";
+  const std::pair<const char*, bool> flags[] = {
+      {"raise", s.raise},          {"zero_holes", s.zero_holes}, {"flat", s.flat},
+      {"brief", s.brief},          {"two_links", s.two_links},   {"advances", s.advances},
+      {"outside", s.outside},      {"elastic", s.elastic},       {"subgroup", s.subgroup},
+      {"two_worlds", s.two_worlds}};
+  for (const auto& [name, set] : flags) {
+    if (set) out << name << " 1\n";
+  }
+  if (s.delays != 0) out << "delays " << s.delays << "\n";
   for (const Fault& f : s.faults) {
     out << fault_name(f.kind) << " at " << f.at.count() << " a " << f.a << " b " << f.b << " mask "
-        << f.mask << " lasts " << f.lasts.count() << "\n";
+        << f.mask << " lasts " << f.lasts.count();
+    write_trigger(out, f.trigger);
+    out << "\n";
   }
   return out.str();
 }
@@ -141,34 +147,16 @@ Result<Scenario> parse_scenario(const std::string& text) {
     std::string name;
     in >> name;
     const auto known = std::find(kNames.begin(), kNames.end(), name);
+    bool sound = false;
+    // "coordinator" is a fault alone: a setting of that name would be read as one.
     if (known != kNames.end()) {
       Fault f;
       f.kind = static_cast<FaultKind>(known - kNames.begin());
-      std::string word;
-      std::int64_t at = 0;
-      std::int64_t lasts = 0;
-      in >> word >> at >> word >> f.a >> word >> f.b >> word >> f.mask >> word >> lasts;
-      f.at = Duration(at);
-      f.lasts = Duration(lasts);
-      const bool ranks_exist = f.a >= 0 && f.b >= 0 && f.a < s.ranks && f.b < s.ranks;
-      if (in.fail() || !ranks_exist) return Status{Code::kConfigError, "cannot read: " + line};
+      sound = read_fault(in, f, s);
       s.faults.push_back(f);
-      continue;
+    } else {
+      sound = read_setting(name, in, s);
     }
-    if (name == "seed") in >> s.seed;
-    if (name == "ranks") in >> s.ranks;
-    if (name == "steps") in >> s.steps;
-    if (name == "elements") in >> s.elements;
-    if (name == "raise") in >> s.raise;
-    if (name == "zero_holes") in >> s.zero_holes;
-    if (name == "flat") in >> s.flat;
-    if (name == "brief") in >> s.brief;
-    if (name == "two_links") in >> s.two_links;
-    if (name == "advances") in >> s.advances;
-    if (name == "outside") in >> s.outside;
-    if (name == "hosts") in >> s.hosts;
-    const bool sound = !in.fail() && s.ranks >= 1 && s.ranks <= 1024 && s.steps >= 0 &&
-                       s.elements >= 0 && s.elements <= 1 << 20 && s.hosts >= 1;
     if (!sound) return Status{Code::kConfigError, "cannot read: " + line};
   }
   return s;

@@ -21,13 +21,44 @@ enum class FaultKind : std::uint8_t {
   kDrop,         // messages of membership from `a` are lost, `lasts` long
   kDuplicate,    // messages of membership from `a` come twice
   kCorrupt,      // the next frame from `a` to `b` is damaged
-  kCut,          // the connection between `a` and `b` breaks; both live
+  kCut,          // the connection between `a` and `b` breaks, for good if `lasts` is 0; both live
   kLeave,        // rank `a` says goodbye after its op
   kDrift,        // the clock of rank `a` runs `lasts` percent fast
   kCoordinator,  // the coordinator outside the view ends; another one starts after `lasts`
+  kVanish,       // the host of rank `a` goes: silence for good, and nothing proves a death
+  kReset,        // connections close as if a process had ended, and are made again after `lasts`:
+                 // that of `a` and `b`; `mask` 1: all of `a`; `mask` 2: all there are
+  kLate,         // the next data from `a` to `b` takes `lasts`
+  kCutOff,       // the connection of `a` to the coordinator outside the view breaks, for `lasts`
+  kMove,         // another coordinator starts though the first one lives; ranks in `mask` go to it
+  kGrow,         // a process wants any rank
 };
-inline constexpr int kFaultKindCount = 13;
+inline constexpr int kFaultKindCount = 19;
 std::string fault_name(FaultKind kind);
+
+// What a fault waits for; it happens `at` after that.
+enum class When : std::uint8_t {
+  kStart,   // of the world
+  kSends,   // the `count`-th message of membership of kind `what` leaves
+  kAdopts,  // the view of epoch `what` begins
+  kBegins,  // op `what` of the program, or a later one, is called
+  kEnds,    // likewise, has ended
+  kRings,   // it wakes another for the `count`-th time: it has written to shared memory
+  kFault,   // fault number `what` has happened
+};
+inline constexpr int kWhenCount = 7;
+
+// Who, in a trigger.
+inline constexpr int kAnybody = -1;
+inline constexpr int kOutsideCoordinator = -2;
+
+struct Trigger {
+  When when = When::kStart;
+  int what = 0;
+  int count = 1;
+  int by = kAnybody;  // a rank
+  friend bool operator==(const Trigger&, const Trigger&) = default;
+};
 
 struct Fault {
   FaultKind kind{};
@@ -36,6 +67,7 @@ struct Fault {
   int b = 0;
   std::uint64_t mask = 0;
   Duration lasts{};
+  Trigger trigger = {};
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
@@ -51,15 +83,15 @@ struct Scenario {
   bool two_links = false;  // data and control apart, as with shared memory
   bool advances = false;   // steps end with advance()
   bool outside = false;    // a process of its own coordinates
+  bool elastic = false;    // the world may grow
+  bool subgroup = false;   // the even ranks have a group of their own, too
+  bool two_worlds = false;  // all ranks are in a second world, too
   int hosts = 1;
+  std::uint64_t delays = 0;  // of those of the network that the seed has, others
   std::vector<Fault> faults;
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
-// From then on no fault acts any more.
-Instant end_of_faults(const Scenario& scenario);
-// Whether an op may rightly end with its time limit: who cannot tell death from silence waits.
-bool may_time_out(const Scenario& scenario);
 // Swarm testing (Groce et al. 2012): every seed leaves out some kinds of faults.
 Scenario make_scenario(std::uint64_t seed);
 // The same world under a coordinator of its own, which may die, too.

@@ -6,6 +6,23 @@
 
 namespace holdfast::sim {
 
+namespace {
+
+// Nor those that wait for it.
+Scenario without_fault(Scenario scenario, std::size_t index) {
+  const auto gone = static_cast<int>(index);
+  scenario.faults.erase(scenario.faults.begin() + static_cast<std::ptrdiff_t>(index));
+  for (std::size_t i = 0; i < scenario.faults.size(); ++i) {
+    Trigger& t = scenario.faults[i].trigger;
+    if (t.when != When::kFault || t.what < gone) continue;
+    if (t.what == gone) return without_fault(std::move(scenario), i);
+    --t.what;
+  }
+  return scenario;
+}
+
+}  // namespace
+
 Scenario shrink(const Scenario& scenario) {
   Scenario best = scenario;
   const auto fails = [](const Scenario& s) { return !simulate(s).ok(); };
@@ -17,9 +34,7 @@ Scenario shrink(const Scenario& scenario) {
   for (bool smaller = true; smaller;) {
     smaller = false;
     for (std::size_t i = best.faults.size(); i-- > 0;) {
-      Scenario next = best;
-      next.faults.erase(next.faults.begin() + static_cast<std::ptrdiff_t>(i));
-      smaller = attempt(std::move(next)) || smaller;
+      smaller = attempt(without_fault(best, i)) || smaller;
     }
     Scenario next = best;
     --next.steps;
@@ -33,7 +48,8 @@ Scenario shrink(const Scenario& scenario) {
       return f.a >= next.ranks || f.b >= next.ranks;
     });
     if (next.ranks > 1 && !named) smaller = attempt(next) || smaller;
-    for (bool Scenario::*flag : {&Scenario::flat, &Scenario::two_links, &Scenario::raise}) {
+    for (bool Scenario::*flag : {&Scenario::flat, &Scenario::two_links, &Scenario::raise,
+                                 &Scenario::subgroup, &Scenario::two_worlds}) {
       next = best;
       next.*flag = false;
       smaller = attempt(next) || smaller;

@@ -34,14 +34,39 @@ Instant Simulation::local_time(int process) const {
 
 int Simulation::copies(int from, int to, const comm::OutFrame& frame) {
   const comm::FrameHeader& header = frame.header;
+  if (comm::carries_data(header.kind)) look_at_data(from, header);
   const bool whole = header.payload_bytes == header.total_bytes;
   if (header.kind != comm::FrameKind::kMembership || !whole) return 1;
+  const auto message = ft::decode(frame.payload);
   if (with_log_) {
-    const auto message = ft::decode(frame.payload);
     const std::string text = message.is_ok() ? ft::to_string(message.value()) : "a message";
     log(from, "sends " + text + " to process " + std::to_string(to));
   }
+  if (message.is_ok()) notice(When::kSends, from, static_cast<int>(message.value().kind));
   return weather_.copies(now_, rank_of(from), random_);
+}
+
+// Whoever was voted out has no bytes in a later view.
+void Simulation::look_at_data(int from, const comm::FrameHeader& header) {
+  const CommId world = world_of(header.key.comm);
+  if (!ledger_.is_outside(world, header.key.epoch, host(from).process->id())) return;
+  ledger_.on_wrong(from, "G4: sends data of epoch " + std::to_string(header.key.epoch.value) +
+                             ", whose view it is not in");
+}
+
+Duration Simulation::lateness(int from, int to, const comm::OutFrame& frame) {
+  if (!comm::carries_data(frame.header.kind)) return {};
+  return weather_.lateness(rank_of(from), rank_of(to));
+}
+
+void Simulation::on_view(int process, CommId world, const ft::WorldView& view) {
+  if (!host(process).alive) return;
+  ledger_.on_view(process, world, view);
+  notice(When::kAdopts, process, static_cast<int>(view.epoch.value));
+}
+
+void Simulation::on_op(int process, int op, bool ended) {
+  notice(ended ? When::kEnds : When::kBegins, process, op);
 }
 
 void Simulation::wake(int process, Instant at) {
@@ -49,7 +74,7 @@ void Simulation::wake(int process, Instant at) {
   at = std::max({at, now_, h.paused_until});
   if (!h.alive || h.scheduled <= at) return;
   h.scheduled = at;
-  events_.push({at, ++order_, process, -1, {}});
+  events_.push({at, ++order_, process, -1, {}, -1});
 }
 
 void Simulation::log(int process, const std::string& text) {
@@ -101,13 +126,26 @@ void Simulation::connect(int from, MemberId to) {
   wake(from, arrival(b, from));
 }
 
-// Lasting cuts are not mended.
+// What a fault has cut is made again when the fault ends; what else breaks, at once.
 void Simulation::mend(int from, MemberId to) {
   const auto target = std::find_if(hosts_.begin(), hosts_.end(),
                                    [&](const Host& h) { return h.process->id() == to; });
-  if (target == hosts_.end() || target->alive) return;
-  const Instant at = arrival(target->process->number(), from);
-  refusals_.push_back({from, to, at});
+  if (target == hosts_.end()) return;
+  const int other = target->process->number();
+  if (!target->alive) return refuse(from, other);
+  const auto is_cut = [&](int a, int b) {
+    const auto way = wires_.find({a, b});
+    return way != wires_.end() && way->second.back()->dead;
+  };
+  if (is_cut(from, other) || is_cut(other, from)) return;
+  events_.push({arrival(other, from), ++order_, from, -1, Event::Other::kRelink, other});
+}
+
+// The kernel of a process that has ended refuses a call to it.
+void Simulation::refuse(int from, int to) {
+  if (host(to).vanished) return;
+  const Instant at = arrival(to, from);
+  refusals_.push_back({from, host(to).process->id(), at});
   wake(from, at);
 }
 
@@ -148,7 +186,10 @@ comm::BellWords& Simulation::bell(int process) {
 comm::HostPeer Simulation::area_of(int owner, const std::shared_ptr<comm::Segment>& area,
                                    int user) {
   comm::HostPeer peer{area, comm::Bell(&bell(owner)),
-                      [this, user, owner] { wake(owner, arrival(user, owner)); },
+                      [this, user, owner] {
+                        notice(When::kRings, user, 0);
+                        wake(owner, arrival(user, owner));
+                      },
                       scenario_.seed % 2 == 0 ? std::make_shared<Reach>(*this, owner) : nullptr};
   // In some worlds all have their data in pools, in some every other rank has.
   const auto pooled = scenario_.seed / 2 % 4;
@@ -185,7 +226,9 @@ void Simulation::found_all() {
   view.epoch = {1};
   const auto ranks = static_cast<std::size_t>(scenario_.ranks);
   pool_ = std::make_shared<Pool>();
-  hosts_.reserve(ranks + scenario_.faults.size());
+  // Coordinators, too: references to hosts stay valid.
+  hosts_.reserve(ranks + 2 * scenario_.faults.size() + 2);
+  holders_.reserve(ranks);
   for (int r = 0; r < scenario_.ranks; ++r) {
     const MemberId id{1000 + random_.below(1'000'000) * 1000 + static_cast<std::uint64_t>(r)};
     view.members.push_back(id);
@@ -249,10 +292,14 @@ void Simulation::step(int process) {
     bell(process).sleeping.store(static_cast<std::uint32_t>(comm::Sleep::kOnSocket),
                                  std::memory_order_relaxed);
   }
-  const bool was_here = !h.process->has_left();
+  // A program that fails in one of its worlds has ended in the other, too.
+  const auto ends = [&] {
+    return h.process->has_left() || (scenario_.two_worlds && h.process->stopped());
+  };
+  const bool was_here = !ends();
   h.process->step();
-  if (was_here && h.process->has_left()) {
-    events_.push({now_ + kFarewell, ++order_, process, -1, Event::Other::kEnds});
+  if (was_here && ends()) {
+    events_.push({now_ + kFarewell, ++order_, process, -1, Event::Other::kEnds, -1});
   }
   look_at_wires(process);
   const Instant local = local_time(process);
@@ -262,91 +309,63 @@ void Simulation::step(int process) {
 }
 
 bool Simulation::is_over() {
-  if (!ledger_.ok()) return true;
+  if (!ledger_.ok() || gave_up_) return true;
   return std::all_of(hosts_.begin(), hosts_.end(), [](const Host& h) {
     return !h.alive || h.process->done() || h.process->stopped() || !h.process->admitted();
   });
 }
 
-void Simulation::judge(Verdict& verdict) {
-  std::vector<int> survivors;
-  comm::View last;
-  for (const Host& h : hosts_) {
-    if (h.alive && h.process->admitted() && h.process->epoch() > last.epoch) {
-      last = h.process->view();
-    }
-  }
-  const auto stays = [&](MemberId member) {
-    return std::find(last.members.begin(), last.members.end(), member) != last.members.end();
-  };
-  for (const Host& h : hosts_) {
-    const Process& process = *h.process;
-    // What it has taken along, the others have as well.
-    if (process.has_left_in_peace()) survivors.push_back(process.number());
-    if (process.has_left() && !process.has_left_in_peace() && !may_time_out(scenario_)) {
-      ledger_.on_wrong(process.number(), "G3: left without an answer");
-    }
-    if (!h.alive) continue;
-    // Who was voted out may not know yet.
-    if (!process.stopped() && process.admitted() && stays(process.id()))
-      survivors.push_back(process.number());
-    if (process.stopped()) ++verdict.stopped;
-    if (process.number() >= scenario_.ranks && process.admitted()) {
-      ++verdict.admitted;
-      if (process.shares_memory()) ++verdict.sharing;
-    }
-    const bool fine = process.done() || process.stopped() || !process.admitted();
-    if (!fine) ledger_.on_wrong(process.number(), "G3: does not end; " + process.state());
-    const bool left = process.ended() == "left" || process.ended().starts_with("refused");
-    if (process.stopped() && !left && !may_time_out(scenario_)) {
-      ledger_.on_wrong(process.number(), "G3: " + process.state());
-    }
-    if (process.admitted()) {
-      verdict.views = std::max(verdict.views, static_cast<int>(process.epoch().value));
-    }
-  }
-  ledger_.compare(survivors);
-}
-
 Verdict Simulation::run() {
   found_all();
-  for (std::size_t i = 0; i < scenario_.faults.size(); ++i) {
-    const Fault& f = scenario_.faults[i];
-    events_.push({{f.at}, ++order_, -1, static_cast<int>(i), {}});
+  for (const Fault& fault : scenario_.faults) {
+    waiting_.push_back(fault.trigger.when == When::kStart ? 1 : fault.trigger.count);
   }
-  weather_.ends(end_of_faults(scenario_));
-  const Instant end = end_of_faults(scenario_) + kPatience;
+  happened_.resize(waiting_.size());
+  notice(When::kStart, -1, 0);
   Verdict verdict;
-  while (!events_.empty() && events_.top().at < end) {
+  while (!events_.empty() && events_.top().at < healed_ + kPatience) {
     const Event event = events_.top();
     events_.pop();
     now_ = std::max(now_, event.at);
     ++verdict.events;
-    if (event.fault >= 0) {
-      happen(scenario_.faults[static_cast<std::size_t>(event.fault)]);
-    } else if (event.what == Event::Other::kEnds) {
-      crash(event.process);
-    } else if (event.what == Event::Other::kCoordinator) {
-      start_coordinator();
-    } else {
-      if (host(event.process).scheduled != event.at) continue;  // woken earlier
-      host(event.process).scheduled = {Duration::max()};
-      step(event.process);
-    }
+    take(event);
     if (verdict.events > kMostEvents) ledger_.on_wrong(event.process, "G3: too many events");
+    if (now_ > deadline()) look_for_late();
     if (is_over()) break;
   }
   judge(verdict);
   verdict.violation = ledger_.violation();
   verdict.hash = ledger_.hash();
   verdict.ops = ledger_.ops();
+  verdict.float_sums = ledger_.float_sums();
   verdict.took = now_.since_origin;
+  verdict.fired = happened_;
   for (Host& h : hosts_) {
     if (h.alive) log(-1, h.process->state());
     h.process->tear_down();
   }
   verdict.log = std::move(log_);
   return verdict;
+}
+
+void Simulation::take(const Event& event) {
+  if (event.fault >= 0) return happen(static_cast<std::size_t>(event.fault));
+  switch (event.what) {
+    case Event::Other::kEnds: crash(event.process); return;
+    case Event::Other::kCoordinator: return start_coordinator();
+    case Event::Other::kRelink:
+      return relink(event.process, event.peer);
+    case Event::Other::kNone: break;
+  }
+  if (host(event.process).scheduled != event.at) return;  // woken earlier
+  host(event.process).scheduled = {Duration::max()};
+  step(event.process);
+}
+
+void Simulation::relink(int a, int b) {
+  if (host(a).alive && host(b).alive) return link(a, b);
+  if (host(a).alive) refuse(a, b);
+  if (host(b).alive) refuse(b, a);
 }
 
 Verdict simulate(const Scenario& scenario, bool with_log) {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "sim/ledger.h"
 #include "sim/scenario.h"
 
 namespace holdfast::sim {
@@ -19,10 +22,13 @@ struct Verdict {
   std::uint64_t events = 0;
   std::uint64_t ops = 0;  // that ended, on all processes together
   int views = 0;          // the highest epoch
-  int admitted = 0;       // processes that got in later; and those of them that share memory
+  // By fault: whether it has happened, and changed something.
+  std::vector<bool> fired;
+  int admitted = 0;  // processes that got in later; and those of them that share memory
   int sharing = 0;
   int stopped = 0;  // processes whose program was ended: voted out, timed out
   Duration took{};  // virtual time
+  std::map<std::pair<int, int>, FloatSum> float_sums;  // as the ledger has them
   std::vector<std::string> log;
 
   bool ok() const { return violation.empty(); }

@@ -7,6 +7,9 @@ namespace {
 
 using std::chrono::microseconds;
 
+// What is slow is so for a while: longer than most ops take.
+constexpr Duration kSlowTime = std::chrono::milliseconds(30);
+
 bool is_in(std::uint64_t mask, int rank) { return rank < 63 && (mask >> rank & 1) != 0; }
 
 }  // namespace
@@ -16,7 +19,8 @@ void Weather::begin(const Fault& f, Instant now) {
   switch (f.kind) {
     case FaultKind::kPartition: barriers_.push_back({until, f.mask, -1, -1}); return;
     case FaultKind::kClog: barriers_.push_back({until, 0, f.a, f.b}); return;
-    case FaultKind::kSlow: slow_[{f.a, f.b}] = f.lasts; return;
+    case FaultKind::kSlow: slow_[{f.a, f.b}] = {f.lasts, now + kSlowTime}; return;
+    case FaultKind::kLate: late_[{f.a, f.b}] = f.lasts; return;
     case FaultKind::kDrop: drops_[f.a] = until; return;
     case FaultKind::kDuplicate: duplicates_[f.a] = until; return;
     case FaultKind::kCorrupt: damaged_.insert({f.a, f.b}); return;
@@ -33,8 +37,16 @@ Instant Weather::arrival(Instant now, int from, int to, Random& random) const {
   Duration latency = microseconds(5 + static_cast<int>(random.below(60)));
   if (random.chance(3)) latency += microseconds(random.below(2000));
   const auto slow = slow_.find({from, to});
-  if (slow != slow_.end() && now < calm_) latency += slow->second;
+  if (slow != slow_.end() && now < slow->second.second) latency += slow->second.first;
   return at + latency;
+}
+
+Duration Weather::lateness(int from, int to) {
+  const auto late = late_.find({from, to});
+  if (late == late_.end()) return {};
+  const Duration by = late->second;
+  late_.erase(late);
+  return by;
 }
 
 int Weather::copies(Instant now, int from, Random& random) const {

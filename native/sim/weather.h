@@ -16,11 +16,10 @@ class Weather {
  public:
   // A fault of the network begins.
   void begin(const Fault& fault, Instant now);
-  // From then on no fault acts any more.
-  void ends(Instant calm) { calm_ = calm; }
-
   // When something sent now gets there.
   Instant arrival(Instant now, int from, int to, Random& random) const;
+  // By how much the next data on this way is late; once per fault.
+  Duration lateness(int from, int to);
   // Whether the next frame on this way is to be damaged; once per fault.
   bool damages(int from, int to) { return damaged_.erase({from, to}) > 0; }
   // How often a message of membership arrives.
@@ -35,9 +34,9 @@ class Weather {
     int to = -1;
   };
 
-  Instant calm_{};
   std::vector<Barrier> barriers_;
-  std::map<std::pair<int, int>, Duration> slow_;
+  std::map<std::pair<int, int>, std::pair<Duration, Instant>> slow_;  // by how much, until when
+  std::map<std::pair<int, int>, Duration> late_;
   std::set<std::pair<int, int>> damaged_;
   std::map<int, Instant> drops_;  // until
   std::map<int, Instant> duplicates_;

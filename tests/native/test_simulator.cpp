@@ -1,38 +1,109 @@
-// Simulated worlds: a smoke set of seeds, and every seed that once found a bug.
+// Simulated worlds: a smoke set of seeds, stories, and every world that once found a bug.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
-#include <optional>
+#include <set>
+#include <sstream>
 #include <string>
+#include <vector>
 
-#include "base/planted.h"
 #include "sanitized.h"
 #include "sim/simulation.h"
 
 namespace holdfast::sim {
 namespace {
 
-constexpr std::uint64_t kWorlds = testing::kSanitized ? 100 : 500;
+namespace fs = std::filesystem;
 
-void expect_ok(std::uint64_t seed) {
-  const Scenario scenario = make_scenario(seed);
+constexpr std::uint64_t kWorlds = testing::kSanitized ? 40 : 200;
+// Of the faults that scenarios plan, so many percent must happen.
+constexpr std::uint64_t kFired = 90;
+
+Scenario read_scenario(const fs::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  auto scenario = parse_scenario(text.str());
+  INFO(path.string());
+  REQUIRE(scenario.is_ok());
+  return std::move(scenario).value();
+}
+
+std::vector<fs::path> files_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".txt") paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+void expect_ok(const Scenario& scenario) {
   const Verdict verdict = simulate(scenario);
   INFO(to_text(scenario));
-  INFO("seed ", seed);
   CHECK(verdict.violation == "");
 }
 
-TEST_CASE("a smoke set of seeds keeps the guarantees") {
+// Seeds whose worlds break a guarantee in a way that is known, and why (known_violations.txt).
+std::set<std::uint64_t> known(const std::string& kind) {
+  std::ifstream file(fs::path(SIM_SCENARIOS) / "known_violations.txt");
+  REQUIRE(file.is_open());
+  std::set<std::uint64_t> seeds;
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string of;
+    std::uint64_t seed = 0;
+    if (words >> of >> seed && of == kind) seeds.insert(seed);
+  }
+  return seeds;
+}
+
+struct Share {
+  std::uint64_t planned = 0;
+  std::uint64_t fired = 0;
+};
+
+template <class Make>
+Share run_worlds(const std::string& kind, Make make) {
   const char* from = std::getenv("SIM_FROM");
   const char* count = std::getenv("SIM_COUNT");
   const std::uint64_t first = from != nullptr ? std::strtoull(from, nullptr, 10) : 1;
   const std::uint64_t number = count != nullptr ? std::strtoull(count, nullptr, 10) : kWorlds;
-  for (std::uint64_t seed = first; seed < first + number; ++seed) expect_ok(seed);
+  const std::set<std::uint64_t> excused = known(kind);
+  Share share;
+  for (std::uint64_t seed = first; seed < first + number; ++seed) {
+    const Scenario scenario = make(seed);
+    const Verdict verdict = simulate(scenario);
+    share.planned += scenario.faults.size();
+    share.fired +=
+        static_cast<std::uint64_t>(std::count(verdict.fired.begin(), verdict.fired.end(), true));
+    if (excused.contains(seed)) {
+      if (verdict.ok()) MESSAGE(kind, " ", seed, " is no violation any more: strike it out");
+      continue;
+    }
+    INFO(kind, " ", seed, "\n", to_text(scenario));
+    CHECK(verdict.violation == "");
+  }
+  return share;
+}
+
+TEST_CASE("a smoke set of seeds keeps the guarantees, and its faults do happen") {
+  const Share share = run_worlds("members", make_scenario);
+  MESSAGE(share.fired, " of ", share.planned, " faults happened");
+  CHECK(share.fired * 100 >= share.planned * kFired);
+}
+
+TEST_CASE("a coordinator outside the view may die, and another one take its place") {
+  const Share share = run_worlds("coordinator", with_coordinator);
+  CHECK(share.fired * 100 >= share.planned * kFired);
 }
 
 TEST_CASE("the same seed gives the same run") {
-  for (std::uint64_t seed = 1; seed < 50; ++seed) {
+  for (std::uint64_t seed = 1; seed < 30; ++seed) {
     const Verdict a = simulate(make_scenario(seed));
     const Verdict b = simulate(make_scenario(seed));
     CHECK(a.hash == b.hash);
@@ -40,21 +111,44 @@ TEST_CASE("the same seed gives the same run") {
   }
 }
 
+// G7: the order of arrival must not show, and it does in sums of floats if it is the order of sums.
+TEST_CASE("the same ops in the same view give the same bits, however late messages are") {
+  std::size_t compared = 0;
+  for (std::uint64_t seed = 1; seed <= kWorlds / 2; ++seed) {
+    Scenario scenario = make_scenario(seed);
+    if (scenario.ranks > 9) continue;
+    scenario.faults.clear();
+    const Verdict first = simulate(scenario);
+    scenario.delays = 1;
+    const Verdict second = simulate(scenario);
+    CAPTURE(seed);
+    CHECK(first.violation == "");
+    CHECK(first.float_sums == second.float_sums);
+    compared += first.float_sums.size();
+  }
+  CHECK(compared > 100);
+}
+
 // Two coordinators at the same time: the two lowest ranks lose sight of each other.
 Scenario duel(std::uint64_t seed) {
   Scenario scenario = make_scenario(seed);
   scenario.ranks = 4 + static_cast<int>(seed % 5);
   scenario.advances = true;
-  scenario.faults = {{FaultKind::kCut, std::chrono::microseconds(seed % 3000), 1, 0, 0, {}}};
+  scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
+  Fault cut{FaultKind::kCut, std::chrono::microseconds(seed % 300), 1, 0, 0, {}};
+  cut.trigger = {When::kBegins, static_cast<int>(seed % 3) * 10, 1, kAnybody};
+  scenario.faults = {cut};
   return scenario;
 }
+
+TEST_CASE("two coordinators never decide the same epoch in two ways") { run_worlds("duel", duel); }
 
 // Some leave between two ops, one after the other, and a coordinator tells the others at once.
 Scenario partings(std::uint64_t seed) {
   Scenario scenario = make_scenario(seed);
   scenario.ranks = 3 + static_cast<int>(seed % 4);
   scenario.outside = true;
-  scenario.advances = false;
+  scenario.advances = scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
   scenario.faults.clear();
   for (int rank = 0; rank < scenario.ranks - 1; ++rank) {
     const auto at = seed * 379 + static_cast<std::uint64_t>(rank) * 211;
@@ -64,6 +158,8 @@ Scenario partings(std::uint64_t seed) {
   return scenario;
 }
 
+TEST_CASE("what a leaver takes along, the others have") { run_worlds("partings", partings); }
+
 // Ranks of one host that share memory; one dies, and comes back.
 Scenario homecoming(std::uint64_t seed) {
   Scenario scenario = make_scenario(seed);
@@ -71,57 +167,14 @@ Scenario homecoming(std::uint64_t seed) {
   scenario.steps = 12;
   scenario.hosts = 1;
   scenario.flat = scenario.advances = true;
-  scenario.raise = false;
+  scenario.raise = scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
   const auto rank = static_cast<int>(seed / 4 % static_cast<std::uint64_t>(scenario.ranks));
-  const std::chrono::microseconds dies(seed * 379 % 1000);
-  const std::chrono::microseconds starts = dies + std::chrono::microseconds(seed * 211 % 500);
-  scenario.faults = {{FaultKind::kCrash, dies, rank, 0, 0, {}},
-                     {FaultKind::kRestart, starts, rank, 0, 0, {}}};
+  Fault dies{FaultKind::kCrash, std::chrono::microseconds(seed * 379 % 200), rank, 0, 0, {}};
+  dies.trigger = {When::kBegins, static_cast<int>(seed % 5) * 10, 1, kAnybody};
+  Fault starts{FaultKind::kRestart, std::chrono::microseconds(seed * 211 % 300), rank, 0, 0, {}};
+  starts.trigger = {When::kFault, 0, 1, kAnybody};
+  scenario.faults = {dies, starts};
   return scenario;
-}
-
-// So that one of the ranks cannot map what others share.
-constexpr std::uint64_t cramped(std::uint64_t seed) { return seed * kCrampedWorlds + 1; }
-
-Scenario world_for(Planted bug, std::uint64_t seed) {
-  if (bug == Planted::kShareAlone) return homecoming(cramped(seed));
-  if (bug == Planted::kForgetVote || bug == Planted::kIgnoreBallot) return duel(seed);
-  return bug == Planted::kLeaveAtOnce ? partings(seed) : make_scenario(seed);
-}
-
-// The world that shows it; nothing: none of them does.
-std::optional<std::uint64_t> caught_by(Planted bug) {
-  const std::uint64_t first = 1;
-  std::optional<std::uint64_t> caught;
-  planted = bug;
-  for (std::uint64_t seed = first; seed < first + 4000 && !caught; ++seed) {
-    if (!simulate(world_for(bug, seed)).ok()) caught = seed;
-  }
-  planted = Planted::kNone;
-  return caught;
-}
-
-TEST_CASE("planted bugs are caught" * doctest::skip(testing::kSanitized)) {
-  for (int i = 1; i < kPlantedCount; ++i) {
-    const auto seed = caught_by(static_cast<Planted>(i));
-    CAPTURE(i);
-    REQUIRE(seed.has_value());
-    MESSAGE("planted bug ", i, " shows in world ", *seed);
-  }
-}
-
-TEST_CASE("a coordinator outside the view may die, and another one take its place") {
-  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
-    CAPTURE(seed);
-    CHECK(simulate(with_coordinator(seed)).violation == "");
-  }
-}
-
-TEST_CASE("two coordinators never decide the same epoch in two ways") {
-  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
-    CAPTURE(seed);
-    CHECK(simulate(duel(seed)).violation == "");
-  }
 }
 
 TEST_CASE("a rank that comes back shares memory again, unless one of them cannot") {
@@ -140,32 +193,70 @@ TEST_CASE("a rank that comes back shares memory again, unless one of them cannot
   MESSAGE(admitted, " newcomers");
 }
 
-TEST_CASE("what a leaver takes along, the others have") {
-  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
-    CAPTURE(seed);
-    CHECK(simulate(partings(seed)).violation == "");
+TEST_CASE("an elastic world grows, and goes on") {
+  int admitted = 0;
+  for (std::uint64_t seed = 1; seed <= kWorlds / 4; ++seed) {
+    Scenario scenario = make_scenario(seed);
+    scenario.ranks = 2 + static_cast<int>(seed % 3);
+    scenario.steps = 8;
+    scenario.outside = seed % 2 == 0;
+    scenario.advances = scenario.elastic = true;
+    scenario.subgroup = scenario.two_worlds = false;
+    Fault grow{FaultKind::kGrow, {}, 0, 0, 0, {}};
+    grow.trigger = {When::kBegins, 10, 1, kAnybody};
+    scenario.faults = {grow, grow};
+    const Verdict verdict = simulate(scenario);
+    INFO(to_text(scenario));
+    CHECK(verdict.violation == "");
+    admitted += verdict.admitted;
+  }
+  CHECK(admitted > 0);
+  MESSAGE(admitted, " newcomers");
+}
+
+TEST_CASE("stories end as they should") {
+  const auto paths = files_in(SIM_SCENARIOS "/stories");
+  CHECK(paths.size() > 0);
+  for (const fs::path& path : paths) {
+    INFO(path.string());
+    const Scenario scenario = read_scenario(path);
+    const Verdict verdict = simulate(scenario);
+    CHECK(verdict.violation == "");
+    // What it tells of has happened.
+    CHECK(std::count(verdict.fired.begin(), verdict.fired.end(), false) == 0);
   }
 }
 
-TEST_CASE("seeds that once found a bug find none") {
-  std::ifstream file(SIM_SEEDS);
-  REQUIRE(file.is_open());
-  std::string line;
-  int count = 0;
-  while (std::getline(file, line)) {
-    if (line.empty() || line[0] == '#') continue;
-    expect_ok(std::stoull(line));
-    ++count;
+TEST_CASE("worlds that once found a bug find none") {
+  const auto paths = files_in(SIM_SCENARIOS "/found");
+  CHECK(paths.size() > 0);
+  for (const fs::path& path : paths) expect_ok(read_scenario(path));
+}
+
+// Worlds that break a guarantee in a way that is known: each says which, and what is to be done.
+TEST_CASE("known violations are still known") {
+  for (const fs::path& path : files_in(SIM_SCENARIOS "/known")) {
+    const Verdict verdict = simulate(read_scenario(path));
+    if (verdict.ok()) MESSAGE(path.string(), " is no violation any more: it is a story now");
   }
-  CHECK(count > 0);
 }
 
 TEST_CASE("a scenario survives being written down") {
   for (std::uint64_t seed = 1; seed < 200; ++seed) {
-    const Scenario scenario = make_scenario(seed);
+    const Scenario scenario = with_coordinator(seed);
     const auto read = parse_scenario(to_text(scenario));
     REQUIRE(read.is_ok());
     CHECK(read.value() == scenario);
+  }
+}
+
+TEST_CASE("a line of a scenario that says nothing known is refused") {
+  for (const std::string line :
+       {"rank 3", "crash at 0 a 9 b 0 mask 0 lasts 0", "crash at 0 a 0 b 0 mask 0 lasts -1",
+        "crash at 0 a 0 b 0 mask 0 lasts 0 when sends nothing count 1 by 0",
+        "crash at 0 a 0 b 0 mask 0 lasts 0 when fault 0 count 1 by anybody"}) {
+    CAPTURE(line);
+    CHECK(parse_scenario("ranks 4\n" + line + "\n").status().code() == Code::kConfigError);
   }
 }
 

@@ -8,6 +8,7 @@
 // and reduce_scatter (n-1) S/n; broadcast, gather, scatter and reduce n-1 messages at the root, one
 // elsewhere. Copies: arrivals of a fold wait in scratch unless they are the last operand.
 #include "base/check.h"
+#include "base/planted.h"
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {
@@ -29,7 +30,8 @@ void fold(Builder& b, const BuildSpec& spec, int chunk) {
     } else if (r == spec.size - 1) {
       b.reduce_final(Builder::output(chunk), sum, operand);
     } else {
-      const Slot next = b.scratch(own);
+      const bool spills = is_planted(Planted::kPartialSums);
+      const Slot next = spills ? Builder::output(chunk) : b.scratch(own);
       b.reduce(next, sum, operand);
       sum = next;
     }

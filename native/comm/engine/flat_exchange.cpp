@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/copy.h"
+#include "base/planted.h"
 
 namespace holdfast::comm {
 namespace {
@@ -128,8 +129,11 @@ bool FlatExchange::collected() {
 
 void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const {
   const ReduceKernel kernel = reduce_kernel(request_->dtype, request_->op);
-  kernel(out, slot({0}) + offset, slot({1}) + offset, count);
-  for (int r = 2; r < size(); ++r) kernel(out, out, slot({r}) + offset, count);
+  const auto operand = [&](int i) {
+    return slot({is_planted(Planted::kOwnOrder) ? (rank_.value + i) % size() : i}) + offset;
+  };
+  kernel(out, operand(0), operand(1), count);
+  for (int i = 2; i < size(); ++i) kernel(out, out, operand(i), count);
   if (request_->op == ReduceOp::kAvg) {
     divide_kernel(request_->dtype)(out, count, static_cast<std::uint32_t>(size()));
   }
@@ -176,6 +180,7 @@ void FlatExchange::finish() {
 // After a read of others' slots: a member that is two views ahead writes to the same ones. This
 // rank is in none of them then, and will be told; its op ends here.
 bool FlatExchange::was_left_behind() const {
+  if (is_planted(Planted::kNoLeftBehind)) return false;
   std::atomic_thread_fence(std::memory_order_acquire);
   for (int r = 0; r < size(); ++r) {
     if (r != rank_.value && !reached(area({r}).posted, op_)) return true;

@@ -5,6 +5,7 @@
 
 #include "base/cache_line.h"
 #include "base/copy.h"
+#include "base/planted.h"
 
 namespace holdfast::comm {
 namespace {
@@ -243,6 +244,7 @@ void SliceRun::pull() {
 // After a read of others' slots: a member that is two views ahead writes to the same ones. This
 // rank is in none of them then, and will be told; its op ends here.
 bool SliceRun::was_left_behind() {
+  if (is_planted(Planted::kNoLeftBehind)) return false;
   for (int r = 0; r < x_.size(); ++r) {
     if (r != x_.rank_ && !x_.is_still_here(r)) left_behind_ = true;
   }
@@ -255,6 +257,7 @@ bool SliceRun::has_withdrawn(int rank) const {
 }
 
 bool SliceRun::was_withdrawn() const {
+  if (is_planted(Planted::kNoWithdrawn)) return false;
   std::atomic_thread_fence(std::memory_order_acquire);
   for (int r = 0; r < x_.size(); ++r) {
     if (has_withdrawn(r)) return true;

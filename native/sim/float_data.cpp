@@ -1,0 +1,135 @@
+#include "sim/float_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/fnv.h"
+#include "sim/random.h"
+
+namespace holdfast::sim {
+namespace {
+
+using comm::Collective;
+
+// Of the sum of all magnitudes: far more than roundings make, far less than the least share.
+constexpr double kRounding = 1e-5;
+// Ranks that may be in a sum or not: more sets than these can make are too many to try.
+constexpr std::size_t kMostUnsure = 8;
+
+bool lists(const std::vector<Rank>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), Rank{rank}) != ranks.end();
+}
+
+comm::Block float_block(std::vector<float>& memory, std::uint64_t index, std::uint64_t count) {
+  return {reinterpret_cast<std::byte*>(memory.data() + index * count), count};
+}
+
+}  // namespace
+
+bool FloatData::takes(Collective c) {
+  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
+}
+
+FloatData::FloatData(const FloatOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
+  const std::uint64_t blocks =
+      op.collective == Collective::kReduceScatter ? static_cast<std::uint64_t>(ranks) : 1;
+  input_.resize(blocks * op.count);
+  for (std::uint64_t i = 0; i < input_.size(); ++i) input_[i] = share(rank, i);
+  before_ = input_;
+  output_.assign(op.collective == Collective::kReduce && rank != op.root ? 0 : op.count, -1.0F);
+}
+
+// 1 to 16, with a full mantissa: any other order of a few of them rounds in another way.
+float FloatData::share(int rank, std::uint64_t element) const {
+  const std::uint64_t bits =
+      Random(op_.factor * 7919 + static_cast<std::uint64_t>(rank) * 104'729 + element * 31).next();
+  const auto mantissa = static_cast<float>(bits >> 41) / static_cast<float>(1 << 23);
+  return std::ldexp(1.0F + mantissa, static_cast<int>(bits & 3));
+}
+
+comm::OpRequest FloatData::request() {
+  comm::OpRequest request;
+  request.collective = op_.collective;
+  request.dtype = DType::kF32;
+  request.op = ReduceOp::kSum;
+  request.root = {op_.root};
+  request.atomic = op_.atomic;
+  const std::uint64_t blocks =
+      op_.collective == Collective::kReduceScatter ? static_cast<std::uint64_t>(ranks_) : 1;
+  for (std::uint64_t at = 0; at < blocks; ++at) {
+    request.input.push_back(float_block(input_, at, op_.count));
+  }
+  if (op_.collective == Collective::kAllReduce && op_.in_place) {
+    request.output = request.input;
+  } else if (op_.collective != Collective::kReduce || rank_ == op_.root) {
+    request.output = {float_block(output_, 0, op_.count)};
+  }
+  return request;
+}
+
+// All contributors and some of the missing, but for roundings.
+bool FloatData::is_sum(float value, std::uint64_t element, const comm::Outcome& outcome) const {
+  std::vector<double> unsure;
+  double sure = 0;
+  double all = 0;
+  for (int r = 0; r < ranks_; ++r) {
+    const double part = share(r, element);
+    if (lists(outcome.contributors, r)) {
+      sure += part;
+    } else if (lists(outcome.missing, r)) {
+      unsure.push_back(part);
+    } else {
+      continue;
+    }
+    all += part;
+  }
+  if (unsure.size() > kMostUnsure) return true;
+  for (std::uint64_t set = 0; set < std::uint64_t{1} << unsure.size(); ++set) {
+    double sum = sure;
+    for (std::size_t i = 0; i < unsure.size(); ++i) sum += (set >> i & 1) != 0 ? unsure[i] : 0;
+    if (std::abs(sum - static_cast<double>(value)) <= kRounding * all) return true;
+  }
+  return false;
+}
+
+std::string FloatData::check(const comm::Outcome& outcome) const {
+  const bool over = op_.collective == Collective::kAllReduce && op_.in_place;
+  const std::vector<float>& out = over ? input_ : output_;
+  const std::uint64_t block =
+      op_.collective == Collective::kReduceScatter ? static_cast<std::uint64_t>(rank_) : 0;
+  for (std::uint64_t i = 0; i < out.size(); ++i) {
+    if (is_sum(out[i], block * op_.count + i, outcome)) continue;
+    return "float " + std::to_string(i) +
+           " is no sum of the contributors: " + std::to_string(out[i]);
+  }
+  return {};
+}
+
+std::string FloatData::check_input(const std::vector<Rank>& all) const {
+  if (std::memcmp(input_.data(), before_.data(), input_.size() * sizeof(float)) == 0) return {};
+  if (op_.collective != Collective::kAllReduce || !op_.in_place) return "an input has changed";
+  comm::Outcome least;
+  least.contributors = all;
+  for (int r = 0; r < ranks_; ++r) {
+    if (!lists(all, r)) least.missing.push_back({r});
+  }
+  for (std::uint64_t i = 0; i < input_.size(); ++i) {
+    if (input_[i] == before_[i] || is_sum(input_[i], i, least)) continue;
+    return "float " + std::to_string(i) + " holds a partial sum";
+  }
+  return {};
+}
+
+std::uint64_t FloatData::bits() const {
+  Fnv1a hash;
+  const bool over = op_.collective == Collective::kAllReduce && op_.in_place;
+  for (const float value : over ? input_ : output_) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof bits);
+    hash.mix(std::uint64_t{bits});
+  }
+  return hash.value();
+}
+
+}  // namespace holdfast::sim

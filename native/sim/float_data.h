@@ -1,0 +1,49 @@
+// Float data: one simulated rank's memory for a sum of floats. Their order shows in its last bits,
+// so that all members having the same bits proves that all folded in the same order (G7).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace holdfast::sim {
+
+struct FloatOp {
+  comm::Collective collective{};
+  int root = 0;
+  std::uint64_t count = 0;  // elements of a block
+  bool in_place = false;
+  bool atomic = false;
+  std::uint64_t factor = 1;
+};
+
+class FloatData {
+ public:
+  FloatData(const FloatOp& op, int rank, int ranks);
+
+  static bool takes(comm::Collective collective);
+  comm::OpRequest request();
+  // Empty, or what is wrong with the result.
+  std::string check(const comm::Outcome& outcome) const;
+  // Empty, or what is in the caller's memory though it is neither its input nor a result: those
+  // have at least the ranks of `all` in them.
+  std::string check_input(const std::vector<Rank>& all) const;
+  // Of the result.
+  std::uint64_t bits() const;
+  bool is_replicated() const { return op_.collective == comm::Collective::kAllReduce; }
+
+ private:
+  float share(int rank, std::uint64_t element) const;
+  bool is_sum(float value, std::uint64_t element, const comm::Outcome& outcome) const;
+
+  FloatOp op_;
+  int rank_;
+  int ranks_;
+  std::vector<float> input_;
+  std::vector<float> before_;  // the input as it was
+  std::vector<float> output_;
+};
+
+}  // namespace holdfast::sim

@@ -1,0 +1,172 @@
+// Scenarios from seeds: every seed leaves out some kinds of faults (swarm testing, Groce et al.
+// 2012). Faults are placed on what happens in the program and between members, so that they do
+// happen: a time may pass when the program has ended.
+#include <algorithm>
+#include <array>
+
+#include "ft/message.h"
+#include "sim/program.h"
+#include "sim/random.h"
+#include "sim/scenario.h"
+
+namespace holdfast::sim {
+namespace {
+
+using std::chrono::microseconds;
+
+// Whether connections between the living break, and are made again.
+constexpr bool kDrawsReconnections = true;
+// Whether a second coordinator outside the view may be started while the first one lives.
+constexpr bool kDrawsMoves = false;
+
+Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
+  return microseconds(low_us + random.below(high_us - low_us + 1));
+}
+
+int pick_ranks(Random& random) {
+  if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
+  if (random.below(200) == 0) return 10 + static_cast<int>(random.below(24));
+  return 2 + static_cast<int>(random.below(8));
+}
+
+bool is_loss(FaultKind kind) {
+  return kind == FaultKind::kCrash || kind == FaultKind::kVanish || kind == FaultKind::kLeave;
+}
+
+bool is_drawn(FaultKind kind, const Scenario& s) {
+  switch (kind) {
+    case FaultKind::kRestart: return false;  // comes with the crash
+    case FaultKind::kReset: return kDrawsReconnections;
+    case FaultKind::kMove: return kDrawsMoves && s.outside;
+    case FaultKind::kCutOff: return kDrawsReconnections && s.outside;
+    case FaultKind::kCoordinator: return s.outside;
+    case FaultKind::kGrow: return s.elastic;
+    case FaultKind::kLate: return !s.flat;
+    // Who leaves a group that is not its world's ends it for the others.
+    case FaultKind::kLeave: return !s.subgroup;
+    default: return true;
+  }
+}
+
+// The faults of one scenario, one after the other: what comes later may wait for what came before,
+// and happens to ranks that are still there.
+class Draft {
+ public:
+  Draft(Random& random, Scenario& scenario) : random_(random), s_(scenario) {
+    for (int r = 0; r < s_.ranks; ++r) here_.push_back(r);
+  }
+
+  void add(int count) {
+    const std::uint64_t left_out = random_.next() & random_.next();
+    for (int i = 0; i < count; ++i) {
+      auto kind = static_cast<FaultKind>(random_.below(kFaultKindCount));
+      const bool drawn = (left_out >> static_cast<int>(kind) & 1) == 0 && is_drawn(kind, s_);
+      if (!drawn) kind = FaultKind::kCrash;
+      // Somebody stays.
+      if (is_loss(kind) && here_.size() < 2) kind = FaultKind::kPause;
+      add(kind);
+    }
+  }
+
+ private:
+  int pick_rank() { return here_[random_.below(here_.size())]; }
+
+  // On the way of a change of views: what all of them send.
+  Trigger on_message() {
+    using ft::MessageKind;
+    static constexpr std::array kKinds = {MessageKind::kReport, MessageKind::kPrepare,
+                                          MessageKind::kPropose, MessageKind::kAccept,
+                                          MessageKind::kDecide};
+    Trigger t{When::kSends, static_cast<int>(kKinds.at(random_.below(kKinds.size()))), 1, kAnybody};
+    const std::size_t most = std::min<std::size_t>(3, here_.size() - 1);
+    t.count = 1 + static_cast<int>(random_.below(most));
+    return t;
+  }
+
+  // Most wait for a step of the program, which everybody comes to; some for what another fault sets
+  // off, or for a message between members.
+  Trigger pick_trigger() {
+    const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
+    if (changes_ > 0 && here_.size() > 1 && random_.chance(25)) return on_message();
+    if (!s_.faults.empty() && random_.chance(25)) {
+      return {When::kFault, static_cast<int>(random_.below(s_.faults.size())), 1, kAnybody};
+    }
+    if (changes_ > 0 && random_.chance(15)) return {When::kAdopts, 2, 1, kAnybody};
+    if (s_.flat && changes_ == 0 && random_.chance(15)) {
+      return {When::kRings, 0, 1 + static_cast<int>(random_.below(10)), kAnybody};
+    }
+    const When when = random_.chance(70) ? When::kBegins : When::kEnds;
+    return {when, static_cast<int>(random_.below(steps)) * kOpsPerStep, 1, kAnybody};
+  }
+
+  void add(FaultKind kind) {
+    Fault f;
+    f.kind = kind;
+    f.trigger = pick_trigger();
+    if (random_.chance(40)) f.at = between(random_, 0, random_.chance(85) ? 300 : 2'000);
+    f.a = pick_rank();
+    f.b = pick_rank();
+    if (f.b == f.a) f.b = (f.a + 1) % s_.ranks;
+    // Half of them are over before anybody counts as silent.
+    f.lasts = random_.chance(50) ? between(random_, 100, 5'000) : between(random_, 5'000, 100'000);
+    if (kind == FaultKind::kPartition) {
+      f.mask = random_.next() & ((std::uint64_t{1} << std::min(s_.ranks, 63)) - 1);
+    }
+    if (kind == FaultKind::kReset) f.mask = random_.below(3);
+    if (kind == FaultKind::kMove) f.mask = random_.next();
+    if (kind == FaultKind::kDrift) f.lasts = Duration(random_.below(10));
+    const bool heals = kDrawsReconnections && random_.chance(50);
+    if (kind == FaultKind::kCut && !heals) f.lasts = {};
+    s_.faults.push_back(f);
+    if (!is_loss(kind)) return;
+    if (kind != FaultKind::kLeave) ++changes_;
+    if (kind == FaultKind::kCrash && s_.advances && random_.chance(60)) return add_restart();
+    std::erase(here_, f.a);
+  }
+
+  void add_restart() {
+    Fault restart = s_.faults.back();
+    restart.kind = FaultKind::kRestart;
+    restart.at = between(random_, 0, random_.chance(70) ? 300 : 2'000);
+    restart.trigger = {When::kFault, static_cast<int>(s_.faults.size()) - 1, 1, kAnybody};
+    s_.faults.push_back(restart);
+  }
+
+  Random& random_;
+  Scenario& s_;
+  std::vector<int> here_;  // ranks that no fault has ended for good
+  int changes_ = 0;        // of views, at the least
+};
+
+Scenario make_world(std::uint64_t seed, bool outside) {
+  Random random(seed * 2 + 1);
+  Scenario s;
+  s.seed = seed;
+  s.outside = outside;
+  s.ranks = pick_ranks(random);
+  const bool large = s.ranks > 33;
+  s.steps = large ? 3 : 6 + static_cast<int>(random.below(5));
+  s.elements = large ? 8 : 1 << random.below(7);
+  // More than eager messages carry: they stop in the middle.
+  if (!large && random.chance(6)) s.elements = 6'000 << random.below(2);
+  s.raise = random.chance(15);
+  s.flat = !large && random.chance(30);
+  s.brief = s.flat && random.chance(50);
+  s.two_links = random.chance(40);
+  s.advances = random.chance(60);
+  s.zero_holes = random.chance(40);
+  s.elastic = s.advances && s.ranks <= 5 && random.chance(25);
+  s.subgroup = !large && s.ranks > 2 && random.chance(20);
+  s.two_worlds = !large && !s.elastic && random.chance(12);
+  if (random.chance(20)) s.hosts = 2;
+  Draft(random, s).add(static_cast<int>(random.below(large ? 3 : 6)));
+  return s;
+}
+
+}  // namespace
+
+Scenario make_scenario(std::uint64_t seed) { return make_world(seed, false); }
+
+Scenario with_coordinator(std::uint64_t seed) { return make_world(seed, true); }
+
+}  // namespace holdfast::sim

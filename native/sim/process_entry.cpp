@@ -1,0 +1,148 @@
+// How a simulated process comes into its worlds and groups: as a founder, or later.
+#include "sim/process.h"
+
+namespace holdfast::sim {
+namespace {
+
+constexpr Duration kTimeout = std::chrono::seconds(20);
+constexpr const char* kName = "simulated";
+constexpr const char* kEvens = "evens";
+constexpr const char* kSecond = "second";
+constexpr CommId kWorld{77};
+constexpr CommId kEvensId{78};
+constexpr CommId kSecondWorld{79};
+// Small, so that ops take several.
+constexpr std::uint64_t kSlice = 4096;
+
+}  // namespace
+
+CommId world_of(CommId group) { return group == kSecondWorld ? kSecondWorld : kWorld; }
+
+std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
+
+ft::MembershipSettings Process::settings() const {
+  ft::MembershipSettings settings;
+  settings.heartbeat = heartbeat(scenario_);
+  settings.silence = silence(scenario_);
+  settings.elastic = scenario_.elastic;
+  if (scenario_.outside) settings.coordinator = kCoordinatorId;
+  return settings;
+}
+
+ft::GroupConfig Process::base_config() const {
+  ft::GroupConfig config;
+  config.name = kName;
+  config.timeout = kTimeout;
+  config.slice_bytes = kSlice;
+  config.on_peer_loss = scenario_.raise ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
+  config.on_hole = scenario_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;
+  return config;
+}
+
+void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat) {
+  ft::Membership membership(kWorld, kName, id_, view, settings());
+  world_ = std::make_shared<ft::World>(kWorld, std::move(membership), hub_);
+  hub_.add_world(world_);
+  ft::GroupConfig config = base_config();
+  config.id = kWorld;
+  config.rank = rank_;
+  config.members = view.members;
+  config.epoch = view.epoch;
+  config.whole = true;
+  config.shares_memory = scenario_.flat;
+  config.flat = std::move(flat);
+  for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
+  group_ = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
+  groups_[0] = group_;
+  world_->add(group_, clock_->now());
+  knows_step_ = true;
+  if (scenario_.subgroup && rank_.value % 2 == 0) found_evens(view);
+  if (scenario_.two_worlds) found_second(view);
+}
+
+void Process::found_evens(const ft::WorldView& view) {
+  ft::GroupConfig config = base_config();
+  config.name = kEvens;
+  config.id = kEvensId;
+  config.rank = {rank_.value / 2};
+  config.epoch = view.epoch;
+  for (int r = 0; r < scenario_.ranks; r += 2) {
+    config.world_ranks.push_back({r});
+    config.members.push_back(view.members[static_cast<std::size_t>(r)]);
+  }
+  auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
+  group = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
+  world_->add(group, clock_->now());
+}
+
+void Process::found_second(ft::WorldView view) {
+  ft::Membership membership(kSecondWorld, kSecond, id_, view, settings());
+  second_world_ = std::make_shared<ft::World>(kSecondWorld, std::move(membership), hub_);
+  hub_.add_world(second_world_);
+  ft::GroupConfig config = base_config();
+  config.name = kSecond;
+  config.id = kSecondWorld;
+  config.rank = rank_;
+  config.members = view.members;
+  config.epoch = view.epoch;
+  config.whole = true;
+  for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
+  auto& group = groups_[static_cast<std::size_t>(Part::kSecond)];
+  group = std::make_shared<ft::Group>(std::move(config), second_world_, shared_from_this(), clock_);
+  second_world_->add(group, clock_->now());
+}
+
+// The group of the even ranks, in a world that this process has just come into.
+void Process::look_for_evens() {
+  if (!scenario_.subgroup || rank_.value % 2 != 0) return;
+  ft::GroupConfig base = base_config();
+  base.name = kEvens;
+  auto config = world_->admitted(std::move(base));
+  // None of its members may have been left to tell of it.
+  if (!config) return;
+  auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
+  group = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
+  world_->add(group, clock_->now());
+}
+
+void Process::join(const std::vector<MemberId>& contacts) {
+  const Rank wanted = rank_.value < scenario_.ranks ? rank_ : Rank{-1};
+  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, wanted, card()},
+                                           heartbeat(scenario_) * 4);
+  for (const MemberId contact : contacts) joining_->add_contact(contact);
+  hub_.set_joining(joining_.get());
+}
+
+void Process::coordinate(std::uint64_t instance, ft::Record* record) {
+  ft::Coordination::Settings settings;
+  settings.heartbeat = heartbeat(scenario_);
+  settings.silence = silence(scenario_);
+  settings.instance = instance;
+  settings.record = record;
+  coordination_ = std::make_unique<ft::Coordination>(settings);
+  hub_.set_coordination(coordination_.get());
+}
+
+void Process::look_at_joining() {
+  if (joining_->state() == ft::Joining::State::kRefused) {
+    hub_.set_joining(nullptr);
+    return end_program("refused: " + joining_->refusal());
+  }
+  if (joining_->state() != ft::Joining::State::kAdmitted) return;
+  hub_.set_joining(nullptr);
+  const ft::Message decision = joining_->decision();
+  world_ =
+      std::make_shared<ft::World>(decision, ft::Membership(kName, id_, decision, settings()), hub_);
+  hub_.add_world(world_);
+  auto config = world_->admitted(base_config());
+  joining_.reset();
+  if (!config) return end_program("admitted to a world without its group");
+  rank_ = config->rank;
+  group_ = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
+  groups_[0] = group_;
+  world_->add(group_, clock_->now());
+  look_for_evens();
+  hub_.deliver_early(clock_->now());
+}
+
+}  // namespace holdfast::sim

@@ -1,0 +1,149 @@
+// Who must have come to an end, and by when (G3). A fault that heals excuses nobody. Who is excused
+// has no way to an end: it reaches nobody who could decide the next view with it, or tell it that
+// it was voted out.
+#include <algorithm>
+#include <map>
+
+#include "ft/quorum.h"
+#include "sim/run.h"
+
+namespace holdfast::sim {
+namespace {
+
+// Of the last fault's end: many times what it takes to find out, agree and repair, and much less
+// than the time limit of ops, which is no way to end one.
+constexpr int kHeartbeatsToEnd = 400;
+// One world in so many goes on, until those who are excused run into their time limits.
+constexpr std::uint64_t kPatientWorlds = 16;
+
+bool works(const std::vector<std::shared_ptr<Wire>>& wires, std::size_t count) {
+  return wires.size() >= count &&
+         std::all_of(wires.end() - static_cast<std::ptrdiff_t>(count), wires.end(),
+                     [](const auto& wire) { return !wire->dead && !wire->failed; });
+}
+
+}  // namespace
+
+Instant Simulation::deadline() const { return healed_ + heartbeat(scenario_) * kHeartbeatsToEnd; }
+
+bool Simulation::hears(int a, int b) const {
+  if (a == b) return host(a).alive;
+  const auto there = wires_.find({a, b});
+  const auto back = wires_.find({b, a});
+  const std::size_t count = scenario_.two_links ? 2 : 1;
+  return host(a).alive && host(b).alive && there != wires_.end() && back != wires_.end() &&
+         works(there->second, count) && works(back->second, count);
+}
+
+ft::WorldView Simulation::newest_view() const {
+  ft::WorldView newest;
+  for (const Host& h : hosts_) {
+    if (!h.alive || !h.process->admitted()) continue;
+    if (h.process->world_view().epoch > newest.epoch) newest = h.process->world_view();
+  }
+  return newest;
+}
+
+// Living members of the newest view that hear each other and may decide the next one; none: there
+// may be no next one. Of those who do not hear each other, whoever has more such quarrels goes.
+std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
+  std::vector<int> here;
+  std::vector<int> dead;
+  ft::Vote vote;
+  vote.view = view.present();
+  vote.all_proven = true;
+  if (scenario_.outside) {
+    vote.recorded = has_record();
+    // One that was started anew has not decided the view.
+    vote.half = ft::Half::kTooFew;
+  }
+  for (const Host& h : hosts_) {
+    const bool member = h.process->admitted() && view.has(h.process->id());
+    if (member && h.alive) here.push_back(h.process->number());
+    if (member && !h.alive) dead.push_back(h.process->number());
+  }
+  for (const int p : dead) {
+    vote.all_proven = vote.all_proven && !host(p).vanished && std::any_of(here.begin(), here.end(), [&](int q) {
+                        const auto way = wires_.find({p, q});
+                        return way != wires_.end() && way->second.back()->proves_death;
+                      });
+  }
+  const auto quarrels = [&](int p) {
+    return std::count_if(here.begin(), here.end(), [&](int q) { return !hears(p, q); });
+  };
+  while (!here.empty()) {
+    const int worst = *std::max_element(here.begin(), here.end(),
+                                        [&](int a, int b) { return quarrels(a) < quarrels(b); });
+    if (quarrels(worst) == 0) break;
+    std::erase(here, worst);
+    vote.all_proven = false;
+  }
+  if (scenario_.outside) {
+    const bool reached = coordinator_ >= 0 && host(coordinator_).alive;
+    std::erase_if(here, [&](int p) { return !reached || !hears(p, coordinator_); });
+  }
+  for (const int p : here) vote.staying.push_back(host(p).process->id());
+  return ft::may_decide(vote) ? here : std::vector<int>{};
+}
+
+// They, and whoever hears one of them: it takes part, or is told that it does not.
+std::vector<int> Simulation::who_must_end() const {
+  const std::vector<int> agree = who_agree(newest_view());
+  std::vector<int> must;
+  for (const Host& h : hosts_) {
+    const int p = h.process->number();
+    if (!h.alive || !h.process->admitted()) continue;
+    const bool reached =
+        std::any_of(agree.begin(), agree.end(), [&](int other) { return hears(p, other); });
+    if (reached) must.push_back(p);
+  }
+  return must;
+}
+
+void Simulation::look_for_late() {
+  for (const int p : who_must_end()) {
+    const Process& process = *host(p).process;
+    const bool fine = process.done() || process.has_left() || process.was_told() ||
+                      process.ended().starts_with("refused");
+    if (!fine) ledger_.on_wrong(p, "G3: has not ended in time; " + process.state());
+  }
+  // Nothing can come of it any more.
+  gave_up_ = scenario_.seed % kPatientWorlds != 0;
+}
+
+std::vector<int> Simulation::survivors() const {
+  const ft::WorldView last = newest_view();
+  std::vector<int> result;
+  for (const Host& h : hosts_) {
+    const Process& process = *h.process;
+    // What it has taken along, the others have as well.
+    if (process.has_left_in_peace()) result.push_back(process.number());
+    // Who was voted out may not know yet.
+    const bool stays = h.alive && process.admitted() && last.has(process.id());
+    if (stays && !process.stopped()) result.push_back(process.number());
+  }
+  return result;
+}
+
+void Simulation::judge(Verdict& verdict) {
+  const std::vector<int> must = who_must_end();
+  for (const Host& h : hosts_) {
+    const Process& process = *h.process;
+    if (!h.alive) continue;
+    if (process.stopped()) ++verdict.stopped;
+    if (process.number() >= scenario_.ranks && process.admitted()) {
+      ++verdict.admitted;
+      if (process.shares_memory()) ++verdict.sharing;
+    }
+    if (process.admitted()) {
+      verdict.views = std::max(verdict.views, static_cast<int>(process.epoch().value));
+    }
+    if (std::find(must.begin(), must.end(), process.number()) == must.end()) continue;
+    const bool fine = process.done() || process.was_told() || process.has_left() ||
+                      process.ended().starts_with("refused");
+    if (!fine && !gave_up_) ledger_.on_wrong(process.number(), "G3: " + process.state());
+  }
+  ledger_.compare(survivors());
+}
+
+}  // namespace holdfast::sim
