@@ -49,18 +49,19 @@ bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
 }
 
 SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers,
-                             std::uint64_t slice_bytes, SliceLane lane)
+                             std::uint64_t slice_bytes, SliceLane lane, std::uint64_t done)
     : rank_(rank.value),
       peers_(std::move(peers)),
       reaches_(reach_each_other(peers_, rank)),
       lane_(static_cast<std::size_t>(lane)),
       half_(epoch.value % 2),
       slice_bytes_(slice_bytes),
-      first_(std::uint64_t{epoch.value} << kOpBits),
+      first_(first_count(epoch) + done),
       next_slice_(first_) {
   CHECK(slice_bytes > 0 && slice_bytes <= kSliceBytes);
-  // Whoever still reads this half, in the view before last, is told before it is written to.
+  // Whoever still reads this half, in the view before last.
   area(rank_).begun.store(first_, std::memory_order_seq_cst);
+  area(rank_).withdrawn.store(first_, std::memory_order_seq_cst);
 }
 
 SliceArea::Half& SliceExchange::area(int rank) const {
