@@ -29,7 +29,7 @@ FlatExchange::FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, 
   // Older than the view before last, it is nobody's; left alone, it could become this view's.
   std::atomic<std::uint64_t>& posted = area(rank_).posted;
   const std::uint64_t left = posted.load(std::memory_order_relaxed);  // relaxed: its own
-  if (!same_view(left, first_ - first_count({2}))) posted.store(first_, std::memory_order_seq_cst);
+  if (!same_view(left, first_ - first_count({2}))) take_back(posted, first_);
 }
 
 bool FlatExchange::carries(const OpRequest& request, int size) {
@@ -88,8 +88,7 @@ bool FlatExchange::advance() {
 void FlatExchange::publish() {
   FlatArea::Half& own = area(rank_);
   // Whoever still reads this half, in the view before last.
-  if (!same_view(own.posted.load(std::memory_order_relaxed), first_))
-    own.posted.store(first_, std::memory_order_seq_cst);
+  if (!same_view(own.posted.load(std::memory_order_relaxed), first_)) take_back(own.posted, first_);
   FlatArea::Head& head = own.heads[op_ % 2];
   std::byte* at = input_bytes_ <= kFlatFewBytes ? head.few : own.slots[op_ % 2].data;
   if (input_bytes_ > 0) {

@@ -38,4 +38,18 @@ inline bool passed(const std::atomic<std::uint64_t>& counter, std::uint64_t valu
   return static_cast<std::int64_t>(at - value) >= 0;
 }
 
+struct Fences {
+  static void release() { std::atomic_thread_fence(std::memory_order_release); }
+};
+
+// Tells others that what this process goes on to write is not what they look for any more. They
+// read first, then fence, then look here. No order of the store itself would do: each keeps what
+// comes before it from going past it, and none what comes after, which Arm takes advantage of (the
+// total store order of x86 does not).
+template <class Fence = Fences, class Word>
+void take_back(Word& word, std::uint64_t value) {
+  word.store(value, std::memory_order_relaxed);
+  Fence::release();
+}
+
 }  // namespace holdfast::comm

@@ -239,7 +239,7 @@ std::vector<Execution::Held> PullRun::held() const {
 }
 
 BufferPool::Buffer PullRun::stop() {
-  if (begun_ && !finished_) x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
+  if (begun_ && !finished_) take_back(x_.area(x_.rank_).withdrawn, mark());
   finished_ = true;
   return {};
 }

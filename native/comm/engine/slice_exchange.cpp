@@ -60,8 +60,8 @@ SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers
       next_slice_(first_) {
   CHECK(slice_bytes > 0 && slice_bytes <= kSliceBytes);
   // Whoever still reads this half, in the view before last.
-  area(rank_).begun.store(first_, std::memory_order_seq_cst);
-  area(rank_).withdrawn.store(first_, std::memory_order_seq_cst);
+  take_back(area(rank_).begun, first_);
+  take_back(area(rank_).withdrawn, first_);
 }
 
 SliceArea::Half& SliceExchange::area(int rank) const {
@@ -192,7 +192,7 @@ class SliceRound final : public Execution {
   }
   std::vector<Held> held() const override { return {}; }
   BufferPool::Buffer stop() override {
-    if (!finished_) x_.area(x_.rank_).withdrawn.store(mark_, std::memory_order_seq_cst);
+    if (!finished_) take_back(x_.area(x_.rank_).withdrawn, mark_);
     finished_ = true;
     return {};
   }

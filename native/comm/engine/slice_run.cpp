@@ -263,7 +263,7 @@ bool SliceRun::was_withdrawn() const {
 }
 
 BufferPool::Buffer SliceRun::stop() {
-  if (lends_ && !finished_) x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
+  if (lends_ && !finished_) take_back(x_.area(x_.rank_).withdrawn, mark());
   finished_ = true;
   return {};
 }
