@@ -163,7 +163,7 @@ std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& tick
           : request.root;
   entry(number)->change([&](Entry& e) {
     e.store(flight::kGroup, op.group.value);
-    e.store(flight::kPlace, flight::low_high(op.sequence.value, op.epoch.value));
+    e.store(flight::kPlace, op.sequence.value);
     e.store(flight::kKind, static_cast<std::uint64_t>(request.called_collective()) |
                                static_cast<std::uint64_t>(request.dtype) << 8 |
                                static_cast<std::uint64_t>(request.op) << 16 |
@@ -175,8 +175,9 @@ std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& tick
     e.store(flight::kStarted, count(ticket.started));
     e.store(flight::kEnded, 0);
     put(&e.words[flight::kAlgorithm], text_words<flight::kAlgorithmBytes / 8>(ticket.algorithm));
-    e.store(flight::kRanks, flight::low_high(static_cast<std::uint32_t>(op.rank.value),
-                                             static_cast<std::uint32_t>(other.value)));
+    const std::uint32_t ranks = static_cast<std::uint16_t>(op.rank.value) |
+                                std::uint32_t{static_cast<std::uint16_t>(other.value)} << 16;
+    e.store(flight::kRanks, flight::low_high(ranks, op.epoch.value));
     e.store(flight::kWaited, 0);
     e.store(flight::kWaited + 1, 0);
     e.store(flight::kNumber, number);

@@ -354,6 +354,7 @@ ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   config.on_peer_loss = parts_.options.on_peer_loss;
   config.on_hole = parts_.options.on_hole;
   config.protect = parts_.options.fault_tolerance;
+  config.next_sequence = request.first_op;
   return config;
 }
 
