@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/forks.h"
+#include "base/reserve.h"
 #include "comm/communicator.h"
 #include "comm/flight_layout.h"
 #include "comm/request_check.h"
@@ -53,7 +54,7 @@ Result<void*> map_file(const std::string& path, std::size_t bytes) {
   const int fd = open_unforked(
       [&] { return ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600); });
   if (fd < 0) return no_file(path, errno);
-  const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  const int error = reserve_bytes(fd, 0, bytes);
   void* memory = MAP_FAILED;
   if (error == 0) {
     const NoFork no_fork;

@@ -94,7 +94,7 @@ inline std::vector<Ending> run_processes(int size,
     REQUIRE(child >= 0);
     if (child == 0) {
       if (std::freopen(words_of(r).c_str(), "w", stderr) == nullptr) ::_exit(3);
-      ::alarm(120);
+      ::alarm(400);
       FileStore store(folder);
       const std::string wrong = body(r, store);
       if (!wrong.empty()) std::fprintf(stderr, "wrong: %s\n", wrong.c_str());
