@@ -183,7 +183,7 @@ tsan: system-build
 
 # The instruction level of another processor, by a cross compiler and an emulator.
 .PHONY: aarch64
-aarch64:  ## the kernels' tests for 64-bit ARM, under qemu
+aarch64:  ## the tests for 64-bit ARM: kernels, and the order of shared memory, under qemu
 	@.ci/system.sh aarch64
 	@cmake -B build/aarch64 -G Ninja -S tests/aarch64 --log-level=WARNING \
 	  -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \

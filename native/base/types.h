@@ -23,7 +23,7 @@ using MemberId = Strong<struct MemberIdTag, std::uint64_t>;
 using CommId = Strong<struct CommIdTag, std::uint64_t>;
 // Number of an op inside one communicator, in program order, from 0; collectives and messages are
 // counted apart.
-using OpSeq = Strong<struct OpSeqTag, std::uint32_t>;
+using OpSeq = Strong<struct OpSeqTag, std::uint64_t>;
 
 using Duration = std::chrono::nanoseconds;
 // For a wait whose end something else sees to; may be added to any time.

@@ -59,7 +59,7 @@ std::string answer_text(const std::optional<CallReport>& report, OpSeq number) {
 
 // The first number at which two ranks' calls conflict.
 std::optional<OpSeq> first_conflict(const std::vector<std::optional<CallReport>>& reports) {
-  std::map<std::uint32_t, const Call*> calls;
+  std::map<std::uint64_t, const Call*> calls;
   std::optional<OpSeq> first;
   for (const auto& report : reports) {
     if (!report) continue;
@@ -180,7 +180,7 @@ std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
   return text;
 }
 
-// Layout: sequence (4), collective, dtype, op, flags (1 each), root (4), input, output (8
+// Layout: sequence (8), collective, dtype, op, flags (1 each), root (4), input, output (8
 // each), codec (text, filled up with zeros).
 std::vector<std::byte> encode_call(const Call& call) {
   std::vector<std::byte> out;
@@ -201,7 +201,7 @@ std::vector<std::byte> encode_call(const Call& call) {
 Result<Call> decode_call(std::span<const std::byte> bytes) {
   if (bytes.size() != kCallBytes) return malformed_call();
   Call call;
-  call.sequence = {take<std::uint32_t>(bytes)};
+  call.sequence = {take<std::uint64_t>(bytes)};
   const auto collective = take<std::uint8_t>(bytes);
   const auto dtype = take<std::uint8_t>(bytes);
   const auto op = take<std::uint8_t>(bytes);
@@ -230,7 +230,7 @@ Result<Call> decode_call(std::span<const std::byte> bytes) {
   return call;
 }
 
-// Layout: sequence (4), number of calls (1), the calls.
+// Layout: sequence (8), number of calls (1), the calls.
 std::vector<std::byte> encode_report(const CallReport& report) {
   CHECK(report.calls.size() <= kReportedCalls);
   std::vector<std::byte> out;
@@ -244,9 +244,9 @@ std::vector<std::byte> encode_report(const CallReport& report) {
 }
 
 Result<CallReport> decode_report(std::span<const std::byte>& bytes) {
-  if (bytes.size() < 5) return malformed_call();
+  if (bytes.size() < 9) return malformed_call();
   CallReport report;
-  report.sequence = {take<std::uint32_t>(bytes)};
+  report.sequence = {take<std::uint64_t>(bytes)};
   const std::size_t count = take<std::uint8_t>(bytes);
   if (count > kReportedCalls || bytes.size() < count * kCallBytes) return malformed_call();
   for (std::size_t i = 0; i < count; ++i) {

@@ -45,7 +45,7 @@ struct CallReport {
 // Calls in a report, at most.
 inline constexpr std::size_t kReportedCalls = 16;
 
-inline constexpr std::size_t kCallBytes = 28 + kMostCodingText + 1;
+inline constexpr std::size_t kCallBytes = 32 + kMostCodingText + 1;
 
 CodingText coding_text(const OpRequest& request);
 

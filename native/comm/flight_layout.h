@@ -35,7 +35,7 @@ inline constexpr std::size_t kHostBytes = 256;
 // Of an entry.
 inline constexpr std::size_t kStamp = 0;
 inline constexpr std::size_t kGroup = 1;
-inline constexpr std::size_t kPlace = 2;  // sequence | epoch << 32
+inline constexpr std::size_t kPlace = 2;  // sequence
 // One byte each: collective, dtype, op, path, state, code, repaired, count of waited
 inline constexpr std::size_t kKind = 3;
 inline constexpr std::size_t kBytes = 4;
@@ -44,7 +44,7 @@ inline constexpr std::size_t kStarted = 6;
 inline constexpr std::size_t kEnded = 7;
 inline constexpr std::size_t kAlgorithm = 8;  // three words of text
 inline constexpr std::size_t kAlgorithmBytes = 24;
-inline constexpr std::size_t kRanks = 11;   // rank | other << 32
+inline constexpr std::size_t kRanks = 11;   // rank | other << 16 | epoch << 32
 inline constexpr std::size_t kWaited = 12;  // eight ranks of two bytes
 inline constexpr std::size_t kNumber = 14;
 inline constexpr std::size_t kStampAgain = 15;

@@ -29,6 +29,9 @@ Instant instant(std::uint64_t word) { return {Duration(static_cast<std::int64_t>
 
 Rank rank(std::uint32_t word) { return {static_cast<std::int32_t>(word)}; }
 
+// Of two bytes; ft::kMaxRanks are fewer.
+Rank rank_in_group(std::uint64_t word) { return {static_cast<std::int16_t>(word)}; }
+
 enum class Found { kWhole, kUnused, kTorn, kDamaged };
 
 // The entry whose words begin at `at`, in place `index` of `entries`.
@@ -51,8 +54,7 @@ Found read_entry(std::span<const std::byte> bytes, std::size_t at, std::uint32_t
                      part(5) < kCodeCount && part(6) <= 1 && part(7) <= kFlightWaited;
   if (!sound) return Found::kDamaged;
   entry.group = {word(flight::kGroup)};
-  entry.sequence = {flight::low(word(flight::kPlace))};
-  entry.epoch = {flight::high(word(flight::kPlace))};
+  entry.sequence = {word(flight::kPlace)};
   entry.collective = static_cast<Collective>(part(0));
   entry.dtype = static_cast<DType>(part(1));
   entry.op = static_cast<ReduceOp>(part(2));
@@ -65,8 +67,10 @@ Found read_entry(std::span<const std::byte> bytes, std::size_t at, std::uint32_t
   entry.started = instant(word(flight::kStarted));
   entry.ended = instant(word(flight::kEnded));
   entry.algorithm = text_at(bytes, at + flight::kAlgorithm, flight::kAlgorithmBytes);
-  entry.rank = rank(flight::low(word(flight::kRanks)));
-  entry.other = rank(flight::high(word(flight::kRanks)));
+  const std::uint64_t ranks = word(flight::kRanks);
+  entry.rank = rank_in_group(ranks);
+  entry.other = rank_in_group(ranks >> 16);
+  entry.epoch = {flight::high(ranks)};
   for (std::size_t i = 0; i < part(7); ++i) {
     const std::uint64_t four = word(flight::kWaited + i / 4);
     entry.waited.push_back({static_cast<std::uint16_t>(four >> (16 * (i % 4)))});

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/forks.h"
+#include "base/reserve.h"
 #include "comm/communicator.h"
 #include "comm/flight_layout.h"
 #include "comm/request_check.h"
@@ -53,7 +54,7 @@ Result<void*> map_file(const std::string& path, std::size_t bytes) {
   const int fd = open_unforked(
       [&] { return ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600); });
   if (fd < 0) return no_file(path, errno);
-  const int error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
+  const int error = reserve_bytes(fd, 0, bytes);
   void* memory = MAP_FAILED;
   if (error == 0) {
     const NoFork no_fork;
@@ -163,7 +164,7 @@ std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& tick
           : request.root;
   entry(number)->change([&](Entry& e) {
     e.store(flight::kGroup, op.group.value);
-    e.store(flight::kPlace, flight::low_high(op.sequence.value, op.epoch.value));
+    e.store(flight::kPlace, op.sequence.value);
     e.store(flight::kKind, static_cast<std::uint64_t>(request.called_collective()) |
                                static_cast<std::uint64_t>(request.dtype) << 8 |
                                static_cast<std::uint64_t>(request.op) << 16 |
@@ -175,8 +176,9 @@ std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& tick
     e.store(flight::kStarted, count(ticket.started));
     e.store(flight::kEnded, 0);
     put(&e.words[flight::kAlgorithm], text_words<flight::kAlgorithmBytes / 8>(ticket.algorithm));
-    e.store(flight::kRanks, flight::low_high(static_cast<std::uint32_t>(op.rank.value),
-                                             static_cast<std::uint32_t>(other.value)));
+    const std::uint32_t ranks = static_cast<std::uint16_t>(op.rank.value) |
+                                std::uint32_t{static_cast<std::uint16_t>(other.value)} << 16;
+    e.store(flight::kRanks, flight::low_high(ranks, op.epoch.value));
     e.store(flight::kWaited, 0);
     e.store(flight::kWaited + 1, 0);
     e.store(flight::kNumber, number);

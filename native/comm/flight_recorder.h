@@ -22,7 +22,7 @@
 
 namespace holdfast::comm {
 
-inline constexpr std::uint32_t kFlightVersion = 1;
+inline constexpr std::uint32_t kFlightVersion = 2;
 inline constexpr std::uint32_t kFlightEntries = 4096;
 inline constexpr std::size_t kFlightWaited = 8;      // peers that an entry has room for
 inline constexpr std::size_t kFlightGroups = 64;     // groups whose names are kept: the first ones

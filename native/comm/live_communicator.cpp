@@ -320,7 +320,7 @@ std::unique_ptr<Run> LiveCommunicator::make_round(OpSeq sequence, int priority) 
   OpRequest request;
   request.priority = priority;
   request.collective = Collective::kBarrier;
-  return runs_.make(request, barrier_, no_blocks_, {sequence.value | kRoundBit}, kRoundSignature);
+  return runs_.make(request, barrier_, no_blocks_, round_of(sequence), kRoundSignature);
 }
 
 // A round of a batch says that this member holds all up to its last op.

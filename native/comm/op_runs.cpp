@@ -52,8 +52,7 @@ std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const FusedSchedule&
 std::unique_ptr<Run> OpRuns::make(Program program, const OpRequest& request, OpSeq sequence,
                                   std::uint32_t signature) {
   const Epoch epoch = is_planted(Planted::kAcceptStaleEpoch) ? Epoch{} : config_.view.epoch;
-  const RunKey key{config_.id, epoch, sequence.value & ~kPointToPoint,
-                   signature,  0,     request.priority};
+  const RunKey key{config_.id, epoch, number_in_key(sequence), signature, 0, request.priority};
   return std::unique_ptr<Run>(new (recycler_) Run(std::move(program), key, links_, &space_));
 }
 

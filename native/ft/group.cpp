@@ -115,7 +115,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   at_entrance_ = at_entrance_ && request.at_entrance;
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
-  std::uint32_t& next = message ? next_message_ : next_sequence_;
+  std::uint64_t& next = message ? next_message_ : next_sequence_;
   if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
       comm::can_be_carried(request, size)) {
     request = comm::carried_by(std::move(request), carriers_.take(), config_.rank, size);

@@ -52,7 +52,7 @@ struct GroupConfig {
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
   comm::OnHole on_hole = comm::OnHole::kRaise;
   bool protect = true;
-  std::uint32_t next_sequence = 0;  // of a group that runs already
+  std::uint64_t next_sequence = 0;  // of a group that runs already
   bool newcomer = false;            // its state is not the others'
   std::vector<Rank> joined;         // came in with it at the others' step boundary, itself included
 };
@@ -315,8 +315,8 @@ class Group final : public comm::Communicator,
 
   mutable std::mutex mutex_;         // guards the counters (and the order of submissions), ended_,
                                      // closed_, view_, placement_, hosts_, boundary_
-  std::uint32_t next_sequence_ = 0;  // of collectives
-  std::uint32_t next_message_ = 0;   // of sends and receives
+  std::uint64_t next_sequence_ = 0;  // of collectives
+  std::uint64_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
   bool at_entrance_ = false;  // a newcomer that has called nothing yet but its arrival
   Status ended_;
@@ -330,7 +330,7 @@ class Group final : public comm::Communicator,
   Epoch epoch_;
   std::deque<Waiting> line_;  // in call order, messages too
   Instant next_gate_look_{Duration::max()};
-  std::uint32_t launched_ = 0;  // collectives that were called here
+  std::uint64_t launched_ = 0;  // collectives that were called here
   std::optional<Advance> advance_;
   std::vector<Rank> present_;          // ranks of the view, rising
   std::vector<Rank> joined_;           // those that came in with it
@@ -347,8 +347,8 @@ class Group final : public comm::Communicator,
   const std::shared_ptr<Recycler> recycler_ = std::make_shared<Recycler>();
   comm::CarrierPool carriers_;
   std::pmr::unsynchronized_pool_resource nodes_;      // of the next two
-  std::pmr::map<std::uint32_t, Op> ops_{&nodes_};     // by sequence: called, and not ended
-  std::pmr::map<std::uint32_t, Kept> kept_{&nodes_};  // by sequence
+  std::pmr::map<std::uint64_t, Op> ops_{&nodes_};     // by sequence: called, and not ended
+  std::pmr::map<std::uint64_t, Kept> kept_{&nodes_};  // by sequence
   comm::BufferPool feedback_pool_;
   comm::BufferPool kept_pool_;
   std::vector<FlatEnd> flat_ends_;  // the latest two
@@ -358,7 +358,7 @@ class Group final : public comm::Communicator,
   Fate usual_;
   std::shared_ptr<const comm::Outcome> whole_;
   // Of ops that were not called here yet.
-  std::map<std::uint32_t, std::vector<std::shared_ptr<Incident>>> incidents_;
+  std::map<std::uint64_t, std::vector<std::shared_ptr<Incident>>> incidents_;
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets
   // Owners: the group, and close(), which may return first.
   std::shared_ptr<Leaving> leaving_;

@@ -68,11 +68,11 @@ bool Group::has_settled() const {
   });
 }
 
-// `next`: of the collectives, the first that it has not called.
+// `next`: of the collectives, the first that it has not called; its lowest 32 bits.
 void Group::on_closing(MemberId from, OpSeq next) {
   if (!has_member(from)) return;
   settled_.insert(from);
-  leavers_[from] = next;
+  leavers_[from] = comm::nearest_number(static_cast<std::uint32_t>(next.value), {launched_});
   answer_leavers();
 }
 
@@ -83,7 +83,7 @@ void Group::on_settled(MemberId from) {
 void Group::answer_leavers() {
   // What was not called here by now never will be.
   const bool over = !health().is_ok() || (leaving_ && quiet());
-  const std::uint32_t ended = ops_.empty() ? launched_ : std::min(launched_, ops_.begin()->first);
+  const std::uint64_t ended = ops_.empty() ? launched_ : std::min(launched_, ops_.begin()->first);
   std::erase_if(leavers_, [&](const auto& leaver) {
     const auto& [member, next] = leaver;
     if (has_gone(member)) return true;
@@ -98,7 +98,7 @@ void Group::send_to(MemberId member, FrameKind kind) {
   comm::Link* control = world_->links_to(member).control;
   comm::FrameHeader header;
   header.kind = kind;
-  header.key = {config_.id, epoch_, launched_, 0};
+  header.key = {config_.id, epoch_, static_cast<std::uint32_t>(launched_), 0};
   control->session().send_control(header, {});
   control->pump();
 }

@@ -40,7 +40,7 @@ void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
   // A member that has left is no reason to refuse: what it sent before may be all this op needs.
   const Status ended = health();
   if (!ended.is_ok()) return end(work, describe(*work, ended));
-  const std::uint32_t sequence = work->sequence().value;
+  const std::uint64_t sequence = work->sequence().value;
   launched_ = std::max(launched_, sequence + 1);
   Op& op = ops_[sequence];
   op.work = work;
@@ -146,7 +146,7 @@ void Group::clear_vacant(const OpRequest& request) const {
 }
 
 void Group::on_op_ended(const std::shared_ptr<OpWork>& work, comm::Held held) {
-  const std::uint32_t sequence = work->sequence().value;
+  const std::uint64_t sequence = work->sequence().value;
   const auto at = ops_.find(sequence);
   if (at == ops_.end() || at->second.work != work) {
     // It served others, and has served them all.

@@ -26,7 +26,7 @@ void write(Writer& w, const OpReport& op) {
 
 OpReport read_op(Reader& r) {
   OpReport op;
-  op.sequence = {r.number<std::uint32_t>()};
+  op.sequence = {r.number<std::uint64_t>()};
   const auto flags = r.number<std::uint8_t>();
   op.complete = (flags & 1) != 0;
   op.flat = (flags & 2) != 0;
@@ -70,13 +70,13 @@ Result<std::vector<GroupReport>> decode_reports(std::span<const std::byte> bytes
     report.id = {r.number<std::uint64_t>()};
     report.name = r.text(kMaxName);
     r.list(kMaxRanks, 4, [&] { report.world_ranks.push_back({r.number<std::int32_t>()}); });
-    report.next_sequence = r.number<std::uint32_t>();
+    report.next_sequence = r.number<std::uint64_t>();
     const auto flags = r.number<std::uint8_t>();
     report.shares_memory = (flags & 1) != 0;
     report.whole = (flags & 2) != 0;
     const auto shared = r.number<std::uint8_t>();
     if (shared < kSharedMemoryCount) report.shared = static_cast<SharedMemory>(shared);
-    r.list(kMaxOps, 13, [&] { report.ops.push_back(read_op(r)); });
+    r.list(kMaxOps, 17, [&] { report.ops.push_back(read_op(r)); });
     const auto failure = r.number<std::uint8_t>();
     report.failure = failure < kCodeCount ? static_cast<Code>(failure) : Code::kProtocolError;
     r.list(kMaxRanks, 4, [&] { report.failed_ranks.push_back({r.number<std::int32_t>()}); });

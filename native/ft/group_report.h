@@ -16,7 +16,7 @@ struct GroupReport {
   CommId id;
   std::string name;
   std::vector<Rank> world_ranks;    // by rank of the group
-  std::uint32_t next_sequence = 0;  // of the next collective
+  std::uint64_t next_sequence = 0;  // of the next collective
   bool shares_memory = false;       // what its cost model supposes
   bool whole = false;               // has all ranks of its world
   SharedMemory shared{};            // what the members of the view have agreed on

@@ -12,7 +12,7 @@ namespace {
 
 using comm::OpWork;
 
-const OpReport* find_report(const GroupReport& report, std::uint32_t sequence) {
+const OpReport* find_report(const GroupReport& report, std::uint64_t sequence) {
   const auto at = std::find_if(report.ops.begin(), report.ops.end(),
                                [&](const OpReport& op) { return op.sequence.value == sequence; });
   return at == report.ops.end() ? nullptr : &*at;
@@ -272,7 +272,7 @@ void Group::pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& r
 void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
                    const std::vector<Rank>& before, const std::vector<MemberId>& members_before) {
   std::map<Rank, const GroupReport*> by_rank;
-  std::map<std::uint32_t, std::shared_ptr<Incident>> incidents;
+  std::map<std::uint64_t, std::shared_ptr<Incident>> incidents;
   for (const auto& [member, report] : reports) {
     const auto rank = rank_of(member);
     if (rank && report.failure == Code::kOk) by_rank[*rank] = &report;
@@ -307,14 +307,14 @@ void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
   for (const auto& [sequence, op] : ops_) {
     if (!op.fate->contributors.empty()) incidents.emplace(sequence, unknown);
   }
-  std::vector<std::uint32_t> sequences;
+  std::vector<std::uint64_t> sequences;
   sequences.reserve(incidents.size() + ops_.size());
   for (const auto& [sequence, incident] : incidents) sequences.push_back(sequence);
   for (const auto& [sequence, op] : ops_) {
     if (!incidents.contains(sequence)) sequences.push_back(sequence);
   }
   std::sort(sequences.begin(), sequences.end());
-  for (const std::uint32_t sequence : sequences) {
+  for (const std::uint64_t sequence : sequences) {
     const auto at = incidents.find(sequence);
     if (at != incidents.end()) {
       settle_op({sequence}, at->second);
@@ -325,7 +325,7 @@ void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
 }
 
 void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident) {
-  const std::uint32_t number = sequence.value;
+  const std::uint64_t number = sequence.value;
   const auto at = ops_.find(number);
   if (incident->settled) {
     // No longer part of anybody's log: not all could write it there.

@@ -72,10 +72,10 @@ Status Meeting::exchange_cards() {
   Card own = runtime_->own_card();
   own.nonce = random_number();
   if (own.shm && request_.size > 1) {
-    auto area = runtime_->make_area();
-    if (!area.is_ok()) return area.status();
-    own_area_ = std::move(area).value();
-    own.flat = own_area_->name;
+    if (auto area = runtime_->make_area(); area.is_ok()) {
+      own_area_ = std::move(area).value();
+      own.flat = own_area_->name;
+    }
   }
   TRY(store_.set(key("card", request_.rank), encode_card(own)));
   for (int r = 0; r < request_.size; ++r) {

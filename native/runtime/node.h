@@ -25,6 +25,7 @@ struct JoinRequest {
   std::vector<Rank> ranks = {};
   // The group whose members make this one among themselves; nothing: they meet by the store alone.
   std::shared_ptr<comm::Communicator> parent = nullptr;
+  std::uint64_t first_op = 0;  // number of its first collective, the same on all ranks
 };
 
 class Node {

@@ -81,6 +81,9 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
     parts.ucx = std::move(ucx).value();
   }
   auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
+  const Status no_bell = bell.status();
+  // One that nobody else can ring.
+  if (!bell.is_ok()) bell = comm::Segment::create_private(sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
   auto listener = listen_on(options.address, options.port);
@@ -96,6 +99,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   }
   TRY(serve_health(parts));
   auto runtime = std::make_shared<Runtime>(std::move(parts));
+  if (!no_bell.is_ok() && runtime->may_use("shm")) runtime->lacks_memory(no_bell);
   runtime->start();
   return runtime;
 }
@@ -344,6 +348,7 @@ ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   config.on_peer_loss = parts_.options.on_peer_loss;
   config.on_hole = parts_.options.on_hole;
   config.protect = parts_.options.fault_tolerance;
+  config.next_sequence = request.first_op;
   return config;
 }
 
@@ -356,7 +361,7 @@ Card Runtime::own_card() const {
   card.addresses = parts_.options.address.empty()
                        ? interface_addresses()
                        : std::vector<std::string>{parts_.options.address};
-  card.shm = may_use("shm") && parts_.bell;
+  card.shm = may_use("shm") && !parts_.bell.name().empty();
   if (card.shm) card.bell = parts_.bell.name();
   if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
   return card;

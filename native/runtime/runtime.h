@@ -191,6 +191,8 @@ class Runtime final : public comm::Executor,
   std::string http_address() const { return parts_.http ? parts_.http->address() : ""; }
   std::shared_ptr<const Clock> clock() const { return parts_.clock; }
   comm::Bell own_bell() const;
+  // Says so, once. Any thread.
+  void lacks_memory(const Status& why);
 
  private:
   struct Attempt {
@@ -250,8 +252,9 @@ class Runtime final : public comm::Executor,
   ft::Hub hub_;
   Instant next_reap_{};
   bool sockets_matter_ = false;
-  std::uint32_t looks_ = 0;  // at sockets
-  Driver driver_;            // last: its thread stops before the rest goes
+  std::atomic<bool> lacks_memory_{false};  // has been said
+  std::uint32_t looks_ = 0;                // at sockets
+  Driver driver_;                          // last: its thread stops before the rest goes
 };
 
 }  // namespace holdfast::runtime

@@ -92,11 +92,13 @@ void Runtime::call(Attempt& attempt, Instant now) {
   Greeting hello{parts_.self, attempt.card.member, parts_.process, {}, {}, {}};
   if (known == nullptr && same_host && attempt.card.shm && may_use("shm") &&
       parts_.bell.name().size() > 0) {
-    auto segment = comm::Segment::create("link", comm::kShmLinkBytes);
+    auto segment = comm::create_shm_link();
     if (segment.is_ok()) {
       hello.bell = parts_.bell.name();
       hello.link = segment.value().name();
       offered_[attempt.card.member] = std::move(segment).value();
+    } else {
+      lacks_memory(segment.status());
     }
   }
   if (parts_.ucx && lacks_ucx(known)) {
@@ -172,7 +174,7 @@ void Runtime::answer(Handshake& handshake) {
   drop_calls(hello.from);
   Greeting welcome{hello.to, hello.from, parts_.process, {}, {}, {}};
   if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
-    auto link = comm::Segment::open(hello.link, comm::kShmLinkBytes);
+    auto link = comm::Segment::open_growing(hello.link, comm::kShmLinkBytes);
     if (link.is_ok()) {
       offered_[hello.from] = std::move(link).value();
       welcome.link = hello.link;
@@ -264,6 +266,15 @@ void Runtime::share_memory(Peer& peer, Handshake& handshake) {
       });
 }
 
+// All works without it, by way of sockets.
+void Runtime::lacks_memory(const Status& why) {
+  if (lacks_memory_.exchange(true, std::memory_order_relaxed)) return;  // relaxed: alone
+  say("this process goes on over TCP where it has no shared memory: " + why.message() + "; " +
+      comm::Segment::room() +
+      ". Give it more (docker run --shm-size=1g; Kubernetes: an emptyDir of medium Memory at "
+      "/dev/shm)");
+}
+
 std::string Runtime::memory_of(const std::string& card) const {
   const auto parsed = parse_card(card);
   return parsed.is_ok() && parsed.value().shm ? parsed.value().host : std::string{};
@@ -271,7 +282,10 @@ std::string Runtime::memory_of(const std::string& card) const {
 
 Result<ft::OwnArea> Runtime::make_area() {
   auto segment = comm::Segment::create("flat", sizeof(comm::HostArea));
-  if (!segment.is_ok()) return segment.status();
+  if (!segment.is_ok()) {
+    lacks_memory(segment.status());
+    return segment.status();
+  }
   auto area = std::make_shared<comm::Segment>(std::move(segment).value());
   reinterpret_cast<comm::HostArea*>(area->data())->owner = comm::MemoryOwner::self();
   ft::OwnArea own{area->name(), {area, own_bell(), {}}};

@@ -71,10 +71,10 @@ Status Subgroup::find_number() {
 Status Subgroup::lay_open() {
   const Card own = runtime_->own_card();
   if (own.shm && request_.size > 1) {
-    auto area = runtime_->make_area();
-    if (!area.is_ok()) return area.status();
-    own_name_ = area.value().name;
-    own_area_ = std::move(area).value().peer;
+    if (auto area = runtime_->make_area(); area.is_ok()) {
+      own_name_ = area.value().name;
+      own_area_ = std::move(area).value().peer;
+    }
   }
   return store_.set(key("area", runtime_->parts().self), own_name_ + "\n");
 }

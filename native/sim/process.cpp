@@ -1,6 +1,7 @@
 #include "sim/process.h"
 
 #include <algorithm>
+#include <array>
 
 namespace holdfast::sim {
 namespace {

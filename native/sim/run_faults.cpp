@@ -153,8 +153,7 @@ bool Simulation::move_coordinator(std::uint64_t mask) {
   h.process = std::make_shared<Process>(scenario_, coordinator_, kCoordinatorId, rank, *this);
   hosts_.push_back(std::move(h));
   log(coordinator_, "starts to coordinate");
-  host(coordinator_)
-      .process->coordinate(random_.next(), has_record() ? &record_ : nullptr);
+  host(coordinator_).process->coordinate(random_.next(), has_record() ? &record_ : nullptr);
   for (int p = 0; p < coordinator_; ++p) {
     const Host& other = host(p);
     if (!other.alive || other.process->id() == kCoordinatorId) continue;

@@ -53,7 +53,10 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
   vote.view = view.present();
   vote.all_proven = true;
   if (scenario_.outside) {
-    vote.recorded = has_record();
+    vote.recorded =
+        std::any_of(record_.worlds.begin(), record_.worlds.end(), [&](const auto& entry) {
+          return entry.second.epoch == view.epoch && entry.second.members == vote.view;
+        });
     // One that was started anew has not decided the view.
     vote.half = ft::Half::kTooFew;
   }
@@ -63,10 +66,11 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
     if (member && !h.alive) dead.push_back(h.process->number());
   }
   for (const int p : dead) {
-    vote.all_proven = vote.all_proven && !host(p).vanished && std::any_of(here.begin(), here.end(), [&](int q) {
-                        const auto way = wires_.find({p, q});
-                        return way != wires_.end() && way->second.back()->proves_death;
-                      });
+    vote.all_proven =
+        vote.all_proven && !host(p).vanished && std::any_of(here.begin(), here.end(), [&](int q) {
+          const auto way = wires_.find({p, q});
+          return way != wires_.end() && way->second.back()->proves_death;
+        });
   }
   const auto quarrels = [&](int p) {
     return std::count_if(here.begin(), here.end(), [&](int q) { return !hears(p, q); });

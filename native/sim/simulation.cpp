@@ -353,8 +353,7 @@ void Simulation::take(const Event& event) {
   switch (event.what) {
     case Event::Other::kEnds: crash(event.process); return;
     case Event::Other::kCoordinator: return start_coordinator();
-    case Event::Other::kRelink:
-      return relink(event.process, event.peer);
+    case Event::Other::kRelink: return relink(event.process, event.peer);
     case Event::Other::kNone: break;
   }
   if (host(event.process).scheduled != event.at) return;  // woken earlier

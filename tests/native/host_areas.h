@@ -20,6 +20,9 @@ class OnePool final : public OwnPool, public PeerPool {
   }
 };
 
+// A few ops, and slices, before a count of 32 bits would be full.
+inline constexpr std::uint64_t kNearlyFull = (1ULL << 32) - 5;
+
 // By rank, as bits: whose memory is in a pool.
 inline constexpr unsigned kNobody = 0;
 inline constexpr unsigned kEverybody = ~0U;
@@ -51,6 +54,8 @@ class HostAreas {
     }
     return peers;
   }
+
+  int size() const { return static_cast<int>(areas_.size()); }
 
   // A rank that sleeps until somebody rings.
   void lull(std::size_t rank) { (void)Bell(words(rank)).announce(Sleep::kOnFutex); }

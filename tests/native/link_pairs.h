@@ -56,8 +56,8 @@ inline void settle(LinkPair& pair) {
 
 inline LinkPair make_shm() {
   LinkPair pair;
-  auto link = std::move(Segment::create("testlink", kShmLinkBytes)).value();
-  auto peer = std::move(Segment::open(link.name(), kShmLinkBytes)).value();
+  auto link = std::move(create_shm_link()).value();
+  auto peer = std::move(Segment::open_growing(link.name(), kShmLinkBytes)).value();
   for (int i = 0; i < 2; ++i) {
     pair.bells.push_back(std::move(Segment::create("testbell", sizeof(BellWords))).value());
   }

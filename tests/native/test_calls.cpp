@@ -121,13 +121,13 @@ TEST_CASE("calls and reports survive the wire; anything else is refused") {
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     CHECK_FALSE(decode_call(std::span(bytes).first(n)).is_ok());
   }
-  for (const std::size_t at : {4UL, 5UL, 6UL, 7UL, 30UL, 60UL}) {
+  for (const std::size_t at : {8UL, 9UL, 10UL, 11UL, 34UL, 60UL}) {
     auto broken = bytes;
     broken[at] = std::byte{0xff};
     CHECK_FALSE(decode_call(broken).is_ok());
   }
   auto unended = bytes;
-  std::fill(unended.begin() + 28, unended.end(), std::byte{'x'});
+  std::fill(unended.begin() + 32, unended.end(), std::byte{'x'});
   CHECK_FALSE(decode_call(unended).is_ok());
 
   ViewNotice notice{Code::kTimeout, {{1}}, "gave up"};

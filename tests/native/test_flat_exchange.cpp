@@ -17,8 +17,20 @@ using testing::Memory;
 // Every rank's exchange in one process, over real segments.
 class Host {
  public:
-  explicit Host(int size) : areas_(size) {
-    for (int r = 0; r < size; ++r) ranks_.emplace_back(Rank{r}, Epoch{1}, areas_.peers());
+  explicit Host(int size) : areas_(size) { enter(Epoch{1}); }
+  void enter(Epoch epoch, std::uint64_t done = 0) {
+    ranks_.clear();
+    for (int r = 0; r < areas_.size(); ++r) enter(r, epoch, done);
+  }
+  // One rank, in the others' place too if it comes first.
+  void enter(int rank, Epoch epoch, std::uint64_t done = 0) {
+    const auto r = static_cast<std::size_t>(rank);
+    FlatExchange entered({rank}, epoch, areas_.peers(), done);
+    if (r == ranks_.size()) {
+      ranks_.push_back(std::move(entered));
+    } else {
+      ranks_[r] = std::move(entered);
+    }
   }
 
   // Drives all ranks until all have ended.
@@ -165,6 +177,76 @@ TEST_CASE("what the exchange cannot carry is told by the call alone") {
   CHECK_FALSE(FlatExchange::carries(request, 1));
   request.collective = Collective::kAllToAll;
   CHECK_FALSE(FlatExchange::carries(request, 4));
+}
+
+TEST_CASE("ops of a view go on beyond 32 bits") {
+  Host host(3);
+  host.enter(Epoch{2}, testing::kNearlyFull);
+  for (int op = 0; op < 10; ++op) {
+    compare(host, Collective::kAllReduce, 3, 0, 250);
+    compare(host, Collective::kBroadcast, 3, op % 3, 4);
+  }
+  host.enter(Epoch{3});
+  compare(host, Collective::kAllReduce, 3, 0, 250);
+  // One rank has begun the next op when the other ends this one.
+  Host pair(2);
+  pair.enter(Epoch{2}, testing::kNearlyFull);
+  OpRequest barrier;
+  barrier.collective = Collective::kBarrier;
+  for (std::size_t r : {0UL, 1UL}) pair.rank(r).begin(barrier, 1);
+  CHECK_FALSE(pair.rank(0).advance());
+  for (std::size_t op = 0; op < 10; ++op) {
+    const std::size_t ahead = (op + 1) % 2;
+    REQUIRE(pair.rank(ahead).advance());
+    pair.rank(ahead).begin(barrier, 1);
+    CHECK_FALSE(pair.rank(ahead).advance());
+    REQUIRE(pair.rank(op % 2).advance());
+    pair.rank(op % 2).begin(barrier, 1);
+  }
+}
+
+TEST_CASE("views go on beyond the bits that counters have for them") {
+  Host host(3);
+  for (const std::uint32_t around : {1U << 15, 1U << 16, 1U << 17}) {
+    for (std::uint32_t epoch = around - 4; epoch < around + 4; ++epoch) {
+      host.enter(Epoch{epoch});
+      for (int op = 0; op < 3; ++op) compare(host, Collective::kAllReduce, 3, 0, 100);
+    }
+  }
+}
+
+TEST_CASE("a rank that is left behind ends nothing with what later views publish") {
+  OpRequest barrier;
+  barrier.collective = Collective::kBarrier;
+  for (const std::uint32_t epoch : {1U, (1U << 16) - 1}) {
+    for (const std::uint32_t later : {2U, 4U, 32'768U}) {
+      Host host(2);
+      host.enter(Epoch{epoch});
+      host.rank(0).begin(barrier, 1);
+      CHECK_FALSE(host.rank(0).advance());
+      host.enter(1, Epoch{epoch + later});
+      for (int op = 0; op < 3; ++op) {
+        host.rank(1).begin(barrier, 1);
+        CHECK_FALSE(host.rank(1).advance());
+        CHECK_FALSE(host.rank(0).advance());
+        host.enter(1, Epoch{epoch + later}, static_cast<std::uint64_t>(op));
+      }
+    }
+  }
+}
+
+TEST_CASE("what a rank has published is not taken for its own when views come round") {
+  OpRequest barrier;
+  barrier.collective = Collective::kBarrier;
+  Host host(2);
+  host.enter(Epoch{2}, 100);
+  host.run({barrier, barrier}, 1);
+  // A view that both are in, and in which nobody publishes.
+  host.enter(Epoch{6});
+  host.enter(0, Epoch{2 + (1U << 16)});
+  host.rank(0).begin(barrier, 1);
+  CHECK_FALSE(host.rank(0).advance());
+  CHECK(host.rank(0).waited_for() == std::vector<Rank>{{1}});
 }
 
 TEST_CASE("a rank that has not come is named") {

@@ -31,11 +31,11 @@ class Host {
       : areas_(size), size_(size), reach_(reach), lenders_(lenders), slice_bytes_(slice_bytes) {
     enter(Epoch{1});
   }
-  void enter(Epoch epoch) {
+  void enter(Epoch epoch, std::uint64_t done = 0) {
     ranks_.clear();
     for (int r = 0; r < size_; ++r) {
       ranks_.push_back(std::make_unique<SliceExchange>(
-          Rank{r}, epoch, areas_.peers(reach_, lenders_), slice_bytes_));
+          Rank{r}, epoch, areas_.peers(reach_, lenders_), slice_bytes_, SliceLane::kBulk, done));
     }
   }
   SliceExchange& rank(std::size_t r) { return *ranks_[r]; }
@@ -286,6 +286,25 @@ TEST_CASE("what is held of a stopped op is final, and the next view counts on") 
     const World whole(c, 4, 2, 700);
     drive(host, whole, random);
     whole.check();
+  }
+}
+
+TEST_CASE("ops, slices and views go on beyond the bits of their counters") {
+  sim::Random random(7);
+  for (const unsigned lenders : {testing::kNobody, testing::kEverybody}) {
+    for (const std::uint32_t around : {8U, 1U << 15, 1U << 16, 1U << 17}) {
+      Host host(3, true, kSlice, lenders);
+      for (std::uint32_t epoch = around - 4; epoch < around + 4; ++epoch) {
+        host.enter(Epoch{epoch}, testing::kNearlyFull);
+        for (const Collective c : kCarried) {
+          const World whole(c, 3, 0, 3000);
+          drive(host, whole, random);
+          whole.check();
+        }
+        const World stopped(kCarried[random.below(std::size(kCarried))], 3, 1, 3000);
+        drive(host, stopped, random, random.below(100));
+      }
+    }
   }
 }
 

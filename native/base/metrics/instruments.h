@@ -53,7 +53,7 @@ class Level {
 // One measurement by which a bucket can be traced to what happened.
 struct Exemplar {
   std::uint64_t group = 0;
-  std::uint32_t sequence = 0;
+  std::uint64_t sequence = 0;
   Duration value{};
   Instant at{};
 };
@@ -119,7 +119,7 @@ class Histogram {
 
    private:
     std::atomic<std::uint32_t> turn_{0};
-    std::atomic<std::uint32_t> sequence_{0};
+    std::atomic<std::uint64_t> sequence_{0};
     std::atomic<std::uint64_t> group_{0};
     std::atomic<std::int64_t> value_{0};
     std::atomic<std::int64_t> at_{0};

@@ -21,6 +21,18 @@ bool equal_blocks(const BlockList& blocks) {
 
 }  // namespace
 
+FlatExchange::FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t done)
+    : rank_(rank),
+      peers_(std::move(peers)),
+      half_(epoch.value % 2),
+      first_(first_count(epoch) + done),
+      op_(first_) {
+  // Older than the view before last, it is nobody's; left alone, it could become this view's.
+  std::atomic<std::uint64_t>& posted = area(rank_).posted;
+  const std::uint64_t left = posted.load(std::memory_order_relaxed);  // relaxed: its own
+  if (!same_view(left, first_ - first_count({2}))) take_back(posted, first_);
+}
+
 bool FlatExchange::carries(const OpRequest& request, int size) {
   if (size < 2 || request.codec) return false;
   // A sum reads everybody's input: with many ranks that is worth it for smaller inputs only.
@@ -76,8 +88,8 @@ bool FlatExchange::advance() {
 
 void FlatExchange::publish() {
   FlatArea::Half& own = area(rank_);
-  // Whoever still reads this half, in the view before last, is told before it is written to.
-  if (op_ == first_ + 1) own.posted.store(first_, std::memory_order_seq_cst);
+  // Whoever still reads this half, in the view before last.
+  if (!same_view(own.posted.load(std::memory_order_relaxed), first_)) take_back(own.posted, first_);
   FlatArea::Head& head = own.heads[op_ % 2];
   std::byte* at = input_bytes_ <= kFlatFewBytes ? head.few : own.slots[op_ % 2].data;
   if (input_bytes_ > 0) {

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/engine/host_count.h"
 #include "comm/engine/host_peer.h"
 #include "comm/reduce/kernels.h"
 
@@ -61,13 +62,8 @@ struct FlatArea {
 class FlatExchange {
  public:
   // `peers[r]`: rank r's area, own one included.
-  // `epoch`: of the view; counters of earlier views of the same areas are below its own.
-  FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers)
-      : rank_(rank),
-        peers_(std::move(peers)),
-        half_(epoch.value % 2),
-        first_(std::uint64_t{epoch.value} << kOpBits),
-        op_(first_) {}
+  // `epoch`: of the view; `done`: what its counter begins with.
+  FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t done = 0);
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
   static bool carries(const OpRequest& request, int size);

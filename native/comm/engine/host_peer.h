@@ -2,8 +2,6 @@
 // writes and everybody reads, and a bell to wake the owner.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -13,16 +11,6 @@
 #include "comm/transport/segment.h"
 
 namespace holdfast::comm {
-
-// Counters in the areas begin at the view's epoch, shifted by this.
-inline constexpr int kOpBits = 32;
-
-// Whether a counter has come to `value` in the same view: members that have gone on to the view
-// after next count in the same place, where a rank that they left behind must not follow them.
-inline bool reached(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-  const std::uint64_t at = counter.load(std::memory_order_acquire);  // acquire: it stands for data
-  return at >= value && at >> kOpBits == value >> kOpBits;
-}
 
 struct HostPeer {
   // Owners: the exchanges of a group's successive views.

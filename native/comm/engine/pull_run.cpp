@@ -177,7 +177,7 @@ bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t byt
   if (once(theirs.is_inline) == 0) {
     const auto& entry = theirs.blocks[static_cast<std::size_t>(x_.rank_)];
     const PoolPlace place{once(entry.arena), once(entry.offset)};
-    if (place.arena != 0 && x_.area(rank).withdrawn.load(std::memory_order_acquire) < mark()) {
+    if (place.arena != 0 && !passed(x_.area(rank).withdrawn, mark())) {
       if (const std::byte* lent = x_.map(rank, place, source.bytes)) {
         copy_bytes(to, lent + source.done, bytes);
         return true;
@@ -200,8 +200,8 @@ void PullRun::fetch(int rank) {
   const std::uint64_t part = std::min(source.bytes - source.done, kFetchBytes);
   if (part > 0) {
     // The last two are asked after the bytes were read.
-    source.gone = !take(rank, theirs, part) || !x_.is_still_here(rank) ||
-                  area.withdrawn.load(std::memory_order_acquire) >= mark();
+    source.gone =
+        !take(rank, theirs, part) || !x_.is_still_here(rank) || passed(area.withdrawn, mark());
     if (source.gone) return;  // its death is for others to find out
   }
   source.done += part;
@@ -239,10 +239,7 @@ std::vector<Execution::Held> PullRun::held() const {
 }
 
 BufferPool::Buffer PullRun::stop() {
-  if (begun_ && !finished_) {
-    // Before whatever the owner of the memory does next, as every reader sees it.
-    x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
-  }
+  if (begun_ && !finished_) take_back(x_.area(x_.rank_).withdrawn, mark());
   finished_ = true;
   return {};
 }

@@ -49,18 +49,19 @@ bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
 }
 
 SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers,
-                             std::uint64_t slice_bytes, SliceLane lane)
+                             std::uint64_t slice_bytes, SliceLane lane, std::uint64_t done)
     : rank_(rank.value),
       peers_(std::move(peers)),
       reaches_(reach_each_other(peers_, rank)),
       lane_(static_cast<std::size_t>(lane)),
       half_(epoch.value % 2),
       slice_bytes_(slice_bytes),
-      first_(std::uint64_t{epoch.value} << kOpBits),
+      first_(first_count(epoch) + done),
       next_slice_(first_) {
   CHECK(slice_bytes > 0 && slice_bytes <= kSliceBytes);
-  // Whoever still reads this half, in the view before last, is told before it is written to.
-  area(rank_).begun.store(first_, std::memory_order_seq_cst);
+  // Whoever still reads this half, in the view before last.
+  take_back(area(rank_).begun, first_);
+  take_back(area(rank_).withdrawn, first_);
 }
 
 SliceArea::Half& SliceExchange::area(int rank) const {
@@ -191,7 +192,7 @@ class SliceRound final : public Execution {
   }
   std::vector<Held> held() const override { return {}; }
   BufferPool::Buffer stop() override {
-    if (!finished_) x_.area(x_.rank_).withdrawn.store(mark_, std::memory_order_seq_cst);
+    if (!finished_) take_back(x_.area(x_.rank_).withdrawn, mark_);
     finished_ = true;
     return {};
   }

@@ -29,6 +29,7 @@
 
 #include "comm/communicator.h"
 #include "comm/engine/execution.h"
+#include "comm/engine/host_count.h"
 #include "comm/engine/host_peer.h"
 
 namespace holdfast::comm {
@@ -90,9 +91,9 @@ bool reach_each_other(const std::vector<HostPeer>& peers, Rank self);
 class SliceExchange {
  public:
   // `peers[r]`: rank r's area, own one included. `slice_bytes`: at most kSliceBytes; the same on
-  // all ranks. `epoch`: of the view.
+  // all ranks. `epoch`: of the view; `done`: what its counters begin with.
   SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t slice_bytes,
-                SliceLane lane = SliceLane::kBulk);
+                SliceLane lane = SliceLane::kBulk, std::uint64_t done = 0);
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
   bool carries(const OpRequest& request) const;

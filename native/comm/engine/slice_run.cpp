@@ -102,7 +102,7 @@ void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std
   if (is(Collective::kBroadcast) && is_root() && counter == &SliceArea::Half::staged) {
     x_.ring_all();
   } else {
-    x_.ring_if_last(counter, std::max(before, x_.first_));
+    x_.ring_if_last(counter, same_view(before, x_.first_) ? before : x_.first_);
   }
 }
 
@@ -253,7 +253,7 @@ bool SliceRun::was_left_behind() {
 
 bool SliceRun::has_withdrawn(int rank) const {
   if (!borrows_ || borrowed_[static_cast<std::size_t>(rank)] == nullptr) return false;
-  return x_.area(rank).withdrawn.load(std::memory_order_acquire) >= mark();
+  return passed(x_.area(rank).withdrawn, mark());
 }
 
 bool SliceRun::was_withdrawn() const {
@@ -266,10 +266,7 @@ bool SliceRun::was_withdrawn() const {
 }
 
 BufferPool::Buffer SliceRun::stop() {
-  if (lends_ && !finished_) {
-    // Before whatever the owner of the memory does next, as every reader sees it.
-    x_.area(x_.rank_).withdrawn.store(mark(), std::memory_order_seq_cst);
-  }
+  if (lends_ && !finished_) take_back(x_.area(x_.rank_).withdrawn, mark());
   finished_ = true;
   return {};
 }

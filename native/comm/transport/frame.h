@@ -36,7 +36,7 @@ enum class FrameKind : std::uint8_t {
   kMembership,  // part of a message of membership: at `offset` of `total_bytes`
   kHeartbeat,   // the sender lives
   kDataEnd,     // data, the last of a message that ends before `total_bytes`
-  kClosing,     // the sender wants to leave the group: it has ended all collectives before `key.op`
+  kClosing,     // the sender wants to leave the group: `key.op`: low bits of the next collective
   kSettled,     // the answer: so has this sender, or it never will
   kArea,        // what the sender shares of its memory in the view; payload: encoded notice
   kSent,        // after a connection was made anew: which messages had been sent over the last one
@@ -51,7 +51,7 @@ enum class FrameKind : std::uint8_t {
 struct MessageKey {
   CommId comm;
   Epoch epoch;
-  std::uint32_t op = 0;       // collective: its OpSeq; point to point: kPointToPoint | tag
+  std::uint32_t op = 0;       // collective: number_in_key(); point to point: kPointToPoint | tag
   std::uint32_t ordinal = 0;  // number of the message on this directed link within op
   friend bool operator==(const MessageKey&, const MessageKey&) = default;
 };
@@ -60,6 +60,20 @@ inline constexpr std::uint32_t kPointToPoint = 0x8000'0000;
 // Beside the number of a collective: the round in which its members tell each other that they hold
 // its result.
 inline constexpr std::uint32_t kRoundBit = 0x4000'0000;
+
+// The round's number, where ops have theirs.
+inline constexpr OpSeq round_of(OpSeq collective) { return {collective.value | 1ULL << 63}; }
+// Keys have the lowest bits of a collective's number: those under way at the same time are too
+// close to each other to be taken for one another.
+inline constexpr std::uint32_t number_in_key(OpSeq number) {
+  const auto low = static_cast<std::uint32_t>(number.value) & (kRoundBit - 1);
+  return round_of(number) == number ? low | kRoundBit : low;
+}
+// The number with these lowest 32 bits that is nearest to another.
+inline constexpr OpSeq nearest_number(std::uint32_t low, OpSeq to) {
+  const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(to.value));
+  return {to.value + static_cast<std::uint64_t>(std::int64_t{ahead})};
+}
 
 constexpr bool carries_data(FrameKind kind) {
   return kind == FrameKind::kData || kind == FrameKind::kDataEnd || kind == FrameKind::kEager;

@@ -73,7 +73,7 @@ std::byte* MemoryPool::take(Arena& arena, std::uint64_t bytes) {
 bool MemoryPool::add_arena(std::uint64_t bytes) {
   if (arenas_.size() == kMaxArenas) return false;
   const std::uint64_t wanted = std::max({bytes, kSmallestArena, std::min(total_, kLargestStep)});
-  auto segment = Segment::create_reserved("pool", round_up(wanted, kHugePage));
+  auto segment = Segment::create_for_tensors("pool", round_up(wanted, kHugePage));
   if (!segment.is_ok()) return false;
   auto arena = std::make_unique<Arena>();
   arena->segment = std::move(segment).value();

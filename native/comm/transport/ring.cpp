@@ -1,6 +1,9 @@
 #include "comm/transport/ring.h"
 
+#include <algorithm>
+
 #include "base/cache_line.h"
+#include "base/check.h"
 #include "base/copy.h"
 
 namespace holdfast::comm {
@@ -14,24 +17,44 @@ constexpr std::uint64_t frame_bytes(std::uint64_t payload_bytes) {
 
 }  // namespace
 
-RingWriter::RingWriter(std::byte* memory)
-    : cursors_(reinterpret_cast<RingCursors*>(memory)), data_(memory + 4096) {}
+RingWriter::RingWriter(std::byte* memory, std::size_t ready)
+    : cursors_(reinterpret_cast<RingCursors*>(memory)), data_(memory + kRingDataAt) {
+  set_ready(ready);
+}
+
+void RingWriter::set_ready(std::size_t bytes) {
+  CHECK(bytes >= ready_ && bytes >= kRingFirstBytes && bytes <= kRingBytes);
+  ready_ = bytes;
+  // Behind the last frame goes the header of a pad.
+  end_ = bytes == kRingBytes ? kRingBytes : bytes - kLine;
+  // Of two frames there is always room for one, wherever the other lies.
+  most_payload_ = std::min(kRingFramePayload, end_ / 2 / kLine * kLine - kLine);
+}
+
+// Of the frame and what is left out before it.
+std::uint64_t RingWriter::needs(std::uint64_t frame) const {
+  const std::uint64_t at = head_ % kRingBytes;
+  return at + frame <= end_ ? frame : kRingBytes - at + frame;
+}
+
+bool RingWriter::has(std::uint64_t room) const {
+  return head_ - tail_seen_ <= kRingBytes && kRingBytes - (head_ - tail_seen_) >= room;
+}
 
 bool RingWriter::has_room(std::uint64_t payload_bytes) {
-  // Twice: the frame and the pad that a wrap may cost.
-  const std::uint64_t need = 2 * frame_bytes(payload_bytes);
-  if (kRingBytes - (head_ - tail_seen_) >= need) return true;
+  const std::uint64_t need = needs(frame_bytes(payload_bytes));
+  if (has(need)) return true;
   tail_seen_ = cursors_->tail.load(std::memory_order_acquire);  // acquire: their reads are over
-  if (head_ - tail_seen_ <= kRingBytes && kRingBytes - (head_ - tail_seen_) >= need) return true;
+  if (has(need)) return true;
   // seq_cst: raised before the last look, against the consumer's move-then-look.
   cursors_->producer_waits.store(1, std::memory_order_seq_cst);
   tail_seen_ = cursors_->tail.load(std::memory_order_seq_cst);
-  return head_ - tail_seen_ <= kRingBytes && kRingBytes - (head_ - tail_seen_) >= need;
+  return has(need);
 }
 
-std::optional<std::uint64_t> RingWriter::reserve(std::uint64_t bytes) {
+std::uint64_t RingWriter::place(std::uint64_t bytes) {
   const std::uint64_t at = head_ % kRingBytes;
-  if (at + bytes <= kRingBytes) return at;
+  if (at + bytes <= end_) return at;
   FrameHeader pad;
   pad.kind = FrameKind::kPad;
   encode_header(pad, std::span<std::byte, kFrameHeaderBytes>(data_ + at, kFrameHeaderBytes));
@@ -42,7 +65,7 @@ std::optional<std::uint64_t> RingWriter::reserve(std::uint64_t bytes) {
 bool RingWriter::write(const FrameHeader& header, std::span<const std::byte> payload) {
   if (!has_room(payload.size())) return false;
   const std::uint64_t bytes = frame_bytes(payload.size());
-  const std::uint64_t at = *reserve(bytes);
+  const std::uint64_t at = place(bytes);
   encode_header(header, std::span<std::byte, kFrameHeaderBytes>(data_ + at, kFrameHeaderBytes));
   copy_bytes(data_ + at + kLine, payload.data(), payload.size());
   head_ += bytes;
@@ -51,7 +74,7 @@ bool RingWriter::write(const FrameHeader& header, std::span<const std::byte> pay
 }
 
 RingReader::RingReader(std::byte* memory)
-    : cursors_(reinterpret_cast<RingCursors*>(memory)), data_(memory + 4096) {}
+    : cursors_(reinterpret_cast<RingCursors*>(memory)), data_(memory + kRingDataAt) {}
 
 Result<std::optional<RingFrame>> RingReader::peek() {
   for (;;) {

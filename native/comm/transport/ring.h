@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "comm/transport/frame.h"
+#include "comm/transport/post.h"
 
 namespace holdfast::comm {
 
@@ -23,22 +24,38 @@ struct RingCursors {
   alignas(64) std::atomic<std::uint64_t> tail;  // consumer: bytes ever read
   std::atomic<std::uint32_t> producer_waits;    // producer found no room
 };
-inline constexpr std::size_t kRingSegmentBytes = 4096 + kRingBytes;
+inline constexpr std::size_t kRingDataAt = 4096;
+inline constexpr std::size_t kRingSegmentBytes = kRingDataAt + kRingBytes;
+// What a ring has of its data before there is much to carry: two frames with the largest message
+// that goes in one. Links to all ranks of a host, few of which ever carry more, would take two
+// megabytes each.
+inline constexpr std::size_t kRingFirstBytes = 132 * 1024;
+static_assert(kRingFirstBytes > 2 * (kEagerBytes + 64) + 64);
 static_assert(sizeof(RingCursors) <= 4096);
 
-// The producer's view. Memory of kRingSegmentBytes, zero-filled at birth.
+// The producer's view. Memory of kRingSegmentBytes, zero-filled at birth, of whose data the first
+// `ready` bytes can be used: it goes on from the start where they end.
 class RingWriter {
  public:
-  explicit RingWriter(std::byte* memory);
+  explicit RingWriter(std::byte* memory, std::size_t ready = kRingBytes);
   // Copies the frame in and publishes it; false when there is no room.
   bool write(const FrameHeader& header, std::span<const std::byte> payload);
   bool has_room(std::uint64_t payload_bytes);
+  // Of one frame.
+  std::uint64_t most_payload() const { return most_payload_; }
+  std::size_t ready() const { return ready_; }
+  void set_ready(std::size_t bytes);
 
  private:
-  std::optional<std::uint64_t> reserve(std::uint64_t bytes);
+  std::uint64_t needs(std::uint64_t frame) const;
+  bool has(std::uint64_t room) const;
+  std::uint64_t place(std::uint64_t bytes);
 
   RingCursors* cursors_;
   std::byte* data_;
+  std::size_t ready_ = 0;
+  std::uint64_t end_ = 0;  // of what frames may lie in
+  std::uint64_t most_payload_ = 0;
   std::uint64_t head_ = 0;
   std::uint64_t tail_seen_ = 0;  // a stale tail is safe: it only hides room
 };

@@ -18,6 +18,7 @@
 
 #include "base/forks.h"
 #include "base/process.h"
+#include "base/reserve.h"
 
 namespace holdfast::comm {
 namespace {
@@ -68,6 +69,18 @@ Result<std::byte*> map(int fd, std::size_t bytes, Segment::Children children) {
   return static_cast<std::byte*>(data);
 }
 
+// Of all shared memory, one part in so many is left to others: data loaders use it, too; and who
+// grows can do without, which areas and bells cannot.
+constexpr unsigned kKeptOfPools = 4;
+constexpr unsigned kKeptOfGrowth = 2;
+
+bool leaves_room(int fd, std::uint64_t bytes, unsigned kept) {
+  struct statvfs info {};
+  if (::fstatvfs(fd, &info) != 0 || info.f_blocks == 0) return true;
+  const std::uint64_t block = info.f_frsize;
+  return info.f_bavail * block >= bytes + info.f_blocks * block / kept;
+}
+
 // Has `flags` say what shm_open() is to do.
 int open_shared(const std::string& name, int flags) {
   return open_unforked([&] { return ::shm_open(("/" + name).c_str(), flags, 0600); });
@@ -82,11 +95,13 @@ Segment& Segment::operator=(Segment&& other) noexcept {
   std::swap(size_, other.size_);
   std::swap(name_, other.name_);
   std::swap(linked_, other.linked_);
+  std::swap(file_, other.file_);
   return *this;
 }
 
 Segment::~Segment() {
   unlink();
+  if (file_ >= 0) close_unforked(file_);
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
@@ -98,43 +113,66 @@ void Segment::unlink() {
 
 Result<Segment> Segment::create(const std::string& purpose, std::size_t bytes) {
   return make(purpose, bytes, Children::kLack,
-              [bytes](int fd) { return ::ftruncate(fd, static_cast<off_t>(bytes)); });
+              [bytes](int fd) { return reserve_bytes(fd, 0, bytes); });
 }
 
-Result<Segment> Segment::create_reserved(const std::string& purpose, std::size_t bytes) {
+Result<Segment> Segment::create_growing(const std::string& purpose, std::size_t bytes,
+                                        std::span<const Part> parts) {
+  return make(
+      purpose, bytes, Children::kLack,
+      [&](int fd) {
+        if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return errno;
+        int error = 0;
+        for (const Part& part : parts) {
+          if (error == 0) error = reserve_bytes(fd, part.offset, part.bytes);
+        }
+        return error;
+      },
+      true);
+}
+
+Result<Segment> Segment::create_for_tensors(const std::string& purpose, std::size_t bytes) {
   return make(purpose, bytes, Children::kHave, [bytes](int fd) {
-    // A part of the whole stays for others: data loaders use it, too.
-    constexpr unsigned kKeptShare = 4;
-    struct statvfs info {};
-    if (::fstatvfs(fd, &info) == 0 && info.f_blocks > 0) {
-      const std::uint64_t block = info.f_frsize;
-      if (info.f_bavail * block < bytes + info.f_blocks * block / kKeptShare) {
-        errno = ENOSPC;
-        return -1;
-      }
-    }
-    errno = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-    return errno == 0 ? 0 : -1;
+    return leaves_room(fd, bytes, kKeptOfPools) ? reserve_bytes(fd, 0, bytes) : ENOSPC;
   });
 }
 
+bool Segment::grow(const Part& part) {
+  return file_ >= 0 && leaves_room(file_, part.bytes, kKeptOfGrowth) &&
+         reserve_bytes(file_, part.offset, part.bytes) == 0;
+}
+
+void Segment::stop_growing() {
+  if (file_ >= 0) close_unforked(std::exchange(file_, -1));
+}
+
+std::string Segment::room() {
+  struct statvfs info {};
+  if (::statvfs(kDirectory, &info) != 0) return std::string(kDirectory) + " cannot be used";
+  const auto mib = [&](std::uint64_t blocks) {
+    return std::to_string((blocks * info.f_frsize) >> 20);
+  };
+  return std::string(kDirectory) + " has " + mib(info.f_blocks) + " MiB, of which " +
+         mib(info.f_bavail) + " are free";
+}
+
 Result<Segment> Segment::make(const std::string& purpose, std::size_t bytes, Children children,
-                              const std::function<int(int)>& size) {
+                              const std::function<int(int)>& size, bool grows) {
   Segment segment;
   segment.name_ = make_name(purpose);
   const int fd = open_shared(segment.name_, O_CREAT | O_EXCL | O_RDWR);
   if (fd < 0) return system_error("cannot create shared memory " + segment.name_);
   segment.linked_ = true;
-  if (size(fd) != 0) {
-    const Status status = system_error("cannot size shared memory to " + std::to_string(bytes));
-    close_unforked(fd);
-    return status;
+  segment.file_ = fd;
+  errno = size(fd);
+  if (errno != 0) {
+    return system_error("cannot get " + std::to_string(bytes) + " bytes of shared memory");
   }
   Result<std::byte*> data = map(fd, bytes, children);
-  close_unforked(fd);
   if (!data.is_ok()) return data.status();
   segment.data_ = data.value();
   segment.size_ = bytes;
+  if (!grows) segment.stop_growing();
   return segment;
 }
 
@@ -148,6 +186,12 @@ Result<Segment> Segment::create_private(std::size_t bytes) {
 }
 
 Result<Segment> Segment::open(const std::string& name, std::size_t bytes) {
+  auto segment = open_growing(name, bytes);
+  if (segment.is_ok()) segment.value().stop_growing();
+  return segment;
+}
+
+Result<Segment> Segment::open_growing(const std::string& name, std::size_t bytes) {
   if (!plausible_name(name)) {
     return Status{Code::kProtocolError, "not a shared-memory name of Holdfast"};
   }
@@ -159,10 +203,10 @@ Result<Segment> Segment::open(const std::string& name, std::size_t bytes) {
     close_unforked(fd);
     return Status{Code::kProtocolError, "shared memory " + name + " has another size or owner"};
   }
-  Result<std::byte*> data = map(fd, bytes, Children::kLack);
-  close_unforked(fd);
-  if (!data.is_ok()) return data.status();
   Segment segment;
+  segment.file_ = fd;
+  Result<std::byte*> data = map(fd, bytes, Children::kLack);
+  if (!data.is_ok()) return data.status();
   segment.name_ = name;
   segment.data_ = data.value();
   segment.size_ = bytes;

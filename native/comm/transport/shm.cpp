@@ -1,5 +1,6 @@
 #include "comm/transport/shm.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace holdfast::comm {
@@ -10,10 +11,17 @@ constexpr int kShmFramesPerTurn = 16;
 
 }  // namespace
 
+Result<Segment> create_shm_link() {
+  constexpr std::size_t kFirst = kRingDataAt + kRingFirstBytes;
+  constexpr Segment::Part kParts[] = {{0, kFirst}, {kRingSegmentBytes, kFirst}};
+  return Segment::create_growing("link", kShmLinkBytes, kParts);
+}
+
 ShmLink::ShmLink(Segment segment, bool creator, Bell peer_bell,
                  std::function<void()> wake_by_socket)
     : segment_(std::move(segment)),
-      writer_(segment_.data() + (creator ? 0 : kRingSegmentBytes)),
+      own_(creator ? 0 : kRingSegmentBytes),
+      writer_(segment_.data() + own_, kRingFirstBytes),
       reader_(segment_.data() + (creator ? kRingSegmentBytes : 0)),
       peer_bell_(peer_bell),
       wake_by_socket_(std::move(wake_by_socket)) {}
@@ -29,16 +37,29 @@ bool ShmLink::push() {
   bool moved = false;
   OutFrame frame;
   for (int i = 0; i < kShmFramesPerTurn && session().wants_to_send(); ++i) {
-    if (!writer_.has_room(kRingFramePayload)) break;
-    if (!session().next_frame(kRingFramePayload, frame)) break;
+    if (!writer_.has_room(writer_.most_payload()) && !grow()) break;
+    if (!session().next_frame(writer_.most_payload(), frame)) break;
     CHECK(writer_.write(frame.header, frame.payload));
     count_sent(kFrameHeaderBytes + frame.payload.size());
+    // There is more where this was cut off.
+    if (frame.payload.size() == writer_.most_payload()) grow();
     session().sent(frame);
     frame = {};
     moved = true;
     ring_peer();
   }
   return moved;
+}
+
+// Whether the ring has become larger, and so has room.
+bool ShmLink::grow() {
+  const std::size_t ready = writer_.ready();
+  if (ready == kRingBytes) return false;
+  const std::size_t more = std::min(ready, kRingBytes - ready);
+  const bool grown = segment_.grow({own_ + kRingDataAt + ready, more});
+  if (grown) writer_.set_ready(ready + more);
+  if (!grown || writer_.ready() == kRingBytes) segment_.stop_growing();
+  return grown && writer_.has_room(writer_.most_payload());
 }
 
 bool ShmLink::pull() {

@@ -15,10 +15,14 @@ namespace holdfast::comm {
 
 inline constexpr std::size_t kShmLinkBytes = 2 * kRingSegmentBytes;
 
+// A segment for a link. Its rings grow when they have much to carry and there is memory.
+Result<Segment> create_shm_link();
+
 class ShmLink final : public Link {
  public:
-  // `segment` of kShmLinkBytes; the creator writes its first half. `peer_bell` must outlive the
-  // link; `wake_by_socket` is called when the peer sleeps on its sockets.
+  // `segment`: of create_shm_link(), or opened likewise; the creator writes its first half.
+  // `peer_bell` must outlive the link; `wake_by_socket` is called when the peer sleeps on its
+  // sockets.
   ShmLink(Segment segment, bool creator, Bell peer_bell, std::function<void()> wake_by_socket);
 
   std::string_view transport() const override { return "shm"; }
@@ -31,8 +35,10 @@ class ShmLink final : public Link {
   bool push();
   bool pull();
   void ring_peer();
+  bool grow();
 
   Segment segment_;
+  std::size_t own_;  // where its ring begins
   RingWriter writer_;
   RingReader reader_;
   Bell peer_bell_;
