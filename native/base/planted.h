@@ -38,8 +38,9 @@ enum class Planted {
   kAdmitUnconnected,  // a newcomer comes in before it is connected to all
   kLowBallots,        // a coordinator that takes over begins with a ballot that was used
   kNoSilence,         // nobody is ever found silent
+  kBelieveReset,      // a connection that is closed from the other side proves a death
 };
-inline constexpr int kPlantedCount = 33;
+inline constexpr int kPlantedCount = 34;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

@@ -75,6 +75,13 @@ bool MessageOps::is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) co
 }
 
 std::vector<std::vector<std::byte>> MessageOps::relink(Rank rank, Link* link) {
+  const auto goes_on = [&](const Active& active) {
+    return active.run != nullptr && active.peer == rank && !active.run->finished();
+  };
+  // What they have posted is taken back from the link that they posted it on.
+  for (Active& active : active_) {
+    if (goes_on(active)) pool_.give(active.run->stop());
+  }
   links_[static_cast<std::size_t>(rank.value)] = link;
   std::vector<SentNotice> notices;
   for (const auto& [message, next] : messages_) {
@@ -83,9 +90,8 @@ std::vector<std::vector<std::byte>> MessageOps::relink(Rank rank, Link* link) {
       notices.push_back({tag, next, false});
   }
   for (Active& active : active_) {
-    if (active.run == nullptr || active.peer != rank || active.run->finished()) continue;
+    if (!goes_on(active)) continue;
     const OpRequest& request = active.work->request();
-    pool_.give(active.run->stop());
     make(active, active.ordinal);
     if (request.collective == Collective::kSend) {
       notices.push_back({request.tag, active.ordinal, true});

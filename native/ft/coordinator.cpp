@@ -5,16 +5,6 @@
 #include "base/planted.h"
 
 namespace holdfast::ft {
-namespace {
-
-// Heartbeats in which connections come back after an outage of the network: TCP tries again after
-// as long as it has waited in vain.
-constexpr int kComeBack = 10;
-// Likewise, by which all are found to be silent when this process is cut off.
-constexpr int kAlone = 4;
-
-}  // namespace
-
 void Coordinator::begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> reports,
                         bool boundary, bool established) {
   established_ = established;
@@ -66,7 +56,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   }
   outranked_by_ = std::max(outranked_by_, message.generation);
   note_promise(from, message);
-  if (!blocked_.empty() && !is_planted(Planted::kNeverTakeBack)) take_back(from, now);
+  if (!blocked_.empty()) take_back(from, now);
   if (message.epoch < view_.epoch) {
     return send(from, decided());
   }
@@ -118,24 +108,6 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   try_decide(now);
 }
 
-void Coordinator::on_suspect(MemberId from, const Message& message, Instant now) {
-  const MemberId accuser = message.origin == kNobody ? from : message.origin;
-  if (settings_.outside && message.lost == std::vector<MemberId>{from}) {
-    // It leaves.
-    lose(from, true, now);
-    return try_decide(now);
-  }
-  if (!view_.has(accuser)) return;
-  auto& silent = complaints_[accuser];
-  std::erase_if(silent, [&](const auto& entry) {
-    return std::find(message.lost.begin(), message.lost.end(), entry.first) == message.lost.end();
-  });
-  for (const MemberId m : message.lost) {
-    if (view_.has(m) && m != accuser) silent.emplace(m, now);
-  }
-  if (weigh_complaints(now)) try_decide(now);
-}
-
 void Coordinator::on_closed(MemberId member, Instant now) {
   outcasts_.erase(member);
   if (lobby_.erase(member) > 0) tell_lobby(false);
@@ -163,6 +135,7 @@ void Coordinator::lose(MemberId member, bool proven, Instant now) {
 
 // While the view cannot be decided without it, a silent member that speaks again is welcome.
 void Coordinator::take_back(MemberId member, Instant now) {
+  if (is_planted(Planted::kNeverTakeBack)) return;
   const auto at = lost_.find(member);
   if (at == lost_.end() || at->second || is_excluded(member)) return;
   lost_.erase(at);
@@ -171,81 +144,6 @@ void Coordinator::take_back(MemberId member, Instant now) {
   blocked_.clear();
   if (proposal_) return raise_ballot(now);
   prepare(now);
-}
-
-// A coordinator that was started anew may never have heard of a member.
-bool Coordinator::is_unheard(MemberId member) const {
-  return unheard_.contains(member) || (settings_.outside && !heard_.contains(member));
-}
-
-// Not one that has ended: neither hears the other now, or this process does not hear the accused.
-bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const {
-  if (now - since < settings_.heartbeat) return false;
-  if (lost_.contains(accuser) || lost_.contains(accused)) return false;
-  if (is_unheard(accused)) return true;
-  const auto answer = complaints_.find(accused);
-  return answer != complaints_.end() && answer->second.contains(accuser);
-}
-
-// Two members that do not hear each other: one has to go, though this process may hear both. The
-// one that is party to more such quarrels; of equals, the later in the view.
-bool Coordinator::weigh_complaints(Instant now) {
-  if (is_planted(Planted::kNoWeighing)) return false;
-  std::map<MemberId, int> quarrels;
-  for (const auto& [accuser, silent] : complaints_) {
-    for (const auto& [accused, since] : silent) {
-      if (!is_quarrel(accuser, accused, since, now)) continue;
-      // Of two of whom one is not heard here either, it is that one.
-      const bool one = is_unheard(accuser) != is_unheard(accused);
-      for (const MemberId m : {accuser, accused}) {
-        if (!one || is_unheard(m)) ++quarrels[m];
-      }
-    }
-  }
-  MemberId worst = kNobody;
-  for (const MemberId m : view_.present()) {
-    if (quarrels.contains(m) && (worst == kNobody || quarrels[m] >= quarrels[worst])) worst = m;
-  }
-  if (worst == kNobody) return false;
-  lose(worst, false, now);
-  return true;
-}
-
-void Coordinator::fence(MemberId member, const std::string& why) {
-  Message fenced = make(MessageKind::kFenced);
-  fenced.text = why;
-  send(member, std::move(fenced));
-}
-
-void Coordinator::tell_outcasts() {
-  for (const auto& [member, why] : outcasts_) fence(member, why);
-}
-
-void Coordinator::on_unheard(MemberId member, Instant now) {
-  on_strayed(member);
-  if (!view_.has(member)) return;
-  unheard_.emplace(member, now);
-  if (drop_unheard(now)) try_decide(now);
-}
-
-void Coordinator::on_strayed(MemberId member) {
-  if (lobby_.erase(member) > 0) tell_lobby(false);
-}
-
-// A decision that needs those who do not hear it never comes; who waits in the lobby needs one.
-bool Coordinator::drop_unheard(Instant now) {
-  // Whoever hears nobody is cut off itself.
-  if (is_deaf()) deaf_until_ = now + settings_.heartbeat * kComeBack;
-  if (now < deaf_until_) return false;
-  if (unheard_.empty() || (!is_at_work() && boundaries_.empty() && lobby_.empty())) return false;
-  bool dropped = false;
-  for (const auto& [member, since] : std::map<MemberId, Instant>(unheard_)) {
-    if (!view_.has(member) || lost_.contains(member)) continue;
-    if (now - since < settings_.heartbeat * kAlone) continue;
-    lose(member, false, now);
-    dropped = true;
-  }
-  return dropped;
 }
 
 // It is heard, and hears what it has missed, and the ballot that it is to promise.

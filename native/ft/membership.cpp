@@ -9,22 +9,6 @@ namespace {
 
 // Reports that nobody has answered, before they go to all.
 constexpr int kUnanswered = 3;
-// Heartbeats until a coordinator that has another job of this name is asked again.
-constexpr int kRefusedFor = 10;
-
-bool awaits_word(MessageKind kind) {
-  switch (kind) {
-    case MessageKind::kReport:
-    case MessageKind::kSuspect:
-    case MessageKind::kBoundary:
-    case MessageKind::kPrepare:
-    case MessageKind::kPropose:
-    case MessageKind::kJoin:
-    case MessageKind::kFenced: return true;
-    default: return false;
-  }
-}
-
 // The ballot of the coordinator of rank `rank` that takes over after `past`.
 Generation next_generation(Generation past, std::size_t rank) {
   return {((past.value >> 16) + 1) << 16 | rank};
@@ -151,7 +135,7 @@ void Membership::on_silent(MemberId member, Instant now) {
 
 void Membership::on_heard(MemberId member, Instant now) {
   if (fenced_ || silent_.erase(member) == 0) return;
-  if (own_ && coordinator() != self_) {
+  if (own_ && coordinator() != self_ && !is_planted(Planted::kNeverTakeBack)) {
     // This member coordinated in the absence of one that comes before it.
     own_.reset();
     voted_.clear();
@@ -267,173 +251,6 @@ void Membership::leave(Instant now) {
   send(settings_.coordinator, std::move(m), now);
   // Nothing that comes is for it any more.
   fenced_ = true;
-}
-
-void Membership::on_message(MemberId from, const Message& message, Instant now) {
-  if (message.world != world_) return;
-  if (fenced_) {
-    // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a
-    // word.
-    if (awaits_word(message.kind)) act(SendTo{from, make(MessageKind::kOut)});
-    return;
-  }
-  if (message.kind == MessageKind::kOut) return on_closed(from, now);
-  const bool stranger = from != settings_.coordinator && !view_.has(from);
-  const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
-  if (stranger && !knocks && message.epoch < view_.epoch) {
-    // It missed its own exclusion.
-    Message fenced = make(MessageKind::kFenced);
-    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
-                  " of the group does not have this process any more";
-    return act(SendTo{from, std::move(fenced)});
-  }
-  if (from == settings_.coordinator && from != kNobody) {
-    greeted_ = true;
-    refusal_.clear();
-    if (message.kind == MessageKind::kRefused) {
-      // It does not know this world yet, or has another one, which may end.
-      if (message.text.empty()) return greet(now);
-      refusal_ = message.text;
-      next_greeting_ = now + settings_.heartbeat * kRefusedFor;
-      next_retry_ = std::min(next_retry_, next_greeting_);
-    }
-  }
-  switch (message.kind) {
-    case MessageKind::kPrepare: return on_prepare(from, message, now);
-    case MessageKind::kPropose: return on_propose(from, message, now);
-    case MessageKind::kAccept:
-      if (own_) to_own(from, message, now);
-      return;
-    case MessageKind::kDecide: return on_decide(message, now);
-    case MessageKind::kFenced:
-      if (message.epoch < view_.epoch) return;
-      fenced_ = true;
-      act(SendTo{from, make(MessageKind::kOut)});
-      act(Fenced{message.text});
-      return;
-    case MessageKind::kLobby:
-      lobby_version_ = std::max(lobby_version_, message.version);
-      act(Expect{message.joiners});
-      if (from != settings_.coordinator || message.epoch != view_.epoch) return;
-      promise(message.generation);
-      if (message.generation == promised_ && greeted_with_ != promised_) greet(now);
-      return;
-    case MessageKind::kJoin: return on_join(from, message, now);
-    case MessageKind::kReport:
-      // What another member has proof of is true here, too.
-      for (const MemberId m : message.lost) {
-        const auto& unproven = message.unproven;
-        const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
-        const bool news = view_.has(m) && m != self_ && !dead_.contains(m);
-        if (proven && news) on_closed(m, now);
-      }
-      if (coordinator() == self_ || own_) to_own(from, message, now);
-      return;
-    case MessageKind::kSuspect: {
-      if (coordinator() == self_ || own_) return to_own(from, message, now);
-      // Its sender does not hear the coordinator, which lives.
-      if (message.origin != kNobody) return;
-      Message passed = message;
-      passed.origin = from;
-      return act(SendTo{coordinator(), std::move(passed)});
-    }
-    case MessageKind::kBoundary:
-      if (coordinator() == self_) to_own(from, message, now);
-      return;
-    case MessageKind::kReady:
-      if (own_) to_own(from, message, now);
-      return;
-    default: return;
-  }
-}
-
-void Membership::on_join(MemberId from, const Message& message, Instant now) {
-  // Whoever comes may want the rank of one who left.
-  for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
-  if (coordinator() == self_) return to_own(from, message, now);
-  if (settings_.coordinator != kNobody) {
-    Message refused = make(MessageKind::kRefused);
-    refused.text = "this job has a coordinator: set option coordinator as its other ranks do";
-    return act(SendTo{from, std::move(refused)});
-  }
-  Message redirect = make(MessageKind::kRedirect);
-  const auto at = std::find(view_.members.begin(), view_.members.end(), coordinator());
-  if (at == view_.members.end()) return;
-  const auto rank = static_cast<std::size_t>(at - view_.members.begin());
-  redirect.joiners.push_back({coordinator(), Rank{-1}, view_.cards[rank]});
-  act(SendTo{from, std::move(redirect)});
-}
-
-void Membership::on_prepare(MemberId from, const Message& message, Instant now) {
-  if ((message.epoch < view_.epoch || message.generation < promised_) && from != self_) {
-    // A coordinator that is behind learns of the later view, or ballot.
-    Message news = make(MessageKind::kSuspect);
-    news.lost.assign(silent_.begin(), silent_.end());
-    return act(SendTo{from, std::move(news)});
-  }
-  if (message.generation < promised_ || message.epoch != view_.epoch) return;
-  promise(message.generation);
-  unanswered_ = 0;
-  if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
-  voted_.clear();
-  for (const MemberId m : message.lost) {
-    if (m == self_) return;
-    voted_.insert(m);
-    const auto& unproven = message.unproven;
-    if (std::find(unproven.begin(), unproven.end(), m) == unproven.end()) dead_.insert(m);
-  }
-  stop(now);
-  if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
-    // Its ballot is the highest: the report is for it, whoever this member would have asked.
-    Message m = make(MessageKind::kReport);
-    m.lost = stopped_for_;
-    m.unproven = message.unproven;
-    m.body = *stopped_;
-    m.accepted = accepted_;
-    send(from, std::move(m), now);
-  }
-}
-
-void Membership::on_propose(MemberId from, const Message& message, Instant now) {
-  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot) &&
-                         !(is_planted(Planted::kFreePrepare) && accepted_.empty());
-  if (outranked || message.epoch != view_.epoch) return;
-  promise(message.generation);
-  if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
-  if (!is_planted(Planted::kForgetVote)) accepted_ = encode(message);
-  Message accept = make(MessageKind::kAccept);
-  if (is_planted(Planted::kIgnoreBallot)) accept.generation = message.generation;
-  send(from, std::move(accept), now);
-}
-
-// What all have accepted holds, whatever ballot it had.
-void Membership::on_decide(const Message& message, Instant now) {
-  promise(message.generation);
-  if (own_ && own_->generation() < promised_) own_.reset();
-  lobby_version_ = std::max(lobby_version_, message.view.admitted);
-  if (message.view.epoch <= view_.epoch) return;
-  if (!message.view.has(self_)) {
-    fenced_ = true;
-    act(Fenced{"view " + std::to_string(message.view.epoch.value) + " is without this process"});
-    return;
-  }
-  view_ = message.view;
-  reports_ = message.reports;
-  at_boundary_ = message.boundary;
-  accepted_.clear();
-  stopping_ = false;
-  stopped_.reset();
-  unanswered_ = 0;
-  stopped_for_.clear();
-  boundary_.reset();
-  voted_.clear();
-  std::erase_if(dead_, [&](MemberId m) { return !view_.has(m); });
-  std::erase_if(silent_, [&](MemberId m) { return !view_.has(m); });
-  std::erase_if(left_, [&](MemberId m) { return !view_.has(m); });
-  next_retry_ = {Duration::max()};
-  act(Adopt{view_, reports_, message.boundary});
-  if (!dead_.empty()) stop(now);
-  if (!silent_.empty()) complain(now);
 }
 
 void Membership::tick(Instant now) {

@@ -119,6 +119,9 @@ class Membership {
   void complain(Instant now);
   Message make_report() const;
   void report_to_all();
+  void on_refused(const Message& message, Instant now);
+  void on_report(MemberId from, const Message& message, Instant now);
+  void on_suspect(MemberId from, const Message& message, Instant now);
   void on_join(MemberId from, const Message& message, Instant now);
   void on_propose(MemberId from, const Message& message, Instant now);
   void on_decide(const Message& message, Instant now);

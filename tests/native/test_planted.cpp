@@ -220,6 +220,22 @@ Scenario cramped(std::uint64_t seed) {
   return s;
 }
 
+// They see each other again when both have begun.
+Scenario healed_duel(std::uint64_t seed) {
+  Scenario s = duel(seed);
+  s.faults[0].lasts = milliseconds(31) + microseconds(seed * 379 % 20'000);
+  return s;
+}
+
+// A connection between two that live is closed, and made again.
+Scenario living_reset(std::uint64_t seed) {
+  Scenario s = small_world(seed, 2 + static_cast<int>(seed % 3));
+  s.faults = {at_step(FaultKind::kReset, 1, static_cast<int>(seed % 2),
+                      1 - static_cast<int>(seed % 2), milliseconds(1))};
+  s.faults[0].mask = seed % 3;
+  return s;
+}
+
 // Raises holes, and one of them is away.
 Scenario holes(std::uint64_t seed) {
   Scenario s = small_world(seed, 3);
@@ -253,7 +269,6 @@ constexpr Row kRows[] = {
     {Planted::kHideHole, "hide hole", holes, 100},
     {Planted::kOwnHole, "own hole", holes, 100},
     {Planted::kMinority, "minority", parted, 100},
-    {Planted::kStaleReport, "stale report", duel, 300},
     {Planted::kFreshKept, "fresh kept", two_losses, 300},
     {Planted::kDamageIsDeath, "damage is death", damage, 100},
     {Planted::kNoWeighing, "no weighing", one_pair_cut, 20},
@@ -261,7 +276,7 @@ constexpr Row kRows[] = {
     {Planted::kNeverTakeBack, "never take back", three_sides, 50},
     {Planted::kNeverTell, "never tell", one_pair_cut, 20},
     {Planted::kPartialSums, "partial sums", calm, 50},
-    {Planted::kAdmitUnconnected, "admit unconnected", two_come_back, 400},
+    {Planted::kBelieveReset, "believe reset", living_reset, 50},
     {Planted::kNoSilence, "no silence", one_vanishes, 20},
 };
 
@@ -310,12 +325,16 @@ TEST_CASE("low ballots change nothing but the time it takes" * doctest::skip(tes
 // has where to begin. A simulated process folds and looks in one go, so that memory which is taken
 // back meanwhile (kNoWithdrawn) needs a schedule inside of a step; kNoLeftBehind needs slots that
 // are reused at the very op; kKeepBallot an acceptance that crosses two proposals of one ballot;
-// what kFreePrepare forgets, a member's accepted proposal mostly says again.
+// what kFreePrepare forgets, a member's accepted proposal mostly says again. kAdmitUnconnected: who
+// is in a view and not connected is called by then, since every view asks for its members. Duels
+// showed kStaleReport while one side's complaint was enough to vote somebody out.
 constexpr Row kUncaught[] = {
     {Planted::kNoWithdrawn, "no withdrawn", taken_back, 5},
     {Planted::kNoLeftBehind, "no left behind", left_behind, 20},
     {Planted::kKeepBallot, "keep ballot", loss_in_proposal, 50},
     {Planted::kFreePrepare, "free prepare", duel, 30},
+    {Planted::kStaleReport, "stale report", healed_duel, 50},
+    {Planted::kAdmitUnconnected, "admit unconnected", two_come_back, 50},
 };
 
 TEST_CASE("bugs that no world shows yet" * doctest::skip(testing::kSanitized)) {

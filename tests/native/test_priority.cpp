@@ -104,12 +104,12 @@ class OneRank final : public ViewOwner {
                                                        std::make_shared<StillClock>());
   }
 
-  void launch(std::uint32_t number, OpRequest request) {
+  void launch(std::uint64_t number, OpRequest request) {
     auto work = std::make_shared<OpWork>(std::move(request), OpSeq{number}, nullptr, nullptr);
     communicator_->launch({work, {work, &work->request()}, Instant{Duration::max()}});
   }
   void turn() { communicator_->progress({}); }
-  bool has_ended(std::uint32_t number) const {
+  bool has_ended(std::uint64_t number) const {
     return std::find(ended_.begin(), ended_.end(), number) != ended_.end();
   }
 
@@ -121,7 +121,7 @@ class OneRank final : public ViewOwner {
   void on_view_failed(const Status& why) override { FAIL(why.message()); }
 
  private:
-  std::vector<std::uint32_t> ended_;
+  std::vector<std::uint64_t> ended_;
   std::unique_ptr<LiveCommunicator> communicator_;
 };
 

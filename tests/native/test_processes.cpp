@@ -143,7 +143,7 @@ TEST_CASE("a peer that says much to groups unknown here is still heard by who co
   for (const auto kind : {comm::FrameKind::kCall, comm::FrameKind::kGoodbye}) {
     auto [here, there] = comm::make_inproc_pair();
     Owner owner;
-    ft::Hub hub({1}, std::chrono::seconds(1), owner);
+    ft::Hub hub({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     const Instant now{std::chrono::seconds(1)};
     hub.add_peer(kPeer, here.get(), here.get(), now);
     const auto hear = [&] {

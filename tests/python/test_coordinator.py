@@ -19,7 +19,11 @@ from ranks import finish, kill, start_rank
 
 PATIENCE_S = 30.0
 # Silence is a matter of some of these.
-HEARTBEAT = {"HOLDFAST_HEARTBEAT": "0.1", "HOLDFAST_TRANSPORTS": "tcp"}
+HEARTBEAT = {
+    "HOLDFAST_HEARTBEAT": "0.1",
+    "HOLDFAST_SILENCE": "1",
+    "HOLDFAST_TRANSPORTS": "tcp",
+}
 
 running: list[Any] = []
 

@@ -21,7 +21,7 @@ from ranks import Process, finish, kill, run_ranks, start_rank
 from ucx_library import UCX
 
 # Nobody is voted out for silence: only what a kernel says ends a wait.
-_NO_HEARTBEATS = {"HOLDFAST_HEARTBEAT": "3600"}
+_NO_HEARTBEATS = {"HOLDFAST_HEARTBEAT": "3600", "HOLDFAST_SILENCE": "36000"}
 # From the signal to the end of the first op without the dead. It takes some 10 ms where the
 # machine has time.
 _AT_ONCE_S = 1.0

@@ -60,6 +60,7 @@ def lose_host(here: Path, victim: int) -> float:
     here.mkdir()
     env = {
         "HOLDFAST_HEARTBEAT": str(HEARTBEAT_S),
+        "HOLDFAST_SILENCE": str(3 * HEARTBEAT_S),
         "HOLDFAST_TIMEOUT": "3",
         "HOLDFAST_TRANSPORTS": "tcp",
     }
