@@ -34,6 +34,13 @@ _TEXTS = (
 )
 _SIZES = ("codec_min_bytes", "cuda_slice_bytes", "cuda_ipc_min_bytes", "cuda_codec_min_bytes")
 _LONGEST_S = 365 * 24 * 3600.0
+# With what a variable is right, as far as it alone can tell: a plan may be about to be made, and
+# silence is three heartbeats or more. All options together tell the rest.
+_BESIDE: dict[str, dict[str, object]] = {
+    "plan": {"tune": True},
+    "heartbeat": {"silence": _LONGEST_S},
+    "silence": {"heartbeat": 0.001},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +261,7 @@ class Options:
                 continue
             try:
                 values[name] = _parse(name, text)
-                # A plan may be about to be made; whether it is, all options together tell.
-                beside = {"tune": True} if name == "plan" else {}
-                cls(**{name: values[name], **beside})  # type: ignore[arg-type]
+                cls(**{name: values[name], **_BESIDE.get(name, {})})  # type: ignore[arg-type]
             except ConfigError as error:
                 accepted = str(error).partition("; accepted: ")[2]
                 raise ConfigError(f"{variable} = {text!r}; accepted: {accepted}") from None
