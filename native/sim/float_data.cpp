@@ -107,7 +107,8 @@ std::string FloatData::check(const comm::Outcome& outcome) const {
 }
 
 std::string FloatData::check_input(const std::vector<Rank>& all) const {
-  if (std::memcmp(input_.data(), before_.data(), input_.size() * sizeof(float)) == 0) return {};
+  const std::size_t bytes = input_.size() * sizeof(float);
+  if (bytes == 0 || std::memcmp(input_.data(), before_.data(), bytes) == 0) return {};
   if (op_.collective != Collective::kAllReduce || !op_.in_place) return "an input has changed";
   comm::Outcome least;
   least.contributors = all;

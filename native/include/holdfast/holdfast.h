@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; what is there stays. */
-#define HF_ABI_VERSION 6
+#define HF_ABI_VERSION 7
 
 typedef enum hf_status {
   HF_OK = 0,
