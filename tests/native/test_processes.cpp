@@ -146,7 +146,7 @@ TEST_CASE("a peer that says much to groups unknown here is still heard by who co
     ft::Hub hub({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     const Instant now{std::chrono::seconds(1)};
     hub.add_peer(kPeer, here.get(), here.get(), now);
-    const auto hear = [&] {
+    const auto hear = [&, there = there.get()] {
       for (int i = 0; i < 3 || there->pump(); ++i) hub.turn(now);
     };
     for (std::uint32_t i = 0; i < 4300; ++i) {
