@@ -40,7 +40,7 @@ class _Process:
         self._stores: dict[str, object] = {}  # by address
         self._pool: _core.Pool | None = None
         self._stacks: Stacks | None = None
-        self._endings: set[Callable[[], None]] = set()
+        self._endings: set[tuple[Callable[[], None], Callable[[], None]]] = set()
         self._pid = os.getpid()
 
     def check(self) -> None:
@@ -110,21 +110,23 @@ class _Process:
             self._pid = os.getpid()
             self._pool = None
 
-    def at_end(self, tell: Callable[[], None]) -> None:
-        """Call this at exit, before anything is closed; once, however often it is said."""
+    def at_end(self, before: Callable[[], None], after: Callable[[], None]) -> None:
+        """Call these at exit, around the closing; once, however often it is said."""
         with self._lock:
-            self._endings.add(tell)
+            self._endings.add((before, after))
 
     def close(self) -> None:
         """Close everything while callbacks still find an interpreter."""
         if os.getpid() != self._pid:
             return
-        for tell in self._endings:
-            tell()
+        for before, _ in self._endings:
+            before()
         for group in list(self._groups):
             group._leave()
         for node in self._nodes.values():
             node.close(_LAST_OPS_S)
+        for _, after in self._endings:
+            after()
         _told.listen(None)
         self._nodes.clear()
         self._stores.clear()

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from holdfast.comm.sync import SyncReport
     from holdfast.options import Options
 
+# Callbacks of Futures have this long at exit, before the groups are closed and again after it.
+_LAST_CALLBACKS = timedelta(seconds=1)
+
 
 def _autoload() -> None:
     """Make the backend's name known to torch. Never raises: that would break ``import torch``."""
@@ -61,8 +64,22 @@ def native() -> Any:
             f"Holdfast was built for torch {_c10d.built_for_torch}, this is torch {here}; "
             "install Holdfast again beside this torch"
         )
-    _process.at_end(_c10d.process_ends)
+    _process.at_end(_before_closing, _after_closing)
     return _c10d
+
+
+def _before_closing() -> None:
+    from holdfast import _c10d
+
+    _c10d.drain_callbacks(_LAST_CALLBACKS)
+    _c10d.process_ends()
+
+
+def _after_closing() -> None:
+    from holdfast import _c10d
+
+    _c10d.drain_callbacks(_LAST_CALLBACKS)
+    _c10d.end_callbacks()
 
 
 def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:

@@ -1,7 +1,8 @@
 #include "callbacks.h"
 
-#include <chrono>
 #include <thread>
+
+#include "thread_exit.h"
 
 namespace holdfast::torch_backend {
 namespace {
@@ -12,9 +13,51 @@ constexpr auto kLinger = std::chrono::seconds(10);
 // queue.
 constexpr std::size_t kMaxThreads = 256;
 
+// The tasks of this process. Threads that nobody joins use it until the process is gone.
+struct Tasks {
+  std::mutex mutex;  // guards the rest
+  std::condition_variable fewer;
+  std::size_t left = 0;
+  bool ended = false;
+};
+Tasks& tasks() {
+  static auto& all = *new Tasks;
+  return all;
+}
+
+// Nothing frees what the caller holds once the process ends.
+void park_at_end() {
+  std::unique_lock lock(tasks().mutex);
+  if (!tasks().ended) return;
+  lock.unlock();
+  bindings::park();
+}
+
+void count_task() {
+  const std::lock_guard lock(tasks().mutex);
+  ++tasks().left;
+}
+
+void task_is_over() {
+  const std::lock_guard lock(tasks().mutex);
+  --tasks().left;
+  tasks().fewer.notify_all();
+}
+
 }  // namespace
 
+bool Callbacks::drain(std::chrono::milliseconds limit) {
+  std::unique_lock lock(tasks().mutex);
+  return tasks().fewer.wait_for(lock, limit, [] { return tasks().left == 0; });
+}
+
+void Callbacks::end() {
+  const std::lock_guard lock(tasks().mutex);
+  tasks().ended = true;
+}
+
 void Callbacks::run(Task task) {
+  count_task();
   const std::lock_guard lock(mutex_);
   queue_.push_back(std::move(task));
   if (queue_.size() <= idle_ || threads_ == kMaxThreads) {
@@ -36,8 +79,11 @@ void Callbacks::serve() {
     Task task = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    task();
+    park_at_end();
+    bindings::parked_at_exit(task);
+    park_at_end();
     task = nullptr;  // before the lock: it may hold the last reference to a group
+    task_is_over();
     lock.lock();
   }
   --threads_;

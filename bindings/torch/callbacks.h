@@ -4,6 +4,7 @@
 // idle ones go after a while.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -18,6 +19,13 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
 
   // Runs `task` soon, whatever the others do. Any thread.
   void run(Task task);
+
+  // Waits until no task of this process is left, those of all Callbacks; false: `limit` was over.
+  // Without the GIL.
+  static bool drain(std::chrono::milliseconds limit);
+  // From now on a task that comes to its end is kept: it may have the last reference to a tensor,
+  // and a Python object cannot be freed by a thread of ours while the interpreter goes away.
+  static void end();
 
  private:
   void serve();

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backend.h"
+#include "callbacks.h"
 #include "gil.h"
 #include "raise.h"
 #include "runtime/node.h"
@@ -129,6 +130,9 @@ PYBIND11_MODULE(_c10d, m) {
       .def("merge", &HoldfastBackend::merge, py::arg("store"), py::arg("opts"), py::arg("rank"),
            py::arg("size"));
   m.def("process_ends", torch_backend::process_ends);
+  m.def("drain_callbacks", torch_backend::Callbacks::drain, py::arg("limit"),
+        py::call_guard<py::gil_scoped_release>());
+  m.def("end_callbacks", torch_backend::Callbacks::end);
   m.def("outcome", outcome, py::arg("work"));
   m.def("tell_wait", tell_wait, py::arg("work"), py::arg("whole"));
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));

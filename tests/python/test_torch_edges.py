@@ -38,3 +38,10 @@ def test_exit_while_threads_call(tmp_path):
         "torch_edge_ranks", "exit_while_threads_call", 2, tmp_path, env=END_WHOLE, timeout_s=60
     )
     assert [outcome.output for outcome in outcomes] == ["", ""]
+
+
+def test_exit_while_callbacks_run(tmp_path):
+    outcomes = run_ranks(
+        "torch_edge_ranks", "exit_while_callbacks_run", 2, tmp_path, env=END_WHOLE, timeout_s=60
+    )
+    assert [outcome.output for outcome in outcomes] == ["True\n", "True\n"]

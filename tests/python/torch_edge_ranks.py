@@ -538,6 +538,20 @@ def fork() -> None:
     dist.destroy_process_group()
 
 
+def exit_while_callbacks_run() -> None:
+    """The program ends while a Future's callback runs, which has the last of its tensors."""
+    _, size = join()
+    begun = threading.Event()
+
+    def slow(done: torch.futures.Future) -> None:
+        begun.set()
+        time.sleep(0.5)
+        print(done.value()[0].sum().item() == 5 * size, flush=True)
+
+    dist.all_reduce(torch.ones(5), async_op=True).get_future().then(slow)
+    assert begun.wait(30)
+
+
 def exit_while_threads_call() -> None:
     rank, _ = join()
     linger_while_threads_call(lambda tag: dist.recv(torch.ones(4), src=1 - rank, tag=tag))
