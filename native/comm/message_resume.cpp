@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kNoticeBytes = 9;
 constexpr std::size_t kNoticesPerFrame = 4096;
+// Tags that one rank has sent with, and messages that it sends again.
+constexpr std::size_t kMaxResumed = 1U << 20;
 
 void put_number(std::vector<std::byte>& out, std::uint32_t value) {
   for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(value >> shift));
@@ -103,6 +105,18 @@ std::vector<std::vector<std::byte>> MessageOps::relink(Rank rank, Link* link) {
 Status MessageOps::hear_sent(Rank from, std::span<const std::byte> said) {
   const auto notices = decode_sent(said);
   if (!notices.is_ok()) return notices.status();
+  std::size_t known = notices.value().size();
+  for (auto at = resumed_.lower_bound({from.value, 0});
+       at != resumed_.end() && at->first.first == from.value; ++at) {
+    known += 1 + at->second.again.size();
+  }
+  if (known > kMaxResumed) {
+    return {Code::kProtocolError, "rank " + std::to_string(from.value) + " names " +
+                                      std::to_string(known) +
+                                      " tags and messages of its sends; "
+                                      "at most " +
+                                      std::to_string(kMaxResumed) + " are accepted"};
+  }
   for (const SentNotice& notice : notices.value()) {
     Resumed& resumed = resumed_[{from.value, notice.tag}];
     if (notice.again) {

@@ -36,11 +36,12 @@ std::vector<MemberId> Coordinator::staying() const {
 
 void Coordinator::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
-  heard_.insert(from);
+  note_heard(from);
   if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
   learn(message);
+  note_heard(from);
   if (!view_.has(from)) {
     // A member of an older view that missed its own exclusion.
     if (view_.epoch.value == 0 || lobby_.contains(from)) return;
@@ -65,6 +66,11 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.kind == MessageKind::kSuspect) on_suspect(from, message, now);
   if (message.kind == MessageKind::kBoundary) on_boundary(from, message, now);
   if (message.kind == MessageKind::kAccept) on_accept(from, message, now);
+}
+
+// Strangers' ids are not kept: there is no end of them.
+void Coordinator::note_heard(MemberId member) {
+  if (view_.has(member) || lobby_.contains(member)) heard_.insert(member);
 }
 
 // A coordinator that was started anew, or took over, knows only what members tell it.
@@ -324,7 +330,7 @@ void Coordinator::publish(Message value, Instant now) {
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   complaints_.clear();
-  std::erase_if(heard_, [&](MemberId member) { return !view_.has(member); });
+  std::erase_if(heard_, [&](MemberId id) { return !view_.has(id) && !lobby_.contains(id); });
   std::erase_if(unheard_, [&](const auto& entry) { return !view_.has(entry.first); });
   reports_.clear();
   boundaries_.clear();

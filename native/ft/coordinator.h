@@ -154,6 +154,7 @@ class Coordinator {
   std::optional<std::string> objection(const Waiting& waiting, Instant now) const;
   void refuse_the_late(Instant now);
   void tell_lobby(bool newly_ready);
+  void note_heard(MemberId member);
 
   CommId world_;
   std::string name_;
@@ -184,7 +185,7 @@ class Coordinator {
   std::map<MemberId, std::map<MemberId, Instant>> complaints_;
   // Voted out without proof, and why; they are told until they have answered, or have gone.
   std::map<MemberId, std::string> outcasts_;
-  std::set<MemberId> heard_;             // who has said anything to this process
+  std::set<MemberId> heard_;  // who of the view and the lobby has said anything to this process
   std::map<MemberId, Instant> unheard_;  // since when
   Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
   std::map<MemberId, Report> reports_;

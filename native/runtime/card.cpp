@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMaxCardBytes = 4096;
 constexpr std::size_t kMaxAddresses = 16;
 // Of a greeting before its lines.
-constexpr std::size_t kGreetingNumbers = 5 * sizeof(std::uint64_t);
+constexpr std::size_t kGreetingNumbers = 6 * sizeof(std::uint64_t);
 
 Status damaged(const std::string& what) {
   return {Code::kProtocolError, "damaged member card in the store: " + what};
@@ -111,14 +111,15 @@ Result<Card> parse_card(const std::string& text) {
   return card;
 }
 
-// Layout: from, to, realm, number and start time of the process (8 bytes each), then bell, link
-// and, where there is one, ucx, each ended by a newline.
+// Layout: from, to, realm, number and start time of the process, 1 for a caller or answerer that
+// keeps what carried data (8 bytes each), then bell, link and, where there is one, ucx, each ended
+// by a newline.
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
   const std::string text = greeting.bell + "\n" + greeting.link + "\n" +
                            (greeting.ucx.empty() ? "" : greeting.ucx + "\n");
   const ProcessId& process = greeting.process;
-  const std::array numbers{greeting.from.value, greeting.to.value, process.realm, process.number,
-                           process.started};
+  const std::array numbers{greeting.from.value, greeting.to.value, process.realm,
+                           process.number,      process.started,   std::uint64_t{greeting.keeps}};
   static_assert(sizeof numbers == kGreetingNumbers);
   std::vector<std::byte> out(sizeof numbers + text.size());
   std::memcpy(out.data(), numbers.data(), sizeof numbers);
@@ -132,11 +133,13 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   }
   std::array<std::uint64_t, kGreetingNumbers / sizeof(std::uint64_t)> numbers{};
   std::memcpy(numbers.data(), bytes.data(), sizeof numbers);
-  const auto [from, to, realm, number, started] = numbers;
+  const auto [from, to, realm, number, started, keeps] = numbers;
+  if (keeps > 1) return Status{Code::kProtocolError, "malformed greeting"};
   Greeting greeting;
   greeting.from = {from};
   greeting.to = {to};
   greeting.process = {realm, number, started};
+  greeting.keeps = keeps == 1;
   const auto rest = bytes.subspan(sizeof numbers);
   const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
   const std::vector<std::string> lines = split(text, '\n');

@@ -39,9 +39,11 @@ struct Greeting {
   MemberId from;
   MemberId to;
   ProcessId process;  // that says it
-  std::string bell;   // caller's or answerer's bell segment; empty: no shared memory
-  std::string link;   // segment of the link, made by the caller; empty: no shared memory
-  std::string ucx;    // card of the end of a UCX link; empty: none
+  // Caller: it has what carried the two's data before. Answerer: so have both, and they keep it.
+  bool keeps = false;
+  std::string bell;  // caller's or answerer's bell segment; empty: no shared memory
+  std::string link;  // segment of the link, made by the caller; empty: no shared memory
+  std::string ucx;   // card of the end of a UCX link; empty: none
 };
 
 inline constexpr std::size_t kMaxGreetingBytes = 1024 + 8192;

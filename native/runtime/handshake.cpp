@@ -48,6 +48,7 @@ void Handshake::queue(bool is_hello, const Greeting& greeting) {
 
 void Handshake::welcome(const Greeting& greeting) {
   answered_ = true;
+  keeps_ = greeting.keeps;
   queue(false, greeting);
 }
 

@@ -43,6 +43,8 @@ class Handshake {
   bool has_hello() const { return !caller_ && peer_.has_value() && !answered_; }
   const Greeting& peer() const { return *peer_; }
   void welcome(const Greeting& greeting);
+  // Ready: whether the two go on with what carried their data before.
+  bool keeps() const { return caller_ ? peer_->keeps : keeps_; }
   void refuse(Status why) { fail(std::move(why)); }
   // Caller: the callee has called.
   void withdraw() {
@@ -63,6 +65,7 @@ class Handshake {
   bool connecting_ = false;
   bool answered_ = false;
   bool withdrawn_ = false;
+  bool keeps_ = false;
   Endpoint endpoint_;
   Greeting hello_;
   std::optional<Greeting> peer_;

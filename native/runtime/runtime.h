@@ -56,7 +56,12 @@ struct Peer {
   std::unique_ptr<comm::TcpLink> control;  // carries data too when there is none below
   std::unique_ptr<comm::ShmLink> shm;
   std::unique_ptr<comm::UcxLink> ucx;  // where there is no shm
-  std::vector<std::unique_ptr<comm::UcxLink>> broken_ucx;
+  struct DataPath {
+    comm::Segment bell;
+    std::unique_ptr<comm::ShmLink> shm;
+    std::unique_ptr<comm::UcxLink> ucx;
+  };
+  std::vector<DataPath> old_paths;
   bool same_host = false;
   std::string address;  // where its end of the connection is
   Instant last_cut{};
@@ -211,8 +216,8 @@ class Runtime final : public comm::Executor,
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
   void note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now);
-  // Whether a UCX link is to be made for whom is called: there is none yet, or it is broken.
-  static bool lacks_ucx(const Peer* peer);
+  // Whether what carries data to and from the peer still stands; its connection may have broken.
+  bool keeps_data(MemberId id);
   bool gives_way_to(const Greeting& hello) const;
   void drop_calls(MemberId callee);
   void renew(Peer& peer, Handshake& handshake);

@@ -87,21 +87,20 @@ void Runtime::look_for_coordinator(Instant now) {
 
 void Runtime::call(Attempt& attempt, Instant now) {
   const bool same_host = attempt.card.host == parts_.host;
-  // What goes beside the connection outlives it.
-  const Peer* known = find_peer(attempt.card.member);
-  Greeting hello{parts_.self, attempt.card.member, parts_.process, {}, {}, {}};
-  if (known == nullptr && same_host && attempt.card.shm && may_use("shm") &&
-      parts_.bell.name().size() > 0) {
+  // What goes beside the connection outlives it, but the other may have forgotten this process.
+  const bool keeps = keeps_data(attempt.card.member);
+  Greeting hello{parts_.self, attempt.card.member, parts_.process, keeps, {}, {}, {}};
+  if (same_host && attempt.card.shm && may_use("shm") && parts_.bell.name().size() > 0) {
     auto segment = comm::create_shm_link();
     if (segment.is_ok()) {
       hello.bell = parts_.bell.name();
       hello.link = segment.value().name();
       offered_[attempt.card.member] = std::move(segment).value();
-    } else {
+    } else if (!keeps) {
       lacks_memory(segment.status());
     }
   }
-  if (parts_.ucx && lacks_ucx(known)) {
+  if (parts_.ucx) {
     auto& link = offered_ucx_[attempt.card.member] = parts_.ucx->make_link();
     hello.ucx = link->card();
   }
@@ -172,7 +171,9 @@ void Runtime::answer(Handshake& handshake) {
     return;
   }
   drop_calls(hello.from);
-  Greeting welcome{hello.to, hello.from, parts_.process, {}, {}, {}};
+  const bool keeps = hello.keeps && keeps_data(hello.from);
+  Greeting welcome{hello.to, hello.from, parts_.process, keeps, {}, {}, {}};
+  if (keeps) return handshake.welcome(welcome);
   if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
     auto link = comm::Segment::open_growing(hello.link, comm::kShmLinkBytes);
     if (link.is_ok()) {
@@ -181,8 +182,7 @@ void Runtime::answer(Handshake& handshake) {
       welcome.bell = parts_.bell.name();
     }
   }
-  if (welcome.link.empty() && !hello.ucx.empty() && parts_.ucx &&
-      lacks_ucx(find_peer(hello.from))) {
+  if (welcome.link.empty() && !hello.ucx.empty() && parts_.ucx) {
     auto& link = offered_ucx_[hello.from] = parts_.ucx->make_link();
     link->connect(hello.ucx);
     welcome.ucx = link->card();
@@ -193,6 +193,8 @@ void Runtime::answer(Handshake& handshake) {
 void Runtime::establish(Handshake& handshake) {
   const Greeting& theirs = handshake.peer();
   if (Peer* known = find_peer(theirs.from)) return renew(*known, handshake);
+  // Forgotten while the two greeted: what is closed here is called again.
+  if (handshake.keeps()) return;
   auto peer = std::make_unique<Peer>(theirs.from);
   const int fd = handshake.take_fd();
   unwatch(fd);
@@ -316,8 +318,6 @@ void Runtime::use_ucx(Peer& peer, Handshake& handshake) {
   auto offer = offered_ucx_.extract(theirs.from);
   // Who was called has connected already, unless there is shared memory.
   if (offer.empty() || theirs.ucx.empty()) return;
-  // What refers to a broken one lets go of it in the next view.
-  if (peer.ucx) peer.broken_ucx.push_back(std::move(peer.ucx));
   peer.ucx = std::move(offer.mapped());
   if (handshake.is_caller()) peer.ucx->connect(theirs.ucx);
 }

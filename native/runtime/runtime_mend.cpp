@@ -62,8 +62,9 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
   hub_.on_process_ended(callee);
 }
 
-bool Runtime::lacks_ucx(const Peer* peer) {
-  return peer == nullptr || (peer->ucx && !peer->ucx->status().is_ok());
+bool Runtime::keeps_data(MemberId id) {
+  const Peer* peer = find_peer(id);
+  return peer != nullptr && (!peer->ucx || peer->ucx->status().is_ok());
 }
 
 // Where two call each other, the connection of the larger id stands.
@@ -94,7 +95,16 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer.of_link);
   attempts_.erase(peer.id);
   connect_failures_.erase(peer.id);
-  use_ucx(peer, handshake);
+  if (handshake.keeps()) {
+    offered_.erase(peer.id);
+    offered_ucx_.erase(peer.id);
+  } else {
+    // What refers to the old ones lets go of them in the next view.
+    peer.old_paths.push_back({std::move(peer.bell), std::move(peer.shm), std::move(peer.ucx)});
+    share_memory(peer, handshake);
+    use_ucx(peer, handshake);
+    if (!peer.shm) sockets_matter_ = true;
+  }
   hub_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
 }
 

@@ -1,10 +1,11 @@
 // Everything else that comes from outside: member cards from the store, greetings, view notices,
-// calls and summaries from sockets.
+// what was sent before a connection broke, calls and summaries from sockets.
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "comm/message_resume.h"
 #include "comm/view_notice.h"
 #include "runtime/card.h"
 #include "runtime/rank_summary.h"
@@ -32,6 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (notice.is_ok()) {
     for (const Rank r : notice.value().ranks) {
       if (r.value < 0 || r.value >= 8) __builtin_trap();
+    }
+  }
+  if (auto sent = comm::decode_sent(bytes); sent.is_ok() && size > 0) {
+    if (comm::encode_sent(sent.value()).at(0) != std::vector(bytes.begin(), bytes.end())) {
+      __builtin_trap();
     }
   }
   if (auto call = comm::decode_call(bytes); call.is_ok()) {

@@ -90,15 +90,17 @@ TEST_CASE("numbers of another realm, and what is no number, prove nothing") {
 
 TEST_CASE("a greeting says which process speaks, whatever else is in it") {
   for (const char* ucx : {"", "card"}) {
-    const runtime::Greeting greeting{{1}, {2}, this_process("here"), "bell", "link", ucx};
+    const bool keeps = *ucx != '\0';
+    const runtime::Greeting greeting{{1}, {2}, this_process("here"), keeps, "bell", "link", ucx};
     const auto parsed = runtime::parse_greeting(runtime::encode_greeting(greeting));
     REQUIRE(parsed.is_ok());
     CHECK(parsed.value().process == greeting.process);
     CHECK(parsed.value().to == MemberId{2});
     CHECK(parsed.value().link == "link");
     CHECK(parsed.value().ucx == ucx);
+    CHECK(parsed.value().keeps == keeps);
   }
-  const std::vector<std::byte> cut(41);
+  const std::vector<std::byte> cut(49);
   CHECK(runtime::parse_greeting(cut).status().code() == Code::kProtocolError);
 }
 

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "comm/live_communicator.h"
+#include "comm/message_ops.h"
+#include "comm/message_resume.h"
 #include "comm/transport/inproc.h"
 #include "comm/view_notice.h"
 
@@ -114,6 +116,39 @@ TEST_CASE("who aborts is lost to the others") {
   CHECK(member.owner.health.code() == Code::kPeerLost);
   CHECK(member.owner.health.ranks() == std::vector<Rank>{{2}});
   CHECK(heard(*member.one)->code == Code::kPeerLost);
+}
+
+TEST_CASE("what a rank had sent before its connection broke is told in parts, each bounded") {
+  std::vector<SentNotice> notices;
+  for (std::uint32_t tag = 0; tag < 5000; ++tag) notices.push_back({tag, tag * 3, tag % 2 == 0});
+  std::vector<SentNotice> heard;
+  const auto parts = encode_sent(notices);
+  CHECK(parts.size() == 2);
+  for (const auto& part : parts) {
+    const auto some = decode_sent(part);
+    REQUIRE(some.is_ok());
+    heard.insert(heard.end(), some.value().begin(), some.value().end());
+  }
+  CHECK(heard == notices);
+  auto damaged = parts[1];
+  damaged[8] = std::byte{2};
+  CHECK(decode_sent(damaged).status().code() == Code::kProtocolError);
+  damaged.pop_back();
+  CHECK(decode_sent(damaged).status().code() == Code::kProtocolError);
+  CHECK(decode_sent(std::vector<std::byte>(4097 * 9)).status().code() == Code::kProtocolError);
+}
+
+TEST_CASE("a rank that names ever more sends after a cut is told so before memory is gone") {
+  MessageOps messages(CommId{1}, Rank{0}, 2);
+  std::size_t taken = 0;
+  Status status = Status::ok();
+  for (std::uint32_t tag = 0; status.is_ok() && taken < 1000; ++taken) {
+    std::vector<SentNotice> notices;
+    for (int i = 0; i < 4096; ++i) notices.push_back({tag++, 1, false});
+    status = messages.hear_sent(Rank{1}, encode_sent(notices).at(0));
+  }
+  CHECK(status.code() == Code::kProtocolError);
+  CHECK(taken < 300);
 }
 
 }  // namespace

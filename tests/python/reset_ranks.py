@@ -7,7 +7,9 @@ import ctypes
 import json
 import os
 import random
+import signal
 import socket
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -116,3 +118,33 @@ def messages_among_resets() -> None:
     group.barrier()
     print(json.dumps({"lost": lost, "live": list(group.live_ranks)}), flush=True)
     group.close()
+
+
+def groups_around_a_reset() -> None:
+    """One forgets a peer while that one stands still, and calls it for another group."""
+    me = int(os.environ["RANK"])
+    pids = Path(os.environ["MEETING_FILE"])
+    pids.with_name(f"pid{me}").write_text(str(os.getpid()))
+    for turn in range(6):
+        group = holdfast.init(name=f"turn{turn}")
+        group.barrier()
+        if me == turn % 2:
+            other = pids.with_name(f"pid{1 - me}").read_text()
+            os.kill(int(other), signal.SIGSTOP)
+            waker = subprocess.Popen(["sh", "-c", f"sleep 0.5; kill -CONT {other}"])
+            links = connections()
+            group.close()
+            for link in links:
+                cut(link, "reset")
+                link.close()
+        else:
+            time.sleep(0.2)
+            group.close()
+        with holdfast.init(name=f"again{turn}") as again:
+            for size in (1, 1000, 100_000):
+                data = np.full(size, me + 1, np.int64)
+                again.all_reduce(data)
+                assert (data == 3).all(), data[:4]
+            assert again.live_ranks == (0, 1), again.live_ranks
+        if me == turn % 2:
+            waker.wait(10)

@@ -36,3 +36,11 @@ def test_messages_that_a_reset_lost_are_told_of_and_none_is_mistaken(tmp_path: P
     outcomes = run_ranks("reset_ranks", "messages_among_resets", 3, tmp_path, env=env)
     for outcome in outcomes:
         assert told(outcome.output)["live"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("transports", ["tcp", "shm,tcp"])
+def test_who_has_forgotten_a_peer_that_has_not_meets_it_again(
+    tmp_path: Path, transports: str
+) -> None:
+    env = {"HOLDFAST_TRANSPORTS": transports, "HOLDFAST_TIMEOUT": "20"}
+    run_ranks("reset_ranks", "groups_around_a_reset", 2, tmp_path, env=env, timeout_s=100)
