@@ -217,6 +217,12 @@ class Membership:
         Timeout
             When ops of this rank were still running; they are aborted. Ops of the others go on,
             without this rank where they miss it.
+        Unconfirmed
+            When the time has passed, and the ranks that it names have not answered, or were voted
+            out without proof of their end: they may lack results of this rank, or go on alone in
+            an older view. The group is closed all the same.
+        NotMember
+            When this rank was voted out: what it has ended since may not be what the others have.
         """
         # What others fetch is among the running ops.
         self._under_way = None

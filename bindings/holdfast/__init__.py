@@ -19,6 +19,7 @@ from holdfast.errors import (
     ProtocolError,
     SystemFailure,
     Timeout,
+    Unconfirmed,
     Unsupported,
 )
 
@@ -50,6 +51,7 @@ __all__ = [
     "SyncReport",
     "SystemFailure",
     "Timeout",
+    "Unconfirmed",
     "Unsupported",
     "View",
     "Work",

@@ -60,6 +60,14 @@ class SystemFailure(HoldfastError):
     """The operating system refused: sockets, memory, file descriptors."""
 
 
+class Unconfirmed(Timeout):
+    """The group was closed before others had confirmed what they have; ``ranks`` says who.
+
+    They may lack results that this rank has, or go on alone in an older view. ``epoch`` is the view
+    it was closed in: of two checkpoints, the one that was made in the higher epoch counts.
+    """
+
+
 _CLASSES: dict[str, type[HoldfastError]] = {
     "PeerLost": PeerLost,
     "Timeout": Timeout,
@@ -70,6 +78,7 @@ _CLASSES: dict[str, type[HoldfastError]] = {
     "Aborted": Aborted,
     "Unsupported": Unsupported,
     "System": SystemFailure,
+    "Unconfirmed": Unconfirmed,
 }
 
 

@@ -95,9 +95,13 @@ void HoldfastBackend::abort() {
 void HoldfastBackend::shutdown() {
   // A group that was there before the backend stays.
   if (is_forked() || !home_.node || !group_) return;
-  const WithoutGil release;
-  // A group whose ops cannot end any more has said why already.
-  [[maybe_unused]] const Status status = group_->close(kCloseTime);
+  Status status;
+  {
+    const WithoutGil release;
+    status = group_->close(kCloseTime);
+  }
+  // Of others a group whose ops cannot end any more has told already.
+  if (status.code() == Code::kUnconfirmed) TORCH_WARN(status.message());
 }
 
 c10d::ErrorType HoldfastBackend::getError() {

@@ -14,6 +14,7 @@ const char* code_name(Code code) {
     case Code::kAborted: return "Aborted";
     case Code::kUnsupported: return "Unsupported";
     case Code::kSystem: return "System";
+    case Code::kUnconfirmed: return "Unconfirmed";
   }
   return "?";
 }

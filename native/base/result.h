@@ -25,9 +25,10 @@ enum class Code : std::uint8_t {
   kAborted,        // the user aborted
   kUnsupported,    // valid, but not provided here (dtype, device, op)
   kSystem,         // the operating system refused (sockets, memory)
+  kUnconfirmed,    // the group was closed before others had confirmed what they have
 };
 
-inline constexpr int kCodeCount = 10;
+inline constexpr int kCodeCount = 11;
 
 const char* code_name(Code code);
 

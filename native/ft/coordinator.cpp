@@ -11,6 +11,7 @@ void Coordinator::begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> 
   last_at_boundary_ = boundary;
   view_ = std::move(view);
   last_reports_ = std::move(reports);
+  take_outcasts();
 }
 
 Message Coordinator::make(MessageKind kind) const {
@@ -40,6 +41,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
+  if (message.kind == MessageKind::kAbsent) return answer_absent(from, message);
   learn(message);
   note_heard(from);
   if (!view_.has(from)) {
@@ -87,6 +89,7 @@ void Coordinator::learn(const Message& message) {
   promised_by_.clear();
   tie_since_ = rival_ = {};
   if (read_record()) exclude();
+  take_outcasts();
   const Message said = decided();
   for (const MemberId member : view_.present()) send(member, said);
 }
@@ -110,12 +113,15 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   } else if (message.generation > generation_) {
     // It has stopped, and goes on in the next view only: this coordinator must ask for one.
     stopped_elsewhere_ = true;
+  } else if (!asked_) {
+    // It has stopped for one before this one.
+    prepare(now);
   }
   try_decide(now);
 }
 
 void Coordinator::on_closed(MemberId member, Instant now) {
-  outcasts_.erase(member);
+  on_absent(member);
   if (lobby_.erase(member) > 0) tell_lobby(false);
   if (!view_.has(member)) return;
   lose(member, true, now);
@@ -252,13 +258,14 @@ void Coordinator::try_decide(Instant now) {
 
 void Coordinator::decide(const std::vector<MemberId>& gone, Instant now) {
   Message next = make(MessageKind::kPropose);
-  next.view = view_;
-  ++next.view.epoch.value;
+  next.view = next_view();
   for (std::size_t r = 0; r < next.view.members.size(); ++r) {
     const MemberId member = next.view.members[r];
     if (std::find(gone.begin(), gone.end(), member) != gone.end()) {
+      Outcast outcast{member, {static_cast<std::int32_t>(r)}, std::move(next.view.cards[r])};
       next.view.members[r] = kNobody;
       next.view.cards[r].clear();
+      if (!lost_.at(member)) cast_out(next.view, std::move(outcast));
     } else if (member != kNobody) {
       next.reports.emplace_back(member, reports_[member].body);
     }
@@ -317,16 +324,16 @@ void Coordinator::publish(Message value, Instant now) {
   tie_since_ = generation_;
   rival_ = {};
   promised_by_.clear();
+  for (const auto& [member, proven] : lost_) {
+    if (proven && view_.has_outcast(member)) absent_.insert(member);
+  }
+  take_outcasts();
   const Message m = decided();
   for (const MemberId member : audience) {
     const auto lost = lost_.find(member);
     if (lost != lost_.end() && lost->second) continue;
-    if (view_.has(member)) {
-      send(member, m);
-      continue;
-    }
-    fence(member, outcasts_[member] = "voted out in view " + std::to_string(view_.epoch.value) +
-                                      ": it was not heard of for too long");
+    if (view_.has(member)) send(member, m);
+    if (outcasts_.contains(member)) fence(member, outcasts_.at(member));
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   complaints_.clear();

@@ -154,6 +154,12 @@ class Coordinator {
   std::optional<std::string> objection(const Waiting& waiting, Instant now) const;
   void refuse_the_late(Instant now);
   void tell_lobby(bool newly_ready);
+  WorldView next_view() const;
+  static void cast_out(WorldView& view, Outcast outcast);
+  void take_outcasts();
+  void on_absent(MemberId outcast);
+  void answer_absent(MemberId from, const Message& asked);
+  void tell_absent(MemberId member, std::vector<MemberId> absent);
   void note_heard(MemberId member);
 
   CommId world_;
@@ -183,8 +189,9 @@ class Coordinator {
   std::map<MemberId, bool> lost_;  // whether the death is proven
   // By member: whom it does not hear, by its last word, and since when.
   std::map<MemberId, std::map<MemberId, Instant>> complaints_;
-  // Voted out without proof, and why; they are told until they have answered, or have gone.
+  // Of the view's outcasts: who is told until it has answered, or has gone; and who has.
   std::map<MemberId, std::string> outcasts_;
+  std::set<MemberId> absent_;
   std::set<MemberId> heard_;  // who of the view and the lobby has said anything to this process
   std::map<MemberId, Instant> unheard_;  // since when
   Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back

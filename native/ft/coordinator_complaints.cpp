@@ -78,6 +78,53 @@ void Coordinator::fence(MemberId member, const std::string& why) {
   send(member, std::move(fenced));
 }
 
+// The current view's successor, before anybody goes or comes.
+WorldView Coordinator::next_view() const {
+  WorldView next = view_;
+  ++next.epoch.value;
+  std::erase_if(next.outcasts, [&](const Outcast& o) { return absent_.contains(o.member); });
+  return next;
+}
+
+void Coordinator::cast_out(WorldView& view, Outcast outcast) {
+  if (view.outcasts.size() >= kMaxRanks) view.outcasts.erase(view.outcasts.begin());
+  view.outcasts.push_back(std::move(outcast));
+}
+
+void Coordinator::take_outcasts() {
+  const auto is_over = [&](MemberId member) { return !view_.has_outcast(member); };
+  std::erase_if(absent_, is_over);
+  std::erase_if(outcasts_, [&](const auto& entry) { return is_over(entry.first); });
+  for (const Outcast& outcast : view_.outcasts) {
+    if (absent_.contains(outcast.member)) continue;
+    outcasts_.emplace(outcast.member, "voted out by view " + std::to_string(view_.epoch.value) +
+                                          ": it was not heard of for too long");
+  }
+}
+
+// It has answered, or its process has ended: those who leave wait for that.
+void Coordinator::on_absent(MemberId outcast) {
+  outcasts_.erase(outcast);
+  if (!view_.has_outcast(outcast) || !absent_.insert(outcast).second) return;
+  for (const MemberId member : view_.present()) tell_absent(member, {outcast});
+}
+
+// Who asks may have left since.
+void Coordinator::answer_absent(MemberId from, const Message& asked) {
+  if (asked.epoch > view_.epoch) return;
+  std::vector<MemberId> absent;
+  for (const MemberId member : asked.unproven) {
+    if (absent_.contains(member) || !view_.has_outcast(member)) absent.push_back(member);
+  }
+  if (!absent.empty()) tell_absent(from, std::move(absent));
+}
+
+void Coordinator::tell_absent(MemberId member, std::vector<MemberId> absent) {
+  Message m = make(MessageKind::kAbsent);
+  m.lost = std::move(absent);
+  send(member, std::move(m));
+}
+
 void Coordinator::tell_outcasts() {
   for (const auto& [member, why] : outcasts_) fence(member, why);
 }

@@ -154,8 +154,7 @@ void Coordinator::try_admit(Instant now) {
   }
   // Nobody has promised this ballot yet: a view without changes first.
   if (!established_) return prepare(now);
-  next.view = view_;
-  ++next.view.epoch.value;
+  next.view = next_view();
   next.boundary = true;
   next.view.admitted = version_;
   seat(next.view, admissible());

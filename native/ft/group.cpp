@@ -149,7 +149,7 @@ bool Group::progress(Instant now) {
   }
   if (advance_) check_advance(now);
   if (!leavers_.empty()) answer_leavers();
-  if (leaving_) look_at_leaving();
+  if (leaving_) look_at_leaving(now);
   if (observer_ != nullptr && now >= next_watch_) observe_waits(now);
   return moved;
 }
@@ -179,6 +179,7 @@ bool Group::moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm
 
 Instant Group::next_deadline() const {
   Instant next = messages_.next_deadline();
+  if (asks_to_leave()) next = std::min(next, next_closing_);
   if (!line_.empty()) next = std::min({next, line_.front().deadline, next_gate_look_});
   if (comm_) return std::min(next, comm_->next_deadline());
   for (const auto& [sequence, op] : ops_) next = std::min(next, op.deadline);

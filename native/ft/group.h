@@ -79,6 +79,13 @@ struct Leaving {
   std::atomic<bool> quiet{false};    // its own ops have ended
   std::atomic<bool> settled{false};  // and the others', as far as it had a part in them
   std::atomic<bool> gone{false};
+  Status outcome;  // when it has gone
+};
+
+// A member that leaves, and waits to hear that this one has ended all before `next`.
+struct Leaver {
+  OpSeq next;
+  Epoch epoch;  // its view
 };
 
 class Group final : public comm::Communicator,
@@ -138,8 +145,10 @@ class Group final : public comm::Communicator,
 
   // Begins to leave; the group is to be closed when the others have settled.
   void begin_leaving(std::shared_ptr<Leaving> leaving);
-  void on_closing(MemberId from, OpSeq next);
-  void on_settled(MemberId from);
+  // What close() says, should it go now.
+  Status leaving_status() const;
+  void on_closing(MemberId from, Epoch epoch, OpSeq next);
+  void on_settled(MemberId from, Epoch epoch);
 
   // Ends the view's communicator; what this member holds. Again: says it again.
   GroupReport stop();
@@ -267,8 +276,12 @@ class Group final : public comm::Communicator,
                        const std::vector<std::pair<MemberId, GroupReport>>& reports);
   void begin_ops();
   comm::LiveCommunicator* entered();
-  void look_at_leaving();
-  bool has_settled() const;
+  void look_at_leaving(Instant now);
+  bool asks_to_leave() const;
+  void note_leavers();
+  bool waits_for(MemberId member) const;
+  std::vector<Rank> ranks_in_doubt() const;
+  void part();
   bool has_gone(MemberId member) const;
   void answer_leavers();
   void send_to(MemberId member, comm::FrameKind kind);
@@ -362,13 +375,16 @@ class Group final : public comm::Communicator,
   Status broken_;  // PeerLoss::kRaise: what every op until the next boundary gets
   // Owners: the group, and close(), which may return first.
   std::shared_ptr<Leaving> leaving_;
-  std::set<MemberId> settled_;         // who needs nothing any more of this member, which leaves
-  std::map<MemberId, OpSeq> leavers_;  // who waits to hear that of this member
+  std::set<MemberId> settled_;          // who needs nothing any more of this member, in this view
+  std::map<MemberId, Leaver> leavers_;  // who waits to hear that of this member
+  Instant next_closing_{};              // when those who have not answered are asked again
+  bool parted_ = false;                 // it has left, and waits for those who were voted out
   std::vector<MemberId> missed_;
   Watch watch_;
   Instant next_watch_{};
   Instant next_residual_look_{};
   std::vector<std::pair<MemberId, Status>> gone_;
+  std::set<MemberId> left_;  // of those in gone_: who said goodbye
 };
 
 }  // namespace holdfast::ft

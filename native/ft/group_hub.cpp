@@ -166,9 +166,9 @@ bool Hub::deliver(const Early& early, Instant now) {
         case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
         case FrameKind::kGoodbye: world->on_goodbye(early.from, id); break;
         case FrameKind::kClosing:
-          group->on_closing(early.from, OpSeq{early.frame.header.key.op});
+          group->on_closing(early.from, epoch, OpSeq{early.frame.header.key.op});
           break;
-        case FrameKind::kSettled: group->on_settled(early.from); break;
+        case FrameKind::kSettled: group->on_settled(early.from, epoch); break;
         case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
         case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
         default: break;

@@ -83,6 +83,9 @@ std::string Hub::card_of(MemberId peer) const {
   each_world([&](const auto& world) {
     const auto rank = world->rank_of(peer);
     if (rank) card = world->view().cards[static_cast<std::size_t>(rank->value)];
+    for (const Outcast& outcast : world->view().outcasts) {
+      if (outcast.member == peer) card = outcast.card;
+    }
   });
   return card;
 }

@@ -1,10 +1,13 @@
 // How a member leaves its group. What it has ended, all others have to end the same way; but
 // results of small ops are kept where they are, and what a member holds goes with it. So it leaves
 // in two steps: it says which collectives it has ended, and goes when all have answered that they
-// have ended these, too. Who leaves as well, or has gone, needs nothing.
+// have ended these, too. Who leaves as well needs nothing. A member that does not answer is waited
+// for until a decided view is without it; one that was voted out without proof of its end, until it
+// has answered: it would go on alone from the older view.
 #include <algorithm>
 
 #include "base/planted.h"
+#include "comm/call.h"
 #include "ft/group.h"
 #include "ft/group_world.h"
 
@@ -37,47 +40,113 @@ Status Group::close(Duration timeout) {
   executor_->submit(
       [self = shared_from_this(), leaving] {
         if (self->quiet()) leaving->quiet.store(true, std::memory_order_release);
-        self->leave();
+        leaving->outcome = self->leaving_status();
+        if (leaving->outcome.code() == Code::kUnconfirmed) self->world_->give_up_outcasts();
+        if (!self->parted_) self->leave();
         leaving->gone.store(true, std::memory_order_release);
       },
       false);
   const auto gone = [&] { return leaving->gone.load(std::memory_order_acquire); };
   executor_->drive_until(gone, clock_->now() + kLeaveTime);
-  if (leaving->quiet.load(std::memory_order_acquire)) return Status::ok();
-  return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
+  if (!gone()) return {Code::kTimeout, "group " + name() + " was closed, and its driver is busy"};
+  return leaving->outcome;
+}
+
+Status Group::leaving_status() const {
+  if (Status ended = health(); !parted_ && ended.code() == Code::kNotMember) return ended;
+  if (!quiet()) return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
+  std::vector<Rank> doubtful = ranks_in_doubt();
+  if (doubtful.empty()) return Status::ok();
+  const std::uint64_t first = kept_.empty() ? launched_ : std::min(launched_, kept_.begin()->first);
+  std::string text = "group " + name() + " was closed in epoch " + std::to_string(epoch_.value) +
+                     ", which " + comm::rank_list(doubtful) + " did not confirm: ";
+  text += first < launched_ ? "whether it has the results of collective #" + std::to_string(first) +
+                                  " and later ones is not known"
+                            : "if it lives, it may go on alone in an older view";
+  return Status(Code::kUnconfirmed,
+                text + "; of two checkpoints, the one of the higher epoch counts")
+      .about(std::move(doubtful), epoch_);
 }
 
 void Group::begin_leaving(std::shared_ptr<Leaving> leaving) {
   leaving_ = std::move(leaving);
-  look_at_leaving();
+  look_at_leaving(clock_->now());
 }
 
-void Group::look_at_leaving() {
+// Its own ops have ended, and others have not answered yet.
+bool Group::asks_to_leave() const {
+  return leaving_ && !parted_ && quiet() && !leaving_->settled.load(std::memory_order_relaxed);
+}
+
+void Group::look_at_leaving(Instant now) {
   if (!quiet() || leaving_->settled.load(std::memory_order_relaxed)) return;
-  if (!leaving_->quiet.exchange(true, std::memory_order_acq_rel)) {
-    for (const MemberId member : config_.members) send_to(member, FrameKind::kClosing);
+  if (!leaving_->quiet.exchange(true, std::memory_order_acq_rel)) world_->await_outcasts(now);
+  const std::vector<Rank> doubtful = ranks_in_doubt();
+  const bool answered = std::none_of(config_.members.begin(), config_.members.end(),
+                                     [this](MemberId member) { return waits_for(member); });
+  if (doubtful.empty() || (answered && world_->has_given_up())) {
+    leaving_->settled.store(true, std::memory_order_release);
+    return;
   }
-  if (has_settled()) leaving_->settled.store(true, std::memory_order_release);
+  // The members need nothing any more, and an op that misses this one must not wait.
+  if (answered && !parted_) executor_->submit([self = shared_from_this()] { self->part(); }, false);
+  if (now < next_closing_ || answered) return;
+  // Again and again: what was said over a connection that broke may not have been heard.
+  next_closing_ = now + world_->membership().settings().heartbeat;
+  for (const MemberId member : config_.members) {
+    if (waits_for(member)) send_to(member, FrameKind::kClosing);
+  }
 }
 
-bool Group::has_settled() const {
-  if (!config_.protect || !health().is_ok() || is_planted(Planted::kLeaveAtOnce)) return true;
-  return std::all_of(config_.members.begin(), config_.members.end(), [this](MemberId member) {
-    return member == kNobody || member == world_->membership().self() || has_gone(member) ||
-           settled_.contains(member);
-  });
+void Group::part() {
+  if (parted_) return;
+  parted_ = true;
+  leave();
+  if (world_->id() == config_.id) world_->retire();
+}
+
+// It has neither answered in this view nor left.
+bool Group::waits_for(MemberId member) const {
+  return !parted_ && member != kNobody && member != world_->membership().self() &&
+         !left_.contains(member) && !settled_.contains(member);
+}
+
+std::vector<Rank> Group::ranks_in_doubt() const {
+  const bool over = !parted_ && !health().is_ok();
+  if (!config_.protect || over || is_planted(Planted::kLeaveAtOnce)) return {};
+  const std::vector<Rank> at_large = world_->ranks_at_large();
+  std::vector<Rank> doubtful;
+  for (std::size_t r = 0; r < config_.members.size(); ++r) {
+    const bool voted_out =
+        std::find(at_large.begin(), at_large.end(), config_.world_ranks[r]) != at_large.end();
+    if (voted_out || waits_for(config_.members[r])) {
+      doubtful.push_back({static_cast<std::int32_t>(r)});
+    }
+  }
+  return doubtful;
 }
 
 // `next`: of the collectives, the first that it has not called; its lowest 32 bits.
-void Group::on_closing(MemberId from, OpSeq next) {
-  if (!has_member(from)) return;
-  settled_.insert(from);
-  leavers_[from] = comm::nearest_number(static_cast<std::uint32_t>(next.value), {launched_});
+void Group::on_closing(MemberId from, Epoch epoch, OpSeq next) {
+  if (!has_member(from) || epoch < epoch_) return;
+  const OpSeq whole = comm::nearest_number(static_cast<std::uint32_t>(next.value), {launched_});
+  leavers_[from] = {whole, epoch};
+  note_leavers();
   answer_leavers();
 }
 
-void Group::on_settled(MemberId from) {
-  if (has_member(from)) settled_.insert(from);
+// Who leaves needs nothing of others any more.
+void Group::note_leavers() {
+  std::erase_if(leavers_, [this](const auto& leaver) {
+    return !has_member(leaver.first) || leaver.second.epoch < epoch_;
+  });
+  for (const auto& [member, leaver] : leavers_) {
+    if (leaver.epoch == epoch_) settled_.insert(member);
+  }
+}
+
+void Group::on_settled(MemberId from, Epoch epoch) {
+  if (has_member(from) && epoch == epoch_) settled_.insert(from);
 }
 
 void Group::answer_leavers() {
@@ -85,9 +154,9 @@ void Group::answer_leavers() {
   const bool over = !health().is_ok() || (leaving_ && quiet());
   const std::uint64_t ended = ops_.empty() ? launched_ : std::min(launched_, ops_.begin()->first);
   std::erase_if(leavers_, [&](const auto& leaver) {
-    const auto& [member, next] = leaver;
+    const auto& [member, wants] = leaver;
     if (has_gone(member)) return true;
-    if (!over && ended < next.value) return false;
+    if (wants.epoch > epoch_ || (!over && ended < wants.next.value)) return false;
     send_to(member, FrameKind::kSettled);
     return true;
   });

@@ -45,6 +45,7 @@ void Group::on_goodbye(MemberId member) {
   const Status why(Code::kPeerLost, "the peer left");
   messages_.on_gone(*rank, false, why);
   gone_.emplace_back(member, why);
+  left_.insert(member);
   const auto view_rank = view_rank_of(member, epoch_);
   if (view_rank) comm_->on_gone(*view_rank, why);
 }

@@ -131,8 +131,10 @@ void Group::take_members(const NextView& next) {
   }
   seat_messages(seated_, next.epoch);
   seated_ = config_.members;
-  std::erase_if(settled_, [this](MemberId member) { return !has_member(member); });
-  std::erase_if(leavers_, [this](const auto& leaver) { return !has_member(leaver.first); });
+  settled_.clear();
+  next_closing_ = {};
+  std::erase_if(left_, [this](MemberId member) { return !has_member(member); });
+  note_leavers();
   std::erase_if(gone_, [this](const auto& gone) { return !has_member(gone.first); });
   publish_view(next.epoch);
 }

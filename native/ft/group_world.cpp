@@ -155,6 +155,22 @@ void World::on_message(MemberId from, const Message& message, Instant now) {
   carry_out(now);
 }
 
+std::vector<Rank> World::ranks_at_large() const {
+  std::vector<Rank> ranks;
+  for (const auto& [outcast, rank, card] : membership_.at_large()) ranks.push_back(rank);
+  return ranks;
+}
+
+void World::await_outcasts(Instant now) {
+  membership_.await_outcasts(now);
+  carry_out(now);
+}
+
+// Groups that were made of the world may go on.
+void World::retire() {
+  if (groups().size() == 1) membership_.retire();
+}
+
 void World::leave(Instant now) {
   ended_ = true;
   observe_standing(comm::Standing::kAlone);
@@ -298,9 +314,9 @@ std::optional<GroupConfig> World::elastic(GroupConfig base) const {
 
 bool World::refers_to(MemberId member) const {
   const auto all = groups();
-  return view().has(member) || std::any_of(all.begin(), all.end(), [&](const auto& group) {
-           return group->refers_to(member);
-         });
+  return view().has(member) || membership_.is_at_large(member) ||
+         std::any_of(all.begin(), all.end(),
+                     [&](const auto& group) { return group->refers_to(member); });
 }
 
 Bytes World::stop_groups() {

@@ -117,6 +117,14 @@ class World {
   void leave(Instant now);
   // It has ended, though groups that were made of the world may go on.
   bool has_ended() const { return ended_; }
+  // Ranks of the world whose last member was voted out and may still act in an older view.
+  std::vector<Rank> ranks_at_large() const;
+  // This process leaves when there are none, or when it has waited for them in vain.
+  void await_outcasts(Instant now);
+  // This process stays for their sake only.
+  void retire();
+  void give_up_outcasts() { given_up_ = membership_.at_large(); }
+  bool has_given_up() const { return given_up_ == membership_.at_large(); }
   // The member said goodbye to a group of this world.
   void on_goodbye(MemberId member, CommId group);
 
@@ -163,6 +171,7 @@ class World {
   std::deque<Past> past_;     // the last views, the current one included, for groups that come late
   std::optional<Boundary> boundary_;
   std::deque<Action> actions_;
+  std::vector<Outcast> given_up_;   // waited for in vain by a close() before
   std::vector<MemberId> goodbyes_;  // members of the view that have said so
   // Lost by the word of others, before this process knows why: until when it may come to know.
   std::vector<std::pair<MemberId, Instant>> unexplained_;

@@ -54,6 +54,13 @@ void World::look_at_contacts(Instant now) {
       case State::kCut: network_.look_after(member, view().cards[r], now); break;
     }
   }
+  for (const auto& [outcast, rank, card] : membership_.at_large()) {
+    const State state = network_.contact_of(outcast, now).state;
+    if (state == State::kGone) on_closed(outcast, network_.loss_of(outcast)->why, now);
+    if (state == State::kLeft) on_goodbye(outcast, {});
+    // It is to be told; its host may say that it has ended.
+    if (state == State::kUnknown || state == State::kCut) network_.look_after(outcast, card, now);
+  }
 }
 
 }  // namespace holdfast::ft

@@ -85,6 +85,7 @@ Coordinator& Membership::own_coordinator(Instant now) {
   own_->begin(view_, reports_, at_boundary_, established);
   for (const MemberId m : dead_) own_->on_closed(m, now);
   for (const MemberId m : silent_) own_->on_silent(m, now);
+  for (const MemberId m : absent_) own_->on_closed(m, now);
   return *own_;
 }
 
@@ -111,6 +112,7 @@ void Membership::flush_own(Instant now) {
 }
 
 void Membership::on_closed(MemberId member, Instant now) {
+  if (view_.has_outcast(member)) absent_.insert(member);
   if (fenced_) return;
   silent_.erase(member);
   if (view_.has(member)) dead_.insert(member);
@@ -249,11 +251,17 @@ void Membership::leave(Instant now) {
   Message m = make(MessageKind::kSuspect);
   m.lost = {self_};
   send(settings_.coordinator, std::move(m), now);
-  // Nothing that comes is for it any more.
+  retire();
+}
+
+// Nothing that comes is for it any more, but word of outcasts.
+void Membership::retire() {
   fenced_ = true;
+  own_.reset();
 }
 
 void Membership::tick(Instant now) {
+  if (now >= next_ask_) look_at_outcasts(now);
   if (fenced_) return;
   if (own_) {
     own_->tick(now);
@@ -270,9 +278,53 @@ void Membership::tick(Instant now) {
   if (!silent_.empty()) complain(now);
 }
 
+std::vector<Outcast> Membership::at_large() const {
+  std::vector<Outcast> result = view_.outcasts;
+  std::erase_if(result, [&](const Outcast& outcast) { return absent_.contains(outcast.member); });
+  return result;
+}
+
+void Membership::await_outcasts(Instant now) {
+  awaits_outcasts_ = true;
+  look_at_outcasts(now);
+}
+
+// Every member tells them: who voted one out may have gone, or not hear it. Who leaves asks the
+// coordinator whether they have answered, and the member that would come after it.
+void Membership::look_at_outcasts(Instant now) {
+  next_ask_ = {Duration::max()};
+  const std::vector<Outcast> outcasts = at_large();
+  if (outcasts.empty() || (fenced_ && !awaits_outcasts_)) return;
+  next_ask_ = now + settings_.heartbeat;
+  Message asks = brief(MessageKind::kAbsent);
+  for (const auto& [outcast, rank, card] : outcasts) {
+    asks.unproven.push_back(outcast);
+    Message fenced = brief(MessageKind::kFenced);
+    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
+                  " of the group does not have this process any more";
+    act(SendTo{outcast, std::move(fenced)});
+  }
+  if (!awaits_outcasts_) return;
+  for (const MemberId member : view_.members) {
+    if (member == kNobody || member == self_ || is_suspect(member)) continue;
+    act(SendTo{member, asks});
+    break;
+  }
+  if (!fenced_ || coordinator() != self_) send(coordinator(), std::move(asks), now);
+}
+
+// Without the view and what it was decided on.
+Message Membership::brief(MessageKind kind) const {
+  Message m = make(kind);
+  m.view = {};
+  m.reports.clear();
+  return m;
+}
+
 Instant Membership::next_tick() const {
-  if (fenced_) return {Duration::max()};
-  return own_ ? std::min(next_retry_, own_->next_tick()) : next_retry_;
+  if (fenced_) return next_ask_;
+  const Instant next = std::min(next_retry_, next_ask_);
+  return own_ ? std::min(next, own_->next_tick()) : next;
 }
 
 }  // namespace holdfast::ft

@@ -72,6 +72,14 @@ class Membership {
   std::uint64_t lobby_version() const { return lobby_version_; }
   std::uint64_t admitted_version() const { return view_.admitted; }
   MemberId coordinator() const;
+  // Outcasts of the view that may still act in an older one, as far as is known here.
+  std::vector<Outcast> at_large() const;
+  bool is_at_large(MemberId member) const {
+    return view_.has_outcast(member) && !absent_.contains(member);
+  }
+  // From now on they are told by this member, too, and the coordinator is asked about them: it
+  // leaves when there are none.
+  void await_outcasts(Instant now);
   // Why a change cannot be decided; empty when nothing is in the way, or nothing is known.
   std::string blocked() const { return own_ ? own_->blocked() : std::string{}; }
 
@@ -80,6 +88,7 @@ class Membership {
   // It said goodbye. Nothing changes until an op misses it: at a program's end all go, one by one.
   void on_left(MemberId member) {
     if (view_.has(member)) left_.insert(member);
+    if (view_.has_outcast(member)) absent_.insert(member);
   }
   // An op waits in vain for a member that has gone or left.
   void on_missed(MemberId member, Instant now) {
@@ -99,6 +108,8 @@ class Membership {
   void greet(Instant now);
   // This process leaves: a coordinator outside the view tells the others at once.
   void leave(Instant now);
+  // It has left, and decides nothing any more: others may decide without it.
+  void retire();
   // Whether that coordinator has answered; and why it wants nothing to do with this world, if so.
   bool is_greeted() const { return greeted_; }
   const std::string& refusal() const { return refusal_; }
@@ -111,12 +122,17 @@ class Membership {
 
  private:
   Message make(MessageKind kind) const;
+  Message brief(MessageKind kind) const;
   void send(MemberId to, Message message, Instant now);
   void act(Action action) { actions_.push_back(std::move(action)); }
   void promise(Generation ballot);
   void stop(Instant now);
+  void be_fenced(std::string why);
   void report(Instant now);
   void complain(Instant now);
+  void look_at_outcasts(Instant now);
+  void on_out(MemberId from, const Message& message, Instant now);
+  void on_absent(MemberId from, const Message& message, Instant now);
   Message make_report() const;
   void report_to_all();
   void on_refused(const Message& message, Instant now);
@@ -150,6 +166,9 @@ class Membership {
   std::set<MemberId> dead_;  // proven
   std::set<MemberId> silent_;
   std::set<MemberId> left_;
+  std::set<MemberId> absent_;  // outcasts of the view that have answered, or have gone
+  bool awaits_outcasts_ = false;
+  Instant next_ask_{};  // about them, and they are told
   std::set<MemberId> voted_;           // out, by a coordinator's word
   bool stopping_ = false;              // StopFor was asked for, and not answered yet
   std::optional<Bytes> stopped_;       // what was reported

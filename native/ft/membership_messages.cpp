@@ -23,17 +23,25 @@ bool awaits_word(MessageKind kind) {
   }
 }
 
+bool is_for_coordinator(MessageKind kind) {
+  return kind == MessageKind::kReport || kind == MessageKind::kSuspect ||
+         kind == MessageKind::kBoundary;
+}
+
 }  // namespace
 
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
   if (fenced_) {
+    if (message.kind == MessageKind::kAbsent) on_absent(from, message, now);
+    if (message.kind == MessageKind::kOut) on_closed(from, now);
     // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a
     // word.
     if (awaits_word(message.kind)) act(SendTo{from, make(MessageKind::kOut)});
     return;
   }
-  if (message.kind == MessageKind::kOut) return on_closed(from, now);
+  if (message.kind == MessageKind::kOut) return on_out(from, message, now);
+  if (message.kind == MessageKind::kAbsent) return on_absent(from, message, now);
   const bool stranger = from != settings_.coordinator && !view_.has(from);
   const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
   if (stranger && !knocks && message.epoch < view_.epoch) {
@@ -42,6 +50,12 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
                   " of the group does not have this process any more";
     return act(SendTo{from, std::move(fenced)});
+  }
+  const bool coordinates = coordinator() == self_ || own_;
+  if (!stranger && message.epoch < view_.epoch && is_for_coordinator(message.kind) &&
+      !coordinates) {
+    // It has missed the decision, with which another member came to coordinate.
+    return act(SendTo{from, make(MessageKind::kDecide)});
   }
   if (from == settings_.coordinator && from != kNobody) {
     greeted_ = true;
@@ -57,10 +71,8 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kDecide: return on_decide(message, now);
     case MessageKind::kFenced:
       if (message.epoch < view_.epoch) return;
-      fenced_ = true;
       act(SendTo{from, make(MessageKind::kOut)});
-      act(Fenced{message.text});
-      return;
+      return be_fenced(message.text);
     case MessageKind::kLobby:
       lobby_version_ = std::max(lobby_version_, message.version);
       act(Expect{message.joiners});
@@ -72,7 +84,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kReport: return on_report(from, message, now);
     case MessageKind::kSuspect: return on_suspect(from, message, now);
     case MessageKind::kBoundary:
-      if (coordinator() == self_) to_own(from, message, now);
+      if (coordinates) to_own(from, message, now);
       return;
     case MessageKind::kReady:
       if (own_) to_own(from, message, now);
@@ -84,6 +96,8 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
 void Membership::on_join(MemberId from, const Message& message, Instant now) {
   // Whoever comes may want the rank of one who left.
   for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
+  // Admitted, and has not heard of it; it may be the first member, and so the coordinator.
+  if (view_.has(from)) return act(SendTo{from, make(MessageKind::kDecide)});
   if (coordinator() == self_) return to_own(from, message, now);
   if (settings_.coordinator != kNobody) {
     Message refused = make(MessageKind::kRefused);
@@ -147,9 +161,8 @@ void Membership::on_decide(const Message& message, Instant now) {
   lobby_version_ = std::max(lobby_version_, message.view.admitted);
   if (message.view.epoch <= view_.epoch) return;
   if (!message.view.has(self_)) {
-    fenced_ = true;
-    act(Fenced{"view " + std::to_string(message.view.epoch.value) + " is without this process"});
-    return;
+    return be_fenced("view " + std::to_string(message.view.epoch.value) +
+                     " is without this process");
   }
   view_ = message.view;
   reports_ = message.reports;
@@ -164,10 +177,33 @@ void Membership::on_decide(const Message& message, Instant now) {
   std::erase_if(dead_, [&](MemberId m) { return !view_.has(m); });
   std::erase_if(silent_, [&](MemberId m) { return !view_.has(m); });
   std::erase_if(left_, [&](MemberId m) { return !view_.has(m); });
+  std::erase_if(absent_, [&](MemberId m) { return !view_.has_outcast(m); });
   next_retry_ = {Duration::max()};
   act(Adopt{view_, reports_, message.boundary});
   if (!dead_.empty()) stop(now);
   if (!silent_.empty()) complain(now);
+  look_at_outcasts(now);
+}
+
+void Membership::be_fenced(std::string why) {
+  fenced_ = true;
+  awaits_outcasts_ = false;
+  act(Fenced{std::move(why)});
+}
+
+// It has left, or was voted out. What it knows last may be a view that this process is not in.
+void Membership::on_out(MemberId from, const Message& message, Instant now) {
+  const bool later = message.view.epoch > view_.epoch && view_.has(from);
+  if (!later || message.view.has(self_)) return on_closed(from, now);
+  be_fenced("view " + std::to_string(message.view.epoch.value) + " is without this process");
+}
+
+void Membership::on_absent(MemberId from, const Message& message, Instant now) {
+  for (const MemberId member : message.lost) {
+    if (is_at_large(member)) on_closed(member, now);
+  }
+  const bool coordinates = !fenced_ && (coordinator() == self_ || own_);
+  if (!message.unproven.empty() && coordinates) to_own(from, message, now);
 }
 
 // It does not know this world yet, or has another one, which may end.

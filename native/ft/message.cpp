@@ -19,6 +19,11 @@ void write(Writer& w, const WorldView& view) {
   write(w, view.members);
   w.list(view.cards, [&](const std::string& card) { w.text(card); });
   w.number(view.admitted);
+  w.list(view.outcasts, [&](const Outcast& outcast) {
+    w.number(outcast.member.value);
+    w.number(outcast.rank.value);
+    w.text(outcast.card);
+  });
 }
 
 std::vector<MemberId> read_members(Reader& r) {
@@ -33,6 +38,13 @@ WorldView read_view(Reader& r) {
   view.members = read_members(r);
   r.list(kMaxRanks, sizeof(std::uint32_t), [&] { view.cards.push_back(r.text(kMaxCardBytes)); });
   view.admitted = r.number<std::uint64_t>();
+  r.list(kMaxRanks, sizeof(std::uint64_t) + sizeof(std::int32_t), [&] {
+    Outcast outcast;
+    outcast.member = {r.number<std::uint64_t>()};
+    outcast.rank = {r.number<std::int32_t>()};
+    outcast.card = r.text(kMaxCardBytes);
+    view.outcasts.push_back(std::move(outcast));
+  });
   return view;
 }
 
@@ -40,6 +52,11 @@ WorldView read_view(Reader& r) {
 
 bool WorldView::has(MemberId member) const {
   return member != kNobody && std::find(members.begin(), members.end(), member) != members.end();
+}
+
+bool WorldView::has_outcast(MemberId member) const {
+  return std::any_of(outcasts.begin(), outcasts.end(),
+                     [&](const Outcast& outcast) { return outcast.member == member; });
 }
 
 std::vector<MemberId> WorldView::present() const {
@@ -51,7 +68,7 @@ std::vector<MemberId> WorldView::present() const {
 std::string to_string(const Message& m) {
   static constexpr std::array<const char*, kMessageKindCount> kNames = {
       "suspect", "report", "prepare",  "propose", "accept", "decide", "join", "redirect",
-      "lobby",   "ready",  "boundary", "refused", "fenced", "greet",  "out"};
+      "lobby",   "ready",  "boundary", "refused", "fenced", "greet",  "out",  "absent"};
   std::string text = kNames.at(static_cast<std::size_t>(m.kind) - 1);
   text += " (ballot " + std::to_string(m.generation.value >> 16) + "." +
           std::to_string(m.generation.value & 0xffff) + ", epoch " + std::to_string(m.epoch.value) +

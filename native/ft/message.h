@@ -26,14 +26,24 @@ inline constexpr std::size_t kMaxRanks = 4096;
 inline constexpr std::size_t kMaxMessageBytes = 64U << 20;
 inline constexpr std::size_t kMaxCardBytes = 4096;
 
+// Who was voted out without proof of its end, and may not know it yet: it may act in an older view.
+struct Outcast {
+  MemberId member;
+  Rank rank;  // that it had
+  std::string card;
+  friend bool operator==(const Outcast&, const Outcast&) = default;
+};
+
 // The agreed member list of a world, by rank; kNobody where a rank is vacant.
 struct WorldView {
   Epoch epoch;
   std::vector<MemberId> members;
   std::vector<std::string> cards;  // by rank: how to reach the member; opaque here
   std::uint64_t admitted = 0;      // version of the lobby that a step boundary has dealt with
+  std::vector<Outcast> outcasts;   // of this view's decision and earlier ones
 
   bool has(MemberId member) const;
+  bool has_outcast(MemberId member) const;
   std::vector<MemberId> present() const;  // by rank, vacancies left out
   friend bool operator==(const WorldView&, const WorldView&) = default;
 };
@@ -61,8 +71,10 @@ enum class MessageKind : std::uint8_t {
   kFenced,       // coordinator -> a member that was voted out; text says why
   kGreet,        // member -> coordinator outside the view: what it knows; text: name of the world
   kOut,          // who is fenced, or has left -> anybody: it takes no part in the world any more
+  kAbsent,       // member -> coordinator: which outcasts it waits for (`unproven`); coordinator ->
+                 // member: which have answered, or ended (`lost`)
 };
-inline constexpr int kMessageKindCount = 15;
+inline constexpr int kMessageKindCount = 16;
 
 struct Message {
   MessageKind kind{};

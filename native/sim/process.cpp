@@ -7,7 +7,7 @@ namespace holdfast::sim {
 namespace {
 
 // A leaver's, for the others to say that they need it no more.
-constexpr Duration kPartingTime = std::chrono::seconds(5);
+constexpr int kHeartbeatsToPart = 200;
 // More rounds at one instant mean that something runs in circles.
 constexpr int kMostRounds = 20'000;
 
@@ -252,7 +252,7 @@ bool Process::has_settled() const {
 // As close() does, without waiting.
 bool Process::part() {
   if (parting_.empty()) {
-    gives_up_ = clock_->now() + kPartingTime;
+    gives_up_ = clock_->now() + heartbeat(scenario_) * kHeartbeatsToPart;
     for (const auto& group : groups_) {
       if (!group) continue;
       parting_.push_back(std::make_shared<ft::Leaving>());
@@ -260,13 +260,20 @@ bool Process::part() {
     }
     return true;
   }
-  if (!has_settled() && clock_->now() < gives_up_) return false;
+  const bool settled = has_settled();
+  if (!settled && clock_->now() < gives_up_) return false;
+  in_peace_ = settled;
+  bool told = false;
   for (const auto& group : groups_) {
-    if (group) [[maybe_unused]]
-      const Status left = group->close(Duration::zero());
+    if (!group) continue;
+    const Status leaving = group->leaving_status();
+    in_peace_ = in_peace_ && leaving.is_ok();
+    told = told || leaving.code() == Code::kNotMember;
+    [[maybe_unused]] const Status left = group->close(Duration::zero());
   }
   hub_.say_goodbye();
   end_program("left");
+  told_ = told;
   return true;
 }
 

@@ -72,7 +72,7 @@ class Process final : public ft::HubOwner,
   void leave() { leaving_ = true; }
   bool has_left() const { return ended_ == "left"; }
   // All others had said that they needed it no more.
-  bool has_left_in_peace() const { return has_left() && has_settled(); }
+  bool has_left_in_peace() const { return has_left() && in_peace_; }
   // The program was ended by the word that this process is no member any more.
   bool was_told() const { return told_; }
   // Ends what runs, so that everything can be destroyed.
@@ -89,6 +89,9 @@ class Process final : public ft::HubOwner,
   const std::string& ended() const { return ended_; }
   comm::View view() const { return group_ ? group_->view() : comm::View{}; }
   ft::WorldView world_view() const { return world_ ? world_->view() : ft::WorldView{}; }
+  ft::WorldView second_view() const {
+    return second_world_ ? second_world_->view() : ft::WorldView{};
+  }
   Epoch epoch() const { return group_ ? group_->view().epoch : Epoch{}; }
   // Or is about to: behind the last step nobody waits for that any more.
   bool shares_memory() const {
@@ -181,6 +184,7 @@ class Process final : public ft::HubOwner,
   std::vector<std::shared_ptr<ft::Leaving>> parting_;  // it has begun to leave its groups
   bool told_ = false;
   Instant gives_up_{};
+  bool in_peace_ = false;
   bool done_ = false;
   std::string ended_;
 };

@@ -116,7 +116,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool hears(int a, int b) const;
   std::vector<int> who_must_end() const;
   std::vector<int> who_agree(const ft::WorldView& view) const;
-  ft::WorldView newest_view() const;
+  ft::WorldView newest_view(bool second = false) const;
   void look_for_late();
   Instant deadline() const;
 

@@ -35,11 +35,12 @@ bool Simulation::hears(int a, int b) const {
          works(there->second, count) && works(back->second, count);
 }
 
-ft::WorldView Simulation::newest_view() const {
+ft::WorldView Simulation::newest_view(bool second) const {
   ft::WorldView newest;
   for (const Host& h : hosts_) {
     if (!h.alive || !h.process->admitted()) continue;
-    if (h.process->world_view().epoch > newest.epoch) newest = h.process->world_view();
+    ft::WorldView view = second ? h.process->second_view() : h.process->world_view();
+    if (view.epoch > newest.epoch) newest = std::move(view);
   }
   return newest;
 }
@@ -94,6 +95,9 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
 std::vector<int> Simulation::who_must_end() const {
   const std::vector<int> agree = who_agree(newest_view());
   std::vector<int> must;
+  // Each has a history of its own, and an op of either may wait for it.
+  const ft::WorldView second = newest_view(true);
+  if (second.epoch.value > 0 && who_agree(second).empty()) return must;
   for (const Host& h : hosts_) {
     const int p = h.process->number();
     if (!h.alive || !h.process->admitted()) continue;

@@ -145,7 +145,7 @@ TEST_CASE("a broadcast whose root has gone is lost, unless the survivors have al
 TEST_CASE("messages and reports survive the wire; anything else is refused") {
   Message message;
   message.kind = MessageKind::kPropose;
-  message.view = {{3}, {{5}, kNobody}, {"a card", ""}};
+  message.view = {{3}, {{5}, kNobody}, {"a card", ""}, 0, {{{7}, {1}, "its card"}}};
   message.reports = {{{5}, {std::byte{1}}}};
   message.joiners = {{{9}, {2}, "another"}};
   message.lost = {{4}};
