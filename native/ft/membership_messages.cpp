@@ -3,6 +3,7 @@
 
 #include "base/planted.h"
 #include "ft/membership.h"
+#include "ft/view_change.h"
 
 namespace holdfast::ft {
 namespace {
@@ -18,6 +19,8 @@ bool awaits_word(MessageKind kind) {
     case MessageKind::kPrepare:
     case MessageKind::kPropose:
     case MessageKind::kJoin:
+    case MessageKind::kAsk:
+    case MessageKind::kBehind:
     case MessageKind::kFenced: return true;
     default: return false;
   }
@@ -54,7 +57,8 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kAccept:
       if (own_) to_own(from, message, now);
       return;
-    case MessageKind::kDecide: return on_decide(message, now);
+    case MessageKind::kDecide: return on_decide(from, message, now);
+    case MessageKind::kAsk: return on_ask(from, message, now);
     case MessageKind::kFenced:
       if (message.epoch < view_.epoch) return;
       fenced_ = true;
@@ -75,6 +79,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       if (coordinator() == self_) to_own(from, message, now);
       return;
     case MessageKind::kReady:
+    case MessageKind::kBehind:
       if (own_) to_own(from, message, now);
       return;
     default: return;
@@ -116,36 +121,67 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
     const auto& unproven = message.unproven;
     if (std::find(unproven.begin(), unproven.end(), m) == unproven.end()) dead_.insert(m);
   }
-  stop(now);
+  if (!has_reported(from, now)) stop(now);
   if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
     // Its ballot is the highest: the report is for it, whoever this member would have asked.
-    Message m = make(MessageKind::kReport);
-    m.lost = stopped_for_;
+    Message m = from == self_ ? make_report() : brief(make_report());
     m.unproven = message.unproven;
-    m.body = *stopped_;
-    m.accepted = accepted_;
+    m.version = 0;
     send(from, std::move(m), now);
   }
 }
 
+// It waits for what this member has only referred to, or has missed a decision.
+void Membership::on_ask(MemberId from, const Message& message, Instant now) {
+  Message m = make(MessageKind::kSuspect);
+  if (stopped_) {
+    m = make_report();
+    if (accepted_) m.accepted = encode(*accepted_);
+  } else if (boundary_ && !stopping_) {
+    m = make_boundary();
+  } else {
+    m.lost.assign(silent_.begin(), silent_.end());
+  }
+  if (message.epoch < view_.epoch) add_view(m);
+  send(from, std::move(m), now);
+}
+
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
   const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot) &&
-                         !(is_planted(Planted::kFreePrepare) && accepted_.empty());
+                         !(is_planted(Planted::kFreePrepare) && !accepted_);
   if (outranked || message.epoch != view_.epoch) return;
+  Message proposal = message;
+  if (!spell_out(proposal, view_)) return send(from, make(MessageKind::kBehind), now);
   promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
-  if (!is_planted(Planted::kForgetVote)) accepted_ = encode(message);
+  if (!is_planted(Planted::kForgetVote)) accepted_ = std::move(proposal);
   Message accept = make(MessageKind::kAccept);
   if (is_planted(Planted::kIgnoreBallot)) accept.generation = message.generation;
   send(from, std::move(accept), now);
 }
 
 // What all have accepted holds, whatever ballot it had.
-void Membership::on_decide(const Message& message, Instant now) {
+void Membership::on_decide(MemberId from, const Message& message, Instant now) {
   promise(message.generation);
   if (own_ && own_->generation() < promised_) own_.reset();
+  if (message.epoch <= view_.epoch) return;
+  if (const auto decision = in_full(message)) return begin_view(*decision, now);
+  send(from, make(MessageKind::kBehind), now);
+}
+
+// A decision may name what this member has accepted. Nothing: it has something else, or nothing.
+std::optional<Message> Membership::in_full(const Message& decision) const {
+  if (decision.digest == 0) {
+    Message whole = decision;
+    const bool sound = spell_out(whole, view_) && whole.view.epoch == decision.epoch;
+    return sound ? std::optional(std::move(whole)) : std::nullopt;
+  }
+  if (!accepted_ || accepted_->view.epoch != decision.epoch) return std::nullopt;
+  return digest_of_value(*accepted_) == decision.digest ? accepted_ : std::nullopt;
+}
+
+void Membership::begin_view(const Message& message, Instant now) {
   lobby_version_ = std::max(lobby_version_, message.view.admitted);
-  if (message.view.epoch <= view_.epoch) return;
   if (!message.view.has(self_)) {
     fenced_ = true;
     act(Fenced{"view " + std::to_string(message.view.epoch.value) + " is without this process"});
@@ -154,7 +190,7 @@ void Membership::on_decide(const Message& message, Instant now) {
   view_ = message.view;
   reports_ = message.reports;
   at_boundary_ = message.boundary;
-  accepted_.clear();
+  accepted_.reset();
   stopping_ = false;
   stopped_.reset();
   unanswered_ = 0;

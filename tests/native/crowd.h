@@ -23,12 +23,16 @@
 
 namespace holdfast::ft::testing {
 
-using Body = Bytes;
-
 // What the ops under way have left at their members.
 enum class Left : std::uint8_t {
   kNothing,    // small ops: nobody holds any of the result
   kPartsOfIt,  // a ring was cut off: each holds other parts
+};
+
+// What groups they have.
+enum class Groups : std::uint8_t {
+  kSame,  // four of all ranks
+  kOwn,   // one of them is another one at every member
 };
 
 struct Load {
@@ -41,7 +45,7 @@ struct Load {
 
 class Crowd {
  public:
-  Crowd(int ranks, Left left) : left_(left) {
+  Crowd(int ranks, Left left, Groups groups = Groups::kSame) : left_(left), groups_(groups) {
     for (int r = 0; r < ranks; ++r) {
       view_.members.push_back(id(r));
       view_.cards.push_back(card(r));
@@ -111,6 +115,9 @@ class Crowd {
     std::sort(seconds.begin(), seconds.end());
     return seconds[seconds.size() / 2];
   }
+  // What the first member knows of the others' groups: those who have said that they have one of
+  // their own.
+  std::size_t own_groups_known() const { return own_groups_known_; }
   const WorldView& view() const { return members_.begin()->second->view(); }
   bool agrees() const {
     return std::all_of(members_.begin(), members_.end(), [&](const auto& member) {
@@ -164,12 +171,15 @@ class Crowd {
         static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
     std::vector<GroupReport> reports;
     for (const char* name : {"world", "data", "tensor", "experts"}) {
+      GroupIdentity group;
+      group.id = {0xd1342543de82ef95ULL + reports.size()};
+      group.name = name;
+      group.whole = reports.empty();
+      if (groups_ == Groups::kOwn && reports.size() == 3) group.name += std::to_string(rank);
+      for (int r = 0; r < static_cast<int>(members.size()); ++r) group.world_ranks.push_back({r});
       GroupReport report;
-      report.id = {0xd1342543de82ef95ULL + reports.size()};
-      report.name = name;
-      report.whole = reports.empty();
+      report.group = std::make_shared<const GroupIdentity>(std::move(group));
       report.next_sequence = 100'001;
-      for (int r = 0; r < static_cast<int>(members.size()); ++r) report.world_ranks.push_back({r});
       report.ops.push_back(op(rank));
       reports.push_back(std::move(report));
     }
@@ -246,15 +256,20 @@ class Crowd {
       } else if (std::holds_alternative<StopFor>(action)) {
         spend(self, [&] { member.reported(body_of(member, self), now_); });
       } else if (const auto* next = std::get_if<Adopt>(&action)) {
-        spend(self, [&] { decode_all(next->reports); });
+        WorldReports reports;
+        spend(self, [&] { reports = decode_reports(next->reports); });
+        if (&member == members_.begin()->second.get()) note(reports);
       }
     }
   }
 
-  static void decode_all(const std::vector<std::pair<MemberId, Body>>& reports) {
-    for (const auto& [member, body] : reports) {
-      [[maybe_unused]] const auto decoded = decode_reports(body);
-    }
+  void note(const WorldReports& reports) {
+    own_groups_known_ = static_cast<std::size_t>(
+        std::count_if(reports.begin(), reports.end(), [&](const auto& said) {
+          const auto rank = std::find(view_.members.begin(), view_.members.end(), said.first);
+          const auto name = "experts" + std::to_string(rank - view_.members.begin());
+          return said.second->size() == 4 && said.second->back().group->name == name;
+        }));
   }
 
   void post(MemberId from, MemberId to, Message message) {
@@ -284,7 +299,9 @@ class Crowd {
   }
 
   Left left_;
-  WorldView view_;
+  Groups groups_;
+  WorldView view_;  // the first
+  std::size_t own_groups_known_ = 0;
   MemberId newcomer_{3ULL << 62};
   std::map<MemberId, std::unique_ptr<Membership>> members_;  // by rank, newcomers last
   Joining* joining_ = nullptr;
