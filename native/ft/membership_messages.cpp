@@ -90,6 +90,12 @@ void Membership::on_join(MemberId from, const Message& message, Instant now) {
   // Whoever comes may want the rank of one who left.
   for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
   if (coordinator() == self_) return to_own(from, message, now);
+  if (view_.has(from) && !is_suspect(from)) {
+    // The decision that let it in was lost, and others may take it for the coordinator already.
+    Message decision = make(MessageKind::kDecide);
+    add_view(decision);
+    return act(SendTo{from, std::move(decision)});
+  }
   if (settings_.coordinator != kNobody) {
     Message refused = make(MessageKind::kRefused);
     refused.text = "this job has a coordinator: set option coordinator as its other ranks do";
