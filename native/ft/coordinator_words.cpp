@@ -4,6 +4,12 @@
 #include "ft/view_change.h"
 
 namespace holdfast::ft {
+namespace {
+
+// Far more than the members of two views have.
+constexpr std::size_t kMostGroups = 4 * kMaxRanks;
+
+}  // namespace
 
 // One member at a time: a view of many members is long, and all have the same.
 void Coordinator::ask_for_view(MemberId member, Instant now) {
@@ -15,6 +21,7 @@ void Coordinator::ask_for_view(MemberId member, Instant now) {
 Coordinator::Said Coordinator::take_said(const Message& message) {
   if (message.digest != 0) return {message.digest, message.body.ops};
   const std::uint64_t groups = digest_of(message.body.groups);
+  if (known_groups_.size() >= kMostGroups) keep_groups(last_reports_);
   known_groups_.emplace(groups, message.body.groups);
   return {groups, message.body.ops};
 }

@@ -11,8 +11,9 @@ namespace holdfast::ft {
 namespace {
 
 constexpr std::size_t kMaxGroups = 4096;
-// Of all groups together: a few bytes may stand for many ranks.
-constexpr std::size_t kMaxRanksOfGroups = 1U << 20;
+// Of all groups of all members together, equal ones once: a few bytes may stand for many ranks. A
+// world of kMaxRanks has half of them if each member has its own groups besides that of all.
+constexpr std::size_t kMaxRanksOfGroups = 1U << 25;
 constexpr std::size_t kMaxName = 1024;
 constexpr std::size_t kMaxFailureText = 1U << 16;
 constexpr std::size_t kMaxOps = 65536;
@@ -74,9 +75,8 @@ void write_groups(Writer& w, const std::vector<GroupReport>& reports) {
   });
 }
 
-std::vector<GroupReport> read_groups(Reader& r) {
+std::vector<GroupReport> read_groups(Reader& r, std::size_t& room) {
   std::vector<GroupReport> reports;
-  std::size_t room = kMaxRanksOfGroups;
   r.list(kMaxGroups, 11, [&] {
     GroupIdentity group;
     group.id = {r.number<std::uint64_t>()};
@@ -163,10 +163,11 @@ void read_ops(Reader& r, GroupReport& report) {
 
 Status malformed() { return {Code::kProtocolError, "malformed group report"}; }
 
-Result<std::vector<GroupReport>> decode_groups(const Bytes& bytes) {
+// `room`: ranks that there may be yet.
+Result<std::vector<GroupReport>> decode_groups(const Bytes& bytes, std::size_t& room) {
   if (bytes.empty()) return std::vector<GroupReport>{};
   Reader r(bytes);
-  std::vector<GroupReport> reports = read_groups(r);
+  std::vector<GroupReport> reports = read_groups(r, room);
   if (!r.ended()) return malformed();
   return reports;
 }
@@ -189,7 +190,8 @@ Body encode(const std::vector<GroupReport>& reports) {
 }
 
 Result<std::vector<GroupReport>> decode_reports(const Body& body) {
-  auto reports = decode_groups(body.groups);
+  std::size_t room = kMaxRanksOfGroups;
+  auto reports = decode_groups(body.groups, room);
   if (!reports.is_ok()) return reports.status();
   std::vector<GroupReport> all = std::move(reports).value();
   if (!decode_ops(body.ops, all)) return malformed();
@@ -199,8 +201,9 @@ Result<std::vector<GroupReport>> decode_reports(const Body& body) {
 WorldReports decode_reports(const Reports& reports) {
   using All = std::vector<GroupReport>;
   std::vector<std::optional<All>> groups;
+  std::size_t room = kMaxRanksOfGroups;
   for (const Bytes& bytes : reports.groups()) {
-    auto decoded = decode_groups(bytes);
+    auto decoded = decode_groups(bytes, room);
     groups.push_back(decoded.is_ok() ? std::optional(std::move(decoded).value()) : std::nullopt);
   }
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<const All>> known;
