@@ -22,14 +22,19 @@ class Writer {
       out_.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i)));
     }
   }
+  // Seven bits to a byte, the lowest first: small values are short.
+  void count(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<std::byte>(value | 0x80));
+    out_.push_back(static_cast<std::byte>(value));
+  }
   void bytes(std::span<const std::byte> bytes) {
-    number(static_cast<std::uint32_t>(bytes.size()));
+    count(bytes.size());
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
   void text(const std::string& text) { bytes(std::as_bytes(std::span(text))); }
   template <class List, class Each>
   void list(const List& list, Each each) {
-    number(static_cast<std::uint32_t>(list.size()));
+    count(list.size());
     for (const auto& item : list) each(item);
   }
   std::vector<std::byte> take() { return std::move(out_); }
@@ -45,6 +50,7 @@ class Reader {
   bool failed() const { return failed_; }
   // Everything was read, and nothing is left.
   bool ended() const { return !failed_ && rest_.empty(); }
+  void require(bool sound) { failed_ = failed_ || !sound; }
 
   template <class T>
   T number() {
@@ -58,6 +64,31 @@ class Reader {
     rest_ = rest_.subspan(sizeof value);
     return value;
   }
+  // Each value has one form: what was read says itself again.
+  std::uint64_t count() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const auto part = std::uint64_t{number<std::uint8_t>()};
+      value |= (part & 0x7f) << shift;
+      if (part >= 0x80) continue;
+      failed_ = failed_ || (shift > 0 && part == 0) || (shift == 63 && part > 1);
+      return failed_ ? 0 : value;
+    }
+    failed_ = true;
+    return 0;
+  }
+  // At most `most`.
+  std::uint64_t count(std::uint64_t most) {
+    const std::uint64_t value = count();
+    if (value <= most) return value;
+    failed_ = true;
+    return 0;
+  }
+  // Below `size`.
+  std::uint64_t index(std::uint64_t size) {
+    require(size > 0);
+    return failed_ ? 0 : count(size - 1);
+  }
   std::vector<std::byte> bytes(std::size_t most) {
     const std::span<const std::byte> part = take(most);
     return {part.begin(), part.end()};
@@ -69,20 +100,20 @@ class Reader {
   // Calls `each` for every item; at most `most` items of at least `least` bytes.
   template <class Each>
   void list(std::size_t most, std::size_t least, Each each) {
-    const std::size_t count = number<std::uint32_t>();
-    if (count > most || count * least > rest_.size()) failed_ = true;
-    for (std::size_t i = 0; i < count && !failed_; ++i) each();
+    const std::size_t items = count(most);
+    if (items * least > rest_.size()) failed_ = true;
+    for (std::size_t i = 0; i < items && !failed_; ++i) each();
   }
 
  private:
   std::span<const std::byte> take(std::size_t most) {
-    const std::size_t count = number<std::uint32_t>();
-    if (failed_ || count > most || count > rest_.size()) {
+    const std::size_t size = count(most);
+    if (failed_ || size > rest_.size()) {
       failed_ = true;
       return {};
     }
-    const std::span<const std::byte> part = rest_.first(count);
-    rest_ = rest_.subspan(count);
+    const std::span<const std::byte> part = rest_.first(size);
+    rest_ = rest_.subspan(size);
     return part;
   }
 

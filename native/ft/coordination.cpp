@@ -24,6 +24,11 @@ CommId world_id(std::uint64_t started, std::uint64_t instance, std::uint64_t num
   return {started << kHashBits | (((x ^ (x >> 31)) >> (64 - kHashBits)) | 1)};
 }
 
+bool is_of_member(MessageKind kind) {
+  return kind == MessageKind::kReport || kind == MessageKind::kAccept ||
+         kind == MessageKind::kSuspect || kind == MessageKind::kBoundary;
+}
+
 std::string in_seconds(Duration time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
@@ -123,10 +128,11 @@ Coordination::World* Coordination::find(MemberId from, const Message& message, I
   }
   const auto at = worlds_.find(message.world);
   if (at != worlds_.end()) return &at->second;
-  if (!message.view.has(from) || message.kind == MessageKind::kOut) return nullptr;
-  if (message.kind == MessageKind::kGreet) return find_greeted(from, message, now);
+  if (message.kind == MessageKind::kGreet) {
+    return message.view.has(from) ? find_greeted(from, message, now) : nullptr;
+  }
   // It greets again, and says more.
-  refuse(from, message.world, "");
+  if (is_of_member(message.kind)) refuse(from, message.world, "");
   return nullptr;
 }
 

@@ -3,15 +3,16 @@
 #include <algorithm>
 
 #include "base/planted.h"
+#include "ft/view_change.h"
 
 namespace holdfast::ft {
-void Coordinator::begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> reports,
-                        bool boundary, bool established) {
+void Coordinator::begin(WorldView view, Reports reports, bool boundary, bool established) {
   established_ = established;
   last_at_boundary_ = boundary;
   view_ = std::move(view);
   last_reports_ = std::move(reports);
   take_outcasts();
+  keep_groups(last_reports_);
 }
 
 Message Coordinator::make(MessageKind kind) const {
@@ -42,6 +43,12 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
   if (message.kind == MessageKind::kAbsent) return answer_absent(from, message);
+  const auto waiting = lobby_.find(from);
+  if (message.kind == MessageKind::kBehind && waiting != lobby_.end()) {
+    waiting->second.told.reset();
+    return tell_waiting(waiting->second);
+  }
+  if (message.epoch > std::max(view_.epoch, message.view.epoch)) return ask_for_view(from, now);
   learn(message);
   note_heard(from);
   if (!view_.has(from)) {
@@ -60,9 +67,8 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   outranked_by_ = std::max(outranked_by_, message.generation);
   note_promise(from, message);
   if (!blocked_.empty()) take_back(from, now);
-  if (message.epoch < view_.epoch) {
-    return send(from, decided());
-  }
+  if (message.kind == MessageKind::kBehind) return answer_behind(from, message);
+  if (message.epoch < view_.epoch) return send_decided(from, message.epoch);
   if (message.kind == MessageKind::kGreet) on_greet(from);
   if (message.kind == MessageKind::kReport) on_report(from, message, now);
   if (message.kind == MessageKind::kSuspect) on_suspect(from, message, now);
@@ -81,6 +87,8 @@ void Coordinator::learn(const Message& message) {
   view_ = message.view;
   last_reports_ = message.reports;
   last_at_boundary_ = message.boundary;
+  last_change_.reset();
+  keep_groups(last_reports_);
   asked_ = false;
   proposal_.reset();
   reports_.clear();
@@ -90,7 +98,7 @@ void Coordinator::learn(const Message& message) {
   tie_since_ = rival_ = {};
   if (read_record()) exclude();
   take_outcasts();
-  const Message said = decided();
+  const Message said = named_decision();
   for (const MemberId member : view_.present()) send(member, said);
 }
 
@@ -105,9 +113,13 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   std::sort(lost.begin(), lost.end());
   // A report for another coordinator's ballot is news, but no promise.
   if (message.generation == generation_ || is_planted(Planted::kStaleReport)) {
-    Report report{std::move(lost), message.body, {}};
-    if (auto accepted = decode(message.accepted); !message.accepted.empty() && accepted.is_ok()) {
+    Report report{std::move(lost), take_said(message), {}};
+    if (!message.accepted.empty()) {
+      auto accepted = decode(message.accepted);
+      // A promise without it would be none.
+      if (!accepted.is_ok()) return;
       report.accepted = std::move(accepted).value();
+      if (!spell_out(*report.accepted, view_)) return ask(from);
     }
     reports_[from] = std::move(report);
   } else if (message.generation > generation_) {
@@ -168,7 +180,6 @@ void Coordinator::on_greet(MemberId from) {
   }
   Message m = make(MessageKind::kLobby);
   m.version = version_;
-  m.view = view_;
   send(from, std::move(m));
 }
 
@@ -189,6 +200,7 @@ void Coordinator::raise_ballot(Instant now) {
 
 void Coordinator::prepare(Instant now) {
   asked_ = true;
+  asked_groups_.clear();
   Message m = make(MessageKind::kPrepare);
   m.lost = lost();
   for (const auto& [member, proven] : lost_) {
@@ -211,13 +223,14 @@ void Coordinator::tick(Instant now) {
   if (drop_unheard(now) || complained) try_decide(now);
   if (now < next_retry_) return;
   next_retry_ = now + retry_time();
+  asked_groups_.clear();
   const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
   if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);
   }
   // An unproven loss of everybody's opinion but the quorum's, or messages that went astray.
   if (proposal_) {
-    const Message again = *proposal_;
+    const Message again = by_difference(*proposal_, view_);
     for (const MemberId member : staying()) {
       if (!accepted_by_.contains(member)) send(member, again);
     }
@@ -236,14 +249,18 @@ void Coordinator::try_decide(Instant now) {
   if (lost_.empty() && reports_.empty()) return try_admit(now);
   const std::vector<MemberId> gone = lost();
   const Message* accepted = nullptr;
-  for (const MemberId member : staying()) {
+  const std::vector<MemberId> all = staying();
+  const bool too_few = reports_.size() < all.size();
+  std::vector<std::pair<MemberId, const Said*>> said;
+  for (const MemberId member : all) {
     const auto report = reports_.find(member);
-    if (report == reports_.end() || report->second.lost != gone) {
+    if (too_few || report == reports_.end() || report->second.lost != gone) {
       // Nobody is lost any more, but some have stopped: all stop, and go on in the next view. Each
       // is asked once, and again in due time: reports must not put that off.
       if (gone.empty() && !asked_) prepare(now);
       return;
     }
+    said.emplace_back(member, &report->second.said);
     const auto& value = report->second.accepted;
     const bool counts = value && value->view.epoch.value == view_.epoch.value + 1;
     if (counts && (accepted == nullptr || accepted->generation < value->generation)) {
@@ -253,21 +270,22 @@ void Coordinator::try_decide(Instant now) {
   if (!allowed()) return;
   if (is_behind()) return follow_record(accepted, now);
   if (accepted != nullptr) return propose(*accepted, now);
-  decide(gone, now);
+  if (know_groups(said)) decide(now);
 }
 
-void Coordinator::decide(const std::vector<MemberId>& gone, Instant now) {
+void Coordinator::decide(Instant now) {
   Message next = make(MessageKind::kPropose);
   next.view = next_view();
   for (std::size_t r = 0; r < next.view.members.size(); ++r) {
     const MemberId member = next.view.members[r];
-    if (std::find(gone.begin(), gone.end(), member) != gone.end()) {
+    if (lost_.contains(member)) {
       Outcast outcast{member, {static_cast<std::int32_t>(r)}, std::move(next.view.cards[r])};
       next.view.members[r] = kNobody;
       next.view.cards[r].clear();
       if (!lost_.at(member)) cast_out(next.view, std::move(outcast));
     } else if (member != kNobody) {
-      next.reports.emplace_back(member, reports_[member].body);
+      const Said& said = reports_[member].said;
+      next.reports.add(member, known_groups_[said.groups], said.ops);
     }
   }
   propose(std::move(next), now);
@@ -278,7 +296,8 @@ void Coordinator::propose(Message value, Instant now) {
   value.generation = generation_;
   value.epoch = view_.epoch;
   accepted_by_.clear();
-  for (const MemberId member : staying()) send(member, value);
+  const Message difference = by_difference(value, view_);
+  for (const MemberId member : staying()) send(member, difference);
   proposal_ = std::move(value);
   next_retry_ = now + retry_time();
   try_commit(now);
@@ -293,6 +312,7 @@ void Coordinator::on_accept(MemberId from, const Message& message, Instant now) 
 void Coordinator::try_commit(Instant now) {
   const std::vector<MemberId> all = staying();
   const bool accepted =
+      accepted_by_.size() >= all.size() &&
       std::all_of(all.begin(), all.end(), [&](MemberId m) { return accepted_by_.contains(m); });
   // The first view of a world has no members before it.
   if (!accepted || (view_.epoch.value > 0 && !allowed())) return;
@@ -303,6 +323,7 @@ void Coordinator::try_commit(Instant now) {
   publish(*std::exchange(proposal_, std::nullopt), now);
 }
 
+// Whole.
 Message Coordinator::decided() const {
   Message m = make(MessageKind::kDecide);
   m.view = view_;
@@ -318,9 +339,13 @@ void Coordinator::publish(Message value, Instant now) {
   for (const MemberId m : value.view.present()) {
     if (!view_.has(m)) audience.push_back(m);
   }
-  view_ = std::move(value.view);
+  const WorldView before = std::exchange(view_, std::move(value.view));
   last_reports_ = std::move(value.reports);
   last_at_boundary_ = value.boundary;
+  keep_groups(last_reports_);
+  const Message whole = decided();
+  const Message change = by_difference(whole, before);
+  last_change_ = change;
   tie_since_ = generation_;
   rival_ = {};
   promised_by_.clear();
@@ -328,11 +353,16 @@ void Coordinator::publish(Message value, Instant now) {
     if (proven && view_.has_outcast(member)) absent_.insert(member);
   }
   take_outcasts();
-  const Message m = decided();
+  const Message named = named_decision();
+  const auto said_to = [&](MemberId member) -> const Message& {
+    const auto waits = lobby_.find(member);
+    if (waits != lobby_.end()) return waits->second.told == before.epoch ? change : whole;
+    return accepted_by_.contains(member) ? named : change;
+  };
   for (const MemberId member : audience) {
     const auto lost = lost_.find(member);
     if (lost != lost_.end() && lost->second) continue;
-    if (view_.has(member)) send(member, m);
+    if (view_.has(member)) send(member, said_to(member));
     if (outcasts_.contains(member)) fence(member, outcasts_.at(member));
   }
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });

@@ -65,8 +65,7 @@ class Coordinator {
   void set_min_peers(std::size_t count) { settings_.min_peers = count; }
   // The view to start from, when it is known.
   // `established`: all members have promised its ballot.
-  void begin(WorldView view, std::vector<std::pair<MemberId, Bytes>> reports, bool boundary,
-             bool established);
+  void begin(WorldView view, Reports reports, bool boundary, bool established);
 
   void on_message(MemberId from, const Message& message, Instant now);
   // The connection to the process was closed from its side.
@@ -91,20 +90,35 @@ class Coordinator {
   const std::string& blocked() const { return held_.empty() ? blocked_ : held_; }
 
  private:
+  // Of a member's groups, which many have alike, the digest (known_groups_).
+  struct Said {
+    std::uint64_t groups = 0;
+    Bytes ops;
+  };
   struct Report {
     std::vector<MemberId> lost;  // sorted
-    Bytes body;
+    Said said;
     std::optional<Message> accepted;
   };
   struct Waiting {
     Joiner joiner;
     Instant since;
-    std::uint64_t joined = 0;  // number of the arrival
-    std::uint64_t ready = 0;   // arrivals it is connected to; 0: none
+    std::uint64_t joined = 0;     // number of the arrival
+    std::uint64_t ready = 0;      // arrivals it is connected to; 0: none
+    std::optional<Epoch> told{};  // the view that it has been told of
   };
   Message make(MessageKind kind) const;
   void send(MemberId to, Message message) { sends_.emplace_back(to, std::move(message)); }
   void learn(const Message& message);
+  void ask(MemberId member) { send(member, make(MessageKind::kAsk)); }
+  void ask_for_view(MemberId member, Instant now);
+  Said take_said(const Message& message);
+  bool know_groups(const std::vector<std::pair<MemberId, const Said*>>& all);
+  void keep_groups(const Reports& reports);
+  void answer_behind(MemberId from, const Message& message);
+  void send_decided(MemberId to, Epoch its);
+  void tell_waiting(Waiting& waiting);
+  Message named_decision() const;
   void on_report(MemberId from, const Message& message, Instant now);
   void on_suspect(MemberId from, const Message& message, Instant now);
   void on_boundary(MemberId from, const Message& message, Instant now);
@@ -138,7 +152,7 @@ class Coordinator {
   bool is_excluded(MemberId member) const;
   void exclude();
   void follow_record(const Message* accepted, Instant now);
-  void decide(const std::vector<MemberId>& gone, Instant now);
+  void decide(Instant now);
   void try_admit(Instant now);
   bool try_first_view(Instant now);
   std::vector<Waiting> admissible() const;
@@ -167,8 +181,9 @@ class Coordinator {
   Generation generation_;
   CoordinatorSettings settings_;
   WorldView view_;
-  std::vector<std::pair<MemberId, Bytes>> last_reports_;
+  Reports last_reports_;
   bool last_at_boundary_ = false;
+  std::optional<Message> last_change_;  // the decision, for those who have the view before
 
   bool established_ = false;
   bool asked_ = false;              // all who stay have been, for their reports
@@ -196,7 +211,10 @@ class Coordinator {
   std::map<MemberId, Instant> unheard_;  // since when
   Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
   std::map<MemberId, Report> reports_;
-  std::map<MemberId, std::pair<std::uint64_t, Bytes>> boundaries_;  // lobby version, counts
+  std::map<MemberId, std::pair<std::uint64_t, Said>> boundaries_;  // lobby version, counts
+  std::map<std::uint64_t, Bytes> known_groups_;  // by digest: of the last view, and new ones
+  std::set<std::uint64_t> asked_groups_;         // one who has them has been
+  Instant view_asked_until_{};                   // somebody with a later view has been
   std::map<MemberId, Waiting> lobby_;
   std::uint64_t arrivals_ = 0;
   std::uint64_t version_ = 0;  // of the lobby, as members compare it

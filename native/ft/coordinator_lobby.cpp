@@ -3,6 +3,7 @@
 
 #include "base/planted.h"
 #include "ft/coordinator.h"
+#include "ft/view_change.h"
 
 namespace holdfast::ft {
 
@@ -77,12 +78,25 @@ void Coordinator::tell_lobby(bool newly_ready) {
   }
   Message m = make(MessageKind::kLobby);
   m.version = version_;
-  m.view = view_;
   m.text = blocked();
   for (const auto& [member, waiting] : lobby_) m.joiners.push_back(waiting.joiner);
   for (const MemberId member : view_.present()) send(member, m);
+  for (auto& [member, waiting] : lobby_) tell_waiting(waiting);
+}
+
+// The view once: it knows it by its digest then.
+void Coordinator::tell_waiting(Waiting& waiting) {
+  Message m = make(MessageKind::kLobby);
   m.version = arrivals_;
-  for (const auto& [member, waiting] : lobby_) send(member, m);
+  m.text = blocked();
+  for (const auto& [member, other] : lobby_) m.joiners.push_back(other.joiner);
+  if (waiting.told == view_.epoch) {
+    m.digest = digest_of(view_);
+  } else {
+    m.view = view_;
+  }
+  waiting.told = view_.epoch;
+  send(waiting.joiner.member, std::move(m));
 }
 
 void Coordinator::on_ready(MemberId from, const Message& message, Instant now) {
@@ -137,7 +151,7 @@ void Coordinator::seat(WorldView& view, const std::vector<Waiting>& joiners) con
 }
 
 void Coordinator::on_boundary(MemberId from, const Message& message, Instant now) {
-  boundaries_[from] = {message.version, message.body};
+  boundaries_[from] = {message.version, take_said(message)};
   try_admit(now);
 }
 
@@ -146,14 +160,20 @@ void Coordinator::on_boundary(MemberId from, const Message& message, Instant now
 void Coordinator::try_admit(Instant now) {
   const std::vector<MemberId> members = view_.present();
   if (proposal_ || members.empty() || !lost_.empty() || !reports_.empty()) return;
-  Message next = make(MessageKind::kPropose);
+  if (boundaries_.size() < members.size()) return;
+  std::vector<std::pair<MemberId, const Said*>> said;
   for (const MemberId member : members) {
     const auto at = boundaries_.find(member);
     if (at == boundaries_.end()) return;
-    next.reports.emplace_back(member, at->second.second);
+    said.emplace_back(member, &at->second.second);
   }
   // Nobody has promised this ballot yet: a view without changes first.
   if (!established_) return prepare(now);
+  if (!know_groups(said)) return;
+  Message next = make(MessageKind::kPropose);
+  for (const auto& [member, its] : said) {
+    next.reports.add(member, known_groups_[its->groups], its->ops);
+  }
   next.view = next_view();
   next.boundary = true;
   next.view.admitted = version_;

@@ -69,7 +69,7 @@ struct NextView {
 // A view that has begun, as far as its ops are concerned later: what came before it.
 struct Entrance {
   bool settles = false;  // ops of the last view, by these:
-  std::vector<std::pair<MemberId, GroupReport>> reports;
+  GroupReports reports;
   std::vector<Rank> ranks_before;
   std::vector<MemberId> members_before;
 };
@@ -158,7 +158,7 @@ class Group final : public comm::Communicator,
   // What the members of the view have agreed on.
   SharedMemory shared() const { return shared_; }
   // The next view, `members` by rank, and what those of the last one had reported.
-  void adopt(const NextView& next, const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  void adopt(const NextView& next, const GroupReports& reports);
   // The first view.
   void begin_view(const NextView& next);
   // This process is no member any more.
@@ -272,8 +272,7 @@ class Group final : public comm::Communicator,
   void make_communicator();
   void enter_view();
   void look_at_entrance(Instant now);
-  void agree_on_memory(bool may_share,
-                       const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  void agree_on_memory(bool may_share, const GroupReports& reports);
   void begin_ops();
   comm::LiveCommunicator* entered();
   void look_at_leaving(Instant now);
@@ -291,11 +290,11 @@ class Group final : public comm::Communicator,
   void end_advance(const Status& status);
   void check_advance(Instant now);
   void take_members(const NextView& next);
-  void pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& reports);
+  void pass_boundary(const GroupReports& reports);
   std::vector<Rank> world_ranks_present() const;
   void seat_messages(const std::vector<MemberId>& before, Epoch epoch);
-  void settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
-              const std::vector<Rank>& before, const std::vector<MemberId>& members_before);
+  void settle(const GroupReports& reports, const std::vector<Rank>& before,
+              const std::vector<MemberId>& members_before);
   void settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident);
   void settle_own(Op& op, const Incident& incident);
   OpFate fate_of(const Incident& incident) const;

@@ -17,8 +17,7 @@ bool Group::refers_to(MemberId member) const {
 
 // What the last view had agreed on holds for those of it that are left: by all members' word, so
 // that all decide alike. Else they agree anew, if their cards say that they may share memory.
-void Group::agree_on_memory(bool may_share,
-                            const std::vector<std::pair<MemberId, GroupReport>>& reports) {
+void Group::agree_on_memory(bool may_share, const GroupReports& reports) {
   if (epoch_ == config_.epoch && !config_.newcomer) {
     const auto self = std::find(present_.begin(), present_.end(), config_.rank);
     shared_ = what_is_shared(areas_present(), {static_cast<std::int32_t>(self - present_.begin())});
@@ -29,7 +28,7 @@ void Group::agree_on_memory(bool may_share,
     const MemberId member = config_.members[static_cast<std::size_t>(rank.value)];
     const auto said = std::find_if(reports.begin(), reports.end(),
                                    [&](const auto& report) { return report.first == member; });
-    least = std::min(least, said == reports.end() ? SharedMemory::kUnknown : said->second.shared);
+    least = std::min(least, said == reports.end() ? SharedMemory::kUnknown : said->second->shared);
   }
   shared_ = least;
   if (shared_ != SharedMemory::kUnknown) return;

@@ -191,8 +191,9 @@ void Hub::keep_early(Early early) {
   for (std::size_t i = early_.size(); i-- > 0;) {
     bytes += kEarlyEntryBytes + early_[i].frame.payload.size();
     if (const auto& message = early_[i].message) {
-      bytes += message->body.size() + message->accepted.size();
-      for (const auto& [member, report] : message->reports) bytes += report.size();
+      bytes += message->body.groups.size() + message->body.ops.size() + message->accepted.size();
+      for (const Bytes& groups : message->reports.groups()) bytes += groups.size();
+      for (const Bytes& ops : message->reports.ops()) bytes += ops.size();
     }
     if (bytes <= kMaxEarlyBytes || i + 1 == early_.size()) continue;
     early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(i) + 1);

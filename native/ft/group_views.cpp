@@ -86,17 +86,11 @@ GroupReport Group::stop() {
 }
 
 GroupReport Group::describe_self() const {
-  GroupReport report{config_.id,
-                     config_.name,
-                     config_.world_ranks,
-                     launched_,
-                     shares_memory_,
-                     config_.whole,
-                     shared_,
-                     {},
-                     Code::kOk,
-                     {},
-                     {}};
+  GroupReport report;
+  report.group = std::make_shared<const GroupIdentity>(
+      GroupIdentity{config_.id, config_.name, config_.world_ranks, shares_memory_, config_.whole});
+  report.next_sequence = launched_;
+  report.shared = shared_;
   if (const Status ended = health(); !ended.is_ok()) {
     report.failure = ended.code();
     report.failed_ranks = ended.ranks();
@@ -148,8 +142,7 @@ void Group::begin_view(const NextView& next) {
   if (!sharing_.is_under_way()) enter_view();
 }
 
-void Group::adopt(const NextView& next,
-                  const std::vector<std::pair<MemberId, GroupReport>>& reports) {
+void Group::adopt(const NextView& next, const GroupReports& reports) {
   if (!health().is_ok()) return;
   if (entrance_ || comm_) [[maybe_unused]]
     const auto unused = stop();
@@ -168,9 +161,10 @@ void Group::adopt(const NextView& next,
                   .about(lost, next.epoch);
   }
   for (const auto& [member, report] : reports) {
-    if (report.failure == Code::kOk || report.failure == Code::kNotMember) continue;
+    if (report->failure == Code::kOk || report->failure == Code::kNotMember) continue;
     make_communicator();
-    return fail(Status(report.failure, report.failure_text).about(report.failed_ranks, next.epoch));
+    return fail(
+        Status(report->failure, report->failure_text).about(report->failed_ranks, next.epoch));
   }
   joined_.clear();
   for (const Rank rank : present_) {
@@ -191,12 +185,12 @@ void Group::adopt(const NextView& next,
 
 // Nothing is under way, and all hold all results; what was called since begins with the view. The
 // members' counts, which may differ where ops failed, meet.
-void Group::pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& reports) {
+void Group::pass_boundary(const GroupReports& reports) {
   broken_ = Status::ok();
   kept_.clear();
   flat_ends_.clear();
   for (const auto& [member, report] : reports) {
-    launched_ = std::max(launched_, report.next_sequence);
+    launched_ = std::max(launched_, report->next_sequence);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -205,13 +199,13 @@ void Group::pass_boundary(const std::vector<std::pair<MemberId, GroupReport>>& r
 }
 
 // Judges every op that anybody reported, in order; then come those that nobody knew of.
-void Group::settle(const std::vector<std::pair<MemberId, GroupReport>>& reports,
-                   const std::vector<Rank>& before, const std::vector<MemberId>& members_before) {
+void Group::settle(const GroupReports& reports, const std::vector<Rank>& before,
+                   const std::vector<MemberId>& members_before) {
   std::map<Rank, const GroupReport*> by_rank;
   std::map<std::uint64_t, std::shared_ptr<Incident>> incidents;
   for (const auto& [member, report] : reports) {
     const auto rank = rank_of(member);
-    if (rank && report.failure == Code::kOk) by_rank[*rank] = &report;
+    if (rank && report->failure == Code::kOk) by_rank[*rank] = report.get();
   }
   std::vector<Rank> survivors;
   for (const Rank rank : before) {

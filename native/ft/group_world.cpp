@@ -38,10 +38,7 @@ World::World(CommId id, Membership membership, Network& network)
 
 World::World(const Message& decision, Membership membership, Network& network)
     : World(decision.world, std::move(membership), network) {
-  for (const auto& [member, body] : decision.reports) {
-    auto reports = decode_reports(body);
-    if (reports.is_ok()) past_.front().reports.emplace_back(member, std::move(reports).value());
-  }
+  past_.front().reports = decode_reports(decision.reports);
   past_.front().boundary = true;
 }
 
@@ -202,7 +199,7 @@ void World::look_at_boundary(Instant now) {
     return;
   }
   boundary_->sent = true;
-  Bytes reports =
+  Body reports =
       is_planted(Planted::kLateStop) ? encode(std::vector<GroupReport>{}) : stop_groups();
   membership_.at_boundary(membership_.lobby_version(), std::move(reports), now);
 }
@@ -268,15 +265,16 @@ std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   std::vector<MemberId> before;
   const std::vector<Rank> wanted = base.world_ranks;
   for (const auto& [member, reports] : first.reports) {
-    for (const GroupReport& report : reports) {
-      if (report.name != base.name || entered_.contains(report.id)) continue;
-      if (!wanted.empty() && report.world_ranks != wanted) continue;
+    for (const GroupReport& report : *reports) {
+      const GroupIdentity& group = *report.group;
+      if (group.name != base.name || entered_.contains(group.id)) continue;
+      if (!wanted.empty() && group.world_ranks != wanted) continue;
       found = true;
       before.push_back(member);
-      base.id = report.id;
-      base.world_ranks = report.world_ranks;
-      base.shares_memory = report.shares_memory;
-      base.whole = report.whole;
+      base.id = group.id;
+      base.world_ranks = group.world_ranks;
+      base.shares_memory = group.shares_memory;
+      base.whole = group.whole;
       base.next_sequence = std::max(base.next_sequence, report.next_sequence);
     }
   }
@@ -319,7 +317,7 @@ bool World::refers_to(MemberId member) const {
                      [&](const auto& group) { return group->refers_to(member); });
 }
 
-Bytes World::stop_groups() {
+Body World::stop_groups() {
   std::vector<GroupReport> reports;
   for (const auto& group : groups()) reports.push_back(group->stop());
   return encode(reports);
@@ -327,11 +325,7 @@ Bytes World::stop_groups() {
 
 void World::adopt(const Adopt& adopt, Instant now) {
   tell_of(past_.back().view, adopt.view, now);
-  Past past{adopt.view, {}, adopt.boundary};
-  for (const auto& [member, body] : adopt.reports) {
-    auto reports = decode_reports(body);
-    if (reports.is_ok()) past.reports.emplace_back(member, std::move(reports).value());
-  }
+  Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary};
   for (const auto& group : groups()) {
     if (group->config().epoch <= adopt.view.epoch) give_view(*group, past);
   }
@@ -355,13 +349,7 @@ void World::give_view(Group& group, const Past& past) {
     entering_ = entering_ || group.is_entering();
     return;
   }
-  std::vector<std::pair<MemberId, GroupReport>> reports;
-  for (const auto& [member, said] : past.reports) {
-    for (const GroupReport& report : said) {
-      if (report.id == config.id) reports.emplace_back(member, report);
-    }
-  }
-  group.adopt(next, reports);
+  group.adopt(next, reports_on(config.id, past.reports));
   entering_ = entering_ || group.is_entering();
 }
 

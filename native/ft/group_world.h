@@ -134,10 +134,9 @@ class World {
   bool in_boundary() const { return boundary_.has_value(); }
 
  private:
-  using Reports = std::vector<std::pair<MemberId, std::vector<GroupReport>>>;
   struct Past {
     WorldView view;
-    Reports reports;
+    WorldReports reports;
     bool boundary = false;
   };
   struct Boundary {
@@ -149,7 +148,7 @@ class World {
   void carry_out(Instant now);
   void carry_out(const Action& action, Instant now);
   bool can_adopt(const WorldView& view);
-  Bytes stop_groups();
+  Body stop_groups();
   void adopt(const Adopt& adopt, Instant now);
   void look_at_contacts(Instant now);
   void tell_of(const WorldView& before, const WorldView& after, Instant now);

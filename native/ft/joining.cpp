@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ft/view_change.h"
+
 namespace holdfast::ft {
 namespace {
 
@@ -32,7 +34,8 @@ void Joining::on_message(MemberId from, const Message& message) {
       coordinator_ = from;
       id_ = message.world;
       generation_ = message.generation;
-      view_ = message.view;
+      if (message.digest == 0) view_ = message.view;
+      if (message.digest != 0 && message.digest != digest_of(view_)) return fall_behind(from);
       version_ = message.version;
       reason_ = message.text;
       told_ = 0;  // the last answer may have been lost
@@ -43,9 +46,9 @@ void Joining::on_message(MemberId from, const Message& message) {
       for (const Joiner& joiner : message.joiners) want(joiner);
       return;
     case MessageKind::kDecide:
-      if (!message.view.has(self_.member)) return;
       decision_ = message;
-      state_ = State::kAdmitted;
+      if (!spell_out(decision_, view_)) return fall_behind(from);
+      if (decision_.view.has(self_.member)) state_ = State::kAdmitted;
       return;
     case MessageKind::kRefused:
       refusal_ = message.text;
@@ -53,6 +56,16 @@ void Joining::on_message(MemberId from, const Message& message) {
       return;
     default: return;
   }
+}
+
+// What the coordinator refers to, this process does not have.
+void Joining::fall_behind(MemberId coordinator) {
+  Message m;
+  m.kind = MessageKind::kBehind;
+  m.world = id_;
+  m.generation = generation_;
+  m.epoch = view_.epoch;
+  sends_.emplace_back(coordinator, std::move(m));
 }
 
 // The coordinator has gone: somebody else is it by now.

@@ -47,6 +47,7 @@ class Joining {
   std::vector<std::pair<MemberId, Message>> take_sends() { return std::exchange(sends_, {}); }
 
  private:
+  void fall_behind(MemberId coordinator);
   bool ask(const std::function<bool(MemberId)>& is_connected);
   void want(const Joiner& joiner);
 

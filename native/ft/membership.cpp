@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/planted.h"
+#include "ft/view_change.h"
 
 namespace holdfast::ft {
 namespace {
@@ -57,11 +58,14 @@ Message Membership::make(MessageKind kind) const {
   m.world = world_;
   m.generation = promised_;
   m.epoch = view_.epoch;
-  // Whoever learns the view from this must know what it was decided on.
+  return m;
+}
+
+// Whoever learns the view from this must know what it was decided on.
+void Membership::add_view(Message& m) const {
   m.view = view_;
   m.reports = reports_;
   m.boundary = at_boundary_;
-  return m;
 }
 
 void Membership::send(MemberId to, Message message, Instant now) {
@@ -164,20 +168,25 @@ void Membership::complain(Instant now) {
   if (!silent_.empty()) next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
 }
 
-// Stops for everybody who is known to be lost by now.
-void Membership::stop(Instant now) {
+std::vector<MemberId> Membership::lost() const {
   std::vector<MemberId> lost;
   for (const MemberId m : view_.present()) {
     if (dead_.contains(m) || voted_.contains(m) || left_.contains(m)) lost.push_back(m);
   }
   std::sort(lost.begin(), lost.end());
+  return lost;
+}
+
+// Stops for everybody who is known to be lost by now.
+void Membership::stop(Instant now) {
+  std::vector<MemberId> lost = this->lost();
   if (stopped_ && lost == stopped_for_) return report(now);
   stopped_for_ = lost;
   stopping_ = true;
   act(StopFor{std::move(lost)});
 }
 
-void Membership::reported(Bytes body, Instant now) {
+void Membership::reported(Body body, Instant now) {
   // What a view held says nothing of the next one.
   if (fenced_ || !changing()) return;
   stopping_ = false;
@@ -192,7 +201,7 @@ Message Membership::make_report() const {
     if (!dead_.contains(lost) && !left_.contains(lost)) m.unproven.push_back(lost);
   }
   m.body = *stopped_;
-  m.accepted = accepted_;
+  if (accepted_) m.accepted = encode(by_difference(*accepted_, view_));
   m.version = rival_.value;
   return m;
 }
@@ -200,14 +209,21 @@ Message Membership::make_report() const {
 void Membership::report(Instant now) {
   if (!stopped_) return;
   next_retry_ = now + settings_.heartbeat;
-  send(coordinator(), make_report(), now);
+  reported_ = {coordinator(), promised_, now};
+  send(reported_.to, reported_.to == self_ ? make_report() : brief(make_report()), now);
+}
+
+// What it asks for is on its way.
+bool Membership::has_reported(MemberId to, Instant now) const {
+  return stopped_ && reported_.to == to && reported_.ballot == promised_ &&
+         now - reported_.at < settings_.heartbeat && lost() == stopped_for_;
 }
 
 // Whoever this member takes for the coordinator may not be it: somebody else coordinates, or hears
 // it.
 void Membership::report_to_all() {
   if (settings_.coordinator != kNobody) return;
-  const Message report = make_report();
+  const Message report = brief(make_report());
   for (const MemberId member : view_.present()) {
     if (member != self_ && member != coordinator() && !dead_.contains(member)) {
       act(SendTo{member, report});
@@ -215,16 +231,21 @@ void Membership::report_to_all() {
   }
 }
 
-void Membership::at_boundary(std::uint64_t version, Bytes body, Instant now) {
+void Membership::at_boundary(std::uint64_t version, Body body, Instant now) {
   boundary_ = {version, std::move(body)};
   // Who left will not come.
   for (const MemberId left : std::set<MemberId>(left_)) on_closed(left, now);
   if (changing()) return;
-  Message m = make(MessageKind::kBoundary);
-  m.version = version;
-  m.body = boundary_->second;
   next_retry_ = now + settings_.heartbeat;
-  send(coordinator(), std::move(m), now);
+  const MemberId to = coordinator();
+  send(to, to == self_ ? make_boundary() : brief(make_boundary()), now);
+}
+
+Message Membership::make_boundary() const {
+  Message m = make(MessageKind::kBoundary);
+  m.version = boundary_->first;
+  m.body = boundary_->second;
+  return m;
 }
 
 void Membership::promise(Generation ballot) {
@@ -237,9 +258,10 @@ void Membership::greet(Instant now) {
   greeted_ = false;
   greeted_with_ = promised_;
   Message m = make(MessageKind::kGreet);
+  add_view(m);
   m.elastic = settings_.elastic;
   m.text = name_;
-  m.accepted = accepted_;
+  if (accepted_) m.accepted = encode(by_difference(*accepted_, view_));
   m.version = rival_.value;
   next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
   send(settings_.coordinator, std::move(m), now);
@@ -296,10 +318,10 @@ void Membership::look_at_outcasts(Instant now) {
   const std::vector<Outcast> outcasts = at_large();
   if (outcasts.empty() || (fenced_ && !awaits_outcasts_)) return;
   next_ask_ = now + settings_.heartbeat;
-  Message asks = brief(MessageKind::kAbsent);
+  Message asks = make(MessageKind::kAbsent);
   for (const auto& [outcast, rank, card] : outcasts) {
     asks.unproven.push_back(outcast);
-    Message fenced = brief(MessageKind::kFenced);
+    Message fenced = make(MessageKind::kFenced);
     fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
                   " of the group does not have this process any more";
     act(SendTo{outcast, std::move(fenced)});
@@ -311,14 +333,6 @@ void Membership::look_at_outcasts(Instant now) {
     break;
   }
   if (!fenced_ || coordinator() != self_) send(coordinator(), std::move(asks), now);
-}
-
-// Without the view and what it was decided on.
-Message Membership::brief(MessageKind kind) const {
-  Message m = make(kind);
-  m.view = {};
-  m.reports.clear();
-  return m;
 }
 
 Instant Membership::next_tick() const {

@@ -29,7 +29,7 @@ struct StopFor {
 };
 struct Adopt {
   WorldView view;
-  std::vector<std::pair<MemberId, Bytes>> reports;
+  Reports reports;
   bool boundary = false;  // all members were at a step boundary
 };
 // This process was voted out.
@@ -101,9 +101,9 @@ class Membership {
   void on_relinked(MemberId member, Instant now);
   void on_message(MemberId from, const Message& message, Instant now);
   // The groups have stopped for StopFor's members; `body` says what they hold.
-  void reported(Bytes body, Instant now);
+  void reported(Body body, Instant now);
   // This member is at a step boundary that shall admit the lobby's `version`.
-  void at_boundary(std::uint64_t version, Bytes body, Instant now);
+  void at_boundary(std::uint64_t version, Body body, Instant now);
   // A connection to a coordinator outside the view has begun: it may know nothing yet.
   void greet(Instant now);
   // This process leaves: a coordinator outside the view tells the others at once.
@@ -121,26 +121,40 @@ class Membership {
   std::vector<Action> take_actions() { return std::exchange(actions_, {}); }
 
  private:
+  // The last report.
+  struct Reported {
+    MemberId to = kNobody;
+    Generation ballot;
+    Instant at{};
+  };
   Message make(MessageKind kind) const;
-  Message brief(MessageKind kind) const;
+  void add_view(Message& m) const;
   void send(MemberId to, Message message, Instant now);
   void act(Action action) { actions_.push_back(std::move(action)); }
   void promise(Generation ballot);
+  std::vector<MemberId> lost() const;
   void stop(Instant now);
   void be_fenced(std::string why);
+  void say_out(MemberId to);
+  Message decision() const;
   void report(Instant now);
   void complain(Instant now);
   void look_at_outcasts(Instant now);
   void on_out(MemberId from, const Message& message, Instant now);
   void on_absent(MemberId from, const Message& message, Instant now);
   Message make_report() const;
+  Message make_boundary() const;
+  bool has_reported(MemberId to, Instant now) const;
   void report_to_all();
   void on_refused(const Message& message, Instant now);
   void on_report(MemberId from, const Message& message, Instant now);
   void on_suspect(MemberId from, const Message& message, Instant now);
   void on_join(MemberId from, const Message& message, Instant now);
   void on_propose(MemberId from, const Message& message, Instant now);
-  void on_decide(const Message& message, Instant now);
+  void on_decide(MemberId from, const Message& message, Instant now);
+  std::optional<Message> in_full(const Message& decision) const;
+  void begin_view(const Message& decision, Instant now);
+  void on_ask(MemberId from, const Message& message, Instant now);
   void on_prepare(MemberId from, const Message& message, Instant now);
   Coordinator& own_coordinator(Instant now);
   void to_own(MemberId from, const Message& message, Instant now);
@@ -150,12 +164,12 @@ class Membership {
   std::string name_;
   MemberId self_;
   WorldView view_;
-  std::vector<std::pair<MemberId, Bytes>> reports_;  // of the last decision
-  bool at_boundary_ = false;                         // likewise
+  Reports reports_;           // of the last decision
+  bool at_boundary_ = false;  // likewise
   MembershipSettings settings_;
   Generation promised_;
   Generation rival_;                      // the last that was promised to another coordinator
-  Bytes accepted_;                        // an encoded proposal for the next epoch
+  std::optional<Message> accepted_;       // a proposal for the next epoch, in full
   MemberId first_coordinator_ = kNobody;  // until it has been asked
   bool fenced_ = false;
   bool greeted_ = false;
@@ -168,13 +182,14 @@ class Membership {
   std::set<MemberId> left_;
   std::set<MemberId> absent_;  // outcasts of the view that have answered, or have gone
   bool awaits_outcasts_ = false;
-  Instant next_ask_{};  // about them, and they are told
-  std::set<MemberId> voted_;           // out, by a coordinator's word
-  bool stopping_ = false;              // StopFor was asked for, and not answered yet
-  std::optional<Bytes> stopped_;       // what was reported
+  Instant next_ask_{};           // about them, and they are told
+  std::set<MemberId> voted_;     // out, by a coordinator's word
+  bool stopping_ = false;        // StopFor was asked for, and not answered yet
+  std::optional<Body> stopped_;  // what was reported
+  Reported reported_;
   int unanswered_ = 0;                 // reports that were due again, in a row
   std::vector<MemberId> stopped_for_;  // sorted
-  std::optional<std::pair<std::uint64_t, Bytes>> boundary_;
+  std::optional<std::pair<std::uint64_t, Body>> boundary_;
   std::uint64_t lobby_version_ = 0;
   Instant next_retry_{Duration::max()};
 

@@ -3,6 +3,7 @@
 
 #include "base/planted.h"
 #include "ft/membership.h"
+#include "ft/view_change.h"
 
 namespace holdfast::ft {
 namespace {
@@ -18,6 +19,8 @@ bool awaits_word(MessageKind kind) {
     case MessageKind::kPrepare:
     case MessageKind::kPropose:
     case MessageKind::kJoin:
+    case MessageKind::kAsk:
+    case MessageKind::kBehind:
     case MessageKind::kFenced: return true;
     default: return false;
   }
@@ -37,7 +40,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     if (message.kind == MessageKind::kOut) on_closed(from, now);
     // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a
     // word.
-    if (awaits_word(message.kind)) act(SendTo{from, make(MessageKind::kOut)});
+    if (awaits_word(message.kind)) say_out(from);
     return;
   }
   if (message.kind == MessageKind::kOut) return on_out(from, message, now);
@@ -55,7 +58,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   if (!stranger && message.epoch < view_.epoch && is_for_coordinator(message.kind) &&
       !coordinates) {
     // It has missed the decision, with which another member came to coordinate.
-    return act(SendTo{from, make(MessageKind::kDecide)});
+    return act(SendTo{from, decision()});
   }
   if (from == settings_.coordinator && from != kNobody) {
     greeted_ = true;
@@ -68,10 +71,11 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     case MessageKind::kAccept:
       if (own_) to_own(from, message, now);
       return;
-    case MessageKind::kDecide: return on_decide(message, now);
+    case MessageKind::kDecide: return on_decide(from, message, now);
+    case MessageKind::kAsk: return on_ask(from, message, now);
     case MessageKind::kFenced:
       if (message.epoch < view_.epoch) return;
-      act(SendTo{from, make(MessageKind::kOut)});
+      say_out(from);
       return be_fenced(message.text);
     case MessageKind::kLobby:
       lobby_version_ = std::max(lobby_version_, message.version);
@@ -87,6 +91,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       if (coordinates) to_own(from, message, now);
       return;
     case MessageKind::kReady:
+    case MessageKind::kBehind:
       if (own_) to_own(from, message, now);
       return;
     default: return;
@@ -96,9 +101,11 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
 void Membership::on_join(MemberId from, const Message& message, Instant now) {
   // Whoever comes may want the rank of one who left.
   for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
-  // Admitted, and has not heard of it; it may be the first member, and so the coordinator.
-  if (view_.has(from)) return act(SendTo{from, make(MessageKind::kDecide)});
   if (coordinator() == self_) return to_own(from, message, now);
+  if (view_.has(from) && !is_suspect(from)) {
+    // The decision that let it in was lost, and others may take it for the coordinator already.
+    return act(SendTo{from, decision()});
+  }
   if (settings_.coordinator != kNobody) {
     Message refused = make(MessageKind::kRefused);
     refused.text = "this job has a coordinator: set option coordinator as its other ranks do";
@@ -130,36 +137,67 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
     const auto& unproven = message.unproven;
     if (std::find(unproven.begin(), unproven.end(), m) == unproven.end()) dead_.insert(m);
   }
-  stop(now);
+  if (!has_reported(from, now)) stop(now);
   if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
     // Its ballot is the highest: the report is for it, whoever this member would have asked.
-    Message m = make(MessageKind::kReport);
-    m.lost = stopped_for_;
+    Message m = from == self_ ? make_report() : brief(make_report());
     m.unproven = message.unproven;
-    m.body = *stopped_;
-    m.accepted = accepted_;
+    m.version = 0;
     send(from, std::move(m), now);
   }
 }
 
+// It waits for what this member has only referred to, or has missed a decision.
+void Membership::on_ask(MemberId from, const Message& message, Instant now) {
+  Message m = make(MessageKind::kSuspect);
+  if (stopped_) {
+    m = make_report();
+    if (accepted_) m.accepted = encode(*accepted_);
+  } else if (boundary_ && !stopping_) {
+    m = make_boundary();
+  } else {
+    m.lost.assign(silent_.begin(), silent_.end());
+  }
+  if (message.epoch < view_.epoch) add_view(m);
+  send(from, std::move(m), now);
+}
+
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
   const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot) &&
-                         !(is_planted(Planted::kFreePrepare) && accepted_.empty());
+                         !(is_planted(Planted::kFreePrepare) && !accepted_);
   if (outranked || message.epoch != view_.epoch) return;
+  Message proposal = message;
+  if (!spell_out(proposal, view_)) return send(from, make(MessageKind::kBehind), now);
   promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
-  if (!is_planted(Planted::kForgetVote)) accepted_ = encode(message);
+  if (!is_planted(Planted::kForgetVote)) accepted_ = std::move(proposal);
   Message accept = make(MessageKind::kAccept);
   if (is_planted(Planted::kIgnoreBallot)) accept.generation = message.generation;
   send(from, std::move(accept), now);
 }
 
 // What all have accepted holds, whatever ballot it had.
-void Membership::on_decide(const Message& message, Instant now) {
+void Membership::on_decide(MemberId from, const Message& message, Instant now) {
   promise(message.generation);
   if (own_ && own_->generation() < promised_) own_.reset();
+  if (message.epoch <= view_.epoch) return;
+  if (const auto decision = in_full(message)) return begin_view(*decision, now);
+  send(from, make(MessageKind::kBehind), now);
+}
+
+// A decision may name what this member has accepted. Nothing: it has something else, or nothing.
+std::optional<Message> Membership::in_full(const Message& decision) const {
+  if (decision.digest == 0) {
+    Message whole = decision;
+    const bool sound = spell_out(whole, view_) && whole.view.epoch == decision.epoch;
+    return sound ? std::optional(std::move(whole)) : std::nullopt;
+  }
+  if (!accepted_ || accepted_->view.epoch != decision.epoch) return std::nullopt;
+  return digest_of_value(*accepted_) == decision.digest ? accepted_ : std::nullopt;
+}
+
+void Membership::begin_view(const Message& message, Instant now) {
   lobby_version_ = std::max(lobby_version_, message.view.admitted);
-  if (message.view.epoch <= view_.epoch) return;
   if (!message.view.has(self_)) {
     return be_fenced("view " + std::to_string(message.view.epoch.value) +
                      " is without this process");
@@ -167,7 +205,7 @@ void Membership::on_decide(const Message& message, Instant now) {
   view_ = message.view;
   reports_ = message.reports;
   at_boundary_ = message.boundary;
-  accepted_.clear();
+  accepted_.reset();
   stopping_ = false;
   stopped_.reset();
   unanswered_ = 0;
@@ -185,6 +223,18 @@ void Membership::on_decide(const Message& message, Instant now) {
   look_at_outcasts(now);
 }
 
+Message Membership::decision() const {
+  Message m = make(MessageKind::kDecide);
+  add_view(m);
+  return m;
+}
+
+void Membership::say_out(MemberId to) {
+  Message m = make(MessageKind::kOut);
+  if (!view_.has(to)) m.unproven = {to};
+  act(SendTo{to, std::move(m)});
+}
+
 void Membership::be_fenced(std::string why) {
   fenced_ = true;
   awaits_outcasts_ = false;
@@ -193,9 +243,10 @@ void Membership::be_fenced(std::string why) {
 
 // It has left, or was voted out. What it knows last may be a view that this process is not in.
 void Membership::on_out(MemberId from, const Message& message, Instant now) {
-  const bool later = message.view.epoch > view_.epoch && view_.has(from);
-  if (!later || message.view.has(self_)) return on_closed(from, now);
-  be_fenced("view " + std::to_string(message.view.epoch.value) + " is without this process");
+  const auto& without = message.unproven;
+  const bool is_without = std::find(without.begin(), without.end(), self_) != without.end();
+  if (!is_without || message.epoch <= view_.epoch || !view_.has(from)) return on_closed(from, now);
+  be_fenced("view " + std::to_string(message.epoch.value) + " is without this process");
 }
 
 void Membership::on_absent(MemberId from, const Message& message, Instant now) {

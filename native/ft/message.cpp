@@ -10,6 +10,43 @@ namespace {
 
 constexpr std::size_t kMaxText = 4096;
 
+// Fields that most messages do without, by their bits.
+enum Field : std::uint32_t {
+  kVersion = 1,
+  kIsBoundary = 1 << 1,
+  kIsElastic = 1 << 2,
+  kOrigin = 1 << 3,
+  kLost = 1 << 4,
+  kBody = 1 << 5,
+  kAccepted = 1 << 6,
+  kView = 1 << 7,
+  kChange = 1 << 8,
+  kReports = 1 << 9,
+  kJoiners = 1 << 10,
+  kText = 1 << 11,
+  kDigest = 1 << 12,
+};
+constexpr std::uint32_t kAllFields = (1 << 13) - 1;
+
+std::uint32_t fields_of(const Message& m) {
+  std::uint32_t fields = 0;
+  const auto note = [&](Field field, bool present) { fields |= present ? field : 0U; };
+  note(kVersion, m.version != 0);
+  note(kIsBoundary, m.boundary);
+  note(kIsElastic, m.elastic);
+  note(kOrigin, m.origin != kNobody);
+  note(kLost, !m.lost.empty() || !m.unproven.empty());
+  note(kBody, m.body != Body{});
+  note(kAccepted, !m.accepted.empty());
+  note(kView, m.view != WorldView{});
+  note(kChange, m.change.has_value());
+  note(kReports, m.reports != Reports{});
+  note(kJoiners, !m.joiners.empty());
+  note(kText, !m.text.empty());
+  note(kDigest, m.digest != 0);
+  return fields;
+}
+
 void write(Writer& w, const std::vector<MemberId>& members) {
   w.list(members, [&](MemberId m) { w.number(m.value); });
 }
@@ -17,13 +54,31 @@ void write(Writer& w, const std::vector<MemberId>& members) {
 void write(Writer& w, const WorldView& view) {
   w.number(view.epoch.value);
   write(w, view.members);
-  w.list(view.cards, [&](const std::string& card) { w.text(card); });
-  w.number(view.admitted);
+  for (const std::string& card : view.cards) w.text(card);
+  w.count(view.admitted);
   w.list(view.outcasts, [&](const Outcast& outcast) {
     w.number(outcast.member.value);
     w.number(outcast.rank.value);
     w.text(outcast.card);
   });
+}
+
+void write(Writer& w, const std::vector<Joiner>& joiners) {
+  w.list(joiners, [&](const Joiner& j) {
+    w.number(j.member.value);
+    w.number(j.wanted.value);
+    w.text(j.card);
+  });
+}
+
+void write(Writer& w, const ViewChange& change) {
+  w.number(change.base);
+  w.number(change.result);
+  w.list(change.vacated, [&](Rank rank) { w.number(rank.value); });
+  write(w, change.seated);
+  w.count(change.admitted);
+  w.list(change.cast_out, [&](Rank rank) { w.number(rank.value); });
+  write(w, change.absent);
 }
 
 std::vector<MemberId> read_members(Reader& r) {
@@ -36,8 +91,10 @@ WorldView read_view(Reader& r) {
   WorldView view;
   view.epoch = {r.number<std::uint32_t>()};
   view.members = read_members(r);
-  r.list(kMaxRanks, sizeof(std::uint32_t), [&] { view.cards.push_back(r.text(kMaxCardBytes)); });
-  view.admitted = r.number<std::uint64_t>();
+  for (std::size_t i = 0; i < view.members.size() && !r.failed(); ++i) {
+    view.cards.push_back(r.text(kMaxCardBytes));
+  }
+  view.admitted = r.count();
   r.list(kMaxRanks, sizeof(std::uint64_t) + sizeof(std::int32_t), [&] {
     Outcast outcast;
     outcast.member = {r.number<std::uint64_t>()};
@@ -46,6 +103,32 @@ WorldView read_view(Reader& r) {
     view.outcasts.push_back(std::move(outcast));
   });
   return view;
+}
+
+std::vector<Joiner> read_joiners(Reader& r) {
+  std::vector<Joiner> joiners;
+  r.list(kMaxRanks, sizeof(std::uint64_t), [&] {
+    Joiner j;
+    j.member = {r.number<std::uint64_t>()};
+    j.wanted = {r.number<std::int32_t>()};
+    j.card = r.text(kMaxCardBytes);
+    joiners.push_back(std::move(j));
+  });
+  return joiners;
+}
+
+ViewChange read_change(Reader& r) {
+  ViewChange change;
+  change.base = r.number<std::uint64_t>();
+  change.result = r.number<std::uint64_t>();
+  r.list(kMaxRanks, sizeof(std::int32_t),
+         [&] { change.vacated.push_back({r.number<std::int32_t>()}); });
+  change.seated = read_joiners(r);
+  change.admitted = r.count();
+  r.list(kMaxRanks, sizeof(std::int32_t),
+         [&] { change.cast_out.push_back({r.number<std::int32_t>()}); });
+  change.absent = read_members(r);
+  return change;
 }
 
 }  // namespace
@@ -67,8 +150,9 @@ std::vector<MemberId> WorldView::present() const {
 
 std::string to_string(const Message& m) {
   static constexpr std::array<const char*, kMessageKindCount> kNames = {
-      "suspect", "report", "prepare",  "propose", "accept", "decide", "join", "redirect",
-      "lobby",   "ready",  "boundary", "refused", "fenced", "greet",  "out",  "absent"};
+      "suspect", "report",   "prepare", "propose", "accept",   "decide",
+      "join",    "redirect", "lobby",   "ready",   "boundary", "refused",
+      "fenced",  "greet",    "out",     "behind",  "ask",      "absent"};
   std::string text = kNames.at(static_cast<std::size_t>(m.kind) - 1);
   text += " (ballot " + std::to_string(m.generation.value >> 16) + "." +
           std::to_string(m.generation.value & 0xffff) + ", epoch " + std::to_string(m.epoch.value) +
@@ -80,29 +164,29 @@ std::string to_string(const Message& m) {
 
 Bytes encode(const Message& m) {
   Writer w;
+  const std::uint32_t fields = fields_of(m);
   w.number(static_cast<std::uint8_t>(m.kind));
+  w.count(fields);
   w.number(m.world.value);
-  w.number(m.generation.value);
-  w.number(m.epoch.value);
-  w.number(m.version);
-  w.number(static_cast<std::uint8_t>(m.boundary ? 1 : 0));
-  w.number(static_cast<std::uint8_t>(m.elastic ? 1 : 0));
-  w.number(m.origin.value);
-  write(w, m.lost);
-  write(w, m.unproven);
-  w.bytes(m.body);
-  w.bytes(m.accepted);
-  write(w, m.view);
-  w.list(m.reports, [&](const auto& report) {
-    w.number(report.first.value);
-    w.bytes(report.second);
-  });
-  w.list(m.joiners, [&](const Joiner& j) {
-    w.number(j.member.value);
-    w.number(j.wanted.value);
-    w.text(j.card);
-  });
-  w.text(m.text);
+  w.count(m.generation.value);
+  w.count(m.epoch.value);
+  if ((fields & kVersion) != 0) w.count(m.version);
+  if ((fields & kOrigin) != 0) w.number(m.origin.value);
+  if ((fields & kLost) != 0) {
+    write(w, m.lost);
+    write(w, m.unproven);
+  }
+  if ((fields & kDigest) != 0) w.number(m.digest);
+  if ((fields & kBody) != 0) {
+    w.bytes(m.body.groups);
+    w.bytes(m.body.ops);
+  }
+  if ((fields & kAccepted) != 0) w.bytes(m.accepted);
+  if ((fields & kView) != 0) write(w, m.view);
+  if ((fields & kChange) != 0) write(w, *m.change);
+  if ((fields & kReports) != 0) write(w, m.reports);
+  if ((fields & kJoiners) != 0) write(w, m.joiners);
+  if ((fields & kText) != 0) w.text(m.text);
   return w.take();
 }
 
@@ -110,33 +194,31 @@ Result<Message> decode(std::span<const std::byte> bytes) {
   Reader r(bytes);
   Message m;
   const auto kind = r.number<std::uint8_t>();
+  const std::uint64_t fields = r.count(kAllFields);
   m.kind = static_cast<MessageKind>(kind);
   m.world = {r.number<std::uint64_t>()};
-  m.generation = {r.number<std::uint64_t>()};
-  m.epoch = {r.number<std::uint32_t>()};
-  m.version = r.number<std::uint64_t>();
-  m.boundary = r.number<std::uint8_t>() != 0;
-  m.elastic = r.number<std::uint8_t>() != 0;
-  m.origin = {r.number<std::uint64_t>()};
-  m.lost = read_members(r);
-  m.unproven = read_members(r);
-  m.body = r.bytes(kMaxMessageBytes);
-  m.accepted = r.bytes(kMaxMessageBytes);
-  m.view = read_view(r);
-  r.list(kMaxRanks, sizeof(std::uint64_t), [&] {
-    const MemberId member{r.number<std::uint64_t>()};
-    m.reports.emplace_back(member, r.bytes(kMaxMessageBytes));
-  });
-  r.list(kMaxRanks, sizeof(std::uint64_t), [&] {
-    Joiner j;
-    j.member = {r.number<std::uint64_t>()};
-    j.wanted = {r.number<std::int32_t>()};
-    j.card = r.text(kMaxCardBytes);
-    m.joiners.push_back(std::move(j));
-  });
-  m.text = r.text(kMaxText);
-  const bool sound = r.ended() && kind >= 1 && kind <= kMessageKindCount &&
-                     m.view.cards.size() == m.view.members.size();
+  m.generation = {r.count()};
+  m.epoch = {static_cast<std::uint32_t>(r.count(UINT32_MAX))};
+  m.boundary = (fields & kIsBoundary) != 0;
+  m.elastic = (fields & kIsElastic) != 0;
+  if ((fields & kVersion) != 0) m.version = r.count();
+  if ((fields & kOrigin) != 0) m.origin = {r.number<std::uint64_t>()};
+  if ((fields & kLost) != 0) {
+    m.lost = read_members(r);
+    m.unproven = read_members(r);
+  }
+  if ((fields & kDigest) != 0) m.digest = r.number<std::uint64_t>();
+  if ((fields & kBody) != 0) {
+    m.body.groups = r.bytes(kMaxMessageBytes);
+    m.body.ops = r.bytes(kMaxMessageBytes);
+  }
+  if ((fields & kAccepted) != 0) m.accepted = r.bytes(kMaxMessageBytes);
+  if ((fields & kView) != 0) m.view = read_view(r);
+  if ((fields & kChange) != 0) m.change = read_change(r);
+  if ((fields & kReports) != 0) m.reports = read_reports(r);
+  if ((fields & kJoiners) != 0) m.joiners = read_joiners(r);
+  if ((fields & kText) != 0) m.text = r.text(kMaxText);
+  const bool sound = r.ended() && kind >= 1 && kind <= kMessageKindCount;
   if (!sound) return Status{Code::kProtocolError, "malformed membership message"};
   return m;
 }

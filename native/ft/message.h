@@ -4,23 +4,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
+#include "ft/reports.h"
 
 namespace holdfast::ft {
-
-using Bytes = std::vector<std::byte>;
 
 // A ballot: count of take-overs (high) and rank of the coordinator (low 16 bits), so that no two
 // coordinators have the same.
 using Generation = Strong<struct GenerationTag, std::uint64_t>;
 
-inline constexpr MemberId kNobody{0};
 // Ranks of a world, vacant ones included.
 inline constexpr std::size_t kMaxRanks = 4096;
 inline constexpr std::size_t kMaxMessageBytes = 64U << 20;
@@ -48,11 +46,24 @@ struct WorldView {
   friend bool operator==(const WorldView&, const WorldView&) = default;
 };
 
+// Whoever wants in, or comes in.
 struct Joiner {
   MemberId member;
   Rank wanted{-1};  // -1: any
   std::string card;
   friend bool operator==(const Joiner&, const Joiner&) = default;
+};
+
+// The view that follows another one, as what changes, for those who have that (view_change.h).
+struct ViewChange {
+  std::uint64_t base = 0;    // digest of the view that it follows,
+  std::uint64_t result = 0;  // and of what follows it
+  std::vector<Rank> vacated;
+  std::vector<Joiner> seated;  // where they wanted to be
+  std::uint64_t admitted = 0;
+  std::vector<Rank> cast_out;    // of the vacated: their members are outcasts from now on
+  std::vector<MemberId> absent;  // outcasts who are none any more
+  friend bool operator==(const ViewChange&, const ViewChange&) = default;
 };
 
 enum class MessageKind : std::uint8_t {
@@ -70,11 +81,14 @@ enum class MessageKind : std::uint8_t {
   kRefused,      // coordinator -> anybody: text says why; none: it does not know this world yet
   kFenced,       // coordinator -> a member that was voted out; text says why
   kGreet,        // member -> coordinator outside the view: what it knows; text: name of the world
-  kOut,          // who is fenced, or has left -> anybody: it takes no part in the world any more
+  kOut,          // who is fenced, or has left -> anybody: it takes no part in the world any more;
+                 // `unproven`: who asked, if the view `epoch` is without it
+  kBehind,       // anybody -> coordinator: does not have what a message of its refers to
+  kAsk,          // coordinator -> member: say in full what it has referred to, and a later view
   kAbsent,       // member -> coordinator: which outcasts it waits for (`unproven`); coordinator ->
                  // member: which have answered, or ended (`lost`)
 };
-inline constexpr int kMessageKindCount = 16;
+inline constexpr int kMessageKindCount = 18;
 
 struct Message {
   MessageKind kind{};
@@ -89,10 +103,15 @@ struct Message {
   MemberId origin = kNobody;  // suspect: who said so, when another member passes it on
   std::vector<MemberId> lost;
   std::vector<MemberId> unproven;  // those of `lost` that are only silent
-  Bytes body;
-  Bytes accepted;                                   // report, greet: an encoded proposal
-  WorldView view;                                   // propose, decide, lobby
-  std::vector<std::pair<MemberId, Bytes>> reports;  // propose, decide
+  // Report, boundary: of the groups in the body, which are left out. Decide: of what was accepted,
+  // which is. Lobby: of the view, likewise.
+  std::uint64_t digest = 0;
+  Body body;
+  Bytes accepted;  // report, greet: an encoded proposal
+  // Propose, decide: the next view; lobby; whatever else names a later view to who asks.
+  WorldView view;
+  std::optional<ViewChange> change;  // propose, decide: instead of the view
+  Reports reports;                   // propose, decide; without names beside `change`
   std::vector<Joiner> joiners;
   std::string text;
   friend bool operator==(const Message&, const Message&) = default;

@@ -11,7 +11,7 @@ namespace {
 // Rates forget by half in some seconds: a page that people watch must neither jump nor lag.
 constexpr double kMemorySeconds = 5;
 // Another layout, another number: an old member's summary is refused, not misread.
-constexpr std::uint8_t kLayout = 1;
+constexpr std::uint8_t kLayout = 2;
 constexpr std::size_t kCellBytes = 4 + 3 * 8;
 constexpr std::int32_t kHighestPeer = static_cast<std::int32_t>(Metrics::kPeers) - 1;
 

@@ -1,11 +1,13 @@
 // Messages of membership, the reports of groups inside them, and what members say of the memory
 // that they share: what is understood can be said again, and nothing is sized by a stranger's
 // number.
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
 #include "ft/group_report.h"
 #include "ft/message.h"
+#include "ft/view_change.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast;
@@ -14,10 +16,22 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = ft::decode(ft::encode(message.value()));
     if (!again.is_ok() || again.value() != message.value()) __builtin_trap();
     if (ft::to_string(message.value()).empty()) __builtin_trap();
+    ft::Message whole = message.value();
+    if (ft::spell_out(whole, ft::WorldView{{1}, {{1}, {2}}, {"a", "b"}, 0}) && whole.change) {
+      __builtin_trap();
+    }
   }
-  if (const auto reports = ft::decode_reports(bytes); reports.is_ok()) {
-    const auto again = ft::decode_reports(ft::encode(reports.value()));
-    if (!again.is_ok() || again.value() != reports.value()) __builtin_trap();
+  // The first byte says where what the groups are ends, and how far they have come begins.
+  if (!bytes.empty()) {
+    const auto rest = bytes.subspan(1);
+    const auto groups = rest.first(std::min<std::size_t>(rest.size(), data[0]));
+    const auto ops = rest.subspan(groups.size());
+    const auto reports =
+        ft::decode_reports(ft::Body{{groups.begin(), groups.end()}, {ops.begin(), ops.end()}});
+    if (reports.is_ok()) {
+      const auto again = ft::decode_reports(ft::encode(reports.value()));
+      if (!again.is_ok() || again.value() != reports.value()) __builtin_trap();
+    }
   }
   if (const auto notice = ft::decode_area_notice(bytes); notice.is_ok()) {
     const auto again = ft::decode_area_notice(ft::encode(notice.value()));

@@ -175,5 +175,22 @@ TEST_CASE("who was voted out is told when it can be reached, and says so to whoe
   CHECK(answered);
 }
 
+// It is the first of them, and so the coordinator in the others' eyes: it was sent to itself.
+TEST_CASE("who was let in and has not heard so is told by any member that it asks") {
+  Members world(3);
+  Message join;
+  join.kind = MessageKind::kJoin;
+  join.world = kWorld;
+  join.text = "job";
+  join.joiners = {{member(0), Rank{0}, "card"}};
+  world.at(2).on_message(member(0), join, {});
+  const std::vector<Action> actions = world.at(2).take_actions();
+  REQUIRE(actions.size() == 1);
+  const auto& answer = std::get<SendTo>(actions[0]);
+  CHECK(answer.to == member(0));
+  CHECK(answer.message.kind == MessageKind::kDecide);
+  CHECK(answer.message.view == world.at(2).view());
+}
+
 }  // namespace
 }  // namespace holdfast::ft

@@ -146,7 +146,11 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
   Message message;
   message.kind = MessageKind::kPropose;
   message.view = {{3}, {{5}, kNobody}, {"a card", ""}, 0, {{{7}, {1}, "its card"}}};
-  message.reports = {{{5}, {std::byte{1}}}};
+  message.reports.add({5}, {std::byte{1}}, {});
+  message.reports.add({6}, {std::byte{1}}, {std::byte{2}});
+  message.change = ViewChange{1, 2, {{3}}, {{{8}, {2}, "third"}}, 4, {{3}}, {{7}}};
+  message.digest = 11;
+  message.body = {{std::byte{3}}, {std::byte{4}}};
   message.joiners = {{{9}, {2}, "another"}};
   message.lost = {{4}};
   message.text = "why";
@@ -158,15 +162,23 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
     CHECK_FALSE(decode(std::span(bytes).first(length)).is_ok());
   }
   GroupReport report;
-  report.name = "group";
-  report.world_ranks = {{0}, {2}};
+  report.group = std::make_shared<const GroupIdentity>(
+      GroupIdentity{{3}, "group", {{0}, {2}, {4}, {1}, {7}, {-5}}, true, false});
+  report.next_sequence = 6;
   report.shared = SharedMemory::kReach;
   report.ops = {holding(1, ranges({{3, 9}}))};
-  const Bytes said = encode(std::vector{report});
+  report.ops[0].held.push_back({2, Ranges::all()});
+  const Body said = encode(std::vector{report});
   const auto reports = decode_reports(said);
   REQUIRE(reports.is_ok());
   CHECK(reports.value() == std::vector{report});
-  CHECK_FALSE(decode_reports(std::span(said).first(said.size() - 1)).is_ok());
+  for (Bytes Body::*part : {&Body::groups, &Body::ops}) {
+    for (std::size_t length = 0; length < (said.*part).size(); ++length) {
+      Body cut = said;
+      (cut.*part).resize(length);
+      CHECK_FALSE(decode_reports(cut).is_ok());
+    }
+  }
 }
 
 }  // namespace

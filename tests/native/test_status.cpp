@@ -65,7 +65,7 @@ TEST_CASE("a summary arrives as it was sent, and nothing else is taken for one")
   CHECK(refuses([](auto& s) { s.cells[1].peer = {63}; }));  // twice
   CHECK(refuses([](auto& s) { s.cells.resize(kMaxCells + 1); }));
   auto other = bytes;
-  other[0] = std::byte{2};
+  other[0] = std::byte{1};
   CHECK_FALSE(parse_summary(other).is_ok());
 }
 

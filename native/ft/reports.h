@@ -1,0 +1,67 @@
+// Reports: what the members of a view say of their groups when it ends. Many say the same, so each
+// part is kept, and sent, once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "base/types.h"
+
+namespace holdfast::ft {
+
+using Bytes = std::vector<std::byte>;
+
+inline constexpr MemberId kNobody{0};
+
+class Reader;
+class Writer;
+
+// What a member says; opaque here (group_report.h). Its groups hardly ever change, and are the same
+// at many: whoever has seen them knows them by their digest. How far the ops have come is news.
+struct Body {
+  Bytes groups;
+  Bytes ops;
+  friend bool operator==(const Body&, const Body&) = default;
+};
+
+std::uint64_t digest_of(const Bytes& bytes);
+
+class Reports {
+ public:
+  struct Said {
+    MemberId member;  // kNobody: who it is follows from what the reports are part of
+    std::uint32_t groups = 0;
+    std::uint32_t ops = 0;
+    friend bool operator==(const Said&, const Said&) = default;
+  };
+
+  bool empty() const { return said_.empty(); }
+  void add(MemberId member, const Bytes& groups, const Bytes& ops);
+  void clear() { *this = {}; }
+
+  // In the order in which they were added.
+  const std::vector<Said>& said() const { return said_; }
+  // Each once.
+  const std::vector<Bytes>& groups() const { return groups_; }
+  const std::vector<Bytes>& ops() const { return ops_; }
+
+  // The same, with the members left out, or filled in again. False: there are not as many.
+  void forget_members();
+  bool name_members(const std::vector<MemberId>& members);
+
+  std::uint64_t digest() const;
+  friend bool operator==(const Reports&, const Reports&) = default;
+
+  friend void write(Writer& w, const Reports& reports);
+  friend Reports read_reports(Reader& r);
+
+ private:
+  std::vector<Bytes> groups_;
+  std::vector<Bytes> ops_;
+  std::vector<Said> said_;
+};
+
+Reports read_reports(Reader& r);
+
+}  // namespace holdfast::ft

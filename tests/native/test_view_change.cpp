@@ -1,0 +1,200 @@
+// View changes of large worlds: what they cost, and that nobody goes by what it does not have.
+#include <doctest/doctest.h>
+
+#include <cstdint>
+
+#include "base/planted.h"
+#include "crowd.h"
+#include "ft/view_change.h"
+
+namespace holdfast::ft {
+namespace {
+
+using testing::Crowd;
+using testing::Groups;
+using testing::Left;
+using testing::Load;
+
+constexpr std::uint64_t kKiB = 1024;
+
+WorldView view_of(std::initializer_list<std::uint64_t> members) {
+  WorldView view;
+  view.epoch = {3};
+  for (const std::uint64_t member : members) {
+    view.members.push_back({member});
+    view.cards.push_back(member == 0 ? "" : "card " + std::to_string(member));
+  }
+  return view;
+}
+
+// Rank 1 has gone, and somebody new comes in at the rank after the last.
+Message proposal(const WorldView& base) {
+  Message m;
+  m.kind = MessageKind::kPropose;
+  m.view = base;
+  m.view.epoch = {4};
+  m.view.admitted = 7;
+  m.view.members[1] = kNobody;
+  m.view.cards[1].clear();
+  m.view.members.push_back({9});
+  m.view.cards.emplace_back("card 9");
+  for (const MemberId member : base.present()) {
+    if (member != base.members[1]) m.reports.add(member, {std::byte{1}}, {std::byte{2}});
+  }
+  return m;
+}
+
+TEST_CASE("what changes in a view gives the next one, to who has it, and to nobody else") {
+  const WorldView base = view_of({5, 6, 0, 8});
+  const Message whole = proposal(base);
+  const Message brief = by_difference(whole, base);
+  REQUIRE(brief.change.has_value());
+  CHECK(brief.view == WorldView{});
+  auto heard = decode(encode(brief));
+  REQUIRE(heard.is_ok());
+  CHECK(heard.value() == brief);
+  Message back = heard.value();
+  CHECK(spell_out(back, base));
+  CHECK(back == whole);
+  // Another card, another member, another epoch.
+  WorldView other = base;
+  other.cards[3] += "!";
+  WorldView stranger = view_of({5, 7, 0, 8});
+  WorldView later = base;
+  later.epoch = {4};
+  for (const WorldView& wrong : {other, stranger, later, WorldView{}}) {
+    Message unheard = heard.value();
+    CHECK_FALSE(spell_out(unheard, wrong));
+    CHECK(unheard == brief);
+  }
+}
+
+TEST_CASE("a change of ranks that no world has is refused") {
+  const WorldView base = view_of({5, 6, 7});
+  const Message brief = by_difference(proposal(base), base);
+  for (const std::int32_t rank : {-1, 3, 1 << 30}) {
+    Message wrong = brief;
+    wrong.change->vacated = {{rank}};
+    CHECK_FALSE(spell_out(wrong, base));
+  }
+  for (const std::int32_t rank : {-1, static_cast<std::int32_t>(kMaxRanks)}) {
+    Message wrong = brief;
+    wrong.change->seated[0].wanted = {rank};
+    CHECK_FALSE(spell_out(wrong, base));
+  }
+}
+
+TEST_CASE("a proposal that is not made of the members' view goes out whole") {
+  const WorldView base = view_of({5, 6, 7});
+  Message whole = proposal(base);
+  whole.reports.add({99}, {}, {});
+  CHECK_FALSE(by_difference(whole, base).change.has_value());
+  CHECK_FALSE(by_difference(proposal(base), WorldView{}).change.has_value());
+}
+
+TEST_CASE("reports that many give alike are said once") {
+  Reports reports;
+  const Bytes groups(5000, std::byte{1});
+  for (std::uint64_t m = 1; m <= 1000; ++m) {
+    reports.add({m}, groups, {std::byte{static_cast<unsigned char>(m > 500)}});
+  }
+  CHECK(reports.groups().size() == 1);
+  CHECK(reports.ops().size() == 2);
+  Message message;
+  message.kind = MessageKind::kDecide;
+  message.reports = reports;
+  const Bytes named = encode(message);
+  CHECK(named.size() < 5000 + 1000 * 8 + 100);
+  CHECK(decode(named).value() == message);
+  message.reports.forget_members();
+  CHECK(encode(message).size() < 5100);
+}
+
+TEST_CASE("few bytes that stand for more ranks than there can be are refused") {
+  std::vector<GroupReport> groups(4096);
+  std::vector<Rank> ranks;
+  for (std::int32_t r = 0; r < static_cast<std::int32_t>(kMaxRanks); ++r) ranks.push_back({r});
+  const auto of_all = std::make_shared<const GroupIdentity>(GroupIdentity{{1}, "", ranks});
+  for (GroupReport& group : groups) group.group = of_all;
+  const Body body = encode(groups);
+  CHECK(body.groups.size() < 100 * kKiB);
+  CHECK(decode_reports(body).is_ok());
+  Reports reports;
+  for (std::uint64_t m = 1; m <= 4; ++m) {
+    Bytes own = body.groups;
+    own[2] = std::byte{static_cast<unsigned char>(m)};  // of the first group's number
+    reports.add({m}, own, body.ops);
+  }
+  CHECK(decode_reports(reports).size() == 2);
+}
+
+TEST_CASE("each member of a large world hears little when one or two are lost, or one comes") {
+  for (const Left left : {Left::kNothing, Left::kPartsOfIt}) {
+    Crowd crowd(256, left);
+    crowd.lose({255});
+    CHECK(crowd.agrees());
+    CHECK(crowd.view().present().size() == 255);
+    CHECK(crowd.most(&Load::bytes_in) <= 32 * kKiB);
+    crowd.lose({254, 128});
+    CHECK(crowd.agrees());
+    CHECK(crowd.view().present().size() == 253);
+    CHECK(crowd.most(&Load::bytes_in) <= 64 * kKiB);
+    crowd.join(255);
+    CHECK(crowd.agrees());
+    CHECK(crowd.view().present().size() == 254);
+    CHECK(crowd.most(&Load::bytes_in) <= 32 * kKiB);
+    // All cards, once.
+    CHECK(crowd.of_newcomer().bytes_in <= 80 * kKiB);
+  }
+}
+
+TEST_CASE("the bytes of a view change grow with the ranks, not with their square") {
+  std::uint64_t loss[2];
+  std::uint64_t join[2];
+  for (const int large : {0, 1}) {
+    Crowd crowd(large == 0 ? 64 : 256, Left::kNothing);
+    crowd.lose({63});
+    loss[large] = crowd.total().bytes_in;
+    crowd.join(63);
+    join[large] = crowd.total().bytes_in;
+  }
+  CHECK(loss[1] <= 5 * loss[0]);
+  CHECK(join[1] <= 5 * join[0]);
+}
+
+TEST_CASE("groups that a coordinator does not have are asked for, those of many once") {
+  Crowd crowd(16, Left::kNothing, Groups::kOwn);
+  crowd.lose({15});
+  CHECK(crowd.agrees());
+  CHECK(crowd.own_groups_known() == 15);
+  const auto first = crowd.total().messages_in;
+  crowd.lose({14});
+  CHECK(crowd.agrees());
+  CHECK(crowd.own_groups_known() == 14);
+  // It knows them by now.
+  CHECK(crowd.total().messages_in <= first - 2 * 14);
+}
+
+TEST_CASE("who has not kept what it accepted asks for a decision that names it") {
+  Crowd crowd(8, Left::kPartsOfIt);
+  planted = Planted::kForgetVote;
+  crowd.lose({7});
+  planted = Planted::kNone;
+  CHECK(crowd.agrees());
+  CHECK(crowd.view().present().size() == 7);
+}
+
+TEST_CASE("the first rank may be lost, and another one with it") {
+  Crowd crowd(32, Left::kPartsOfIt);
+  crowd.lose({0, 9});
+  CHECK(crowd.agrees());
+  CHECK(crowd.view().present().size() == 30);
+  crowd.lose({1});
+  CHECK(crowd.agrees());
+  crowd.join(0);
+  CHECK(crowd.agrees());
+  CHECK(crowd.view().present().size() == 30);
+}
+
+}  // namespace
+}  // namespace holdfast::ft
