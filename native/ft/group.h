@@ -79,7 +79,7 @@ struct Leaving {
   std::atomic<bool> quiet{false};    // its own ops have ended
   std::atomic<bool> settled{false};  // and the others', as far as it had a part in them
   std::atomic<bool> gone{false};
-  Status outcome;  // when it has gone
+  Status outcome;  // when it has settled, or gone
 };
 
 // A member that leaves, and waits to hear that this one has ended all before `next`.

@@ -53,6 +53,7 @@ Status Group::close(Duration timeout) {
 }
 
 Status Group::leaving_status() const {
+  if (leaving_ && leaving_->settled.load(std::memory_order_relaxed)) return leaving_->outcome;
   if (Status ended = health(); !parted_ && ended.code() == Code::kNotMember) return ended;
   if (!quiet()) return {Code::kTimeout, "group " + name() + " was closed with ops still running"};
   std::vector<Rank> doubtful = ranks_in_doubt();
@@ -85,6 +86,8 @@ void Group::look_at_leaving(Instant now) {
   const bool answered = std::none_of(config_.members.begin(), config_.members.end(),
                                      [this](MemberId member) { return waits_for(member); });
   if (doubtful.empty() || (answered && world_->has_given_up())) {
+    // It holds for this view; the next one may begin before a thread that waits has its turn.
+    leaving_->outcome = leaving_status();
     leaving_->settled.store(true, std::memory_order_release);
     return;
   }

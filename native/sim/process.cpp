@@ -261,13 +261,23 @@ bool Process::part() {
     return true;
   }
   const bool settled = has_settled();
-  if (!settled && clock_->now() < gives_up_) return false;
+  if (settled && !has_noticed_) {
+    // The thread that waits has its turn later: a view may begin meanwhile.
+    has_noticed_ = true;
+    const auto later = (scenario_.seed * 131 + static_cast<std::uint64_t>(number_) * 197) % 400;
+    gives_up_ = std::min(gives_up_, clock_->now() + std::chrono::microseconds(later));
+  }
+  if (clock_->now() < gives_up_) return false;
   in_peace_ = settled;
   bool told = false;
   for (const auto& group : groups_) {
     if (!group) continue;
     const Status leaving = group->leaving_status();
     in_peace_ = in_peace_ && leaving.is_ok();
+    if (settled && leaving.code() == Code::kUnconfirmed) {
+      around_.ledger().on_wrong(number_, "G4: all had answered it, and it says: " +
+                                             leaving.message());
+    }
     told = told || leaving.code() == Code::kNotMember;
     [[maybe_unused]] const Status left = group->close(Duration::zero());
   }

@@ -185,6 +185,7 @@ class Process final : public ft::HubOwner,
   bool told_ = false;
   Instant gives_up_{};
   bool in_peace_ = false;
+  bool has_noticed_ = false;  // that all its groups have settled
   bool done_ = false;
   std::string ended_;
 };

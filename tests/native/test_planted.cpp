@@ -78,6 +78,18 @@ Scenario duel(std::uint64_t seed) {
   return s;
 }
 
+// Likewise, and what one of them has decided only it hears of.
+Scenario lost_decision(std::uint64_t seed) {
+  Scenario s = duel(seed);
+  s.faults.resize(1);
+  for (const int rank : {0, 1}) {
+    Fault drop = at_step(FaultKind::kDrop, 0, rank, 0, milliseconds(40));
+    drop.trigger = {When::kSends, 5, 1 + static_cast<int>(seed / 2 % 3), kAnybody};
+    s.faults.push_back(drop);
+  }
+  return s;
+}
+
 // The one who decides dies in the middle of it, and somebody else has as well.
 Scenario broken_decision(std::uint64_t seed) {
   Random random(seed);
@@ -254,7 +266,7 @@ struct Row {
 constexpr Row kRows[] = {
     {Planted::kSkipRepairPiece, "skip repair piece", any, 300},
     {Planted::kAcceptStaleEpoch, "accept stale epoch", any, 300},
-    {Planted::kForgetVote, "forget vote", duel, 300},
+    {Planted::kForgetVote, "forget vote", lost_decision, 300},
     {Planted::kCountTwice, "count twice", any, 300},
     {Planted::kForgetHeld, "forget held", any, 300},
     {Planted::kSkipRound, "skip round", any, 300},

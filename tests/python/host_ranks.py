@@ -53,4 +53,7 @@ def until_a_loss() -> None:
             print(json.dumps(told), flush=True)
             break
     group.barrier()
-    group.close()
+    try:
+        group.close(2)
+    except holdfast.Unconfirmed as error:
+        print(json.dumps({"in_doubt": list(error.ranks)}), flush=True)

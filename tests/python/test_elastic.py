@@ -182,8 +182,9 @@ def test_all_name_the_same_newcomers(coordinator, tmp_path):
     for process in founders:
         await_ready(process)
     late = [peer(coordinator, tmp_path, "agree_who_joined") for _ in range(2)]
-    for outcome in finish(founders + late, 30):
-        assert outcome.status == 0, outcome.output
+    outcomes = finish(founders + late, 30)
+    said = (coordinator.here / "coordinator.log").read_text()
+    assert [outcome.status for outcome in outcomes] == [0] * 4, (outcomes, said)
 
 
 def test_training_outlives_its_coordinator(coordinator, tmp_path):

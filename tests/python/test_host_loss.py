@@ -87,8 +87,11 @@ def lose_host(here: Path, victim: int) -> float:
             assert "Timeout" in outcome.output, outcome.output
             continue
         assert outcome.status == 0, outcome.output
-        told = json.loads(outcome.output[outcome.output.index("{") :].splitlines()[0])
+        lines = [line for line in outcome.output.splitlines() if line.startswith("{")]
+        told, end = map(json.loads, lines)
         assert told["missing"] == [victim]
+        # Nothing proves that it is dead, and it cannot be told.
+        assert end["in_doubt"] == [victim]
         ends.append(told["end"])
     return max(ends) - cut
 

@@ -177,8 +177,9 @@ hf_status hf_group_join(hf_node* node, hf_store* store, const char* name, int32_
 hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group);
 /* Leaves when this rank's running ops have ended, and all others have ended those that it has
  * ended, or left themselves; or when timeout_ns has passed. HF_NOT_MEMBER: this rank was voted out.
- * HF_UNCONFIRMED: the ranks of hf_last_error_ranks() have not answered, or were voted out and may live:
- * whether they have the same results is not known. HF_TIMEOUT: ops of this rank were running. */
+ * HF_UNCONFIRMED: the ranks of hf_last_error_ranks() have not answered, or were voted out and may
+ * live: whether they have the same results is not known. HF_TIMEOUT: ops of this rank were running.
+ */
 hf_status hf_group_close(hf_group* group, int64_t timeout_ns);
 /* Closes at once where it is still open; of several handles of a group, the last does. Works of the
  * group stay usable. */
