@@ -111,6 +111,10 @@ void Simulation::link(int a, int b) {
     if (scenario_.seed % kPoorWorlds != 0) continue;
     for (auto& side : ends) side[i]->session().limit_early(kPoor);
   }
+  // Whoever was refused before calls again.
+  std::erase_if(refusals_, [&](const Refusal& refusal) {
+    return refusal.from == a && refusal.to == host(b).process->id();
+  });
   host(a).process->add_peer(host(b).process->id(), std::move(ends[0][0]), std::move(ends[0][1]));
   host(b).process->add_peer(host(a).process->id(), std::move(ends[1][0]), std::move(ends[1][1]));
   wake(a, now_);
@@ -128,9 +132,10 @@ void Simulation::connect(int from, MemberId to) {
 
 // What a fault has cut is made again when the fault ends; what else breaks, at once.
 void Simulation::mend(int from, MemberId to) {
-  const auto target = std::find_if(hosts_.begin(), hosts_.end(),
+  // The last one: a coordinator that was started anew has the id of the one before.
+  const auto target = std::find_if(hosts_.rbegin(), hosts_.rend(),
                                    [&](const Host& h) { return h.process->id() == to; });
-  if (target == hosts_.end()) return;
+  if (target == hosts_.rend()) return;
   const int other = target->process->number();
   if (!target->alive) return refuse(from, other);
   const auto is_cut = [&](int a, int b) {
@@ -141,9 +146,13 @@ void Simulation::mend(int from, MemberId to) {
   events_.push({arrival(other, from), ++order_, from, -1, Event::Other::kRelink, other});
 }
 
-// The kernel of a process that has ended refuses a call to it.
+// The kernel of a process that has ended refuses a call to it, unless another one is at its address.
 void Simulation::refuse(int from, int to) {
   if (host(to).vanished) return;
+  const bool replaced = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {
+    return h.alive && h.process->id() == host(to).process->id();
+  });
+  if (replaced) return;
   const Instant at = arrival(to, from);
   refusals_.push_back({from, host(to).process->id(), at});
   wake(from, at);

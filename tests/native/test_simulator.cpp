@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -47,21 +46,6 @@ void expect_ok(const Scenario& scenario) {
   CHECK(verdict.violation == "");
 }
 
-// Seeds whose worlds break a guarantee in a way that is known, and why (known_violations.txt).
-std::set<std::uint64_t> known(const std::string& kind) {
-  std::ifstream file(fs::path(SIM_SCENARIOS) / "known_violations.txt");
-  REQUIRE(file.is_open());
-  std::set<std::uint64_t> seeds;
-  std::string line;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    std::string of;
-    std::uint64_t seed = 0;
-    if (words >> of >> seed && of == kind) seeds.insert(seed);
-  }
-  return seeds;
-}
-
 struct Share {
   std::uint64_t planned = 0;
   std::uint64_t fired = 0;
@@ -73,7 +57,6 @@ Share run_worlds(const std::string& kind, Make make) {
   const char* count = std::getenv("SIM_COUNT");
   const std::uint64_t first = from != nullptr ? std::strtoull(from, nullptr, 10) : 1;
   const std::uint64_t number = count != nullptr ? std::strtoull(count, nullptr, 10) : kWorlds;
-  const std::set<std::uint64_t> excused = known(kind);
   Share share;
   for (std::uint64_t seed = first; seed < first + number; ++seed) {
     const Scenario scenario = make(seed);
@@ -81,10 +64,6 @@ Share run_worlds(const std::string& kind, Make make) {
     share.planned += scenario.faults.size();
     share.fired +=
         static_cast<std::uint64_t>(std::count(verdict.fired.begin(), verdict.fired.end(), true));
-    if (excused.contains(seed)) {
-      if (verdict.ok()) MESSAGE(kind, " ", seed, " is no violation any more: strike it out");
-      continue;
-    }
     INFO(kind, " ", seed, "\n", to_text(scenario));
     CHECK(verdict.violation == "");
   }
@@ -231,14 +210,6 @@ TEST_CASE("worlds that once found a bug find none") {
   const auto paths = files_in(SIM_SCENARIOS "/found");
   CHECK(paths.size() > 0);
   for (const fs::path& path : paths) expect_ok(read_scenario(path));
-}
-
-// Worlds that break a guarantee in a way that is known: each says which, and what is to be done.
-TEST_CASE("known violations are still known") {
-  for (const fs::path& path : files_in(SIM_SCENARIOS "/known")) {
-    const Verdict verdict = simulate(read_scenario(path));
-    if (verdict.ok()) MESSAGE(path.string(), " is no violation any more: it is a story now");
-  }
 }
 
 TEST_CASE("a scenario survives being written down") {
