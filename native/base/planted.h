@@ -39,8 +39,8 @@ enum class Planted {
   kLowBallots,        // a coordinator that takes over begins with a ballot that was used
   kNoSilence,         // nobody is ever found silent
   kBelieveReset,      // a connection that is closed from the other side proves a death
+  kUnrecorded,        // a view is published though the record of it was not written
 };
-inline constexpr int kPlantedCount = 34;
 
 #ifdef HOLDFAST_PLANTED
 inline Planted planted = Planted::kNone;

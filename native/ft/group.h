@@ -283,7 +283,7 @@ class Group final : public comm::Communicator,
   void part();
   bool has_gone(MemberId member) const;
   void answer_leavers();
-  void send_to(MemberId member, comm::FrameKind kind);
+  void send_to(MemberId member, comm::FrameKind kind, Epoch epoch);
   void leave();
   void on_agreed(const Status& status);
   void keep_placement_of(const std::vector<Rank>& ranks);

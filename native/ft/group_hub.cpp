@@ -15,6 +15,8 @@ constexpr std::size_t kMaxEarlyBytes = 16U << 20;
 constexpr std::size_t kEarlyEntryBytes = 1024;  // more than one takes beside what it holds
 // A peer tells each call that waits long; a few tell as much as all.
 constexpr std::size_t kMaxEarlyCalls = 64;
+// Groups that this process has left, and of which others may still ask it.
+constexpr std::size_t kEndedKept = 4096;
 // Whom nobody has asked for by then is nobody's: a group that has ended here.
 constexpr Duration kEarlyTime = std::chrono::seconds(60);
 
@@ -98,10 +100,16 @@ void Hub::take_controls(Peer& peer, Instant now) {
       if (!sound.is_ok()) return cut(peer, sound, false, now);
     } else if (kind == FrameKind::kGoodbye && frame->header.key.comm == CommId{}) {
       peer.left = true;
-      each_world([&](const auto& world) { world->on_goodbye(peer.id, {}); });
+      each_world([&](const auto& world) { world->on_goodbye(peer.id, {}, now); });
     } else {
       Early early{peer.id, now, std::move(*frame), {}};
-      if (!deliver(early, now)) keep_early(std::move(early));
+      const comm::FrameHeader& header = early.frame.header;
+      if (deliver(early, now)) continue;
+      if (!has_ended(header.key.comm)) {
+        keep_early(std::move(early));
+      } else if (kind == FrameKind::kClosing) {
+        send(peer.id, header.key.comm, header.key.epoch, FrameKind::kSettled, {});
+      }
     }
   }
 }
@@ -117,10 +125,23 @@ Status Hub::take_part(Peer& peer, const comm::ControlFrame& frame, Instant now) 
   if (peer.incoming.size() < header.total_bytes) return Status::ok();
   auto message = decode(std::exchange(peer.incoming, {}));
   if (!message.is_ok()) return message.status();
-  if (!deliver(peer.id, message.value(), now)) {
+  if (deliver(peer.id, message.value(), now)) return Status::ok();
+  if (has_ended(message.value().world)) {
+    // The goodbye may have been lost with a connection.
+    send(peer.id, message.value().world, {}, FrameKind::kGoodbye, {});
+  } else {
     keep_early({peer.id, now, {}, std::move(message).value()});
   }
   return Status::ok();
+}
+
+void Hub::note_ended(CommId group) {
+  ended_groups_.push_back(group);
+  if (ended_groups_.size() > kEndedKept) ended_groups_.pop_front();
+}
+
+bool Hub::has_ended(CommId group) const {
+  return std::find(ended_groups_.begin(), ended_groups_.end(), group) != ended_groups_.end();
 }
 
 bool Hub::deliver(MemberId from, const Message& message, Instant now) {
@@ -164,7 +185,7 @@ bool Hub::deliver(const Early& early, Instant now) {
       switch (early.frame.header.kind) {
         case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
         case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
-        case FrameKind::kGoodbye: world->on_goodbye(early.from, id); break;
+        case FrameKind::kGoodbye: world->on_goodbye(early.from, id, now); break;
         case FrameKind::kClosing:
           group->on_closing(early.from, epoch, OpSeq{early.frame.header.key.op});
           break;
@@ -277,7 +298,7 @@ std::shared_ptr<World> Hub::find_world(CommId id) const {
 void Hub::step_joining(Instant now) {
   joining_->tick(now, [&](MemberId member) { return is_connected(member); });
   for (const Joiner& joiner : joining_->wanted()) {
-    const bool calls = joining_->view().has(joiner.member) || self_ > joiner.member;
+    const bool calls = joining_->is_member(joiner.member) || self_ > joiner.member;
     if (calls && !is_connected(joiner.member)) owner_.want(joiner);
   }
   for (auto& [to, message] : joining_->take_sends()) send(to, message);

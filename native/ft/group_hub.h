@@ -74,6 +74,7 @@ class Hub final : public Network {
   }
   void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
             const Bytes& payload) override;
+  void note_ended(CommId group) override;
   // Newcomers call; members wait to be called, so that two never call each other.
   void expect(const Joiner&) override {}
   void say(const std::string& text) override { owner_.say(text); }
@@ -154,6 +155,7 @@ class Hub final : public Network {
   bool deliver(const Early& early, Instant now);
   bool deliver(MemberId from, const Message& message, Instant now);
   void keep_early(Early early);
+  bool has_ended(CommId group) const;
   void step_coordination(Instant now);
   void beat(Instant now);
   void look_for_silence(Instant now);
@@ -167,6 +169,7 @@ class Hub final : public Network {
   // Weak: a world belongs to its groups.
   std::vector<std::weak_ptr<World>> worlds_;
   std::vector<Early> early_;
+  std::deque<CommId> ended_groups_;  // the latest that this process has left
   Joining* joining_ = nullptr;
   Coordination* coordination_ = nullptr;
   std::vector<MemberId> ended_late_;  // proven when their connections had been reported already

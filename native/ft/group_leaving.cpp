@@ -97,7 +97,7 @@ void Group::look_at_leaving(Instant now) {
   // Again and again: what was said over a connection that broke may not have been heard.
   next_closing_ = now + world_->membership().settings().heartbeat;
   for (const MemberId member : config_.members) {
-    if (waits_for(member)) send_to(member, FrameKind::kClosing);
+    if (waits_for(member)) send_to(member, FrameKind::kClosing, epoch_);
   }
 }
 
@@ -154,23 +154,26 @@ void Group::on_settled(MemberId from, Epoch epoch) {
 
 void Group::answer_leavers() {
   // What was not called here by now never will be.
-  const bool over = !health().is_ok() || (leaving_ && quiet());
+  const bool ended_here = !health().is_ok();
+  const bool over = ended_here || (leaving_ && quiet());
   const std::uint64_t ended = ops_.empty() ? launched_ : std::min(launched_, ops_.begin()->first);
   std::erase_if(leavers_, [&](const auto& leaver) {
     const auto& [member, wants] = leaver;
     if (has_gone(member)) return true;
-    if (wants.epoch > epoch_ || (!over && ended < wants.next.value)) return false;
-    send_to(member, FrameKind::kSettled);
+    // Where the group has ended no later view of it begins.
+    const bool later = wants.epoch > epoch_ && !ended_here;
+    if (later || (!over && ended < wants.next.value)) return false;
+    send_to(member, FrameKind::kSettled, wants.epoch);
     return true;
   });
 }
 
-void Group::send_to(MemberId member, FrameKind kind) {
+void Group::send_to(MemberId member, FrameKind kind, Epoch epoch) {
   if (member == kNobody || member == world_->membership().self()) return;
   comm::Link* control = world_->links_to(member).control;
   comm::FrameHeader header;
   header.kind = kind;
-  header.key = {config_.id, epoch_, static_cast<std::uint32_t>(launched_), 0};
+  header.key = {config_.id, epoch, static_cast<std::uint32_t>(launched_), 0};
   control->session().send_control(header, {});
   control->pump();
 }
@@ -187,6 +190,7 @@ void Group::leave() {
   const auto own = static_cast<std::size_t>(config_.rank.value);
   if (own < areas_.size() && areas_[own].segment) areas_[own].segment->unlink();
   if (world_->id() == config_.id) world_->leave(clock_->now());
+  world_->network().note_ended(config_.id);
   fail({Code::kNotMember, "group " + name() + " is closed"});
 }
 

@@ -55,7 +55,7 @@ void Group::on_relinked(MemberId member, bool data_lost) {
   if (!rank || *rank == config_.rank) return;
   // Said over the last connection, and perhaps not heard.
   if (leaving_ && leaving_->quiet.load(std::memory_order_relaxed)) {
-    send_to(member, comm::FrameKind::kClosing);
+    send_to(member, comm::FrameKind::kClosing, epoch_);
   }
   if (!data_lost) return;
   const comm::MemberLinks links = world_->links_to(member);

@@ -175,14 +175,19 @@ void World::leave(Instant now) {
   carry_out(now);
 }
 
-void World::on_goodbye(MemberId member, CommId group) {
-  if (group == CommId{} || group == id_) {
+void World::on_goodbye(MemberId member, CommId group, Instant now) {
+  const bool whole = group == CommId{} || group == id_;
+  if (whole) {
     membership_.on_left(member);
     if (view().has(member)) goodbyes_.push_back(member);
   }
   for (const auto& g : groups()) {
     if (group == CommId{} || g->id() == group) g->on_goodbye(member);
   }
+  // A change that is under way waits for its word.
+  if (!whole || !membership_.changing()) return;
+  membership_.on_closed(member, now);
+  carry_out(now);
 }
 
 void World::at_boundary(std::function<void(const Status&)> then) {

@@ -56,6 +56,8 @@ class Network {
   // To a member's part in a group.
   virtual void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
                     const Bytes& payload) = 0;
+  // This process has left the group: whoever asks it there later is told so.
+  virtual void note_ended(CommId) {}
   // Of all that happens here; nullptr: nobody. Outlives the worlds.
   virtual comm::Observer* observer() { return nullptr; }
 };
@@ -126,7 +128,7 @@ class World {
   void give_up_outcasts() { given_up_ = membership_.at_large(); }
   bool has_given_up() const { return given_up_ == membership_.at_large(); }
   // The member said goodbye to a group of this world.
-  void on_goodbye(MemberId member, CommId group);
+  void on_goodbye(MemberId member, CommId group, Instant now);
 
   // This member is at a step boundary; `then` runs when the next view has begun, or there will be
   // none. One at a time.

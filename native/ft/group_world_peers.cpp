@@ -48,7 +48,7 @@ void World::look_at_contacts(Instant now) {
       case State::kSilent: on_silent(member, now); break;
       case State::kGone: on_closed(member, network_.loss_of(member)->why, now); break;
       case State::kLeft:
-        if (!membership_.has_left(member)) on_goodbye(member, {});
+        if (!membership_.has_left(member)) on_goodbye(member, {}, now);
         break;
       case State::kUnknown:
       case State::kCut: network_.look_after(member, view().cards[r], now); break;
@@ -57,7 +57,7 @@ void World::look_at_contacts(Instant now) {
   for (const auto& [outcast, rank, card] : membership_.at_large()) {
     const State state = network_.contact_of(outcast, now).state;
     if (state == State::kGone) on_closed(outcast, network_.loss_of(outcast)->why, now);
-    if (state == State::kLeft) on_goodbye(outcast, {});
+    if (state == State::kLeft) on_goodbye(outcast, {}, now);
     // It is to be told; its host may say that it has ended.
     if (state == State::kUnknown || state == State::kCut) network_.look_after(outcast, card, now);
   }

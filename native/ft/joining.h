@@ -34,6 +34,7 @@ class Joining {
   const std::string& reason() const { return reason_; }
   // Members of the world as far as they are known here.
   const WorldView& view() const { return view_; }
+  bool is_member(MemberId other) const { return view_.has(other) || coordinator_ == other; }
 
   // Somebody who may know the coordinator, or be it.
   void add_contact(MemberId contact) { contacts_.push_back(contact); }

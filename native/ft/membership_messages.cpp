@@ -163,16 +163,16 @@ void Membership::on_ask(MemberId from, const Message& message, Instant now) {
 }
 
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
-  const bool outranked = message.generation < promised_ && !is_planted(Planted::kIgnoreBallot) &&
-                         !(is_planted(Planted::kFreePrepare) && !accepted_);
-  if (outranked || message.epoch != view_.epoch) return;
+  const bool takes_any = is_planted(Planted::kIgnoreBallot) ||
+                         (is_planted(Planted::kFreePrepare) && !accepted_);
+  if ((message.generation < promised_ && !takes_any) || message.epoch != view_.epoch) return;
   Message proposal = message;
   if (!spell_out(proposal, view_)) return send(from, make(MessageKind::kBehind), now);
   promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
   accepted_ = std::move(proposal);
   Message accept = make(MessageKind::kAccept);
-  if (is_planted(Planted::kIgnoreBallot)) accept.generation = message.generation;
+  if (takes_any) accept.generation = message.generation;
   send(from, std::move(accept), now);
 }
 

@@ -146,7 +146,7 @@ void Simulation::mend(int from, MemberId to) {
   events_.push({arrival(other, from), ++order_, from, -1, Event::Other::kRelink, other});
 }
 
-// The kernel of a process that has ended refuses a call to it, unless another one is at its address.
+// The kernel of a process that has ended refuses a call to it, if nobody else is at its address.
 void Simulation::refuse(int from, int to) {
   if (host(to).vanished) return;
   const bool replaced = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {

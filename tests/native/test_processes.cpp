@@ -10,8 +10,6 @@
 #include <vector>
 
 #include "base/process.h"
-#include "comm/transport/inproc.h"
-#include "ft/group_hub.h"
 #include "runtime/card.h"
 
 namespace holdfast {
@@ -102,74 +100,6 @@ TEST_CASE("a greeting says which process speaks, whatever else is in it") {
   }
   const std::vector<std::byte> cut(49);
   CHECK(runtime::parse_greeting(cut).status().code() == Code::kProtocolError);
-}
-
-class Owner final : public ft::HubOwner {
- public:
-  void want(const ft::Joiner&) override {}
-  void mend(MemberId, const std::string&) override {}
-  void nudge(MemberId) override {}
-  std::string host_of(const std::string&) const override { return {}; }
-  std::string memory_of(const std::string&) const override { return {}; }
-  Result<ft::OwnArea> make_area() override { return Status(Code::kUnsupported, "no memory here"); }
-  std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override { return {}; }
-  void say(const std::string&) override {}
-};
-
-TEST_CASE("a peer whose process has ended is gone, though its connection stays open") {
-  using Contact = ft::Contact::State;
-  constexpr MemberId kPeer{2};
-  for (const bool says_goodbye : {false, true}) {
-    auto [here, there] = comm::make_inproc_pair();
-    Owner owner;
-    ft::Hub hub({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
-    Instant now{std::chrono::seconds(1)};
-    hub.add_peer(kPeer, here.get(), here.get(), now);
-    hub.turn(now);
-    CHECK(hub.contact_of(kPeer, now).state == Contact::kHeard);
-    // What was under way when it ended is heard first.
-    if (says_goodbye) there->session().send_control(comm::FrameKind::kGoodbye, {}, {}, {});
-    while (there->pump()) continue;
-    hub.on_process_ended(kPeer);
-    hub.on_process_ended({3});
-    for (int i = 0; i < 3; ++i) hub.turn(now);
-    CHECK(hub.contact_of(kPeer, now).state == (says_goodbye ? Contact::kLeft : Contact::kGone));
-    CHECK(hub.loss_of(kPeer)->gone);
-    CHECK(hub.take_forgotten() == std::vector<MemberId>{kPeer});
-  }
-}
-
-// Calls of a group that is not made here yet, and words of groups that have ended here.
-TEST_CASE("a peer that says much to groups unknown here is still heard by who comes later") {
-  constexpr MemberId kPeer{2};
-  for (const auto kind : {comm::FrameKind::kCall, comm::FrameKind::kGoodbye}) {
-    auto [here, there] = comm::make_inproc_pair();
-    Owner owner;
-    ft::Hub hub({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
-    const Instant now{std::chrono::seconds(1)};
-    hub.add_peer(kPeer, here.get(), here.get(), now);
-    const auto hear = [&, there = there.get()] {
-      for (int i = 0; i < 3 || there->pump(); ++i) hub.turn(now);
-    };
-    for (std::uint32_t i = 0; i < 4300; ++i) {
-      there->session().send_control(kind, {77}, {i}, std::vector<std::byte>(100));
-    }
-    hear();
-    ft::Message join;
-    join.kind = ft::MessageKind::kJoin;
-    join.text = "job";
-    join.joiners = {{kPeer, {-1}, "card"}};
-    const ft::Bytes bytes = ft::encode(join);
-    comm::FrameHeader header;
-    header.kind = comm::FrameKind::kMembership;
-    header.total_bytes = bytes.size();
-    there->session().send_control(header, bytes);
-    hear();
-    ft::Coordination coordination({});
-    hub.set_coordination(&coordination);
-    hub.deliver_early(now);
-    CHECK(coordination.worlds().size() + coordination.take_sends().size() > 0);
-  }
 }
 
 }  // namespace

@@ -103,10 +103,15 @@ def run_ranks(
     processes = [
         start_rank(module, function, r, size, meeting, env or {}, fresh=fresh) for r in range(size)
     ]
+    return all_end_well(processes, timeout_s)
+
+
+def all_end_well(processes: Sequence[Process], timeout_s: float) -> list[Outcome]:
+    """Wait for the ranks; when one fails, say what each of them said."""
     outcomes = finish(processes, timeout_s)
-    failed = [o for o in outcomes if o.status != 0]
-    text = "\n".join(f"--- rank {o.rank}, status {o.status}\n{o.output}" for o in failed)
-    assert not failed, f"{len(failed)} of {size} ranks failed\n{text}"
+    failed = sum(outcome.status != 0 for outcome in outcomes)
+    text = "\n".join(f"--- process {o.rank}, status {o.status}\n{o.output}" for o in outcomes)
+    assert failed == 0, f"{failed} of {len(outcomes)} ranks failed\n{text}"
     return outcomes
 
 

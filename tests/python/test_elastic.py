@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ports import held_port
-from ranks import finish, kill, run_ranks, start_rank
+from ranks import all_end_well, finish, kill, run_ranks, start_rank
 from ucx_library import needs_ucx
 
 import holdfast
@@ -182,9 +182,7 @@ def test_all_name_the_same_newcomers(coordinator, tmp_path):
     for process in founders:
         await_ready(process)
     late = [peer(coordinator, tmp_path, "agree_who_joined") for _ in range(2)]
-    outcomes = finish(founders + late, 30)
-    said = (coordinator.here / "coordinator.log").read_text()
-    assert [outcome.status for outcome in outcomes] == [0] * 4, (outcomes, said)
+    all_end_well(founders + late, 30)
 
 
 def test_training_outlives_its_coordinator(coordinator, tmp_path):
@@ -238,8 +236,7 @@ def test_a_second_job_of_the_same_name_is_refused(coordinator, tmp_path):
         assert outcome.status != 0
         assert "another job" in outcome.output, outcome.output
     (tmp_path / "stop").touch()
-    for outcome in finish(first, 30):
-        assert outcome.status == 0, outcome.output
+    all_end_well(first, 30)
 
 
 def test_a_second_coordinator_at_the_same_address_is_refused(coordinator):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from ranks import Process, finish, kill, run_ranks, start_rank
+from ranks import Process, all_end_well, finish, kill, run_ranks, start_rank
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
@@ -36,8 +36,7 @@ def test_a_world_whose_ranks_were_all_killed_meets_anew_in_the_same_store(progra
             wait_for(process, "ready")
         if last == "0":
             end(ranks)
-    for outcome in finish(ranks, 30):
-        assert outcome.status == 0, outcome.output
+    all_end_well(ranks, 30)
 
 
 def test_ranks_of_one_agent_come_back_to_those_of_the_other(tmp_path):
@@ -49,8 +48,7 @@ def test_ranks_of_one_agent_come_back_to_those_of_the_other(tmp_path):
         wait_for(process, "ready")
     end(ranks[:2])
     ranks[:2] = [run(0), run(1)]
-    for outcome in finish(ranks, 60):
-        assert outcome.status == 0, outcome.output
+    all_end_well(ranks, 60)
 
 
 def test_ranks_that_wait_for_others_follow_them_into_a_new_life(tmp_path):
@@ -67,8 +65,7 @@ def test_ranks_that_wait_for_others_follow_them_into_a_new_life(tmp_path):
     wait_for(ranks[0], "waits for the others' next advance()")
     end(ranks[2:])
     ranks[2:] = [run(2, "1"), run(3, "1")]
-    for outcome in finish(ranks, 60):
-        assert outcome.status == 0, outcome.output
+    all_end_well(ranks, 60)
 
 
 def test_worlds_and_groups_are_made_again_in_the_same_processes(tmp_path):
@@ -116,8 +113,7 @@ def test_a_new_group_does_not_wait_for_the_dead(when, tmp_path):
     for process in (ranks[0], ranks[1], ranks[3]):
         wait_for(process, "ready")
     ranks[2] = run(2)
-    for outcome in finish(ranks, 60):
-        assert outcome.status == 0, outcome.output
+    all_end_well(ranks, 60)
 
 
 def test_a_new_group_names_the_dead_where_a_loss_is_to_raise(tmp_path):
