@@ -163,8 +163,8 @@ void Membership::on_ask(MemberId from, const Message& message, Instant now) {
 }
 
 void Membership::on_propose(MemberId from, const Message& message, Instant now) {
-  const bool takes_any = is_planted(Planted::kIgnoreBallot) ||
-                         (is_planted(Planted::kFreePrepare) && !accepted_);
+  const bool takes_any =
+      is_planted(Planted::kIgnoreBallot) || (is_planted(Planted::kFreePrepare) && !accepted_);
   if ((message.generation < promised_ && !takes_any) || message.epoch != view_.epoch) return;
   Message proposal = message;
   if (!spell_out(proposal, view_)) return send(from, make(MessageKind::kBehind), now);

@@ -275,8 +275,8 @@ bool Process::part() {
     const Status leaving = group->leaving_status();
     in_peace_ = in_peace_ && leaving.is_ok();
     if (settled && leaving.code() == Code::kUnconfirmed) {
-      around_.ledger().on_wrong(number_, "G4: all had answered it, and it says: " +
-                                             leaving.message());
+      around_.ledger().on_wrong(number_,
+                                "G4: all had answered it, and it says: " + leaving.message());
     }
     told = told || leaving.code() == Code::kNotMember;
     [[maybe_unused]] const Status left = group->close(Duration::zero());

@@ -150,7 +150,8 @@ class Process final : public ft::HubOwner,
   bool part();
   bool has_settled() const;
   void found_evens(const ft::WorldView& view);
-  void found_second(ft::WorldView view);
+  std::shared_ptr<ft::Group> found_world(const ft::WorldView& view, ft::GroupConfig config,
+                                         std::shared_ptr<ft::World>& world);
   void look_for_evens();
   void start_op(const ProgramOp& op);
   bool collect();

@@ -46,24 +46,36 @@ ft::GroupConfig Process::base_config() const {
 }
 
 void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat) {
-  ft::Membership membership(kWorld, kName, id_, view, settings());
-  world_ = std::make_shared<ft::World>(kWorld, std::move(membership), hub_);
-  hub_.add_world(world_);
   ft::GroupConfig config = base_config();
   config.id = kWorld;
+  config.shares_memory = scenario_.flat;
+  config.flat = std::move(flat);
+  group_ = found_world(view, std::move(config), world_);
+  groups_[0] = group_;
+  knows_step_ = true;
+  if (scenario_.subgroup && rank_.value % 2 == 0) found_evens(view);
+  if (!scenario_.two_worlds) return;
+  config = base_config();
+  config.name = kSecond;
+  config.id = kSecondWorld;
+  groups_[static_cast<std::size_t>(Part::kSecond)] =
+      found_world(view, std::move(config), second_world_);
+}
+
+// A world, and the group of all its ranks.
+std::shared_ptr<ft::Group> Process::found_world(const ft::WorldView& view, ft::GroupConfig config,
+                                                std::shared_ptr<ft::World>& world) {
+  ft::Membership membership(config.id, config.name, id_, view, settings());
+  world = std::make_shared<ft::World>(config.id, std::move(membership), hub_);
+  hub_.add_world(world);
   config.rank = rank_;
   config.members = view.members;
   config.epoch = view.epoch;
   config.whole = true;
-  config.shares_memory = scenario_.flat;
-  config.flat = std::move(flat);
   for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
-  group_ = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
-  groups_[0] = group_;
-  world_->add(group_, clock_->now());
-  knows_step_ = true;
-  if (scenario_.subgroup && rank_.value % 2 == 0) found_evens(view);
-  if (scenario_.two_worlds) found_second(view);
+  auto group = std::make_shared<ft::Group>(std::move(config), world, shared_from_this(), clock_);
+  world->add(group, clock_->now());
+  return group;
 }
 
 void Process::found_evens(const ft::WorldView& view) {
@@ -79,23 +91,6 @@ void Process::found_evens(const ft::WorldView& view) {
   auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
   group = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
   world_->add(group, clock_->now());
-}
-
-void Process::found_second(ft::WorldView view) {
-  ft::Membership membership(kSecondWorld, kSecond, id_, view, settings());
-  second_world_ = std::make_shared<ft::World>(kSecondWorld, std::move(membership), hub_);
-  hub_.add_world(second_world_);
-  ft::GroupConfig config = base_config();
-  config.name = kSecond;
-  config.id = kSecondWorld;
-  config.rank = rank_;
-  config.members = view.members;
-  config.epoch = view.epoch;
-  config.whole = true;
-  for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
-  auto& group = groups_[static_cast<std::size_t>(Part::kSecond)];
-  group = std::make_shared<ft::Group>(std::move(config), second_world_, shared_from_this(), clock_);
-  second_world_->add(group, clock_->now());
 }
 
 // The group of the even ranks, in a world that this process has just come into.
