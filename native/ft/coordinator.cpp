@@ -316,7 +316,7 @@ void Coordinator::try_commit(Instant now) {
       std::all_of(all.begin(), all.end(), [&](MemberId m) { return accepted_by_.contains(m); });
   // The first view of a world has no members before it.
   if (!accepted || (view_.epoch.value > 0 && !allowed())) return;
-  if (!write_record(proposal_->view)) {
+  if (!is_planted(Planted::kUnrecorded) && !write_record(proposal_->view)) {
     if (is_behind()) raise_ballot(now);
     return;
   }

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdio>
 
-#include "base/planted.h"
 #include "ft/coordinator.h"
 #include "ft/quorum.h"
 
@@ -128,10 +127,6 @@ bool Coordinator::write_record(const WorldView& next) {
     blocked_ = "its record says view " + std::to_string(recorded_->epoch.value) +
                " with other members: another coordinator decides, too";
     return false;
-  }
-  if (is_planted(Planted::kUnrecorded)) {
-    recorded_ = entry;
-    return true;
   }
   const auto written = settings_.record->compare_and_set(record_key(), recorded_, entry);
   if (!written.is_ok()) {
