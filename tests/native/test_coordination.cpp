@@ -207,18 +207,23 @@ TEST_CASE("an outage of the coordinator's network ends no job, and founds none")
   CHECK(world.forks == 0);
 }
 
+// Its coordinator ends, and only the newcomer 3 calls the next one.
+void start_again_unseen(CoordinatedWorld& world) {
+  world.come(1, 2);
+  world.come(2, 2);
+  world.run(seconds(3));
+  REQUIRE(world.view_of(1) == Ids{1, 2});
+  world.end();
+  world.come(3);
+  world.part({3});
+  world.start();
+}
+
 TEST_CASE("members come before a newcomer that called a new coordinator first") {
   for (const bool recorded : {false, true}) {
     MemoryRecord record;
     CoordinatedWorld world(recorded ? &record : nullptr);
-    world.come(1, 2);
-    world.come(2, 2);
-    world.run(seconds(3));
-    REQUIRE(world.view_of(1) == Ids{1, 2});
-    world.end();
-    world.come(3);
-    world.part({3});
-    world.start();
+    start_again_unseen(world);
     world.run(milliseconds(500));
     CHECK(world.waits(3));
     CHECK_FALSE(world.reason(3).empty());
@@ -233,14 +238,7 @@ TEST_CASE("members come before a newcomer that called a new coordinator first") 
 
 TEST_CASE("the older of two worlds wins, however late its members call") {
   CoordinatedWorld world;
-  world.come(1, 2);
-  world.come(2, 2);
-  world.run(seconds(3));
-  REQUIRE(world.view_of(1) == Ids{1, 2});
-  world.end();
-  world.come(3);
-  world.part({3});
-  world.start();
+  start_again_unseen(world);
   world.run(seconds(3));
   REQUIRE(world.view_of(3) == Ids{3});  // nobody called in time
   world.heal();

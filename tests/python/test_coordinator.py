@@ -93,6 +93,18 @@ def await_ready(process: Any) -> list[str]:
     return line.split()
 
 
+def job_of_two(url: str, here: Path) -> list[Any]:
+    members = [peer(url, here) for _ in range(2)]
+    for member in members:
+        await_ready(member)
+    return members
+
+
+def signal_all(processes: Sequence[Any], number: signal.Signals) -> None:
+    for process in processes:
+        os.kill(process.pid, number)
+
+
 def end_all(processes: Sequence[Any], here: Path) -> None:
     """All end well, with the same state."""
     (here / "stop").touch()
@@ -141,18 +153,14 @@ def test_members_come_before_a_newcomer_that_called_a_new_coordinator_first(come
     record = ("--record", str(tmp_path / "record"))
     coordinator.start(*(record if comes_first == "record" else ("--grace", "0")))
     url = f"holdfast://{coordinator.address}/run7"
-    members = [peer(url, tmp_path) for _ in range(2)]
-    for member in members:
-        await_ready(member)
-    for member in members:
-        os.kill(member.pid, signal.SIGSTOP)
+    members = job_of_two(url, tmp_path)
+    signal_all(members, signal.SIGSTOP)
     coordinator.kill()
     coordinator.log.write_text("")
     coordinator.start(*(record if comes_first == "record" else ("--grace", "20")))
     late = peer(url, tmp_path, MIN_PEERS="1")
     coordinator.await_line("run7/elastic: epoch 0, 0 of 0 ranks, 1 waiting; .*member")
-    for member in members:
-        os.kill(member.pid, signal.SIGCONT)
+    signal_all(members, signal.SIGCONT)
     assert await_ready(late)[1] == "2"
     end_all([*members, late], tmp_path)
 
@@ -161,17 +169,13 @@ def test_a_living_job_wins_against_one_that_was_founded_after_it(tmp_path):
     coordinator = Coordinator(tmp_path, f"127.0.0.1:{held_port()}")
     coordinator.start("--grace", "0")
     url = f"holdfast://{coordinator.address}/run7"
-    members = [peer(url, tmp_path) for _ in range(2)]
-    for member in members:
-        await_ready(member)
-    for member in members:
-        os.kill(member.pid, signal.SIGSTOP)
+    members = job_of_two(url, tmp_path)
+    signal_all(members, signal.SIGSTOP)
     coordinator.kill()
     coordinator.start("--grace", "0")
     late = peer(url, tmp_path, MIN_PEERS="1")
     assert await_ready(late)[1] == "0"
-    for member in members:
-        os.kill(member.pid, signal.SIGCONT)
+    signal_all(members, signal.SIGCONT)
     (outcome,) = finish([late], PATIENCE_S)
     assert outcome.status != 0
     assert "has gone on in an older world" in outcome.output, outcome.output
