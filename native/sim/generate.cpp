@@ -14,11 +14,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Whether connections between the living break, and are made again.
-constexpr bool kDrawsReconnections = true;
-// Whether a second coordinator outside the view may be started while the first one lives.
-constexpr bool kDrawsMoves = false;
-
 Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
   return microseconds(low_us + random.below(high_us - low_us + 1));
 }
@@ -36,9 +31,8 @@ bool is_loss(FaultKind kind) {
 bool is_drawn(FaultKind kind, const Scenario& s) {
   switch (kind) {
     case FaultKind::kRestart: return false;  // comes with the crash
-    case FaultKind::kReset: return kDrawsReconnections;
-    case FaultKind::kMove: return kDrawsMoves && s.outside;
-    case FaultKind::kCutOff: return kDrawsReconnections && s.outside;
+    case FaultKind::kMove:
+    case FaultKind::kCutOff:
     case FaultKind::kCoordinator: return s.outside;
     case FaultKind::kGrow: return s.elastic;
     case FaultKind::kLate: return !s.flat;
@@ -115,7 +109,7 @@ class Draft {
     if (kind == FaultKind::kReset) f.mask = random_.below(3);
     if (kind == FaultKind::kMove) f.mask = random_.next();
     if (kind == FaultKind::kDrift) f.lasts = Duration(random_.below(10));
-    const bool heals = kDrawsReconnections && random_.chance(50);
+    const bool heals = random_.chance(50);
     if (kind == FaultKind::kCut && !heals) f.lasts = {};
     s_.faults.push_back(f);
     if (!is_loss(kind)) return;

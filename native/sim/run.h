@@ -25,7 +25,8 @@ struct Event {
   std::uint64_t order = 0;
   int process = -1;  // steps; or
   int fault = -1;    // happens; or
-  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kRelink } what = Other::kNone;
+  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink };
+  Other what = Other::kNone;
   int peer = -1;  // of process, to be linked to it again
   bool operator>(const Event& other) const {
     return std::tie(at, order) > std::tie(other.at, other.order);
@@ -100,7 +101,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool cut(int a, int b, bool as_if_dead, Duration lasts);
   bool reset(const Fault& fault, int a, int b);
   bool cut_off(int process, Duration lasts);
-  bool move_coordinator(std::uint64_t mask);
+  bool move_coordinator(std::uint64_t mask, Duration lasts);
+  void end_first_coordinator(int first);
   bool grow();
   void restart(int rank);
   void let_in(int number, const std::shared_ptr<Process>& process);

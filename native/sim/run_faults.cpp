@@ -140,12 +140,12 @@ bool Simulation::grow() {
 
 void Simulation::start_coordinator() {
   if (coordinator_ >= 0 && host(coordinator_).alive) return;
-  move_coordinator(~std::uint64_t{0});
+  move_coordinator(~std::uint64_t{0}, {});
 }
 
 // A coordinator outside the view begins, and those ranks and all newcomers call it. One that lives
-// keeps the others.
-bool Simulation::move_coordinator(std::uint64_t mask) {
+// keeps the others, for as long as that `lasts`; 0: for good.
+bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   const int before = coordinator_;
   coordinator_ = static_cast<int>(hosts_.size());
   Host h;
@@ -162,7 +162,21 @@ bool Simulation::move_coordinator(std::uint64_t mask) {
     link(p, coordinator_);
   }
   wake(coordinator_, now_);
+  if (before >= 0 && lasts > Duration::zero()) {
+    events_.push({now_ + lasts, ++order_, before, -1, Event::Other::kMoved, -1});
+  }
   return true;
+}
+
+// Those that it had kept call the other one.
+void Simulation::end_first_coordinator(int first) {
+  crash(first);
+  if (!host(coordinator_).alive) return;
+  for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) {
+    const Host& other = host(p);
+    const bool calls = other.alive && other.process->id() != kCoordinatorId;
+    if (calls && !wires_.contains({p, coordinator_})) link(p, coordinator_);
+  }
 }
 
 void Simulation::happen(std::size_t fault) {
@@ -192,7 +206,7 @@ bool Simulation::happen(const Fault& f) {
     case FaultKind::kCut: return cut(a, b, false, f.lasts);
     case FaultKind::kReset: return reset(f, a, b);
     case FaultKind::kCutOff: return cut_off(a, f.lasts);
-    case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask);
+    case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask, f.lasts);
     case FaultKind::kGrow: return grow();
     case FaultKind::kLeave:
       if (!lives || host(a).process->stopped()) return false;

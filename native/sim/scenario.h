@@ -30,7 +30,8 @@ enum class FaultKind : std::uint8_t {
                  // that of `a` and `b`; `mask` 1: all of `a`; `mask` 2: all there are
   kLate,         // the next data from `a` to `b` takes `lasts`
   kCutOff,       // the connection of `a` to the coordinator outside the view breaks, for `lasts`
-  kMove,         // another coordinator starts though the first one lives; ranks in `mask` go to it
+  kMove,         // another coordinator starts though the first one lives; ranks in `mask` go to it,
+                 // the others after `lasts`, when the first one ends
   kGrow,         // a process wants any rank
 };
 inline constexpr int kFaultKindCount = 19;

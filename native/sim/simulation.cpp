@@ -362,6 +362,7 @@ void Simulation::take(const Event& event) {
   switch (event.what) {
     case Event::Other::kEnds: crash(event.process); return;
     case Event::Other::kCoordinator: return start_coordinator();
+    case Event::Other::kMoved: return end_first_coordinator(event.process);
     case Event::Other::kRelink: return relink(event.process, event.peer);
     case Event::Other::kNone: break;
   }
