@@ -8,7 +8,7 @@ enum class Planted {
   kNone,
   kSkipRepairPiece,   // the last transfer of a repair plan is left out
   kAcceptStaleEpoch,  // messages of an earlier view are taken for this one's
-  kForgetVote,        // members do not say what they have accepted
+  kForgetVote,        // members do not remember what they have accepted
   kCountTwice,        // a held piece is reduced again
   kForgetHeld,        // an interrupted op reports that it holds nothing
   kSkipRound,         // large ops end before all are known to hold them

@@ -194,10 +194,6 @@ void Membership::reported(Body body, Instant now) {
   report(now);
 }
 
-const Message* Membership::vote() const {
-  return accepted_ && !is_planted(Planted::kForgetVote) ? &*accepted_ : nullptr;
-}
-
 Message Membership::make_report() const {
   Message m = make(MessageKind::kReport);
   m.lost = stopped_for_;
@@ -205,7 +201,7 @@ Message Membership::make_report() const {
     if (!dead_.contains(lost) && !left_.contains(lost)) m.unproven.push_back(lost);
   }
   m.body = *stopped_;
-  if (const Message* last = vote()) m.accepted = encode(by_difference(*last, view_));
+  if (accepted_) m.accepted = encode(by_difference(*accepted_, view_));
   m.version = rival_.value;
   return m;
 }
@@ -265,7 +261,7 @@ void Membership::greet(Instant now) {
   add_view(m);
   m.elastic = settings_.elastic;
   m.text = name_;
-  if (const Message* last = vote()) m.accepted = encode(by_difference(*last, view_));
+  if (accepted_) m.accepted = encode(by_difference(*accepted_, view_));
   m.version = rival_.value;
   next_retry_ = std::min(next_retry_, now + settings_.heartbeat);
   send(settings_.coordinator, std::move(m), now);

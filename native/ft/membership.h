@@ -142,7 +142,6 @@ class Membership {
   void look_at_outcasts(Instant now);
   void on_out(MemberId from, const Message& message, Instant now);
   void on_absent(MemberId from, const Message& message, Instant now);
-  const Message* vote() const;  // what it has accepted, for whoever counts promises
   Message make_report() const;
   Message make_boundary() const;
   bool has_reported(MemberId to, Instant now) const;

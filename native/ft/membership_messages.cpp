@@ -152,7 +152,7 @@ void Membership::on_ask(MemberId from, const Message& message, Instant now) {
   Message m = make(MessageKind::kSuspect);
   if (stopped_) {
     m = make_report();
-    if (const Message* last = vote()) m.accepted = encode(*last);
+    if (accepted_) m.accepted = encode(*accepted_);
   } else if (boundary_ && !stopping_) {
     m = make_boundary();
   } else {
@@ -170,7 +170,7 @@ void Membership::on_propose(MemberId from, const Message& message, Instant now) 
   if (!spell_out(proposal, view_)) return send(from, make(MessageKind::kBehind), now);
   promise(message.generation);
   if (own_ && from != self_ && own_->generation() < promised_) own_.reset();
-  accepted_ = std::move(proposal);
+  if (!is_planted(Planted::kForgetVote)) accepted_ = std::move(proposal);
   Message accept = make(MessageKind::kAccept);
   if (takes_any) accept.generation = message.generation;
   send(from, std::move(accept), now);

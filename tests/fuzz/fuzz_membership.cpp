@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!again.is_ok() || again.value() != message.value()) __builtin_trap();
     if (ft::to_string(message.value()).empty()) __builtin_trap();
     ft::Message whole = message.value();
-    if (ft::spell_out(whole, ft::WorldView{{1}, {{1}, {2}}, {"a", "b"}, 0}) && whole.change) {
+    if (ft::spell_out(whole, ft::WorldView{{1}, {{1}, {2}}, {"a", "b"}, 0, {}}) && whole.change) {
       __builtin_trap();
     }
   }

@@ -6,6 +6,7 @@
 #include "base/planted.h"
 #include "crowd.h"
 #include "ft/view_change.h"
+#include "sanitized.h"
 
 namespace holdfast::ft {
 namespace {
@@ -16,6 +17,8 @@ using testing::Left;
 using testing::Load;
 
 constexpr std::uint64_t kKiB = 1024;
+// Ranks.
+constexpr int kLarge = holdfast::testing::kSanitized ? 64 : 256;
 
 WorldView view_of(std::initializer_list<std::uint64_t> members) {
   WorldView view;
@@ -130,21 +133,21 @@ TEST_CASE("few bytes that stand for more ranks than there can be are refused") {
 
 TEST_CASE("each member of a large world hears little when one or two are lost, or one comes") {
   for (const Left left : {Left::kNothing, Left::kPartsOfIt}) {
-    Crowd crowd(256, left);
-    crowd.lose({255});
+    Crowd crowd(kLarge, left);
+    crowd.lose({kLarge - 1});
     CHECK(crowd.agrees());
-    CHECK(crowd.view().present().size() == 255);
-    CHECK(crowd.most(&Load::bytes_in) <= 32 * kKiB);
-    crowd.lose({254, 128});
+    CHECK(crowd.view().present().size() == kLarge - 1);
+    CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB / 8);
+    crowd.lose({kLarge - 2, kLarge / 2});
     CHECK(crowd.agrees());
-    CHECK(crowd.view().present().size() == 253);
-    CHECK(crowd.most(&Load::bytes_in) <= 64 * kKiB);
-    crowd.join(255);
+    CHECK(crowd.view().present().size() == kLarge - 3);
+    CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB / 4);
+    crowd.join(kLarge - 1);
     CHECK(crowd.agrees());
-    CHECK(crowd.view().present().size() == 254);
-    CHECK(crowd.most(&Load::bytes_in) <= 32 * kKiB);
+    CHECK(crowd.view().present().size() == kLarge - 2);
+    CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB / 8);
     // All cards, once.
-    CHECK(crowd.of_newcomer().bytes_in <= 80 * kKiB);
+    CHECK(crowd.of_newcomer().bytes_in <= kLarge * kKiB * 5 / 16);
   }
 }
 
@@ -152,10 +155,10 @@ TEST_CASE("the bytes of a view change grow with the ranks, not with their square
   std::uint64_t loss[2];
   std::uint64_t join[2];
   for (const int large : {0, 1}) {
-    Crowd crowd(large == 0 ? 64 : 256, Left::kNothing);
-    crowd.lose({63});
+    Crowd crowd(large == 0 ? kLarge / 4 : kLarge, Left::kNothing);
+    crowd.lose({kLarge / 4 - 1});
     loss[large] = crowd.total().bytes_in;
-    crowd.join(63);
+    crowd.join(kLarge / 4 - 1);
     join[large] = crowd.total().bytes_in;
   }
   CHECK(loss[1] <= 5 * loss[0]);
