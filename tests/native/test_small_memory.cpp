@@ -45,8 +45,10 @@ class OtherMemory {
   OtherMemory& operator=(const OtherMemory&) = delete;
 
   bool is_made() const { return made_; }
-  // The calling process goes there, which must have no other threads.
+  // The calling thread goes there, and those that it makes: a sanitizer may have one of its own,
+  // with which it shares its place in the file system until then.
   bool enter() const {
+    if (::unshare(CLONE_FS) != 0) return false;
     const int space = ::open(("/proc/" + std::to_string(holder_) + "/ns/mnt").c_str(), O_RDONLY);
     return space >= 0 && ::setns(space, CLONE_NEWNS) == 0;
   }
