@@ -140,6 +140,12 @@ void Hub::note_ended(CommId group) {
   if (ended_groups_.size() > kEndedKept) ended_groups_.pop_front();
 }
 
+// It may be a world that this process has left before, with the groups in it.
+void Hub::set_joining(Joining* joining) {
+  joining_ = joining;
+  if (joining != nullptr) ended_groups_.clear();
+}
+
 bool Hub::has_ended(CommId group) const {
   return std::find(ended_groups_.begin(), ended_groups_.end(), group) != ended_groups_.end();
 }

@@ -101,7 +101,7 @@ class Hub final : public Network {
   // Hands out what came for a group or world before it was known here.
   void deliver_early(Instant now);
   // Messages go to it while this process tries to get into a world; nothing: it no longer does.
-  void set_joining(Joining* joining) { joining_ = joining; }
+  void set_joining(Joining* joining);
   // This process is a coordinator outside all views: all messages of membership are for it.
   void set_coordination(Coordination* coordination) { coordination_ = coordination; }
 

@@ -137,5 +137,28 @@ TEST_CASE("who asks for a group that has been left here is told so") {
   for (const comm::FrameHeader& header : said) CHECK(header.key.comm == kLeft);
 }
 
+// Who leaves a world may come back into it: it must not say of the new life that it has left.
+TEST_CASE("who wants into a world again has not left it") {
+  auto [here, there] = comm::make_inproc_pair();
+  Owner owner;
+  ft::Hub hub({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+  const Instant now{std::chrono::seconds(1)};
+  hub.add_peer(kPeer, here.get(), here.get(), now);
+  constexpr CommId kWorld{77};
+  hub.note_ended(kWorld);
+  ft::Joining joining("job", {{1}, {0}, "card"}, std::chrono::seconds(1));
+  hub.set_joining(&joining);
+  hub.set_joining(nullptr);  // it is in, and the world is being made
+  there->session().send_control(comm::FrameKind::kClosing, kWorld, {3}, {});
+  ft::Message prepare;
+  prepare.kind = ft::MessageKind::kPrepare;
+  prepare.world = kWorld;
+  send(*there, prepare);
+  for (int i = 0; i < 3 || there->pump(); ++i) hub.turn(now);
+  while (const auto frame = there->session().take_control()) {
+    CHECK(frame->header.kind == comm::FrameKind::kHeartbeat);
+  }
+}
+
 }  // namespace
 }  // namespace holdfast
