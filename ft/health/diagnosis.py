@@ -15,12 +15,16 @@ from holdfast.ft.health.diagnosis_compute import find_compute_stragglers
 from holdfast.ft.health.diagnosis_hang import find_hangs
 from holdfast.ft.health.diagnosis_links import find_slow_links, find_trends
 from holdfast.ft.health.diagnosis_members import find_members
+from holdfast.ft.health.diagnosis_starved import explain_by_starving, find_starved
 from holdfast.ft.health.evidence import Evidence
 from holdfast.ft.health.finding import Culprit, Finding, Limits, one_each
 
 # A rank that is not there is said once, by what is known best.
 _ABSENT = ("stopped", "dead", "voted-out", "mute", "lost", "stuck")
-_SLOW = ("slow-host", "slow-compute", "slow-network", "slow-link", "slow-rank", "lossy-link")
+_SLOW = (
+    *("starved", "slow-host", "slow-compute", "slow-network", "slow-link", "slow-rank"),
+    "lossy-link",
+)
 
 
 def _absences(found: list[Finding]) -> list[Finding]:
@@ -103,7 +107,8 @@ def diagnose(evidence: Evidence, limits: Limits | None = None) -> list[Finding]:
         members = [replace(f, remark=True) if f.kind in ("dead", "lost") else f for f in members]
     stuck = [*hangs, *absent, *calls]
     slow = [] if any(f.sick for f in stuck) else _slowness(evidence, limits)
-    return one_each([*members, *files, *calls, *hangs, *slow])
+    others, starved = explain_by_starving([*members, *hangs, *slow], find_starved(evidence, limits))
+    return one_each([*others, *files, *calls, *starved])
 
 
 def _slowness(evidence: Evidence, limits: Limits) -> list[Finding]:

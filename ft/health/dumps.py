@@ -12,7 +12,7 @@ from pathlib import Path
 from holdfast import _core
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.ft.health.evidence import BadFile, Evidence, Look, Record, Subject, record_of
-from holdfast.ft.health.processes import state_of
+from holdfast.ft.health.processes import state_of, turns_of
 
 # Records of one folder; those of former runs may be among them.
 _MAX_FILES = 4096
@@ -152,7 +152,9 @@ def collect(paths: Iterable[Path]) -> Evidence:
         if record is None:
             continue
         process = state_of(record.pid, path)
-        look = Look(_until_ns(path, record, process), record=record)
+        ran, ready = turns_of(record.pid) if process == "running" else (0, 0)
+        until = _until_ns(path, record, process)
+        look = Look(until, record=record, run_ns=ran, ready_ns=ready)
         subjects.append(Subject(str(path), record.rank, record.host, (look,), process))
     latest = _latest(of_this_run(subjects))
     live = any(s.process in ("running", "stopped") for s in latest)

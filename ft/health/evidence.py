@@ -128,6 +128,9 @@ class Look:
     health: str = ""  # what /healthz said; empty: nothing
     ready: str = ""
     trouble: str = ""  # why there is no answer
+    # Of a process of this host, all threads since it began: ran; was ready, and had no processor.
+    run_ns: int = 0
+    ready_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,11 +121,15 @@ class Job:
             source = member or by_rank.get(subject.rank, "")
             if source and source in {a.where for a in self.addresses}:
                 here = self._seen[source]
-                looks = here.looks
-                if not here.last.record:
+                latest, process = here.last, ""
+                if not latest.record:
                     # The process is mute, and its record is whole.
-                    looks = (*looks[:-1], replace(looks[-1], record=record))
-                process = subject.process if member or not here.answers else ""
+                    latest = replace(latest, record=record)
+                if member or not here.answers:
+                    of_file = subject.last
+                    process = subject.process
+                    latest = replace(latest, run_ns=of_file.run_ns, ready_ns=of_file.ready_ns)
+                looks = (*here.looks[:-1], latest)
                 self._seen[source] = replace(here, looks=looks, process=process)
                 continue
             before = self._seen.get(subject.source)

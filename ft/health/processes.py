@@ -49,6 +49,30 @@ def state_of(pid: int, file: Path) -> str:
     return "stopped" if state in ("T", "t") else "running"
 
 
+def turns_of(pid: int) -> tuple[int, int]:
+    """Return how long a process's threads have run, and waited for a processor.
+
+    Parameters
+    ----------
+    pid : int
+        On this host.
+
+    Returns
+    -------
+    tuple of int
+        Nanoseconds run, and ready to run without a processor, of all its threads; zeros where the
+        kernel does not tell (it is built without schedstats), or the process is gone.
+    """
+    ran = waited = 0
+    with contextlib.suppress(OSError, ValueError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                words = (thread / "schedstat").read_text().split()
+                ran += int(words[0])
+                waited += int(words[1])
+    return ran, waited
+
+
 def _handles_signal(pid: int) -> bool:
     with contextlib.suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():

@@ -94,6 +94,11 @@ def starves(case: Case) -> None:
     case.world.hog(8, {cores[0]})
 
 
+def starves_seen_in_files(case: Case) -> list[str]:
+    starves(case)
+    return [str(case.world.flight)]
+
+
 def loses_its_coordinator(case: Case) -> list[str]:
     coordinator = case.world.others[0]
     coordinator.kill()
@@ -184,6 +189,7 @@ FAULTS = (
     ),
     Fault("slow input", suffers("slow_input"), ("slow-compute",), settle_s=SLOW_S),
     Fault("CPU hog on one rank", starves, ("slow-compute", "slow-rank"), settle_s=SLOW_S),
+    Fault("starved of a processor", starves_seen_in_files, ("starved",), settle_s=SLOW_S),
     Fault(
         "slow host",
         suffers("slow_compute"),
@@ -264,6 +270,7 @@ class Trial:
     right: bool  # the culprit is named
     alone: bool  # and nobody else
     since_s: float  # from the fault to the answer
+    victim: int
 
 
 def try_fault(fault: Fault, here: Path, seed: int) -> Trial:
@@ -290,7 +297,8 @@ def try_fault(fault: Fault, here: Path, seed: int) -> Trial:
         verdict = world.doctor(*arguments)
         since = time.monotonic() - began
     named = [names_it(fault, case, finding) for finding in verdict.accusations]
-    return Trial(verdict, any(named) and verdict.status == 1, all(named) and bool(named), since)
+    right, alone = any(named) and verdict.status == 1, all(named) and bool(named)
+    return Trial(verdict, right, alone, since, victim)
 
 
 def try_healthy(here: Path, seed: int) -> Verdict:

@@ -122,6 +122,40 @@ def hung(ranks: int, victim: int, **of_others: object) -> list[Record]:
     return found
 
 
+def with_turns(evidence: Evidence, ran_s: float, ready_s: float) -> Evidence:
+    """Rank 1's threads ran, and were ready without a processor, in the second before now."""
+    subjects = []
+    for s in evidence.subjects:
+        now = dataclasses.replace(s.last, run_ns=5 * S, ready_ns=9 * S)
+        if s.rank == 1:
+            more = {"run_ns": now.run_ns + int(ran_s * S), "ready_ns": 9 * S + int(ready_s * S)}
+            now = dataclasses.replace(now, **more)
+        before = dataclasses.replace(s.last, at_ns=now.at_ns - S, run_ns=5 * S, ready_ns=9 * S)
+        subjects.append(dataclasses.replace(s, looks=(before, now)))
+    return dataclasses.replace(evidence, subjects=tuple(subjects))
+
+
+def test_a_rank_that_hangs_for_want_of_a_processor_is_starved() -> None:
+    hangs = world(hung(3, 1), 60 * S)
+    (finding,) = diagnose(with_turns(hangs, 0.05, 0.9))
+    assert (finding.kind, finding.culprit.ranks, finding.sick) == ("starved", (1,), True)
+    assert "waits" in "".join(finding.evidence)  # whom the others wait for
+    # It had what it wanted, or wanted little.
+    assert [f.kind for f in diagnose(with_turns(hangs, 0.9, 0.9))] == ["hang"]
+    assert [f.kind for f in diagnose(with_turns(hangs, 0.01, 0.2))] == ["hang"]
+    # What is stopped waits for no processor.
+    stopped = dataclasses.replace(hangs.subjects[1], process="stopped")
+    subjects = (hangs.subjects[0], stopped, hangs.subjects[2])
+    (finding,) = diagnose(with_turns(dataclasses.replace(hangs, subjects=subjects), 0.05, 0.9))
+    assert finding.kind == "stopped"
+
+
+def test_a_starved_rank_that_nobody_waits_for_is_a_note() -> None:
+    healthy = world([record(r, ops) for r, ops in enumerate(steps(3, 100, {}))], 0)
+    (finding,) = diagnose(with_turns(healthy, 0.05, 0.9))
+    assert (finding.kind, finding.sick) == ("starved", False)
+
+
 def test_the_rank_that_never_called_is_the_root_of_a_hang() -> None:
     (finding,) = diagnose(world(hung(4, 2), 6 * S))
     assert (finding.kind, finding.culprit.ranks) == ("hang", (2,))

@@ -144,6 +144,15 @@ def test_a_stopped_rank_is_named_within_five_seconds(tmp_path: Path) -> None:
         assert (finding["kind"], finding["culprit"]["ranks"]) == ("stopped", [2])
 
 
+def test_a_rank_without_a_processor_is_starved_and_not_stopped(tmp_path: Path) -> None:
+    """Whether the others suffer so much that it is sick is for how busy the machine is to say."""
+    trial = try_fault(fault_named("starved of a processor"), tmp_path / "w", 1)
+    starved = [f for f in trial.verdict.findings if f["kind"] == "starved"]
+    (of_victim,) = [f for f in starved if f["culprit"]["ranks"] == [trial.victim]]
+    assert "is not stopped" in of_victim["evidence"][0]
+    assert "stopped" not in {f["kind"] for f in trial.verdict.findings}, show(trial)
+
+
 def test_a_stack_is_only_asked_of_who_tells_one(tmp_path: Path) -> None:
     """A record says a number that is another process's now: it must not be sent a signal."""
     with World(tmp_path / "w", 2, http=False, function="quiet") as world:
