@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import signal
+import socket
 import sys
 import threading
+import urllib.parse
+from typing import Any
 
 from holdfast import _core
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
 EXAMPLES = """examples:
@@ -18,17 +22,21 @@ EXAMPLES = """examples:
   holdfast.join("holdfast://host:29400/run8")                         an elastic group, in Python
 
   holdfast coordinator --record /var/lib/holdfast/jobs
+  holdfast coordinator --record tcp://store-host:29500                a TCPStore of torch's
 
 It can be killed and started again at any time: the members tell it what they know. Who decided last
 they cannot tell. With --record FILE it knows that itself; keep the file on a disk that outlives it,
-and let one coordinator at a time have it. Without, it lets go on who is left of a group only where
-they are half of it at least, or the others' end is proven; for a view that an earlier life has
-decided, more than half. The members that are called back within --grace come before newcomers, and
-members that cannot be reached keep the group's name for --keep seconds.
+and let one coordinator at a time have it. A store at tcp://HOST:PORT is a record, too, that several
+coordinators may share; nothing is decided while it does not answer. Without a record it lets go on
+who is left of a group only where they are half of it at least, or the others' end is proven; for a
+view that an earlier life has decided, more than half. The members that are called back within
+--grace come before newcomers, and members that cannot be reached keep the group's name for --keep
+seconds.
 There is no authentication and no encryption yet: trusted networks only.
 """
 _LOOK_S = 0.5
 _KEEP_S = 7200.0
+_STORE_S = 10.0
 _LONGEST_S = 30 * 24 * 3600.0
 _World = tuple[str, int, list[int], int, int, str]
 
@@ -63,8 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         default="",
-        metavar="FILE",
-        help="where decisions are kept; made if there is none (default: nowhere)",
+        metavar="RECORD",
+        help="where decisions are kept: a file, made if there is none, or tcp://HOST:PORT, where "
+        "torch's TCPStore listens (default: nowhere)",
     )
     parser.add_argument(
         "--grace",
@@ -83,6 +92,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"to have ended ({_KEEP_S:.0f})",
     )
     parser.set_defaults(run=run)
+
+
+def _store_at(url: str) -> Any:
+    """Connect to a store of torch's."""
+    parts = urllib.parse.urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if not parts.hostname or not port or parts.path or parts.query or parts.username:
+        raise ConfigError(f"--record {url!r}; accepted: a file, or tcp://HOST:PORT")
+    try:
+        from torch.distributed import TCPStore
+    except ImportError:
+        raise ConfigError(
+            f"--record {url!r} is a store of torch's, and torch is not installed; accepted "
+            "without it: a file"
+        ) from None
+    limit = datetime.timedelta(seconds=_STORE_S)
+    try:
+        # torch asks again and again, and writes a trace each time.
+        socket.create_connection((parts.hostname, port), _STORE_S).close()
+        return TCPStore(parts.hostname, port, None, False, timeout=limit, wait_for_workers=False)
+    except (OSError, RuntimeError) as error:  # torch's are no OSError
+        raise HoldfastError(f"--record {url!r}: no store answers there: {error}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -115,10 +149,12 @@ def run(arguments: argparse.Namespace) -> int:
         http=given.http if arguments.http is None else arguments.http,
         flight_dir="",
     )
+    in_store = arguments.record.startswith("tcp://")
     coordinator = _core.Coordinator.create(
         options.native(),
         arguments.min_peers,
-        record=arguments.record,
+        record="" if in_store else arguments.record,
+        store=_store_at(arguments.record) if in_store else None,
         grace=arguments.grace,
         keep=arguments.keep,
     )

@@ -147,17 +147,21 @@ def test_an_outage_of_the_coordinators_cable_ends_no_job_and_founds_none(network
     assert "epoch 1, 1 of 1 ranks" not in said, said
 
 
-@pytest.mark.parametrize("comes_first", ["grace", "record"])
+@pytest.mark.parametrize("comes_first", ["grace", "record", "store"])
 def test_members_come_before_a_newcomer_that_called_a_new_coordinator_first(comes_first, tmp_path):
     coordinator = Coordinator(tmp_path, f"127.0.0.1:{held_port()}")
     record = ("--record", str(tmp_path / "record"))
-    coordinator.start(*(record if comes_first == "record" else ("--grace", "0")))
+    if comes_first == "store":
+        distributed = pytest.importorskip("torch.distributed", reason="waits for torch's TCPStore")
+        store = distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        record = ("--record", f"tcp://127.0.0.1:{store.port}")
+    coordinator.start(*(("--grace", "0") if comes_first == "grace" else record))
     url = f"holdfast://{coordinator.address}/run7"
     members = job_of_two(url, tmp_path)
     signal_all(members, signal.SIGSTOP)
     coordinator.kill()
     coordinator.log.write_text("")
-    coordinator.start(*(record if comes_first == "record" else ("--grace", "20")))
+    coordinator.start(*(("--grace", "20") if comes_first == "grace" else record))
     late = peer(url, tmp_path, MIN_PEERS="1")
     coordinator.await_line("run7/elastic: epoch 0, 0 of 0 ranks, 1 waiting; .*member")
     signal_all(members, signal.SIGCONT)
@@ -226,5 +230,12 @@ def test_a_record_that_cannot_serve_is_an_error_at_the_start(tmp_path):
     record.write_text("holdfast record 1 0000000000000000\nrun\n")
     assert "its checksum is wrong; accepted" in says("--record", str(record))
     assert "cannot write beside it" in says("--record", str(tmp_path / "none" / "record"))
+    assert "accepted: a file, or tcp://HOST:PORT" in says("--record", "tcp://here")
+    pytest.importorskip("torch", reason="waits for torch's TCPStore")
+    nobody = f"tcp://127.0.0.1:{held_port()}"
+    assert f"'{nobody}': no store answers there" in says("--record", nobody)
+
+
+def test_seconds_that_cannot_be_are_an_error_at_the_start():
     assert "--grace -1.0; accepted: 0 to" in says("--grace", "-1")
     assert "--keep nan; accepted: 0 to" in says("--keep", "nan")
