@@ -116,19 +116,21 @@ void Group::observe_view() {
 }
 
 void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
-  observe_view(before, after, now);
-  stopped_since_.reset();
   std::vector<std::size_t> lost;
+  std::vector<std::size_t> left;
   std::vector<std::size_t> joined;
   for (std::size_t r = 0; r < after.members.size(); ++r) {
     const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
     if (was == after.members[r]) continue;
-    if (was != kNobody) lost.push_back(r);
+    if (was != kNobody) (cause_of(was) == LossCause::kLeft ? left : lost).push_back(r);
     if (after.members[r] != kNobody) joined.push_back(r);
   }
-  if (lost.empty() && joined.empty()) return;
+  observe_view(before, after, now);
+  stopped_since_.reset();
+  if (lost.empty() && left.empty() && joined.empty()) return;
   std::string text = "view " + std::to_string(after.epoch.value) + ": ";
   if (!lost.empty()) text += "lost " + rank_text(lost) + "; ";
+  if (!left.empty()) text += rank_text(left) + " left; ";
   if (!joined.empty()) text += rank_text(joined) + " joined; ";
   network_.say(text + std::to_string(after.present().size()) + " of " +
                std::to_string(after.members.size()) + " ranks go on");
