@@ -14,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ MOST_CHILDREN = 64
 _BEFORE, _AFTER = 12, 5
 _LATEST_KILL_OPS = 12
 _LIMIT_S = 60.0
+Before = Callable[[int], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ class World:
     bytes: int
     hosts: int = 1
     children: int = 0
+
+    def host(self, rank: int) -> int:
+        """Return the host that the rank is on."""
+        return rank * self.hosts // self.ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ class Row:
         return json.dumps({"version": __version__, **flat.pop("world"), **flat})
 
 
-def _start(folder: Path, world: World) -> list[subprocess.Popen[str]]:
+def _start(folder: Path, world: World, before: Before) -> list[subprocess.Popen[str]]:
     (folder / "config").write_text(json.dumps({"folder": str(folder), **asdict(world)}))
     command = [sys.executable, "-m", "holdfast.comm.bench.churn", str(folder / "config")]
     # What they say of views is of interest only when one fails.
@@ -95,15 +100,17 @@ def _start(folder: Path, world: World) -> list[subprocess.Popen[str]]:
     pipe = subprocess.PIPE
     with (folder / "log").open("w") as log:
         return [
-            subprocess.Popen([*command, str(r)], stdin=pipe, stdout=pipe, stderr=log, text=True)
+            subprocess.Popen(
+                [*before(r), *command, str(r)], stdin=pipe, stdout=pipe, stderr=log, text=True
+            )
             for r in range(world.ranks)
         ]
 
 
-def _kill_one(world: World, choose: random.Random) -> tuple[float, float]:
+def _kill_one(world: World, choose: random.Random, before: Before) -> tuple[float, float]:
     """Return the op's own time, and the time from the kill to the last survivor, in seconds."""
     with tempfile.TemporaryDirectory(prefix="holdfast-churn-") as folder:
-        processes = _start(Path(folder), world)
+        processes = _start(Path(folder), world, before)
         try:
             for process in processes:
                 assert process.stdout is not None
@@ -144,7 +151,12 @@ def _line(process: subprocess.Popen[str]) -> str:
     return line
 
 
-def measure(worlds: list[World], kills: int) -> Iterator[Row]:
+def _here(rank: int) -> Sequence[str]:
+    del rank
+    return ()
+
+
+def measure(worlds: list[World], kills: int, before: Before = _here) -> Iterator[Row]:
     """Kill one rank after the other, each in a world of its own.
 
     Parameters
@@ -153,6 +165,9 @@ def measure(worlds: list[World], kills: int) -> Iterator[Row]:
         What the ranks do is an all_reduce over and over.
     kills : int
         Per row.
+    before : callable
+        From a rank to a command that runs the rest of its arguments, such as one that enters a
+        network namespace; it must become that process, for that is what is killed.
 
     Yields
     ------
@@ -161,7 +176,7 @@ def measure(worlds: list[World], kills: int) -> Iterator[Row]:
     """
     choose = random.Random(1)
     for world in worlds:
-        pairs = [_kill_one(world, choose) for _ in range(kills)]
+        pairs = [_kill_one(world, choose, before) for _ in range(kills)]
         own = statistics.median(pair[0] for pair in pairs)
         whole = statistics.median(pair[1] for pair in pairs)
         times = [round(1e3 * max(0.0, pair[1] - pair[0]), 3) for pair in pairs]
@@ -187,8 +202,10 @@ def main() -> int:
     config: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     rank, folder = int(sys.argv[2]), config.pop("folder")
     world = World(**config)
-    host = "" if world.hosts == 1 else f"host{rank * world.hosts // world.ranks}"
-    options = Options(transports=(world.transport,), timeout=_LIMIT_S, host_id=host)
+    host = "" if world.hosts == 1 else f"host{world.host(rank)}"
+    options = replace(
+        Options.from_env(), transports=(world.transport,), timeout=_LIMIT_S, host_id=host
+    )
     group = holdfast.init(f"file://{folder}/groups", rank, world.ranks, options=options)
     _fork_children(world.children)
     data = np.zeros(max(1, world.bytes // 4), np.float32)

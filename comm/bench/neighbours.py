@@ -7,10 +7,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-# Computes for as long as whoever started it is there, at the lowest priority.
+# Computes for as long as whoever started it is there.
 _BUSY = """
-import os
-os.nice(19)
+import os, sys
+os.nice(int(sys.argv[1]))
 parent = os.getppid()
 while os.getppid() == parent:
     for _ in range(100_000):
@@ -22,13 +22,15 @@ _PATIENCE_S = 10.0
 
 
 @contextlib.contextmanager
-def busy(count: int) -> Iterator[list[int]]:
-    """Keep so many processes computing at nice 19.
+def busy(count: int, nice: int = 19) -> Iterator[list[int]]:
+    """Keep so many processes computing.
 
     Parameters
     ----------
     count : int
         How many, 0 to :data:`MOST`.
+    nice : int
+        By how much they are nicer than this process: 0, of the same priority, to 19, the lowest.
 
     Yields
     ------
@@ -37,8 +39,9 @@ def busy(count: int) -> Iterator[list[int]]:
     """
     processes: list[subprocess.Popen[bytes]] = []
     try:
+        command = [sys.executable, "-S", "-c", _BUSY, str(nice)]
         for _ in range(count):
-            processes.append(subprocess.Popen([sys.executable, "-S", "-c", _BUSY]))
+            processes.append(subprocess.Popen(command))
         yield [process.pid for process in processes]
     finally:
         for process in processes:

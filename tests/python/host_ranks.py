@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -57,3 +58,31 @@ def until_a_loss() -> None:
         group.close(2)
     except holdfast.Unconfirmed as error:
         print(json.dumps({"in_doubt": list(error.ranks)}), flush=True)
+
+
+def until_told() -> None:
+    """Reduce, in turns of these SIZES, until there is a file `stop`; say how late the latest was.
+
+    With OPS, so many instead.
+    """
+    sizes = [int(size) for size in os.environ["SIZES"].split(",")]
+    limit = int(os.environ.get("OPS", "0"))
+    group = holdfast.init()
+    me, n = group.rank, group.size
+    print("ready", flush=True)
+    latest = 0.0
+    ops = 0
+    going = np.ones(1, np.int64)
+    while going[0] > 0:
+        data = np.full(sizes[ops % len(sizes)] // 8, (me + 1) * (ops + 1), np.int64)
+        going[0] = ops < limit if limit else not Path("stop").exists()
+        for what in (going, data):
+            began = time.monotonic()
+            group.all_reduce(what)
+            latest = max(latest, time.monotonic() - began)
+        assert (data == n * (n + 1) // 2 * (ops + 1)).all(), (ops, data[:4])
+        ops += 1
+    told = {"epoch": group.epoch, "ops": ops, "latest": latest, "live": list(group.live_ranks)}
+    print(json.dumps(told), flush=True)
+    group.barrier()
+    group.close()

@@ -1,83 +1,62 @@
-"""A host that is cut off without a word: its cable is pulled, and nobody's connection ends."""
+"""A cable is pulled, for good or for a while: nobody's connection ends, and no word is said."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from ranks import finish, start_rank
+from emulated_network import Network, Unavailable
+from ranks import Process, all_end_well, finish, start_rank
 
 HOSTS = 4
 HEARTBEAT_S = 0.1
-# One switch and its hosts, that nobody else has, and addresses kept for tests (RFC 5737).
-SWITCH = f"hf{os.getpid()}s"
-SPACES = [f"hf{os.getpid()}{i}" for i in range(HOSTS)]
-
-
-def ip(*arguments: str) -> bool:
-    done = subprocess.run(["ip", *arguments], capture_output=True, timeout=20, check=False)
-    return done.returncode == 0
-
-
-def address(host: int) -> str:
-    return f"203.0.113.{host + 1}"
+# Longer than TCP waits before it says something again, shorter than `silence`.
+STILL_S = 4.0
 
 
 @pytest.fixture
-def network() -> Iterator[None]:
-    """Four namespaces at a switch."""
-    if shutil.which("ip") is None:
-        pytest.skip("waits for ip (Debian package iproute2)")
+def network() -> Iterator[Network]:
     try:
-        if not all(ip("netns", "add", space) for space in [SWITCH, *SPACES]):
-            pytest.skip("waits for the right to make network namespaces")
-        if not ip("-n", SWITCH, "link", "add", "switch", "type", "bridge"):
-            pytest.skip("waits for a kernel with bridges")
-        assert ip("-n", SWITCH, "link", "set", "switch", "up")
-        for i, space in enumerate(SPACES):
-            assert ip(
-                *("link", "add", "eth", "netns", space, "type", "veth"),
-                *("peer", "name", f"port{i}", "netns", SWITCH),
-            )
-            assert ip("-n", SWITCH, "link", "set", f"port{i}", "master", "switch", "up")
-            assert ip("-n", space, "address", "add", f"{address(i)}/24", "dev", "eth")
-            assert ip("-n", space, "link", "set", "eth", "up")
-            assert ip("-n", space, "link", "set", "lo", "up")
-        yield
-    finally:
-        for space in [*SPACES, SWITCH]:
-            ip("netns", "delete", space)
+        with Network(HOSTS) as made:
+            yield made
+    except Unavailable as lacks:
+        pytest.skip(str(lacks))
 
 
-def lose_host(here: Path, victim: int) -> float:
-    """Return the seconds from the cut to the first op of the next view on the last survivor."""
+def start_hosts(
+    network: Network, function: str, hosts: int, here: Path, env: Mapping[str, str]
+) -> list[Process]:
+    """One rank on each host; they have met when this returns."""
     here.mkdir()
-    env = {
-        "HOLDFAST_HEARTBEAT": str(HEARTBEAT_S),
-        "HOLDFAST_SILENCE": str(3 * HEARTBEAT_S),
-        "HOLDFAST_TIMEOUT": "3",
-        "HOLDFAST_TRANSPORTS": "tcp",
-    }
+    env = {**env, "HOLDFAST_TRANSPORTS": "tcp"}
     processes = [
         start_rank(
-            *("host_ranks", "until_a_loss", r, HOSTS, here),
-            {**env, "HOLDFAST_HOST_ID": f"host {r}", "HOLDFAST_ADDRESS": address(r)},
-            before=("ip", "netns", "exec", SPACES[r]),
+            *("host_ranks", function, r, hosts, here),
+            {**env, "HOLDFAST_HOST_ID": f"host {r}", "HOLDFAST_ADDRESS": network.address(r)},
+            before=network.inside(r),
         )
-        for r in range(HOSTS)
+        for r in range(hosts)
     ]
     for process in processes:
         assert process.stdout is not None
         assert "ready" in process.stdout.readline()
+    return processes
+
+
+def lose_host(network: Network, here: Path, victim: int) -> float:
+    """Return the seconds from the cut to the first op of the next view on the last survivor."""
+    env = {
+        "HOLDFAST_HEARTBEAT": str(HEARTBEAT_S),
+        "HOLDFAST_SILENCE": str(3 * HEARTBEAT_S),
+        "HOLDFAST_TIMEOUT": "3",
+    }
+    processes = start_hosts(network, "until_a_loss", HOSTS, here, env)
     time.sleep(1)
     cut = time.monotonic()
-    assert ip("-n", SWITCH, "link", "set", f"port{victim}", "down")
+    network.pull_cable(victim)
     outcomes = finish(processes, 60)
     ends = []
     for outcome in outcomes:
@@ -98,7 +77,25 @@ def lose_host(here: Path, victim: int) -> float:
 
 @pytest.mark.parametrize("victim", [0, 2])
 def test_the_others_go_on_without_a_host_that_is_cut_off(victim, network, tmp_path):
-    took = lose_host(tmp_path / "world", victim)
+    took = lose_host(network, tmp_path / "world", victim)
     print(f"host {victim}: {took * 1e3:.0f} ms at a heartbeat of {HEARTBEAT_S * 1e3:.0f} ms")
     # Not how fast, which a busy machine decides, but that no time limit was waited for.
     assert took < 3
+
+
+def test_a_path_that_is_still_for_a_while_costs_nobody(network, tmp_path):
+    hosts = 3  # tests/bench/membership_faults.py has others, many times
+    env = {"SIZES": "8,8192,2097152", "HOLDFAST_TIMEOUT": "40"}
+    processes = start_hosts(network, "until_told", hosts, tmp_path / "world", env)
+    time.sleep(0.5)
+    network.pull_cable(hosts - 1)
+    time.sleep(STILL_S)
+    network.plug_cable(hosts - 1)
+    time.sleep(3)
+    (tmp_path / "world" / "stop").touch()
+    for outcome in all_end_well(processes, 60):
+        told = json.loads(next(line for line in outcome.output.splitlines() if line[0] == "{"))
+        print(f"rank {outcome.rank}: {told}")
+        assert told["live"] == list(range(hosts))
+        assert told["latest"] > STILL_S / 2  # the cable mattered
+        assert "lost rank" not in outcome.output, outcome.output
