@@ -91,7 +91,7 @@ void Coordinator::learn(const Message& message) {
   keep_groups(last_reports_);
   asked_ = false;
   proposal_.reset();
-  reports_.clear();
+  forget_reports();
   boundaries_.clear();
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   promised_by_.clear();
@@ -103,23 +103,23 @@ void Coordinator::learn(const Message& message) {
 }
 
 void Coordinator::on_report(MemberId from, const Message& message, Instant now) {
-  for (const MemberId m : message.lost) {
-    const auto& unproven = message.unproven;
-    const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
+  std::vector<MemberId> lost;
+  for (const auto& [m, proven] : losses_of(message, view_)) {
+    lost.push_back(m);
     // What is not proven echoes what was prepared, which may be out of date.
     if (proven && view_.has(m)) lose(m, true, now);
   }
-  std::vector<MemberId> lost = message.lost;
-  std::sort(lost.begin(), lost.end());
+  auto said = take_body(from, message);
   // A report for another coordinator's ballot is news, but no promise.
   if (message.generation == generation_ || is_planted(Planted::kStaleReport)) {
-    Report report{std::move(lost), take_said(message), {}};
+    if (!said) return ask(from);
+    Report report{std::move(lost), std::move(*said), {}};
     if (!message.accepted.empty()) {
       auto accepted = decode(message.accepted);
       // A promise without it would be none.
       if (!accepted.is_ok()) return;
-      report.accepted = std::move(accepted).value();
-      if (!spell_out(*report.accepted, view_)) return ask(from);
+      if (!spell_out(accepted.value(), view_)) return ask(from);
+      report.accepted = take_accepted(accepted.value());
     }
     reports_[from] = std::move(report);
   } else if (message.generation > generation_) {
@@ -193,14 +193,14 @@ void Coordinator::raise_generation() {
 // Begins again under a ballot of its own above all it knows of.
 void Coordinator::raise_ballot(Instant now) {
   raise_generation();
-  proposal_.reset();
+  if (proposal_) withdrawn_ = take_accepted(*std::exchange(proposal_, std::nullopt));
   reports_.clear();
   prepare(now);
 }
 
 void Coordinator::prepare(Instant now) {
   asked_ = true;
-  asked_groups_.clear();
+  asked_for_.clear();
   Message m = make(MessageKind::kPrepare);
   m.lost = lost();
   for (const auto& [member, proven] : lost_) {
@@ -223,7 +223,7 @@ void Coordinator::tick(Instant now) {
   if (drop_unheard(now) || complained) try_decide(now);
   if (now < next_retry_) return;
   next_retry_ = now + retry_time();
-  asked_groups_.clear();
+  asked_for_.clear();
   const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
   if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);
@@ -248,7 +248,8 @@ void Coordinator::try_decide(Instant now) {
   if (proposal_) return;
   if (lost_.empty() && reports_.empty()) return try_admit(now);
   const std::vector<MemberId> gone = lost();
-  const Message* accepted = nullptr;
+  const Accepted* accepted = nullptr;
+  MemberId acceptor = kNobody;
   const std::vector<MemberId> all = staying();
   const bool too_few = reports_.size() < all.size();
   std::vector<std::pair<MemberId, const Said*>> said;
@@ -262,14 +263,16 @@ void Coordinator::try_decide(Instant now) {
     }
     said.emplace_back(member, &report->second.said);
     const auto& value = report->second.accepted;
-    const bool counts = value && value->view.epoch.value == view_.epoch.value + 1;
-    if (counts && (accepted == nullptr || accepted->generation < value->generation)) {
+    if (value && (accepted == nullptr || accepted->ballot < value->ballot)) {
       accepted = &*value;
+      acceptor = member;
     }
   }
   if (!allowed()) return;
-  if (is_behind()) return follow_record(accepted, now);
-  if (accepted != nullptr) return propose(*accepted, now);
+  const Message* value = accepted != nullptr ? value_of(*accepted) : nullptr;
+  if (accepted != nullptr && value == nullptr) return ask_once(acceptor, accepted->digest);
+  if (is_behind()) return follow_record(value, now);
+  if (value != nullptr) return propose(*value, now);
   if (know_groups(said)) decide(now);
 }
 
@@ -369,7 +372,7 @@ void Coordinator::publish(Message value, Instant now) {
   complaints_.clear();
   std::erase_if(heard_, [&](MemberId id) { return !view_.has(id) && !lobby_.contains(id); });
   std::erase_if(unheard_, [&](const auto& entry) { return !view_.has(entry.first); });
-  reports_.clear();
+  forget_reports();
   boundaries_.clear();
   blocked_.clear();
   std::erase_if(lobby_, [&](const auto& entry) { return view_.has(entry.first); });

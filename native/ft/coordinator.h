@@ -95,10 +95,16 @@ class Coordinator {
     std::uint64_t groups = 0;
     Bytes ops;
   };
+  // A proposal for the next view, as a member has accepted it.
+  struct Accepted {
+    Generation ballot;
+    std::uint64_t digest = 0;      // of what it decides
+    std::optional<Message> whole;  // unless somebody else has said it
+  };
   struct Report {
     std::vector<MemberId> lost;  // sorted
     Said said;
-    std::optional<Message> accepted;
+    std::optional<Accepted> accepted;
   };
   struct Waiting {
     Joiner joiner;
@@ -113,6 +119,11 @@ class Coordinator {
   void ask(MemberId member) { send(member, make(MessageKind::kAsk)); }
   void ask_for_view(MemberId member, Instant now);
   Said take_said(const Message& message);
+  std::optional<Said> take_body(MemberId from, const Message& message);
+  std::optional<Accepted> take_accepted(const Message& value) const;
+  const Message* value_of(const Accepted& accepted) const;
+  void forget_reports();
+  void ask_once(MemberId member, std::uint64_t digest);
   bool know_groups(const std::vector<std::pair<MemberId, const Said*>>& all);
   void keep_groups(const Reports& reports);
   void answer_behind(MemberId from, const Message& message);
@@ -211,9 +222,11 @@ class Coordinator {
   std::map<MemberId, Instant> unheard_;  // since when
   Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
   std::map<MemberId, Report> reports_;
+  std::map<MemberId, std::pair<std::uint64_t, Said>> bodies_;  // that reports said last, by number
+  std::optional<Accepted> withdrawn_;                          // proposed under a lower ballot
   std::map<MemberId, std::pair<std::uint64_t, Said>> boundaries_;  // lobby version, counts
   std::map<std::uint64_t, Bytes> known_groups_;  // by digest: of the last view, and new ones
-  std::set<std::uint64_t> asked_groups_;         // one who has them has been
+  std::set<std::uint64_t> asked_for_;            // by digest: one who has it has been
   Instant view_asked_until_{};                   // somebody with a later view has been
   std::map<MemberId, Waiting> lobby_;
   std::uint64_t arrivals_ = 0;

@@ -26,15 +26,59 @@ Coordinator::Said Coordinator::take_said(const Message& message) {
   return {groups, message.body.ops};
 }
 
-// Asks for those that it does not know: once each, until it is time to ask again.
+// Asks for those that it does not know.
 bool Coordinator::know_groups(const std::vector<std::pair<MemberId, const Said*>>& all) {
   bool known = true;
   for (const auto& [member, said] : all) {
     if (known_groups_.contains(said->groups)) continue;
     known = false;
-    if (asked_groups_.insert(said->groups).second) ask(member);
+    ask_once(member, said->groups);
   }
   return known;
+}
+
+// Until it is time to ask again.
+void Coordinator::ask_once(MemberId member, std::uint64_t digest) {
+  if (asked_for_.insert(digest).second) ask(member);
+}
+
+// Nothing: it repeats what has not been heard here, or not by this life.
+std::optional<Coordinator::Said> Coordinator::take_body(MemberId from, const Message& message) {
+  if (!message.repeats) {
+    Said said = take_said(message);
+    bodies_[from] = {message.body_number, said};
+    return said;
+  }
+  const auto at = bodies_.find(from);
+  const bool known = at != bodies_.end() && at->second.first == message.body_number;
+  return known ? std::optional(at->second.second) : std::nullopt;
+}
+
+// Nothing: it is not for the next view.
+std::optional<Coordinator::Accepted> Coordinator::take_accepted(const Message& value) const {
+  if (value.epoch != view_.epoch) return std::nullopt;
+  if (value.digest != 0) return Accepted{value.generation, value.digest, {}};
+  if (value.view.epoch.value != view_.epoch.value + 1) return std::nullopt;
+  return Accepted{value.generation, digest_of_value(value), value};
+}
+
+// Nothing: nobody has said it whole.
+const Message* Coordinator::value_of(const Accepted& accepted) const {
+  const auto is_it = [&](const std::optional<Accepted>& other) {
+    return other && other->whole && other->digest == accepted.digest;
+  };
+  if (is_it(accepted)) return &*accepted.whole;
+  if (is_it(withdrawn_)) return &*withdrawn_->whole;
+  for (const auto& [member, report] : reports_) {
+    if (is_it(report.accepted)) return &*report.accepted->whole;
+  }
+  return nullptr;
+}
+
+void Coordinator::forget_reports() {
+  reports_.clear();
+  bodies_.clear();
+  withdrawn_.reset();
 }
 
 // A member without groups says none; the others have those of the last view, mostly.

@@ -18,6 +18,7 @@ constexpr std::size_t kMaxName = 1024;
 constexpr std::size_t kMaxFailureText = 1U << 16;
 constexpr std::size_t kMaxOps = 65536;
 constexpr std::size_t kMaxRuns = 1U << 20;
+static_assert(kSharedMemoryCount <= 4, "it is said in two bits");
 
 // Signed differences as counts, the small ones short.
 std::uint64_t zigzag(std::uint64_t from, std::uint64_t to) {
@@ -115,48 +116,52 @@ Ranges read_ranges(Reader& r) {
 
 void write(Writer& w, const OpReport& op, std::uint64_t next) {
   w.count(zigzag(next, op.sequence.value));
-  w.number(static_cast<std::uint8_t>((op.complete ? 1 : 0) | (op.flat ? 2 : 0)));
-  w.count(op.completed_in.value);
-  w.list(op.held, [&](const HeldBlock& held) {
+  w.count(std::uint64_t{op.held.size()} << 2 | (op.flat ? 2U : 0U) | (op.complete ? 1U : 0U));
+  if (op.complete) w.count(op.completed_in.value);
+  for (const HeldBlock& held : op.held) {
     w.count(held.block);
     write(w, held.held);
-  });
+  }
 }
 
 OpReport read_op(Reader& r, std::uint64_t next) {
   OpReport op;
   op.sequence = {unzigzag(next, r.count())};
-  const auto flags = r.number<std::uint8_t>();
+  const std::uint64_t flags = r.count(kMaxRuns << 2 | 3);
   op.complete = (flags & 1) != 0;
   op.flat = (flags & 2) != 0;
-  op.completed_in = {static_cast<std::uint32_t>(r.count(UINT32_MAX))};
-  r.list(kMaxRuns, 2, [&] {
+  if (op.complete) op.completed_in = {static_cast<std::uint32_t>(r.count(UINT32_MAX))};
+  while (op.held.size() < flags >> 2 && !r.failed()) {
     HeldBlock held;
     held.block = static_cast<std::uint32_t>(r.count(UINT32_MAX));
     held.held = read_ranges(r);
     op.held.push_back(std::move(held));
-  });
+  }
   return op;
 }
 
 void write_ops(Writer& w, const GroupReport& report) {
   w.count(report.next_sequence);
-  w.number(static_cast<std::uint8_t>(report.shared));
-  w.list(report.ops, [&](const OpReport& op) { write(w, op, report.next_sequence); });
-  w.number(static_cast<std::uint8_t>(report.failure));
+  w.count(std::uint64_t{report.ops.size()} << 3 | (report.failure != Code::kOk ? 4U : 0U) |
+          static_cast<std::uint64_t>(report.shared));
+  for (const OpReport& op : report.ops) write(w, op, report.next_sequence);
   if (report.failure == Code::kOk) return;
+  w.number(static_cast<std::uint8_t>(report.failure));
   w.list(report.failed_ranks, [&](Rank rank) { w.number(rank.value); });
   w.text(report.failure_text);
 }
 
 void read_ops(Reader& r, GroupReport& report) {
   report.next_sequence = r.count();
-  const auto shared = r.number<std::uint8_t>();
-  if (shared < kSharedMemoryCount) report.shared = static_cast<SharedMemory>(shared);
-  r.list(kMaxOps, 4, [&] { report.ops.push_back(read_op(r, report.next_sequence)); });
+  const std::uint64_t flags = r.count(kMaxOps << 3 | 7);
+  report.shared = static_cast<SharedMemory>(flags & 3);
+  while (report.ops.size() < flags >> 3 && !r.failed()) {
+    report.ops.push_back(read_op(r, report.next_sequence));
+  }
+  if ((flags & 4) == 0) return;
   const auto failure = r.number<std::uint8_t>();
+  r.require(failure != static_cast<std::uint8_t>(Code::kOk));
   report.failure = failure < kCodeCount ? static_cast<Code>(failure) : Code::kProtocolError;
-  if (report.failure == Code::kOk) return;
   r.list(kMaxRanks, 4, [&] { report.failed_ranks.push_back({r.number<std::int32_t>()}); });
   report.failure_text = r.text(kMaxFailureText);
 }

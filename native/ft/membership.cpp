@@ -190,6 +190,7 @@ void Membership::reported(Body body, Instant now) {
   // What a view held says nothing of the next one.
   if (fenced_ || !changing()) return;
   stopping_ = false;
+  if (stopped_ != body) ++body_number_;
   stopped_ = std::move(body);
   report(now);
 }
@@ -201,16 +202,33 @@ Message Membership::make_report() const {
     if (!dead_.contains(lost) && !left_.contains(lost)) m.unproven.push_back(lost);
   }
   m.body = *stopped_;
-  if (accepted_) m.accepted = encode(by_difference(*accepted_, view_));
+  m.body_number = body_number_;
+  if (accepted_) m.accepted = encode(named(*accepted_));
   m.version = rival_.value;
   return m;
+}
+
+// Whoever has heard a body is told its number: it asks if it does not have it any more.
+void Membership::send_report(MemberId to, Message report, Instant now) {
+  if (to == self_) {
+    if (accepted_) report.accepted = encode(by_difference(*accepted_, view_));
+    return to_own(self_, report, now);
+  }
+  report = brief(std::move(report), view_);
+  report.repeats = told_ == std::pair(to, report.body_number);
+  if (report.repeats) {
+    report.digest = 0;
+    report.body = {};
+  }
+  told_ = {to, report.body_number};
+  act(SendTo{to, std::move(report)});
 }
 
 void Membership::report(Instant now) {
   if (!stopped_) return;
   next_retry_ = now + settings_.heartbeat;
   reported_ = {coordinator(), promised_, now};
-  send(reported_.to, reported_.to == self_ ? make_report() : brief(make_report()), now);
+  send_report(reported_.to, make_report(), now);
 }
 
 // What it asks for is on its way.
@@ -223,7 +241,7 @@ bool Membership::has_reported(MemberId to, Instant now) const {
 // it.
 void Membership::report_to_all() {
   if (settings_.coordinator != kNobody) return;
-  const Message report = brief(make_report());
+  const Message report = brief(make_report(), view_);
   for (const MemberId member : view_.present()) {
     if (member != self_ && member != coordinator() && !dead_.contains(member)) {
       act(SendTo{member, report});
@@ -238,7 +256,7 @@ void Membership::at_boundary(std::uint64_t version, Body body, Instant now) {
   if (changing()) return;
   next_retry_ = now + settings_.heartbeat;
   const MemberId to = coordinator();
-  send(to, to == self_ ? make_boundary() : brief(make_boundary()), now);
+  send(to, to == self_ ? make_boundary() : brief(make_boundary(), view_), now);
 }
 
 Message Membership::make_boundary() const {
@@ -256,6 +274,7 @@ void Membership::promise(Generation ballot) {
 
 void Membership::greet(Instant now) {
   greeted_ = false;
+  told_.reset();
   greeted_with_ = promised_;
   Message m = make(MessageKind::kGreet);
   add_view(m);
@@ -294,7 +313,10 @@ void Membership::tick(Instant now) {
   const bool refused = !refusal_.empty();
   if (settings_.coordinator != kNobody && (refused ? now >= next_greeting_ : !greeted_)) greet(now);
   if (refused) next_retry_ = std::min(next_retry_, next_greeting_);
-  if (stopped_) report(now);
+  if (stopped_) {
+    told_.reset();  // it may not have been heard
+    report(now);
+  }
   if (stopped_ && ++unanswered_ > kUnanswered) report_to_all();
   if (boundary_ && !stopped_) at_boundary(boundary_->first, std::move(boundary_->second), now);
   if (!silent_.empty()) complain(now);

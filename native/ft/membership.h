@@ -143,6 +143,7 @@ class Membership {
   void on_out(MemberId from, const Message& message, Instant now);
   void on_absent(MemberId from, const Message& message, Instant now);
   Message make_report() const;
+  void send_report(MemberId to, Message report, Instant now);
   Message make_boundary() const;
   bool has_reported(MemberId to, Instant now) const;
   void report_to_all();
@@ -186,6 +187,9 @@ class Membership {
   std::set<MemberId> voted_;     // out, by a coordinator's word
   bool stopping_ = false;        // StopFor was asked for, and not answered yet
   std::optional<Body> stopped_;  // what was reported
+  // Bodies are numbered, in all views; the last one that was said, and to whom.
+  std::uint64_t body_number_ = 0;
+  std::optional<std::pair<MemberId, std::uint64_t>> told_;
   Reported reported_;
   int unanswered_ = 0;                 // reports that were due again, in a row
   std::vector<MemberId> stopped_for_;  // sorted

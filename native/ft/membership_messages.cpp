@@ -140,10 +140,10 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
   if (!has_reported(from, now)) stop(now);
   if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
     // Its ballot is the highest: the report is for it, whoever this member would have asked.
-    Message m = from == self_ ? make_report() : brief(make_report());
+    Message m = make_report();
     m.unproven = message.unproven;
     m.version = 0;
-    send(from, std::move(m), now);
+    send_report(from, std::move(m), now);
   }
 }
 
@@ -267,9 +267,7 @@ void Membership::on_refused(const Message& message, Instant now) {
 
 // What another member has proof of is true here, too.
 void Membership::on_report(MemberId from, const Message& message, Instant now) {
-  for (const MemberId m : message.lost) {
-    const auto& unproven = message.unproven;
-    const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
+  for (const auto& [m, proven] : losses_of(message, view_)) {
     const bool news = view_.has(m) && m != self_ && !dead_.contains(m);
     if (proven && news) on_closed(m, now);
   }

@@ -10,45 +10,60 @@ namespace {
 
 constexpr std::size_t kMaxText = 4096;
 
-// Fields that most messages do without, by their bits.
+// Fields that most messages do without, by their bits. Those of reports come first: they fit into
+// a byte.
 enum Field : std::uint32_t {
-  kVersion = 1,
-  kIsBoundary = 1 << 1,
-  kIsElastic = 1 << 2,
-  kOrigin = 1 << 3,
-  kLost = 1 << 4,
-  kBody = 1 << 5,
+  kLostRanks = 1,
+  kDigest = 1 << 1,
+  kOps = 1 << 2,
+  kBodyNumber = 1 << 3,
+  kRepeats = 1 << 4,
+  kVersion = 1 << 5,
   kAccepted = 1 << 6,
-  kView = 1 << 7,
-  kChange = 1 << 8,
-  kReports = 1 << 9,
-  kJoiners = 1 << 10,
-  kText = 1 << 11,
-  kDigest = 1 << 12,
+  kGroups = 1 << 7,
+  kIsBoundary = 1 << 8,
+  kIsElastic = 1 << 9,
+  kOrigin = 1 << 10,
+  kLost = 1 << 11,
+  kView = 1 << 12,
+  kChange = 1 << 13,
+  kReports = 1 << 14,
+  kJoiners = 1 << 15,
+  kText = 1 << 16,
 };
-constexpr std::uint32_t kAllFields = (1 << 13) - 1;
+constexpr std::uint32_t kAllFields = (1 << 17) - 1;
 
 std::uint32_t fields_of(const Message& m) {
   std::uint32_t fields = 0;
   const auto note = [&](Field field, bool present) { fields |= present ? field : 0U; };
+  note(kLostRanks, !m.lost_ranks.empty());
+  note(kDigest, m.digest != 0);
+  note(kOps, !m.body.ops.empty());
+  note(kBodyNumber, m.body_number != 0);
+  note(kRepeats, m.repeats);
   note(kVersion, m.version != 0);
+  note(kAccepted, !m.accepted.empty());
+  note(kGroups, !m.body.groups.empty());
   note(kIsBoundary, m.boundary);
   note(kIsElastic, m.elastic);
   note(kOrigin, m.origin != kNobody);
   note(kLost, !m.lost.empty() || !m.unproven.empty());
-  note(kBody, m.body != Body{});
-  note(kAccepted, !m.accepted.empty());
   note(kView, m.view != WorldView{});
   note(kChange, m.change.has_value());
   note(kReports, m.reports != Reports{});
   note(kJoiners, !m.joiners.empty());
   note(kText, !m.text.empty());
-  note(kDigest, m.digest != 0);
   return fields;
 }
 
 void write(Writer& w, const std::vector<MemberId>& members) {
   w.list(members, [&](MemberId m) { w.number(m.value); });
+}
+
+void write(Writer& w, const std::vector<LostRank>& lost) {
+  w.list(lost, [&](const LostRank& l) {
+    w.count(std::uint64_t{static_cast<std::uint32_t>(l.rank.value)} << 1 | (l.proven ? 1 : 0));
+  });
 }
 
 void write(Writer& w, const WorldView& view) {
@@ -85,6 +100,15 @@ std::vector<MemberId> read_members(Reader& r) {
   std::vector<MemberId> members;
   r.list(kMaxRanks, sizeof(std::uint64_t), [&] { members.push_back({r.number<std::uint64_t>()}); });
   return members;
+}
+
+std::vector<LostRank> read_lost_ranks(Reader& r) {
+  std::vector<LostRank> lost;
+  r.list(kMaxRanks, 1, [&] {
+    const std::uint64_t code = r.count(kMaxRanks << 1 | 1);
+    lost.push_back({Rank{static_cast<std::int32_t>(code >> 1)}, (code & 1) != 0});
+  });
+  return lost;
 }
 
 WorldView read_view(Reader& r) {
@@ -157,7 +181,8 @@ std::string to_string(const Message& m) {
   text += " (ballot " + std::to_string(m.generation.value >> 16) + "." +
           std::to_string(m.generation.value & 0xffff) + ", epoch " + std::to_string(m.epoch.value) +
           ", version " + std::to_string(m.version);
-  if (!m.lost.empty()) text += ", lost " + std::to_string(m.lost.size());
+  const std::size_t lost = m.lost.size() + m.lost_ranks.size();
+  if (lost > 0) text += ", lost " + std::to_string(lost);
   if (!m.unproven.empty()) text += ", unproven " + std::to_string(m.unproven.size());
   return text + ")";
 }
@@ -176,11 +201,11 @@ Bytes encode(const Message& m) {
     write(w, m.lost);
     write(w, m.unproven);
   }
+  if ((fields & kLostRanks) != 0) write(w, m.lost_ranks);
   if ((fields & kDigest) != 0) w.number(m.digest);
-  if ((fields & kBody) != 0) {
-    w.bytes(m.body.groups);
-    w.bytes(m.body.ops);
-  }
+  if ((fields & kBodyNumber) != 0) w.count(m.body_number);
+  if ((fields & kGroups) != 0) w.bytes(m.body.groups);
+  if ((fields & kOps) != 0) w.bytes(m.body.ops);
   if ((fields & kAccepted) != 0) w.bytes(m.accepted);
   if ((fields & kView) != 0) write(w, m.view);
   if ((fields & kChange) != 0) write(w, *m.change);
@@ -201,17 +226,18 @@ Result<Message> decode(std::span<const std::byte> bytes) {
   m.epoch = {static_cast<std::uint32_t>(r.count(UINT32_MAX))};
   m.boundary = (fields & kIsBoundary) != 0;
   m.elastic = (fields & kIsElastic) != 0;
+  m.repeats = (fields & kRepeats) != 0;
   if ((fields & kVersion) != 0) m.version = r.count();
   if ((fields & kOrigin) != 0) m.origin = {r.number<std::uint64_t>()};
   if ((fields & kLost) != 0) {
     m.lost = read_members(r);
     m.unproven = read_members(r);
   }
+  if ((fields & kLostRanks) != 0) m.lost_ranks = read_lost_ranks(r);
   if ((fields & kDigest) != 0) m.digest = r.number<std::uint64_t>();
-  if ((fields & kBody) != 0) {
-    m.body.groups = r.bytes(kMaxMessageBytes);
-    m.body.ops = r.bytes(kMaxMessageBytes);
-  }
+  if ((fields & kBodyNumber) != 0) m.body_number = r.count();
+  if ((fields & kGroups) != 0) m.body.groups = r.bytes(kMaxMessageBytes);
+  if ((fields & kOps) != 0) m.body.ops = r.bytes(kMaxMessageBytes);
   if ((fields & kAccepted) != 0) m.accepted = r.bytes(kMaxMessageBytes);
   if ((fields & kView) != 0) m.view = read_view(r);
   if ((fields & kChange) != 0) m.change = read_change(r);

@@ -66,6 +66,13 @@ struct ViewChange {
   friend bool operator==(const ViewChange&, const ViewChange&) = default;
 };
 
+// A lost member by its rank in the view that the message is about.
+struct LostRank {
+  Rank rank;
+  bool proven = false;
+  friend bool operator==(const LostRank&, const LostRank&) = default;
+};
+
 enum class MessageKind : std::uint8_t {
   kSuspect = 1,  // member -> coordinator: `lost`, and no others, are silent
   kReport,       // member -> coordinator: has stopped for `lost`; body: what it holds
@@ -102,11 +109,16 @@ struct Message {
   bool elastic = false;       // greet: the world may grow
   MemberId origin = kNobody;  // suspect: who said so, when another member passes it on
   std::vector<MemberId> lost;
-  std::vector<MemberId> unproven;  // those of `lost` that are only silent
-  // Report, boundary: of the groups in the body, which are left out. Decide: of what was accepted,
-  // which is. Lobby: of the view, likewise.
+  std::vector<MemberId> unproven;    // those of `lost` that are only silent
+  std::vector<LostRank> lost_ranks;  // report: instead of `lost` and `unproven`
+  // Report, boundary: of the groups in the body, which are left out. Decide, and a proposal in
+  // `accepted`: of what was accepted, which is. Lobby: of the view, likewise.
   std::uint64_t digest = 0;
   Body body;
+  // Report: of its member's bodies, which this is; `repeats`: it is left out, for it was said
+  // before.
+  std::uint64_t body_number = 0;
+  bool repeats = false;
   Bytes accepted;  // report, greet: an encoded proposal
   // Propose, decide: the next view; lobby; whatever else names a later view to who asks.
   WorldView view;

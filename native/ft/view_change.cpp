@@ -20,6 +20,22 @@ bool is_rank_of(Rank rank, std::size_t ranks) {
   return rank.value >= 0 && static_cast<std::size_t>(rank.value) < ranks;
 }
 
+bool is_among(const std::vector<MemberId>& members, MemberId member) {
+  return std::find(members.begin(), members.end(), member) != members.end();
+}
+
+// In the order of their members' ids. Fewer, if somebody is no member of the view.
+std::vector<LostRank> ranks_of(const Message& report, const WorldView& view) {
+  std::vector<LostRank> ranks;
+  for (const MemberId member : report.lost) {
+    const auto at = std::find(view.members.begin(), view.members.end(), member);
+    if (at == view.members.end()) continue;
+    const auto rank = static_cast<std::int32_t>(at - view.members.begin());
+    ranks.push_back({Rank{rank}, !is_among(report.unproven, member)});
+  }
+  return ranks;
+}
+
 WorldView follow(const WorldView& base, const ViewChange& change) {
   WorldView next = base;
   ++next.epoch.value;
@@ -97,9 +113,37 @@ std::uint64_t digest_of_value(const Message& whole) {
   return digest.value();
 }
 
-Message brief(Message message) {
+Message brief(Message message, const WorldView& view) {
   message.digest = digest_of(std::exchange(message.body.groups, {}));
+  std::vector<LostRank> ranks = ranks_of(message, view);
+  if (ranks.size() != message.lost.size()) return message;
+  message.lost_ranks = std::move(ranks);
+  message.lost.clear();
+  message.unproven.clear();
   return message;
+}
+
+std::vector<std::pair<MemberId, bool>> losses_of(const Message& report, const WorldView& view) {
+  std::vector<std::pair<MemberId, bool>> losses;
+  for (const MemberId member : report.lost) {
+    losses.emplace_back(member, !is_among(report.unproven, member));
+  }
+  for (const auto& [rank, proven] : report.lost_ranks) {
+    const bool known = report.epoch == view.epoch && is_rank_of(rank, view.members.size());
+    if (known) losses.emplace_back(view.members[static_cast<std::size_t>(rank.value)], proven);
+  }
+  std::sort(losses.begin(), losses.end());
+  return losses;
+}
+
+Message named(const Message& proposal) {
+  Message m;
+  m.kind = proposal.kind;
+  m.world = proposal.world;
+  m.generation = proposal.generation;
+  m.epoch = proposal.epoch;
+  m.digest = digest_of_value(proposal);
+  return m;
 }
 
 Message by_difference(const Message& whole, const WorldView& base) {

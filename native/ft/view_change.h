@@ -4,6 +4,8 @@
 #pragma once
 
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ft/message.h"
 
@@ -14,9 +16,14 @@ std::uint64_t digest_of(const WorldView& view);
 // ballot is no part of it.
 std::uint64_t digest_of_value(const Message& whole);
 
-// A report, or word of a boundary, with its groups named by their digest: most others have the
-// same.
-Message brief(Message message);
+// A report, or word of a boundary, for somebody else: its groups are named by their digest, since
+// most others have the same, and the lost members of `view` by their ranks.
+Message brief(Message message, const WorldView& view);
+// Whom a report says to be lost, in ascending order, and whether that is proven. Nobody, where
+// ranks are those of another view than `view`.
+std::vector<std::pair<MemberId, bool>> losses_of(const Message& report, const WorldView& view);
+// A proposal by its ballot and the digest of what it decides.
+Message named(const Message& proposal);
 // The proposal or decision for members of `base`. Itself, if it is not made of `base` as they would
 // make it.
 Message by_difference(const Message& whole, const WorldView& base);

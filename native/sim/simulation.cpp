@@ -372,6 +372,12 @@ void Simulation::take(const Event& event) {
 }
 
 void Simulation::relink(int a, int b) {
+  // Who was moved to another coordinator does not call the one before again.
+  const auto was_moved = [&](int p, int from) {
+    return from != coordinator_ && host(from).process->id() == kCoordinatorId &&
+           wires_.contains({p, coordinator_});
+  };
+  if (was_moved(a, b) || was_moved(b, a)) return;
   if (host(a).alive && host(b).alive) return link(a, b);
   if (host(a).alive) refuse(a, b);
   if (host(b).alive) refuse(b, a);

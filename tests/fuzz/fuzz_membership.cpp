@@ -17,9 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!again.is_ok() || again.value() != message.value()) __builtin_trap();
     if (ft::to_string(message.value()).empty()) __builtin_trap();
     ft::Message whole = message.value();
-    if (ft::spell_out(whole, ft::WorldView{{1}, {{1}, {2}}, {"a", "b"}, 0, {}}) && whole.change) {
-      __builtin_trap();
-    }
+    const ft::WorldView view{whole.epoch, {{1}, {2}}, {"a", "b"}, 0, {}};
+    if (ft::spell_out(whole, view) && whole.change) __builtin_trap();
+    const std::size_t lost = whole.lost.size() + whole.lost_ranks.size();
+    if (ft::losses_of(whole, view).size() > lost) __builtin_trap();
   }
   // The first byte says where what the groups are ends, and how far they have come begins.
   if (!bytes.empty()) {

@@ -59,14 +59,22 @@ class Crowd {
   // These end, and all others see it.
   void lose(const std::vector<int>& ranks) {
     loads_.clear();
+    const Epoch next = next_epoch();
     for (const int rank : ranks) members_.erase(members_.find(at(rank)));
-    for (const int rank : ranks) {
-      const MemberId lost = at(rank);
-      for (auto& [self, member] : members_) {
-        spend(self, [&, m = member.get()] { m->on_closed(lost, now_); });
-      }
-    }
-    settle(next_epoch());
+    for (const int rank : ranks) see_end(rank);
+    settle(next);
+  }
+
+  // One ends, and another one when all have accepted the view without the first.
+  void lose_while_proposed(int first, int second) {
+    loads_.clear();
+    const Epoch next = next_epoch();
+    see_end(first);
+    stops_at_accept_ = true;
+    settle(next);
+    stops_at_accept_ = false;
+    see_end(second);
+    settle({next.value + 1});
   }
 
   // A new process takes the vacant rank at the next step boundary.
@@ -186,6 +194,14 @@ class Crowd {
     return encode(reports);
   }
 
+  void see_end(int rank) {
+    const MemberId lost = at(rank);
+    members_.erase(lost);
+    for (auto& [self, member] : members_) {
+      spend(self, [&, m = member.get()] { m->on_closed(lost, now_); });
+    }
+  }
+
   template <class Work>
   void spend(MemberId self, Work work) {
     const double begun = processor_seconds();
@@ -219,6 +235,7 @@ class Crowd {
     for (const Instant end = now_ + kPatience; now_ < end;) {
       collect();
       if (!posts_.empty()) {
+        if (stops_at_accept_ && posts_.front().message->kind == MessageKind::kAccept) return;
         deliver();
         continue;
       }
@@ -305,6 +322,7 @@ class Crowd {
   MemberId newcomer_{3ULL << 62};
   std::map<MemberId, std::unique_ptr<Membership>> members_;  // by rank, newcomers last
   Joining* joining_ = nullptr;
+  bool stops_at_accept_ = false;
   std::set<MemberId> awake_;
   std::deque<Post> posts_;
   std::map<MemberId, Load> loads_;

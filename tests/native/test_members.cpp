@@ -1,92 +1,19 @@
 // Members of a world among themselves, without a network: who is told what, and what is withdrawn.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <deque>
-#include <map>
-#include <set>
 #include <variant>
 
-#include "ft/membership.h"
+#include "members.h"
 
 namespace holdfast::ft {
 namespace {
 
-using std::chrono::milliseconds;
+using testing::Members;
 
-constexpr CommId kWorld{9};
-constexpr Duration kBeat = milliseconds(100);
+constexpr CommId kWorld = Members::kWorld;
+constexpr Duration kBeat = Members::kBeat;
 
-MemberId member(int rank) { return {static_cast<std::uint64_t>(rank) + 1}; }
-
-// Messages arrive at once, but for those of members that are stopped, which wait.
-class Members {
- public:
-  explicit Members(int count) {
-    WorldView view;
-    view.epoch = {1};
-    for (int r = 0; r < count; ++r) {
-      view.members.push_back(member(r));
-      view.cards.emplace_back("card");
-    }
-    MembershipSettings settings;
-    settings.heartbeat = kBeat;
-    for (int r = 0; r < count; ++r) {
-      members_.emplace(member(r), Membership(kWorld, "job", member(r), view, settings));
-    }
-  }
-
-  Membership& at(int rank) { return members_.at(member(rank)); }
-  void stop(int rank) { stopped_.insert(member(rank)); }
-  void go_on(int rank) { stopped_.erase(member(rank)); }
-  void is_silent(int rank, int of) { at(rank).on_silent(member(of), now_); }
-  void hears(int rank, int again) { at(rank).on_heard(member(again), now_); }
-  void relink(int a, int b) {
-    at(a).on_relinked(member(b), now_);
-    at(b).on_relinked(member(a), now_);
-  }
-
-  void run(Duration time) {
-    for (const Instant end = now_ + time; now_ < end; now_ = now_ + milliseconds(10)) {
-      for (auto& [id, m] : members_) {
-        if (!stopped_.contains(id) && now_ >= m.next_tick()) m.tick(now_);
-      }
-      while (step()) continue;
-    }
-  }
-
- private:
-  struct Post {
-    MemberId from;
-    MemberId to;
-    Message message;
-  };
-
-  bool step() {
-    for (auto& [id, m] : members_) {
-      if (stopped_.contains(id)) continue;
-      for (Action& action : m.take_actions()) {
-        if (auto* send = std::get_if<SendTo>(&action)) {
-          posts_.push_back({id, send->to, std::move(send->message)});
-        } else if (std::holds_alternative<StopFor>(action)) {
-          m.reported({}, now_);
-        }
-      }
-    }
-    const auto next = std::find_if(posts_.begin(), posts_.end(),
-                                   [&](const Post& post) { return !stopped_.contains(post.to); });
-    if (next == posts_.end()) return false;
-    const Post post = std::move(*next);
-    posts_.erase(next);
-    members_.at(post.to).on_message(post.from, post.message, now_);
-    return true;
-  }
-
-  std::map<MemberId, Membership> members_;
-  std::set<MemberId> stopped_;
-  std::deque<Post> posts_;
-  Instant now_{};
-};
+MemberId member(int rank) { return Members::member(rank); }
 
 TEST_CASE("a connection that was made anew ends the view, and loses nobody") {
   for (int count = 2; count <= 4; ++count) {

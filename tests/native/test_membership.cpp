@@ -153,6 +153,9 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
   message.body = {{std::byte{3}}, {std::byte{4}}};
   message.joiners = {{{9}, {2}, "another"}};
   message.lost = {{4}};
+  message.lost_ranks = {{{6}, true}, {{2}, false}};
+  message.body_number = 300;
+  message.repeats = true;
   message.text = "why";
   const Bytes bytes = encode(message);
   const auto back = decode(bytes);

@@ -141,13 +141,26 @@ TEST_CASE("each member of a large world hears little when one or two are lost, o
     crowd.lose({kLarge - 2, kLarge / 2});
     CHECK(crowd.agrees());
     CHECK(crowd.view().present().size() == kLarge - 3);
-    CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB / 4);
+    CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB / 8);
     crowd.join(kLarge - 1);
     CHECK(crowd.agrees());
     CHECK(crowd.view().present().size() == kLarge - 2);
     CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB / 8);
     // All cards, once.
     CHECK(crowd.of_newcomer().bytes_in <= kLarge * kKiB * 5 / 16);
+  }
+}
+
+// What all have accepted is decided first, and then a second view. Each told the coordinator again
+// what it had proposed itself.
+TEST_CASE("a loss while another one is decided costs little more than both, one by one") {
+  for (const Left left : {Left::kNothing, Left::kPartsOfIt}) {
+    Crowd crowd(kLarge, left);
+    crowd.lose_while_proposed(kLarge - 1, kLarge / 2);
+    CHECK(crowd.agrees());
+    CHECK(crowd.view().epoch == Epoch{3});
+    CHECK(crowd.view().present().size() == kLarge - 2);
+    CHECK(crowd.most(&Load::bytes_in) <= kLarge * kKiB * 5 / 16);
   }
 }
 
