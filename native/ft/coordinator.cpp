@@ -68,8 +68,14 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   note_promise(from, message);
   if (!blocked_.empty()) take_back(from, now);
   if (message.kind == MessageKind::kBehind) return answer_behind(from, message);
-  if (message.epoch < view_.epoch) return send_decided(from, message.epoch);
-  if (message.kind == MessageKind::kGreet) on_greet(from);
+  if (message.epoch < view_.epoch) {
+    send_decided(from, message.epoch);
+    return on_relinked(from);
+  }
+  if (message.kind == MessageKind::kGreet) {
+    on_greet(from);
+    on_relinked(from);
+  }
   if (message.kind == MessageKind::kReport) on_report(from, message, now);
   if (message.kind == MessageKind::kSuspect) on_suspect(from, message, now);
   if (message.kind == MessageKind::kBoundary) on_boundary(from, message, now);
@@ -198,19 +204,37 @@ void Coordinator::raise_ballot(Instant now) {
   prepare(now);
 }
 
-void Coordinator::prepare(Instant now) {
-  asked_ = true;
-  asked_for_.clear();
+Message Coordinator::make_prepare() const {
   Message m = make(MessageKind::kPrepare);
   m.lost = lost();
   for (const auto& [member, proven] : lost_) {
     if (!proven) m.unproven.push_back(member);
   }
+  return m;
+}
+
+bool Coordinator::has_reported(MemberId member, const std::vector<MemberId>& lost) const {
+  const auto report = reports_.find(member);
+  return report != reports_.end() && report->second.lost == lost;
+}
+
+void Coordinator::prepare(Instant now) {
+  asked_ = true;
+  asked_for_.clear();
+  const Message m = make_prepare();
   for (const MemberId member : staying()) {
-    const auto report = reports_.find(member);
-    if (report == reports_.end() || report->second.lost != m.lost) send(member, m);
+    if (!has_reported(member, m.lost)) send(member, m);
   }
   next_retry_ = now + retry_time();
+}
+
+void Coordinator::on_relinked(MemberId member) {
+  if (!view_.has(member) || lost_.contains(member)) return;
+  if (proposal_) {
+    if (!accepted_by_.contains(member)) send(member, by_difference(*proposal_, view_));
+  } else if (asked_ && !has_reported(member, lost())) {
+    send(member, make_prepare());
+  }
 }
 
 // Of two coordinators that outrank each other, the lower rank gets a round to itself.

@@ -78,6 +78,8 @@ class Coordinator {
   void on_heard(MemberId member) { unheard_.erase(member); }
   // A member that was silent is not: for a coordinator that is one of the members.
   void on_back(MemberId member, Instant now) { take_back(member, now); }
+  // The connection to it broke, and was made again: it is told again what it has not answered.
+  void on_relinked(MemberId member);
   // The connection has ended; the process may come back.
   void on_strayed(MemberId member);
   void tick(Instant now);
@@ -148,6 +150,8 @@ class Coordinator {
   std::vector<MemberId> staying() const;
   std::vector<MemberId> lost() const;
   void prepare(Instant now);
+  Message make_prepare() const;
+  bool has_reported(MemberId member, const std::vector<MemberId>& lost) const;
   void try_decide(Instant now);
   bool allowed();
   bool breaks_ties() const { return tie_since_ != Generation{} && rival_ < tie_since_; }

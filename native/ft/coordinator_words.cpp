@@ -102,7 +102,10 @@ void Coordinator::send_decided(MemberId to, Epoch its) {
 }
 
 void Coordinator::answer_behind(MemberId from, const Message& message) {
-  if (message.epoch < view_.epoch) return send(from, decided());
+  if (message.epoch < view_.epoch) {
+    send(from, decided());
+    return on_relinked(from);
+  }
   if (proposal_) send(from, *proposal_);
 }
 

@@ -156,6 +156,12 @@ void Membership::on_heard(MemberId member, Instant now) {
 void Membership::on_relinked(MemberId member, Instant now) {
   if (fenced_ || !view_.has(member)) return;
   on_heard(member, now);
+  // What was said to it last may have gone with the connection.
+  if (told_ && told_->first == member) told_.reset();
+  if (own_) {
+    own_->on_relinked(member);
+    flush_own(now);
+  }
   stop(now);
 }
 

@@ -10,8 +10,9 @@ namespace holdfast::runtime {
 namespace {
 
 constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(50);
-// A connection that breaks again and again is made anew less and less often.
-constexpr Duration kFlapping = std::chrono::seconds(10);
+// A connection that breaks soon, again and again, is made anew less and less often. One that holds
+// for a second is worth a call at once, which takes milliseconds.
+constexpr Duration kFlapping = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr int kFreeCuts = 3;
 

@@ -1,6 +1,7 @@
 """What faults of machines cost the ranks that live: a table for each subcommand.
 
     python tests/bench/membership_faults.py kill               # kill -9 between two hosts
+    python tests/bench/membership_faults.py resets             # connections of the living close
     python tests/bench/membership_faults.py still --seconds 4  # a cable is out for a while
     python tests/bench/membership_faults.py crowd --pause 2    # 64 ranks on few cores, half stopped
 
@@ -11,14 +12,16 @@ a rank that lives was lost, or an op had a wrong sum.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ from holdfast.comm.bench.neighbours import busy
 from holdfast.comm.bench.plan import parse_size
 
 WAIT_S = 300
+CUTS = 10
 
 
 def on_host(network: Network, host: int) -> tuple[str, ...]:
@@ -142,6 +146,61 @@ def crowd(arguments: argparse.Namespace) -> None:
         )
 
 
+def resets(arguments: argparse.Namespace) -> None:
+    """Connections of ranks are closed under them, one or all of a rank's, by either end."""
+    row("ranks", "coordinator", "resets", "ops", "lost", "latest op: median ms", "longest ms")
+    row(*["---"] * 7)
+    for ranks in arguments.ranks:
+        for coordinated in (False, True):
+            words = []
+            cuts = 0
+            while cuts < arguments.resets:
+                # Each rank cuts so often in one world.
+                words.append(one_world_of_resets(ranks, coordinated))
+                cuts += ranks * CUTS
+            latest = sorted(latest_ms(word)[-1] for word in words)
+            ops = sum(word[0]["ops"] for word in words)
+            outside = "outside" if coordinated else "a rank"
+            row(ranks, outside, cuts, ops, 0, statistics.median(latest), latest[-1])
+
+
+def one_world_of_resets(ranks: int, coordinated: bool) -> list[dict[str, Any]]:
+    with contextlib.ExitStack() as stack:
+        here = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="holdfast-resets-")))
+        # Apart, so that few ops see two of them.
+        env = {
+            "CUTS": str(CUTS),
+            "PAUSES": "1,3",
+            "HOLDFAST_TRANSPORTS": "tcp",
+            "HOLDFAST_TIMEOUT": "60",
+        }
+        if coordinated:
+            env["HOLDFAST_COORDINATOR"] = f"127.0.0.1:{stack.enter_context(coordinator())}/resets"
+        return told_by(
+            [
+                start_rank("reset_ranks", "reduce_among_resets", r, ranks, here, env)
+                for r in range(ranks)
+            ]
+        )
+
+
+@contextlib.contextmanager
+def coordinator() -> Iterator[str]:
+    """The port of one of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli", "coordinator", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.kill()
+        process.wait()
+
+
 def stop_half(processes: Sequence[Process], seconds: float) -> None:
     stopped = processes[::2]
     for number in (signal.SIGSTOP, signal.SIGCONT):
@@ -175,6 +234,10 @@ def main() -> int:
     one.add_argument("--seconds", type=float, default=4.0)
     one.add_argument("--repeats", type=int, default=5)
     one.set_defaults(run=still)
+    one = commands.add_parser("resets", help="connections between the living are closed")
+    one.add_argument("--ranks", type=numbers, default=[2, 3, 4], help="(default: 2,3,4)")
+    one.add_argument("--resets", type=int, default=200, help="at least so many a row")
+    one.set_defaults(run=resets)
     one = commands.add_parser("crowd", help="many more ranks than cores")
     one.add_argument("--ranks", type=int, default=64)
     one.add_argument("--busy", type=int, default=2, help="processes beside them")

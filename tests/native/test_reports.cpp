@@ -93,6 +93,24 @@ TEST_CASE("a member that is not heard says all of it again, asked or not") {
   check_decided(world, {0, 1});
 }
 
+TEST_CASE("what is lost with a connection is said again when it is made anew") {
+  for (const auto kind : {kReport, MessageKind::kPrepare, MessageKind::kPropose,
+                          MessageKind::kAccept, MessageKind::kDecide}) {
+    CAPTURE(static_cast<int>(kind));
+    Members world(3);
+    world.is_lost = [&](const Post& post) { return post.message.kind == kind; };
+    world.relink(0, 1);
+    world.run(kBeat / 4);
+    CHECK(world.at(1).changing());
+    world.is_lost = {};
+    for (const int other : {1, 2}) {
+      world.relink(0, other);
+      world.run(kBeat / 4);  // before anybody says anything again of its own accord
+    }
+    check_decided(world, {0, 1, 2});
+  }
+}
+
 TEST_CASE("a coordinator that takes over between two reports is told all of it") {
   Members world(5);
   world.stop(3);

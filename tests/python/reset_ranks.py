@@ -50,8 +50,9 @@ def cut(one: socket.socket, how: str) -> None:
 
 
 def _cut_now_and_then(cuts: int, rng: random.Random) -> None:
+    shortest, longest = map(float, os.environ.get("PAUSES", "0.02,0.1").split(","))
     for _ in range(cuts):
-        time.sleep(rng.uniform(0.02, 0.1))
+        time.sleep(rng.uniform(shortest, longest))
         links = connections()
         rng.shuffle(links)
         # One connection, or all that this rank has.
