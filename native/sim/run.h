@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fnv.h"
 #include "sim/memory_record.h"
 #include "sim/process.h"
 #include "sim/simulation.h"
@@ -89,6 +90,9 @@ class Simulation final : public WireKeeper, public Surroundings {
   void relink(int a, int b);
   void refuse(int from, int to);
   bool has_record() const { return scenario_.seed % 2 == 0; }
+  void mark(int what, std::uint64_t value) {
+    happenings_.mix(static_cast<std::uint64_t>(what) << 56 ^ value);
+  }
   void look_at_data(int from, const comm::FrameHeader& header);
   // Something has happened that faults may wait for.
   void notice(When when, int process, int what);
@@ -155,6 +159,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::shared_ptr<Pool> pool_;          // owners: this and its areas
   std::deque<comm::BellWords> bells_;   // by process
   std::map<std::uint32_t, int> steps_;  // by epoch
+  Fnv1a happenings_;
   Ledger ledger_;
   std::vector<std::string> log_;
 };

@@ -184,6 +184,7 @@ void Simulation::happen(std::size_t fault) {
   log(-1,
       "fault: " + fault_name(f.kind) + " a " + std::to_string(f.a) + " b " + std::to_string(f.b));
   happened_[fault] = happen(f);
+  mark(static_cast<int>(f.kind), static_cast<std::uint64_t>(now_.since_origin.count()));
   // A clock's drift is in percent, and stays.
   const bool heals = f.kind != FaultKind::kDrift;
   healed_ = std::max(healed_, now_ + (heals ? f.lasts : Duration::zero()));

@@ -34,6 +34,8 @@ Instant Simulation::local_time(int process) const {
 
 int Simulation::copies(int from, int to, const comm::OutFrame& frame) {
   const comm::FrameHeader& header = frame.header;
+  mark(from, static_cast<std::uint64_t>(to));
+  mark(static_cast<int>(header.kind), header.payload_bytes + header.key.op);
   if (comm::carries_data(header.kind)) look_at_data(from, header);
   const bool whole = header.payload_bytes == header.total_bytes;
   if (header.kind != comm::FrameKind::kMembership || !whole) return 1;
@@ -283,6 +285,7 @@ void Simulation::step(int process) {
   Host& h = host(process);
   if (!h.alive) return;
   if (now_ < h.paused_until) return wake(process, h.paused_until);
+  mark(process, static_cast<std::uint64_t>(now_.since_origin.count()));
   for (auto at = connecting_.begin(); at != connecting_.end();) {
     const auto [a, b] = *at;
     if (a != process && b != process) {
@@ -344,7 +347,8 @@ Verdict Simulation::run() {
   }
   judge(verdict);
   verdict.violation = ledger_.violation();
-  verdict.hash = ledger_.hash();
+  happenings_.mix(ledger_.hash());
+  verdict.hash = happenings_.value();
   verdict.ops = ledger_.ops();
   verdict.float_sums = ledger_.float_sums();
   verdict.took = now_.since_origin;
