@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/fnv.h"
 #include "compress/zstd_bytes.h"
+#include "sim/same_bits.h"
 
 namespace holdfast::sim {
 namespace {
@@ -65,6 +66,7 @@ CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(ra
   }
   if (op.collective == Collective::kBroadcast || is_in_place()) output_ = input_;
   before_ = input_;
+  owed_ = residual_;
 }
 
 float CodedData::owed(int from, int to) const {
@@ -160,17 +162,12 @@ std::string CodedData::check(const comm::Outcome& outcome) const {
 }
 
 std::string CodedData::check_failed() const {
-  for (std::uint64_t k = 0; k < residual_.size(); ++k) {
-    if (residual_[k] == owed(rank_, static_cast<int>(k / op_.count))) continue;
-    return "a residual was committed with an op that failed";
-  }
-  return {};
+  return same_bits(residual_, owed_) ? "" : "a residual was committed with an op that failed";
 }
 
 std::string CodedData::check_input() const {
-  if (input_ != before_) return "an input has changed";
-  const std::string committed = check_failed();
-  return committed.empty() ? "" : "a residual was committed before its op had ended";
+  if (!same_bits(input_, before_)) return "an input has changed";
+  return same_bits(residual_, owed_) ? "" : "a residual was committed before its op had ended";
 }
 
 std::uint64_t CodedData::fingerprint() const {

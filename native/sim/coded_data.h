@@ -52,6 +52,7 @@ class CodedData {
   std::vector<float> before_;  // the input as it was
   std::vector<float> output_;
   std::vector<float> residual_;
+  std::vector<float> owed_;  // the residual as it was
 };
 
 }  // namespace holdfast::sim

@@ -41,6 +41,7 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
 }
 
 void Process::step() {
+  bool called = false;  // by the program in the round before: a call may write, too
   for (int round = 0; round < kMostRounds; ++round) {
     bool moved = run_tasks();
     moved = hub_.turn(clock_->now()) || moved;
@@ -48,8 +49,9 @@ void Process::step() {
     moved = run_tasks() || moved;
     if (group_) {
       look_at_views();
-      look_at_inputs();
-      moved = run_program() || moved;
+      if (moved || called) look_at_inputs();
+      called = run_program();
+      moved = called || moved;
     }
     if (!moved && tasks_.empty()) return;
   }
