@@ -20,12 +20,12 @@ bool SimLink::pump() {
 
 bool SimLink::push() {
   bool moved = false;
-  comm::OutFrame frame;
   Random& random = keeper_.random();
   while (out_->packets.size() < kWindow || out_->dead) {
     // Frames of all sizes, so that a message may stop anywhere; an eager one is whole.
     const std::uint64_t most = comm::kEagerBytes << random.below(3);
-    if (!session().next_frame(most, frame)) break;
+    comm::OutFrame frame;
+    if (!session().wants_to_send() || !session().next_frame(most, frame)) break;
     moved = true;
     const int copies = out_->dead ? 0 : keeper_.copies(out_->from, out_->to, frame);
     for (int i = 0; i < copies; ++i) {
@@ -40,7 +40,6 @@ bool SimLink::push() {
       out_->packets.push_back(std::move(packet));
     }
     session().sent(frame);
-    frame = {};
   }
   return moved;
 }

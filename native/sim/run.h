@@ -137,6 +137,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   int coordinator_ = -1;      // its process, if it is outside the view
   MemoryRecord record_;       // of the coordinator, in every other world
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
+  std::vector<std::vector<const Wire*>> incoming_;  // by process: those of wires_ that end there
   std::set<std::pair<int, int>> connecting_;
   // Calls to processes that have ended, which their kernels refuse.
   struct Refusal {

@@ -108,6 +108,9 @@ void Simulation::link(int a, int b) {
     there->to = back->from = b;
     wires_[{a, b}].push_back(there);
     wires_[{b, a}].push_back(back);
+    incoming_.resize(hosts_.size());
+    incoming_[static_cast<std::size_t>(b)].push_back(there.get());
+    incoming_[static_cast<std::size_t>(a)].push_back(back.get());
     ends[0][i] = std::make_unique<SimLink>(*this, there, back);
     ends[1][i] = std::make_unique<SimLink>(*this, back, there);
     if (scenario_.seed % kPoorWorlds != 0) continue;
@@ -266,16 +269,13 @@ void Simulation::found_all() {
 // The earliest thing on its way to the process.
 void Simulation::look_at_wires(int process) {
   Instant next{Duration::max()};
-  for (int from = 0; from < static_cast<int>(hosts_.size()); ++from) {
-    const auto way = wires_.find({from, process});
-    if (way == wires_.end()) continue;
-    for (const auto& wire : way->second) {
-      if (!wire->packets.empty()) {
-        // What has come and was not taken belongs to a link that failed.
-        if (wire->packets.front().at > now_) next = std::min(next, wire->packets.front().at);
-      } else if (wire->closes > now_) {
-        next = std::min(next, wire->closes);
-      }
+  incoming_.resize(hosts_.size());
+  for (const Wire* wire : incoming_[static_cast<std::size_t>(process)]) {
+    if (!wire->packets.empty()) {
+      // What has come and was not taken belongs to a link that failed.
+      if (wire->packets.front().at > now_) next = std::min(next, wire->packets.front().at);
+    } else if (wire->closes > now_) {
+      next = std::min(next, wire->closes);
     }
   }
   if (next.since_origin != Duration::max()) wake(process, next);
