@@ -20,10 +20,9 @@ bool SimLink::pump() {
 
 bool SimLink::push() {
   bool moved = false;
-  Random& random = keeper_.random();
   while (out_->packets.size() < kWindow || out_->dead) {
     // Frames of all sizes, so that a message may stop anywhere; an eager one is whole.
-    const std::uint64_t most = comm::kEagerBytes << random.below(3);
+    const std::uint64_t most = comm::kEagerBytes << random_.below(3);
     comm::OutFrame frame;
     if (!session().wants_to_send() || !session().next_frame(most, frame)) break;
     moved = true;
@@ -54,7 +53,8 @@ bool SimLink::pull() {
     // The sender may have waited for room.
     keeper_.wake(in_->from, keeper_.now());
   }
-  if (in_->packets.empty() && in_->closes <= keeper_.now() && status().is_ok()) {
+  const bool closing = in_->closes.since_origin != Duration::max();
+  if (closing && in_->packets.empty() && in_->closes <= keeper_.now() && status().is_ok()) {
     closed_by_peer_ = in_->proves_death;
     fail({Code::kPeerLost, closed_by_peer_ ? "the peer's process ended" : "the connection broke"});
   }
@@ -74,8 +74,8 @@ bool SimLink::take(const Wire::Packet& packet) {
     // Bytes come in pieces; a rest of an element waits for its other part.
     const std::uint64_t unit = session().unit();
     std::size_t piece = rest.size();
-    if (keeper_.random().chance(25)) {
-      piece = std::max<std::size_t>(unit, keeper_.random().below(piece + 1) / unit * unit);
+    if (random_.chance(25)) {
+      piece = std::max<std::size_t>(unit, random_.below(piece + 1) / unit * unit);
     }
     rest = rest.subspan(session().payload(rest.first(std::min(piece, rest.size()))));
   }

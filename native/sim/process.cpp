@@ -60,9 +60,10 @@ void Process::step() {
 
 // Every view since the last look: several may have begun in one turn.
 void Process::look_at_views() {
-  for (const auto& world : {world_, second_world_}) {
+  for (const auto* held : {&world_, &second_world_}) {
+    const auto& world = *held;
     if (!world) continue;
-    Epoch& seen = seen_[world->id()];
+    Epoch& seen = seen_[held == &second_world_];
     for (; seen < world->view().epoch; ++seen.value) {
       const ft::WorldView* view = world->view_at({seen.value + 1});
       if (view != nullptr) around_.on_view(number_, world->id(), *view);

@@ -174,7 +174,7 @@ class Process final : public ft::HubOwner,
   std::unique_ptr<ft::Joining> joining_;
   std::unique_ptr<ft::Coordination> coordination_;
   std::deque<Task> tasks_;
-  std::map<CommId, Epoch> seen_;  // the last views that the ledger has, by world
+  std::array<Epoch, 2> seen_{};  // the last views that the ledger has, by world
 
   int step_ = 0;
   bool knows_step_ = false;

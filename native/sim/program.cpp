@@ -106,9 +106,11 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
   }
   input_.resize(in * op.count);
   output_.assign(out * op.count, kUnset);
-  for (std::size_t i = 0; i < input_.size(); ++i) {
-    const auto to = op.count == 0 ? 0 : static_cast<int>(i / op.count);
-    input_[i] = reduces(op.collective) ? share(rank) * op.factor : given(rank, to);
+  for (std::uint64_t to = 0; to < in && op.count > 0; ++to) {
+    const auto begin = input_.begin() + static_cast<std::ptrdiff_t>(to * op.count);
+    std::fill_n(begin, op.count,
+                reduces(op.collective) ? share(rank) * op.factor
+                                       : given(rank, static_cast<int>(to)));
   }
   const bool over = op.collective == Collective::kAllReduce && op.in_place;
   if (over) output_ = right_ = input_;
