@@ -43,6 +43,7 @@ class CodedData {
   float owed(int from, int to) const;
   std::string check_element(std::uint64_t block, std::uint64_t i,
                             const comm::Outcome& outcome) const;
+  bool is_as_before(std::uint64_t k) const;
   std::string check_residual(std::uint64_t block, std::uint64_t i) const;
 
   CodedOp op_;

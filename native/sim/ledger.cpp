@@ -48,11 +48,12 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
   ++ops_;
   mix(static_cast<std::uint64_t>(op) << 8 | static_cast<std::uint64_t>(status.code()));
   if (data.op().is_shift) return;
-  if (status.is_ok()) mix(data.fingerprint());
+  const std::uint64_t fingerprint = data.fingerprint();
+  if (status.is_ok()) mix(fingerprint);
   judge(process, op, data, status, outcome);
   Ended ended{static_cast<std::uint32_t>(status.code()),
-              data.fingerprint(),
-              data.fingerprint() != 0,
+              fingerprint,
+              fingerprint != 0,
               outcome,
               {},
               {data.rank()}};
