@@ -72,7 +72,8 @@ void Hub::cut(Peer& peer, const Status& why, bool from_outside, Instant now) {
   const bool gone =
       peer.left ||
       (from_outside && (owner_.trusts_resets() || is_planted(Planted::kBelieveReset))) ||
-      (damaged && is_planted(Planted::kDamageIsDeath));
+      (damaged && is_planted(Planted::kDamageIsDeath)) ||
+      (why.code() == Code::kSystem && is_planted(Planted::kOwnClosing));
   if (gone || !needs(peer.id)) return report_loss(peer, why, gone, now);
   peer.cut = true;
   owner_.mend(peer.id, card_of(peer.id));

@@ -14,6 +14,10 @@ constexpr std::size_t kWindow = 16;
 
 bool SimLink::pump() {
   if (!status().is_ok()) return false;
+  if (in_->closed_here) {
+    fail({Code::kSystem, "closed by this side"});
+    return false;
+  }
   const bool out = push();
   return pull() || out;
 }

@@ -26,7 +26,7 @@ struct Event {
   std::uint64_t order = 0;
   int process = -1;  // steps; or
   int fault = -1;    // happens; or
-  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink };
+  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink, kRedial };
   Other what = Other::kNone;
   int peer = -1;  // of process, to be linked to it again
   bool operator>(const Event& other) const {
@@ -105,6 +105,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool cut(int a, int b, bool as_if_dead, Duration lasts);
   bool reset(const Fault& fault, int a, int b);
   bool cut_off(int process, Duration lasts);
+  bool close_own(int process, int peer, bool data);
   bool move_coordinator(std::uint64_t mask, Duration lasts);
   void end_first_coordinator(int first);
   bool grow();
@@ -120,6 +121,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::vector<int> survivors() const;
   // Whether the wires between them work, both ways.
   bool hears(int a, int b) const;
+  // Whether one of them has closed its end of the connection that they had last.
+  bool is_closed(int a, int b) const;
   std::vector<int> who_must_end() const;
   std::vector<int> who_agree(const ft::WorldView& view) const;
   ft::WorldView newest_view(bool second = false) const;

@@ -105,6 +105,20 @@ bool Simulation::cut_off(int process, Duration lasts) {
   return coordinator_ >= 0 && cut(process, coordinator_, false, lasts);
 }
 
+// What it had sent may be lost; what had come and was not read is.
+bool Simulation::close_own(int process, int peer, bool data) {
+  if (process == peer || !hears(process, peer)) return false;
+  auto& there = wires_[{process, peer}];
+  auto& back = wires_[{peer, process}];
+  const std::size_t from_last = scenario_.two_links && !data ? 2 : 1;
+  close_wire(**(there.end() - static_cast<std::ptrdiff_t>(from_last)), *this, true);
+  Wire& in = **(back.end() - static_cast<std::ptrdiff_t>(from_last));
+  in.packets.clear();
+  in.dead = in.closed_here = true;
+  wake(process, now_);
+  return true;
+}
+
 // Whom somebody may ask for a way in.
 void Simulation::let_in(int number, const std::shared_ptr<Process>& process) {
   Host h;
@@ -209,6 +223,7 @@ bool Simulation::happen(const Fault& f) {
     case FaultKind::kCutOff: return cut_off(a, f.lasts);
     case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask, f.lasts);
     case FaultKind::kGrow: return grow();
+    case FaultKind::kClose: return close_own(a, b, f.mask == 1);
     case FaultKind::kLeave:
       if (!lives || host(a).process->stopped()) return false;
       log(a, "leaves");

@@ -147,8 +147,10 @@ void Simulation::mend(int from, MemberId to) {
     const auto way = wires_.find({a, b});
     return way != wires_.end() && way->second.back()->dead;
   };
-  if (is_cut(from, other) || is_cut(other, from)) return;
-  events_.push({arrival(other, from), ++order_, from, -1, Event::Other::kRelink, other});
+  const bool closed = is_closed(from, other);
+  if (!closed && (is_cut(from, other) || is_cut(other, from))) return;
+  const auto how = closed ? Event::Other::kRedial : Event::Other::kRelink;
+  events_.push({arrival(other, from), ++order_, from, -1, how, other});
 }
 
 // The kernel of a process that has ended refuses a call to it, if nobody else is at its address.
@@ -368,6 +370,10 @@ void Simulation::take(const Event& event) {
     case Event::Other::kCoordinator: return start_coordinator();
     case Event::Other::kMoved: return end_first_coordinator(event.process);
     case Event::Other::kRelink: return relink(event.process, event.peer);
+    case Event::Other::kRedial:
+      // Both call, and the first who gets through is enough.
+      if (!hears(event.process, event.peer)) relink(event.process, event.peer);
+      return;
     case Event::Other::kNone: break;
   }
   if (host(event.process).scheduled != event.at) return;  // woken earlier

@@ -271,6 +271,16 @@ Scenario living_reset(std::uint64_t seed) {
   return s;
 }
 
+// A runtime closes a connection between two that live, for a reason of its own.
+Scenario living_close(std::uint64_t seed) {
+  Scenario s = small_world(seed, 2 + static_cast<int>(seed % 3));
+  s.two_links = seed % 2 == 0;
+  s.faults = {at_step(FaultKind::kClose, 1, static_cast<int>(seed % 2),
+                      1 - static_cast<int>(seed % 2), {})};
+  s.faults[0].mask = seed / 2 % 2;
+  return s;
+}
+
 // Raises holes, and one of them is away.
 Scenario holes(std::uint64_t seed) {
   Scenario s = small_world(seed, 3);
@@ -312,6 +322,7 @@ constexpr Row kRows[] = {
     {Planted::kNeverTell, "never tell", one_pair_cut, 20},
     {Planted::kPartialSums, "partial sums", calm, 50},
     {Planted::kBelieveReset, "believe reset", living_reset, 50},
+    {Planted::kOwnClosing, "own closing", living_close, 50},
     {Planted::kNoSilence, "no silence", one_vanishes, 20},
     {Planted::kFreePrepare, "free prepare", slow_duel, 300},
     {Planted::kUnrecorded, "unrecorded", two_coordinators, 20},

@@ -172,6 +172,35 @@ TEST_CASE("a rank that comes back shares memory again, unless one of them cannot
   MESSAGE(admitted, " newcomers");
 }
 
+// Every pair, one after the other, while ops are under way.
+Scenario closings(std::uint64_t seed) {
+  Scenario scenario = make_scenario(seed);
+  scenario.ranks = 2 + static_cast<int>(seed % 4);
+  scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
+  scenario.faults.clear();
+  for (int step = 0; step < 4; ++step) {
+    const int a = static_cast<int>(seed / 4 + static_cast<std::uint64_t>(step)) % scenario.ranks;
+    const int b = (a + 1 + step % (scenario.ranks - 1)) % scenario.ranks;
+    const std::uint64_t data = (seed + static_cast<std::uint64_t>(step)) % 2;
+    Fault close{FaultKind::kClose, std::chrono::microseconds(seed * 379 % 200), a, b, data, {}};
+    close.trigger = {When::kBegins, step * 10, 1, kAnybody};
+    scenario.faults.push_back(close);
+  }
+  return scenario;
+}
+
+TEST_CASE("connections that a runtime closes by itself lose nobody") {
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    const Scenario scenario = closings(seed);
+    const Verdict verdict = simulate(scenario);
+    INFO(to_text(scenario));
+    CHECK(verdict.violation == "");
+    CHECK(verdict.stopped == 0);
+    CHECK(verdict.took < std::chrono::seconds(1));
+    CHECK(std::count(verdict.fired.begin(), verdict.fired.end(), true) > 0);
+  }
+}
+
 TEST_CASE("an elastic world grows, and goes on") {
   int admitted = 0;
   for (std::uint64_t seed = 1; seed <= kWorlds / 4; ++seed) {
