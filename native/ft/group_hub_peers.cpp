@@ -31,7 +31,7 @@ void Hub::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant n
 bool Hub::is_connected(MemberId peer) const {
   if (peer == self_) return true;
   const auto found = peers_.find(peer);
-  return found != peers_.end() && !found->second.cut;
+  return found != peers_.end() && !found->second.cut && !found->second.reported;
 }
 
 bool Hub::needs(MemberId peer) const {
