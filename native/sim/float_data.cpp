@@ -125,6 +125,11 @@ std::string FloatData::check_input(const std::vector<Rank>& all) {
   return {};
 }
 
+void FloatData::write_over() {
+  std::fill(input_.begin(), input_.end(), -1.0F);
+  std::fill(output_.begin(), output_.end(), -1.0F);
+}
+
 std::uint64_t FloatData::bits() const {
   Fnv1a hash;
   const bool over = op_.collective == Collective::kAllReduce && op_.in_place;

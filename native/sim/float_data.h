@@ -30,6 +30,7 @@ class FloatData {
   // Empty, or what is in the caller's memory though it is neither its input nor a result: those
   // have at least the ranks of `all` in them.
   std::string check_input(const std::vector<Rank>& all);
+  void write_over();
   // Of the result.
   std::uint64_t bits() const;
   bool is_replicated() const { return op_.collective == comm::Collective::kAllReduce; }

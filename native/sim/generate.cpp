@@ -36,7 +36,8 @@ bool is_loss(FaultKind kind) {
 bool is_drawn(FaultKind kind, const Scenario& s) {
   switch (kind) {
     case FaultKind::kRestart:
-    case FaultKind::kClose: return false;  // come with the crash, and by themselves
+    case FaultKind::kClose:
+    case FaultKind::kSuspend: return false;  // come with the crash, by themselves, in tests
     case FaultKind::kMove:
     case FaultKind::kCutOff:
     case FaultKind::kCoordinator: return s.outside;

@@ -115,6 +115,14 @@ bool Ledger::is_outside(CommId world, Epoch epoch, MemberId member) const {
   return std::find(members.begin(), members.end(), member) == members.end();
 }
 
+bool Ledger::has_lost(CommId world, Epoch epoch, MemberId member) const {
+  auto at = views_.upper_bound({world, epoch.value});
+  for (; at != views_.end() && at->first.first == world; ++at) {
+    if (is_outside(world, {at->first.second}, member)) return true;
+  }
+  return false;
+}
+
 void Ledger::compare(int op, int process, const Ended& ended, const Ended& first) {
   const std::string name = "op " + std::to_string(op);
   if (ended.code != first.code) {

@@ -155,6 +155,7 @@ class Process final : public ft::HubOwner,
   void look_for_evens();
   void start_op(const ProgramOp& op);
   bool collect();
+  void keep_used();
   void end_op(Running& running);
   void look_at_joining();
   void end_program(const std::string& why, const Status& status = Status::ok());
@@ -179,6 +180,8 @@ class Process final : public ft::HubOwner,
   int step_ = 0;
   bool knows_step_ = false;
   std::vector<Running> running_;
+  // What a process that is suspended may still read; its owner has written over it.
+  std::vector<std::unique_ptr<OpData>> used_;
   std::shared_ptr<comm::Work> advance_;
   bool lost_one_ = false;  // an op of this step ended with PeerLost
   bool leaving_ = false;

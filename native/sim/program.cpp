@@ -322,6 +322,12 @@ std::string OpData::check_input(const std::vector<Rank>& all) {
   return {};
 }
 
+void OpData::write_over() {
+  std::fill(input_.begin(), input_.end(), kUnset);
+  std::fill(output_.begin(), output_.end(), kUnset);
+  if (float_) float_->write_over();
+}
+
 std::uint64_t OpData::fingerprint() const {
   if (coded_) return coded_->fingerprint();
   if (float_) return float_->is_replicated() ? float_->bits() : 0;

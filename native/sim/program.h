@@ -61,6 +61,8 @@ class OpData {
   // Empty, or what an op under way has in the caller's memory though it is neither the input nor a
   // result: in a result are at least the ranks of `all`, which were there all the time.
   std::string check_input(const std::vector<Rank>& all);
+  // As the program may do when its op has ended.
+  void write_over();
   // Of what every rank must have alike; 0 where results differ by intent.
   std::uint64_t fingerprint() const;
   // Of a sum to which the order of its operands shows, as this rank has it.

@@ -74,6 +74,8 @@ class Simulation final : public WireKeeper, public Surroundings {
     Instant paused_until{};
     Duration drift{};  // percent
     Instant scheduled{Duration::max()};
+    Duration suspension{};    // that is still to come
+    std::uint64_t looks = 0;  // until then
   };
 
   void found_all();
@@ -115,6 +117,9 @@ class Simulation final : public WireKeeper, public Surroundings {
   void start_coordinator();
   void take(const Event& event);
   void step(int process);
+  // The process that runs is at a yield point.
+  void suspend();
+  bool may_run_meanwhile(const Event& event) const;
   void look_at_wires(int process);
   bool is_over();
   void judge(Verdict& verdict);
@@ -133,6 +138,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool with_log_;
   Random random_;
   Instant now_{};
+  int running_ = -1;  // the process whose step this is
   std::uint64_t order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Host> hosts_;

@@ -1,6 +1,7 @@
 // What goes wrong in a simulation, when, and who starts again.
 #include <algorithm>
 
+#include "base/yield_point.h"
 #include "sim/run.h"
 
 namespace holdfast::sim {
@@ -44,8 +45,9 @@ void Simulation::notice(When when, int process, int what) {
 // sends, some leave.
 void Simulation::fire(std::size_t fault) {
   const Fault& f = scenario_.faults[fault];
-  const bool ends = f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish;
-  if (ends && f.at == Duration::zero()) return happen(fault);
+  const bool at_once =
+      f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish || f.kind == FaultKind::kSuspend;
+  if (at_once && f.at == Duration::zero()) return happen(fault);
   events_.push({now_ + f.at, ++order_, -1, static_cast<int>(fault), {}, -1});
 }
 
@@ -117,6 +119,37 @@ bool Simulation::close_own(int process, int peer, bool data) {
   in.dead = in.closed_here = true;
   wake(process, now_);
   return true;
+}
+
+// What happens to others alone, and connects nobody: the one that is suspended is in the middle of
+// its step.
+bool Simulation::may_run_meanwhile(const Event& event) const {
+  if (event.fault < 0) return event.what == Event::Other::kNone && connecting_.empty();
+  const Fault& f = scenario_.faults[static_cast<std::size_t>(event.fault)];
+  return holder(f.a) != running_ && (f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish);
+}
+
+void Simulation::suspend() {
+  const int self = running_;
+  if (self < 0 || host(self).suspension == Duration::zero()) return;
+  if (host(self).looks > 0) {
+    --host(self).looks;
+    return;
+  }
+  const Instant until = now_ + std::exchange(host(self).suspension, {});
+  healed_ = std::max(healed_, until);
+  host(self).paused_until = until;
+  log(self, "is suspended");
+  while (!events_.empty() && events_.top().at < until && may_run_meanwhile(events_.top())) {
+    const Event event = events_.top();
+    events_.pop();
+    now_ = std::max(now_, event.at);
+    take(event);
+    running_ = self;
+  }
+  if (events_.empty() || events_.top().at >= until) now_ = until;
+  host(self).paused_until = now_;
+  log(self, "goes on");
 }
 
 // Whom somebody may ask for a way in.
@@ -223,6 +256,10 @@ bool Simulation::happen(const Fault& f) {
     case FaultKind::kCutOff: return cut_off(a, f.lasts);
     case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask, f.lasts);
     case FaultKind::kGrow: return grow();
+    case FaultKind::kSuspend:
+      host(a).suspension = f.lasts;
+      host(a).looks = f.mask;
+      return kHasYieldPoints && lives;
     case FaultKind::kClose: return close_own(a, b, f.mask == 1);
     case FaultKind::kLeave:
       if (!lives || host(a).process->stopped()) return false;

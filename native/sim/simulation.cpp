@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "base/yield_point.h"
 #include "comm/engine/host_area.h"
 
 namespace holdfast::sim {
@@ -311,7 +312,9 @@ void Simulation::step(int process) {
     return h.process->has_left() || (scenario_.two_worlds && h.process->stopped());
   };
   const bool was_here = !ends();
+  running_ = process;
   h.process->step();
+  running_ = -1;
   if (was_here && ends()) {
     events_.push({now_ + kFarewell, ++order_, process, -1, Event::Other::kEnds, -1});
   }
@@ -330,6 +333,9 @@ bool Simulation::is_over() {
 }
 
 Verdict Simulation::run() {
+#ifdef HOLDFAST_PLANTED
+  at_yield_point = [this] { suspend(); };
+#endif
   found_all();
   for (const Fault& fault : scenario_.faults) {
     waiting_.push_back(fault.trigger.when == When::kStart ? 1 : fault.trigger.count);
@@ -359,6 +365,9 @@ Verdict Simulation::run() {
     if (h.alive) log(-1, h.process->state());
     h.process->tear_down();
   }
+#ifdef HOLDFAST_PLANTED
+  at_yield_point = nullptr;
+#endif
   verdict.log = std::move(log_);
   return verdict;
 }

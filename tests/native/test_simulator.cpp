@@ -201,6 +201,29 @@ TEST_CASE("connections that a runtime closes by itself lose nobody") {
   }
 }
 
+// Of ranks that share memory, one stands still between seeing that the others' data is there and
+// reading it, while they go on without it or, for a shorter time, wait for it.
+Scenario suspension(std::uint64_t seed) {
+  Scenario scenario = make_scenario(seed);
+  scenario.ranks = 3 + static_cast<int>(seed % 4);
+  scenario.hosts = 1;
+  scenario.flat = true;
+  scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
+  if (seed % 3 == 0) scenario.elements = 6'000;
+  const int rank = static_cast<int>(seed / 4) % scenario.ranks;
+  const auto lasts = std::chrono::milliseconds(seed % 2 == 0 ? 90 : 9);
+  Fault suspended{FaultKind::kSuspend, {}, rank, 0, seed * 379 % 23, lasts};
+  suspended.trigger = {When::kBegins, static_cast<int>(seed % 5) * 10, 1, kAnybody};
+  Fault dies{FaultKind::kCrash, {}, (rank + 1) % scenario.ranks, 0, 0, {}};
+  dies.trigger = {When::kAdopts, 2, 1, kAnybody};
+  scenario.faults = {suspended, dies};
+  return scenario;
+}
+
+TEST_CASE("who stands still while it reads others' memory has nothing that they wrote later") {
+  run_worlds("suspension", suspension);
+}
+
 TEST_CASE("an elastic world grows, and goes on") {
   int admitted = 0;
   for (std::uint64_t seed = 1; seed <= kWorlds / 4; ++seed) {
