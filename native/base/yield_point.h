@@ -2,9 +2,8 @@
 // may run in between. The simulator of a test build makes it happen; elsewhere it is nothing.
 #pragma once
 
-#ifdef HOLDFAST_PLANTED
 #include <functional>
-#endif
+#include <utility>
 
 namespace holdfast {
 
@@ -12,11 +11,13 @@ namespace holdfast {
 inline constexpr bool kHasYieldPoints = true;
 // By thread: simulations may run side by side.
 inline thread_local std::function<void()> at_yield_point;
+inline void at_yield_points(std::function<void()> run) { at_yield_point = std::move(run); }
 inline void yield_point() {
   if (at_yield_point) at_yield_point();
 }
 #else
 inline constexpr bool kHasYieldPoints = false;
+inline void at_yield_points(const std::function<void()>&) {}
 constexpr void yield_point() {}
 #endif
 
