@@ -215,14 +215,17 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   return true;
 }
 
-// Those that it had kept call the other one.
+// Those that it had kept, or that a connection led back to it, call the other one.
 void Simulation::end_first_coordinator(int first) {
+  std::vector<bool> kept;
+  for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) kept.push_back(hears(p, first));
   crash(first);
   if (!host(coordinator_).alive) return;
   for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) {
     const Host& other = host(p);
     const bool calls = other.alive && other.process->id() != kCoordinatorId;
-    if (calls && !wires_.contains({p, coordinator_})) link(p, coordinator_);
+    const bool called = wires_.contains({p, coordinator_}) && !kept[static_cast<std::size_t>(p)];
+    if (calls && !called) link(p, coordinator_);
   }
 }
 

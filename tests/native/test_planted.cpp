@@ -252,6 +252,13 @@ Scenario partings(std::uint64_t seed) {
   return s;
 }
 
+// They see each other again when both have begun.
+Scenario healed_duel(std::uint64_t seed) {
+  Scenario s = duel(seed);
+  s.faults[0].lasts = milliseconds(31) + microseconds(seed * 379 % 20'000);
+  return s;
+}
+
 // So that one of the ranks cannot map what others share.
 Scenario cramped(std::uint64_t seed) {
   Scenario s = small_world(seed * kCrampedWorlds + 1, 3);
@@ -260,13 +267,6 @@ Scenario cramped(std::uint64_t seed) {
   s.faults = {at_step(FaultKind::kCrash, 1, static_cast<int>(seed % 3), 0, {})};
   s.faults.push_back(
       after(0, FaultKind::kRestart, microseconds(200), static_cast<int>(seed % 3), {}));
-  return s;
-}
-
-// They see each other again when both have begun.
-Scenario healed_duel(std::uint64_t seed) {
-  Scenario s = duel(seed);
-  s.faults[0].lasts = milliseconds(31) + microseconds(seed * 379 % 20'000);
   return s;
 }
 
@@ -386,10 +386,12 @@ TEST_CASE("these mistakes change nothing but the time it takes" *
 }
 
 // Not caught yet; the worlds that should show them are kept, so that whoever finds one that does
-// has where to begin. kKeepBallot: a coordinator in the view has accepted its own proposal
-// and so proposes it again, whoever is lost; one outside of it would have to lose all but the
-// first who accepted. kStaleReport needs a report that all send before they accept, and that
-// arrives when its ballot has been raised.
+// has where to begin. kKeepBallot: a coordinator in the view has accepted its own proposal and so
+// proposes it again, whoever is lost. One outside of it would have to lose, alive, the only one who
+// has accepted, get another value accepted under the same ballot, and be followed by one that hears
+// both. kStaleReport: with the same losses, a coordinator asks twice, the second time under a
+// ballot above one that it has not heard of from those who answer: what they answered first
+// arrives after that, and between the two answers they accepted what the other one decided.
 constexpr Row kUncaught[] = {
     {Planted::kKeepBallot, "keep ballot", loss_in_proposal, 50},
     {Planted::kStaleReport, "stale report", healed_duel, 50},
