@@ -48,8 +48,7 @@ struct Wire {
   bool proves_death = false;  // how it closes
   bool dead = false;          // takes nothing any more
   bool failed = false;        // the receiver has given it up
-  bool closed_here =
-      false;  // the receiver's runtime closes the connection, for a reason of its own
+  bool closed_here = false;   // by the receiver's runtime, for a reason of its own
 };
 
 class SimLink final : public comm::Link {
