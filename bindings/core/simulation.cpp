@@ -38,19 +38,21 @@ sim::Scenario scenario_of(std::uint64_t seed, bool outside) {
   return outside ? sim::with_coordinator(seed) : sim::make_scenario(seed);
 }
 
-// Worlds of consecutive seeds: (ops that ended, [(seed, violation)]).
+// Worlds of consecutive seeds: (ops that ended, [(seed, violation)], [hash of each]).
 nb::tuple run_many(std::uint64_t first, std::uint64_t count, bool outside) {
   std::uint64_t ops = 0;
   std::vector<std::pair<std::uint64_t, std::string>> violations;
+  std::vector<std::uint64_t> hashes;
   {
     const GilReleased released;
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
       const sim::Verdict verdict = sim::simulate(scenario_of(seed, outside));
       ops += verdict.ops;
+      hashes.push_back(verdict.hash);
       if (!verdict.ok()) violations.emplace_back(seed, verdict.violation);
     }
   }
-  return nb::make_tuple(ops, violations);
+  return nb::make_tuple(ops, violations, hashes);
 }
 
 std::string shrink(const std::string& scenario) {

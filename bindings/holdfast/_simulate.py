@@ -14,10 +14,15 @@ from holdfast import _core
 
 EXAMPLES = """examples:
   holdfast simulate --seed 42                   what happens in one world, line by line
-  holdfast simulate --seed 1 --count 100000     many worlds, and which of them break a guarantee
+  holdfast simulate --seed 1 --count 100000     many worlds, and which of them break a guarantee;
+                                                ctrl-C says how to go on
+  holdfast simulate --count 2000 --hashes       to compare with another build: what must not change
+                                                what happens leaves every hash as it is
   holdfast simulate --scenario lost.txt         a world written by hand, or by --print
 """
-_CHUNK = 250
+_CHUNK = 100
+# Of FNV-1a.
+_HASH_FACTOR = 0x100000001B3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", help="print the scenario, do not run it")
     parser.add_argument(
         "--shrink", action="store_true", help="of a violation, keep only what it needs"
+    )
+    parser.add_argument(
+        "--hashes", action="store_true", help="with --count: print the hash of each world's events"
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.set_defaults(run=run)
@@ -87,38 +95,109 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if verdict["violation"] else 0
 
 
+class _Tally:
+    """What a range of worlds has come to so far, all up to some seed.
+
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+        The command's.
+    """
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._seed: int = arguments.seed
+        self._count: int = arguments.count
+        self._kind = " --coordinator" if arguments.coordinator else ""
+        self._out = sys.stderr if arguments.json else sys.stdout
+        self._begun = self._told = time.monotonic()
+        self.done = self.ops = self.hash = 0
+        self.violations: list[tuple[int, str]] = []
+
+    def add(self, ops: int, broken: list[tuple[int, str]], hashes: list[int]) -> None:
+        """Take the next worlds in, and say which of them break a guarantee.
+
+        Parameters
+        ----------
+        ops : int
+            That ended in them.
+        broken : list of (int, str)
+            Seeds and what is wrong.
+        hashes : list of int
+            Of all of them.
+        """
+        self.done += len(hashes)
+        self.ops += ops
+        for each in hashes:
+            self.hash = (self.hash * _HASH_FACTOR + each) % 2**64
+        self.violations += broken
+        for seed, violation in broken:
+            print(f"--seed {seed}{self._kind}: {violation}", file=self._out, flush=True)
+        now = time.monotonic()
+        if now - self._told > (1 if sys.stderr.isatty() else 30):
+            self._told = now
+            end = "\r" if sys.stderr.isatty() else "\n"
+            print(self, end=end, file=sys.stderr, flush=True)
+
+    def seconds(self) -> float:
+        """Return how long it has taken so far.
+
+        Returns
+        -------
+        float
+            In seconds.
+        """
+        return time.monotonic() - self._begun
+
+    def rest(self) -> str:
+        """Return the options that go on from here.
+
+        Returns
+        -------
+        str
+            As on the command line.
+        """
+        left = self._count - self.done
+        return f"--seed {self._seed + self.done} --count {left}{self._kind}"
+
+    def __str__(self) -> str:
+        rate = self.done / max(self.seconds(), 1e-9)
+        some = f" of {self._count:,}" if self.done < self._count else ""
+        return f"{self.done:,}{some} worlds, {len(self.violations)} violations, {rate:.0f} worlds/s"
+
+
 def _many(arguments: argparse.Namespace) -> int:
-    begun = time.monotonic()
     ends = arguments.seed + arguments.count
     starts = range(arguments.seed, ends, _CHUNK)
-    done = ops = 0
-    violations: list[tuple[int, str]] = []
-    told = begun
-    with ThreadPoolExecutor(max(1, arguments.jobs)) as pool:
+    tally = _Tally(arguments)
+    pool = ThreadPoolExecutor(max(1, arguments.jobs))
+    try:
         sizes = [min(_CHUNK, ends - start) for start in starts]
         outside = [arguments.coordinator] * len(sizes)
-        results = pool.map(_core.simulate_many, starts, sizes, outside)
-        for size, (some, broken) in zip(sizes, results, strict=True):
-            done, ops = done + size, ops + some
-            violations += broken
-            for seed, violation in broken:
-                print(f"seed {seed}: {violation}", file=sys.stderr, flush=True)
-            if time.monotonic() - told > (1 if sys.stderr.isatty() else 30):
-                told = time.monotonic()
-                end = "\r" if sys.stderr.isatty() else "\n"
-                print(
-                    f"{done:,} of {arguments.count:,} worlds, {len(violations)} violations",
-                    end=end,
-                    file=sys.stderr,
-                    flush=True,
-                )
-    seconds = time.monotonic() - begun
+        for some, broken, hashes in pool.map(_core.simulate_many, starts, sizes, outside):
+            tally.add(some, broken, hashes)
+            if arguments.hashes:
+                first = arguments.seed + tally.done - len(hashes)
+                for seed, each in enumerate(hashes, first):
+                    print(f"{seed} {each:016x}", flush=True)
+    except KeyboardInterrupt:
+        print(f"{tally}; to go on: {tally.rest()}", file=sys.stderr)
+        return 130
+    finally:
+        # What runs ends first: a few seconds.
+        pool.shutdown(cancel_futures=True)
+    seconds = tally.seconds()
     if arguments.json:
         print(
-            json.dumps({"worlds": done, "ops": ops, "seconds": seconds, "violations": violations})
+            json.dumps(
+                {
+                    "worlds": tally.done,
+                    "ops": tally.ops,
+                    "seconds": seconds,
+                    "hash": f"{tally.hash:016x}",
+                    "violations": tally.violations,
+                }
+            )
         )
     else:
-        for seed, violation in violations:
-            print(f"seed {seed}: {violation}")
-        print(f"{done:,} worlds, {ops:,} ops, {seconds:.0f} s: {len(violations)} violations")
-    return 1 if violations else 0
+        print(f"{tally}, {tally.ops:,} ops, {seconds:.0f} s, hash {tally.hash:016x}")
+    return 1 if tally.violations else 0

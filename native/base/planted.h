@@ -39,6 +39,7 @@ enum class Planted {
   kLowBallots,        // a coordinator that takes over begins with a ballot that was used
   kNoSilence,         // nobody is ever found silent
   kBelieveReset,      // a connection that is closed from the other side proves a death
+  kOwnClosing,        // a connection that this side has closed proves the other's death
   kUnrecorded,        // a view is published though the record of it was not written
 };
 

@@ -100,6 +100,8 @@ void Coordinator::learn(const Message& message) {
   forget_reports();
   boundaries_.clear();
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
+  // Who asked to be let in may have been, by the one before.
+  std::erase_if(lobby_, [&](const auto& entry) { return view_.has(entry.first); });
   promised_by_.clear();
   tie_since_ = rival_ = {};
   if (read_record()) exclude();

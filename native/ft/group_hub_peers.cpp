@@ -31,7 +31,7 @@ void Hub::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant n
 bool Hub::is_connected(MemberId peer) const {
   if (peer == self_) return true;
   const auto found = peers_.find(peer);
-  return found != peers_.end() && !found->second.cut;
+  return found != peers_.end() && !found->second.cut && !found->second.reported;
 }
 
 bool Hub::needs(MemberId peer) const {
@@ -72,7 +72,8 @@ void Hub::cut(Peer& peer, const Status& why, bool from_outside, Instant now) {
   const bool gone =
       peer.left ||
       (from_outside && (owner_.trusts_resets() || is_planted(Planted::kBelieveReset))) ||
-      (damaged && is_planted(Planted::kDamageIsDeath));
+      (damaged && is_planted(Planted::kDamageIsDeath)) ||
+      (why.code() == Code::kSystem && is_planted(Planted::kOwnClosing));
   if (gone || !needs(peer.id)) return report_loss(peer, why, gone, now);
   peer.cut = true;
   owner_.mend(peer.id, card_of(peer.id));

@@ -43,6 +43,7 @@ class CodedData {
   float owed(int from, int to) const;
   std::string check_element(std::uint64_t block, std::uint64_t i,
                             const comm::Outcome& outcome) const;
+  bool is_as_before(std::uint64_t k) const;
   std::string check_residual(std::uint64_t block, std::uint64_t i) const;
 
   CodedOp op_;
@@ -52,6 +53,7 @@ class CodedData {
   std::vector<float> before_;  // the input as it was
   std::vector<float> output_;
   std::vector<float> residual_;
+  std::vector<float> owed_;  // the residual as it was
 };
 
 }  // namespace holdfast::sim

@@ -6,6 +6,7 @@
 
 #include "base/fnv.h"
 #include "sim/random.h"
+#include "sim/same_bits.h"
 
 namespace holdfast::sim {
 namespace {
@@ -36,7 +37,7 @@ FloatData::FloatData(const FloatOp& op, int rank, int ranks) : op_(op), rank_(ra
       op.collective == Collective::kReduceScatter ? static_cast<std::uint64_t>(ranks) : 1;
   input_.resize(blocks * op.count);
   for (std::uint64_t i = 0; i < input_.size(); ++i) input_[i] = share(rank, i);
-  before_ = input_;
+  before_ = right_ = input_;
   output_.assign(op.collective == Collective::kReduce && rank != op.root ? 0 : op.count, -1.0F);
 }
 
@@ -45,7 +46,7 @@ float FloatData::share(int rank, std::uint64_t element) const {
   const std::uint64_t bits =
       Random(op_.factor * 7919 + static_cast<std::uint64_t>(rank) * 104'729 + element * 31).next();
   const auto mantissa = static_cast<float>(bits >> 41) / static_cast<float>(1 << 23);
-  return std::ldexp(1.0F + mantissa, static_cast<int>(bits & 3));
+  return (1.0F + mantissa) * static_cast<float>(1 << (bits & 3));
 }
 
 comm::OpRequest FloatData::request() {
@@ -106,9 +107,8 @@ std::string FloatData::check(const comm::Outcome& outcome) const {
   return {};
 }
 
-std::string FloatData::check_input(const std::vector<Rank>& all) const {
-  const std::size_t bytes = input_.size() * sizeof(float);
-  if (bytes == 0 || std::memcmp(input_.data(), before_.data(), bytes) == 0) return {};
+std::string FloatData::check_input(const std::vector<Rank>& all) {
+  if (same_bits(input_, right_)) return {};
   if (op_.collective != Collective::kAllReduce || !op_.in_place) return "an input has changed";
   comm::Outcome least;
   least.contributors = all;
@@ -116,10 +116,18 @@ std::string FloatData::check_input(const std::vector<Rank>& all) const {
     if (!lists(all, r)) least.missing.push_back({r});
   }
   for (std::uint64_t i = 0; i < input_.size(); ++i) {
-    if (input_[i] == before_[i] || is_sum(input_[i], i, least)) continue;
-    return "float " + std::to_string(i) + " holds a partial sum";
+    if (input_[i] == before_[i] || input_[i] == right_[i]) continue;
+    if (!is_sum(input_[i], i, least)) {
+      return "float " + std::to_string(i) + " holds a partial sum";
+    }
   }
+  right_ = input_;
   return {};
+}
+
+void FloatData::write_over() {
+  std::fill(input_.begin(), input_.end(), -1.0F);
+  std::fill(output_.begin(), output_.end(), -1.0F);
 }
 
 std::uint64_t FloatData::bits() const {

@@ -29,7 +29,8 @@ class FloatData {
   std::string check(const comm::Outcome& outcome) const;
   // Empty, or what is in the caller's memory though it is neither its input nor a result: those
   // have at least the ranks of `all` in them.
-  std::string check_input(const std::vector<Rank>& all) const;
+  std::string check_input(const std::vector<Rank>& all);
+  void write_over();
   // Of the result.
   std::uint64_t bits() const;
   bool is_replicated() const { return op_.collective == comm::Collective::kAllReduce; }
@@ -43,6 +44,7 @@ class FloatData {
   int ranks_;
   std::vector<float> input_;
   std::vector<float> before_;  // the input as it was
+  std::vector<float> right_;   // the input as it was last found right
   std::vector<float> output_;
 };
 

@@ -18,6 +18,11 @@ Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
   return microseconds(low_us + random.below(high_us - low_us + 1));
 }
 
+// Those that make_world draws from its first random numbers; what was added later has its own, so
+// that seeds keep their worlds.
+constexpr std::uint64_t kFirstKinds = 19;
+constexpr std::uint64_t kClosings = 0xc105e;
+
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
   if (random.below(200) == 0) return 10 + static_cast<int>(random.below(24));
@@ -30,7 +35,9 @@ bool is_loss(FaultKind kind) {
 
 bool is_drawn(FaultKind kind, const Scenario& s) {
   switch (kind) {
-    case FaultKind::kRestart: return false;  // comes with the crash
+    case FaultKind::kRestart:
+    case FaultKind::kClose:
+    case FaultKind::kSuspend: return false;  // come with the crash, by themselves, in tests
     case FaultKind::kMove:
     case FaultKind::kCutOff:
     case FaultKind::kCoordinator: return s.outside;
@@ -53,12 +60,35 @@ class Draft {
   void add(int count) {
     const std::uint64_t left_out = random_.next() & random_.next();
     for (int i = 0; i < count; ++i) {
-      auto kind = static_cast<FaultKind>(random_.below(kFaultKindCount));
+      auto kind = static_cast<FaultKind>(random_.below(kFirstKinds));
       const bool drawn = (left_out >> static_cast<int>(kind) & 1) == 0 && is_drawn(kind, s_);
       if (!drawn) kind = FaultKind::kCrash;
       // Somebody stays.
       if (is_loss(kind) && here_.size() < 2) kind = FaultKind::kPause;
       add(kind);
+    }
+  }
+
+  // Of connections, by processes that go on.
+  void add_closings(Random& random) {
+    if (here_.size() < 2 || !random.chance(15)) return;
+    const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
+    for (auto left = 1 + random.below(3); left > 0; --left) {
+      Fault f;
+      f.kind = FaultKind::kClose;
+      f.trigger = {When::kBegins, static_cast<int>(random.below(steps)) * kOpsPerStep, 1, kAnybody};
+      if (changes_ > 0 && random.chance(50)) {
+        const auto kind = static_cast<int>(ft::MessageKind::kReport);
+        f.trigger = {When::kSends, kind, 1 + static_cast<int>(random.below(here_.size() - 1)),
+                     kAnybody};
+      }
+      f.at = between(random, 0, 300);
+      const std::size_t a = random.below(here_.size());
+      const std::size_t b = (a + 1 + random.below(here_.size() - 1)) % here_.size();
+      f.a = here_[a];
+      f.b = here_[b];
+      f.mask = random.below(2);
+      s_.faults.push_back(f);
     }
   }
 
@@ -153,7 +183,10 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   s.subgroup = !large && s.ranks > 2 && random.chance(20);
   s.two_worlds = !large && !s.elastic && random.chance(12);
   if (random.chance(20)) s.hosts = 2;
-  Draft(random, s).add(static_cast<int>(random.below(large ? 3 : 6)));
+  Draft draft(random, s);
+  draft.add(static_cast<int>(random.below(large ? 3 : 6)));
+  Random closings(seed * 2 + 1 + kClosings * (outside ? 3 : 1));
+  draft.add_closings(closings);
   return s;
 }
 

@@ -48,11 +48,12 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
   ++ops_;
   mix(static_cast<std::uint64_t>(op) << 8 | static_cast<std::uint64_t>(status.code()));
   if (data.op().is_shift) return;
-  if (status.is_ok()) mix(data.fingerprint());
+  const std::uint64_t fingerprint = data.fingerprint();
+  if (status.is_ok()) mix(fingerprint);
   judge(process, op, data, status, outcome);
   Ended ended{static_cast<std::uint32_t>(status.code()),
-              data.fingerprint(),
-              data.fingerprint() != 0,
+              fingerprint,
+              fingerprint != 0,
               outcome,
               {},
               {data.rank()}};
@@ -112,6 +113,14 @@ bool Ledger::is_outside(CommId world, Epoch epoch, MemberId member) const {
   if (adopted == views_.end()) return false;
   const std::vector<MemberId>& members = adopted->second.members;
   return std::find(members.begin(), members.end(), member) == members.end();
+}
+
+bool Ledger::has_lost(CommId world, Epoch epoch, MemberId member) const {
+  auto at = views_.upper_bound({world, epoch.value});
+  for (; at != views_.end() && at->first.first == world; ++at) {
+    if (is_outside(world, {at->first.second}, member)) return true;
+  }
+  return false;
 }
 
 void Ledger::compare(int op, int process, const Ended& ended, const Ended& first) {

@@ -40,6 +40,8 @@ class Ledger {
 
   // Whether anybody has adopted a view of that epoch without this member, though there was one.
   bool is_outside(CommId world, Epoch epoch, MemberId member) const;
+  // Whether anybody has adopted a view after that epoch without this member.
+  bool has_lost(CommId world, Epoch epoch, MemberId member) const;
   bool ok() const { return violation_.empty(); }
   const std::string& violation() const { return violation_; }
   std::uint64_t ops() const { return ops_; }

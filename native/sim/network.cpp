@@ -14,18 +14,21 @@ constexpr std::size_t kWindow = 16;
 
 bool SimLink::pump() {
   if (!status().is_ok()) return false;
+  if (in_->closed_here) {
+    fail({Code::kSystem, "closed by this side"});
+    return false;
+  }
   const bool out = push();
   return pull() || out;
 }
 
 bool SimLink::push() {
   bool moved = false;
-  comm::OutFrame frame;
-  Random& random = keeper_.random();
   while (out_->packets.size() < kWindow || out_->dead) {
     // Frames of all sizes, so that a message may stop anywhere; an eager one is whole.
-    const std::uint64_t most = comm::kEagerBytes << random.below(3);
-    if (!session().next_frame(most, frame)) break;
+    const std::uint64_t most = comm::kEagerBytes << random_.below(3);
+    comm::OutFrame frame;
+    if (!session().wants_to_send() || !session().next_frame(most, frame)) break;
     moved = true;
     const int copies = out_->dead ? 0 : keeper_.copies(out_->from, out_->to, frame);
     for (int i = 0; i < copies; ++i) {
@@ -40,7 +43,6 @@ bool SimLink::push() {
       out_->packets.push_back(std::move(packet));
     }
     session().sent(frame);
-    frame = {};
   }
   return moved;
 }
@@ -55,7 +57,8 @@ bool SimLink::pull() {
     // The sender may have waited for room.
     keeper_.wake(in_->from, keeper_.now());
   }
-  if (in_->packets.empty() && in_->closes <= keeper_.now() && status().is_ok()) {
+  const bool closing = in_->closes.since_origin != Duration::max();
+  if (closing && in_->packets.empty() && in_->closes <= keeper_.now() && status().is_ok()) {
     closed_by_peer_ = in_->proves_death;
     fail({Code::kPeerLost, closed_by_peer_ ? "the peer's process ended" : "the connection broke"});
   }
@@ -75,8 +78,8 @@ bool SimLink::take(const Wire::Packet& packet) {
     // Bytes come in pieces; a rest of an element waits for its other part.
     const std::uint64_t unit = session().unit();
     std::size_t piece = rest.size();
-    if (keeper_.random().chance(25)) {
-      piece = std::max<std::size_t>(unit, keeper_.random().below(piece + 1) / unit * unit);
+    if (random_.chance(25)) {
+      piece = std::max<std::size_t>(unit, random_.below(piece + 1) / unit * unit);
     }
     rest = rest.subspan(session().payload(rest.first(std::min(piece, rest.size()))));
   }

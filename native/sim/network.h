@@ -48,13 +48,14 @@ struct Wire {
   bool proves_death = false;  // how it closes
   bool dead = false;          // takes nothing any more
   bool failed = false;        // the receiver has given it up
+  bool closed_here = false;   // by the receiver's runtime, for a reason of its own
 };
 
 class SimLink final : public comm::Link {
  public:
   // Owners of the wires: both ends.
   SimLink(WireKeeper& keeper, std::shared_ptr<Wire> out, std::shared_ptr<Wire> in)
-      : keeper_(keeper), out_(std::move(out)), in_(std::move(in)) {}
+      : keeper_(keeper), random_(keeper.random()), out_(std::move(out)), in_(std::move(in)) {}
 
   std::string_view transport() const override { return "sim"; }
   bool pump() override;
@@ -70,6 +71,7 @@ class SimLink final : public comm::Link {
   bool take(const Wire::Packet& packet);
 
   WireKeeper& keeper_;
+  Random& random_;
   std::shared_ptr<Wire> out_;
   std::shared_ptr<Wire> in_;
   bool closed_by_peer_ = false;

@@ -41,6 +41,7 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
 }
 
 void Process::step() {
+  bool called = false;  // by the program in the round before: a call may write, too
   for (int round = 0; round < kMostRounds; ++round) {
     bool moved = run_tasks();
     moved = hub_.turn(clock_->now()) || moved;
@@ -48,8 +49,9 @@ void Process::step() {
     moved = run_tasks() || moved;
     if (group_) {
       look_at_views();
-      look_at_inputs();
-      moved = run_program() || moved;
+      if (moved || called) look_at_inputs();
+      called = run_program();
+      moved = called || moved;
     }
     if (!moved && tasks_.empty()) return;
   }
@@ -58,9 +60,10 @@ void Process::step() {
 
 // Every view since the last look: several may have begun in one turn.
 void Process::look_at_views() {
-  for (const auto& world : {world_, second_world_}) {
+  for (const auto* held : {&world_, &second_world_}) {
+    const auto& world = *held;
     if (!world) continue;
-    Epoch& seen = seen_[world->id()];
+    Epoch& seen = seen_[held == &second_world_];
     for (; seen < world->view().epoch; ++seen.value) {
       const ft::WorldView* view = world->view_at({seen.value + 1});
       if (view != nullptr) around_.on_view(number_, world->id(), *view);
@@ -81,7 +84,10 @@ void Process::look_at_inputs() {
       if (stayed) all.push_back({static_cast<std::int32_t>(r)});
     }
     const std::string wrong = op.data->check_input(all);
-    if (wrong.empty()) continue;
+    // Who was voted out and stood still meanwhile has read what was written for later ops. G5 is
+    // for survivors; its op must not end well.
+    const CommId world = world_of(op.group->id());
+    if (wrong.empty() || around_.ledger().has_lost(world, op.group->view().epoch, id_)) continue;
     around_.ledger().on_wrong(
         number_, "G5: op " + std::to_string(op.number) + ", " +
                      std::string(comm::collective_name(op.data->op().collective)) + ": " + wrong);
@@ -203,6 +209,7 @@ bool Process::collect() {
     end_op(running);
   }
   if (!all || stopped()) return moved;
+  keep_used();
   running_.clear();
   if (scenario_.advances || lost_one_) {
     advance_ = group_->advance({});
@@ -210,6 +217,19 @@ bool Process::collect() {
     ++step_;
   }
   return true;
+}
+
+// The program writes the next data where the last was: in worlds where others may be in the middle
+// of reading it, it stays where it is.
+void Process::keep_used() {
+  const bool read_late =
+      std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
+                  [](const Fault& fault) { return fault.kind == FaultKind::kSuspend; });
+  if (!read_late) return;
+  for (Running& running : running_) {
+    running.data->write_over();
+    used_.push_back(std::move(running.data));
+  }
 }
 
 void Process::end_op(Running& running) {

@@ -155,6 +155,7 @@ class Process final : public ft::HubOwner,
   void look_for_evens();
   void start_op(const ProgramOp& op);
   bool collect();
+  void keep_used();
   void end_op(Running& running);
   void look_at_joining();
   void end_program(const std::string& why, const Status& status = Status::ok());
@@ -174,11 +175,13 @@ class Process final : public ft::HubOwner,
   std::unique_ptr<ft::Joining> joining_;
   std::unique_ptr<ft::Coordination> coordination_;
   std::deque<Task> tasks_;
-  std::map<CommId, Epoch> seen_;  // the last views that the ledger has, by world
+  std::array<Epoch, 2> seen_{};  // the last views that the ledger has, by world
 
   int step_ = 0;
   bool knows_step_ = false;
   std::vector<Running> running_;
+  // What a process that is suspended may still read; its owner has written over it.
+  std::vector<std::unique_ptr<OpData>> used_;
   std::shared_ptr<comm::Work> advance_;
   bool lost_one_ = false;  // an op of this step ended with PeerLost
   bool leaving_ = false;

@@ -4,6 +4,7 @@
 
 #include "base/fnv.h"
 #include "sim/random.h"
+#include "sim/same_bits.h"
 
 namespace holdfast::sim {
 namespace {
@@ -105,12 +106,14 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
   }
   input_.resize(in * op.count);
   output_.assign(out * op.count, kUnset);
-  for (std::size_t i = 0; i < input_.size(); ++i) {
-    const auto to = op.count == 0 ? 0 : static_cast<int>(i / op.count);
-    input_[i] = reduces(op.collective) ? share(rank) * op.factor : given(rank, to);
+  for (std::uint64_t to = 0; to < in && op.count > 0; ++to) {
+    const auto begin = input_.begin() + static_cast<std::ptrdiff_t>(to * op.count);
+    std::fill_n(
+        begin, op.count,
+        reduces(op.collective) ? share(rank) * op.factor : given(rank, static_cast<int>(to)));
   }
   const bool over = op.collective == Collective::kAllReduce && op.in_place;
-  if (over) output_ = input_;
+  if (over) output_ = right_ = input_;
   if (op.collective == Collective::kBroadcast && root) {
     std::fill(output_.begin(), output_.end(), given(rank, 0));
   }
@@ -210,19 +213,17 @@ bool OpData::is_sum(std::uint64_t value, const comm::Outcome& outcome) const {
   }
   if (value % op_.factor != 0) return false;
   const std::uint64_t digits = value / op_.factor;
-  for (int r = 0; r < 32; ++r) {
-    const std::uint64_t digit = digits >> (2 * r) & 3;
-    if (digit > 1) return false;
-    if (has(outcome.contributors, r) && digit != 1) return false;
-    if (digit == 1 && !has(outcome.contributors, r) && !has(outcome.missing, r)) return false;
-  }
-  return true;
+  std::uint64_t may = sure;
+  for (const Rank r : outcome.missing) may |= share(r.value);
+  // A digit of more than one bit is in nobody's share.
+  return (digits & sure) == sure && (digits & ~may) == 0;
 }
 
 std::string OpData::check_reduced(const std::vector<std::uint64_t>& out, std::uint64_t block,
                                   const comm::Outcome& outcome) const {
   for (std::uint64_t i = 0; i < op_.count; ++i) {
     const std::uint64_t value = out[block * op_.count + i];
+    if (i > 0 && value == out[block * op_.count + i - 1]) continue;
     if (!is_sum(value, outcome)) {
       return "element " + std::to_string(i) +
              " is no sum of the contributors: " + std::to_string(value) + " / " +
@@ -297,25 +298,34 @@ std::string OpData::check_failed(const Status& status, const comm::Outcome& outc
   return wrong;
 }
 
-std::string OpData::check_input(const std::vector<Rank>& all) const {
+std::string OpData::check_input(const std::vector<Rank>& all) {
   if (coded_) return coded_->check_input();
   if (float_) return float_->check_input(all);
   if (op_.collective == Collective::kBroadcast) {
-    return rank_ == op_.root && output_ != before_ ? "a root's data has changed" : "";
+    return rank_ == op_.root && !same_bits(output_, before_) ? "a root's data has changed" : "";
   }
-  if (input_ != before_) return "an input has changed";
+  if (!same_bits(input_, before_)) return "an input has changed";
   const bool over = op_.collective == Collective::kAllReduce && op_.in_place;
-  if (!over || ranks_ > kDigitRanks) return {};
+  if (!over || ranks_ > kDigitRanks || same_bits(output_, right_)) return {};
   comm::Outcome least;
   least.contributors = all;
   for (int r = 0; r < ranks_; ++r) {
     if (!has(all, r)) least.missing.push_back({r});
   }
   for (std::uint64_t i = 0; i < op_.count; ++i) {
-    if (output_[i] == share(rank_) * op_.factor || is_sum(output_[i], least)) continue;
-    return "element " + std::to_string(i) + " holds a partial sum";
+    if (output_[i] == share(rank_) * op_.factor || output_[i] == right_[i]) continue;
+    if (!is_sum(output_[i], least)) {
+      return "element " + std::to_string(i) + " holds a partial sum";
+    }
   }
+  right_ = output_;
   return {};
+}
+
+void OpData::write_over() {
+  std::fill(input_.begin(), input_.end(), kUnset);
+  std::fill(output_.begin(), output_.end(), kUnset);
+  if (float_) float_->write_over();
 }
 
 std::uint64_t OpData::fingerprint() const {

@@ -60,7 +60,9 @@ class OpData {
   std::string check_failed(const Status& status, const comm::Outcome& outcome) const;
   // Empty, or what an op under way has in the caller's memory though it is neither the input nor a
   // result: in a result are at least the ranks of `all`, which were there all the time.
-  std::string check_input(const std::vector<Rank>& all) const;
+  std::string check_input(const std::vector<Rank>& all);
+  // As the program may do when its op has ended.
+  void write_over();
   // Of what every rank must have alike; 0 where results differ by intent.
   std::uint64_t fingerprint() const;
   // Of a sum to which the order of its operands shows, as this rank has it.
@@ -85,6 +87,7 @@ class OpData {
   std::vector<std::uint64_t> input_;   // blocks one after the other
   std::vector<std::uint64_t> before_;  // the input as it was, or a root's output
   std::vector<std::uint64_t> output_;  // likewise
+  std::vector<std::uint64_t> right_;   // an output over its input, as it was last found right
 };
 
 }  // namespace holdfast::sim

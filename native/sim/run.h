@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fnv.h"
 #include "sim/memory_record.h"
 #include "sim/process.h"
 #include "sim/simulation.h"
@@ -25,7 +26,7 @@ struct Event {
   std::uint64_t order = 0;
   int process = -1;  // steps; or
   int fault = -1;    // happens; or
-  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink };
+  enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink, kRedial };
   Other what = Other::kNone;
   int peer = -1;  // of process, to be linked to it again
   bool operator>(const Event& other) const {
@@ -73,6 +74,8 @@ class Simulation final : public WireKeeper, public Surroundings {
     Instant paused_until{};
     Duration drift{};  // percent
     Instant scheduled{Duration::max()};
+    Duration suspension{};    // that is still to come
+    std::uint64_t looks = 0;  // until then
   };
 
   void found_all();
@@ -89,6 +92,9 @@ class Simulation final : public WireKeeper, public Surroundings {
   void relink(int a, int b);
   void refuse(int from, int to);
   bool has_record() const { return scenario_.seed % 2 == 0; }
+  void mark(int what, std::uint64_t value) {
+    happenings_.mix(static_cast<std::uint64_t>(what) << 56 ^ value);
+  }
   void look_at_data(int from, const comm::FrameHeader& header);
   // Something has happened that faults may wait for.
   void notice(When when, int process, int what);
@@ -101,6 +107,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool cut(int a, int b, bool as_if_dead, Duration lasts);
   bool reset(const Fault& fault, int a, int b);
   bool cut_off(int process, Duration lasts);
+  bool close_own(int process, int peer, bool data);
   bool move_coordinator(std::uint64_t mask, Duration lasts);
   void end_first_coordinator(int first);
   bool grow();
@@ -110,12 +117,17 @@ class Simulation final : public WireKeeper, public Surroundings {
   void start_coordinator();
   void take(const Event& event);
   void step(int process);
+  // The process that runs is at a yield point.
+  void suspend();
+  bool may_run_meanwhile(const Event& event) const;
   void look_at_wires(int process);
   bool is_over();
   void judge(Verdict& verdict);
   std::vector<int> survivors() const;
   // Whether the wires between them work, both ways.
   bool hears(int a, int b) const;
+  // Whether one of them has closed its end of the connection that they had last.
+  bool is_closed(int a, int b) const;
   std::vector<int> who_must_end() const;
   std::vector<int> who_agree(const ft::WorldView& view) const;
   ft::WorldView newest_view(bool second = false) const;
@@ -126,6 +138,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool with_log_;
   Random random_;
   Instant now_{};
+  int running_ = -1;  // the process whose step this is
   std::uint64_t order_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::vector<Host> hosts_;
@@ -133,6 +146,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   int coordinator_ = -1;      // its process, if it is outside the view
   MemoryRecord record_;       // of the coordinator, in every other world
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
+  std::vector<std::vector<const Wire*>> incoming_;  // by process: those of wires_ that end there
   std::set<std::pair<int, int>> connecting_;
   // Calls to processes that have ended, which their kernels refuse.
   struct Refusal {
@@ -155,6 +169,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::shared_ptr<Pool> pool_;          // owners: this and its areas
   std::deque<comm::BellWords> bells_;   // by process
   std::map<std::uint32_t, int> steps_;  // by epoch
+  Fnv1a happenings_;
   Ledger ledger_;
   std::vector<std::string> log_;
 };

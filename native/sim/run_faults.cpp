@@ -1,6 +1,7 @@
 // What goes wrong in a simulation, when, and who starts again.
 #include <algorithm>
 
+#include "base/yield_point.h"
 #include "sim/run.h"
 
 namespace holdfast::sim {
@@ -44,8 +45,9 @@ void Simulation::notice(When when, int process, int what) {
 // sends, some leave.
 void Simulation::fire(std::size_t fault) {
   const Fault& f = scenario_.faults[fault];
-  const bool ends = f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish;
-  if (ends && f.at == Duration::zero()) return happen(fault);
+  const bool at_once =
+      f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish || f.kind == FaultKind::kSuspend;
+  if (at_once && f.at == Duration::zero()) return happen(fault);
   events_.push({now_ + f.at, ++order_, -1, static_cast<int>(fault), {}, -1});
 }
 
@@ -103,6 +105,51 @@ bool Simulation::reset(const Fault& fault, int a, int b) {
 
 bool Simulation::cut_off(int process, Duration lasts) {
   return coordinator_ >= 0 && cut(process, coordinator_, false, lasts);
+}
+
+// What it had sent may be lost; what had come and was not read is.
+bool Simulation::close_own(int process, int peer, bool data) {
+  if (process == peer || !hears(process, peer)) return false;
+  auto& there = wires_[{process, peer}];
+  auto& back = wires_[{peer, process}];
+  const std::size_t from_last = scenario_.two_links && !data ? 2 : 1;
+  close_wire(**(there.end() - static_cast<std::ptrdiff_t>(from_last)), *this, true);
+  Wire& in = **(back.end() - static_cast<std::ptrdiff_t>(from_last));
+  in.packets.clear();
+  in.dead = in.closed_here = true;
+  wake(process, now_);
+  return true;
+}
+
+// What happens to others alone, and connects nobody: the one that is suspended is in the middle of
+// its step.
+bool Simulation::may_run_meanwhile(const Event& event) const {
+  if (event.fault < 0) return event.what == Event::Other::kNone && connecting_.empty();
+  const Fault& f = scenario_.faults[static_cast<std::size_t>(event.fault)];
+  return holder(f.a) != running_ && (f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish);
+}
+
+void Simulation::suspend() {
+  const int self = running_;
+  if (self < 0 || host(self).suspension == Duration::zero()) return;
+  if (host(self).looks > 0) {
+    --host(self).looks;
+    return;
+  }
+  const Instant until = now_ + std::exchange(host(self).suspension, {});
+  healed_ = std::max(healed_, until);
+  host(self).paused_until = until;
+  log(self, "is suspended");
+  while (!events_.empty() && events_.top().at < until && may_run_meanwhile(events_.top())) {
+    const Event event = events_.top();
+    events_.pop();
+    now_ = std::max(now_, event.at);
+    take(event);
+    running_ = self;
+  }
+  if (events_.empty() || events_.top().at >= until) now_ = until;
+  host(self).paused_until = now_;
+  log(self, "goes on");
 }
 
 // Whom somebody may ask for a way in.
@@ -168,14 +215,17 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   return true;
 }
 
-// Those that it had kept call the other one.
+// Those that it had kept, or that a connection led back to it, call the other one.
 void Simulation::end_first_coordinator(int first) {
+  std::vector<bool> kept;
+  for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) kept.push_back(hears(p, first));
   crash(first);
   if (!host(coordinator_).alive) return;
   for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) {
     const Host& other = host(p);
     const bool calls = other.alive && other.process->id() != kCoordinatorId;
-    if (calls && !wires_.contains({p, coordinator_})) link(p, coordinator_);
+    const bool called = wires_.contains({p, coordinator_}) && !kept[static_cast<std::size_t>(p)];
+    if (calls && !called) link(p, coordinator_);
   }
 }
 
@@ -184,6 +234,7 @@ void Simulation::happen(std::size_t fault) {
   log(-1,
       "fault: " + fault_name(f.kind) + " a " + std::to_string(f.a) + " b " + std::to_string(f.b));
   happened_[fault] = happen(f);
+  mark(static_cast<int>(f.kind), static_cast<std::uint64_t>(now_.since_origin.count()));
   // A clock's drift is in percent, and stays.
   const bool heals = f.kind != FaultKind::kDrift;
   healed_ = std::max(healed_, now_ + (heals ? f.lasts : Duration::zero()));
@@ -208,6 +259,11 @@ bool Simulation::happen(const Fault& f) {
     case FaultKind::kCutOff: return cut_off(a, f.lasts);
     case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask, f.lasts);
     case FaultKind::kGrow: return grow();
+    case FaultKind::kSuspend:
+      host(a).suspension = f.lasts;
+      host(a).looks = f.mask;
+      return kHasYieldPoints && lives;
+    case FaultKind::kClose: return close_own(a, b, f.mask == 1);
     case FaultKind::kLeave:
       if (!lives || host(a).process->stopped()) return false;
       log(a, "leaves");

@@ -35,6 +35,19 @@ bool Simulation::hears(int a, int b) const {
          works(there->second, count) && works(back->second, count);
 }
 
+bool Simulation::is_closed(int a, int b) const {
+  const std::ptrdiff_t count = scenario_.two_links ? 2 : 1;
+  for (const auto& way : {std::pair{a, b}, std::pair{b, a}}) {
+    const auto found = wires_.find(way);
+    if (found == wires_.end()) continue;
+    const auto& wires = found->second;
+    const bool closed = std::any_of(wires.end() - count, wires.end(),
+                                    [](const auto& wire) { return wire->closed_here; });
+    if (closed) return true;
+  }
+  return false;
+}
+
 ft::WorldView Simulation::newest_view(bool second) const {
   ft::WorldView newest;
   for (const Host& h : hosts_) {

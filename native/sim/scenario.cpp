@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<const char*, kFaultKindCount> kNames = {
     "crash",     "restart", "pause",  "partition", "clog",  "slow",        "drop",
     "duplicate", "corrupt", "cut",    "leave",     "drift", "coordinator", "vanish",
-    "reset",     "late",    "cutoff", "move",      "grow"};
+    "reset",     "late",    "cutoff", "move",      "grow",  "close",       "suspend"};
 constexpr std::array<const char*, kWhenCount> kWhens = {"start", "sends", "adopts", "begins",
                                                         "ends",  "rings", "fault"};
 // Ranks and steps of a scenario that somebody wrote.

@@ -33,8 +33,12 @@ enum class FaultKind : std::uint8_t {
   kMove,         // another coordinator starts though the first one lives; ranks in `mask` go to it,
                  // the others after `lasts`, when the first one ends
   kGrow,         // a process wants any rank
+  kClose,    // the runtime of `a` closes its connection to `b` by itself, as it does when a send
+             // fails; both live, and call again. `mask` 1: that of data, where there are two
+  kSuspend,  // rank `a` does not run for `lasts`, from the `mask`-th look on that it takes at
+             // others' memory: between seeing that data is there and reading it. Test builds
 };
-inline constexpr int kFaultKindCount = 19;
+inline constexpr int kFaultKindCount = 21;
 std::string fault_name(FaultKind kind);
 
 // What a fault waits for; it happens `at` after that.

@@ -5,15 +5,11 @@
 #include <iomanip>
 #include <sstream>
 
+#include "base/yield_point.h"
 #include "comm/engine/host_area.h"
 
 namespace holdfast::sim {
 namespace {
-
-// One world in so many has links that keep two or three early messages: senders run out of credit,
-// and notices are forgotten.
-constexpr std::uint64_t kPoorWorlds = 4;
-constexpr comm::EarlyLimits kPoor{1024, 2};
 
 using std::chrono::microseconds;
 using std::chrono::seconds;
@@ -34,6 +30,8 @@ Instant Simulation::local_time(int process) const {
 
 int Simulation::copies(int from, int to, const comm::OutFrame& frame) {
   const comm::FrameHeader& header = frame.header;
+  mark(from, static_cast<std::uint64_t>(to));
+  mark(static_cast<int>(header.kind), header.payload_bytes + header.key.op);
   if (comm::carries_data(header.kind)) look_at_data(from, header);
   const bool whole = header.payload_bytes == header.total_bytes;
   if (header.kind != comm::FrameKind::kMembership || !whole) return 1;
@@ -94,68 +92,6 @@ std::optional<int> Simulation::step_of(Epoch epoch) const {
 void Simulation::on_boundary(int process, Epoch epoch, int next_step) {
   if (!steps_.emplace(epoch.value, next_step).second) return;
   log(process, "passes the boundary before step " + std::to_string(next_step));
-}
-
-void Simulation::link(int a, int b) {
-  std::unique_ptr<comm::Link> ends[2][2];
-  const int count = scenario_.two_links ? 2 : 1;
-  for (int i = 0; i < count; ++i) {
-    auto there = std::make_shared<Wire>();
-    auto back = std::make_shared<Wire>();
-    there->from = back->to = a;
-    there->to = back->from = b;
-    wires_[{a, b}].push_back(there);
-    wires_[{b, a}].push_back(back);
-    ends[0][i] = std::make_unique<SimLink>(*this, there, back);
-    ends[1][i] = std::make_unique<SimLink>(*this, back, there);
-    if (scenario_.seed % kPoorWorlds != 0) continue;
-    for (auto& side : ends) side[i]->session().limit_early(kPoor);
-  }
-  // Whoever was refused before calls again.
-  std::erase_if(refusals_, [&](const Refusal& refusal) {
-    return refusal.from == a && refusal.to == host(b).process->id();
-  });
-  host(a).process->add_peer(host(b).process->id(), std::move(ends[0][0]), std::move(ends[0][1]));
-  host(b).process->add_peer(host(a).process->id(), std::move(ends[1][0]), std::move(ends[1][1]));
-  wake(a, now_);
-  wake(b, now_);
-}
-
-void Simulation::connect(int from, MemberId to) {
-  const auto target = std::find_if(hosts_.begin(), hosts_.end(),
-                                   [&](const Host& h) { return h.alive && h.process->id() == to; });
-  if (target == hosts_.end()) return;
-  const int b = target->process->number();
-  if (host(from).process->has_peer(to) || !connecting_.insert(std::minmax(from, b)).second) return;
-  wake(from, arrival(b, from));
-}
-
-// What a fault has cut is made again when the fault ends; what else breaks, at once.
-void Simulation::mend(int from, MemberId to) {
-  // The last one: a coordinator that was started anew has the id of the one before.
-  const auto target = std::find_if(hosts_.rbegin(), hosts_.rend(),
-                                   [&](const Host& h) { return h.process->id() == to; });
-  if (target == hosts_.rend()) return;
-  const int other = target->process->number();
-  if (!target->alive) return refuse(from, other);
-  const auto is_cut = [&](int a, int b) {
-    const auto way = wires_.find({a, b});
-    return way != wires_.end() && way->second.back()->dead;
-  };
-  if (is_cut(from, other) || is_cut(other, from)) return;
-  events_.push({arrival(other, from), ++order_, from, -1, Event::Other::kRelink, other});
-}
-
-// The kernel of a process that has ended refuses a call to it, if nobody else is at its address.
-void Simulation::refuse(int from, int to) {
-  if (host(to).vanished) return;
-  const bool replaced = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {
-    return h.alive && h.process->id() == host(to).process->id();
-  });
-  if (replaced) return;
-  const Instant at = arrival(to, from);
-  refusals_.push_back({from, host(to).process->id(), at});
-  wake(from, at);
 }
 
 // Another process' memory, as long as there is that process.
@@ -264,16 +200,13 @@ void Simulation::found_all() {
 // The earliest thing on its way to the process.
 void Simulation::look_at_wires(int process) {
   Instant next{Duration::max()};
-  for (int from = 0; from < static_cast<int>(hosts_.size()); ++from) {
-    const auto way = wires_.find({from, process});
-    if (way == wires_.end()) continue;
-    for (const auto& wire : way->second) {
-      if (!wire->packets.empty()) {
-        // What has come and was not taken belongs to a link that failed.
-        if (wire->packets.front().at > now_) next = std::min(next, wire->packets.front().at);
-      } else if (wire->closes > now_) {
-        next = std::min(next, wire->closes);
-      }
+  incoming_.resize(hosts_.size());
+  for (const Wire* wire : incoming_[static_cast<std::size_t>(process)]) {
+    if (!wire->packets.empty()) {
+      // What has come and was not taken belongs to a link that failed.
+      if (wire->packets.front().at > now_) next = std::min(next, wire->packets.front().at);
+    } else if (wire->closes > now_) {
+      next = std::min(next, wire->closes);
     }
   }
   if (next.since_origin != Duration::max()) wake(process, next);
@@ -283,6 +216,7 @@ void Simulation::step(int process) {
   Host& h = host(process);
   if (!h.alive) return;
   if (now_ < h.paused_until) return wake(process, h.paused_until);
+  mark(process, static_cast<std::uint64_t>(now_.since_origin.count()));
   for (auto at = connecting_.begin(); at != connecting_.end();) {
     const auto [a, b] = *at;
     if (a != process && b != process) {
@@ -306,7 +240,9 @@ void Simulation::step(int process) {
     return h.process->has_left() || (scenario_.two_worlds && h.process->stopped());
   };
   const bool was_here = !ends();
+  running_ = process;
   h.process->step();
+  running_ = -1;
   if (was_here && ends()) {
     events_.push({now_ + kFarewell, ++order_, process, -1, Event::Other::kEnds, -1});
   }
@@ -325,6 +261,7 @@ bool Simulation::is_over() {
 }
 
 Verdict Simulation::run() {
+  at_yield_points([this] { suspend(); });
   found_all();
   for (const Fault& fault : scenario_.faults) {
     waiting_.push_back(fault.trigger.when == When::kStart ? 1 : fault.trigger.count);
@@ -344,7 +281,8 @@ Verdict Simulation::run() {
   }
   judge(verdict);
   verdict.violation = ledger_.violation();
-  verdict.hash = ledger_.hash();
+  happenings_.mix(ledger_.hash());
+  verdict.hash = happenings_.value();
   verdict.ops = ledger_.ops();
   verdict.float_sums = ledger_.float_sums();
   verdict.took = now_.since_origin;
@@ -353,6 +291,7 @@ Verdict Simulation::run() {
     if (h.alive) log(-1, h.process->state());
     h.process->tear_down();
   }
+  at_yield_points(nullptr);
   verdict.log = std::move(log_);
   return verdict;
 }
@@ -364,23 +303,15 @@ void Simulation::take(const Event& event) {
     case Event::Other::kCoordinator: return start_coordinator();
     case Event::Other::kMoved: return end_first_coordinator(event.process);
     case Event::Other::kRelink: return relink(event.process, event.peer);
+    case Event::Other::kRedial:
+      // Both call, and the first who gets through is enough.
+      if (!hears(event.process, event.peer)) relink(event.process, event.peer);
+      return;
     case Event::Other::kNone: break;
   }
   if (host(event.process).scheduled != event.at) return;  // woken earlier
   host(event.process).scheduled = {Duration::max()};
   step(event.process);
-}
-
-void Simulation::relink(int a, int b) {
-  // Who was moved to another coordinator does not call the one before again.
-  const auto was_moved = [&](int p, int from) {
-    return from != coordinator_ && host(from).process->id() == kCoordinatorId &&
-           wires_.contains({p, coordinator_});
-  };
-  if (was_moved(a, b) || was_moved(b, a)) return;
-  if (host(a).alive && host(b).alive) return link(a, b);
-  if (host(a).alive) refuse(a, b);
-  if (host(b).alive) refuse(b, a);
 }
 
 Verdict simulate(const Scenario& scenario, bool with_log) {

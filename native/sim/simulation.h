@@ -18,7 +18,7 @@ inline constexpr std::uint64_t kCrampedWorlds = 8;
 
 struct Verdict {
   std::string violation;   // empty: none
-  std::uint64_t hash = 0;  // of all that the processes saw
+  std::uint64_t hash = 0;  // of what happened: who did what when, every frame, every result
   std::uint64_t events = 0;
   std::uint64_t ops = 0;  // that ended, on all processes together
   int views = 0;          // the highest epoch

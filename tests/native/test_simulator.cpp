@@ -172,6 +172,58 @@ TEST_CASE("a rank that comes back shares memory again, unless one of them cannot
   MESSAGE(admitted, " newcomers");
 }
 
+// Every pair, one after the other, while ops are under way.
+Scenario closings(std::uint64_t seed) {
+  Scenario scenario = make_scenario(seed);
+  scenario.ranks = 2 + static_cast<int>(seed % 4);
+  scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
+  scenario.faults.clear();
+  for (int step = 0; step < 4; ++step) {
+    const int a = static_cast<int>(seed / 4 + static_cast<std::uint64_t>(step)) % scenario.ranks;
+    const int b = (a + 1 + step % (scenario.ranks - 1)) % scenario.ranks;
+    const std::uint64_t data = (seed + static_cast<std::uint64_t>(step)) % 2;
+    Fault close{FaultKind::kClose, std::chrono::microseconds(seed * 379 % 200), a, b, data, {}};
+    close.trigger = {When::kBegins, step * 10, 1, kAnybody};
+    scenario.faults.push_back(close);
+  }
+  return scenario;
+}
+
+TEST_CASE("connections that a runtime closes by itself lose nobody") {
+  for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
+    const Scenario scenario = closings(seed);
+    const Verdict verdict = simulate(scenario);
+    INFO(to_text(scenario));
+    CHECK(verdict.violation == "");
+    CHECK(verdict.stopped == 0);
+    CHECK(verdict.took < std::chrono::seconds(1));
+    CHECK(std::count(verdict.fired.begin(), verdict.fired.end(), true) > 0);
+  }
+}
+
+// Of ranks that share memory, one stands still between seeing that the others' data is there and
+// reading it, while they go on without it or, for a shorter time, wait for it.
+Scenario suspension(std::uint64_t seed) {
+  Scenario scenario = make_scenario(seed);
+  scenario.ranks = 3 + static_cast<int>(seed % 4);
+  scenario.hosts = 1;
+  scenario.flat = true;
+  scenario.elastic = scenario.subgroup = scenario.two_worlds = false;
+  if (seed % 3 == 0) scenario.elements = 6'000;
+  const int rank = static_cast<int>(seed / 4) % scenario.ranks;
+  const auto lasts = std::chrono::milliseconds(seed % 2 == 0 ? 90 : 9);
+  Fault suspended{FaultKind::kSuspend, {}, rank, 0, seed * 379 % 23, lasts};
+  suspended.trigger = {When::kBegins, static_cast<int>(seed % 5) * 10, 1, kAnybody};
+  Fault dies{FaultKind::kCrash, {}, (rank + 1) % scenario.ranks, 0, 0, {}};
+  dies.trigger = {When::kAdopts, 2, 1, kAnybody};
+  scenario.faults = {suspended, dies};
+  return scenario;
+}
+
+TEST_CASE("who stands still while it reads others' memory has nothing that they wrote later") {
+  run_worlds("suspension", suspension);
+}
+
 TEST_CASE("an elastic world grows, and goes on") {
   int admitted = 0;
   for (std::uint64_t seed = 1; seed <= kWorlds / 4; ++seed) {

@@ -4,6 +4,7 @@
 
 #include "base/copy.h"
 #include "base/planted.h"
+#include "base/yield_point.h"
 
 namespace holdfast::comm {
 namespace {
@@ -74,6 +75,7 @@ bool FlatExchange::advance() {
     moved_ = true;
   }
   if (stage_ == Stage::kCollect && collected()) {
+    yield_point();
     if (failure_.is_ok()) finish();
     if (was_left_behind()) {
       failure_ = {};

@@ -6,6 +6,7 @@
 #include "base/cache_line.h"
 #include "base/copy.h"
 #include "base/planted.h"
+#include "base/yield_point.h"
 
 namespace holdfast::comm {
 namespace {
@@ -202,6 +203,7 @@ void SliceRun::fold(const Span& whole, const Span& own, std::byte* to, std::byte
 // Into the own slot, where the others look for it, and to the output. The slot comes first even
 // where nobody looks: the output may be the memory of one of the operands.
 void SliceRun::reduce() {
+  yield_point();
   const Span s = slice(reduced_);
   const bool scatters = is(Collective::kReduceScatter);
   const Span own = scatters ? Span{0, s.count} : share(s, x_.rank_);
@@ -221,6 +223,7 @@ void SliceRun::reduce() {
 }
 
 void SliceRun::pull() {
+  yield_point();
   const Span s = slice(pulled_);
   if (is(Collective::kBroadcast)) {
     deliver(output(0, s.begin), slot(request_.root.value, pulled_), s.count);
