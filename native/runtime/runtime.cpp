@@ -188,6 +188,7 @@ void Runtime::take_event(const Watched& watched, std::uint32_t events) {
   comm::TcpLink& link = *watched.peer->control;
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) link.set_readable();
   if ((events & EPOLLOUT) != 0) link.set_writable();
+  if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) hurry_to_coordinator(watched.peer->id);
 }
 
 // A look at few sockets costs less than to ask the kernel which of all have something.
@@ -235,6 +236,9 @@ comm::Glance Runtime::glance() {
 bool Runtime::turn(Instant now) {
   parts_.health->turned(now);
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
+  const bool moved = parts_.ucx && parts_.ucx->progress();
+  if (moved) look_behind_broken_links();
+  const bool turned = hub_.turn(now);
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;
     reap();
@@ -243,9 +247,7 @@ bool Runtime::turn(Instant now) {
     look_at_kernel();
     if (parts_.board) write_board(now);
   }
-  const bool moved = parts_.ucx && parts_.ucx->progress();
-  if (moved) look_behind_broken_links();
-  return hub_.turn(now) || moved;
+  return turned || moved;
 }
 
 // A process that leaves or dies ends its UCX link and its connection at about the same time. What

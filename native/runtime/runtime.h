@@ -235,6 +235,7 @@ class Runtime final : public comm::Executor,
   void reap();
   void drop(MemberId id);
   void keep_coordinator(Instant now);
+  void hurry_to_coordinator(MemberId lost);
   void look_for_coordinator(Instant now);
   void count_local_ranks();
   void look_at_kernel();
@@ -256,6 +257,7 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, Status> connect_failures_;
   ft::Hub hub_;
   Instant next_reap_{};
+  Instant coordinator_since_{};  // it has been connected
   bool sockets_matter_ = false;
   std::atomic<bool> lacks_memory_{false};  // has been said
   std::uint32_t looks_ = 0;                // at sockets

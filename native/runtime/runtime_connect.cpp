@@ -19,6 +19,8 @@ constexpr Duration kGreetingTime = std::chrono::seconds(10);
 constexpr Duration kMendingTime = std::chrono::seconds(1);
 // Time to reach a newcomer, or a coordinator.
 constexpr Duration kConnectTime = std::chrono::seconds(30);
+// A connection that has held for so long is made anew at once when it breaks.
+constexpr Duration kSteady = std::chrono::seconds(1);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Connections that have not greeted yet; more wait in the kernel's queue.
 constexpr std::size_t kMaxHandshakes = 1024;
@@ -70,6 +72,12 @@ void Runtime::keep_coordinator(Instant now) {
   }
   if (peer == nullptr && (needed || attempts_.contains(id))) look_for_coordinator(now);
   if (needed) call_member(*parts_.coordinator, now + kConnectTime);
+}
+
+// Whose connection has ended: it is called again in this turn, unless it breaks again and again.
+void Runtime::hurry_to_coordinator(MemberId lost) {
+  if (!parts_.coordinator || parts_.coordinator->member != lost) return;
+  if (parts_.clock->now() - coordinator_since_ >= kSteady) next_reap_ = {};
 }
 
 void Runtime::look_for_coordinator(Instant now) {
@@ -208,6 +216,9 @@ void Runtime::establish(Handshake& handshake) {
   if (!peer->shm) sockets_matter_ = true;
   attempts_.erase(theirs.from);
   connect_failures_.erase(theirs.from);
+  if (parts_.coordinator && parts_.coordinator->member == theirs.from) {
+    coordinator_since_ = parts_.clock->now();
+  }
   hub_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
   watch_process(*peer, theirs.process);
   peers_[theirs.from] = std::move(peer);

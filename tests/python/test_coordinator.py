@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from emulated_network import Network, Unavailable
 from ports import held_port
-from ranks import finish, kill, start_rank
+from ranks import finish, kill, run_ranks, start_rank
 
 PATIENCE_S = 30.0
 # Silence is a matter of some of these.
@@ -204,6 +204,21 @@ def test_a_coordinator_that_moved_to_another_host_is_found_by_its_name(network, 
     late = peer(url, tmp_path, network.inside(2), MIN_PEERS="1")
     assert await_ready(late)[1] == "2"
     end_all([*members, late], tmp_path)
+
+
+def test_resets_between_members_and_their_coordinator_lose_nobody(tmp_path):
+    coordinator = Coordinator(tmp_path, f"127.0.0.1:{held_port()}")
+    coordinator.start()
+    env = {
+        **HEARTBEAT,
+        "HOLDFAST_SILENCE": "10",
+        "HOLDFAST_TIMEOUT": "30",
+        "HOLDFAST_COORDINATOR": f"{coordinator.address}/resets",
+        "CUTS": "10",
+    }
+    for outcome in run_ranks("reset_ranks", "reduce_among_resets", 3, tmp_path, env=env):
+        assert '"live": [0, 1, 2]' in outcome.output
+        assert "lost rank" not in outcome.output, outcome.output
 
 
 def says(*options: str) -> str:
