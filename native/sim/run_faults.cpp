@@ -218,6 +218,7 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
 // Those that it had kept, or that a connection led back to it, call the other one.
 void Simulation::end_first_coordinator(int first) {
   std::vector<bool> kept;
+  kept.reserve(hosts_.size());
   for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) kept.push_back(hears(p, first));
   crash(first);
   if (!host(coordinator_).alive) return;
