@@ -206,15 +206,6 @@ void Coordinator::raise_ballot(Instant now) {
   prepare(now);
 }
 
-Message Coordinator::make_prepare() const {
-  Message m = make(MessageKind::kPrepare);
-  m.lost = lost();
-  for (const auto& [member, proven] : lost_) {
-    if (!proven) m.unproven.push_back(member);
-  }
-  return m;
-}
-
 bool Coordinator::has_reported(MemberId member, const std::vector<MemberId>& lost) const {
   const auto report = reports_.find(member);
   return report != reports_.end() && report->second.lost == lost;
@@ -228,15 +219,6 @@ void Coordinator::prepare(Instant now) {
     if (!has_reported(member, m.lost)) send(member, m);
   }
   next_retry_ = now + retry_time();
-}
-
-void Coordinator::on_relinked(MemberId member) {
-  if (!view_.has(member) || lost_.contains(member)) return;
-  if (proposal_) {
-    if (!accepted_by_.contains(member)) send(member, by_difference(*proposal_, view_));
-  } else if (asked_ && !has_reported(member, lost())) {
-    send(member, make_prepare());
-  }
 }
 
 // Of two coordinators that outrank each other, the lower rank gets a round to itself.

@@ -109,4 +109,22 @@ void Coordinator::answer_behind(MemberId from, const Message& message) {
   if (proposal_) send(from, *proposal_);
 }
 
+Message Coordinator::make_prepare() const {
+  Message m = make(MessageKind::kPrepare);
+  m.lost = lost();
+  for (const auto& [member, proven] : lost_) {
+    if (!proven) m.unproven.push_back(member);
+  }
+  return m;
+}
+
+void Coordinator::on_relinked(MemberId member) {
+  if (!view_.has(member) || lost_.contains(member)) return;
+  if (proposal_) {
+    if (!accepted_by_.contains(member)) send(member, by_difference(*proposal_, view_));
+  } else if (asked_ && !has_reported(member, lost())) {
+    send(member, make_prepare());
+  }
+}
+
 }  // namespace holdfast::ft
