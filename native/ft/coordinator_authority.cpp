@@ -142,7 +142,8 @@ bool Coordinator::write_record(const WorldView& next) {
   return false;
 }
 
-void Coordinator::forget_record() {
+void Coordinator::give_up_name() {
+  lobby_.clear();
   if (settings_.record == nullptr || !recorded_ || recorded_->world != world_) return;
   // In vain: the next life finds the name taken, for a while.
   [[maybe_unused]] const auto gone =

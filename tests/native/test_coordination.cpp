@@ -185,6 +185,32 @@ TEST_CASE("a world that nobody has heard of for long gives its name away") {
   }
 }
 
+TEST_CASE("who was voted out of a world that all others have left ends there") {
+  MemoryRecord record;
+  for (Record* kept : {static_cast<Record*>(nullptr), static_cast<Record*>(&record)}) {
+    CoordinatedWorld world(kept);
+    world.come(1, 2);
+    world.come(2, 2);
+    world.run(seconds(3));
+    REQUIRE(world.view_of(1) == Ids{1, 2});
+    world.part({2, 3});
+    world.notice_silence();
+    world.run(seconds(3));
+    REQUIRE(world.view_of(2) == Ids{2});
+    world.die(2, true);
+    world.come(3);
+    world.run(seconds(3));
+    CHECK(world.view_of(3) == Ids{3});  // the name is free
+    world.heal();
+    world.run(seconds(3));
+    CHECK(world.fenced(1));
+    CHECK(world.view_of(1) == Ids{1, 2});
+    CHECK_FALSE(world.fenced(3));
+    CHECK(world.forks == 0);
+    CHECK(world.worlds() == 1);
+  }
+}
+
 TEST_CASE("an outage of the coordinator's network ends no job, and founds none") {
   CoordinatedWorld world;
   world.come(1, 2);
