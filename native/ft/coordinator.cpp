@@ -352,15 +352,6 @@ void Coordinator::try_commit(Instant now) {
   publish(*std::exchange(proposal_, std::nullopt), now);
 }
 
-// Whole.
-Message Coordinator::decided() const {
-  Message m = make(MessageKind::kDecide);
-  m.view = view_;
-  m.reports = last_reports_;
-  m.boundary = last_at_boundary_;
-  return m;
-}
-
 void Coordinator::publish(Message value, Instant now) {
   established_ = true;
   stopped_elsewhere_ = asked_ = false;
