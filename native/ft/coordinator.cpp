@@ -250,6 +250,7 @@ void Coordinator::tick(Instant now) {
   if (now < next_retry_) return;
   next_retry_ = now + retry_time();
   asked_for_.clear();
+  if (!blocked_.empty() && !is_recorded()) record_read_ = false;  // another one may have written it
   const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
   if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);

@@ -162,6 +162,7 @@ class Coordinator {
   std::string record_key() const;
   bool read_record();
   bool write_record(const WorldView& next);
+  bool is_recorded() const { return recorded_ && *recorded_ == entry_of(view_); }
   // The record says more than the members know.
   bool is_behind() const {
     return recorded_ && recorded_->world == world_ && recorded_->epoch > view_.epoch;

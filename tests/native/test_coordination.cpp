@@ -77,6 +77,20 @@ TEST_CASE("a minority goes on where a record says so, and nowhere else") {
   }
 }
 
+TEST_CASE("what another life of the coordinator has written meanwhile counts") {
+  MemoryRecord record;
+  CoordinatedWorld world(&record);
+  world.found({1, 2});
+  world.part({1});
+  world.notice_silence();
+  world.run(kDecision);
+  REQUIRE(world.blocked().find("no quorum") != std::string::npos);
+  record.worlds["run#0000000000000007"] = {{7}, {1}, {{1}, {2}}};
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1});
+  CHECK(world.forks == 0);
+}
+
 TEST_CASE("a coordinator that begins anew decides with more than half") {
   CoordinatedWorld world;
   world.found({1, 2, 3});
