@@ -39,7 +39,7 @@ std::string in_seconds(Duration time) {
 Coordination::World* Coordination::named(const std::string& name) {
   World* found = nullptr;
   for (auto& [id, world] : worlds_) {
-    if (world.coordinator.name() != name) continue;
+    if (world.coordinator.name() != name || world.coordinator.is_deserted()) continue;
     if (found == nullptr || !reaches_members(*found)) found = &world;
   }
   return found;
@@ -227,8 +227,9 @@ bool Coordination::is_over(World& world, Instant now) {
       reaches_members(world) ? Instant{Duration::max()} : std::min(world.unreached_since, now);
   const bool late = world.unreached_since <= now && now - world.unreached_since >= settings_.keep;
   if (!late && !c.is_deserted()) return false;
-  c.forget_record();
-  return true;
+  c.give_up_name();
+  // Whoever was voted out of it must hear so when it comes back.
+  return late || !c.awaits_outcasts();
 }
 
 void Coordination::on_message(MemberId from, const Message& message, Instant now) {
@@ -311,11 +312,9 @@ void Coordination::collect(World& world) {
 
 std::vector<Coordination::Standing> Coordination::worlds() const {
   std::vector<Standing> result;
-  result.reserve(worlds_.size());
-  for (const auto& [id, world] : worlds_) {
-    const Coordinator& c = world.coordinator;
+  each_world([&](const Coordinator& c) {
     result.push_back({c.name(), c.view(), c.waiting(), c.blocked()});
-  }
+  });
   return result;
 }
 

@@ -57,10 +57,12 @@ class Coordination {
 
   Coordinator::Sends take_sends() { return std::exchange(sends_, {}); }
   std::vector<Standing> worlds() const;
-  // Without copies: visit(const Coordinator&).
+  // Without copies, those that have members, or may have some: visit(const Coordinator&).
   template <class Visit>
   void each_world(Visit visit) const {
-    for (const auto& [id, world] : worlds_) visit(world.coordinator);
+    for (const auto& [id, world] : worlds_) {
+      if (!world.coordinator.is_deserted()) visit(world.coordinator);
+    }
   }
 
  private:

@@ -232,6 +232,7 @@ void Coordinator::tick(Instant now) {
   if (now < next_retry_) return;
   next_retry_ = now + retry_time();
   asked_for_.clear();
+  if (!blocked_.empty() && !is_recorded()) record_read_ = false;  // another one may have written it
   const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
   if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);
@@ -332,15 +333,6 @@ void Coordinator::try_commit(Instant now) {
     return;
   }
   publish(*std::exchange(proposal_, std::nullopt), now);
-}
-
-// Whole.
-Message Coordinator::decided() const {
-  Message m = make(MessageKind::kDecide);
-  m.view = view_;
-  m.reports = last_reports_;
-  m.boundary = last_at_boundary_;
-  return m;
 }
 
 void Coordinator::publish(Message value, Instant now) {

@@ -55,11 +55,13 @@ class Coordinator {
   bool is_deaf() const;
   // It had members, and all of them have gone, proven. Who cannot be reached may live.
   bool is_deserted() const;
+  // Somebody was voted out and may not know it: it would go on alone.
+  bool awaits_outcasts() const { return !outcasts_.empty(); }
   // Before the first view: it waits for more than strangers. Empty: it does not.
   void hold(const std::string& why, Instant now);
   bool is_held() const { return !held_.empty(); }
-  // Its name is free again.
-  void forget_record();
+  // Its name is free again: who waits here asks for another world of that name.
+  void give_up_name();
   std::size_t min_peers() const { return settings_.min_peers; }
   // Before the first view.
   void set_min_peers(std::size_t count) { settings_.min_peers = count; }
@@ -160,6 +162,7 @@ class Coordinator {
   std::string record_key() const;
   bool read_record();
   bool write_record(const WorldView& next);
+  bool is_recorded() const { return recorded_ && *recorded_ == entry_of(view_); }
   // The record says more than the members know.
   bool is_behind() const {
     return recorded_ && recorded_->world == world_ && recorded_->epoch > view_.epoch;

@@ -40,7 +40,7 @@ bool Coordinator::allowed() {
   Vote vote;
   vote.view = view_.present();
   vote.staying = staying();
-  vote.recorded = is_behind() || (recorded_ && *recorded_ == entry_of(view_));
+  vote.recorded = is_behind() || is_recorded();
   if (settings_.outside) vote.half = breaks_ties() ? Half::kEnough : Half::kTooFew;
   vote.all_proven =
       std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
@@ -142,7 +142,8 @@ bool Coordinator::write_record(const WorldView& next) {
   return false;
 }
 
-void Coordinator::forget_record() {
+void Coordinator::give_up_name() {
+  lobby_.clear();
   if (settings_.record == nullptr || !recorded_ || recorded_->world != world_) return;
   // In vain: the next life finds the name taken, for a while.
   [[maybe_unused]] const auto gone =

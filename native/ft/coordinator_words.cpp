@@ -87,6 +87,15 @@ void Coordinator::keep_groups(const Reports& reports) {
   for (const Bytes& groups : reports.groups()) known_groups_.emplace(digest_of(groups), groups);
 }
 
+// Whole.
+Message Coordinator::decided() const {
+  Message m = make(MessageKind::kDecide);
+  m.view = view_;
+  m.reports = last_reports_;
+  m.boundary = last_at_boundary_;
+  return m;
+}
+
 Message Coordinator::named_decision() const {
   Message m = make(MessageKind::kDecide);
   m.digest = digest_of_value(decided());

@@ -134,13 +134,15 @@ void Simulation::look_for_late() {
 
 std::vector<int> Simulation::survivors() const {
   const ft::WorldView last = newest_view();
+  const ft::WorldView second = newest_view(true);
   std::vector<int> result;
   for (const Host& h : hosts_) {
     const Process& process = *h.process;
     // What it has taken along, the others have as well.
     if (process.has_left_in_peace()) result.push_back(process.number());
-    // Who was voted out may not know yet.
-    const bool stays = h.alive && process.admitted() && last.has(process.id());
+    // Who was voted out, be it of one world of two, may not know yet.
+    const bool in_second = process.second_view().epoch.value == 0 || second.has(process.id());
+    const bool stays = h.alive && process.admitted() && last.has(process.id()) && in_second;
     if (stays && !process.stopped()) result.push_back(process.number());
   }
   return result;

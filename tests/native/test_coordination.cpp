@@ -77,6 +77,20 @@ TEST_CASE("a minority goes on where a record says so, and nowhere else") {
   }
 }
 
+TEST_CASE("what another life of the coordinator has written meanwhile counts") {
+  MemoryRecord record;
+  CoordinatedWorld world(&record);
+  world.found({1, 2});
+  world.part({1});
+  world.notice_silence();
+  world.run(kDecision);
+  REQUIRE(world.blocked().find("no quorum") != std::string::npos);
+  record.worlds["run#0000000000000007"] = {{7}, {1}, {{1}, {2}}};
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1});
+  CHECK(world.forks == 0);
+}
+
 TEST_CASE("a coordinator that begins anew decides with more than half") {
   CoordinatedWorld world;
   world.found({1, 2, 3});
@@ -182,6 +196,32 @@ TEST_CASE("a world that nobody has heard of for long gives its name away") {
     CHECK(world.waits(2));
     world.run(seconds(15));
     CHECK(world.view_of(2) == Ids{2});
+  }
+}
+
+TEST_CASE("who was voted out of a world that all others have left ends there") {
+  MemoryRecord record;
+  for (Record* kept : {static_cast<Record*>(nullptr), static_cast<Record*>(&record)}) {
+    CoordinatedWorld world(kept);
+    world.come(1, 2);
+    world.come(2, 2);
+    world.run(seconds(3));
+    REQUIRE(world.view_of(1) == Ids{1, 2});
+    world.part({2, 3});
+    world.notice_silence();
+    world.run(seconds(3));
+    REQUIRE(world.view_of(2) == Ids{2});
+    world.die(2, true);
+    world.come(3);
+    world.run(seconds(3));
+    CHECK(world.view_of(3) == Ids{3});  // the name is free
+    world.heal();
+    world.run(seconds(3));
+    CHECK(world.fenced(1));
+    CHECK(world.view_of(1) == Ids{1, 2});
+    CHECK_FALSE(world.fenced(3));
+    CHECK(world.forks == 0);
+    CHECK(world.worlds() == 1);
   }
 }
 
