@@ -1,4 +1,4 @@
-# Makes the status page: native/runtime/page/{status.html,style.css,script.js} become one file, and
+# Makes the status page: native/health/page/{status.html,style.css,script.js} become one file, and
 # that a string in the library, so that a wheel has no file to look for. A script:
 # cmake -DFOLDER=... -DOUT=... -P page.cmake
 file(READ ${FOLDER}/status.html page)
@@ -6,8 +6,8 @@ file(READ ${FOLDER}/style.css style)
 file(READ ${FOLDER}/script.js script)
 string(REPLACE "/* style.css */" "${style}" page "${page}")
 string(REPLACE "/* script.js */" "${script}" page "${page}")
-file(WRITE ${OUT} "// Made by cmake/page.cmake of native/runtime/page.
-#include \"runtime/status_page.h\"
+file(WRITE ${OUT} "// Made by cmake/page.cmake of native/health/page.
+#include \"health/status_page.h\"
 
 namespace holdfast::runtime {
 

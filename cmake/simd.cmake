@@ -7,7 +7,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND avx512 "-Wno-maybe-uninitialized;-Wno-uninitialized")
 endif()
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
-foreach(folder ${root}/native/comm/reduce ${root}/native/compress)
+foreach(folder ${root}/native/comm/reduce ${root}/native/compress/loops)
   set_source_files_properties(${folder}/reference.cpp PROPERTIES COMPILE_OPTIONS
     "-ffp-contract=off;-fno-tree-vectorize")
   set_source_files_properties(${folder}/level_baseline.cpp PROPERTIES COMPILE_OPTIONS

@@ -4,8 +4,8 @@
 find_path(UCX_INCLUDE_DIR ucp/api/ucp.h)
 mark_as_advanced(UCX_INCLUDE_DIR)
 set(ucx_sources "")
-foreach(part ucx_api ucx_channel ucx_worker)
-  list(APPEND ucx_sources ${CMAKE_SOURCE_DIR}/native/comm/transport/${part}.cpp)
+foreach(part api channel worker)
+  list(APPEND ucx_sources ${CMAKE_SOURCE_DIR}/native/comm/transport/ucx/${part}.cpp)
 endforeach()
 # With the headers they have settings of their own; without, unity builds group the others alike.
 set_source_files_properties(${ucx_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

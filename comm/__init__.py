@@ -5,8 +5,8 @@ from holdfast.comm.group import Group
 from holdfast.comm.host_tensor import HostTensor
 from holdfast.comm.launch import init
 from holdfast.comm.outcome import Outcome, View
+from holdfast.comm.state.sync import SyncReport
 from holdfast.comm.store import DirectoryStore
-from holdfast.comm.sync import SyncReport
 from holdfast.comm.work import Work
 
 __all__ = [

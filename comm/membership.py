@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from holdfast import _core, _process
 from holdfast.comm.outcome import Outcome, View
-from holdfast.comm.sync import Sync, SyncReport
-from holdfast.comm.sync_messages import GroupMessages
+from holdfast.comm.state.messages import GroupMessages
+from holdfast.comm.state.sync import Sync, SyncReport
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:

@@ -43,12 +43,13 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "datatype": {"base", "device"},
     "comm": _LOWER,
     "ft": {"base"},
-    "runtime": _LOWER | {"comm", "ft", "device"},
-    "sim": _LOWER | {"comm", "ft"},
+    "group": _LOWER | {"comm", "ft"},
+    "health": {"base", "comm", "compress", "ft"},
+    "device_comm": _LOWER | {"comm", "group"},
+    "runtime": _LOWER | {"comm", "ft", "group", "health", "device_comm"},
+    "sim": _LOWER | {"comm", "ft", "group"},
     "include": set(),
 }
-# The group is a communicator per view: the one part of ft that sees comm.
-FT_GROUP_MAY_INCLUDE = _LOWER | {"comm"}
 
 # Same input, same bits, on every run: these folders see no clock, chance, thread or socket.
 DETERMINISTIC = (
@@ -137,8 +138,6 @@ def includes_point_down(file: str, text: str) -> Iterator[str]:
     if allowed is None:
         yield f"1: native/{folder} is no folder of the architecture"
         return
-    if file.startswith("native/ft/group"):
-        allowed = FT_GROUP_MAY_INCLUDE
     for number, line in enumerate(strip_cpp(text, keep_strings=True).splitlines(), 1):
         match = re.match(r"\s*#\s*include\s+([\"<])([^\">]+)", line)
         if match is None:
@@ -154,7 +153,7 @@ def includes_point_down(file: str, text: str) -> Iterator[str]:
 
 
 def is_deterministic(file: str, text: str) -> Iterator[str]:
-    if not file.startswith(DETERMINISTIC) or file.startswith("native/ft/group"):
+    if not file.startswith(DETERMINISTIC):
         return
     code = strip_cpp(text, keep_strings=True)
     for what, pattern in NONDETERMINISTIC.items():

@@ -1,8 +1,8 @@
 // The collectives of the C interface: pointers and counts as blocks.
 #include <numeric>
 
+#include "device_comm/device_work.h"
 #include "handles.h"
-#include "runtime/device_work.h"
 
 using namespace holdfast;
 using comm::Block;

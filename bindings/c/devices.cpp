@@ -4,8 +4,8 @@
 
 #include "base/copy.h"
 #include "device/device_address.h"
+#include "device_comm/device_work.h"
 #include "handles.h"
-#include "runtime/device_work.h"
 
 using namespace holdfast;
 using device::CuStream;

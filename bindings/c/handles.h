@@ -24,7 +24,8 @@ struct hf_group {
   std::shared_ptr<holdfast::comm::Communicator> group;
   std::vector<std::string> transports;
   std::weak_ptr<holdfast::runtime::Node> node;
-  // Of a handle for device memory; null: for the host's. Owners: as runtime/staged.h, and these.
+  // Of a handle for device memory; null: for the host's. Owners: as device_comm/staged.h, and
+  // these.
   std::shared_ptr<holdfast::runtime::Staged> staged = nullptr;
   std::vector<holdfast::device::CuStream> streams = {};  // one, or none to wait for
   std::atomic<std::int32_t> priority = 0;                // relaxed: a number, guards nothing

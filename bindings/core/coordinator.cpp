@@ -6,7 +6,7 @@
 
 #include "gil.h"
 #include "raise.h"
-#include "runtime/coordinator_process.h"
+#include "runtime/coordinator/process.h"
 #include "store.h"
 
 namespace nb = nanobind;

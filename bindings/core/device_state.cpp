@@ -4,9 +4,9 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include "device_comm/device_state.h"
 #include "gil.h"
 #include "raise.h"
-#include "runtime/device_state.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;

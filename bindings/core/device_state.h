@@ -1,4 +1,4 @@
-// DeviceState: native/runtime/device_state.h for Python, and pinned memory for its copies.
+// DeviceState: native/device_comm/device_state.h for Python, and pinned memory for its copies.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-#include "runtime/host_table.h"
+#include "device_comm/host_table.h"
 
 #include <nanobind/stl/shared_ptr.h>
 

@@ -1,4 +1,4 @@
-// What the Python layers tell a node to count (runtime/layer_metrics.h).
+// What the Python layers tell a node to count (health/layer_metrics.h).
 #pragma once
 
 #include <nanobind/nanobind.h>

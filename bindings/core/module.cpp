@@ -8,14 +8,14 @@
 #include "base/dtype.h"
 #include "codec.h"
 #include "comm/algorithms/catalogue.h"
-#include "comm/flight_recorder.h"
-#include "comm/plan_table.h"
+#include "comm/plan/plan_table.h"
 #include "comm/transport/frame.h"
-#include "comm/transport/ucx.h"
+#include "comm/transport/ucx/ucx.h"
 #include "coordinator.h"
 #include "group.h"
+#include "health/flight_json.h"
+#include "health/flight_recorder.h"
 #include "raise.h"
-#include "runtime/flight_json.h"
 #include "simulation.h"
 
 namespace nb = nanobind;

@@ -8,10 +8,10 @@
 #include "base/copy.h"
 #include "call.h"
 #include "device/kernel.h"
+#include "device_comm/device_work.h"
+#include "device_comm/devices.h"
 #include "gil.h"
 #include "raise.h"
-#include "runtime/device_work.h"
-#include "runtime/devices.h"
 #include "work.h"
 
 namespace nb = nanobind;

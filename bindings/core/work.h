@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "comm/call/work.h"
 #include "comm/communicator.h"
-#include "comm/work.h"
 
 namespace holdfast::bindings {
 

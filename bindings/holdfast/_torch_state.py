@@ -15,7 +15,7 @@ import xxhash
 from holdfast import _process
 from holdfast._torch_calls import on_hole
 from holdfast.comm import sync as shared
-from holdfast.comm.sync_messages import TAG, descriptions
+from holdfast.comm.state.messages import TAG, descriptions
 from holdfast.errors import ConfigError, ProtocolError
 from holdfast.torch import outcome
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from holdfast.comm.outcome import Outcome, View
-    from holdfast.comm.sync import SyncReport
+    from holdfast.comm.state.sync import SyncReport
     from holdfast.options import Options
 
 # Callbacks of Futures have this long at exit, before the groups are closed and again after it.

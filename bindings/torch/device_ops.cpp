@@ -3,7 +3,7 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "runtime/device_work.h"
+#include "device_comm/device_work.h"
 
 namespace holdfast::torch_backend {
 namespace {

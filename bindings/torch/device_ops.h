@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "device_comm/stand_ins.h"
 #include "runtime/node.h"
-#include "runtime/stand_ins.h"
 
 namespace holdfast::torch_backend {
 

@@ -11,7 +11,7 @@
 
 #include "base/dtype.h"
 #include "comm/schedule/layout.h"
-#include "runtime/stand_ins.h"
+#include "device_comm/stand_ins.h"
 
 namespace holdfast::torch_backend {
 

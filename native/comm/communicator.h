@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "comm/call/work.h"
 #include "comm/gate.h"
-#include "comm/plan_table.h"
+#include "comm/plan/plan_table.h"
 #include "comm/schedule/layout.h"
-#include "comm/work.h"
 #include "compress/codec.h"
 
 namespace holdfast::comm {
@@ -106,8 +106,8 @@ struct OpRequest {
   std::optional<Collective> called = {};
   Carrier* carrier = nullptr;
 
-  // Of an op that is the first step of another one (runtime/row_work.h): what was called, as logs,
-  // records and those who compare calls have it; null: itself. Owners: the request's copies.
+  // Of an op that is the first step of another one (device_comm/row_work.h): what was called, as
+  // logs, records and those who compare calls have it; null: itself. Owners: the request's copies.
   std::shared_ptr<const Call> stands_for = nullptr;
   // With stands_for: the other one goes from device to device inside hosts only, not between them.
   bool in_levels = false;

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "comm/collective.h"
+#include "comm/schedule/collective.h"
 #include "compress/options.h"
 
 namespace holdfast::comm {

@@ -25,7 +25,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
-#include "compress/kernels.h"
+#include "compress/loops/kernels.h"
 #include "compress/options.h"
 
 namespace holdfast::compress {

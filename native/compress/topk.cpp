@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/small_floats.h"
 #include "compress/block_codec.h"
-#include "compress/topk_rank.h"
+#include "compress/loops/topk_rank.h"
 
 namespace holdfast::compress {
 namespace {

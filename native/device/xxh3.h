@@ -1,7 +1,8 @@
-// XXH3, 128 bits, without a seed: the hash that `sync` compares chunks of state by (comm/chunks.py
-// takes it from the xxhash package). Written from its definition in the XXH3 algorithm overview,
-// github.com/Cyan4973/xxHash. What is long is summed in blocks of 1024 bytes that know nothing of
-// each other; only what is done between blocks is serial, so a device sums all blocks at once.
+// XXH3, 128 bits, without a seed: the hash that `sync` compares chunks of state by
+// (comm/state/chunks.py takes it from the xxhash package). Written from its definition in the XXH3
+// algorithm overview, github.com/Cyan4973/xxHash. What is long is summed in blocks of 1024 bytes
+// that know nothing of each other; only what is done between blocks is serial, so a device sums all
+// blocks at once.
 #pragma once
 
 #include <cstddef>

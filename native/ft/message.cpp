@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "ft/codec.h"
+#include "base/bytes.h"
 
 namespace holdfast::ft {
 namespace {

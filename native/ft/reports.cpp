@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ft/codec.h"
+#include "base/bytes.h"
 #include "ft/digest.h"
 #include "ft/message.h"
 

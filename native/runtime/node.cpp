@@ -7,15 +7,15 @@
 #include <limits>
 #include <mutex>
 
-#include "comm/path_agreement.h"
-#include "comm/planner.h"
-#include "comm/request_check.h"
-#include "runtime/arrival.h"
-#include "runtime/devices.h"
-#include "runtime/life.h"
-#include "runtime/meeting.h"
+#include "comm/call/request_check.h"
+#include "comm/plan/path_agreement.h"
+#include "comm/plan/planner.h"
+#include "device_comm/devices.h"
+#include "runtime/rendezvous/arrival.h"
+#include "runtime/rendezvous/life.h"
+#include "runtime/rendezvous/meeting.h"
+#include "runtime/rendezvous/subgroup.h"
 #include "runtime/runtime.h"
-#include "runtime/subgroup.h"
 
 namespace holdfast::runtime {
 namespace {

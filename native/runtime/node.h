@@ -9,9 +9,9 @@
 #include "base/store.h"
 #include "comm/communicator.h"
 #include "comm/transport/pool.h"
-#include "runtime/layer_metrics.h"
+#include "device_comm/staged.h"
+#include "health/layer_metrics.h"
 #include "runtime/options.h"
-#include "runtime/staged.h"
 
 namespace holdfast::runtime {
 
@@ -74,7 +74,7 @@ class Node {
   // Where the layers above tell what they did; lives as long as the node. Any thread.
   virtual LayerMetrics& layers() = 0;
 
-  // The page /stack: what writes stacks where (runtime/stacks.h). `file` stays open until close().
+  // The page /stack: what writes stacks where (health/stacks.h). `file` stays open until close().
   // Any thread.
   virtual void set_stack(int file, int signal) = 0;
 

@@ -9,11 +9,11 @@
 
 #include "base/fnv.h"
 #include "comm/algorithms/catalogue.h"
-#include "comm/plan_table.h"
+#include "comm/plan/plan_table.h"
 #include "compress/codec.h"
-#include "runtime/coordinator_address.h"
-#include "runtime/devices.h"
-#include "runtime/http_endpoint.h"
+#include "device_comm/devices.h"
+#include "health/http_endpoint.h"
+#include "runtime/coordinator/address.h"
 
 namespace holdfast::runtime {
 namespace {

@@ -10,10 +10,10 @@
 #include <cstdio>
 
 #include "base/forks.h"
-#include "runtime/coordinator_address.h"
-#include "runtime/health_pages.h"
-#include "runtime/host_id.h"
-#include "runtime/member_id.h"
+#include "health/pages.h"
+#include "runtime/coordinator/address.h"
+#include "runtime/rendezvous/host_id.h"
+#include "runtime/rendezvous/member_id.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -24,19 +24,27 @@ constexpr std::size_t kFewAwaited = 3;
 constexpr std::size_t kFewPeers = 16;
 constexpr std::uint32_t kLooksPerPoll = 16;
 
+Place place_of(const std::string& text) {
+  auto card = parse_card(text);
+  if (!card.is_ok()) return {};
+  return {std::move(card.value().host), std::move(card.value().http)};
+}
+
 // What is measured, and the thread that tells of it.
 Status serve_health(Runtime::Parts& parts) {
-  auto health = Health::create(parts.options, parts.self, parts.host, parts.clock);
+  const Options& options = parts.options;
+  auto health =
+      Health::create({options.flight_dir, options.heartbeat}, parts.self, parts.host, parts.clock);
   if (!health.is_ok()) return health.status();
   parts.health = std::move(health).value();
   const bool coordinates = parts.coordination != nullptr;
-  if (coordinates || !parts.options.http.empty()) parts.board = std::make_unique<Board>();
-  if (parts.options.http.empty()) return Status::ok();
-  auto address = parse_http_address(parts.options.http);
+  if (coordinates || !options.http.empty()) parts.board = std::make_unique<Board>(place_of);
+  if (options.http.empty()) return Status::ok();
+  auto address = parse_http_address(options.http);
   if (!address.is_ok()) return address.status();
   auto http = HttpEndpoint::start(
       address.value(), [health = parts.health.get(), board = parts.board.get(), coordinates,
-                        heartbeat = parts.options.heartbeat](const HttpRequest& request) {
+                        heartbeat = options.heartbeat](const HttpRequest& request) {
         return health_page(request, {*health, *board, coordinates, heartbeat});
       });
   if (!http.is_ok()) return http.status();

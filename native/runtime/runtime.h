@@ -15,16 +15,16 @@
 #include "comm/transport/segment.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
-#include "comm/transport/ucx.h"
-#include "ft/group_hub.h"
-#include "runtime/board.h"
-#include "runtime/coordinator_search.h"
+#include "comm/transport/ucx/ucx.h"
+#include "group/hub.h"
+#include "health/board.h"
+#include "health/health.h"
+#include "health/http_endpoint.h"
+#include "runtime/coordinator/search.h"
 #include "runtime/driver.h"
-#include "runtime/handshake.h"
-#include "runtime/health.h"
-#include "runtime/http_endpoint.h"
 #include "runtime/node.h"
 #include "runtime/options.h"
+#include "runtime/rendezvous/handshake.h"
 
 namespace holdfast::runtime {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "ft/group_hub.h"
+#include "group/hub.h"
 #include "sim/ledger.h"
 #include "sim/network.h"
 #include "sim/program.h"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "comm/reduce/device_reduce.h"
-#include "compress/device_stages.h"
+#include "compress/device/stages.h"
 #include "datatype/strided.h"
 #include "device/device_address.h"
 #include "device/emulated_driver.h"

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/message_resume.h"
-#include "comm/view_notice.h"
-#include "runtime/card.h"
-#include "runtime/rank_summary.h"
+#include "comm/view/message_resume.h"
+#include "comm/view/view_notice.h"
+#include "health/rank_summary.h"
+#include "runtime/rendezvous/card.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast;

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "comm/flight_layout.h"
-#include "comm/flight_recorder.h"
-#include "runtime/flight_json.h"
+#include "health/flight_json.h"
+#include "health/flight_layout.h"
+#include "health/flight_recorder.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "runtime/http_request.h"
-#include "runtime/json.h"
+#include "health/http_request.h"
+#include "health/json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast::runtime;

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <span>
 
-#include "ft/group_report.h"
 #include "ft/message.h"
 #include "ft/view_change.h"
+#include "group/report.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast;

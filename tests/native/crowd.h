@@ -17,9 +17,9 @@
 #include <variant>
 #include <vector>
 
-#include "ft/group_report.h"
 #include "ft/joining.h"
 #include "ft/membership.h"
+#include "group/report.h"
 
 namespace holdfast::ft::testing {
 

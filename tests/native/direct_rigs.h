@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/path_agreement.h"
+#include "comm/plan/path_agreement.h"
 #include "device/kernel.h"
 #include "rigs.h"
 

@@ -15,7 +15,7 @@
 #include "comm/transport/inproc.h"
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
-#include "comm/transport/ucx.h"
+#include "comm/transport/ucx/ucx.h"
 
 namespace holdfast::comm::testing {
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "device/emulated_driver.h"
-#include "runtime/device_work.h"
-#include "runtime/staged.h"
+#include "device_comm/device_work.h"
+#include "device_comm/staged.h"
 #include "worlds.h"
 
 namespace holdfast::testing {

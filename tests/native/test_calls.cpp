@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "comm/call_log.h"
-#include "comm/view_notice.h"
+#include "comm/call/call_log.h"
+#include "comm/view/view_notice.h"
 
 namespace holdfast::comm {
 namespace {

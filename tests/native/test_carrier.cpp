@@ -4,8 +4,8 @@
 #include <numeric>
 #include <vector>
 
-#include "comm/call.h"
-#include "comm/carrier.h"
+#include "comm/call/call.h"
+#include "comm/call/carrier.h"
 
 namespace holdfast::comm {
 namespace {

@@ -9,11 +9,11 @@
 #include <numeric>
 
 #include "codec_data.h"
-#include "comm/path_agreement.h"
-#include "compress/device_stages.h"
+#include "comm/plan/path_agreement.h"
+#include "compress/device/stages.h"
 #include "device/kernel.h"
+#include "device_comm/coded/plan.h"
 #include "rigs.h"
-#include "runtime/coded_plan.h"
 #include "sanitized.h"
 
 namespace holdfast::testing {

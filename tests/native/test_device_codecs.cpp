@@ -9,7 +9,7 @@
 
 #include "codec_data.h"
 #include "compress/block_codec.h"
-#include "compress/device_codec.h"
+#include "compress/device/codec.h"
 #include "kernel_run.h"
 
 namespace holdfast::compress {

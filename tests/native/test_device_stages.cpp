@@ -8,7 +8,7 @@
 
 #include "codec_data.h"
 #include "compress/block_codec.h"
-#include "compress/device_stages.h"
+#include "compress/device/stages.h"
 #include "kernel_run.h"
 #include "sanitized.h"
 

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "device/emulated_driver.h"
-#include "runtime/device_state.h"
-#include "runtime/staged_work.h"
+#include "device_comm/device_state.h"
+#include "device_comm/staged_work.h"
 #include "worlds.h"
 
 namespace holdfast::testing {

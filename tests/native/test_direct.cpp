@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "comm/path_agreement.h"
+#include "comm/plan/path_agreement.h"
+#include "device_comm/direct/plan.h"
 #include "direct_rigs.h"
-#include "runtime/direct_plan.h"
 
 namespace holdfast::testing {
 namespace {

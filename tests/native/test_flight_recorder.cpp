@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "comm/communicator.h"
-#include "comm/flight_layout.h"
-#include "comm/flight_recorder.h"
-#include "runtime/flight_json.h"
+#include "health/flight_json.h"
+#include "health/flight_layout.h"
+#include "health/flight_recorder.h"
 
 namespace holdfast::comm {
 namespace {

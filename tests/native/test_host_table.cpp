@@ -8,7 +8,7 @@
 
 #include "device/emulated_driver.h"
 #include "device/kernel.h"
-#include "runtime/host_table.h"
+#include "device_comm/host_table.h"
 
 namespace holdfast::runtime {
 namespace {

@@ -11,8 +11,8 @@
 #include <chrono>
 #include <thread>
 
-#include "runtime/http_endpoint.h"
-#include "runtime/json.h"
+#include "health/http_endpoint.h"
+#include "health/json.h"
 
 namespace holdfast::runtime {
 namespace {

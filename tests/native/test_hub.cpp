@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/transport/inproc.h"
-#include "ft/group_hub.h"
+#include "group/hub.h"
 
 namespace holdfast {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "runtime/levels_script.h"
+#include "device_comm/levels/script.h"
 
 namespace holdfast::testing {
 namespace {

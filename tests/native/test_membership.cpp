@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include "ft/detector.h"
-#include "ft/group_repair.h"
-#include "ft/group_report.h"
 #include "ft/joining.h"
 #include "ft/message.h"
 #include "ft/quorum.h"
+#include "group/repair.h"
+#include "group/report.h"
 
 namespace holdfast::ft {
 namespace {

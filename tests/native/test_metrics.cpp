@@ -7,7 +7,7 @@
 
 #include "base/metrics/instruments.h"
 #include "base/metrics/text.h"
-#include "runtime/metrics.h"
+#include "health/metrics.h"
 
 namespace holdfast::metrics {
 namespace {

@@ -12,8 +12,8 @@
 #include <numeric>
 #include <thread>
 
+#include "base/net/socket.h"
 #include "comm/transport/frame.h"
-#include "runtime/socket.h"
 #include "worlds.h"
 
 namespace holdfast::runtime {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/algorithms/catalogue.h"
-#include "comm/plan_table.h"
+#include "comm/plan/plan_table.h"
 
 namespace holdfast::comm {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/flight_recorder.h"
 #include "comm/gate.h"
-#include "comm/live_communicator.h"
+#include "comm/view/live_communicator.h"
+#include "health/flight_recorder.h"
 #include "host_areas.h"
 #include "worlds.h"
 

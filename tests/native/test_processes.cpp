@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/process.h"
-#include "runtime/card.h"
+#include "runtime/rendezvous/card.h"
 
 namespace holdfast {
 namespace {

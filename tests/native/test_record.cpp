@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "memory_store.h"
-#include "runtime/record_file.h"
-#include "runtime/record_store.h"
-#include "runtime/record_text.h"
+#include "runtime/coordinator/record_file.h"
+#include "runtime/coordinator/record_store.h"
+#include "runtime/coordinator/record_text.h"
 
 namespace holdfast::runtime {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "comm/engine/host_area.h"
-#include "ft/group_sharing.h"
-#include "ft/group_world.h"
+#include "group/sharing.h"
+#include "group/world.h"
 
 namespace holdfast::ft {
 namespace {

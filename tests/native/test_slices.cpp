@@ -1,5 +1,5 @@
 // How staged ops are cut, and that what they make of device memory is what whole ops make of it.
-#include "runtime/slices.h"
+#include "device_comm/slices.h"
 
 #include <doctest/doctest.h>
 

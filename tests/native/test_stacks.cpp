@@ -5,7 +5,7 @@
 #include <csignal>
 #include <string>
 
-#include "runtime/stacks.h"
+#include "health/stacks.h"
 
 using namespace holdfast;
 using holdfast::runtime::Stacks;

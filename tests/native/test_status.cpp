@@ -6,10 +6,9 @@
 #include <map>
 #include <string>
 
-#include "runtime/board.h"
-#include "runtime/card.h"
-#include "runtime/status_json.h"
-#include "runtime/status_page.h"
+#include "health/board.h"
+#include "health/status_json.h"
+#include "health/status_page.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -118,19 +117,21 @@ TEST_CASE("rates follow what a rank says, and forget what it did before anybody 
 
 // ---- a board ------------------------------------------------------------------------------------
 
+// To the board a card is a text that somebody else can read.
 std::string card_of(std::uint64_t member, const std::string& host) {
-  Card card;
-  card.member = {member};
-  card.host = host;
-  card.addresses = {"10.0.0.1"};
-  card.http = "10.0.0.1:" + std::to_string(9000 + member);
-  return encode_card(card);
+  return host + " 10.0.0.1:" + std::to_string(9000 + member);
+}
+
+Place place_of(const std::string& card) {
+  const std::size_t space = card.find(' ');
+  if (space == std::string::npos) return {};
+  return {card.substr(0, space), card.substr(space + 1)};
 }
 
 struct Scene {
   ft::WorldView view;
   std::map<MemberId, ft::Contact> contacts;
-  Board board;
+  Board board{place_of};
   StatusHeader header;
   std::string name = "job/default";
   std::string blocked;

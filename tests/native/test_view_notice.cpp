@@ -1,11 +1,11 @@
 // How the end of a view spreads: notices on the wire, and who passes them on.
 #include <doctest/doctest.h>
 
-#include "comm/live_communicator.h"
-#include "comm/message_ops.h"
-#include "comm/message_resume.h"
 #include "comm/transport/inproc.h"
-#include "comm/view_notice.h"
+#include "comm/view/live_communicator.h"
+#include "comm/view/message_ops.h"
+#include "comm/view/message_resume.h"
+#include "comm/view/view_notice.h"
 
 namespace holdfast::comm {
 namespace {

@@ -1,5 +1,5 @@
 // What a world knows of its members at the moment it is made.
-#include "ft/group_world.h"
+#include "group/world.h"
 
 #include <doctest/doctest.h>
 

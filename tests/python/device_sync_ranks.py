@@ -17,7 +17,7 @@ from gpu_array import GpuArray, staged
 import holdfast
 from holdfast import _core
 from holdfast.comm import giving
-from holdfast.comm.chunks import CHUNK_BYTES
+from holdfast.comm.state.chunks import CHUNK_BYTES
 
 MIB = 1 << 20
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import holdfast
-from holdfast.comm.sync_messages import GroupMessages
+from holdfast.comm.state.messages import GroupMessages
 
 
 def _state(seed: int) -> dict[str, np.ndarray]:

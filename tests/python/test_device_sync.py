@@ -30,7 +30,7 @@ def test_arrays_with_gaps_are_synced_and_nothing_else_is_written(tmp_path):
     run("fill_gaps_and_leave_what_is_between", 3, tmp_path)
 
 
-def test_givers_copy_a_few_runs_at_a_time(tmp_path):
+def test_senders_copy_a_few_runs_at_a_time(tmp_path):
     run("give_more_than_is_copied_at_once", 3, tmp_path)
 
 

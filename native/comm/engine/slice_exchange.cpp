@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "comm/call/request_check.h"
 #include "comm/engine/host_area.h"
 #include "comm/engine/pull_run.h"
 #include "comm/engine/slice_run.h"
-#include "comm/request_check.h"
 
 namespace holdfast::comm {
 namespace {

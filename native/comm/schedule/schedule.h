@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "base/types.h"
-#include "comm/collective.h"
+#include "comm/schedule/collective.h"
 
 namespace holdfast::comm {
 

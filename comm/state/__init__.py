@@ -1,0 +1,1 @@
+"""State that all members share: chunks are compared by hash, and what differs is fetched."""

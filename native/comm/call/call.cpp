@@ -1,0 +1,261 @@
+#include "comm/call/call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "base/check.h"
+
+namespace holdfast::comm {
+namespace {
+
+// Flags of an encoded call.
+constexpr unsigned kEqualBlocks = 1;
+constexpr unsigned kOnDevice = 2;
+
+// The size that must be the same on all ranks; nothing where blocks differ by rank.
+std::optional<std::uint64_t> common_size(const Call& call) {
+  switch (call.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+    case Collective::kReduceScatter: return call.input;
+    case Collective::kAllGather: return call.output;
+    case Collective::kAllToAll:
+    case Collective::kGather:
+      if (call.equal_blocks) return call.input;
+      return std::nullopt;
+    case Collective::kScatter:
+      if (call.equal_blocks) return call.output;
+      return std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+Status malformed_call() { return {Code::kProtocolError, "malformed call"}; }
+
+template <class T>
+void put(std::vector<std::byte>& out, T value) {
+  const std::size_t at = out.size();
+  out.resize(at + sizeof value);
+  std::memcpy(out.data() + at, &value, sizeof value);
+}
+
+template <class T>
+T take(std::span<const std::byte>& bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  bytes = bytes.subspan(sizeof value);
+  return value;
+}
+
+std::string answer_text(const std::optional<CallReport>& report, OpSeq number) {
+  if (!report) return "did not answer";
+  if (const Call* call = report->find(number)) return "called " + call_text(*call);
+  const std::string text = "has not called #" + std::to_string(number.value);
+  if (report->calls.empty()) return text + ", nor anything before";
+  return text + " (last: " + call_text(report->calls.back()) + ")";
+}
+
+// The first number at which two ranks' calls conflict.
+std::optional<OpSeq> first_conflict(const std::vector<std::optional<CallReport>>& reports) {
+  std::map<std::uint64_t, const Call*> calls;
+  std::optional<OpSeq> first;
+  for (const auto& report : reports) {
+    if (!report) continue;
+    for (const Call& call : report->calls) {
+      const auto [at, is_new] = calls.emplace(call.sequence.value, &call);
+      if (is_new || !conflict(*at->second, call)) continue;
+      first = first ? std::min(*first, call.sequence) : call.sequence;
+    }
+  }
+  return first;
+}
+
+}  // namespace
+
+std::string rank_list(const std::vector<Rank>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i].value);
+  }
+  return text;
+}
+
+Call call_of(const OpRequest& request, OpSeq sequence) {
+  if (request.stands_for != nullptr) {
+    Call call = *request.stands_for;
+    call.sequence = sequence;
+    return call;
+  }
+  return {sequence,
+          request.called_collective(),
+          request.dtype,
+          request.op,
+          request.root,
+          elements(request.input),
+          elements(request.output),
+          request.equal_blocks,
+          coding_text(request),
+          request.on_device};
+}
+
+CodingText coding_text(const OpRequest& request) {
+  if (!request.codec) return {};
+  // An all-reduce with a residual may go another way than one without.
+  const bool feeds_back = request.collective == Collective::kAllReduce && !request.residual.empty();
+  return CodingText(request.codec->text() + (feeds_back ? " with a residual" : ""));
+}
+
+bool conflict(const Call& a, const Call& b) {
+  if (a.collective != b.collective) return true;
+  if (a.collective == Collective::kBarrier) return false;
+  if (a.dtype != b.dtype || a.codec != b.codec || a.on_device != b.on_device) return true;
+  if (is_rooted(a.collective) && a.root != b.root) return true;
+  if (reduces(a.collective) && a.op != b.op) return true;
+  return common_size(a) != common_size(b);
+}
+
+// FNV-1a.
+std::uint32_t history_after(std::uint32_t history, const Call& call) {
+  const auto mix = [&](std::uint64_t value) {
+    history = (history ^ static_cast<std::uint32_t>(value)) * 16777619U;
+    history = (history ^ static_cast<std::uint32_t>(value >> 32)) * 16777619U;
+  };
+  mix(static_cast<std::uint64_t>(call.collective));
+  if (call.collective == Collective::kBarrier) return history;
+  mix(static_cast<std::uint64_t>(call.dtype));
+  if (is_rooted(call.collective)) mix(static_cast<std::uint64_t>(call.root.value));
+  if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
+  mix(common_size(call).value_or(0));
+  for (const char c : call.codec.view()) mix(static_cast<unsigned char>(c));
+  if (call.on_device) mix(kOnDevice);
+  return history;
+}
+
+const Call* CallReport::find(OpSeq number) const {
+  const auto found = std::find_if(calls.begin(), calls.end(),
+                                  [&](const Call& call) { return call.sequence == number; });
+  return found == calls.end() ? nullptr : &*found;
+}
+
+std::string call_text(const Call& call) {
+  std::string name =
+      std::string(collective_name(call.collective)) + " #" + std::to_string(call.sequence.value);
+  if (call.collective == Collective::kBarrier) return name;
+  const std::uint64_t count = common_size(call).value_or(std::max(call.input, call.output));
+  std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +
+                     std::to_string(count) + " elements";
+  if (reduces(call.collective)) text += ", " + std::string(reduce_op_name(call.op));
+  if (!call.codec.empty()) text += ", codec " + std::string(call.codec.view());
+  if (call.equal_blocks) text += ", in equal blocks";
+  if (call.on_device) text += ", in device memory";
+  if (is_rooted(call.collective)) text += ", root " + std::to_string(call.root.value);
+  return text + ")";
+}
+
+std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
+                         const std::vector<Rank>& names) {
+  std::optional<OpSeq> asked;
+  for (const auto& report : reports) {
+    if (report) asked = asked ? std::min(*asked, report->sequence) : report->sequence;
+  }
+  OpSeq number = asked.value_or(OpSeq{});
+  number = first_conflict(reports).value_or(number);
+  std::vector<std::pair<std::string, std::vector<Rank>>> groups;
+  for (std::size_t r = 0; r < reports.size(); ++r) {
+    const std::string answer = answer_text(reports[r], number);
+    const auto found = std::find_if(groups.begin(), groups.end(),
+                                    [&](const auto& group) { return group.first == answer; });
+    if (found == groups.end()) {
+      groups.push_back({answer, {names[r]}});
+    } else {
+      found->second.push_back(names[r]);
+    }
+  }
+  std::string text;
+  for (const auto& [answer, ranks] : groups) {
+    text += (text.empty() ? "" : "; ") + rank_list(ranks) + " " + answer;
+  }
+  return text;
+}
+
+// Layout: sequence (8), collective, dtype, op, flags (1 each), root (4), input, output (8
+// each), codec (text, filled up with zeros).
+std::vector<std::byte> encode_call(const Call& call) {
+  std::vector<std::byte> out;
+  put(out, call.sequence.value);
+  put(out, static_cast<std::uint8_t>(call.collective));
+  put(out, static_cast<std::uint8_t>(call.dtype));
+  put(out, static_cast<std::uint8_t>(call.op));
+  put(out, static_cast<std::uint8_t>((call.equal_blocks ? kEqualBlocks : 0) |
+                                     (call.on_device ? kOnDevice : 0)));
+  put(out, static_cast<std::int32_t>(call.root.value));
+  put(out, call.input);
+  put(out, call.output);
+  for (const char c : call.codec.view()) put(out, c);
+  out.resize(kCallBytes);
+  return out;
+}
+
+Result<Call> decode_call(std::span<const std::byte> bytes) {
+  if (bytes.size() != kCallBytes) return malformed_call();
+  Call call;
+  call.sequence = {take<std::uint64_t>(bytes)};
+  const auto collective = take<std::uint8_t>(bytes);
+  const auto dtype = take<std::uint8_t>(bytes);
+  const auto op = take<std::uint8_t>(bytes);
+  const auto flags = take<std::uint8_t>(bytes);
+  if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount ||
+      flags > (kEqualBlocks | kOnDevice)) {
+    return malformed_call();
+  }
+  call.collective = static_cast<Collective>(collective);
+  call.dtype = static_cast<DType>(dtype);
+  call.op = static_cast<ReduceOp>(op);
+  call.root = {take<std::int32_t>(bytes)};
+  call.input = take<std::uint64_t>(bytes);
+  call.output = take<std::uint64_t>(bytes);
+  call.equal_blocks = (flags & kEqualBlocks) != 0;
+  call.on_device = (flags & kOnDevice) != 0;
+  std::string codec;
+  for (const std::byte b : bytes) codec += static_cast<char>(b);
+  codec.resize(std::min(codec.size(), codec.find_last_not_of('\0') + 1));
+  // It will be printed.
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  if (codec.size() > kMostCodingText || !std::all_of(codec.begin(), codec.end(), printable)) {
+    return malformed_call();
+  }
+  call.codec = CodingText(codec);
+  return call;
+}
+
+// Layout: sequence (8), number of calls (1), the calls.
+std::vector<std::byte> encode_report(const CallReport& report) {
+  CHECK(report.calls.size() <= kReportedCalls);
+  std::vector<std::byte> out;
+  put(out, report.sequence.value);
+  put(out, static_cast<std::uint8_t>(report.calls.size()));
+  for (const Call& call : report.calls) {
+    const std::vector<std::byte> bytes = encode_call(call);
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  return out;
+}
+
+Result<CallReport> decode_report(std::span<const std::byte>& bytes) {
+  if (bytes.size() < 9) return malformed_call();
+  CallReport report;
+  report.sequence = {take<std::uint64_t>(bytes)};
+  const std::size_t count = take<std::uint8_t>(bytes);
+  if (count > kReportedCalls || bytes.size() < count * kCallBytes) return malformed_call();
+  for (std::size_t i = 0; i < count; ++i) {
+    auto call = decode_call(bytes.first(kCallBytes));
+    if (!call.is_ok()) return call.status();
+    report.calls.push_back(call.value());
+    bytes = bytes.subspan(kCallBytes);
+  }
+  return report;
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,49 @@
+// Call log: the latest calls of this rank, and what others say they wait with. Two that disagree on
+// a number are found here, whichever of them calls first. Without I/O.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "comm/call/call.h"
+
+namespace holdfast::comm {
+
+// A rank that is further ahead than this has ended the op in question long ago.
+inline constexpr std::size_t kCallsKept = 256;
+// Of one peer, which sends one per op that stalls; what is beyond it is found by its time limit.
+inline constexpr std::size_t kHeardKept = 64;
+
+struct Disagreement {
+  Rank with;
+  OpSeq sequence;
+};
+
+class CallLog {
+ public:
+  explicit CallLog(std::size_t ranks) : heard_(ranks) {}
+
+  // This rank's next call; whether a peer waits with another one.
+  std::optional<Disagreement> record(const Call& call);
+  // A peer waits with this call.
+  std::optional<Disagreement> hear(Rank from, const Call& call);
+  CallReport report(OpSeq sequence) const;
+  // Of all calls before the latest.
+  std::uint32_t history() const { return history_; }
+
+ private:
+  const Call* find(OpSeq sequence) const;
+  const Call& own(std::size_t i) const { return own_[(first_ + i) % own_.size()]; }
+  const Call& latest() const { return own(own_.size() - 1); }
+
+  std::vector<Call> own_;  // a ring once it has kCallsKept; its first is own(0)
+  std::size_t first_ = 0;
+  std::uint32_t history_ = 0;
+  std::uint32_t next_history_ = 2166136261U;
+  std::vector<std::deque<Call>> heard_;  // by rank: not called here yet
+};
+
+}  // namespace holdfast::comm

@@ -1,0 +1,264 @@
+#include "comm/call/request_check.h"
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/transport/frame.h"
+
+namespace holdfast::comm {
+namespace {
+
+struct Counts {
+  std::size_t input;
+  std::size_t output;
+};
+
+// How many blocks collective.h asks of this rank.
+Counts expected_blocks(const OpRequest& request, Rank rank, int size) {
+  const auto n = static_cast<std::size_t>(size);
+  const bool root = request.root == rank;
+  switch (request.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast: return {1, 1};
+    case Collective::kReduceScatter: return {n, 1};
+    case Collective::kAllGather: return {1, n};
+    case Collective::kAllToAll: return {n, n};
+    case Collective::kReduce: return {1, root ? std::size_t{1} : 0};
+    case Collective::kGather: return {1, root ? n : 0};
+    case Collective::kScatter: return {root ? n : 0, 1};
+    case Collective::kBarrier: return {0, 0};
+    case Collective::kSend: return {1, 0};
+    case Collective::kRecv: return {0, 1};
+  }
+  return {0, 0};
+}
+
+std::string name(const OpRequest& request) {
+  return std::string(collective_name(request.collective));
+}
+
+Status out_of_range(const OpRequest& request, const char* what, Rank value, int size) {
+  return {Code::kConfigError, name(request) + ": " + what + " " + std::to_string(value.value) +
+                                  " is not a rank of this group; accepted: 0 to " +
+                                  std::to_string(size - 1)};
+}
+
+bool in_range(Rank rank, int size) { return rank.value >= 0 && rank.value < size; }
+
+Status check_peer(const OpRequest& request, Rank rank, int size) {
+  const bool any = request.collective == Collective::kRecv && request.peer == kAnySource;
+  if (!any && !in_range(request.peer, size))
+    return out_of_range(request, "peer", request.peer, size);
+  if (request.peer == rank) {
+    return {Code::kConfigError, name(request) + ": rank " + std::to_string(rank.value) +
+                                    " cannot exchange a message with itself"};
+  }
+  if (request.tag >= kPointToPoint) {
+    return {Code::kConfigError, name(request) + ": tag " + std::to_string(request.tag) +
+                                    " is too large; accepted: 0 to 2147483647"};
+  }
+  return Status::ok();
+}
+
+Status check_sizes(const OpRequest& request) {
+  const std::uint64_t limit = kMaxMessageBytes / dtype_bytes(request.dtype);
+  for (const auto* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count > limit || (block.count > 0 && block.data == nullptr)) {
+        return {Code::kConfigError, name(request) + ": a block of " + std::to_string(block.count) +
+                                        " elements has no memory or is too large"};
+      }
+    }
+  }
+  if (!may_be_in_place(request.collective)) {
+    for (const Block& in : request.input) {
+      for (const Block& out : request.output) {
+        if (in.count == 0 || out.count == 0 || in.data != out.data) continue;
+        return {Code::kConfigError,
+                name(request) + ": input and output share memory; pass a separate output"};
+      }
+    }
+  }
+  return Status::ok();
+}
+
+// What a rank gives to itself: its own input and output block have one size. The engine relies on
+// it, since it moves as many bytes as the destination holds.
+Status check_own_block(const OpRequest& request, Rank rank) {
+  if (request.input.empty() || request.output.empty()) return Status::ok();
+  const auto own = [&](const BlockList& blocks) {
+    return blocks[blocks.size() == 1 ? 0 : static_cast<std::size_t>(rank.value)].count;
+  };
+  if (own(request.input) == own(request.output)) return Status::ok();
+  return {Code::kConfigError, name(request) + ": rank " + std::to_string(rank.value) +
+                                  "'s own block has " + std::to_string(own(request.input)) +
+                                  " elements in the input and " +
+                                  std::to_string(own(request.output)) + " in the output"};
+}
+
+Status check_equal_blocks(const OpRequest& request) {
+  // At other ranks than the root one side has no blocks.
+  const Block& first = (request.input.empty() ? request.output : request.input)[0];
+  for (const auto* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count == first.count) continue;
+      return {Code::kConfigError, name(request) + ": blocks of " + std::to_string(first.count) +
+                                      " and " + std::to_string(block.count) +
+                                      " elements are not equal, as equal_blocks says"};
+    }
+  }
+  return Status::ok();
+}
+
+Status unsupported(const OpRequest& request, const std::string& what, const std::string& accepted) {
+  return {Code::kUnsupported, name(request) + ": codec " + request.codec->text() + " " + what +
+                                  "; accepted: " + accepted};
+}
+
+// Names of the codecs or dtypes that `takes` likes.
+template <class Items, class Takes, class Name>
+std::string list_of(const Items& items, Takes takes, Name name_of) {
+  std::string text;
+  for (const auto& item : items) {
+    if (takes(item)) text += (text.empty() ? "" : ", ") + std::string(name_of(item));
+  }
+  return text;
+}
+
+Status check_residual(const OpRequest& request) {
+  if (request.residual.empty()) return Status::ok();
+  bool whole = request.residual.size() == request.input.size();
+  for (std::size_t i = 0; whole && i < request.residual.size(); ++i) {
+    whole = request.residual[i] != nullptr || request.input[i].count == 0;
+  }
+  if (whole && request.codec && request.codec->spec().takes_residual) return Status::ok();
+  return {Code::kConfigError,
+          name(request) + ": a residual of " + std::to_string(request.residual.size()) +
+              " blocks; accepted: a lossy codec, and a float32 for every element of the input"};
+}
+
+// Sums of frames are taken in f32.
+bool takes(const compress::Codec& codec, Collective collective, DType dtype) {
+  const bool widens = dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+  return codec.takes(dtype) && (widens || !reduces(collective));
+}
+
+Status check_codec(const OpRequest& request) {
+  const compress::Codec& codec = *request.codec;
+  if (find_coded(request.collective) == nullptr) {
+    const auto all = [](const AlgorithmRow&) { return true; };
+    return unsupported(request, "is not for this op",
+                       list_of(coded_catalogue(), all, [](const AlgorithmRow& row) {
+                         return collective_name(row.collective);
+                       }));
+  }
+  if (!takes(codec, request.collective, request.dtype)) {
+    std::string accepted;
+    for (int i = 0; i < kDTypeCount; ++i) {
+      const auto dtype = static_cast<DType>(i);
+      if (takes(codec, request.collective, dtype))
+        accepted += (accepted.empty() ? "" : ", ") + std::string(dtype_name(dtype));
+    }
+    return unsupported(request, "does not take " + std::string(dtype_name(request.dtype)),
+                       accepted);
+  }
+  if (reduces(request.collective) && request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) {
+    return unsupported(request, "does not go with " + std::string(reduce_op_name(request.op)),
+                       "sum, avg");
+  }
+  const AlgorithmRow* row = find_coded(request.collective, request.algorithm);
+  const auto fits = [&](const AlgorithmRow& one) {
+    return one.takes_residual || request.residual.empty();
+  };
+  if (row != nullptr && fits(*row)) return Status::ok();
+  const std::string also = request.residual.empty() ? " with a codec" : " with a residual";
+  return {Code::kConfigError,
+          name(request) + ": algorithm \"" + request.algorithm + "\"" + also + "; accepted: " +
+              list_of(
+                  coded_catalogue(),
+                  [&](const AlgorithmRow& other) {
+                    return other.collective == request.collective && fits(other);
+                  },
+                  [](const AlgorithmRow& other) { return other.algorithm; })};
+}
+
+Status check_algorithm(const OpRequest& request) {
+  const AlgorithmRow* row = find_algorithm(request.collective, request.algorithm);
+  if (row == nullptr) {
+    std::string accepted;
+    for (const AlgorithmRow& other : catalogue()) {
+      if (other.collective == request.collective) accepted += " " + std::string(other.algorithm);
+    }
+    return {Code::kConfigError,
+            name(request) + ": no algorithm \"" + request.algorithm + "\"; accepted:" + accepted};
+  }
+  if (row->blocks == Blocks::kAny) return Status::ok();
+  for (const auto* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count == request.input[0].count) continue;
+      return {Code::kConfigError,
+              name(request) + ": algorithm \"" + request.algorithm +
+                  "\" takes equal blocks on all ranks, this rank has blocks of " +
+                  std::to_string(request.input[0].count) + " and " + std::to_string(block.count) +
+                  " elements; \"pairwise\" takes any"};
+    }
+  }
+  return Status::ok();
+}
+
+// Whether all ranks know alike how large the op is.
+bool sizes_are_known(const OpRequest& request) {
+  return request.collective != Collective::kAllToAll || request.equal_blocks;
+}
+
+}  // namespace
+
+std::uint64_t payload_bytes(const OpRequest& request) {
+  std::uint64_t in = 0;
+  std::uint64_t out = 0;
+  for (const Block& b : request.input) in += b.count;
+  for (const Block& b : request.output) out += b.count;
+  return std::max(in, out) * dtype_bytes(request.dtype);
+}
+
+bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least) {
+  if (find_coded(request.collective) == nullptr || !request.algorithm.empty()) return false;
+  if (!takes(codec, request.collective, request.dtype)) return false;
+  // Control data of a newcomer's arrival must arrive as it is.
+  const std::uint64_t bytes = payload_bytes(request);
+  if (request.at_entrance || bytes < least) return false;
+  if (reduces(request.collective)) {
+    if (request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) return false;
+  } else if (!codec.spec().lossless || !sizes_are_known(request)) {
+    return false;
+  }
+  return codec.spec().lossless ||
+         codec.encoded_bound(request.dtype, bytes / dtype_bytes(request.dtype)) < bytes;
+}
+
+Status check_request(const OpRequest& request, Rank rank, int size) {
+  const Counts expected = expected_blocks(request, rank, size);
+  if (request.input.size() != expected.input || request.output.size() != expected.output) {
+    return {Code::kConfigError, name(request) + " on " + std::to_string(size) + " ranks takes " +
+                                    std::to_string(expected.input) + " input and " +
+                                    std::to_string(expected.output) + " output blocks, got " +
+                                    std::to_string(request.input.size()) + " and " +
+                                    std::to_string(request.output.size())};
+  }
+  if (is_rooted(request.collective) && !in_range(request.root, size)) {
+    return out_of_range(request, "root", request.root, size);
+  }
+  if (request.collective == Collective::kSend || request.collective == Collective::kRecv) {
+    TRY(check_peer(request, rank, size));
+  }
+  if (reduces(request.collective) && !reduce_defined(request.dtype, request.op)) {
+    return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
+                                    " is not defined on " + std::string(dtype_name(request.dtype))};
+  }
+  if (request.codec) TRY(check_codec(request));
+  if (!request.codec && !request.algorithm.empty()) TRY(check_algorithm(request));
+  TRY(check_residual(request));
+  if (request.equal_blocks) TRY(check_equal_blocks(request));
+  TRY(check_own_block(request, rank));
+  return check_sizes(request);
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,124 @@
+// Message ops: the sends and receives of a group. They concern two ranks each, so a change of view
+// touches only those with a member that was lost: the others go on through it. Names of messages
+// carry the view in which the later of the two joined.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "comm/call/op_work.h"
+#include "comm/engine/buffer_pool.h"
+#include "comm/engine/run.h"
+
+namespace holdfast::comm {
+
+class MessageOps {
+ public:
+  // How an op ended badly, and for whom that is the end.
+  struct Failure {
+    std::shared_ptr<OpWork> work;
+    Status status;  // ranks: those it waited for
+  };
+  struct Ended {
+    std::shared_ptr<OpWork> work;
+    Status status;
+  };
+
+  MessageOps(CommId group, Rank rank, int size);
+  ~MessageOps();
+  MessageOps(const MessageOps&) = delete;
+  MessageOps& operator=(const MessageOps&) = delete;
+
+  // The member of a rank that was vacant, or nobody; `since`: its first view with this member.
+  void seat(Rank rank, Link* link, Epoch since);
+  void resize(int size);
+  // Another connection to the rank took the place of one that broke. What both ends have not ended
+  // begins again; of what had left this one, and may not have arrived, the other end is to be told:
+  // in parts, none longer than a frame.
+  std::vector<std::vector<std::byte>> relink(Rank rank, Link* link);
+  // What the other end has told: receives of messages that were lost fail.
+  Status hear_sent(Rank from, std::span<const std::byte> said);
+  void launch(std::shared_ptr<OpWork> work, Instant deadline);
+  bool progress(Instant now);
+  bool busy() const { return !active_.empty(); }
+  // The op that was begun first, of those under way, and whom it waits for.
+  const OpWork* oldest() const { return active_.empty() ? nullptr : active_.front().work.get(); }
+  std::vector<Rank> oldest_waits_for() const {
+    return active_.empty() ? std::vector<Rank>{} : waited_for(active_.front());
+  }
+  bool moves_bulk() const;
+  Instant next_deadline() const {
+    return active_.empty() ? Instant{Duration::max()} : next_deadline_;
+  }
+  // The member has gone; messages that wait for it fail. `died`: so do receives from anybody.
+  void on_gone(Rank rank, bool died, const Status& why);
+  // Those that have ended; a failure that is not a loss ends the group.
+  // `into`: empty; its memory is used.
+  void take_ended(std::vector<Ended>& into) { ended_.swap(into); }
+  std::optional<Failure> take_failure() { return std::exchange(failure_, {}); }
+  // Fails all of them.
+  void fail_all(const Status& status);
+
+ private:
+  struct Active {
+    std::shared_ptr<OpWork> work;
+    std::unique_ptr<Run> run;  // nothing: a receive that is not bound to its source yet
+    Instant deadline;
+    Rank peer{};
+    bool unbound = false;       // no run yet: no source, or no connection
+    std::uint32_t ordinal = 0;  // of the run
+  };
+  // Messages that a rank had sent with a tag when its connection was made anew: those below
+  // `until`, but for some that it sends again.
+  struct Resumed {
+    std::uint32_t until = 0;
+    std::set<std::uint32_t> again;
+  };
+
+  int size() const { return static_cast<int>(links_.size()); }
+  void make(Active& active, std::uint32_t ordinal);
+  bool is_broken(Rank rank) const;
+  bool is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) const;
+  MessageKey key(Rank peer, std::uint32_t tag) const;
+  std::uint32_t& next_message(Collective collective, Rank peer, std::uint32_t tag) {
+    return messages_[{collective, peer.value, tag}];
+  }
+  std::optional<Rank> find_message(std::uint32_t tag);
+  bool bind_receives();
+  bool check_gone();
+  void end(std::size_t index, Status status);
+  std::vector<Rank> waited_for(const Active& active) const;
+  void check_deadlines(Instant now);
+  bool is_gone(Rank rank) const { return !gone_[static_cast<std::size_t>(rank.value)].is_ok(); }
+
+  CommId id_;
+  Rank rank_;
+  std::vector<Link*> links_;  // by rank
+  std::vector<Epoch> since_;  // by rank
+  std::vector<Status> gone_;  // by rank; ok while present
+  Recycler recycler_;         // of the runs
+  LoweringSpace space_;
+  FusedSchedule send_;  // with the peer of the message at hand
+  FusedSchedule recv_;
+  std::vector<Active> active_;
+  std::map<std::tuple<Collective, int, std::uint32_t>, std::uint32_t> messages_;
+  std::map<std::pair<int, std::uint32_t>, Resumed> resumed_;  // by rank and tag
+  BufferPool pool_;
+  int first_asked_ = 0;
+  bool any_gone_ = false;
+  bool any_died_ = false;
+  Instant next_deadline_{Duration::max()};
+  std::vector<Ended> ended_;
+  std::optional<Failure> failure_;
+};
+
+}  // namespace holdfast::comm

@@ -1,0 +1,109 @@
+#include "comm/view/op_runs.h"
+
+#include <algorithm>
+
+#include "base/planted.h"
+#include "comm/call/call.h"
+#include "comm/call/request_check.h"
+
+namespace holdfast::comm {
+bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
+
+// FNV-1a.
+std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
+  std::uint32_t hash = 2166136261U;
+  const auto mix = [&](std::uint32_t value) { hash = (hash ^ value) * 16777619U; };
+  mix(history);
+  mix(static_cast<std::uint32_t>(request.collective));
+  mix(static_cast<std::uint32_t>(request.dtype));
+  mix(static_cast<std::uint32_t>(request.op));
+  mix(static_cast<std::uint32_t>(request.root.value));
+  const CodingText coding = coding_text(request);
+  for (const char c : coding.view()) mix(static_cast<unsigned char>(c));
+  if (request.on_device) mix(1);
+  return hash;
+}
+
+std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
+                                  const std::vector<float*>& feedback) {
+  const FusedSchedule& schedule = schedule_for(request);
+  Layout& layout = space_.layout;
+  make_layout(schedule.schedule, request.input, request.output, dtype_bytes(request.dtype), layout);
+  const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
+  Coding coding;
+  if (request.codec) {
+    coding.codec = *request.codec;
+    coding.key = {config_.id.value, sequence.value, 0};
+    if (!feedback.empty()) {
+      coding.residual.assign(request.residual.begin(), request.residual.end());
+      coding.feedback = feedback;
+    }
+  }
+  return make(lower(schedule, layout, arithmetic, pool_, coding, space_), request, sequence,
+              signature);
+}
+
+std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const FusedSchedule& schedule,
+                                  const Layout& layout, OpSeq sequence, std::uint32_t signature) {
+  const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
+  return make(lower(schedule, layout, arithmetic, pool_, {}, space_), request, sequence, signature);
+}
+
+std::unique_ptr<Run> OpRuns::make(Program program, const OpRequest& request, OpSeq sequence,
+                                  std::uint32_t signature) {
+  const Epoch epoch = is_planted(Planted::kAcceptStaleEpoch) ? Epoch{} : config_.view.epoch;
+  const RunKey key{config_.id, epoch, number_in_key(sequence), signature, 0, request.priority};
+  return std::unique_ptr<Run>(new (recycler_) Run(std::move(program), key, links_, &space_));
+}
+
+void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
+
+const AlgorithmRow& OpRuns::row_for(const OpRequest& request) {
+  if (!request.codec && !request.algorithm.empty()) {
+    return *find_algorithm(request.collective, request.algorithm);
+  }
+  const std::uint64_t bytes = payload_bytes(request);
+  Choice& last = last_choice_;
+  if (!request.codec && last.row != nullptr && last.collective == request.collective &&
+      last.bytes == bytes) {
+    return *last.row;
+  }
+  const int hosts =
+      config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
+  if (request.codec) return coded_row_for(request, hosts > 1 && hosts < size());
+  const Problem problem{request.collective, size(), hosts, bytes, config_.link_model};
+  last = {request.collective, bytes, &choose_algorithm(problem)};
+  return *last.row;
+}
+
+const AlgorithmRow& OpRuns::coded_row_for(const OpRequest& request, bool levels) {
+  if (!request.algorithm.empty()) return *find_coded(request.collective, request.algorithm);
+  return choose_coded(request.collective, levels, !request.residual.empty());
+}
+
+// From what all ranks know alike.
+int OpRuns::pieces_for(const OpRequest& request) const {
+  if (!request.codec) return 1;
+  if (request.collective == Collective::kAllToAll && !request.equal_blocks) return 1;
+  if (!has_blocks_by_rank(request.collective)) {
+    return two_phase_pieces(request.input[0].count / static_cast<std::uint64_t>(size()));
+  }
+  const bool gathers = request.collective == Collective::kAllGather;
+  std::uint64_t most = 0;
+  for (const Block& b : gathers ? request.output : request.input) most = std::max(most, b.count);
+  return two_phase_pieces(most);
+}
+
+const FusedSchedule& OpRuns::schedule_for(const OpRequest& request) {
+  const AlgorithmRow& row = row_for(request);
+  last_algorithm_ = row.algorithm;
+  const int pieces = pieces_for(request);
+  const std::tuple key{request.collective, row.algorithm, request.root.value, pieces};
+  const auto found = schedules_.find(key);
+  if (found != schedules_.end()) return found->second;
+  BuildSpec spec{request.collective, config_.rank, size(), request.root, config_.hosts};
+  spec.pieces = pieces;
+  return schedules_.emplace(key, FusedSchedule(row.build(spec))).first->second;
+}
+
+}  // namespace holdfast::comm

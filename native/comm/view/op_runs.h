@@ -1,0 +1,70 @@
+// Op runs: turns the collectives of one communicator into runs of the engine. Keeps the schedules
+// that were built, and scratch memory.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/call/op_work.h"
+#include "comm/engine/buffer_pool.h"
+#include "comm/engine/run.h"
+#include "comm/view/communicator_config.h"
+
+namespace holdfast::comm {
+
+bool is_point_to_point(Collective collective);
+// Hash of what must agree between ranks, `history` of earlier calls included; sizes are compared on
+// their own, too.
+std::uint32_t signature_of(const OpRequest& request, std::uint32_t history);
+
+class OpRuns {
+ public:
+  // Both must outlive this.
+  OpRuns(const CommunicatorConfig& config, const std::vector<Link*>& links)
+      : config_(config), links_(links) {}
+
+  // `feedback`: where the residual that the op leaves goes, by input block; empty: nowhere.
+  std::unique_ptr<Run> make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
+                            const std::vector<float*>& feedback);
+  // Of the last make() by request alone: a row of the catalogue.
+  std::string_view last_algorithm() const { return last_algorithm_; }
+  // Of a schedule that is not the catalogue's.
+  std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
+                            const Layout& layout, OpSeq sequence, std::uint32_t signature);
+  // Stops it and takes its scratch memory back.
+  void end(Execution& run);
+
+ private:
+  int size() const { return static_cast<int>(links_.size()); }
+  const FusedSchedule& schedule_for(const OpRequest& request);
+  const AlgorithmRow& row_for(const OpRequest& request);
+  static const AlgorithmRow& coded_row_for(const OpRequest& request, bool levels);
+  int pieces_for(const OpRequest& request) const;
+  std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
+                            std::uint32_t signature);
+
+  const CommunicatorConfig& config_;
+  const std::vector<Link*>& links_;
+  BufferPool pool_;
+  Recycler recycler_;
+  LoweringSpace space_;
+  // By collective, algorithm (a row of the catalogue), root and pieces.
+  std::map<std::tuple<Collective, std::string_view, int, int>, FusedSchedule> schedules_;
+  std::string_view last_algorithm_;
+  // The last choice by the cost model; ops mostly come again as they were.
+  struct Choice {
+    Collective collective{};
+    std::uint64_t bytes = 0;
+    const AlgorithmRow* row = nullptr;
+  };
+  Choice last_choice_;
+};
+
+}  // namespace holdfast::comm

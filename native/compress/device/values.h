@@ -1,0 +1,116 @@
+// Elements of the codecs' kernels: loaded and widened, narrowed and stored; and the chance of
+// stochastic rounding. One value at a time where the CPU has sixteen (lanes.h), and the same bits.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/small_floats.h"
+#include "compress/block_layout.h"
+#include "compress/device/codec.h"
+#include "device/half.h"
+#include "device/memory.h"
+
+namespace holdfast::compress {
+namespace {
+
+using device::bytes_at;
+
+inline constexpr std::uint32_t kMagnitudeBits = 0x7fffffffU;
+inline constexpr std::uint32_t kInfinityBits = 0x7f800000U;
+inline constexpr std::uint32_t kNanBits = 0x7fc00000U;
+inline constexpr std::uint32_t kQuietBit = 0x400000U;
+
+HOLDFAST_DEVICE std::uint32_t magnitude(float x) { return as_bits(x) & kMagnitudeBits; }
+
+// Devices know one NaN; processors keep the first operand's, and have a negative one for infinity
+// minus infinity. A frame may hold which it is.
+HOLDFAST_DEVICE float add(float a, float b) {
+  const float sum = a + b;
+#if defined(__CUDACC__)
+  if (sum != sum) {
+    if (a != a) return as_float(as_bits(a) | kQuietBit);
+    return b != b ? as_float(as_bits(b) | kQuietBit) : as_float(0xffc00000U);
+  }
+#endif
+  return sum;
+}
+
+struct Bf16 {
+  static HOLDFAST_DEVICE float widen(std::uint16_t x) { return as_float(std::uint32_t{x} << 16); }
+  // `rest`: what is added below the last place.
+  static HOLDFAST_DEVICE std::uint16_t cut(float value, std::uint32_t rest) {
+    const std::uint32_t bits = as_bits(value);
+    const bool nan = magnitude(value) > kInfinityBits;
+    return static_cast<std::uint16_t>(nan ? bits >> 16 | 0x40U : (bits + rest) >> 16);
+  }
+  static HOLDFAST_DEVICE std::uint16_t narrow(float value) {
+    return cut(value, (as_bits(value) >> 16 & 1U) + 0x7fffU);
+  }
+  static HOLDFAST_DEVICE std::uint16_t narrow_by_chance(float value, std::uint32_t chance) {
+    // Must not turn an infinity into a NaN.
+    return cut(value, magnitude(value) < kInfinityBits ? chance >> 16 : 0);
+  }
+};
+
+struct Fp16 {
+  static HOLDFAST_DEVICE float widen(std::uint16_t x) {
+    const float wide = Half{x}.widen();
+    return magnitude(wide) > kInfinityBits ? as_float(as_bits(wide) | kQuietBit) : wide;
+  }
+  static HOLDFAST_DEVICE std::uint16_t narrow(float value) {
+    return device::Half::narrow(value).bits;
+  }
+  static HOLDFAST_DEVICE std::uint16_t narrow_by_chance(float value, std::uint32_t) {
+    return narrow(value);
+  }
+};
+
+HOLDFAST_DEVICE float load_value(const void* base, DeviceElements elements, std::uint64_t i) {
+  switch (elements) {
+    case DeviceElements::kBF16:
+      return Bf16::widen(device::load_element<std::uint16_t>(bytes_at(base, 2 * i)));
+    case DeviceElements::kF16:
+      return Fp16::widen(device::load_element<std::uint16_t>(bytes_at(base, 2 * i)));
+    default: return device::load_element<float>(bytes_at(base, 4 * i));
+  }
+}
+
+HOLDFAST_DEVICE void store_value(void* base, DeviceElements elements, std::uint64_t i,
+                                 float value) {
+  switch (elements) {
+    case DeviceElements::kBF16:
+      device::store_element(bytes_at(base, 2 * i), Bf16::narrow(value));
+      break;
+    case DeviceElements::kF16:
+      device::store_element(bytes_at(base, 2 * i), Fp16::narrow(value));
+      break;
+    default: device::store_element(bytes_at(base, 4 * i), value);
+  }
+}
+
+// What is encoded of element i.
+HOLDFAST_DEVICE float encoded_value(const DeviceEncode& a, std::uint64_t i) {
+  const float x = load_value(a.input, a.elements, i);
+  return a.residual != nullptr ? add(x, a.residual[i]) : x;
+}
+
+// lanes.h, draw(): 32 bits that look random.
+HOLDFAST_DEVICE std::uint32_t draw(std::uint32_t number, std::uint64_t key) {
+  std::uint32_t x = number * 0x9e3779b9U + static_cast<std::uint32_t>(key);
+  x = (x ^ (x >> 16)) * 0x7feb352dU;
+  x = x ^ static_cast<std::uint32_t>(key >> 32);
+  x = (x ^ (x >> 15)) * 0x846ca68bU;
+  return x ^ (x >> 16);
+}
+
+// The key of the run that element i is in.
+HOLDFAST_DEVICE std::uint64_t key_at(const DeviceEncode& a, std::uint64_t i) {
+  if (i >> 32 == 0) return key_of(a.key, 0);
+  const std::uint64_t run = kRunElements / a.block * a.block;
+  return key_of(a.key, i / run * run);
+}
+
+}  // namespace
+}  // namespace holdfast::compress

@@ -1,0 +1,92 @@
+// The work of an op on device memory: how callers and their streams wait for it, and how it ends.
+// What it is made of is its kind's affair: staged_work.h, row_work.h.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "device/device.h"
+#include "device_comm/packed.h"
+
+namespace holdfast::runtime {
+
+class Staged;
+
+class DeviceWork : public comm::Work, public std::enable_shared_from_this<DeviceWork> {
+ public:
+  ~DeviceWork() override;
+
+  device::Device& device() const;
+  comm::Collective collective() const override { return collective_; }
+  bool done() const override;
+  Status status() const override;
+  const comm::Outcome& outcome() const override;
+  Status wait(Duration timeout) override;
+  void on_done(std::function<void(const Status&)> callback) override;
+
+  // Makes the stream wait until the op has ended, and its result is in device memory; the host
+  // waits only where streams cannot (Device::streams_wait()). An op that fails sets the stream free
+  // as well: its error is status(), and of every later op of the group. Any thread.
+  Status wait_on(device::CuStream stream);
+
+ protected:
+  DeviceWork(std::shared_ptr<Staged> staged, comm::Collective collective);
+
+  // Of a call in several ops: what every part of its result has.
+  static void merge(comm::Outcome& all, const comm::Outcome& one, bool first);
+  // When the device has done all of its part, and well: whether the result is one.
+  virtual Status look_at_result() { return Status::ok(); }
+  // Its memory, once. `idle`: nothing that was enqueued for it is under way; else it comes back
+  // when that has ended.
+  virtual void give_memory(bool idle) = 0;
+
+  // Arrays with gaps that the op's blocks are in: unpacked when the result is there, then freed.
+  // By whoever starts it.
+  void take_packed(std::vector<Packed> packed) { packed_ = std::move(packed); }
+
+  // Streams that wait for the work go on behind what our stream down has been given, and the
+  // unpacking of a result.
+  Status set_streams_free();
+  // All that is left to do has been enqueued on our stream down, or an error: the op ends when the
+  // stream has come so far. Once.
+  void end();
+  // The flag and the memory of a work that has ended, or that never began.
+  void give_back(bool idle);
+
+  // Owners: the node, and its works.
+  const std::shared_ptr<Staged> staged_;
+  const comm::Collective collective_;
+  std::optional<device::Flag> flag_;  // by whoever starts it
+
+  mutable std::mutex mutex_;  // guards all below, and what kinds say
+  Status status_;
+  comm::Outcome outcome_;  // not written any more once done()
+
+ private:
+  Status unpack();
+  void free_packed(bool idle);
+  Status end_on_device();
+  void end_on_host();
+  static void came_down(void* held);
+  static void finish_soon(std::shared_ptr<DeviceWork> work, bool came);
+  void finish(bool came);
+  void look_at_device();
+  Status late(Duration timeout) const;
+
+  std::vector<Packed> packed_;
+  bool unpacked_ = false;
+  std::condition_variable changed_;
+  bool coming_down_ = false;  // the device has what is left to do
+  bool ended_ = false;        // status_ is final
+  std::vector<std::function<void(const Status&)>> callbacks_;
+
+  std::atomic<bool> finished_{false};  // acquire, release: results and callbacks' effects
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,111 @@
+#include "device_comm/direct/direct.h"
+
+#include <algorithm>
+#include <random>
+
+#include "comm/call/request_check.h"
+#include "comm/reduce/device_reduce.h"
+#include "device_comm/direct/work.h"
+#include "device_comm/levels/work.h"
+#include "device_comm/staged.h"
+
+namespace holdfast::runtime {
+
+using comm::Collective;
+using comm::OpRequest;
+using device::DevicePointer;
+
+namespace {
+
+std::uint64_t owner_number() {
+  std::random_device random;
+  return std::uint64_t{random()} << 32 | random() | 1;  // 0 is nobody
+}
+
+}  // namespace
+
+Direct::Direct(Staged& staged, std::uint64_t least_bytes)
+    : staged_(staged),
+      least_bytes_(least_bytes),
+      owner_(owner_number()),
+      peers_(staged.device()),
+      scratch_(staged.device()),
+      kernels_(staged.kernels()) {}
+
+Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& request) const {
+  if (request.codec || !request.algorithm.empty()) return Kind::kNone;
+  if (comm::payload_bytes(request) < least_bytes_) return Kind::kNone;
+  if (group.placement().hosts > 1) {
+    const bool takes = level_steps(request.collective) && has_levels(group.hosts());
+    return takes ? Kind::kLevels : Kind::kNone;
+  }
+  const bool covered = request.collective == Collective::kAllReduce ||
+                       request.collective == Collective::kReduceScatter ||
+                       request.collective == Collective::kReduce ||
+                       request.collective == Collective::kAllGather ||
+                       request.collective == Collective::kBroadcast ||
+                       (request.collective == Collective::kAllToAll && request.equal_blocks);
+  return covered && group.size() > 1 ? Kind::kDirect : Kind::kNone;
+}
+
+Result<comm::PathAgreement::Choice> Direct::choose(comm::Communicator& group) {
+  const auto agreement = group.path_agreement();
+  if (agreement == nullptr) return comm::PathAgreement::Choice{};
+  return agreement->choose(group.boundary(), kForever);
+}
+
+Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged,
+                                                  comm::Communicator& group,
+                                                  const OpRequest& request,
+                                                  std::span<const device::CuStream> streams,
+                                                  Extra extra) {
+  peers_.close_due();
+  extra.agreement = group.path_agreement();
+  std::shared_ptr<RowWork> work;
+  if (extra.kind == Kind::kLevels) {
+    work = std::make_shared<LevelsWork>(std::move(staged), *this, group, request, std::move(extra));
+  } else {
+    work = std::make_shared<DirectWork>(std::move(staged), *this, group, request, std::move(extra));
+  }
+  TRY(work->begin(group, streams));
+  return std::shared_ptr<DeviceWork>(std::move(work));
+}
+
+bool Direct::prepare(const OpRequest& request) {
+  // Any kernel will do to find out whether there are some.
+  const bool reduces = reduce_defined(request.dtype, request.op);
+  const comm::DeviceReduce reduce = comm::device_reduce(reduces ? request.dtype : DType::kU8,
+                                                        reduces ? request.op : ReduceOp::kSum);
+  const std::lock_guard lock(mutex_);
+  if (ready_.contains(reduce.kernel->name)) return true;
+  comm::ReduceArgument nothing{};
+  nothing.inputs = 1;
+  nothing.divisor = 1;
+  if (!kernels_.launch(*reduce.kernel, 1, &nothing, staged_.down()).is_ok()) return false;
+  ready_.insert(reduce.kernel->name);
+  return true;
+}
+
+Status Direct::fold(const OpRequest& request, DevicePointer out,
+                    std::span<const DevicePointer> inputs, std::uint64_t bytes,
+                    std::uint32_t divisor) {
+  const comm::DeviceReduce reduce = comm::device_reduce(request.dtype, request.op);
+  comm::ReduceArgument argument{};
+  argument.out = pointer(out);
+  argument.count = bytes / dtype_bytes(request.dtype) * reduce.elements;
+  const std::uint64_t threads = (argument.count + reduce.per_thread - 1) / reduce.per_thread;
+  std::size_t done = 0;
+  while (done < inputs.size()) {
+    // What is folded already comes first.
+    argument.inputs = 0;
+    if (done > 0) argument.in[argument.inputs++] = argument.out;
+    while (argument.inputs < comm::kMostReduceInputs && done < inputs.size()) {
+      argument.in[argument.inputs++] = pointer(inputs[done++]);
+    }
+    argument.divisor = done == inputs.size() ? divisor : 1;
+    TRY(kernels_.launch(*reduce.kernel, threads, &argument, staged_.down()));
+  }
+  return Status::ok();
+}
+
+}  // namespace holdfast::runtime

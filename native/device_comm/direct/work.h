@@ -1,0 +1,21 @@
+// The work of an op that goes past the host (direct.h): what this rank does on its device between
+// the ops of its row.
+#pragma once
+
+#include "device_comm/direct/peer_work.h"
+
+namespace holdfast::runtime {
+
+class DirectWork final : public PeerWork {
+ public:
+  // `direct` is of `staged`.
+  DirectWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
+             const comm::OpRequest& request, Direct::Extra extra);
+  ~DirectWork() override;
+
+ private:
+  bool plan() override;
+  Status run_phase(std::size_t number, bool& reached) override;
+};
+
+}  // namespace holdfast::runtime

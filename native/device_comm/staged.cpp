@@ -1,0 +1,268 @@
+#include "device_comm/staged.h"
+
+#include <algorithm>
+#include <deque>
+#include <mutex>
+
+#include "comm/call/request_check.h"
+#include "comm/view/op_runs.h"
+#include "device_comm/direct/direct.h"
+#include "device_comm/slices.h"
+#include "device_comm/staged_work.h"
+
+namespace holdfast::runtime {
+
+using comm::Block;
+using comm::BlockList;
+using comm::OpRequest;
+using device::Device;
+
+namespace {
+
+std::string name(const OpRequest& request) {
+  return std::string(comm::collective_name(request.collective));
+}
+
+Status check_memory(const Device& device, const OpRequest& request) {
+  const std::uint64_t element = dtype_bytes(request.dtype);
+  for (const BlockList* blocks : {&request.input, &request.output}) {
+    for (const Block& block : *blocks) {
+      if (block.count == 0) continue;
+      TRY(device.check_memory(address(block.data), block.count * element, name(request)));
+    }
+  }
+  for (std::size_t i = 0; i < request.residual.size(); ++i) {
+    const std::uint64_t bytes = request.input[i].count * sizeof(float);
+    if (bytes > 0) TRY(device.check_memory(address(request.residual[i]), bytes, "its residual"));
+  }
+  return Status::ok();
+}
+
+// For ever: the driver may call it after everything else has gone, or, when the device is lost,
+// never. One for each node and device.
+Staged::Waker* keep(Staged::Waker executor) {
+  static std::mutex mutex;
+  static auto& all = *new std::deque<Staged::Waker>;
+  const std::lock_guard lock(mutex);
+  return &all.emplace_back(std::move(executor));
+}
+
+// Opens when a part's input has been copied up.
+class UpGate final : public comm::Gate {
+ public:
+  UpGate(std::shared_ptr<Device> device, device::CuEvent event)
+      : device_(std::move(device)), event_(event) {}
+
+  std::optional<Status> look() override {
+    const Device::Current current(*device_);
+    if (!current.status().is_ok()) return current.status();
+    const device::Cu result = device_->driver().event_query(event_);
+    if (result == device::Cu::kNotReady) return std::nullopt;
+    return device_->check(result, "copying the input up");
+  }
+
+ private:
+  const std::shared_ptr<Device> device_;  // owners: as Staged says, and this
+  const device::CuEvent event_;           // its op's, which gives it back when it has ended
+};
+
+}  // namespace
+
+Staged::Staged(std::shared_ptr<Device> device, Waker* waker, std::uint64_t slice_bytes,
+               std::uint32_t processors)
+    : device_(std::move(device)),
+      waker_(waker),
+      slice_bytes_(slice_bytes),
+      kernels_(device_->driver_table(), processors) {}
+
+Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
+                                             std::weak_ptr<comm::Executor> executor,
+                                             const StagedSettings& settings) {
+  const Device::Current current(*device);
+  TRY(current.status());
+  auto processors = device->processors();
+  if (!processors.is_ok()) return processors.status();
+  // Private: make_shared cannot.
+  std::shared_ptr<Staged> staged(new Staged(std::move(device), keep(std::move(executor)),
+                                            settings.slice_bytes, processors.value()));
+  for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
+    auto made = staged->device_->make_stream();
+    if (!made.is_ok()) return made.status();
+    *stream = made.value();
+  }
+  if (settings.direct) staged->direct_ = std::make_unique<Direct>(*staged, settings.direct_bytes);
+  if (settings.coded.on) staged->coded_ = std::make_unique<Coded>(*staged, settings.coded);
+  return staged;
+}
+
+std::size_t Staged::peer_mappings() const {
+  return direct_ == nullptr ? 0 : direct_->peers().mapped();
+}
+
+std::uint64_t Staged::scratch_bytes() const {
+  return (direct_ == nullptr ? 0 : direct_->scratch().bytes()) +
+         (coded_ == nullptr ? 0 : coded_->scratch().bytes());
+}
+
+Staged::~Staged() {
+  const Device::Current current(*device_);
+  direct_.reset();
+  coded_.reset();
+  bool idle = true;
+  for (const device::CuStream stream : {up_, down_}) {
+    if (stream.value == nullptr) continue;
+    idle = idle && device_->driver().stream_query(stream) == device::Cu::kSuccess;
+    // What it still has to do ends first; nobody waits here.
+    device_->driver().stream_destroy(stream);
+  }
+  // Kernels that may still run stay until the context goes.
+  if (idle) kernels_.unload();
+}
+
+Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpRequest request,
+                                                  std::span<const device::CuStream> streams,
+                                                  std::span<const StandIn> stand_ins) {
+  const Device::Current current(*device_);
+  TRY(current.status());
+  for (const device::CuStream stream : streams) {
+    TRY(device_->check_capture(stream, name(request)));
+  }
+  // By the group first: it knows best what is wrong with a request.
+  TRY(comm::check_request(request, group.rank(), group.size()));
+  request.on_device = !comm::is_point_to_point(request.collective);
+  std::vector<Packed> packed;
+  Status ready = pack(request, streams, stand_ins, packed);
+  if (ready.is_ok()) ready = check_memory(*device_, request);
+  Chosen chosen;
+  if (ready.is_ok()) {
+    auto choice = choose(group, request);
+    if (choice.is_ok()) chosen = choice.value();
+    ready = choice.status();
+  }
+  if (!ready.is_ok()) {
+    for (const Packed& one : packed) {
+      [[maybe_unused]] const Status released = one.release(*device_, up_);
+    }
+    return ready;
+  }
+  if (chosen.way == Way::kDirect || chosen.way == Way::kLevels) {
+    const auto kind = chosen.way == Way::kLevels ? Direct::Kind::kLevels : Direct::Kind::kDirect;
+    return direct_->start(shared_from_this(), group, request, streams,
+                          {kind, chosen.trial, std::move(packed)});
+  }
+  if (chosen.way == Way::kCoded) {
+    return coded_->start(shared_from_this(), group, request, streams,
+                         {chosen.trial, std::move(packed)});
+  }
+  auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
+  work->take_packed(std::move(packed));
+  if (const Status staged = prepare(*work, group, request, streams); !staged.is_ok()) {
+    work->give_back(false);
+    return staged;
+  }
+  TRY(begin(work, group));
+  return std::shared_ptr<DeviceWork>(std::move(work));
+}
+
+Result<Staged::Chosen> Staged::choose(comm::Communicator& group, OpRequest& request) const {
+  using Path = comm::PathAgreement::Path;
+  Direct::Kind kind = Direct::Kind::kNone;
+  if (direct_ != nullptr) kind = direct_->kind_of(group, request);
+  if (kind != Direct::Kind::kNone) {
+    auto choice = Direct::choose(group);
+    if (!choice.is_ok()) return choice.status();
+    if (choice.value().path == Path::kStaged) return Chosen{};
+    const Way way = kind == Direct::Kind::kLevels ? Way::kLevels : Way::kDirect;
+    return Chosen{way, choice.value().trial};
+  }
+  if (coded_ == nullptr) return Chosen{};
+  std::optional<OpRequest> coded = coded_->could_take(group, request);
+  if (!coded) return Chosen{};
+  auto choice = Coded::choose(group);
+  if (!choice.is_ok()) return choice.status();
+  if (choice.value().path == Path::kStaged) return Chosen{};
+  request = std::move(*coded);
+  return Chosen{Way::kCoded, choice.value().trial};
+}
+
+// What has gaps, before anything else looks at memory.
+Status Staged::pack(OpRequest& request, std::span<const device::CuStream> streams,
+                    std::span<const StandIn> stand_ins, std::vector<Packed>& packed) {
+  if (stand_ins.empty()) return Status::ok();
+  for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
+  return pack_all(*device_, kernels_, stand_ins, up_, request, packed);
+}
+
+// Memory for all parts, and the copies up: what can go wrong does so before an op has begun.
+Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const OpRequest& request,
+                       std::span<const device::CuStream> streams) {
+  auto flag = device_->take_flag();
+  if (!flag.is_ok()) return flag.status();
+  work.flag_ = flag.value();
+  const auto slices = slices_of(request, group.size(), slice_bytes_);
+  work.reads_first_ = slices.size() > 1 && overlap(request);
+  for (const OpRequest& slice : slices) {
+    StagedBinding binding;
+    auto memory = device_->take(binding.plan(slice));
+    if (!memory.is_ok()) return memory.status();
+    StagedWork::Part& next = work.parts_.emplace_back();
+    next.memory = memory.value();
+    next.request = binding.bind(slice, next.memory.data);
+    next.copies = binding.copies(slice, next.memory.data, group.rank());
+  }
+  for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
+  for (StagedWork::Part& part : work.parts_) {
+    auto event = device_->take_event();
+    if (!event.is_ok()) return event.status();
+    part.arrived = event.value();
+    for (const StagedCopy& copy : part.copies.up) {
+      TRY(device_->copy(address(copy.host), copy.device, copy.bytes, up_));
+    }
+    const device::Driver& d = device_->driver();
+    TRY(device_->check(d.event_record(*part.arrived, up_), "recording an event"));
+    // Whoever drives looks at the gates.
+    TRY(wake_behind(up_));
+  }
+  return Status::ok();
+}
+
+Status Staged::wake_behind(device::CuStream stream) const {
+  return device_->check(device_->driver().launch_host_func(stream, wake, waker_),
+                        "enqueueing a call");
+}
+
+void Staged::wake(void* waker) {
+  // Not the last owner's affair: a task, so that it ends on the runtime's thread.
+  if (auto executor = static_cast<Waker*>(waker)->lock()) {
+    comm::Executor* runs = executor.get();
+    runs->submit([kept = std::move(executor)] {}, true);
+  }
+}
+
+// From here on parts end by themselves, each once.
+Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group) {
+  work->running_ = work->parts_.size();
+  for (std::size_t i = 0; i < work->parts_.size(); ++i) {
+    StagedWork::Part& part = work->parts_[i];
+    part.request.gate = std::make_shared<UpGate>(work->staged_->device_, *part.arrived);
+    auto started = group.start(std::move(part.request));
+    part.request = {};
+    if (!started.is_ok()) {
+      if (i == 0) {
+        work->give_back(false);
+        return started.status();
+      }
+      // The group has ended meanwhile: so do those that have started.
+      for (std::size_t j = i; j < work->parts_.size(); ++j) work->on_part(j, started.status());
+      break;
+    }
+    part.work = std::move(started).value();
+  }
+  for (std::size_t i = 0; i < work->parts_.size(); ++i) {
+    if (work->parts_[i].work == nullptr) break;
+    work->parts_[i].work->on_done([work, i](const Status& status) { work->on_part(i, status); });
+  }
+  return Status::ok();
+}
+
+}  // namespace holdfast::runtime

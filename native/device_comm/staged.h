@@ -1,0 +1,112 @@
+// Staged: collectives on device memory, through pinned host memory. An op takes its number when it
+// is called, as every op does; its input is copied up on a stream of ours after what the caller's
+// stream had been given, and opens the op's gate (comm/gate.h); when the op has ended, its result
+// is copied down on another. The engine sees host memory only, so losses are repaired as ever, and
+// device memory is written with final values, or not at all.
+//
+// Large ops are cut into slices (slices.h), ops of their own to the engine: the copy up of one, the
+// exchange of another and the copy down of a third go on together.
+//
+// Where ranks reach each other's device memory, large ops go past the host instead (direct.h); with
+// a codec their frames are made on the device (coded.h).
+//
+// Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
+// Copies: one up, one down.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "comm/communicator.h"
+#include "comm/executor.h"
+#include "device/device.h"
+#include "device/loaded_kernels.h"
+#include "device_comm/coded/coded.h"
+#include "device_comm/stand_ins.h"
+
+namespace holdfast::runtime {
+
+class DeviceWork;
+class Direct;
+class StagedWork;
+
+struct StagedSettings {
+  std::uint64_t slice_bytes = 0;   // the option cuda_slice_bytes
+  bool direct = false;             // whether ops may go past the host
+  std::uint64_t direct_bytes = 0;  // the option cuda_ipc_min_bytes
+  CodedSettings coded = {};
+};
+
+class Staged final : public std::enable_shared_from_this<Staged> {
+ public:
+  // Whose driver looks at the gates when something has been copied up.
+  using Waker = std::weak_ptr<comm::Executor>;
+
+  // Owners of the device: this, its works. `executor`: the node's.
+  static Result<std::shared_ptr<Staged>> make(std::shared_ptr<device::Device> device,
+                                              std::weak_ptr<comm::Executor> executor,
+                                              const StagedSettings& settings);
+  ~Staged();
+  Staged(const Staged&) = delete;
+  Staged& operator=(const Staged&) = delete;
+
+  device::Device& device() const { return *device_; }
+  // Owners of the device: as above, and gates.
+  const std::shared_ptr<device::Device>& device_owner() const { return device_; }
+  // Streams of ours: what ops wait for; and what has nothing to wait for but the device.
+  device::CuStream up() const { return up_; }
+  device::CuStream down() const { return down_; }
+  // Null when the node is gone. Owners: the node, and who calls this, for a moment.
+  std::shared_ptr<comm::Executor> executor() const { return waker_->lock(); }
+  // Whoever drives looks at the gates: behind what the stream has been given, or now.
+  Status wake_behind(device::CuStream stream) const;
+  void wake_now() const { wake(waker_); }
+  std::uint64_t slice_bytes() const { return slice_bytes_; }
+  // Of direct and coded ops: allocations of other processes that are mapped, and device memory of
+  // our own.
+  std::size_t peer_mappings() const;
+  std::uint64_t scratch_bytes() const;
+  // Of the device, for whoever is in its context.
+  device::LoadedKernels& kernels() { return kernels_; }
+
+  // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
+  // begins after all that `streams` have been given; none: its input is there. The memory must stay
+  // valid until the work has ended; the result may be read once it has, or on a stream that
+  // DeviceWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
+  // on a stream that is captured: no op has begun then. Blocks may be of `stand_ins`: their arrays
+  // are packed first, and unpacked behind the result. Any thread; not the runtime's.
+  Result<std::shared_ptr<DeviceWork>> start(comm::Communicator& group, comm::OpRequest request,
+                                            std::span<const device::CuStream> streams,
+                                            std::span<const StandIn> stand_ins = {});
+
+ private:
+  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes,
+         std::uint32_t processors);
+
+  Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
+              std::span<const StandIn> stand_ins, std::vector<Packed>& packed);
+  // How a call goes, by what all ranks know alike, in call order.
+  enum class Way : std::uint8_t { kStaged, kDirect, kLevels, kCoded };
+  struct Chosen {
+    Way way = Way::kStaged;
+    std::uint64_t trial = 0;
+  };
+  // May put the codec in that it is encoded by.
+  Result<Chosen> choose(comm::Communicator& group, comm::OpRequest& request) const;
+  Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
+                 std::span<const device::CuStream> streams);
+  static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);
+  static void wake(void* waker);
+
+  const std::shared_ptr<device::Device> device_;
+  Waker* const waker_;  // stays for ever
+  const std::uint64_t slice_bytes_;
+  device::LoadedKernels kernels_;
+  device::CuStream up_;
+  device::CuStream down_;
+  std::unique_ptr<Direct> direct_;  // nothing: no op goes past the host
+  std::unique_ptr<Coded> coded_;    // nothing: the host encodes
+};
+
+}  // namespace holdfast::runtime

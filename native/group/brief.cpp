@@ -1,0 +1,115 @@
+// Blocking calls of small ops that shared memory alone carries: from call to end on the caller's
+// thread, while it drives, without a work. What lasts longer than a few looks goes on as any op.
+#include "comm/call/request_check.h"
+#include "group/group.h"
+#include "group/repair.h"
+
+namespace holdfast::ft {
+
+using comm::OpWork;
+
+namespace {
+
+// What is copied and added in a few microseconds.
+constexpr std::uint64_t kInstantBytes = 16 * 1024;
+
+}  // namespace
+
+bool Group::is_instant(const comm::OpRequest& request) const {
+  return shares_memory_.load(std::memory_order_relaxed) && executor_->has_cores() &&
+         comm::payload_bytes(request) <= kInstantBytes;
+}
+
+Result<comm::Ran> Group::run(comm::OpRequest&& request) {
+  if (shares_memory_.load(std::memory_order_relaxed) && !request.atomic &&
+      request.algorithm.empty() && config_.algorithm.empty()) {
+    Brief brief{request};
+    executor_->drive_briefly([this, &brief](bool last) { return step(brief, last); });
+    if (brief.sequence) return std::move(brief.ran);
+  }
+  return Communicator::run(std::move(request));
+}
+
+// Whether nothing is left to do in brief.
+bool Group::step(Brief& brief, bool last) {
+  if (!brief.sequence && !begin_briefly(brief)) return true;
+  if (brief.ran.work) {
+    if (comm_) comm_->glance();
+    return !ops_.contains(brief.sequence->value);
+  }
+  if (comm_->ends_briefly()) {
+    end_briefly(brief);
+    return true;
+  }
+  if (last) go_on(brief);
+  return false;
+}
+
+// A request of a shape that the last one did not have.
+bool Group::is_brief_at_first(const comm::OpRequest& request) const {
+  return comm_->can_run_at_once(request) &&
+         check_request(request, config_.rank, static_cast<int>(present_.size())).is_ok();
+}
+
+// Only where nothing is unusual; everything else takes the long way.
+bool Group::begin_briefly(Brief& brief) {
+  const comm::OpRequest& request = brief.request;
+  if (!comm_ || !ops_.empty() || !line_.empty() || request.gate || advance_ || !broken_.is_ok() ||
+      !incidents_.empty() || !leavers_.empty() || present_.size() != config_.members.size() ||
+      !comm_->is_idle()) {
+    return false;
+  }
+  const bool usual = comm_->is_usual(request);
+  if (!usual && !is_brief_at_first(request)) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    // A call of another thread may have its number already.
+    if (!ended_.is_ok() || closed_ || advancing_ || at_entrance_ || executor_->has_tasks()) {
+      return false;
+    }
+    brief.sequence = OpSeq{next_sequence_++};
+  }
+  if (!usual && !comm_->can_run_briefly(request)) {
+    // Through slices: with all that an op has, but begun here.
+    const auto work = make_work(brief);
+    brief.ran.work = work;
+    launch(work, clock_->now() + work->request().timeout);
+    return true;
+  }
+  launched_ = std::max(launched_, brief.sequence->value + 1);
+  if (!usual) comm_->set_usual(request);
+  brief.call = call_of(request, *brief.sequence);
+  comm_->begin_briefly(request, brief.call);
+  // The others are at it meanwhile.
+  observe_brief_begin(brief);
+  return true;
+}
+
+void Group::end_briefly(Brief& brief) {
+  note_flat_end(brief.call, epoch_);
+  brief.ran.outcome = outcome_of(usual_fate());
+  observe_brief_end(brief);
+}
+
+std::shared_ptr<OpWork> Group::make_work(Brief& brief) const {
+  comm::OpRequest& request = brief.request;
+  request.expect_wait = true;
+  if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
+  auto work = new_work(std::move(request), *brief.sequence);
+  work->tell_wait(comm::OtherWait::kWhole);
+  return work;
+}
+
+void Group::go_on(Brief& brief) {
+  const auto work = make_work(brief);
+  work->ticket() = brief.ticket;
+  const Instant deadline = clock_->now() + work->request().timeout;
+  Op& op = ops_[brief.sequence->value];
+  op.work = work;
+  op.deadline = deadline;
+  op.fate = usual_fate();
+  brief.ran.work = work;
+  comm_->go_on({work, std::shared_ptr<const comm::OpRequest>(work, &work->request()), deadline});
+}
+
+}  // namespace holdfast::ft

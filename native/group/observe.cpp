@@ -1,0 +1,184 @@
+// What groups and worlds tell of themselves: to the observer, and to people.
+#include <algorithm>
+
+#include "group/group.h"
+#include "group/world.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::LossCause;
+using comm::OpWork;
+
+// Whom an op waits for is asked once in so long, and of ops that have run for so long: it takes a
+// look at every step of the op.
+constexpr Duration kWatchPause = std::chrono::milliseconds(1);
+
+// The system ends the connections of a dead process within milliseconds; of a dead host, never.
+constexpr Duration kExplanationTime = std::chrono::seconds(1);
+
+std::string rank_text(const std::vector<std::size_t>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+void Group::observe_begin(OpWork& work, Instant now) {
+  if (observer_ == nullptr) return;
+  observer_->began({config_.id, work.sequence(), epoch_, config_.rank, work.request()},
+                   work.ticket(), now);
+}
+
+void Group::observe_path(const OpWork& work) {
+  if (observer_ != nullptr && work.ticket().number != 0) observer_->took_path(work.ticket());
+}
+
+void Group::observe_end(OpWork& work, const Status& status, bool repaired) {
+  comm::OpTicket& ticket = work.ticket();
+  if (observer_ == nullptr || ticket.number == 0) return;
+  const Instant now = clock_->now();
+  if (watch_.number == ticket.number) {
+    observer_->waited(ticket, watch_.ranks, now - watch_.seen);
+    watch_.number = 0;
+  }
+  ticket.wait = work.waited();
+  observer_->ended(ticket, status.code(), repaired, now);
+}
+
+void Group::observe_brief_begin(Brief& brief) {
+  if (observer_ == nullptr) return;
+  brief.ticket.path = comm::OpPath::kFlat;
+  observer_->began({config_.id, *brief.sequence, epoch_, config_.rank, brief.request}, brief.ticket,
+                   clock_->now());
+}
+
+void Group::observe_brief_end(Brief& brief) {
+  if (observer_ == nullptr) return;
+  brief.ticket.wait.since = brief.ticket.started;
+  observer_->ended(brief.ticket, Code::kOk, false, clock_->now());
+}
+
+std::vector<Rank> Group::collective_waits_for() const {
+  if (!entrance_) return comm_->oldest_waits_for();
+  std::vector<Rank> ranks;
+  for (const MemberId member : sharing_.awaited()) {
+    if (member != world_->membership().self()) ranks.push_back(*rank_of(member));
+  }
+  return ranks;
+}
+
+void Group::observe_waits(Instant now) {
+  next_watch_ = now + kWatchPause;
+  const auto is_old = [now](const OpWork* work) {
+    return work != nullptr && work->ticket().number != 0 &&
+           now - work->ticket().started >= kWatchPause;
+  };
+  const OpWork* collective = comm_ ? comm_->oldest() : nullptr;
+  if (entrance_ && !ops_.empty()) collective = ops_.begin()->second.work.get();
+  const bool collects = is_old(collective);
+  if (!collects && !is_old(messages_.oldest())) {
+    watch_.number = 0;
+    return;
+  }
+  const comm::OpTicket& ticket = (collects ? collective : messages_.oldest())->ticket();
+  const Instant since = watch_.number == ticket.number ? watch_.seen : ticket.started;
+  watch_.ranks.clear();
+  for (const Rank rank : collects ? collective_waits_for() : messages_.oldest_waits_for()) {
+    watch_.ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
+  }
+  observer_->waited(ticket, watch_.ranks, now - since);
+  watch_.number = ticket.number;
+  watch_.seen = now;
+}
+
+// Closing a group, or being voted out of it, is not its failure.
+void Group::observe_failure(const Status& status) {
+  const bool whole = config_.id == world_->id();
+  if (observer_ == nullptr || !whole || status.code() == Code::kNotMember) return;
+  observer_->stands(comm::Standing::kEnded);
+}
+
+// A view has begun: its links, and at first the group itself.
+void Group::observe_view() {
+  if (observer_ == nullptr) return;
+  if (epoch_ == config_.epoch) observer_->named(config_.id, config_.name);
+  for (const Rank rank : present_) {
+    if (rank == config_.rank) continue;
+    const auto r = static_cast<std::size_t>(rank.value);
+    const comm::MemberLinks links = world_->links_to(config_.members[r]);
+    observer_->linked(config_.world_ranks[r], *links.control);
+    observer_->linked(config_.world_ranks[r], *links.data);
+  }
+}
+
+void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
+  std::vector<std::size_t> lost;
+  std::vector<std::size_t> left;
+  std::vector<std::size_t> joined;
+  for (std::size_t r = 0; r < after.members.size(); ++r) {
+    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
+    if (was == after.members[r]) continue;
+    if (was != kNobody) (cause_of(was) == LossCause::kLeft ? left : lost).push_back(r);
+    if (after.members[r] != kNobody) joined.push_back(r);
+  }
+  observe_view(before, after, now);
+  stopped_since_.reset();
+  if (lost.empty() && left.empty() && joined.empty()) return;
+  std::string text = "view " + std::to_string(after.epoch.value) + ": ";
+  if (!lost.empty()) text += "lost " + rank_text(lost) + "; ";
+  if (!left.empty()) text += rank_text(left) + " left; ";
+  if (!joined.empty()) text += rank_text(joined) + " joined; ";
+  network_.say(text + std::to_string(after.present().size()) + " of " +
+               std::to_string(after.members.size()) + " ranks go on");
+}
+
+std::optional<LossCause> World::cause_of(MemberId lost) const {
+  const bool said_goodbye = std::find(goodbyes_.begin(), goodbyes_.end(), lost) != goodbyes_.end();
+  const Loss* loss = network_.loss_of(lost);
+  if (said_goodbye || (loss != nullptr && loss->left)) return LossCause::kLeft;
+  if (loss != nullptr) return loss->gone ? LossCause::kDied : LossCause::kCut;
+  return std::nullopt;
+}
+
+// Another rank's word of a death may come before this one's own connection to the dead has ended.
+void World::explain_losses(Instant now) {
+  std::erase_if(unexplained_, [&](const auto& loss) {
+    const auto& [member, until] = loss;
+    const std::optional<LossCause> cause = cause_of(member);
+    if (!cause && now < until) return false;
+    network_.observer()->lost(cause.value_or(LossCause::kSilent));
+    return true;
+  });
+}
+
+void World::observe_view(const WorldView& before, const WorldView& after, Instant now) {
+  comm::Observer* observer = network_.observer();
+  if (observer == nullptr) return;
+  std::size_t lost = 0;
+  std::size_t joined = 0;
+  for (std::size_t r = 0; r < after.members.size(); ++r) {
+    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
+    if (was == after.members[r]) continue;
+    if (was != kNobody) {
+      ++lost;
+      unexplained_.emplace_back(was, now + kExplanationTime);
+    }
+    joined += after.members[r] != kNobody ? 1 : 0;
+  }
+  explain_losses(now);
+  std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
+  const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
+  const Rank self = rank_of(self_).value_or(Rank{-1});
+  observer->viewed({after.epoch, self, after.present().size(), joined, lost, stopped});
+  observe_standing(comm::Standing::kMember);
+}
+
+void World::observe_standing(comm::Standing standing) {
+  if (comm::Observer* observer = network_.observer()) observer->stands(standing);
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,96 @@
+// Repair plan: what the survivors of a view do with one op that the view's end cut off. A pure
+// function of what they reported, so that all of them, and every replay, make the same plan.
+//
+// The chunk lemma: for every piece of a result, either a survivor holds it in its final form, and
+// serves it, or every survivor still has its input for it, and they reduce it again among
+// themselves. Holds because results are written only with final values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+#include "comm/schedule/collective.h"
+#include "ft/ranges.h"
+
+namespace holdfast::ft {
+
+// What a survivor holds of one output block.
+struct HeldBlock {
+  std::uint32_t block = 0;  // rank it belongs to; 0 where there is one block
+  Ranges held;              // elements
+  friend bool operator==(const HeldBlock&, const HeldBlock&) = default;
+};
+
+// A survivor's word on one op. An op that it has not called yet has no report.
+struct OpReport {
+  OpSeq sequence;
+  bool complete = false;  // held in full, and can be served
+  bool flat = false;      // complete on the flat exchange: the others can finish it there
+  Epoch completed_in;     // with complete
+  std::vector<HeldBlock> held;
+  friend bool operator==(const OpReport&, const OpReport&) = default;
+};
+
+// A view change, as far as it concerns an op. All ranks are those of the group.
+struct Incident {
+  Epoch epoch;                  // of the new view
+  std::vector<Rank> before;     // members of the view that ended
+  std::vector<Rank> survivors;  // those of them that are members of the new view; rising
+  std::vector<std::optional<OpReport>> reports;  // by survivor
+  // Some survivor has ended the op, knows that all hold it, and has nothing more to say of it.
+  bool settled = false;
+
+  bool all_complete() const;
+};
+
+struct RepairQuestion {
+  comm::Collective collective{};
+  Rank root{};
+  bool atomic = false;  // one set of contributors for the whole result
+  bool coded = false;   // what its root or owner gave is not what others hold of it
+};
+
+// `range` of `from`'s data goes to output block `block` of `to`. `from` may be `to`: a local copy.
+struct Transfer {
+  Rank from;
+  Rank to;
+  bool from_input = false;   // else from its output block `block`
+  std::uint32_t source = 0;  // input block, with from_input
+  std::uint32_t block = 0;
+  Range range;
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+// `range` of input block `block` is reduced again, to all survivors or to one.
+struct Reduction {
+  std::uint32_t block = 0;
+  Range range;
+  std::optional<Rank> to;
+  friend bool operator==(const Reduction&, const Reduction&) = default;
+};
+
+// What becomes of one op. Kept from incident to incident, until the op has ended.
+struct OpFate {
+  std::vector<Rank> contributors;  // ranks whose data every part of the result has
+  std::vector<Rank> missing;       // ranks whose block was given up
+  Epoch epoch;                     // in which the op ends
+  bool retried = false;
+  bool lost = false;         // cannot be repaired
+  bool finish_flat = false;  // everything that is needed lies in the flat exchange
+  bool fresh = false;        // nobody holds anything: it runs as if it began now
+  bool planned = false;      // the transfers and reductions below are what is left to do
+  std::vector<Transfer> transfers;
+  std::vector<Reduction> reductions;
+  std::vector<std::pair<Rank, std::uint32_t>> zeros;  // (rank, its output block) to be cleared
+};
+
+// The fate of an op that began among `members`, of `size` ranks, in `epoch`, before anything
+// happened.
+OpFate fate_at_start(std::vector<Rank> members, std::size_t size, Epoch epoch);
+// What the incident makes of it.
+OpFate fate_after(const OpFate& fate, const RepairQuestion& question, const Incident& incident);
+
+}  // namespace holdfast::ft

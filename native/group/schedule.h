@@ -1,0 +1,26 @@
+// Repair schedule: an op's fate as steps of the engine, for one rank. What has to be reduced again
+// is cut among the survivors; each folds its piece in rank order as the others' inputs arrive, and
+// sends it to the others. Per rank, n survivors, S bytes: n-1 messages in and n-1 out per phase,
+// 2 (n-1)/n S sent, as a ring, in two hops (direct reduce-scatter and all-gather; Chan et al. 2007,
+// section 4).
+#pragma once
+
+#include "comm/view/live_communicator.h"
+#include "group/repair.h"
+
+namespace holdfast::ft {
+
+// `request`: blocks by rank of the group. `ranks`: members of the view, as ranks of the group,
+// rising; `self`: this one of them.
+comm::RepairRun make_repair(const OpFate& fate, const comm::OpRequest& request,
+                            const std::vector<Rank>& ranks, Rank self);
+
+// The request in the ranks of a view: blocks of ranks that are not in it are left out. `full`: the
+// view has all ranks of the group.
+comm::OpRequest request_in_view(const comm::OpRequest& request, const std::vector<Rank>& ranks);
+
+// Which elements of the op's output blocks lie in `held`.
+std::vector<HeldBlock> held_blocks(const comm::OpRequest& request, Rank self,
+                                   const std::vector<comm::Execution::Held>& held);
+
+}  // namespace holdfast::ft

@@ -1,0 +1,361 @@
+#include "group/world.h"
+
+#include <algorithm>
+
+#include "base/planted.h"
+
+namespace holdfast::ft {
+namespace {
+
+// A group is made while the world may go from view to view; none is so slow as to miss more.
+constexpr std::size_t kPastViews = 64;
+
+// A group of a whole world grows with it.
+std::vector<Rank> all_ranks(std::vector<Rank> ranks, const WorldView& view) {
+  for (auto r = static_cast<std::int32_t>(ranks.size());
+       r < static_cast<std::int32_t>(view.members.size()); ++r) {
+    ranks.push_back({r});
+  }
+  return ranks;
+}
+
+std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView& view) {
+  std::vector<MemberId> members;
+  members.reserve(ranks.size());
+  for (const Rank rank : ranks) {
+    members.push_back(view.members[static_cast<std::size_t>(rank.value)]);
+  }
+  return members;
+}
+
+}  // namespace
+
+World::World(CommId id, Membership membership, Network& network)
+    : id_(id), self_(membership.self()), network_(network), membership_(std::move(membership)) {
+  past_.push_back({view(), {}, false});
+  observe_view(view(), view(), Instant{});
+}
+
+World::World(const Message& decision, Membership membership, Network& network)
+    : World(decision.world, std::move(membership), network) {
+  past_.front().reports = decode_reports(decision.reports);
+  past_.front().boundary = true;
+}
+
+std::optional<Rank> World::rank_of(MemberId member) const {
+  const auto& members = view().members;
+  const auto at = std::find(members.begin(), members.end(), member);
+  if (member == kNobody || at == members.end()) return std::nullopt;
+  return Rank{static_cast<std::int32_t>(at - members.begin())};
+}
+
+const WorldView* World::view_at(Epoch epoch) const {
+  const auto at = std::find_if(past_.begin(), past_.end(),
+                               [&](const Past& past) { return past.view.epoch == epoch; });
+  return at == past_.end() ? nullptr : &at->view;
+}
+
+bool World::has_all(const std::vector<MemberId>& members) const {
+  return std::all_of(members.begin(), members.end(),
+                     [&](MemberId m) { return m == kNobody || view().has(m); });
+}
+
+std::vector<std::shared_ptr<Group>> World::groups() const {
+  std::vector<std::shared_ptr<Group>> result;
+  for (const auto& weak : groups_) {
+    if (auto group = weak.lock()) result.push_back(std::move(group));
+  }
+  return result;
+}
+
+void World::add(const std::shared_ptr<Group>& group, Instant now) {
+  groups_.push_back(group);
+  entered_.insert(group->id());
+  const Epoch first = group->config().epoch;
+  if (membership_.fenced()) return group->fence("this process was voted out of its world");
+  // Not yet: the view comes with its decision.
+  if (first > view().epoch) return;
+  for (const Past& past : past_) {
+    if (past.view.epoch >= first) give_view(*group, past);
+  }
+  // A view that is about to end: the others stop this group, too.
+  if (membership_.changing()) membership_.reported(stop_groups(), now);
+  carry_out(now);
+  if (groups_.size() == 1) look_at_contacts(now);
+}
+
+bool World::progress(Instant now) {
+  if (now >= membership_.next_tick()) membership_.tick(now);
+  bool moved = false;
+  bool expired = false;
+  entering_ = false;
+  // By index: progress() may add no groups, and the list is not worth a copy.
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const auto group = groups_[i].lock();
+    expired = expired || !group;
+    if (!group) continue;
+    moved = group->progress(now) || moved;
+    entering_ = entering_ || group->is_entering();
+    if (!group->has_missed()) continue;
+    for (const MemberId member : group->take_missed()) membership_.on_missed(member, now);
+    moved = true;
+  }
+  if (expired) {
+    std::erase_if(groups_, [](const auto& weak) { return weak.expired(); });
+  }
+  explain_losses(now);
+  if (boundary_ && !boundary_->sent) look_at_boundary(now);
+  if (membership_.has_actions() || !actions_.empty()) {
+    carry_out(now);
+    moved = true;
+  }
+  return moved;
+}
+
+comm::Glance World::glance() {
+  comm::Glance all{false, !is_changing()};
+  for (std::size_t i = 0; i < groups_.size(); ++i) {
+    const auto group = groups_[i].lock();
+    if (!group) continue;
+    const comm::Glance glance = group->glance();
+    all = {all.moved || glance.moved, all.enough && glance.enough};
+  }
+  return all;
+}
+
+bool World::busy() const {
+  if (membership_.changing() || boundary_) return true;
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& weak) {
+    const auto group = weak.lock();
+    return group && group->busy();
+  });
+}
+
+bool World::moves_bulk() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](const auto& weak) {
+    const auto group = weak.lock();
+    return group && group->moves_bulk();
+  });
+}
+
+Instant World::next_deadline() const {
+  Instant next = membership_.next_tick();
+  for (const auto& [member, until] : unexplained_) next = std::min(next, until);
+  for (const auto& weak : groups_) {
+    if (const auto group = weak.lock()) next = std::min(next, group->next_deadline());
+  }
+  return next;
+}
+
+void World::on_message(MemberId from, const Message& message, Instant now) {
+  membership_.on_message(from, message, now);
+  carry_out(now);
+}
+
+std::vector<Rank> World::ranks_at_large() const {
+  std::vector<Rank> ranks;
+  for (const auto& [outcast, rank, card] : membership_.at_large()) ranks.push_back(rank);
+  return ranks;
+}
+
+void World::await_outcasts(Instant now) {
+  membership_.await_outcasts(now);
+  carry_out(now);
+}
+
+// Groups that were made of the world may go on.
+void World::retire() {
+  if (groups().size() == 1) membership_.retire();
+}
+
+void World::leave(Instant now) {
+  ended_ = true;
+  observe_standing(comm::Standing::kAlone);
+  membership_.leave(now);
+  carry_out(now);
+}
+
+void World::on_goodbye(MemberId member, CommId group, Instant now) {
+  const bool whole = group == CommId{} || group == id_;
+  if (whole) {
+    membership_.on_left(member);
+    if (view().has(member)) goodbyes_.push_back(member);
+  }
+  for (const auto& g : groups()) {
+    if (group == CommId{} || g->id() == group) g->on_goodbye(member);
+  }
+  // A change that is under way waits for its word.
+  if (!whole || !membership_.changing()) return;
+  membership_.on_closed(member, now);
+  carry_out(now);
+}
+
+void World::at_boundary(std::function<void(const Status&)> then) {
+  CHECK(!boundary_);
+  boundary_ = Boundary{std::move(then), false};
+}
+
+// No group may begin an op between this member's word and the next view: the others could not tell
+// whether it was part of the last one.
+void World::look_at_boundary(Instant now) {
+  if (membership_.changing()) return;
+  const auto all = groups();
+  if (!std::all_of(all.begin(), all.end(), [](const auto& group) { return group->at_rest(); })) {
+    return;
+  }
+  boundary_->sent = true;
+  Body reports =
+      is_planted(Planted::kLateStop) ? encode(std::vector<GroupReport>{}) : stop_groups();
+  membership_.at_boundary(membership_.lobby_version(), std::move(reports), now);
+}
+
+void World::end_boundary(const Status& status) {
+  const auto then = std::move(boundary_->then);
+  boundary_.reset();
+  then(status);
+}
+
+void World::carry_out(Instant now) {
+  if (carrying_out_) return;
+  carrying_out_ = true;
+  for (;;) {
+    for (Action& action : membership_.take_actions()) actions_.push_back(std::move(action));
+    if (actions_.empty()) break;
+    const auto* next = std::get_if<Adopt>(&actions_.front());
+    if (next != nullptr && !can_adopt(next->view)) break;
+    const Action action = std::move(actions_.front());
+    actions_.pop_front();
+    carry_out(action, now);
+  }
+  carrying_out_ = false;
+}
+
+// A newcomer that is connected to this process may not have been seen so here, yet.
+bool World::can_adopt(const WorldView& next) {
+  return std::all_of(next.members.begin(), next.members.end(), [&](MemberId m) {
+    return m == kNobody || m == self_ || membership_.is_suspect(m) ||
+           network_.links_to(m).data != nullptr || network_.loss_of(m) != nullptr;
+  });
+}
+
+void World::carry_out(const Action& action, Instant now) {
+  if (const auto* send = std::get_if<SendTo>(&action)) {
+    network_.send(send->to, send->message);
+  } else if (std::holds_alternative<StopFor>(action)) {
+    if (!membership_.changing()) return;
+    if (!stopped_since_) stopped_since_ = now;
+    observe_standing(comm::Standing::kChanging);
+    membership_.reported(stop_groups(), now);
+  } else if (const auto* next = std::get_if<Adopt>(&action)) {
+    adopt(*next, now);
+    look_at_contacts(now);
+  } else if (const auto* wanted = std::get_if<Expect>(&action)) {
+    for (const Joiner& joiner : wanted->joiners) network_.expect(joiner);
+  } else if (const auto* fenced = std::get_if<Fenced>(&action)) {
+    network_.say(fenced->why);
+    observe_standing(comm::Standing::kVotedOut);
+    for (const auto& group : groups()) group->fence(fenced->why);
+    if (boundary_) end_boundary({Code::kNotMember, fenced->why});
+  }
+}
+
+comm::MemberLinks World::links_to(MemberId member) {
+  const comm::MemberLinks links = network_.links_to(member);
+  return links.data == nullptr ? comm::MemberLinks{&nowhere_, &nowhere_} : links;
+}
+
+std::optional<GroupConfig> World::admitted(GroupConfig base) const {
+  const Past& first = past_.front();
+  bool found = false;
+  std::vector<MemberId> before;
+  const std::vector<Rank> wanted = base.world_ranks;
+  for (const auto& [member, reports] : first.reports) {
+    for (const GroupReport& report : *reports) {
+      const GroupIdentity& group = *report.group;
+      if (group.name != base.name || entered_.contains(group.id)) continue;
+      if (!wanted.empty() && group.world_ranks != wanted) continue;
+      found = true;
+      before.push_back(member);
+      base.id = group.id;
+      base.world_ranks = group.world_ranks;
+      base.shares_memory = group.shares_memory;
+      base.whole = group.whole;
+      base.next_sequence = std::max(base.next_sequence, report.next_sequence);
+    }
+  }
+  if (!found) return std::nullopt;
+  base.epoch = first.view.epoch;
+  base.newcomer = true;
+  if (base.whole) base.world_ranks = all_ranks(base.world_ranks, first.view);
+  const auto self = rank_of(self_);
+  const auto at = std::find(base.world_ranks.begin(), base.world_ranks.end(), self);
+  if (!self || at == base.world_ranks.end()) return std::nullopt;
+  base.rank = {static_cast<std::int32_t>(at - base.world_ranks.begin())};
+  base.members = members_of(base.world_ranks, first.view);
+  for (std::size_t r = 0; r < base.members.size(); ++r) {
+    const MemberId member = base.members[r];
+    // All who were there before have reported.
+    const bool stayed = std::find(before.begin(), before.end(), member) != before.end();
+    if (member != kNobody && !stayed) base.joined.push_back({static_cast<std::int32_t>(r)});
+  }
+  return base;
+}
+
+std::optional<GroupConfig> World::elastic(GroupConfig base) const {
+  if (view().epoch.value > 1) return admitted(std::move(base));
+  const auto self = rank_of(self_);
+  if (!self) return std::nullopt;
+  base.id = id_;
+  base.rank = *self;
+  base.members = view().members;
+  base.world_ranks = all_ranks({}, view());
+  base.epoch = view().epoch;
+  base.whole = true;
+  base.newcomer = true;
+  return base;
+}
+
+bool World::refers_to(MemberId member) const {
+  const auto all = groups();
+  return view().has(member) || membership_.is_at_large(member) ||
+         std::any_of(all.begin(), all.end(),
+                     [&](const auto& group) { return group->refers_to(member); });
+}
+
+Body World::stop_groups() {
+  std::vector<GroupReport> reports;
+  for (const auto& group : groups()) reports.push_back(group->stop());
+  return encode(reports);
+}
+
+void World::adopt(const Adopt& adopt, Instant now) {
+  tell_of(past_.back().view, adopt.view, now);
+  Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary};
+  for (const auto& group : groups()) {
+    if (group->config().epoch <= adopt.view.epoch) give_view(*group, past);
+  }
+  past_.push_back(std::move(past));
+  if (past_.size() > kPastViews) past_.pop_front();
+  if (!boundary_) return;
+  if (adopt.boundary) return end_boundary(Status::ok());
+  boundary_->sent = false;
+}
+
+void World::give_view(Group& group, const Past& past) {
+  const GroupConfig& config = group.config();
+  std::vector<Rank> ranks =
+      config.whole ? all_ranks(config.world_ranks, past.view) : config.world_ranks;
+  std::vector<MemberId> members = members_of(ranks, past.view);
+  const bool may_share = this->may_share(past.view, ranks);
+  const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
+                      may_share};
+  if (config.epoch == past.view.epoch) {
+    group.begin_view(next);
+    entering_ = entering_ || group.is_entering();
+    return;
+  }
+  group.adopt(next, reports_on(config.id, past.reports));
+  entering_ = entering_ || group.is_entering();
+}
+
+}  // namespace holdfast::ft

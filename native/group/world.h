@@ -1,0 +1,186 @@
+// World: one process's part in a job: its membership, and the groups whose views are projections of
+// the world's. Carries out what the membership decides: stops the groups, sends their reports,
+// gives them the next view.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/transport/null_link.h"
+#include "comm/view/communicator_config.h"
+#include "ft/contact.h"
+#include "ft/membership.h"
+#include "group/group.h"
+
+namespace holdfast::ft {
+
+// How a connection ended.
+struct Loss {
+  Status why;
+  bool gone = false;  // the process has ended, and not only the connection
+  bool left = false;  // it said goodbye first
+};
+
+// What a world needs of the process it lives in. Implemented by the runtime and the simulator.
+class Network {
+ public:
+  virtual ~Network() = default;
+  virtual void send(MemberId to, const Message& message) = 0;
+  // Empty while there is no connection.
+  virtual comm::MemberLinks links_to(MemberId member) = 0;
+  // The last connection to it has ended; nothing: it stands, or there was none.
+  virtual const Loss* loss_of(MemberId member) const = 0;
+  virtual Contact contact_of(MemberId member, Instant now) const = 0;
+  // A member of a world that has no connection: make one, or find out that it has gone.
+  virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
+  // Equal for two cards exactly when their processes are on one host.
+  virtual std::string host_of(const std::string& card) const = 0;
+  // Connections to this process will be wanted.
+  virtual void expect(const Joiner& joiner) = 0;
+  // A line for people: views that change, and why.
+  virtual void say(const std::string& text) = 0;
+  // Equal and not empty for two cards exactly when their processes may share memory.
+  virtual std::string memory_of(const std::string& card) const = 0;
+  // An area of this process's for a group, as the others may find it.
+  virtual Result<OwnArea> make_area() = 0;
+  // The area of a member of that name; nothing: it cannot be mapped. The name is the member's word.
+  virtual std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) = 0;
+  // To a member's part in a group.
+  virtual void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
+                    const Bytes& payload) = 0;
+  // This process has left the group: whoever asks it there later is told so.
+  virtual void note_ended(CommId) {}
+  // Of all that happens here; nullptr: nobody. Outlives the worlds.
+  virtual comm::Observer* observer() { return nullptr; }
+};
+
+class World {
+ public:
+  // `network` outlives the world.
+  World(CommId id, Membership membership, Network& network);
+  // One that exists, as its newcomer was told of it.
+  World(const Message& decision, Membership membership, Network& network);
+
+  CommId id() const { return id_; }
+  const WorldView& view() const { return membership_.view(); }
+  Membership& membership() { return membership_; }
+  const Membership& membership() const { return membership_; }
+  Network& network() { return network_; }
+  // Of a member of the view.
+  comm::MemberLinks links_to(MemberId member);
+  // The hosts of these ranks of the view, numbered as they appear; vacant ones count as one.
+  std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
+  // This process's part in a group of that name that the world had before it was admitted; `base`
+  // has what the others do not decide, and may have the ranks of the world that it is of. Nothing:
+  // there was none with this rank in it, or this process has its part already.
+  std::optional<GroupConfig> admitted(GroupConfig base) const;
+  // Its part in the group of all ranks of an elastic world, under the world's own id.
+  std::optional<GroupConfig> elastic(GroupConfig base) const;
+  // Whether links of the member may still be in use.
+  bool refers_to(MemberId member) const;
+  std::optional<Rank> rank_of(MemberId member) const;
+  // Of the last views; nothing: it has not come yet, or is long past.
+  const WorldView* view_at(Epoch epoch) const;
+  bool has_all(const std::vector<MemberId>& members) const;
+
+  // A group whose first view is that of the world's epoch `config().epoch`, which may have passed,
+  // or not have come yet.
+  void add(const std::shared_ptr<Group>& group, Instant now);
+  std::vector<std::shared_ptr<Group>> groups() const;
+
+  bool progress(Instant now);
+  // Groups have ops under way, or a view change is.
+  bool busy() const;
+  bool is_changing() const {
+    return membership_.changing() || boundary_.has_value() || !actions_.empty() || entering_;
+  }
+  comm::Glance glance();
+  bool moves_bulk() const;
+  Instant next_deadline() const;
+
+  void on_message(MemberId from, const Message& message, Instant now);
+  // The member's process has gone.
+  void on_closed(MemberId member, const Status& why, Instant now);
+  // Nothing comes from it any more; it may live.
+  void on_silent(MemberId member, Instant now);
+  void on_heard(MemberId member, Instant now);
+  // Another connection took the place of a broken one; `data_lost`: with what was under way.
+  void on_relinked(MemberId member, bool data_lost, Instant now);
+  void on_connected(MemberId peer, Instant now);
+  // This process's part ends.
+  void leave(Instant now);
+  // It has ended, though groups that were made of the world may go on.
+  bool has_ended() const { return ended_; }
+  // Ranks of the world whose last member was voted out and may still act in an older view.
+  std::vector<Rank> ranks_at_large() const;
+  // This process leaves when there are none, or when it has waited for them in vain.
+  void await_outcasts(Instant now);
+  // This process stays for their sake only.
+  void retire();
+  void give_up_outcasts() { given_up_ = membership_.at_large(); }
+  bool has_given_up() const { return given_up_ == membership_.at_large(); }
+  // The member said goodbye to a group of this world.
+  void on_goodbye(MemberId member, CommId group, Instant now);
+
+  // This member is at a step boundary; `then` runs when the next view has begun, or there will be
+  // none. One at a time.
+  void at_boundary(std::function<void(const Status&)> then);
+  bool in_boundary() const { return boundary_.has_value(); }
+
+ private:
+  struct Past {
+    WorldView view;
+    WorldReports reports;
+    bool boundary = false;
+  };
+  struct Boundary {
+    std::function<void(const Status&)> then;
+    bool sent = false;
+  };
+
+  void look_at_boundary(Instant now);
+  void carry_out(Instant now);
+  void carry_out(const Action& action, Instant now);
+  bool can_adopt(const WorldView& view);
+  Body stop_groups();
+  void adopt(const Adopt& adopt, Instant now);
+  void look_at_contacts(Instant now);
+  void tell_of(const WorldView& before, const WorldView& after, Instant now);
+  void observe_view(const WorldView& before, const WorldView& after, Instant now);
+  void observe_standing(comm::Standing standing);
+  std::optional<comm::LossCause> cause_of(MemberId lost) const;
+  void explain_losses(Instant now);
+  void give_view(Group& group, const Past& past);
+  bool may_share(const WorldView& view, const std::vector<Rank>& ranks) const;
+  void end_boundary(const Status& status);
+
+  CommId id_;
+  MemberId self_;
+  Network& network_;
+  Membership membership_;
+  // Weak: a group belongs to its user and to its ops.
+  std::vector<std::weak_ptr<Group>> groups_;
+  std::set<CommId> entered_;  // of all groups that were ever part of it here
+  std::deque<Past> past_;     // the last views, the current one included, for groups that come late
+  std::optional<Boundary> boundary_;
+  std::deque<Action> actions_;
+  std::vector<Outcast> given_up_;   // waited for in vain by a close() before
+  std::vector<MemberId> goodbyes_;  // members of the view that have said so
+  // Lost by the word of others, before this process knows why: until when it may come to know.
+  std::vector<std::pair<MemberId, Instant>> unexplained_;
+  std::optional<Instant> stopped_since_;  // by a loss
+  comm::NullLink nowhere_;
+  bool carrying_out_ = false;
+  bool entering_ = false;  // a group is (Group::is_entering)
+  bool ended_ = false;     // this process has left
+};
+
+}  // namespace holdfast::ft

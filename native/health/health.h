@@ -1,0 +1,82 @@
+// Health: the observer of production: counts into Metrics, writes the flight record, and tells
+// whether the process is alive and a member. One per process, owned by the runtime; what links and
+// groups know of it they know as an Observer or a LinkMeter.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "comm/observer.h"
+#include "health/flight_recorder.h"
+#include "health/metrics.h"
+#include "health/stacks.h"
+
+namespace holdfast::runtime {
+
+struct HealthSettings {
+  std::string flight_dir;  // of the flight record; empty: in memory
+  Duration heartbeat{};    // of the driver: several missed ones are a sickness
+};
+
+class Health final : public comm::Observer {
+ public:
+  // kSystem when the flight record cannot be made.
+  static Result<std::unique_ptr<Health>> create(const HealthSettings& settings, MemberId self,
+                                                const std::string& host,
+                                                std::shared_ptr<const Clock> clock);
+  Health(std::unique_ptr<comm::FlightRecorder> flight, Duration heartbeat, Duration wall_offset,
+         std::shared_ptr<const Clock> clock);
+
+  // comm::Observer.
+  void began(const Op& op, comm::OpTicket& ticket, Instant now) override;
+  void took_path(const comm::OpTicket& ticket) override { flight_->set_path(ticket); }
+  void waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) override;
+  void left(compress::CodecId codec, double squares) override;
+  void ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) override;
+  void named(CommId group, const std::string& name) override { flight_->name_group(group, name); }
+  void linked(Rank peer, comm::Link& link) override;
+  void viewed(const View& view) override;
+  void lost(comm::LossCause cause) override;
+  void stands(comm::Standing standing) override {
+    standing_.store(standing, std::memory_order_relaxed);  // relaxed: a value by itself
+  }
+  // The driving thread is at work.
+  void turned(Instant now) {
+    turned_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: likewise
+  }
+
+  // Any thread.
+  std::string metrics_text(metrics::Format format) const {
+    return metrics_.text(format, wall_offset_);
+  }
+  // Empty: well; else what is wrong.
+  std::string sickness() const;
+  std::string unreadiness() const;
+  const comm::FlightRecorder& flight() const { return *flight_; }
+  Duration wall_offset() const { return wall_offset_; }
+  const Metrics& metrics() const { return metrics_; }
+  LayerMetrics& layers() { return metrics_.layers; }
+  comm::Standing standing() const { return standing_.load(std::memory_order_relaxed); }
+  Instant now() const { return clock_->now(); }
+  Stacks& stacks() { return stacks_; }
+  // What the threads above the core are at. kUnsupported while ops begin: to walk the stacks of
+  // threads that run is not safe, and a rank that makes progress has nothing to explain.
+  Result<std::string> stack() const;
+
+ private:
+  void count_overlap(const comm::OpTicket& ticket, Instant now);
+
+  Metrics metrics_;
+  Stacks stacks_;
+  std::unique_ptr<comm::FlightRecorder> flight_;
+  const Duration patience_;  // with a driver that does not turn
+  const Duration wall_offset_;
+  const std::shared_ptr<const Clock> clock_;  // owners: the runtime and all that it made
+  std::atomic<comm::Standing> standing_{comm::Standing::kAlone};
+  std::atomic<std::int64_t> turned_{0};
+  std::atomic<std::int64_t> began_{0};  // when the latest op did
+};
+
+}  // namespace holdfast::runtime

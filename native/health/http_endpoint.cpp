@@ -1,0 +1,293 @@
+#include "health/http_endpoint.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <string_view>
+
+#include "base/forks.h"
+#include "base/net/socket.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// Silent connections cost little, so there may be many: whoever floods the endpoint must open as
+// many within kGrace to keep others out.
+constexpr std::size_t kMaxConnections = 256;
+// A scraper, a person, a few more; each answer may be a flight record of some megabytes.
+constexpr std::size_t kMaxAnswers = 16;
+// Nobody is hung up on to make room before.
+constexpr Duration kGrace = std::chrono::milliseconds(500);
+constexpr std::size_t kAcceptsPerTurn = 64;
+// To say what is wanted, to take the answer, and to hang up after it.
+constexpr Duration kRequestTime = std::chrono::seconds(5);
+constexpr Duration kAnswerTime = std::chrono::seconds(10);
+constexpr Duration kHangUpTime = std::chrono::seconds(1);
+constexpr Duration kDescriptorPause = std::chrono::milliseconds(100);
+constexpr std::size_t kReadBytes = 4096;
+// Collectives come first.
+constexpr int kNice = 10;
+
+std::string_view reason(int status) {
+  switch (status) {
+    case 200: return "OK";
+    case 400: return "Bad Request";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
+    case 413: return "Content Too Large";
+    case 431: return "Request Header Fields Too Large";
+    case 503: return "Service Unavailable";
+    case 505: return "HTTP Version Not Supported";
+    default: return "Error";
+  }
+}
+
+std::string to_text(const HttpResponse& response, bool head) {
+  const std::string_view why = reason(response.status);
+  std::string text = "HTTP/1.1 " + std::to_string(response.status) + " ";
+  text += why;
+  text += "\r\nContent-Type: " + response.type +
+          "\r\nContent-Length: " + std::to_string(response.body.size()) +
+          "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
+          "Connection: close\r\n";
+  if (response.status == 405) text += "Allow: GET, HEAD\r\n";
+  text += "\r\n";
+  return head ? text : text + response.body;
+}
+
+// "[::1]:80" of an IPv6 address.
+std::string joined(const std::string& host, std::uint16_t port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+}  // namespace
+
+struct HttpEndpoint::Connection {
+  enum class Stage { kRequest, kAnswer, kHangUp, kOver };
+  const int fd;
+  const Instant opened;
+  Instant deadline;
+  Stage stage = Stage::kRequest;
+  std::string text = {};    // the request, then the answer
+  std::size_t written = 0;  // of the answer
+
+  Connection(int descriptor, Instant now)
+      : fd(descriptor), opened(now), deadline(now + kRequestTime) {}
+  ~Connection() { close_unforked(fd); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+};
+
+Result<HttpAddress> parse_http_address(const std::string& text) {
+  const Status refused{
+      Code::kConfigError,
+      "option http = \"" + text +
+          "\"; accepted: empty, or host:port with a numeric host, \"localhost\" or "
+          "no host (loopback), and a port from 0 (any) to 65535"};
+  HttpAddress address;
+  const std::size_t colon = text.rfind(':');
+  address.host = colon == std::string::npos ? "" : text.substr(0, colon);
+  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
+  if (address.host.starts_with('[') && address.host.ends_with(']')) {
+    address.host = address.host.substr(1, address.host.size() - 2);
+  } else if (address.host.find(':') != std::string::npos) {
+    return refused;
+  }
+  if (address.host.empty() || address.host == "localhost") address.host = "127.0.0.1";
+  const char* end = port.data() + port.size();
+  const auto [at, error] = std::from_chars(port.data(), end, address.port);
+  if (port.empty() || error != std::errc{} || at != end || !is_numeric_address(address.host)) {
+    return refused;
+  }
+  return address;
+}
+
+Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& address, Serve serve) {
+  auto listener = listen_on(address.host, address.port);
+  if (!listener.is_ok()) {
+    return Status{listener.status().code(), "option http: " + listener.status().message()};
+  }
+  const auto port = local_port(listener.value());
+  const int interrupt = open_unforked([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
+  if (!port.is_ok() || interrupt < 0) {
+    close_unforked(listener.value());
+    if (!port.is_ok()) return port.status();
+    return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
+  }
+  return std::unique_ptr<HttpEndpoint>(new HttpEndpoint(
+      listener.value(), interrupt, joined(address.host, port.value()), std::move(serve)));
+}
+
+HttpEndpoint::HttpEndpoint(int listener, int interrupt, std::string address, Serve serve)
+    : listener_(listener),
+      interrupt_(interrupt),
+      address_(std::move(address)),
+      serve_(std::move(serve)),
+      thread_([this] { run(); }) {}
+
+HttpEndpoint::~HttpEndpoint() {
+  stop();
+  close_unforked(listener_);
+  close_unforked(interrupt_);
+}
+
+void HttpEndpoint::stop() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(interrupt_, &one, sizeof one);
+  thread_.join();
+}
+
+std::string HttpEndpoint::reached_at(const std::string& host) const {
+  const std::size_t colon = address_.rfind(':');
+  const std::string own = address_.substr(0, colon);
+  const bool everywhere = own == "0.0.0.0" || own == "[::]";
+  if (!everywhere) return address_;
+  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + address_.substr(colon);
+}
+
+void HttpEndpoint::run() {
+  // Signals are for the program's own threads.
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  ::pthread_setname_np(::pthread_self(), "holdfast-http");
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+  std::vector<pollfd> polled;
+  for (;;) {
+    Instant now = clock_.now();
+    std::erase_if(connections_, [now](const auto& c) {
+      return c->stage == Connection::Stage::kOver || now >= c->deadline;
+    });
+    const Instant accepts_at = std::max(accepts_again_, room_at());
+    const bool accepts = now >= accepts_at;
+    polled.assign(
+        {{interrupt_, POLLIN, 0}, {listener_, static_cast<short>(accepts ? POLLIN : 0), 0}});
+    Instant wake = accepts ? Instant{Duration::max()} : accepts_at;
+    for (const auto& c : connections_) {
+      const bool answers = c->stage == Connection::Stage::kAnswer;
+      polled.push_back({c->fd, static_cast<short>(answers ? POLLOUT : POLLIN), 0});
+      wake = std::min(wake, c->deadline);
+    }
+    constexpr Duration kLongest = std::chrono::minutes(1);
+    const Duration left = std::clamp(wake - now, Duration::zero(), kLongest);
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(left);
+    if (::poll(polled.data(), polled.size(), static_cast<int>(wait.count())) < 0) continue;
+    if (polled[0].revents != 0) break;
+    now = clock_.now();
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      if (polled[i + 2].revents == 0) continue;
+      Connection& c = *connections_[i];
+      c.stage == Connection::Stage::kAnswer ? write_to(c, now) : read_from(c, now);
+    }
+    if (polled[1].revents != 0) accept_callers(now);
+  }
+  connections_.clear();
+}
+
+void HttpEndpoint::accept_callers(Instant now) {
+  for (std::size_t i = 0; i < kAcceptsPerTurn && now >= room_at(); ++i) {
+    const int fd = accept_one(listener_);
+    if (fd < 0) {
+      const bool none_left = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+      if (none_left) accepts_again_ = now + kDescriptorPause;
+      return;
+    }
+    if (connections_.size() >= kMaxConnections) make_room();
+    connections_.push_back(std::make_unique<Connection>(fd, now));
+    // Most have spoken by now; and the next ones may take their place.
+    read_from(*connections_.back(), now);
+  }
+}
+
+Instant HttpEndpoint::room_at() const {
+  if (connections_.size() < kMaxConnections) return {};
+  return connections_.front()->opened + kGrace;
+}
+
+// Whoever has not said what it wants goes first.
+void HttpEndpoint::make_room() {
+  const auto silent = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) {
+    return c->stage != Connection::Stage::kAnswer;
+  });
+  connections_.erase(silent == connections_.end() ? connections_.begin() : silent);
+}
+
+void HttpEndpoint::read_from(Connection& c, Instant now) {
+  std::array<char, kReadBytes> bytes;
+  const ssize_t count = ::recv(c.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
+  if (count <= 0) {
+    c.stage = Connection::Stage::kOver;
+    return;
+  }
+  if (c.stage == Connection::Stage::kHangUp) return;
+  c.text.append(bytes.data(), static_cast<std::size_t>(count));
+  answer(c, now);
+}
+
+void HttpEndpoint::answer(Connection& c, Instant now) {
+  HttpParse parse = parse_request(c.text);
+  if (parse.state == HttpParse::State::kIncomplete) return;
+  HttpResponse response;
+  const bool head = parse.request.method == "HEAD";
+  if (parse.state == HttpParse::State::kBad) {
+    response.status = parse.status;
+  } else if (!head && parse.request.method != "GET") {
+    response.status = 405;
+  } else {
+    response = serve_(parse.request);
+  }
+  if (response.status >= 400 && response.body.empty()) {
+    response.body = std::string(reason(response.status)) + "\n";
+  }
+  limit_answers();
+  c.text = to_text(response, head);
+  c.stage = Connection::Stage::kAnswer;
+  c.deadline = now + kAnswerTime;
+  write_to(c, now);
+}
+
+// Answers that are not taken hold memory.
+void HttpEndpoint::limit_answers() {
+  Connection* oldest = nullptr;
+  std::size_t answers = 0;
+  for (const auto& c : connections_) {
+    if (c->stage != Connection::Stage::kAnswer) continue;
+    if (answers++ == 0) oldest = c.get();
+  }
+  if (answers < kMaxAnswers) return;
+  oldest->stage = Connection::Stage::kOver;
+  oldest->text = {};
+}
+
+void HttpEndpoint::write_to(Connection& c, Instant now) {
+  while (c.written < c.text.size()) {
+    const ssize_t count = ::send(c.fd, c.text.data() + c.written, c.text.size() - c.written,
+                                 MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+    if (count < 0) {
+      c.stage = Connection::Stage::kOver;
+      return;
+    }
+    c.written += static_cast<std::size_t>(count);
+  }
+  // Bytes that nobody has read would make close() take the answer back (RFC 9112, 9.6).
+  ::shutdown(c.fd, SHUT_WR);
+  c.stage = Connection::Stage::kHangUp;
+  c.deadline = now + kHangUpTime;
+  c.text.clear();
+}
+
+}  // namespace holdfast::runtime

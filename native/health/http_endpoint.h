@@ -1,0 +1,77 @@
+// HTTP endpoint: serves a few pages on a thread of its own, so that they can be read while the rest
+// of the process is stuck. One request per connection, GET and HEAD only, no TLS, no
+// authentication. Everything a client can do is bounded: connections, bytes, time; when there is no
+// room, the oldest connection makes it, so that those who open connections and say nothing keep
+// nobody out for long.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "health/http_request.h"
+
+namespace holdfast::runtime {
+
+struct HttpAddress {
+  std::string host;  // numeric
+  std::uint16_t port = 0;
+};
+
+// "host:port", ":port" or "port"; no host, or "localhost", is 127.0.0.1. An IPv6 address stands in
+// brackets. kConfigError with what is accepted.
+Result<HttpAddress> parse_http_address(const std::string& text);
+
+struct HttpResponse {
+  int status = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+class HttpEndpoint {
+ public:
+  using Serve = std::function<HttpResponse(const HttpRequest&)>;
+
+  // Listens and starts the thread; `serve` runs on it, must not wait for anything, and what it
+  // refers to must live until stop(). kSystem for a port that is in use.
+  static Result<std::unique_ptr<HttpEndpoint>> start(const HttpAddress& address, Serve serve);
+  ~HttpEndpoint();
+  HttpEndpoint(const HttpEndpoint&) = delete;
+  HttpEndpoint& operator=(const HttpEndpoint&) = delete;
+
+  // "host:port" as it listens, with the real port. Any thread.
+  const std::string& address() const { return address_; }
+  // The same for others, where it listens on all interfaces of the host that they know by `host`.
+  std::string reached_at(const std::string& host) const;
+  // Closes all connections; again: nothing. Any thread but its own.
+  void stop();
+
+ private:
+  struct Connection;
+  HttpEndpoint(int listener, int interrupt, std::string address, Serve serve);
+  void run();
+  void accept_callers(Instant now);
+  Instant room_at() const;
+  void make_room();
+  void limit_answers();
+  void read_from(Connection& connection, Instant now);
+  void answer(Connection& connection, Instant now);
+  void write_to(Connection& connection, Instant now);
+
+  const int listener_;
+  const int interrupt_;  // eventfd
+  const std::string address_;
+  const Serve serve_;
+  const MonotonicClock clock_;
+  // Of the thread.
+  std::vector<std::unique_ptr<Connection>> connections_;  // oldest first
+  Instant accepts_again_{};                               // when there were no descriptors left
+  std::thread thread_;
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,102 @@
+#include "health/http_request.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace holdfast::runtime {
+namespace {
+
+constexpr std::size_t kMaxMethodBytes = 16;
+
+constexpr int kBadRequest = 400;
+constexpr int kBodyRefused = 413;
+constexpr int kTooLong = 431;
+constexpr int kVersionRefused = 505;
+
+HttpParse bad(int status) { return {HttpParse::State::kBad, status, {}}; }
+
+bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+
+char lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool equal_but_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return lower(x) == lower(y); });
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto is_blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// The next line, without its end (CR LF, or LF alone, which RFC 9112 2.2 lets through); nothing
+// when it has not ended.
+std::optional<std::string_view> take_line(std::string_view& rest) {
+  const std::size_t end = rest.find('\n');
+  if (end == std::string_view::npos) return std::nullopt;
+  std::string_view line = rest.substr(0, end);
+  rest.remove_prefix(end + 1);
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return line;
+}
+
+// 0, or the status of what is wrong.
+int read_request_line(std::string_view line, HttpRequest& request) {
+  const std::size_t first = line.find(' ');
+  const std::size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);
+  if (second == std::string_view::npos) return kBadRequest;
+  const std::string_view method = line.substr(0, first);
+  const std::string_view target = line.substr(first + 1, second - first - 1);
+  const std::string_view version = line.substr(second + 1);
+  if (method.empty() || !std::all_of(method.begin(), method.end(), is_upper)) return kBadRequest;
+  if (!version.starts_with("HTTP/")) return kBadRequest;
+  if (version != "HTTP/1.1" && version != "HTTP/1.0") return kVersionRefused;
+  const auto printable = [](char c) { return c > ' ' && c < 0x7f; };
+  if (!target.starts_with('/') || !std::all_of(target.begin(), target.end(), printable)) {
+    return kBadRequest;
+  }
+  const std::size_t question = std::min(target.find('?'), target.size());
+  request.method = method;
+  request.path = target.substr(0, question);
+  if (question < target.size()) request.query = target.substr(question + 1);
+  return 0;
+}
+
+int read_header(std::string_view line, HttpRequest& request) {
+  const std::size_t colon = line.find(':');
+  if (colon == std::string_view::npos || colon == 0) return kBadRequest;
+  const std::string_view name = line.substr(0, colon);
+  const std::string_view value = trimmed(line.substr(colon + 1));
+  if (equal_but_case(name, "accept")) request.accept = value;
+  // Nothing here takes a body, and a part of one must not be taken for the next request.
+  if (equal_but_case(name, "transfer-encoding")) return kBodyRefused;
+  if (equal_but_case(name, "content-length") && value != "0") return kBodyRefused;
+  return 0;
+}
+
+}  // namespace
+
+HttpParse parse_request(std::string_view bytes) {
+  // What cannot be the beginning of a request is not waited for.
+  const std::string_view method = bytes.substr(0, std::min(bytes.find(' '), bytes.size()));
+  if (!std::all_of(method.begin(), method.end(), is_upper) || method.size() > kMaxMethodBytes) {
+    return bad(kBadRequest);
+  }
+  const bool too_long = bytes.size() > kMaxRequestBytes;
+  std::string_view rest = bytes.substr(0, std::min(bytes.size(), kMaxRequestBytes));
+  HttpParse parse;
+  for (bool first = true;; first = false) {
+    const auto line = take_line(rest);
+    if (!line) return too_long ? bad(kTooLong) : HttpParse{};
+    if (!first && line->empty()) break;
+    const int wrong =
+        first ? read_request_line(*line, parse.request) : read_header(*line, parse.request);
+    if (wrong != 0) return bad(wrong);
+  }
+  parse.state = HttpParse::State::kWhole;
+  return parse;
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,85 @@
+// Metrics: what a process counts, in instruments that are made once and bounded in number: by
+// collective, path and cause, and by peer up to kPeers; all ranks beyond are one "other". What each
+// one means, and its unit, is in docs/health.md.
+#pragma once
+
+#include <array>
+#include <string>
+
+#include "base/dtype.h"
+#include "base/metrics/coverage.h"
+#include "base/metrics/instruments.h"
+#include "base/metrics/text.h"
+#include "base/result.h"
+#include "comm/observer.h"
+#include "comm/transport/link_meter.h"
+#include "compress/codec.h"
+#include "health/layer_metrics.h"
+
+namespace holdfast::runtime {
+
+class Metrics {
+ public:
+  // Ranks of the world with numbers of their own: a host's worth of links, and no more series than
+  // a scraper of ten thousand ranks can hold.
+  static constexpr std::size_t kPeers = 64;
+  enum class Transport : std::uint8_t { kTcp, kShm, kUcx };
+  static constexpr std::size_t kTransportCount = 3;
+
+  template <class T>
+  using ByCollective = std::array<T, comm::kCollectiveCount>;
+  template <class T>
+  using ByPeer = std::array<T, kPeers + 1>;
+
+  static std::size_t peer_index(Rank world_rank) {
+    const auto rank = static_cast<std::size_t>(world_rank.value);
+    return world_rank.value >= 0 && rank < kPeers ? rank : kPeers;
+  }
+  comm::LinkMeter& link(Rank world_rank, Transport transport) {
+    return links[static_cast<std::size_t>(transport)][peer_index(world_rank)];
+  }
+
+  ByCollective<std::array<metrics::Counter, comm::kOpPathCount>> ops;
+  ByCollective<std::array<metrics::Counter, comm::kOpPathCount>> op_bytes;
+  ByCollective<metrics::Histogram> op_duration;
+  std::array<metrics::Counter, kCodeCount> ops_failed;
+  metrics::Counter begun;
+  metrics::Counter ended;
+  metrics::Coverage active;   // by ops
+  metrics::Coverage exposed;  // by waits for them
+  ByPeer<metrics::Counter> peer_wait_ns;
+  std::array<ByPeer<comm::LinkMeter>, kTransportCount> links;  // by transport
+
+  struct Codec {
+    metrics::Counter raw;   // bytes
+    metrics::Counter wire;  // likewise
+    metrics::Level residual_norm;
+  };
+  std::array<Codec, compress::kCodecCount> codecs;  // by CodecId
+  LayerMetrics layers;
+
+  metrics::Gauge epoch;
+  metrics::Gauge members;
+  metrics::Gauge rank;  // in the world; of a process in several: the latest
+  std::array<metrics::Counter, comm::kLossCauseCount> losses;
+  metrics::Counter repairs;
+  metrics::Counter joins;
+  metrics::Histogram recovery;
+
+  // Any thread.
+  std::string text(metrics::Format format, Duration wall_offset) const;
+
+ private:
+  void write_ops(metrics::TextEncoder& out) const;
+  void write_overlap(metrics::TextEncoder& out) const;
+  void write_codecs(metrics::TextEncoder& out) const;
+  void write_peers(metrics::TextEncoder& out) const;
+  void write_links(metrics::TextEncoder& out) const;
+  void write_views(metrics::TextEncoder& out) const;
+};
+
+// The family holdfast_build_info.
+void write_build(metrics::TextEncoder& out);
+const char* version_text();
+
+}  // namespace holdfast::runtime

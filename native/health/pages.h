@@ -1,0 +1,21 @@
+// Health pages: what the endpoint serves: the status page and its JSON, /metrics, /healthz,
+// /readyz, of a rank /flight and /stack, of a coordinator /targets. Any thread; nothing here waits
+// for the runtime.
+#pragma once
+
+#include "health/board.h"
+#include "health/health.h"
+#include "health/http_endpoint.h"
+
+namespace holdfast::runtime {
+
+struct PageSources {
+  const Health& health;
+  const Board& board;
+  bool coordinates = false;  // or is a rank
+  Duration heartbeat{};
+};
+
+HttpResponse health_page(const HttpRequest& request, const PageSources& sources);
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,76 @@
+// Rank summary: what a rank's heartbeat tells the process that keeps the board of its world: a few
+// counters, and the peers that it waited for most and moved most with. It comes from a socket:
+// parsing is total and bounded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/observer.h"
+#include "health/metrics.h"
+
+namespace holdfast::runtime {
+
+// Half of them by wait, half by bytes: a host of 32 ranks is told whole, and ten thousand ranks at
+// two heartbeats a second are 20 MB/s for the one that listens.
+inline constexpr std::size_t kMaxCells = 32;
+// In a cell: all peers that Metrics does not tell apart.
+inline constexpr Rank kOtherPeers{-1};
+
+struct RankSummary {
+  // Towards one peer; since the process began.
+  struct Cell {
+    Rank peer;  // of the world
+    std::uint64_t wait_ns = 0;
+    std::uint64_t sent = 0;  // bytes on links
+    std::uint64_t received = 0;
+    friend bool operator==(const Cell&, const Cell&) = default;
+  };
+  comm::Standing standing = comm::Standing::kAlone;
+  std::uint64_t epoch = 0;
+  std::uint64_t ops = 0;  // that ended well
+  std::uint64_t bytes = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t queue = 0;  // under way
+  std::vector<Cell> cells;  // by peer, at most kMaxCells
+  friend bool operator==(const RankSummary&, const RankSummary&) = default;
+};
+
+// Any thread.
+RankSummary summarize(const Metrics& metrics, comm::Standing standing);
+
+std::vector<std::byte> encode_summary(const RankSummary& summary);
+// kProtocolError for anything encode_summary() does not make.
+Result<RankSummary> parse_summary(std::span<const std::byte> bytes);
+
+// A rank's numbers as they come, and how fast they grow.
+class RankNumbers {
+ public:
+  struct Link {
+    RankSummary::Cell total;
+    double wait_share = 0;  // of the time, 0 to 1
+    double bytes_rate = 0;  // per second, both directions
+  };
+  void update(const RankSummary& next, Instant now);
+
+  const RankSummary& total() const { return total_; }
+  const std::vector<Link>& links() const { return links_; }  // by peer
+  double ops_rate() const { return ops_rate_; }              // per second
+  double bytes_rate() const { return bytes_rate_; }
+
+ private:
+  void take_rates(const RankSummary& next, double seconds);
+
+  RankSummary total_;
+  std::vector<Link> links_;
+  double watched_ = 0;  // seconds
+  Instant at_{};
+  bool begun_ = false;
+  double ops_rate_ = 0;
+  double bytes_rate_ = 0;
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,11 @@
+// Status page: one HTML file with its style and script inside, made of native/health/page by the
+// build (cmake/page.cmake).
+#pragma once
+
+#include <string_view>
+
+namespace holdfast::runtime {
+
+std::string_view status_page();
+
+}  // namespace holdfast::runtime

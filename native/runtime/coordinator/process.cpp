@@ -1,0 +1,83 @@
+#include "runtime/coordinator/process.h"
+
+#include <chrono>
+#include <random>
+
+#include "runtime/coordinator/record_file.h"
+#include "runtime/coordinator/record_store.h"
+#include "runtime/runtime.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// Lives of a coordinator follow each other more slowly.
+using Tenths = std::chrono::duration<std::uint64_t, std::deci>;
+
+Result<std::unique_ptr<ft::Record>> open_record(const CoordinatorOptions& own) {
+  if (!own.record_file.empty()) return open_record_file(own.record_file);
+  if (!own.record_store) return std::unique_ptr<ft::Record>();
+  return std::unique_ptr<ft::Record>(std::make_unique<RecordStore>(*own.record_store));
+}
+
+class LiveCoordinator final : public CoordinatorProcess {
+ public:
+  LiveCoordinator(const ft::Coordination::Settings& settings, std::unique_ptr<ft::Record> record,
+                  std::shared_ptr<Store> store)
+      : store_(std::move(store)), record_(std::move(record)), coordination_(settings) {}
+  ~LiveCoordinator() override { close(); }
+
+  Status start(const Options& options) {
+    auto runtime = Runtime::create(options, &coordination_);
+    if (!runtime.is_ok()) return runtime.status();
+    runtime_ = std::move(runtime).value();
+    return Status::ok();
+  }
+
+  std::uint16_t port() const override { return runtime_->parts().port; }
+  std::string http_address() const override { return runtime_->http_address(); }
+
+  std::vector<ft::Coordination::Standing> worlds() override {
+    std::vector<ft::Coordination::Standing> worlds;
+    runtime_->run([&] { worlds = coordination_.worlds(); });
+    return worlds;
+  }
+
+  void close() override {
+    if (runtime_) runtime_->stop();
+  }
+
+ private:
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<ft::Record> record_;
+  ft::Coordination coordination_;
+  // Before what it refers to.
+  std::shared_ptr<Runtime> runtime_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
+    const Options& options, const CoordinatorOptions& own) {
+  Options mine = options;
+  mine.coordinator.clear();
+  TRY(validate(mine));
+  auto record = open_record(own);
+  if (!record.is_ok()) return record.status();
+  std::random_device random;
+  ft::Coordination::Settings settings;
+  settings.heartbeat = mine.heartbeat;
+  settings.silence = mine.silence;
+  settings.instance = (std::uint64_t{random()} << 32) | random();
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  settings.started = std::chrono::duration_cast<Tenths>(since_1970).count();
+  settings.min_peers = own.min_peers;
+  settings.grace = own.grace;
+  settings.keep = own.keep;
+  settings.record = record.value().get();
+  auto coordinator =
+      std::make_shared<LiveCoordinator>(settings, std::move(record).value(), own.record_store);
+  TRY(coordinator->start(mine));
+  return std::shared_ptr<CoordinatorProcess>(std::move(coordinator));
+}
+
+}  // namespace holdfast::runtime

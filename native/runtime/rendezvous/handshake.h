@@ -1,0 +1,78 @@
+// Handshake: one connection on its way to become a link, caller's or answerer's side. A stranger's
+// bytes, another version, or silence end it; nothing it sends is trusted or buffered beyond one
+// small frame.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/net/socket.h"
+#include "base/types.h"
+#include "runtime/rendezvous/card.h"
+
+namespace holdfast::runtime {
+
+class Handshake {
+ public:
+  enum class State : std::uint8_t { kPending, kReady, kFailed };
+
+  // Caller: connects to the endpoint and sends `hello`.
+  Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline);
+  // Answerer: reads the hello first.
+  Handshake(int fd, Instant deadline);
+  ~Handshake();
+  Handshake(const Handshake&) = delete;
+  Handshake& operator=(const Handshake&) = delete;
+
+  // Moves on without blocking.
+  State step(Instant now);
+  bool is_caller() const { return caller_; }
+  bool wants_to_write() const { return connecting_ || !out_.empty(); }
+  bool is_connected() const { return !connecting_; }
+  const Endpoint& endpoint() const { return endpoint_; }  // caller: whom it calls
+  int fd() const { return fd_; }
+  int take_fd();
+  const Status& failure() const { return failure_; }
+
+  // Caller: what it said; ready once the peer's welcome has come.
+  const Greeting& hello() const { return hello_; }
+  // Answerer: the caller's hello, to be answered with welcome(); then ready.
+  bool has_hello() const { return !caller_ && peer_.has_value() && !answered_; }
+  const Greeting& peer() const { return *peer_; }
+  void welcome(const Greeting& greeting);
+  // Ready: whether the two go on with what carried their data before.
+  bool keeps() const { return caller_ ? peer_->keeps : keeps_; }
+  void refuse(Status why) { fail(std::move(why)); }
+  // Caller: the callee has called.
+  void withdraw() {
+    withdrawn_ = true;
+    fail({Code::kAuthFailed, "the callee has called"});
+  }
+  bool is_withdrawn() const { return withdrawn_; }
+
+ private:
+  void queue(bool is_hello, const Greeting& greeting);
+  bool flush();
+  bool is_closed() const;
+  bool read_greeting();
+  State fail(Status why);
+
+  int fd_;
+  bool caller_;
+  bool connecting_ = false;
+  bool answered_ = false;
+  bool withdrawn_ = false;
+  bool keeps_ = false;
+  Endpoint endpoint_;
+  Greeting hello_;
+  std::optional<Greeting> peer_;
+  Instant deadline_;
+  std::vector<std::byte> out_;
+  std::vector<std::byte> in_;
+  Status failure_;
+};
+
+}  // namespace holdfast::runtime
