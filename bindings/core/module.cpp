@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
@@ -9,8 +10,8 @@
 #include "codec.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/plan/plan_table.h"
+#include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
-#include "comm/transport/ucx/ucx.h"
 #include "coordinator.h"
 #include "group.h"
 #include "health/flight_json.h"
@@ -70,6 +71,22 @@ std::optional<std::tuple<double, double, double>> cost_terms(const std::string& 
   return std::tuple(terms.messages, terms.wire_bytes, terms.reduced_bytes);
 }
 
+// (name, title, inside hosts only, whether all ranks must name it).
+std::vector<std::tuple<std::string_view, std::string_view, bool, bool>> transports() {
+  std::vector<std::tuple<std::string_view, std::string_view, bool, bool>> rows;
+  for (const comm::TransportRow& row : comm::transports()) {
+    rows.emplace_back(row.name, row.title, row.reach == comm::Reach::kHost, row.must_agree);
+  }
+  return rows;
+}
+
+std::string look_at_transport(const std::string& name) {
+  const auto index = comm::transport_index(name);
+  const Status unknown(Code::kConfigError, "transport \"" + name + "\" is none of the catalogue's");
+  return bindings::value_or_raise(index ? comm::transports()[*index].look()
+                                        : Result<std::string>(unknown));
+}
+
 using PlanRow = std::tuple<std::string, int, int, bool, std::uint64_t, std::string, double>;
 
 std::vector<PlanRow> plan_rows(const std::string& plan) {
@@ -125,7 +142,8 @@ NB_MODULE(_core, m) {
   // The classes live as long as the interpreter; what it does not free at exit is no leak of ours.
   nb::set_leak_warnings(false);
   m.attr("compiler") = HOLDFAST_COMPILER;
-  m.def("ucx_version", [] { return bindings::value_or_raise(comm::ucx_version()); });
+  m.def("transports", transports);
+  m.def("look_at_transport", look_at_transport, "name"_a);
   m.attr("protocol_version") = static_cast<int>(comm::kProtocolVersion);
   m.def("algorithms", algorithms);
   m.def("predictions", predictions, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a,

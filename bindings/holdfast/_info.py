@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__, _core
+from holdfast import __version__, _core, _transports
 from holdfast.compress.codec import is_lossless, measured_dtype
 from holdfast.errors import HoldfastError
 from holdfast.options import Options, variables
@@ -55,29 +55,23 @@ def _kernels() -> dict[str, Any]:
     return {"on": True, "images": images}
 
 
-def _ucx() -> dict[str, Any]:
+def _transport(name: str) -> dict[str, Any]:
     try:
-        return {"on": True, "version": _core.ucx_version()}
+        version = _core.look_at_transport(name)
     except HoldfastError as error:
         return {"on": False, "why": str(error).split(", and ", 1)[-1]}
+    return {"on": True, "version": version} if version else {"on": True}
 
 
 def _parts(options: Options) -> dict[str, dict[str, Any]]:
     later = {"on": False, "why": "not part of this version"}
     return {
         "PyTorch backend": _torch(),
-        "shared memory": _shared_memory(),
+        **{row.title: _transport(row.name) for row in _transports.rows()},
         "CUDA": _cuda(options),
         "GPU kernels": _kernels(),
-        "UCX": _ucx(),
         "MPI": later,
     }
-
-
-def _shared_memory() -> dict[str, Any]:
-    if os.access("/dev/shm", os.W_OK):
-        return {"on": True}
-    return {"on": False, "why": "/dev/shm cannot be written; ranks of one host will use tcp"}
 
 
 def _encoded(options: Options) -> str:

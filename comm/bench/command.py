@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__, _core
+from holdfast import __version__, _core, _transports
 from holdfast.comm.bench import churn, codecs, neighbours, overlap, plan, processes, report
 from holdfast.errors import ConfigError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
-_TRANSPORTS = ("shm", "tcp", "ucx")
 _PEERS = ("gloo", "mpi")
 
 EXAMPLES = """examples:
@@ -44,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max", metavar="SIZE", default="256M", help="largest size (default: 256M)")
     add("--factor", type=int, default=4, help="from one size to the next (default: 4)")
     add("--dtypes", default="float32", metavar="LIST", help=f"of {', '.join(plan.DTYPES)}")
-    add("--transport", default="shm,tcp", metavar="LIST", help="shm, tcp, ucx (default: shm,tcp)")
+    usual = ",".join(row.name for row in _transports.rows() if not row.must_agree)
+    listed = ", ".join(_transports.names())
+    add("--transport", default=usual, metavar="LIST", help=f"{listed} (default: {usual})")
     add("--algorithm", default="", metavar="LIST", help="of Holdfast (default: it chooses)")
     add("--peers", default="all", metavar="LIST", help="gloo, mpi, all or none (default: all)")
     add(
@@ -184,7 +185,7 @@ def _codecs(arguments: argparse.Namespace, config: dict[str, Any], numbers: list
 def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.Case]) -> int:
     if arguments.kills < 1:
         raise ConfigError(f"--kills {arguments.kills}; accepted: 1 and more")
-    transports = plan.chosen("--transport", arguments.transport, _TRANSPORTS)
+    transports = plan.chosen("--transport", arguments.transport, _transports.names())
     if not 0 <= arguments.children <= churn.MOST_CHILDREN:
         raise ConfigError(f"--children {arguments.children}; accepted: 0 to {churn.MOST_CHILDREN}")
     if not 1 <= arguments.hosts <= min(numbers):
@@ -233,7 +234,7 @@ def _run(arguments: argparse.Namespace) -> int:
     name, mpi = _find_mpi(arguments, peers)
     config: dict[str, Any] = {
         "cases": [(c.collective, c.size, c.dtype) for c in cases],
-        "transports": plan.chosen("--transport", arguments.transport, _TRANSPORTS),
+        "transports": plan.chosen("--transport", arguments.transport, _transports.names()),
         "algorithms": [a for a in arguments.algorithm.split(",") if a],
         "peers": peers,
         "api": arguments.api,

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from holdfast import _transports
 from holdfast.comm.bench.contestants import (
     Contestant,
     GroupContestant,
@@ -39,12 +40,13 @@ def _contestants(config: dict[str, Any], rank: int, ranks: int, world: Any) -> l
     import holdfast
 
     found: list[Contestant] = []
+    inside_hosts = [row.name for row in _transports.rows() if row.inside_hosts]
     for transport in config["transports"]:
         for algorithm in config["algorithms"] or [""]:
             options = Options(transports=(transport,), algorithm=algorithm)
             name = "/".join(part for part in ("holdfast", transport, algorithm) if part)
             # Beside each other, so that their turns are: memory of the pool, and any other.
-            kinds = (False, True) if config["pool"] and transport == "shm" else (False,)
+            kinds = (False, True) if config["pool"] and transport in inside_hosts else (False,)
             if config["api"] == "torch":
                 group = dist.new_group(backend="holdfast", pg_options=options)
             else:
@@ -75,9 +77,10 @@ def _floors(transports: list[str], rank: int, ranks: int) -> list[Contestant]:
         return [int(p) for p in ports]
 
     floors: list[Contestant] = []
-    if "shm" in transports:
+    inside = [row.inside_hosts for row in _transports.rows() if row.name in transports]
+    if True in inside:
         floors.append(MemoryFloor(rank, ranks))
-    if "tcp" in transports:
+    if False in inside:
         floors.append(WireFloor(rank, ranks, share))
     return floors
 

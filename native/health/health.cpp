@@ -103,11 +103,7 @@ void Health::left(compress::CodecId codec, double squares) {
 }
 
 void Health::linked(Rank peer, comm::Link& link) {
-  using Transport = Metrics::Transport;
-  const std::string_view name = link.transport();
-  if (name == "tcp") link.set_meter(&metrics_.link(peer, Transport::kTcp));
-  if (name == "shm") link.set_meter(&metrics_.link(peer, Transport::kShm));
-  if (name == "ucx") link.set_meter(&metrics_.link(peer, Transport::kUcx));
+  if (auto* meter = metrics_.link(peer, link.transport())) link.set_meter(meter);
 }
 
 void Health::viewed(const View& view) {

@@ -71,7 +71,16 @@ void write_by_path(TextEncoder& out, const Family& family, const Table& table) {
   }
 }
 
-constexpr std::array<std::string_view, Metrics::kTransportCount> kTransports{"tcp", "shm", "ucx"};
+// Of the links that carry control channels, whose paths are measured.
+template <class Write>
+void each_measured(const Metrics& metrics, const Write& write) {
+  for (std::size_t t = 0; t < comm::kTransportCount; ++t) {
+    if (comm::transports()[t].make_stream == nullptr) continue;
+    for (std::size_t p = 0; p <= Metrics::kPeers; ++p) {
+      if (metrics.links[t][p].sent.value() > 0) write(peer_label(p), metrics.links[t][p]);
+    }
+  }
+}
 
 }  // namespace
 
@@ -139,23 +148,21 @@ void Metrics::write_links(TextEncoder& out) const {
       const comm::LinkMeter& link = links[t][p];
       if (link.sent.value() + link.received.value() == 0) continue;
       const std::string peer = peer_label(p);
-      const std::string_view name = kTransports[t];
+      const std::string_view name = comm::transports()[t].name;
       out.sample({{"peer", peer}, {"direction", "sent"}, {"transport", name}}, link.sent.value());
       out.sample({{"peer", peer}, {"direction", "received"}, {"transport", name}},
                  link.received.value());
     }
   }
-  const auto& tcp = links[static_cast<std::size_t>(Transport::kTcp)];
   out.family(kLinkRtt);
-  for (std::size_t p = 0; p <= kPeers; ++p) {
-    const std::int64_t rtt = tcp[p].round_trip_ns.value();
-    if (rtt > 0) out.sample({{"peer", peer_label(p)}}, Duration(rtt));
-  }
+  each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
+    const std::int64_t rtt = link.round_trip_ns.value();
+    if (rtt > 0) out.sample({{"peer", peer}}, Duration(rtt));
+  });
   out.family(kRetransmits);
-  for (std::size_t p = 0; p <= kPeers; ++p) {
-    if (tcp[p].sent.value() == 0) continue;
-    out.sample({{"peer", peer_label(p)}}, tcp[p].retransmits.value());
-  }
+  each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
+    out.sample({{"peer", peer}}, link.retransmits.value());
+  });
 }
 
 void Metrics::write_views(TextEncoder& out) const {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <string_view>
 
 #include "base/dtype.h"
 #include "base/metrics/coverage.h"
@@ -12,6 +13,7 @@
 #include "base/metrics/text.h"
 #include "base/result.h"
 #include "comm/observer.h"
+#include "comm/transport/catalogue.h"
 #include "comm/transport/link_meter.h"
 #include "compress/codec.h"
 #include "health/layer_metrics.h"
@@ -23,8 +25,6 @@ class Metrics {
   // Ranks of the world with numbers of their own: a host's worth of links, and no more series than
   // a scraper of ten thousand ranks can hold.
   static constexpr std::size_t kPeers = 64;
-  enum class Transport : std::uint8_t { kTcp, kShm, kUcx };
-  static constexpr std::size_t kTransportCount = 3;
 
   template <class T>
   using ByCollective = std::array<T, comm::kCollectiveCount>;
@@ -35,8 +35,10 @@ class Metrics {
     const auto rank = static_cast<std::size_t>(world_rank.value);
     return world_rank.value >= 0 && rank < kPeers ? rank : kPeers;
   }
-  comm::LinkMeter& link(Rank world_rank, Transport transport) {
-    return links[static_cast<std::size_t>(transport)][peer_index(world_rank)];
+  // Null: the transport is none of the catalogue's.
+  comm::LinkMeter* link(Rank world_rank, std::string_view transport) {
+    const auto index = comm::transport_index(transport);
+    return index ? &links[*index][peer_index(world_rank)] : nullptr;
   }
 
   ByCollective<std::array<metrics::Counter, comm::kOpPathCount>> ops;
@@ -48,7 +50,7 @@ class Metrics {
   metrics::Coverage active;   // by ops
   metrics::Coverage exposed;  // by waits for them
   ByPeer<metrics::Counter> peer_wait_ns;
-  std::array<ByPeer<comm::LinkMeter>, kTransportCount> links;  // by transport
+  std::array<ByPeer<comm::LinkMeter>, comm::kTransportCount> links;  // as in the catalogue
 
   struct Codec {
     metrics::Counter raw;   // bytes

@@ -10,6 +10,7 @@
 #include "base/fnv.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/plan/plan_table.h"
+#include "comm/transport/catalogue.h"
 #include "compress/codec.h"
 #include "device_comm/devices.h"
 #include "health/http_endpoint.h"
@@ -25,28 +26,48 @@ Status refuse(const std::string& option, const std::string& value, const std::st
   return {Code::kConfigError, "option " + option + " = " + value + "; accepted: " + accepted};
 }
 
+// "a", "b" and "c", quoted.
+std::string names_of(comm::Reach reach) {
+  std::vector<std::string> names;
+  for (const comm::TransportRow& row : comm::transports()) {
+    if (row.reach == reach) names.push_back("\"" + std::string(row.name) + "\"");
+  }
+  std::string text = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) {
+    text += (i + 1 == names.size() ? " and " : ", ") + names[i];
+  }
+  return text;
+}
+
 Status check_transports(const std::vector<std::string>& transports) {
-  const std::string accepted =
-      "a list of \"shm\" and one of \"tcp\" and \"ucx\", each at most once";
+  const std::string accepted = "a list of " + names_of(comm::Reach::kHost) + " and one of " +
+                               names_of(comm::Reach::kAnywhere) + ", each at most once";
   if (transports.empty()) return refuse("transports", "an empty list", accepted);
+  std::string everywhere;
   for (const std::string& name : transports) {
-    const bool known = name == "shm" || name == "tcp" || name == "ucx";
-    if (!known || std::count(transports.begin(), transports.end(), name) > 1) {
+    const auto row = comm::transport_index(name);
+    if (!row || std::count(transports.begin(), transports.end(), name) > 1) {
       return refuse("transports", "\"" + name + "\"", accepted);
     }
+    if (comm::transports()[*row].reach != comm::Reach::kAnywhere) continue;
+    if (!everywhere.empty()) {
+      return refuse("transports", "\"" + everywhere + "\" and \"" + name + "\"", accepted);
+    }
+    everywhere = name;
   }
-  const auto names = [&](const char* name) {
-    return std::count(transports.begin(), transports.end(), name) > 0;
-  };
-  if (names("tcp") && names("ucx")) return refuse("transports", "\"tcp\" and \"ucx\"", accepted);
   return Status::ok();
 }
 
-// TCP is understood; of UCX all must be told.
+// Empty where nothing is named that all must name.
 std::string transports_text(const Options& options) {
   std::string text;
-  for (const std::string& name : options.transports) text += (text.empty() ? "" : "+") + name;
-  return text.find("ucx") == std::string::npos ? "" : ", transports: " + text;
+  bool tells = false;
+  for (const std::string& name : options.transports) {
+    text += (text.empty() ? "" : "+") + name;
+    const auto row = comm::transport_index(name);
+    tells = tells || (row && comm::transports()[*row].must_agree);
+  }
+  return tells ? ", transports: " + text : "";
 }
 
 Status check_algorithm(const std::string& algorithm) {

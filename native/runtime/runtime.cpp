@@ -82,18 +82,15 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
           [at = address.value()] { return find_coordinator(at); });
     }
   }
-  const auto& names = options.transports;
-  if (std::find(names.begin(), names.end(), "ucx") != names.end()) {
-    auto ucx = comm::UcxWorker::create();
-    if (!ucx.is_ok()) return ucx.status();
-    parts.ucx = std::move(ucx).value();
-  }
   auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
   const Status no_bell = bell.status();
   // One that nobody else can ring.
   if (!bell.is_ok()) bell = comm::Segment::create_private(sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
+  auto paths = Paths::open(options.transports, {parts.bell.name()});
+  if (!paths.is_ok()) return paths.status();
+  parts.paths = std::move(paths).value();
   auto listener = listen_on(options.address, options.port);
   if (!listener.is_ok()) return listener.status();
   parts.listener = listener.value();
@@ -107,7 +104,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   }
   TRY(serve_health(parts));
   auto runtime = std::make_shared<Runtime>(std::move(parts));
-  if (!no_bell.is_ok() && runtime->may_use("shm")) runtime->lacks_memory(no_bell);
+  if (runtime->parts_.paths.lacks_memory()) runtime->lacks_memory(no_bell);
   runtime->start();
   return runtime;
 }
@@ -118,7 +115,7 @@ Runtime::Runtime(Parts parts)
       driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
   watch(parts_.listener, EPOLLIN, callers_);
   watch(parts_.interrupt, EPOLLIN, callers_);
-  if (parts_.ucx) watch(parts_.ucx->fd(), EPOLLIN, ucx_);
+  for (const int fd : parts_.paths.descriptors()) watch(fd, EPOLLIN, driven_paths_);
   count_local_ranks();
   hub_.set_coordination(parts_.coordination);
   sockets_matter_ = parts_.coordination != nullptr;
@@ -134,16 +131,11 @@ void Runtime::stop() {
   if (parts_.http) parts_.http->stop();
   // A thread that never comes back from a wait may hold this runtime until the process is gone.
   parts_.bell.unlink();
-  for (auto& [member, segment] : offered_) segment.unlink();
+  parts_.paths.stop();
 }
 
 comm::Bell Runtime::own_bell() const {
   return comm::Bell(reinterpret_cast<comm::BellWords*>(parts_.bell.data()));
-}
-
-bool Runtime::may_use(const std::string& transport) const {
-  const auto& allowed = parts_.options.transports;
-  return std::find(allowed.begin(), allowed.end(), transport) != allowed.end();
 }
 
 void Runtime::watch(int fd, std::uint32_t events, Watched& watched) {
@@ -162,7 +154,7 @@ void Runtime::interrupt() {
 }
 
 void Runtime::poll_sockets(Duration timeout) {
-  if (parts_.ucx && timeout > Duration::zero() && !parts_.ucx->arm()) {
+  if (timeout > Duration::zero() && !parts_.paths.arm()) {
     // It has work for the next turn; the core is lent to whoever this waits for.
     sched_yield();
     timeout = Duration::zero();
@@ -189,11 +181,11 @@ void Runtime::poll_sockets(Duration timeout) {
 void Runtime::take_event(const Watched& watched, std::uint32_t events) {
   switch (watched.what) {
     case Watched::What::kCaller:
-    case Watched::What::kUcx: return;
+    case Watched::What::kPaths: return;
     case Watched::What::kProcess: return process_has_ended(*watched.peer);
     case Watched::What::kLink: break;
   }
-  comm::TcpLink& link = *watched.peer->control;
+  comm::StreamLink& link = *watched.peer->control;
   if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) link.set_readable();
   if ((events & EPOLLOUT) != 0) link.set_writable();
   if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) hurry_to_coordinator(watched.peer->id);
@@ -214,8 +206,8 @@ bool Runtime::mark_awaited() {
     if (peer->control->wants_to_write()) return false;
     awaited += peer->control->awaits() ? 1 : 0;
   }
-  // What UCX brings is looked for in each turn.
-  if ((awaited == 0 && !parts_.ucx) || awaited > kFewAwaited) return false;
+  // What driven paths bring is looked for in each turn.
+  if ((awaited == 0 && !parts_.paths.is_driven()) || awaited > kFewAwaited) return false;
   for (const auto& [id, peer] : peers_) {
     if (peer->control->awaits()) peer->control->set_readable();
   }
@@ -225,7 +217,7 @@ bool Runtime::mark_awaited() {
 bool Runtime::busy() const {
   const bool calls = std::any_of(attempts_.begin(), attempts_.end(),
                                  [](const auto& attempt) { return !attempt.second.mends; });
-  return !handshakes_.empty() || calls || hub_.busy() || (parts_.ucx && parts_.ucx->busy());
+  return !handshakes_.empty() || calls || hub_.busy() || parts_.paths.busy();
 }
 
 bool Runtime::latency_bound() const { return !hub_.moves_bulk(); }
@@ -244,7 +236,7 @@ comm::Glance Runtime::glance() {
 bool Runtime::turn(Instant now) {
   parts_.health->turned(now);
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
-  const bool moved = parts_.ucx && parts_.ucx->progress();
+  const bool moved = parts_.paths.progress();
   if (moved) look_behind_broken_links();
   const bool turned = hub_.turn(now);
   if (now >= next_reap_) {
@@ -252,23 +244,23 @@ bool Runtime::turn(Instant now) {
     reap();
     end_mending();
     keep_coordinator(now);
-    look_at_kernel();
+    look_at_paths();
     if (parts_.board) write_board(now);
   }
   return turned || moved;
 }
 
-// A process that leaves or dies ends its UCX link and its connection at about the same time. What
-// the connection says is heard first: it knows why.
+// A process that leaves or dies ends its path and its connection at about the same time. What the
+// connection says is heard first: it knows why.
 void Runtime::look_behind_broken_links() {
   for (const auto& [id, peer] : peers_) {
-    if (peer->ucx && !peer->ucx->status().is_ok()) peer->control->set_readable();
+    if (peer->path && !peer->path->link().status().is_ok()) peer->control->set_readable();
   }
 }
 
-// Measured by the kernel all the time, and read as often as anything changes that depends on it.
-void Runtime::look_at_kernel() {
-  for (const auto& [id, peer] : peers_) peer->control->look_at_kernel();
+// Measured all the time, and read as often as anything changes that depends on it.
+void Runtime::look_at_paths() {
+  for (const auto& [id, peer] : peers_) peer->control->look_at_path();
 }
 
 Status Runtime::coordinator_failure() const {
@@ -289,9 +281,9 @@ Peer* Runtime::find_peer(MemberId id) {
 
 // Its driver may sleep where only shared memory wakes it.
 void Runtime::nudge(MemberId id) {
-  Peer* peer = find_peer(id);
-  if (peer == nullptr || !peer->shm) return;
-  comm::Bell(reinterpret_cast<comm::BellWords*>(peer->bell.data())).ring();
+  const Peer* peer = find_peer(id);
+  if (peer == nullptr || !peer->shares_memory()) return;
+  peer->path->bell()->ring();
 }
 
 std::string Runtime::host_of(const std::string& card) const {
@@ -371,8 +363,7 @@ Card Runtime::own_card() const {
   card.addresses = parts_.options.address.empty()
                        ? interface_addresses()
                        : std::vector<std::string>{parts_.options.address};
-  card.shm = may_use("shm") && !parts_.bell.name().empty();
-  if (card.shm) card.bell = parts_.bell.name();
+  card.transports = parts_.paths.names();
   if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
   return card;
 }

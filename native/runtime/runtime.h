@@ -11,11 +11,9 @@
 #include "base/clock.h"
 #include "base/process.h"
 #include "comm/transport/bell.h"
+#include "comm/transport/catalogue.h"
 #include "comm/transport/pool.h"
 #include "comm/transport/segment.h"
-#include "comm/transport/shm.h"
-#include "comm/transport/tcp.h"
-#include "comm/transport/ucx/ucx.h"
 #include "group/hub.h"
 #include "health/board.h"
 #include "health/health.h"
@@ -24,6 +22,7 @@
 #include "runtime/driver.h"
 #include "runtime/node.h"
 #include "runtime/options.h"
+#include "runtime/paths.h"
 #include "runtime/rendezvous/handshake.h"
 
 namespace holdfast::runtime {
@@ -34,7 +33,7 @@ struct Peer;
 struct Watched {
   enum class What : std::uint8_t {
     kCaller,   // the listener, a connection that has not greeted, a call of interrupt()
-    kUcx,      // turn() looks there
+    kPaths,    // turn() looks there
     kLink,     // the connection to a peer
     kProcess,  // a peer's process: it has ended
   };
@@ -52,16 +51,9 @@ struct Peer {
   Watched of_link{Watched::What::kLink, this};
   Watched of_process{Watched::What::kProcess, this};
   WatchedProcess process;
-  comm::Segment bell;
-  std::unique_ptr<comm::TcpLink> control;  // carries data too when there is none below
-  std::unique_ptr<comm::ShmLink> shm;
-  std::unique_ptr<comm::UcxLink> ucx;  // where there is no shm
-  struct DataPath {
-    comm::Segment bell;
-    std::unique_ptr<comm::ShmLink> shm;
-    std::unique_ptr<comm::UcxLink> ucx;
-  };
-  std::vector<DataPath> old_paths;
+  std::unique_ptr<comm::StreamLink> control;  // carries data too where there is no path
+  std::unique_ptr<comm::DataPath> path;
+  std::vector<std::unique_ptr<comm::DataPath>> old_paths;
   bool same_host = false;
   std::string address;  // where its end of the connection is
   Instant last_cut{};
@@ -69,10 +61,8 @@ struct Peer {
   // Of its process. Owners: this and the groups with it.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
-  comm::Link& data() {
-    if (shm) return *shm;
-    return ucx ? static_cast<comm::Link&>(*ucx) : *control;
-  }
+  comm::Link& data() { return path ? path->link() : *control; }
+  bool shares_memory() const { return path && path->bell(); }
 };
 
 class Runtime final : public comm::Executor,
@@ -96,7 +86,7 @@ class Runtime final : public comm::Executor,
     comm::Segment bell;
     comm::PlanTable plan;
     std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
-    std::unique_ptr<comm::UcxWorker> ucx;    // where the options name it
+    Paths paths;
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<Health> health;
     std::unique_ptr<Board> board;        // of a coordinator, and where pages are served
@@ -196,6 +186,8 @@ class Runtime final : public comm::Executor,
   std::string http_address() const { return parts_.http ? parts_.http->address() : ""; }
   std::shared_ptr<const Clock> clock() const { return parts_.clock; }
   comm::Bell own_bell() const;
+  // Whether this process lays its memory open to others of its host.
+  bool shares_memory() const { return parts_.paths.shares_memory(); }
   // Says so, once. Any thread.
   void lacks_memory(const Status& why);
 
@@ -224,8 +216,6 @@ class Runtime final : public comm::Executor,
   void end_mending();
   void answer(Handshake& handshake);
   void establish(Handshake& handshake);
-  void share_memory(Peer& peer, Handshake& handshake);
-  void use_ucx(Peer& peer, Handshake& handshake);
   bool mark_awaited();
   void watch(int fd, std::uint32_t events, Watched& watched);
   void unwatch(int fd);
@@ -238,20 +228,15 @@ class Runtime final : public comm::Executor,
   void hurry_to_coordinator(MemberId lost);
   void look_for_coordinator(Instant now);
   void count_local_ranks();
-  void look_at_kernel();
+  void look_at_paths();
   void look_behind_broken_links();
   void write_board(Instant now);
-  bool may_use(const std::string& transport) const;
 
   Parts parts_;
   Watched callers_{Watched::What::kCaller};
-  Watched ucx_{Watched::What::kUcx};
+  Watched driven_paths_{Watched::What::kPaths};
   std::map<MemberId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Handshake>> handshakes_;
-  // Segments of links we offered, by the member that was called.
-  std::map<MemberId, comm::Segment> offered_;
-  // Likewise, of either side: a peer that is through with the handshake may send at once.
-  std::map<MemberId, std::unique_ptr<comm::UcxLink>> offered_ucx_;
   std::map<MemberId, Attempt> attempts_;
   std::optional<Card> coordinator_now_;  // where it was found last
   std::map<MemberId, Status> connect_failures_;

@@ -66,10 +66,7 @@ void Runtime::keep_coordinator(Instant now) {
   Peer* peer = find_peer(id);
   // Its host may be gone, and its name be another's, of which this connection will never tell.
   const bool silent = hub_.contact_of(id, now).state == ft::Contact::State::kSilent;
-  if (needed && peer != nullptr && silent && peer->control->fd() >= 0) {
-    ::shutdown(peer->control->fd(), SHUT_RDWR);
-    peer->control->set_readable();
-  }
+  if (needed && peer != nullptr && silent) peer->control->hang_up();
   if (peer == nullptr && (needed || attempts_.contains(id))) look_for_coordinator(now);
   if (needed) call_member(*parts_.coordinator, now + kConnectTime);
 }
@@ -97,21 +94,10 @@ void Runtime::call(Attempt& attempt, Instant now) {
   const bool same_host = attempt.card.host == parts_.host;
   // What goes beside the connection outlives it, but the other may have forgotten this process.
   const bool keeps = keeps_data(attempt.card.member);
-  Greeting hello{parts_.self, attempt.card.member, parts_.process, keeps, {}, {}, {}};
-  if (same_host && attempt.card.shm && may_use("shm") && parts_.bell.name().size() > 0) {
-    auto segment = comm::create_shm_link();
-    if (segment.is_ok()) {
-      hello.bell = parts_.bell.name();
-      hello.link = segment.value().name();
-      offered_[attempt.card.member] = std::move(segment).value();
-    } else if (!keeps) {
-      lacks_memory(segment.status());
-    }
-  }
-  if (parts_.ucx) {
-    auto& link = offered_ucx_[attempt.card.member] = parts_.ucx->make_link();
-    hello.ucx = link->card();
-  }
+  Greeting hello{parts_.self, attempt.card.member, parts_.process, keeps, {}};
+  hello.offers = parts_.paths.offers(attempt.card, same_host, [&](const Status& why) {
+    if (!keeps) lacks_memory(why);
+  });
   std::vector<std::string> addresses = attempt.card.addresses;
   if (same_host) std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
   const auto vouched = std::find(addresses.begin(), addresses.end(), attempt.vouched);
@@ -158,8 +144,7 @@ void Runtime::step_handshakes(Instant now) {
     } else if (handshake.is_caller() && !handshake.is_withdrawn()) {
       const MemberId callee = handshake.hello().to;
       note_failure(callee, handshake.endpoint(), handshake.failure(), now);
-      offered_.erase(callee);
-      offered_ucx_.erase(callee);
+      parts_.paths.forget(callee);
     }
     if (handshake.fd() >= 0) unwatch(handshake.fd());
     handshakes_.erase(handshakes_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -180,21 +165,8 @@ void Runtime::answer(Handshake& handshake) {
   }
   drop_calls(hello.from);
   const bool keeps = hello.keeps && keeps_data(hello.from);
-  Greeting welcome{hello.to, hello.from, parts_.process, keeps, {}, {}, {}};
-  if (keeps) return handshake.welcome(welcome);
-  if (!hello.link.empty() && may_use("shm") && !parts_.bell.name().empty()) {
-    auto link = comm::Segment::open_growing(hello.link, comm::kShmLinkBytes);
-    if (link.is_ok()) {
-      offered_[hello.from] = std::move(link).value();
-      welcome.link = hello.link;
-      welcome.bell = parts_.bell.name();
-    }
-  }
-  if (welcome.link.empty() && !hello.ucx.empty() && parts_.ucx) {
-    auto& link = offered_ucx_[hello.from] = parts_.ucx->make_link();
-    link->connect(hello.ucx);
-    welcome.ucx = link->card();
-  }
+  Greeting welcome{hello.to, hello.from, parts_.process, keeps, {}};
+  if (!keeps) welcome.offers = parts_.paths.answer(hello.from, hello.offers);
   handshake.welcome(welcome);
 }
 
@@ -206,14 +178,13 @@ void Runtime::establish(Handshake& handshake) {
   auto peer = std::make_unique<Peer>(theirs.from);
   const int fd = handshake.take_fd();
   unwatch(fd);
-  peer->control = std::make_unique<comm::TcpLink>(fd);
+  peer->control = parts_.paths.make_control(fd);
   peer->same_host = is_same_host(fd);
   peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);
-  share_memory(*peer, handshake);
-  use_ucx(*peer, handshake);
+  peer->path = parts_.paths.make(theirs.from, theirs.offers, handshake.is_caller(), *peer->control);
   watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer->of_link);
-  if (!peer->shm) sockets_matter_ = true;
+  if (!peer->shares_memory()) sockets_matter_ = true;
   attempts_.erase(theirs.from);
   connect_failures_.erase(theirs.from);
   if (parts_.coordinator && parts_.coordinator->member == theirs.from) {
@@ -260,25 +231,6 @@ void Runtime::drop(MemberId id) {
   peers_.erase(found);
 }
 
-void Runtime::share_memory(Peer& peer, Handshake& handshake) {
-  const Greeting& theirs = handshake.peer();
-  auto offer = offered_.extract(theirs.from);
-  const bool agreed = handshake.is_caller() ? !theirs.link.empty() : !offer.empty();
-  if (!agreed || offer.empty()) return;
-  comm::Segment segment = std::move(offer.mapped());
-  segment.unlink();  // both sides have mapped it: nothing to leak any more
-  auto bell = comm::Segment::open(theirs.bell, sizeof(comm::BellWords));
-  if (!bell.is_ok()) return;
-  peer.bell = std::move(bell).value();
-  comm::TcpLink* control = peer.control.get();
-  peer.shm = std::make_unique<comm::ShmLink>(
-      std::move(segment), handshake.is_caller(),
-      comm::Bell(reinterpret_cast<comm::BellWords*>(peer.bell.data())), [control] {
-        control->session().send_control(FrameKind::kWake, {}, {}, {});
-        control->pump();
-      });
-}
-
 // All works without it, by way of sockets.
 void Runtime::lacks_memory(const Status& why) {
   if (lacks_memory_.exchange(true, std::memory_order_relaxed)) return;  // relaxed: alone
@@ -290,7 +242,7 @@ void Runtime::lacks_memory(const Status& why) {
 
 std::string Runtime::memory_of(const std::string& card) const {
   const auto parsed = parse_card(card);
-  return parsed.is_ok() && parsed.value().shm ? parsed.value().host : std::string{};
+  return parsed.is_ok() && lays_memory_open(parsed.value()) ? parsed.value().host : std::string{};
 }
 
 Result<ft::OwnArea> Runtime::make_area() {
@@ -308,29 +260,19 @@ Result<ft::OwnArea> Runtime::make_area() {
 
 std::optional<comm::HostPeer> Runtime::open_area(MemberId member, const std::string& name) {
   Peer* peer = find_peer(member);
-  if (peer == nullptr || !peer->shm) return std::nullopt;
+  if (peer == nullptr || !peer->shares_memory()) return std::nullopt;
   auto segment = comm::Segment::open(name, sizeof(comm::HostArea));
   if (!segment.is_ok()) return std::nullopt;
-  comm::TcpLink* control = peer->control.get();
-  const comm::Bell bell(reinterpret_cast<comm::BellWords*>(peer->bell.data()));
+  comm::StreamLink* control = peer->control.get();
   auto memory =
       comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
-  return comm::HostPeer{std::make_shared<comm::Segment>(std::move(segment).value()), bell,
+  return comm::HostPeer{std::make_shared<comm::Segment>(std::move(segment).value()),
+                        *peer->path->bell(),
                         [control] {
                           control->session().send_control(FrameKind::kWake, {}, {}, {});
                           control->pump();
                         },
                         std::move(memory), peer->pool};
-}
-
-// The connection beside it tells whether the peer lives.
-void Runtime::use_ucx(Peer& peer, Handshake& handshake) {
-  const Greeting& theirs = handshake.peer();
-  auto offer = offered_ucx_.extract(theirs.from);
-  // Who was called has connected already, unless there is shared memory.
-  if (offer.empty() || theirs.ucx.empty()) return;
-  peer.ucx = std::move(offer.mapped());
-  if (handshake.is_caller()) peer.ucx->connect(theirs.ucx);
 }
 
 // How long to look before sleeping. Giving the core up between looks costs an idle machine

@@ -65,7 +65,7 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
 
 bool Runtime::keeps_data(MemberId id) {
   const Peer* peer = find_peer(id);
-  return peer != nullptr && (!peer->ucx || peer->ucx->status().is_ok());
+  return peer != nullptr && (!peer->path || peer->path->link().status().is_ok());
 }
 
 // Where two call each other, the connection of the larger id stands.
@@ -97,14 +97,13 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   attempts_.erase(peer.id);
   connect_failures_.erase(peer.id);
   if (handshake.keeps()) {
-    offered_.erase(peer.id);
-    offered_ucx_.erase(peer.id);
+    parts_.paths.forget(peer.id);
   } else {
     // What refers to the old ones lets go of them in the next view.
-    peer.old_paths.push_back({std::move(peer.bell), std::move(peer.shm), std::move(peer.ucx)});
-    share_memory(peer, handshake);
-    use_ucx(peer, handshake);
-    if (!peer.shm) sockets_matter_ = true;
+    peer.old_paths.push_back(std::move(peer.path));
+    peer.path =
+        parts_.paths.make(peer.id, handshake.peer().offers, handshake.is_caller(), *peer.control);
+    if (!peer.shares_memory()) sockets_matter_ = true;
   }
   hub_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
 }

@@ -125,7 +125,7 @@ TEST_CASE("a process's metrics are bounded however many ranks there are") {
   auto metrics = std::make_unique<runtime::Metrics>();
   for (int rank = 0; rank < 10'000; ++rank) {
     metrics->peer_wait_ns[runtime::Metrics::peer_index({rank})].add(1'000'000'000);
-    metrics->link({rank}, runtime::Metrics::Transport::kTcp).sent.add(10);
+    metrics->link({rank}, "tcp")->sent.add(10);
   }
   const std::string text = metrics->text(Format::kPlain, {});
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"63\"} 1\n"));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "comm/transport/catalogue.h"
 #include "runtime/rendezvous/card.h"
 
 namespace holdfast {
@@ -87,19 +88,33 @@ TEST_CASE("numbers of another realm, and what is no number, prove nothing") {
 }
 
 TEST_CASE("a greeting says which process speaks, whatever else is in it") {
-  for (const char* ucx : {"", "card"}) {
-    const bool keeps = *ucx != '\0';
-    const runtime::Greeting greeting{{1}, {2}, this_process("here"), keeps, "bell", "link", ucx};
+  for (const bool keeps : {false, true}) {
+    runtime::Greeting greeting{{1}, {2}, this_process("here"), keeps, {}};
+    if (!keeps) greeting.offers = {{"shm", "bell link"}, {"ucx", ""}};
     const auto parsed = runtime::parse_greeting(runtime::encode_greeting(greeting));
     REQUIRE(parsed.is_ok());
     CHECK(parsed.value().process == greeting.process);
     CHECK(parsed.value().to == MemberId{2});
-    CHECK(parsed.value().link == "link");
-    CHECK(parsed.value().ucx == ucx);
+    CHECK(parsed.value().offers == greeting.offers);
     CHECK(parsed.value().keeps == keeps);
   }
-  const std::vector<std::byte> cut(49);
+  const std::vector<std::byte> cut(47);
   CHECK(runtime::parse_greeting(cut).status().code() == Code::kProtocolError);
+}
+
+TEST_CASE("of a greeting's offers those of unknown transports are passed over, bad ones refused") {
+  const auto parsed = [](std::vector<runtime::Offer> offers) {
+    const runtime::Greeting greeting{{1}, {2}, this_process("here"), false, std::move(offers)};
+    return runtime::parse_greeting(runtime::encode_greeting(greeting));
+  };
+  CHECK(parsed({{"pigeons", "fly"}, {"shm", "bell link"}}).value().offers ==
+        std::vector<runtime::Offer>{{"shm", "bell link"}});
+  CHECK_FALSE(parsed({{"shm", "a b"}, {"shm", "a b"}}).is_ok());
+  for (const comm::TransportRow& row : comm::transports()) {
+    const std::string longest(row.max_offer, 'x');
+    CHECK(parsed({{std::string(row.name), longest}}).is_ok());
+    CHECK_FALSE(parsed({{std::string(row.name), longest + "x"}}).is_ok());
+  }
 }
 
 }  // namespace

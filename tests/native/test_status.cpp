@@ -72,7 +72,7 @@ TEST_CASE("a summary has the peers with the most wait and the most bytes, and st
   Metrics metrics;
   for (std::int32_t p = 0; p < 64; ++p) {
     metrics.peer_wait_ns[Metrics::peer_index({p})].add(static_cast<std::uint64_t>(p) + 1);
-    metrics.link({p}, Metrics::Transport::kTcp).sent.add(static_cast<std::uint64_t>(1000 - p));
+    metrics.link({p}, "tcp")->sent.add(static_cast<std::uint64_t>(1000 - p));
   }
   metrics.ops[0][1].add(3);
   metrics.op_bytes[0][1].add(300);

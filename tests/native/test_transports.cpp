@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "comm/transport/catalogue.h"
 #include "link_pairs.h"
 
 namespace holdfast::comm {
@@ -296,6 +297,20 @@ TEST_CASE("the death of a peer is seen over UCX, when UCX says so") {
   CHECK_FALSE(r.post.finished);
   pair.b->cancel(r.post);
   pair.b->cancel(s.post);
+}
+
+TEST_CASE("each row of the catalogue is whole") {
+  for (const comm::TransportRow& row : comm::transports()) {
+    CAPTURE(row.name);
+    CHECK(comm::transports()[*comm::transport_index(row.name)].title == row.title);
+    // What carries no control channel makes paths beside one, and says something of them.
+    CHECK((row.make_stream != nullptr || row.open != nullptr));
+    CHECK((row.open != nullptr) == (row.max_offer > 0));
+    REQUIRE((row.look != nullptr));
+    const auto found = row.look();
+    CHECK((found.is_ok() || !found.status().message().empty()));
+  }
+  CHECK_FALSE(comm::transport_index("pigeons"));
 }
 
 TEST_CASE("a card that is none makes a UCX link fail, and a stranger's frames are nobody's") {

@@ -8,7 +8,7 @@ import holdfast
 from holdfast import _core
 
 try:
-    _core.ucx_version()
+    _core.look_at_transport("ucx")
     MISSING = ""
 except holdfast.ConfigError as error:
     MISSING = str(error)

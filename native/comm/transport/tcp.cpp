@@ -62,6 +62,11 @@ void TcpLink::renew(int fd) {
   recover();
 }
 
+void TcpLink::hang_up() {
+  if (fd_ >= 0) ::shutdown(fd_, SHUT_RDWR);
+  readable_ = true;
+}
+
 bool TcpLink::pump() {
   if (!status().is_ok()) return false;
   const bool sent = push();
@@ -149,7 +154,7 @@ void TcpLink::count_written(std::size_t bytes) {
   }
 }
 
-void TcpLink::look_at_kernel() {
+void TcpLink::look_at_path() {
   if (meter() == nullptr || !status().is_ok()) return;
   tcp_info info{};
   socklen_t length = sizeof info;

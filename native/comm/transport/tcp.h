@@ -7,11 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "comm/transport/link.h"
+#include "comm/transport/stream_link.h"
 
 namespace holdfast::comm {
 
-class TcpLink final : public Link {
+class TcpLink final : public StreamLink {
  public:
   explicit TcpLink(int fd);  // takes the descriptor, connected and greeted
   ~TcpLink() override;
@@ -21,22 +21,19 @@ class TcpLink final : public Link {
   std::string_view transport() const override { return "tcp"; }
   bool pump() override;
 
-  int fd() const { return fd_; }
-  // Ends the connection, so that the peer's kernel hears of it; the link may be renewed.
-  void sever(Status why);
-  // Goes on over another connection to the same peer, which does so as well.
-  void renew(int fd);
-  // The poller saw the socket readable or broken.
-  void set_readable() { readable_ = true; }
-  // Whether something is asked for that has not come.
-  bool awaits() const { return in_payload_ || session().awaits(); }
-  bool wants_to_write() { return blocked_ && status().is_ok(); }
-  void set_writable() { blocked_ = false; }
+  int fd() const override { return fd_; }
+  void sever(Status why) override;
+  void renew(int fd) override;
+  void hang_up() override;
+  void set_readable() override { readable_ = true; }
+  bool awaits() const override { return in_payload_ || session().awaits(); }
+  bool wants_to_write() override { return blocked_ && status().is_ok(); }
+  void set_writable() override { blocked_ = false; }
   // The other end is closed, or something between has said so.
   bool closed_by_peer() const override { return closed_by_peer_; }
   std::uint64_t received() const override { return received_; }
-  // Asks the kernel for round-trip time and retransmits, and writes them to the meter.
-  void look_at_kernel();
+  // Asks the kernel, which measures all the time.
+  void look_at_path() override;
 
  protected:
   void release(const SendPost& post) override;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::runtime {
@@ -60,6 +61,13 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+std::string join(const std::vector<std::string>& parts, char separator) {
+  std::string text;
+  for (const std::string& part : parts)
+    text += (text.empty() ? "" : std::string(1, separator)) + part;
+  return text;
+}
+
 }  // namespace
 
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
@@ -73,12 +81,10 @@ Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
 }
 
 std::string encode_card(const Card& card) {
-  std::string addresses;
-  for (const std::string& a : card.addresses) addresses += (addresses.empty() ? "" : ",") + a;
   return "version=" + std::to_string(comm::kProtocolVersion) +
          "\nmember=" + std::to_string(card.member.value) + "\nhost=" + card.host +
-         "\naddresses=" + addresses + "\nport=" + std::to_string(card.port) +
-         "\nshm=" + (card.shm ? "1" : "0") + "\nbell=" + card.bell + "\nflat=" + card.flat +
+         "\naddresses=" + join(card.addresses, ',') + "\nport=" + std::to_string(card.port) +
+         "\ntransports=" + join(card.transports, ',') + "\nflat=" + card.flat +
          (card.http.empty() ? "" : "\nhttp=" + card.http) + "\nsettings=" + card.settings +
          "\nnonce=" + std::to_string(card.nonce) + "\n";
 }
@@ -103,8 +109,7 @@ Result<Card> parse_card(const std::string& text) {
   const auto& addresses = card.addresses;
   const bool gap = std::find(addresses.begin(), addresses.end(), "") != addresses.end();
   if (addresses.empty() || addresses.size() > kMaxAddresses || gap) return damaged("addresses");
-  card.shm = read_text(fields, "shm") == "1";
-  card.bell = read_text(fields, "bell");
+  card.transports = split(read_text(fields, "transports"), ',');
   card.flat = read_text(fields, "flat");
   card.http = read_text(fields, "http");
   card.settings = read_text(fields, "settings");
@@ -112,11 +117,11 @@ Result<Card> parse_card(const std::string& text) {
 }
 
 // Layout: from, to, realm, number and start time of the process, 1 for a caller or answerer that
-// keeps what carried data (8 bytes each), then bell, link and, where there is one, ucx, each ended
-// by a newline.
+// keeps what carried data (8 bytes each), then a line for each offer: the transport, a blank, its
+// text.
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
-  const std::string text = greeting.bell + "\n" + greeting.link + "\n" +
-                           (greeting.ucx.empty() ? "" : greeting.ucx + "\n");
+  std::string text;
+  for (const Offer& offer : greeting.offers) text += offer.transport + " " + offer.text + "\n";
   const ProcessId& process = greeting.process;
   const std::array numbers{greeting.from.value, greeting.to.value, process.realm,
                            process.number,      process.started,   std::uint64_t{greeting.keeps}};
@@ -128,7 +133,7 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
 }
 
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
-  if (bytes.size() < kGreetingNumbers + 2 || bytes.size() > kMaxGreetingBytes) {
+  if (bytes.size() < kGreetingNumbers || bytes.size() > kMaxGreetingBytes) {
     return Status{Code::kProtocolError, "malformed greeting"};
   }
   std::array<std::uint64_t, kGreetingNumbers / sizeof(std::uint64_t)> numbers{};
@@ -142,11 +147,21 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   greeting.keeps = keeps == 1;
   const auto rest = bytes.subspan(sizeof numbers);
   const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
-  const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() < 2) return Status{Code::kProtocolError, "malformed greeting"};
-  greeting.bell = lines[0];
-  greeting.link = lines[1];
-  if (lines.size() > 2) greeting.ucx = lines[2];
+  for (const std::string& line : split(text, '\n')) {
+    if (line.empty()) continue;
+    const std::size_t blank = line.find(' ');
+    if (blank == std::string::npos) return Status{Code::kProtocolError, "malformed greeting"};
+    Offer offer{line.substr(0, blank), line.substr(blank + 1)};
+    // Of a transport that this side does not know: for others.
+    const auto row = comm::transport_index(offer.transport);
+    if (!row) continue;
+    const bool again = std::any_of(greeting.offers.begin(), greeting.offers.end(),
+                                   [&](const Offer& o) { return o.transport == offer.transport; });
+    if (again || offer.text.size() > comm::transports()[*row].max_offer) {
+      return Status{Code::kProtocolError, "malformed greeting"};
+    }
+    greeting.offers.push_back(std::move(offer));
+  }
   return greeting;
 }
 

@@ -18,9 +18,8 @@ struct Card {
   std::string host;
   std::vector<std::string> addresses;  // numeric, best first
   std::uint16_t port = 0;
-  bool shm = false;         // may use shared memory
-  std::string bell;         // segment of its bell; empty without shm
-  std::string flat;         // segment of its flat area in this group; empty without shm
+  std::vector<std::string> transports;  // that make paths for it (comm/transport/catalogue.h)
+  std::string flat;         // segment of its flat area in this group; empty: it shares no memory
   std::string http;         // "host:port" of its health pages; empty: none
   std::string settings;     // what all members must have set alike; empty: nothing
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
@@ -34,6 +33,13 @@ std::string encode_card(const Card& card);
 // kProtocolError: damaged, or of another protocol version (naming both).
 Result<Card> parse_card(const std::string& text);
 
+// What one side of a connection says of a transport: whoever calls an offer, the other an answer.
+struct Offer {
+  std::string transport;
+  std::string text;  // the transport's own; no line ends
+  friend bool operator==(const Offer&, const Offer&) = default;
+};
+
 // First payload on a connection, and its answer.
 struct Greeting {
   MemberId from;
@@ -41,11 +47,10 @@ struct Greeting {
   ProcessId process;  // that says it
   // Caller: it has what carried the two's data before. Answerer: so have both, and they keep it.
   bool keeps = false;
-  std::string bell;  // caller's or answerer's bell segment; empty: no shared memory
-  std::string link;  // segment of the link, made by the caller; empty: no shared memory
-  std::string ucx;   // card of the end of a UCX link; empty: none
+  std::vector<Offer> offers;  // each transport once; an answer has one at most
 };
 
+// With an offer of each transport.
 inline constexpr std::size_t kMaxGreetingBytes = 1024 + 8192;
 
 std::vector<std::byte> encode_greeting(const Greeting& greeting);

@@ -71,7 +71,7 @@ Status Meeting::missing_error(const std::string& round, Rank first) {
 Status Meeting::exchange_cards() {
   Card own = runtime_->own_card();
   own.nonce = random_number();
-  if (own.shm && request_.size > 1) {
+  if (runtime_->shares_memory() && request_.size > 1) {
     if (auto area = runtime_->make_area(); area.is_ok()) {
       own_area_ = std::move(area).value();
       own.flat = own_area_->name;
@@ -246,7 +246,7 @@ std::optional<comm::HostPeer> Meeting::open_flat_of(Rank rank) {
 }
 
 Meeting::Word Meeting::own_word() {
-  Word word{"tcp", {}, {1}, runtime_->parts().self};
+  Word word{kNoMemory, {}, {1}, runtime_->parts().self};
   runtime_->run([&] {
     std::vector<MemberId> members;
     for (const Card& card : cards_) members.push_back(card.member);

@@ -33,7 +33,7 @@ class Meeting {
  private:
   // What every member says before the group begins.
   struct Word {
-    std::string memory;  // "reach", "flat", "shm" or "tcp": what it can use with all others
+    std::string memory;  // as usable_memory() says
     CommId world;        // that all members are in; 0: none yet
     Epoch epoch;         // of its view there
     MemberId member;     // who says it

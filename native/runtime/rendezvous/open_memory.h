@@ -11,7 +11,8 @@
 namespace holdfast::runtime {
 
 // What this process can use with all members: "reach" (their memory where it lies), "flat" (areas),
-// "shm" (queues) or "tcp". `flat`: all areas, one of which is `self`'s, or none.
+// "queues" or kNoMemory. `flat`: all areas, one of which is `self`'s, or none.
+inline constexpr const char* kNoMemory = "none";
 std::string usable_memory(Runtime& runtime, const std::vector<MemberId>& members,
                           const std::vector<comm::HostPeer>& flat, Rank self);
 // By what all members have said; `flat` has a place for each rank, or none.

@@ -69,8 +69,7 @@ Status Subgroup::find_number() {
 }
 
 Status Subgroup::lay_open() {
-  const Card own = runtime_->own_card();
-  if (own.shm && request_.size > 1) {
+  if (runtime_->shares_memory() && request_.size > 1) {
     if (auto area = runtime_->make_area(); area.is_ok()) {
       own_name_ = area.value().name;
       own_area_ = std::move(area).value().peer;

@@ -1,0 +1,40 @@
+#include "comm/transport/catalogue.h"
+
+#include <algorithm>
+#include <array>
+
+#include "comm/transport/shm_paths.h"
+#include "comm/transport/tcp.h"
+#include "comm/transport/ucx/paths.h"
+#include "comm/transport/ucx/ucx.h"
+
+namespace holdfast::comm {
+namespace {
+
+// Two names of segments.
+constexpr std::size_t kMaxShmOffer = 512;
+
+std::unique_ptr<StreamLink> make_tcp(int fd) { return std::make_unique<TcpLink>(fd); }
+
+Result<std::string> look_at_tcp() { return std::string{}; }
+
+// A name, a title, its reach, whether all ranks must name it, bytes of its offer; then how it
+// carries a control channel, how it makes paths beside one, and what is here of it.
+constexpr std::array<TransportRow, kTransportCount> kTransports{{
+    {"shm", "shared memory", Reach::kHost, false, kMaxShmOffer, nullptr, open_shm, look_at_shm},
+    {"tcp", "TCP", Reach::kAnywhere, false, 0, make_tcp, nullptr, look_at_tcp},
+    {"ucx", "UCX", Reach::kAnywhere, true, kMaxUcxCard, nullptr, open_ucx, ucx_version},
+}};
+
+}  // namespace
+
+std::span<const TransportRow, kTransportCount> transports() { return kTransports; }
+
+std::optional<std::size_t> transport_index(std::string_view name) {
+  const auto at = std::find_if(kTransports.begin(), kTransports.end(),
+                               [&](const TransportRow& row) { return row.name == name; });
+  if (at == kTransports.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - kTransports.begin());
+}
+
+}  // namespace holdfast::comm
