@@ -116,24 +116,41 @@ void Group::observe_view() {
 }
 
 void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
-  std::vector<std::size_t> lost;
-  std::vector<std::size_t> left;
-  std::vector<std::size_t> joined;
+  Change change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};
   for (std::size_t r = 0; r < after.members.size(); ++r) {
     const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
     if (was == after.members[r]) continue;
-    if (was != kNobody) (cause_of(was) == LossCause::kLeft ? left : lost).push_back(r);
-    if (after.members[r] != kNobody) joined.push_back(r);
+    if (was != kNobody) change.out.push_back({r, was, std::nullopt});
+    if (after.members[r] != kNobody) change.joined.push_back(r);
   }
-  observe_view(before, after, now);
+  if (comm::Observer* observer = network_.observer()) {
+    const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
+    const Rank self = rank_of(self_).value_or(Rank{-1});
+    observer->viewed(
+        {after.epoch, self, change.present, change.joined.size(), change.out.size(), stopped});
+    observe_standing(comm::Standing::kMember);
+  }
   stopped_since_.reset();
-  if (lost.empty() && left.empty() && joined.empty()) return;
-  std::string text = "view " + std::to_string(after.epoch.value) + ": ";
+  if (!change.out.empty()) change.until = now + kExplanationTime;
+  if (!change.out.empty() || !change.joined.empty()) untold_.push_back(std::move(change));
+  explain_losses(now);
+  std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
+}
+
+void World::tell(const Change& change) {
+  std::vector<std::size_t> lost;
+  std::vector<std::size_t> left;
+  std::vector<std::size_t> out;  // this process leaves before it knows why
+  for (const Change::Out& one : change.out) {
+    (!one.cause ? out : one.cause == LossCause::kLeft ? left : lost).push_back(one.rank);
+  }
+  std::string text = "view " + std::to_string(change.epoch.value) + ": ";
   if (!lost.empty()) text += "lost " + rank_text(lost) + "; ";
+  if (!out.empty()) text += "without " + rank_text(out) + "; ";
   if (!left.empty()) text += rank_text(left) + " left; ";
-  if (!joined.empty()) text += rank_text(joined) + " joined; ";
-  network_.say(text + std::to_string(after.present().size()) + " of " +
-               std::to_string(after.members.size()) + " ranks go on");
+  if (!change.joined.empty()) text += rank_text(change.joined) + " joined; ";
+  network_.say(text + std::to_string(change.present) + " of " + std::to_string(change.size) +
+               " ranks go on");
 }
 
 std::optional<LossCause> World::cause_of(MemberId lost) const {
@@ -144,37 +161,28 @@ std::optional<LossCause> World::cause_of(MemberId lost) const {
   return std::nullopt;
 }
 
-// Another rank's word of a death may come before this one's own connection to the dead has ended.
-void World::explain_losses(Instant now) {
-  std::erase_if(unexplained_, [&](const auto& loss) {
-    const auto& [member, until] = loss;
-    const std::optional<LossCause> cause = cause_of(member);
-    if (!cause && now < until) return false;
-    network_.observer()->lost(cause.value_or(LossCause::kSilent));
-    return true;
-  });
+void World::explain(Change::Out& out, LossCause cause) {
+  if (out.cause) return;
+  out.cause = cause;
+  if (comm::Observer* observer = network_.observer()) observer->lost(cause);
 }
 
-void World::observe_view(const WorldView& before, const WorldView& after, Instant now) {
-  comm::Observer* observer = network_.observer();
-  if (observer == nullptr) return;
-  std::size_t lost = 0;
-  std::size_t joined = 0;
-  for (std::size_t r = 0; r < after.members.size(); ++r) {
-    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
-    if (was == after.members[r]) continue;
-    if (was != kNobody) {
-      ++lost;
-      unexplained_.emplace_back(was, now + kExplanationTime);
+void World::explain_losses(Instant now) {
+  for (Change& change : untold_) {
+    for (Change::Out& out : change.out) {
+      std::optional<LossCause> cause = cause_of(out.member);
+      if (!cause && now >= change.until) cause = LossCause::kSilent;
+      if (cause) explain(out, *cause);
     }
-    joined += after.members[r] != kNobody ? 1 : 0;
   }
-  explain_losses(now);
-  std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
-  const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
-  const Rank self = rank_of(self_).value_or(Rank{-1});
-  observer->viewed({after.epoch, self, after.present().size(), joined, lost, stopped});
-  observe_standing(comm::Standing::kMember);
+  const auto is_known = [](const Change& change) {
+    return std::all_of(change.out.begin(), change.out.end(),
+                       [](const Change::Out& out) { return out.cause.has_value(); });
+  };
+  while (!untold_.empty() && is_known(untold_.front())) {
+    tell(untold_.front());
+    untold_.pop_front();
+  }
 }
 
 void World::observe_standing(comm::Standing standing) {

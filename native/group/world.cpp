@@ -33,7 +33,7 @@ std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView
 World::World(CommId id, Membership membership, Network& network)
     : id_(id), self_(membership.self()), network_(network), membership_(std::move(membership)) {
   past_.push_back({view(), {}, false});
-  observe_view(view(), view(), Instant{});
+  tell_of(view(), view(), Instant{});
 }
 
 World::World(const Message& decision, Membership membership, Network& network)
@@ -140,7 +140,7 @@ bool World::moves_bulk() const {
 
 Instant World::next_deadline() const {
   Instant next = membership_.next_tick();
-  for (const auto& [member, until] : unexplained_) next = std::min(next, until);
+  if (!untold_.empty()) next = std::min(next, untold_.front().until);
   for (const auto& weak : groups_) {
     if (const auto group = weak.lock()) next = std::min(next, group->next_deadline());
   }
@@ -170,6 +170,9 @@ void World::retire() {
 
 void World::leave(Instant now) {
   ended_ = true;
+  explain_losses(now);
+  for (const Change& change : untold_) tell(change);
+  untold_.clear();
   observe_standing(comm::Standing::kAlone);
   membership_.leave(now);
   carry_out(now);
@@ -180,6 +183,11 @@ void World::on_goodbye(MemberId member, CommId group, Instant now) {
   if (whole) {
     membership_.on_left(member);
     if (view().has(member)) goodbyes_.push_back(member);
+    for (Change& change : untold_) {
+      for (Change::Out& out : change.out) {
+        if (out.member == member) explain(out, comm::LossCause::kLeft);
+      }
+    }
   }
   for (const auto& g : groups()) {
     if (group == CommId{} || g->id() == group) g->on_goodbye(member);

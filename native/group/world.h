@@ -146,6 +146,22 @@ class World {
     bool sent = false;
   };
 
+  // What a view has changed. It is told when it is known why each of those is out: others may know
+  // of a death, or of a goodbye, before this process's own connection says so.
+  struct Change {
+    struct Out {
+      std::size_t rank;
+      MemberId member;
+      std::optional<comm::LossCause> cause;
+    };
+    Epoch epoch;
+    std::size_t present;
+    std::size_t size;
+    std::vector<std::size_t> joined;
+    std::vector<Out> out;
+    Instant until;  // what is not known by then will not be
+  };
+
   void look_at_boundary(Instant now);
   void carry_out(Instant now);
   void carry_out(const Action& action, Instant now);
@@ -154,10 +170,11 @@ class World {
   void adopt(const Adopt& adopt, Instant now);
   void look_at_contacts(Instant now);
   void tell_of(const WorldView& before, const WorldView& after, Instant now);
-  void observe_view(const WorldView& before, const WorldView& after, Instant now);
+  void tell(const Change& change);
   void observe_standing(comm::Standing standing);
   std::optional<comm::LossCause> cause_of(MemberId lost) const;
   void explain_losses(Instant now);
+  void explain(Change::Out& out, comm::LossCause cause);
   void give_view(Group& group, const Past& past);
   bool may_share(const WorldView& view, const std::vector<Rank>& ranks) const;
   void end_boundary(const Status& status);
@@ -174,8 +191,8 @@ class World {
   std::deque<Action> actions_;
   std::vector<Outcast> given_up_;   // waited for in vain by a close() before
   std::vector<MemberId> goodbyes_;  // members of the view that have said so
-  // Lost by the word of others, before this process knows why: until when it may come to know.
-  std::vector<std::pair<MemberId, Instant>> unexplained_;
+  // What views have changed, the oldest first, of which not all is known yet.
+  std::deque<Change> untold_;
   std::optional<Instant> stopped_since_;  // by a loss
   comm::NullLink nowhere_;
   bool carrying_out_ = false;

@@ -19,6 +19,7 @@ import numpy as np
 import holdfast
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
+_ESTABLISHED = b"\x01"  # a socket's state, by Linux's tcp_states.h
 
 
 def connections() -> list[socket.socket]:
@@ -63,11 +64,31 @@ def _cut_now_and_then(cuts: int, rng: random.Random) -> None:
             link.close()
 
 
+def await_mended(count: int) -> None:
+    """Return when so many connections stand, or when two seconds have shown that they never will.
+
+    Who leaves while its connection is broken says so to nobody, and has died to the others.
+    """
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        links = connections()
+        standing = [link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) for link in links]
+        for link in links:
+            link.close()
+        if standing.count(_ESTABLISHED) >= count:
+            return
+        time.sleep(0.01)
+
+
 def reduce_among_resets() -> None:
     """Reduce while connections are closed; say how late the latest op was, and in which view."""
     cuts = int(os.environ["CUTS"])
     group = holdfast.init()
     me, n = group.rank, group.size
+    group.barrier()  # all have all their connections
+    whole = connections()
+    for link in whole:
+        link.close()
     cutter = threading.Thread(target=_cut_now_and_then, args=(cuts, random.Random(me)))
     cutter.start()
     latest = 0.0
@@ -88,6 +109,7 @@ def reduce_among_resets() -> None:
     cutter.join()
     told = {"epoch": group.epoch, "ops": ops, "latest": latest, "live": list(group.live_ranks)}
     print(json.dumps(told), flush=True)
+    await_mended(len(whole))
     group.barrier()
     group.close()
 
