@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/planted.h"
 #include "membership_scenario/script.h"
 
 namespace holdfast::ft::testing {
@@ -53,6 +54,25 @@ TEST_CASE("a scenario is accepted as it is written: what it expects, and nothing
     const auto first = Script("x.txt", events).run();
     CHECK_FALSE(first.complaint.empty());
     CHECK(complaint_of(first.accepted) == "");
+  }
+}
+
+// Mistakes that the simulator needs many worlds for (test_planted.cpp).
+TEST_CASE("a scenario notices when what it shows is not so") {
+  for (const auto& [bug, name] : std::vector<std::pair<Planted, std::string>>{
+           {Planted::kIgnoreBallot, "promise_is_overtaken"},
+           {Planted::kForgetVote, "accepted_proposal_stands"},
+           {Planted::kMinority, "silent_member"},
+           {Planted::kMinority, "coordinator_restarts"},
+           {Planted::kNeverTakeBack, "no_quorum"},
+           {Planted::kUnrecorded, "coordinator_restarts_with_record"},
+           {Planted::kLowBallots, "two_coordinators"}}) {
+    CAPTURE(name);
+    const std::string text = text_of(fs::path(MEMBERSHIP_SCENARIOS) / (name + ".txt"));
+    planted = bug;
+    const std::string complaint = complaint_of(text);
+    planted = Planted::kNone;
+    CHECK(complaint.find("expected: ") != std::string::npos);
   }
 }
 
