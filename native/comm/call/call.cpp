@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/check.h"
+#include "base/fnv.h"
 
 namespace holdfast::comm {
 namespace {
@@ -116,21 +117,21 @@ bool conflict(const Call& a, const Call& b) {
   return common_size(a) != common_size(b);
 }
 
-// FNV-1a.
 std::uint32_t history_after(std::uint32_t history, const Call& call) {
+  Fnv1a32 hash(history);
   const auto mix = [&](std::uint64_t value) {
-    history = (history ^ static_cast<std::uint32_t>(value)) * 16777619U;
-    history = (history ^ static_cast<std::uint32_t>(value >> 32)) * 16777619U;
+    hash.mix(static_cast<std::uint32_t>(value));
+    hash.mix(static_cast<std::uint32_t>(value >> 32));
   };
   mix(static_cast<std::uint64_t>(call.collective));
-  if (call.collective == Collective::kBarrier) return history;
+  if (call.collective == Collective::kBarrier) return hash.value();
   mix(static_cast<std::uint64_t>(call.dtype));
   if (is_rooted(call.collective)) mix(static_cast<std::uint64_t>(call.root.value));
   if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
   mix(common_size(call).value_or(0));
   for (const char c : call.codec.view()) mix(static_cast<unsigned char>(c));
   if (call.on_device) mix(kOnDevice);
-  return history;
+  return hash.value();
 }
 
 const Call* CallReport::find(OpSeq number) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fnv.h"
 #include "base/planted.h"
 #include "comm/call/call.h"
 #include "comm/call/request_check.h"
@@ -9,19 +10,16 @@
 namespace holdfast::comm {
 bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
 
-// FNV-1a.
 std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
-  std::uint32_t hash = 2166136261U;
-  const auto mix = [&](std::uint32_t value) { hash = (hash ^ value) * 16777619U; };
-  mix(history);
-  mix(static_cast<std::uint32_t>(request.collective));
-  mix(static_cast<std::uint32_t>(request.dtype));
-  mix(static_cast<std::uint32_t>(request.op));
-  mix(static_cast<std::uint32_t>(request.root.value));
-  const CodingText coding = coding_text(request);
-  for (const char c : coding.view()) mix(static_cast<unsigned char>(c));
-  if (request.on_device) mix(1);
-  return hash;
+  Fnv1a32 hash;
+  hash.mix(history);
+  hash.mix(static_cast<std::uint32_t>(request.collective));
+  hash.mix(static_cast<std::uint32_t>(request.dtype));
+  hash.mix(static_cast<std::uint32_t>(request.op));
+  hash.mix(static_cast<std::uint32_t>(request.root.value));
+  hash.mix(coding_text(request).view());
+  if (request.on_device) hash.mix(1U);
+  return hash.value();
 }
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
