@@ -8,14 +8,16 @@
 
 #include "base/types.h"
 
-namespace holdfast::ft {
+namespace holdfast {
+
+class Reader;
+class Writer;
+
+namespace ft {
 
 using Bytes = std::vector<std::byte>;
 
 inline constexpr MemberId kNobody{0};
-
-class Reader;
-class Writer;
 
 // What a member says; opaque here (group_report.h). Its groups hardly ever change, and are the same
 // at many: whoever has seen them knows them by their digest. How far the ops have come is news.
@@ -64,4 +66,5 @@ class Reports {
 
 Reports read_reports(Reader& r);
 
-}  // namespace holdfast::ft
+}  // namespace ft
+}  // namespace holdfast

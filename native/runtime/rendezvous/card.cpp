@@ -1,11 +1,10 @@
 #include "runtime/rendezvous/card.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstring>
 #include <map>
 
+#include "base/bytes.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::runtime {
@@ -13,8 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxCardBytes = 4096;
 constexpr std::size_t kMaxAddresses = 16;
-// Of a greeting before its lines.
-constexpr std::size_t kGreetingNumbers = 6 * sizeof(std::uint64_t);
 
 Status damaged(const std::string& what) {
   return {Code::kProtocolError, "damaged member card in the store: " + what};
@@ -115,35 +112,36 @@ Result<Card> parse_card(const std::string& text) {
 // keeps what carried data (8 bytes each), then bell, link and, where there is one, ucx, each ended
 // by a newline.
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
+  Writer w;
+  w.number(greeting.from.value);
+  w.number(greeting.to.value);
+  w.number(greeting.process.realm);
+  w.number(greeting.process.number);
+  w.number(greeting.process.started);
+  w.number(std::uint64_t{greeting.keeps});
   const std::string text = greeting.bell + "\n" + greeting.link + "\n" +
                            (greeting.ucx.empty() ? "" : greeting.ucx + "\n");
-  const ProcessId& process = greeting.process;
-  const std::array numbers{greeting.from.value, greeting.to.value, process.realm,
-                           process.number,      process.started,   std::uint64_t{greeting.keeps}};
-  static_assert(sizeof numbers == kGreetingNumbers);
-  std::vector<std::byte> out(sizeof numbers + text.size());
-  std::memcpy(out.data(), numbers.data(), sizeof numbers);
-  std::memcpy(out.data() + sizeof numbers, text.data(), text.size());
-  return out;
+  w.raw(std::as_bytes(std::span(text)));
+  return w.take();
 }
 
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
-  if (bytes.size() < kGreetingNumbers + 2 || bytes.size() > kMaxGreetingBytes) {
-    return Status{Code::kProtocolError, "malformed greeting"};
-  }
-  std::array<std::uint64_t, kGreetingNumbers / sizeof(std::uint64_t)> numbers{};
-  std::memcpy(numbers.data(), bytes.data(), sizeof numbers);
-  const auto [from, to, realm, number, started, keeps] = numbers;
-  if (keeps > 1) return Status{Code::kProtocolError, "malformed greeting"};
+  const Status malformed(Code::kProtocolError, "malformed greeting");
+  if (bytes.size() > kMaxGreetingBytes) return malformed;
+  Reader r(bytes);
   Greeting greeting;
-  greeting.from = {from};
-  greeting.to = {to};
-  greeting.process = {realm, number, started};
+  greeting.from = {r.number<std::uint64_t>()};
+  greeting.to = {r.number<std::uint64_t>()};
+  greeting.process.realm = r.number<std::uint64_t>();
+  greeting.process.number = r.number<std::uint64_t>();
+  greeting.process.started = r.number<std::uint64_t>();
+  const auto keeps = r.number<std::uint64_t>();
+  r.require(keeps <= 1);
   greeting.keeps = keeps == 1;
-  const auto rest = bytes.subspan(sizeof numbers);
+  const std::span<const std::byte> rest = r.rest();
   const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
   const std::vector<std::string> lines = split(text, '\n');
-  if (lines.size() < 2) return Status{Code::kProtocolError, "malformed greeting"};
+  if (r.failed() || text.size() < 2 || lines.size() < 2) return malformed;
   greeting.bell = lines[0];
   greeting.link = lines[1];
   if (lines.size() > 2) greeting.ucx = lines[2];
