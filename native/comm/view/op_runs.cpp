@@ -6,6 +6,7 @@
 #include "base/planted.h"
 #include "comm/call/call.h"
 #include "comm/call/request_check.h"
+#include "comm/schedule/places.h"
 
 namespace holdfast::comm {
 bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
@@ -68,7 +69,7 @@ const AlgorithmRow& OpRuns::row_for(const OpRequest& request) {
   }
   const int hosts =
       config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
-  if (request.codec) return coded_row_for(request, hosts > 1 && hosts < size());
+  if (request.codec) return coded_row_for(request, has_levels({size(), hosts}));
   const Problem problem{request.collective, size(), hosts, bytes, config_.link_model};
   last = {request.collective, bytes, &choose_algorithm(problem)};
   return *last.row;
