@@ -150,7 +150,7 @@ class Communicator {
   virtual std::shared_ptr<PathAgreement> path_agreement() { return nullptr; }
   // Likewise whether their devices encode and decode.
   virtual std::shared_ptr<PathAgreement> codec_agreement() { return nullptr; }
-  // "shm", "tcp", "inproc" or "self" per rank.
+  // "shm", "tcp", "ucx", "inproc" or "self" per rank.
   virtual std::vector<std::string> transports() const = 0;
 
   // Starts an op; ops start in call order and may run at the same time. An unusable request (wrong

@@ -19,7 +19,7 @@ class Link {
   Session& session() { return session_; }
   const Session& session() const { return session_; }
 
-  virtual std::string_view transport() const = 0;  // "inproc", "shm", "tcp"
+  virtual std::string_view transport() const = 0;  // "inproc", "shm", "tcp", "ucx"
   // Moves what can be moved in both directions now; whether anything moved. After a failure it
   // moves nothing.
   virtual bool pump() = 0;
