@@ -2,6 +2,8 @@
 
 Each rule is a pure function from a file's text to complaints, so that every rule is itself tested
 on a line that breaks it. The rules are those of docs/architecture.md and CONTRIBUTING.md.
+
+Why: docs/decisions/0005-house-rules-are-a-test.md
 """
 
 from __future__ import annotations
@@ -408,11 +410,42 @@ def test_python_folders_hold_no_cpp() -> None:
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "docs/architecture.md",
-        "docs/decisions.md",
+        "docs/decisions/README.md",
     ],
 )
 def test_the_papers_are_there(file: str) -> None:
     assert (ROOT / file).stat().st_size > 0
+
+
+DECISIONS = ROOT / "docs/decisions"
+
+
+def decisions() -> list[Path]:
+    return sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
+
+
+def test_a_decision_has_a_number_a_context_and_a_choice() -> None:
+    sections = r"# .+\n\n\d{4}-\d\d-\d\d\n\n## Context\n\n[^#]+## Choice\n\n"
+    odd = [name(p) for p in decisions() if not re.match(sections, p.read_text(encoding="utf-8"))]
+    numbers = [path.name[:5] for path in decisions()]
+    assert not odd
+    assert numbers == [f"{n:04d}-" for n in range(1, len(numbers) + 1)]
+
+
+def test_the_index_has_every_decision_once() -> None:
+    listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (DECISIONS / "README.md").read_text())
+    assert sorted(listed) == [path.name for path in decisions()]
+
+
+def test_decisions_that_are_linked_exist() -> None:
+    link = re.compile(r"docs/decisions/(\d{4}-[\w-]+\.md)")
+    missing = [
+        f"{name(path)}: {target}"
+        for path in tree(*CPP, ".py", ".sh", ".md")
+        for target in link.findall(path.read_text(encoding="utf-8"))
+        if not (DECISIONS / target).exists()
+    ]
+    assert not missing, "\n".join(missing)
 
 
 def test_the_changelog_knows_the_version() -> None:

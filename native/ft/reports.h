@@ -1,5 +1,6 @@
 // Reports: what the members of a view say of their groups when it ends. Many say the same, so each
 // part is kept, and sent, once.
+// Why: docs/decisions/0128-a-second-report-names-the-first.md
 #pragma once
 
 #include <cstddef>

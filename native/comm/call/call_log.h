@@ -2,6 +2,7 @@
 // a number are found here, whichever of them calls first. Without I/O.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0012-who-called-what.md
 #pragma once
 
 #include <deque>

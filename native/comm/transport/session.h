@@ -8,6 +8,7 @@
 // go, and a link never blocks behind a message that nobody has asked for yet.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0006-large-messages-wait-for-a-grant.md
 #pragma once
 
 #include <cstddef>
