@@ -144,11 +144,12 @@ test-torch: $(VENV)/.installed  ## PyTorch's own distributed tests beside gloo (
 # ---- checks --------------------------------------------------------------------------------------
 
 .PHONY: lint
-lint: system-check $(VENV)/.extras  ## ruff, clang-format, clang-tidy, layers, house rules
+lint: system-check $(VENV)/.extras  ## ruff, clang-format, clang-tidy, names, layers, house rules
 	$(BIN)/ruff check $(PYTHON_PATHS)
 	$(BIN)/ruff format --check $(PYTHON_PATHS)
 	@echo clang-format --dry-run -Werror ...
 	@clang-format --dry-run -Werror $(CPP_FILES)
+	@$(call logged,one-unit,.ci/one_unit.sh $(CXX))
 	@cmake -B build/commands $(CMAKE_SANITIZED) --log-level=WARNING
 	.ci/clang_tidy.sh build/commands $(JOBS)
 	.ci/typing_view.sh

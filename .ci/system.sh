@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs, and only those whose file is not there yet.
 # Usage: .ci/system.sh build|test|check|aarch64 ...
+# Why: docs/decisions/0003-makefile-installs-what-is-missing.md
 set -euo pipefail
 
 python=${PYTHON:-python3}

@@ -1,5 +1,6 @@
 // CPython before 3.14 ends a thread that waits for its lock when the interpreter goes away, by
 // unwinding the thread's stack; no C++ frame with a noexcept destructor survives that.
+// Why: docs/decisions/0103-waiting-threads-are-parked.md
 #pragma once
 
 #include <cxxabi.h>

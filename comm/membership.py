@@ -85,7 +85,7 @@ class Membership:
 
     @property
     def transports(self) -> tuple[str, ...]:
-        """What carries data to each rank: ``"shm"``, ``"tcp"``, or ``"self"``."""
+        """What carries data to each rank: ``"shm"``, ``"tcp"``, ``"ucx"`` or ``"self"``."""
         return tuple(self._native.transports)
 
     def advance(self, timeout: float | None = None) -> View:

@@ -1,1 +1,1 @@
-"""Fault tolerance for training: filled by later work."""
+"""Fault tolerance for training: `health`, which finds out who hangs, died or is slow."""

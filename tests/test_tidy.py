@@ -2,6 +2,8 @@
 
 Each rule is a pure function from a file's text to complaints, so that every rule is itself tested
 on a line that breaks it. The rules are those of docs/architecture.md and CONTRIBUTING.md.
+
+Why: docs/decisions/0005-house-rules-are-a-test.md
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ FOLDERS = (
     "examples",
     "cmake",
     ".ci",
+    "docs",
 )
 MAX_FILE_LINES = 400
 MAX_TEST_FILE_LINES = 600
@@ -96,7 +99,7 @@ def tree(*suffixes: str) -> list[Path]:
         path
         for path in found
         if path.is_file() and "__pycache__" not in path.parts and "corpus" not in path.parts
-        if path.suffix != ".so" and (not suffixes or path.suffix in suffixes)
+        if path.suffix not in (".so", ".png") and (not suffixes or path.suffix in suffixes)
     )
 
 
@@ -172,6 +175,27 @@ def fits_the_page(file: str, text: str) -> Iterator[str]:
         yield f"1: {len(lines)} lines, the limit is {limit}"
     for number, line in enumerate(lines, 1):
         if len(line) > MAX_COLUMNS:
+            yield f"{number}: {len(line)} columns, the limit is {MAX_COLUMNS}"
+
+
+def pages_wrap(file: str, text: str) -> Iterator[str]:
+    """Lines of prose end before the limit; those that cannot be broken may be longer.
+
+    That is tables, headings, images, code, and where links lead to.
+    """
+    if not file.startswith("docs/") and file not in ("README.md", "CONTRIBUTING.md"):
+        return
+    fenced, indented, before = False, False, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        # Four blanks after an empty line begin code; other text after an empty line ends it.
+        if line.strip() and not before.strip():
+            indented = line.startswith("    ")
+        before = line
+        if fenced or indented or line.lstrip().startswith(("|", "#", "![")):
+            continue
+        if len(re.sub(r"\]\([^)]*\)", "]", line)) > MAX_COLUMNS:
             yield f"{number}: {len(line)} columns, the limit is {MAX_COLUMNS}"
 
 
@@ -292,6 +316,7 @@ RULES: list[tuple[Rule, tuple[str, ...], str]] = [
     (includes_point_down, CPP, "native/"),
     (is_deterministic, CPP, "native/"),
     (fits_the_page, (*CPP, ".py", ".pyi", ".cmake", ".txt", ".sh", ".toml"), ""),
+    (pages_wrap, (".md",), ""),
     (is_clean_text, (), ""),
     (functions_are_short_cpp, CPP, ""),
     (functions_are_short_py, (".py",), ""),
@@ -333,6 +358,9 @@ SPECIMENS: list[tuple[Rule, str, str, str]] = [
     ),
     (fits_the_page, "native/a.cpp", "x" * 101 + "\n", "x" * 100 + "\n"),
     (fits_the_page, "native/a.cpp", "\n" * 401, "\n" * 400),
+    (pages_wrap, "docs/a.md", "x " * 51 + "\n", "| " + "x " * 51 + "|\n"),
+    (pages_wrap, "README.md", "- " + "x " * 51 + "\n", "[x](" + "x" * 101 + ")\n"),
+    (pages_wrap, "docs/a/b.md", "x\n\n" + "x " * 51, "x\n\n    " + "x " * 51),
     (is_clean_text, "docs/a.md", "end", "end\n"),
     (is_clean_text, "docs/a.md", "// TO" + "DO later\n", "// done\n"),
     (
@@ -408,11 +436,42 @@ def test_python_folders_hold_no_cpp() -> None:
         "CONTRIBUTING.md",
         "CHANGELOG.md",
         "docs/architecture.md",
-        "docs/decisions.md",
+        "docs/decisions/README.md",
     ],
 )
 def test_the_papers_are_there(file: str) -> None:
     assert (ROOT / file).stat().st_size > 0
+
+
+DECISIONS = ROOT / "docs/decisions"
+
+
+def decisions() -> list[Path]:
+    return sorted(path for path in DECISIONS.glob("*.md") if path.name != "README.md")
+
+
+def test_a_decision_has_a_number_a_context_and_a_choice() -> None:
+    sections = r"# .+\n\n\d{4}-\d\d-\d\d\n\n## Context\n\n[^#]+## Choice\n\n"
+    odd = [name(p) for p in decisions() if not re.match(sections, p.read_text(encoding="utf-8"))]
+    numbers = [path.name[:5] for path in decisions()]
+    assert not odd
+    assert numbers == [f"{n:04d}-" for n in range(1, len(numbers) + 1)]
+
+
+def test_the_index_has_every_decision_once() -> None:
+    listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (DECISIONS / "README.md").read_text())
+    assert sorted(listed) == [path.name for path in decisions()]
+
+
+def test_decisions_that_are_linked_exist() -> None:
+    link = re.compile(r"docs/decisions/(\d{4}-[\w-]+\.md)")
+    missing = [
+        f"{name(path)}: {target}"
+        for path in tree(*CPP, ".py", ".sh", ".md")
+        for target in link.findall(path.read_text(encoding="utf-8"))
+        if not (DECISIONS / target).exists()
+    ]
+    assert not missing, "\n".join(missing)
 
 
 def test_the_changelog_knows_the_version() -> None:

@@ -1,1 +1,1 @@
-"""What links cost; discovery and planning of many hosts: filled by later work."""
+"""What links cost: constants fitted to measurements, and what a codec is worth on a link."""

@@ -18,6 +18,7 @@ from holdfast.topology.link_fit import fit
 _SIZES = "1K,4K,16K,64K,256K,1M,4M,16M"
 # Those with more than one algorithm.
 COLLECTIVES = ("all_reduce", "reduce_scatter", "all_gather", "broadcast", "reduce", "all_to_all")
+# A table of plans tells shared memory from all else, which it calls tcp, whatever carries it.
 _TRANSPORTS = ("shm", "tcp")
 _SHARED_MEMORY = "shared_memory"
 EMPTY = "holdfast-plan 1\n"

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace holdfast::ft {
+namespace holdfast {
 
 class Writer {
  public:
@@ -29,8 +29,13 @@ class Writer {
   }
   void bytes(std::span<const std::byte> bytes) {
     count(bytes.size());
+    raw(bytes);
+  }
+  // Bytes whose number the reader knows by itself.
+  void raw(std::span<const std::byte> bytes) {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
+  void zeros(std::size_t size) { out_.resize(out_.size() + size); }
   void text(const std::string& text) { bytes(std::as_bytes(std::span(text))); }
   template <class List, class Each>
   void list(const List& list, Each each) {
@@ -89,6 +94,24 @@ class Reader {
     require(size > 0);
     return failed_ ? 0 : count(size - 1);
   }
+  // A byte that is 0 or 1.
+  bool flag() {
+    const auto value = number<std::uint8_t>();
+    require(value <= 1);
+    return value == 1;
+  }
+  // The next `size` bytes, in the reader's memory; none of them where there are fewer.
+  std::span<const std::byte> raw(std::size_t size) {
+    if (failed_ || size > rest_.size()) {
+      failed_ = true;
+      return {};
+    }
+    const std::span<const std::byte> part = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return part;
+  }
+  // What is left, to the end.
+  std::span<const std::byte> rest() { return raw(rest_.size()); }
   std::vector<std::byte> bytes(std::size_t most) {
     const std::span<const std::byte> part = take(most);
     return {part.begin(), part.end()};
@@ -106,19 +129,10 @@ class Reader {
   }
 
  private:
-  std::span<const std::byte> take(std::size_t most) {
-    const std::size_t size = count(most);
-    if (failed_ || size > rest_.size()) {
-      failed_ = true;
-      return {};
-    }
-    const std::span<const std::byte> part = rest_.first(size);
-    rest_ = rest_.subspan(size);
-    return part;
-  }
+  std::span<const std::byte> take(std::size_t most) { return raw(count(most)); }
 
   std::span<const std::byte> rest_;
   bool failed_ = false;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast

@@ -1,5 +1,7 @@
-// FNV-1a over whole values: the same number on every machine, for telling things apart that nobody
-// forges.
+// FNV-1a: the same number on every machine, for telling things apart that nobody forges.
+//
+// Of a text it is the published hash, byte by byte. A number is one step of it, as a whole, which
+// is quicker and no standard. Source: Fowler, Noll, Vo, "The FNV Non-Cryptographic Hash Algorithm".
 #pragma once
 
 #include <cstdint>
@@ -7,16 +9,24 @@
 
 namespace holdfast {
 
-class Fnv1a {
+template <class Word, Word kBasis, Word kPrime>
+class Fnv {
  public:
-  void mix(std::uint64_t value) { value_ = (value_ ^ value) * 1099511628211ULL; }
-  void mix(std::string_view text) {
-    for (const char c : text) mix(std::uint64_t{static_cast<unsigned char>(c)});
+  constexpr Fnv() = default;
+  // Goes on from the value of another one.
+  constexpr explicit Fnv(Word value) : value_(value) {}
+
+  constexpr void mix(Word value) { value_ = (value_ ^ value) * kPrime; }
+  constexpr void mix(std::string_view text) {
+    for (const char c : text) mix(Word{static_cast<unsigned char>(c)});
   }
-  std::uint64_t value() const { return value_; }
+  constexpr Word value() const { return value_; }
 
  private:
-  std::uint64_t value_ = 14695981039346656037ULL;
+  Word value_ = kBasis;
 };
+
+using Fnv1a = Fnv<std::uint64_t, 14695981039346656037ULL, 1099511628211ULL>;
+using Fnv1a32 = Fnv<std::uint32_t, 2166136261U, 16777619U>;
 
 }  // namespace holdfast

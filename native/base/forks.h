@@ -8,6 +8,7 @@
 //
 // A child that is made without fork() (a raw clone), and whoever exec()s after vfork(), hears
 // nothing of this: for the latter everything is opened to be closed on exec.
+// Why: docs/decisions/0115-a-death-is-the-kernels-word.md
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // Processes of this machine, told from later ones with the same number, and the kernel's word that
 // one of them has ended. A connection may outlive its process, in the hands of the children that
 // it had; a process does not.
+// Why: docs/decisions/0115-a-death-is-the-kernels-word.md
 #pragma once
 
 #include <cstdint>

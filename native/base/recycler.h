@@ -1,6 +1,7 @@
 // Recycler: memory of short-lived objects, kept for the next of about the same size, so that what
 // is made for every op costs no allocation once as many have been in flight as ever are. What is
 // too large for it comes from the system. Any thread.
+// Why: docs/decisions/0062-kept-for-the-next-op.md
 #pragma once
 
 #include <array>

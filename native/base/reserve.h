@@ -1,5 +1,6 @@
 // Reserving the blocks, or pages, of a file before it is mapped: where there is no room for one,
 // the process that first touches it is ended by SIGBUS, at some time and with no word of why.
+// Why: docs/decisions/0127-shared-memory-is-reserved.md
 #pragma once
 
 #include <fcntl.h>

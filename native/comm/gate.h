@@ -1,6 +1,7 @@
 // Gate: what an op waits for besides its turn: its input is still on the way into the memory that
 // its request names, or what it is depends on how an earlier op ends. Whoever brings that about
 // opens the gate, and wakes the communicator.
+// Why: docs/decisions/0078-staged-ops-have-a-gate.md
 #pragma once
 
 #include <optional>

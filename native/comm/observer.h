@@ -2,6 +2,7 @@
 // so that what is measured is decided in one place and costs nothing where nobody looks.
 //
 // Thread: only the holder of the runtime. Nothing here may block or allocate for an op.
+// Why: docs/decisions/0049-health-is-one-observer.md
 #pragma once
 
 #include <cstdint>

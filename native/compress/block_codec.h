@@ -1,5 +1,6 @@
 // The codecs of fixed size: scales first, one to a block, then a few bits to each element. This
 // file knows sizes, tails and element types; the arithmetic is in the loops (kernels.h).
+// Why: docs/decisions/0044-steps-of-16-bits.md
 #pragma once
 
 #include "compress/codec.h"

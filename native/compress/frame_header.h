@@ -1,4 +1,5 @@
 // The first 16 bytes of a lossless frame: what it is, how many elements it has.
+// Why: docs/decisions/0045-lossless-frames-check-themselves.md
 #pragma once
 
 #include <cstring>

@@ -1,5 +1,6 @@
 // libzstd, without its types. A coder is one thread's, and lives for a call: making one costs more
 // than coding a small block.
+// Why: docs/decisions/0046-libzstd-where-the-build-finds-it.md
 #pragma once
 
 #include <cstddef>

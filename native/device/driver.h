@@ -3,6 +3,7 @@
 // same table with a device made of host memory. Nothing is opened before somebody asks.
 //
 // Numbers, layouts and signatures are the driver's ABI: docs.nvidia.com/cuda/cuda-driver-api.
+// Why: docs/decisions/0079-the-cuda-driver-is-a-table.md
 #pragma once
 
 #include <array>

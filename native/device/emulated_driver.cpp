@@ -23,7 +23,7 @@ const void* memory_at(DevicePointer at) {
 void* writable_at(DevicePointer at) {
   return reinterpret_cast<void*>(at);  // NOLINT(performance-no-int-to-ptr)
 }
-DevicePointer address(const void* memory) { return reinterpret_cast<DevicePointer>(memory); }
+DevicePointer pointer_of(const void* memory) { return reinterpret_cast<DevicePointer>(memory); }
 
 const char* name_of(Cu error) {
   switch (error) {
@@ -116,7 +116,7 @@ void add_contexts(Driver& d, const Machine& m) {
     return *flags = 0, *active = 1, Cu::kSuccess;
   };
   d.ctx_set_current = [m](CuContext context) {
-    m->set_current(static_cast<DeviceId>(address(context.value)) - 1);
+    m->set_current(static_cast<DeviceId>(pointer_of(context.value)) - 1);
     return Cu::kSuccess;
   };
   d.ctx_get_current = [m, context_of](CuContext* context) {
@@ -221,18 +221,18 @@ void add_memory(Driver& d, const Machine& m) {
     const Cu result = m->allocate(Memory::kPinned, bytes, false, at);
     return *memory = writable_at(at), result;
   };
-  d.mem_free_host = [m](void* memory) { return m->release(address(memory), Memory::kPinned); };
+  d.mem_free_host = [m](void* memory) { return m->release(pointer_of(memory), Memory::kPinned); };
   d.mem_host_register = [m](void* memory, std::size_t bytes, unsigned) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     return m->adopt(memory, bytes);
   };
   d.mem_host_unregister = [m](void* memory) {
-    return m->release(address(memory), Memory::kRegistered);
+    return m->release(pointer_of(memory), Memory::kRegistered);
   };
   d.mem_host_get_device_pointer = [m](DevicePointer* device, void* host, unsigned) {
-    const auto found = m->find(address(host), 1);
+    const auto found = m->find(pointer_of(host), 1);
     if (!found || found->second.on_device()) return Cu::kInvalidValue;
-    return *device = address(host), Cu::kSuccess;
+    return *device = pointer_of(host), Cu::kSuccess;
   };
 }
 

@@ -2,6 +2,7 @@
 // the last process that has it mapped, so that a rank that is killed leaves nothing behind. Its
 // handle names the process that made it, and opens no longer when that has freed it or has ended.
 // Behind the memory lies a page that cannot be touched: a kernel that runs over it is seen.
+// Why: docs/decisions/0090-emulated-memory-has-no-names.md
 #pragma once
 
 #include <unistd.h>

@@ -12,6 +12,7 @@
 //
 // Same bits as on processors: no contraction (-fmad=false, -ffp-contract=off), no approximate
 // division or root (nvcc's defaults), denormals kept. Only which NaN comes out differs.
+// Why: docs/decisions/0073-kernels-are-compiled-twice.md
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // Hashes of chunks of state, where the state is: 16 bytes to a chunk, as xxhash.xxh3_128_digest()
 // has them, so that ranks with and without a device compare the same ones.
+// Why: docs/decisions/0074-the-state-hash-stays-xxh3.md
 #pragma once
 
 #include <array>

@@ -2,6 +2,7 @@
 // by line: no gather by the processor, and no copy of what nobody asks for.
 // Source: Min et al., "PyTorch-Direct: Enabling GPU Centric Data Access for Very Large Graph Neural
 // Network Training with Irregular Accesses", 2021, sections 3-4 (aligned accesses).
+// Why: docs/decisions/0080-gathering-where-the-index-is.md
 #pragma once
 
 #include <cstdint>

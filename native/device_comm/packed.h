@@ -1,6 +1,7 @@
 // Packed: an array in device memory that has gaps, and its elements in one run of device memory
 // beside it, for what takes runs only. A pass over the device's own memory each way, which costs
 // little beside the bus.
+// Why: docs/decisions/0092-arrays-with-gaps.md
 #pragma once
 
 #include <vector>

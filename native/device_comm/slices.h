@@ -5,6 +5,7 @@
 // decided by what all ranks know alike. What is not cut: all_to_all, gather and scatter whose
 // blocks may differ, since no rank knows the others' sizes; what a codec encodes in chunks of its
 // own; what asks for one set of contributors; messages.
+// Why: docs/decisions/0096-slices-of-a-gather.md
 #pragma once
 
 #include <cstdint>

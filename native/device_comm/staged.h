@@ -12,6 +12,7 @@
 //
 // Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
 // Copies: one up, one down.
+// Why: docs/decisions/0078-staged-ops-have-a-gate.md
 #pragma once
 
 #include <cstdint>

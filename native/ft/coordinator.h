@@ -11,6 +11,7 @@
 // Two coordinators may live at the same time. Each epoch is a round of Paxos (Lamport 2001), a
 // report being the promise: a report names the proposal that its member has accepted, and the
 // coordinator proposes the one of the highest ballot again.
+// Why: docs/decisions/0019-an-epoch-is-a-round-of-paxos.md
 #pragma once
 
 #include <map>

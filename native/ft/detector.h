@@ -1,6 +1,7 @@
 // Fault detector of one peer: tells silence from life. Sans-IO: told what arrives, asked now and
 // then. Its limit is fixed and long: a virtual machine may stand still for seconds, and whoever is
 // voted out is lost to the job, while the others only wait.
+// Why: docs/decisions/0121-silence-is-one-number.md
 #pragma once
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 // or was promised it by more than half of the members: whoever was started later must not.
 //
 // A durable record is the one voter that counts: what is written there is decided.
+// Why: docs/decisions/0124-an-outside-coordinator-is-one-voter.md
 #pragma once
 
 #include <algorithm>

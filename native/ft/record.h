@@ -1,5 +1,6 @@
 // Record: what a coordinator in a process of its own has decided, where its next life finds it.
 // Written before a view is published: what is there is decided, and nothing else is.
+// Why: docs/decisions/0124-an-outside-coordinator-is-one-voter.md
 #pragma once
 
 #include <optional>

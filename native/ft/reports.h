@@ -1,5 +1,6 @@
 // Reports: what the members of a view say of their groups when it ends. Many say the same, so each
 // part is kept, and sent, once.
+// Why: docs/decisions/0128-a-second-report-names-the-first.md
 #pragma once
 
 #include <cstddef>
@@ -8,14 +9,16 @@
 
 #include "base/types.h"
 
-namespace holdfast::ft {
+namespace holdfast {
+
+class Reader;
+class Writer;
+
+namespace ft {
 
 using Bytes = std::vector<std::byte>;
 
 inline constexpr MemberId kNobody{0};
-
-class Reader;
-class Writer;
 
 // What a member says; opaque here (group_report.h). Its groups hardly ever change, and are the same
 // at many: whoever has seen them knows them by their digest. How far the ops have come is news.
@@ -64,4 +67,5 @@ class Reports {
 
 Reports read_reports(Reader& r);
 
-}  // namespace holdfast::ft
+}  // namespace ft
+}  // namespace holdfast

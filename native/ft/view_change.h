@@ -1,6 +1,7 @@
 // View change: the next view as what changes in the one before, which all members have, and named
 // by a digest where even that is known. Whoever does not have what is referred to says so, and is
 // told the whole: nothing is guessed.
+// Why: docs/decisions/0027-a-view-carries-what-it-was-decided-on.md
 #pragma once
 
 #include <optional>

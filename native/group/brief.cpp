@@ -1,5 +1,6 @@
 // Blocking calls of small ops that shared memory alone carries: from call to end on the caller's
 // thread, while it drives, without a work. What lasts longer than a few looks goes on as any op.
+// Why: docs/decisions/0037-a-small-call-needs-no-work.md
 #include "comm/call/request_check.h"
 #include "group/group.h"
 #include "group/repair.h"

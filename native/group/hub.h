@@ -3,6 +3,7 @@
 // yet. Turned by the runtime and by the simulator.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0025-the-hub-is-below-the-runtime.md
 #pragma once
 
 #include <deque>

@@ -4,6 +4,7 @@
 // have ended these, too. Who leaves as well needs nothing. A member that does not answer is waited
 // for until a decided view is without it; one that was voted out without proof of its end, until it
 // has answered: it would go on alone from the older view.
+// Why: docs/decisions/0094-a-leaver-asks.md
 #include <algorithm>
 
 #include "base/planted.h"

@@ -4,6 +4,7 @@
 // The chunk lemma: for every piece of a result, either a survivor holds it in its final form, and
 // serves it, or every survivor still has its input for it, and they reduce it again among
 // themselves. Holds because results are written only with final values.
+// Why: docs/decisions/0020-reports-not-plans.md
 #pragma once
 
 #include <cstdint>

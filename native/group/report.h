@@ -1,5 +1,6 @@
 // Group report: what a member says of its groups when a view ends, or at a step boundary. Travels
 // inside membership's messages: decoding is total and bounded.
+// Why: docs/decisions/0021-whole-elements-are-held.md
 #pragma once
 
 #include <memory>

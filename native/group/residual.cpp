@@ -3,6 +3,7 @@
 // the caller's as it was; so does every part that the survivors of a loss exchanged uncoded, for
 // there the input counted as it is, and the old residual is still owed; and so does what was sent
 // to a rank that has gone, whose part of the result nobody has.
+// Why: docs/decisions/0053-a-repair-is-not-encoded.md
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -9,6 +9,7 @@
 // said before may have found nobody.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0116-shared-memory-after-an-arrival.md
 #pragma once
 
 #include <map>

@@ -3,6 +3,7 @@
 // gives them the next view.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0024-all-groups-stop.md
 #pragma once
 
 #include <deque>

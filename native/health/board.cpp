@@ -12,9 +12,9 @@ using metrics::Family;
 using metrics::Type;
 
 constexpr Family kWorlds{"holdfast_coordinator_worlds", Type::kGauge, "", "Worlds it decides for."};
-constexpr Family kEpoch{"holdfast_coordinator_epoch", Type::kGauge, "", "View of a world."};
-constexpr Family kMembers{"holdfast_coordinator_members", Type::kGauge, "",
-                          "Members of that view."};
+constexpr Family kWorldEpoch{"holdfast_coordinator_epoch", Type::kGauge, "", "View of a world."};
+constexpr Family kWorldMembers{"holdfast_coordinator_members", Type::kGauge, "",
+                               "Members of that view."};
 constexpr Family kRanks{"holdfast_coordinator_ranks", Type::kGauge, "",
                         "Ranks of that view, vacant ones included."};
 constexpr Family kWaiting{"holdfast_coordinator_waiting", Type::kGauge, "",
@@ -108,8 +108,8 @@ void Board::write_metrics(metrics::TextEncoder& out) const {
   };
   out.family(kWorlds);
   out.sample({}, static_cast<std::uint64_t>(state_.worlds.size()));
-  each(kEpoch, [](const WorldBoard& w) { return w.epoch().value; });
-  each(kMembers, [](const WorldBoard& w) { return w.members(); });
+  each(kWorldEpoch, [](const WorldBoard& w) { return w.epoch().value; });
+  each(kWorldMembers, [](const WorldBoard& w) { return w.members(); });
   each(kRanks, [](const WorldBoard& w) { return w.seats().size(); });
   each(kWaiting, [](const WorldBoard& w) { return w.waiting(); });
   each(kBlocked, [](const WorldBoard& w) { return w.blocked().empty() ? 0 : 1; });

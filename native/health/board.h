@@ -1,5 +1,6 @@
 // Board: what a process tells of its worlds on its pages: a coordinator of those it decides for, a
 // rank of those it is in. The driving thread writes it, the endpoint's thread reads it.
+// Why: docs/decisions/0058-the-page-compares-views.md
 #pragma once
 
 #include <deque>

@@ -5,6 +5,7 @@
 // Writer: the holder of the runtime, who never waits, and allocates nothing. Every entry carries a
 // stamp at its front and at its end, odd while it is being written (a sequence lock, Boehm 2012):
 // whoever reads it while it changes, or after its writer died in the middle, can tell.
+// Why: docs/decisions/0050-the-flight-record-is-a-mapped-file.md
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
 // Health: the observer of production: counts into Metrics, writes the flight record, and tells
 // whether the process is alive and a member. One per process, owned by the runtime; what links and
 // groups know of it they know as an Observer or a LinkMeter.
+// Why: docs/decisions/0049-health-is-one-observer.md
 #pragma once
 
 #include <atomic>

@@ -3,6 +3,7 @@
 // authentication. Everything a client can do is bounded: connections, bytes, time; when there is no
 // room, the oldest connection makes it, so that those who open connections and say nothing keep
 // nobody out for long.
+// Why: docs/decisions/0051-pages-by-our-own-server.md
 #pragma once
 
 #include <cstdint>

@@ -75,7 +75,7 @@ RankSummary summarize(const Metrics& metrics, comm::Standing standing) {
 }
 
 std::vector<std::byte> encode_summary(const RankSummary& summary) {
-  ft::Writer w;
+  Writer w;
   w.number(kLayout);
   w.number(static_cast<std::uint8_t>(summary.standing));
   const auto& s = summary;
@@ -90,7 +90,7 @@ std::vector<std::byte> encode_summary(const RankSummary& summary) {
 }
 
 Result<RankSummary> parse_summary(std::span<const std::byte> bytes) {
-  ft::Reader r(bytes);
+  Reader r(bytes);
   const auto layout = r.number<std::uint8_t>();
   const auto standing = r.number<std::uint8_t>();
   RankSummary summary;

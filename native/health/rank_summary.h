@@ -1,6 +1,7 @@
 // Rank summary: what a rank's heartbeat tells the process that keeps the board of its world: a few
 // counters, and the peers that it waited for most and moved most with. It comes from a socket:
 // parsing is total and bounded.
+// Why: docs/decisions/0057-status-comes-by-heartbeat.md
 #pragma once
 
 #include <cstddef>

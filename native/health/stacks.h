@@ -2,6 +2,7 @@
 // an op. The core knows no language: the program installs a handler for a signal that writes all
 // stacks to a file (Python's faulthandler does, without the interpreter's lock), and names both
 // here.
+// Why: docs/decisions/0064-stacks-by-signal.md
 #pragma once
 
 #include <atomic>

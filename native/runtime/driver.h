@@ -4,6 +4,8 @@
 //
 // A driver with nothing to do spins briefly (less when ranks outnumber cores), then sleeps: on the
 // process's bell when only shared memory can wake it, on its sockets otherwise.
+// Why: docs/decisions/0008-the-thread-that-waits-drives.md
+// Why: docs/decisions/0009-look-politely.md
 #pragma once
 
 #include <atomic>

@@ -7,6 +7,7 @@
 // take the core from a process in the middle of its slice, and who yields forfeits the rest of its
 // own (Linux 6.18), for which a busy neighbour then runs. With the shortest slice both cost next to
 // nothing.
+// Why: docs/decisions/0112-the-shortest-time-slices.md
 #pragma once
 
 #include "base/types.h"

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/fnv.h"
 #include "compress/zstd_bytes.h"
+#include "sim/has_rank.h"
 #include "sim/same_bits.h"
 
 namespace holdfast::sim {
@@ -23,10 +24,6 @@ constexpr float kNear = 1e-3F;
 constexpr float kLeftOfSum = 5e-5F;
 // Their sums, one bit to a rank, are told apart in f32.
 constexpr int kMostRanks = 9;
-
-bool has(const std::vector<Rank>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), Rank{rank}) != ranks.end();
-}
 
 bool is_near(float value, float right) { return std::abs(value - right) <= kNear * right; }
 

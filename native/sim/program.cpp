@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fnv.h"
+#include "sim/has_rank.h"
 #include "sim/random.h"
 #include "sim/same_bits.h"
 
@@ -14,10 +15,6 @@ using comm::Collective;
 // Ranks whose contributions have a base-4 digit of their own in 64 bits, factor included.
 constexpr int kDigitRanks = 28;
 constexpr std::uint64_t kUnset = 0xabad'1dea'0000'0001ULL;
-
-bool has(const std::vector<Rank>& ranks, int rank) {
-  return std::find(ranks.begin(), ranks.end(), Rank{rank}) != ranks.end();
-}
 
 // What `rank` adds to a sum.
 std::uint64_t share(int rank) {

@@ -17,7 +17,7 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
 constexpr std::array<const char*, kWhenCount> kWhens = {"start", "sends", "adopts", "begins",
                                                         "ends",  "rings", "fault"};
 // Ranks and steps of a scenario that somebody wrote.
-constexpr int kMostRanks = 1024;
+constexpr int kMostScenarioRanks = 1024;
 constexpr int kMostElements = 1 << 20;
 
 std::string message_name(int kind) {
@@ -107,8 +107,8 @@ bool read_setting(const std::string& name, std::istringstream& in, Scenario& s) 
   } else {
     return false;
   }
-  return !in.fail() && s.ranks >= 1 && s.ranks <= kMostRanks && s.steps >= 0 && s.elements >= 0 &&
-         s.elements <= kMostElements && s.hosts >= 1;
+  return !in.fail() && s.ranks >= 1 && s.ranks <= kMostScenarioRanks && s.steps >= 0 &&
+         s.elements >= 0 && s.elements <= kMostElements && s.hosts >= 1;
 }
 
 }  // namespace

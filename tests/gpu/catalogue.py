@@ -2,6 +2,8 @@
 
 `first` is the order in which they are run: what tells most in the least time. On one GPU those of
 up to 5 are expected to take eight minutes, all of them twenty.
+
+Why: docs/decisions/0107-what-needs-a-gpu-is-a-catalogue.md
 """
 
 from __future__ import annotations

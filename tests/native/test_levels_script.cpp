@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "comm/schedule/places.h"
 #include "device_comm/levels/script.h"
 
 namespace holdfast::testing {
@@ -277,11 +278,15 @@ TEST_CASE("columns and parts cover the vector once, and ranks in turns have thei
 }
 
 TEST_CASE("there are levels where several hosts are, and a rank that has company") {
-  CHECK(runtime::has_levels({0, 1, 0}));
-  CHECK(!runtime::has_levels({0, 1, 2}));
-  CHECK(!runtime::has_levels({0, 0}));
-  CHECK(!runtime::has_levels({0, -1, -1}));
-  CHECK(!runtime::has_levels({}));
+  const auto levels = [](const std::vector<int>& host_of) {
+    return comm::has_levels(comm::spread_of(host_of));
+  };
+  CHECK(levels({0, 1, 0}));
+  CHECK(levels({0, 1, -1, 1}));
+  CHECK(!levels({0, 1, 2}));
+  CHECK(!levels({0, 0}));
+  CHECK(!levels({0, -1, -1}));
+  CHECK(!levels({}));
 }
 
 }  // namespace

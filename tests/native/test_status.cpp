@@ -117,7 +117,7 @@ TEST_CASE("rates follow what a rank says, and forget what it did before anybody 
 
 // ---- a board ------------------------------------------------------------------------------------
 
-// To the board a card is a text that somebody else can read.
+// To the board a card is a text that somebody else can read; a host's name may have blanks.
 std::string card_of(std::uint64_t member, const std::string& host) {
   return host + "\n10.0.0.1:" + std::to_string(9000 + member);
 }

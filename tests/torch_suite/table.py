@@ -9,6 +9,7 @@ import argparse
 import json
 import subprocess
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -111,7 +112,13 @@ def markdown(results: dict[Setting, dict[str, Outcomes]]) -> str:
     for name in sorted(set(first) - set(ran)):
         why.setdefault(first[name]["reason"], []).append(name)
     for reason, tests in sorted(why.items()):
-        lines.append(f"- {reason}: {', '.join(tests)}")
+        lines += textwrap.wrap(
+            f"- {reason}: {', '.join(tests)}",
+            width=100,
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
     return "\n".join(lines) + "\n"
 
 

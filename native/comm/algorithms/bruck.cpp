@@ -9,6 +9,7 @@
 //               on the way knows nobody's block sizes but its own, so all blocks must be equal
 // A round is one message per block, all of them in flight together. Copies beyond the wire's own:
 // the rank's own block. No rotation before or after: slots are named, not placed.
+// Why: docs/decisions/0015-bruck-only-on-request.md
 #include <vector>
 
 #include "comm/algorithms/algorithms.h"

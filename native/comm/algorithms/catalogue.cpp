@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
+#include "comm/schedule/places.h"
 
 namespace holdfast::comm {
 namespace {
@@ -133,7 +134,7 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
 }
 
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
-  const bool levels = problem.hosts > 1 && problem.hosts < problem.size;
+  const bool levels = has_levels({problem.size, problem.hosts});
   if (row.collective != problem.collective || problem.bytes > row.most_bytes) return std::nullopt;
   if (row.level_cost != nullptr) {
     if (!levels) return std::nullopt;

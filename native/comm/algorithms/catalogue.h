@@ -41,8 +41,8 @@ std::span<const AlgorithmRow> catalogue();
 std::span<const AlgorithmRow> coded_catalogue();
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm = {});
-// The row of a call that names none, of a collective that has one. `levels`: there are several
-// hosts with several ranks.
+// The row of a call that names none, of a collective that has one. `levels`: has_levels() of
+// comm/schedule/places.h.
 const AlgorithmRow& choose_coded(Collective collective, bool levels, bool residual);
 
 // The row, or nullptr. `algorithm` empty: the first row of the collective.

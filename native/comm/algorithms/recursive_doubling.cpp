@@ -8,6 +8,7 @@
 // odd one sends its input to the even one and gets the result. Per rank, S bytes of payload: log2 p
 // rounds of S sent and reduced; folding adds two more messages and an addition. Partial sums live
 // in scratch. Copies beyond the wire's own: none.
+// Why: docs/decisions/0076-small-sums-by-recursive-doubling.md
 #include "comm/algorithms/algorithms.h"
 #include "comm/algorithms/fold.h"
 

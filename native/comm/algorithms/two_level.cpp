@@ -11,6 +11,7 @@
 //   broadcast, reduce  log2 H messages of S, then (before) log2 L inside
 // Hosts may differ in their ranks, and ranks may be numbered in any order. Copies beyond the wire's
 // own: none. Partial sums live in scratch; sums go by rank inside a host, then by host.
+// Why: docs/decisions/0014-two-levels-are-placement.md
 #include <algorithm>
 #include <vector>
 

@@ -6,6 +6,7 @@
 // sends 2 (H-1)/H F to others, where two phases among all ranks send about L times that. Inside:
 // 2 (L-1)/L S per rank. An element is encoded twice, S/m by each rank of a lane. The sums of a host
 // are nobody's input: there is no error feedback here.
+// Why: docs/decisions/0055-two-levels-without-error-feedback.md
 #include "comm/algorithms/algorithms.h"
 #include "comm/schedule/places.h"
 

@@ -1,10 +1,12 @@
 #include "comm/call/call.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
+#include <string_view>
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/fnv.h"
 
 namespace holdfast::comm {
 namespace {
@@ -12,6 +14,8 @@ namespace {
 // Flags of an encoded call.
 constexpr unsigned kEqualBlocks = 1;
 constexpr unsigned kOnDevice = 2;
+// The codec's text in an encoded call, with a zero at its end.
+constexpr std::size_t kCodecBytes = kMostCodingText + 1;
 
 // The size that must be the same on all ranks; nothing where blocks differ by rank.
 std::optional<std::uint64_t> common_size(const Call& call) {
@@ -30,23 +34,6 @@ std::optional<std::uint64_t> common_size(const Call& call) {
       return std::nullopt;
     default: return std::nullopt;
   }
-}
-
-Status malformed_call() { return {Code::kProtocolError, "malformed call"}; }
-
-template <class T>
-void put(std::vector<std::byte>& out, T value) {
-  const std::size_t at = out.size();
-  out.resize(at + sizeof value);
-  std::memcpy(out.data() + at, &value, sizeof value);
-}
-
-template <class T>
-T take(std::span<const std::byte>& bytes) {
-  T value;
-  std::memcpy(&value, bytes.data(), sizeof value);
-  bytes = bytes.subspan(sizeof value);
-  return value;
 }
 
 std::string answer_text(const std::optional<CallReport>& report, OpSeq number) {
@@ -70,6 +57,55 @@ std::optional<OpSeq> first_conflict(const std::vector<std::optional<CallReport>>
     }
   }
   return first;
+}
+
+// Layout: sequence (8), collective, dtype, op, flags (1 each), root (4), input, output (8
+// each), codec (text, filled up with zeros).
+void write(Writer& w, const Call& call) {
+  w.number(call.sequence.value);
+  w.number(static_cast<std::uint8_t>(call.collective));
+  w.number(static_cast<std::uint8_t>(call.dtype));
+  w.number(static_cast<std::uint8_t>(call.op));
+  w.number(static_cast<std::uint8_t>((call.equal_blocks ? kEqualBlocks : 0) |
+                                     (call.on_device ? kOnDevice : 0)));
+  w.number(static_cast<std::int32_t>(call.root.value));
+  w.number(call.input);
+  w.number(call.output);
+  const std::string_view codec = call.codec.view();
+  w.raw(std::as_bytes(std::span(codec)));
+  w.zeros(kCodecBytes - codec.size());
+}
+
+CodingText read_codec(Reader& r) {
+  const std::span<const std::byte> bytes = r.raw(kCodecBytes);
+  std::string_view codec(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  codec = codec.substr(0, codec.find_last_not_of('\0') + 1);
+  // It will be printed.
+  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
+  r.require(codec.size() <= kMostCodingText && std::all_of(codec.begin(), codec.end(), printable));
+  return r.failed() ? CodingText() : CodingText(codec);
+}
+
+Call read_call(Reader& r) {
+  Call call;
+  call.sequence = {r.number<std::uint64_t>()};
+  const auto collective = r.number<std::uint8_t>();
+  const auto dtype = r.number<std::uint8_t>();
+  const auto op = r.number<std::uint8_t>();
+  const auto flags = r.number<std::uint8_t>();
+  r.require(collective < kCollectiveCount && dtype < kDTypeCount && op < kReduceOpCount &&
+            flags <= (kEqualBlocks | kOnDevice));
+  call.root = {r.number<std::int32_t>()};
+  call.input = r.number<std::uint64_t>();
+  call.output = r.number<std::uint64_t>();
+  call.codec = read_codec(r);
+  if (r.failed()) return {};
+  call.collective = static_cast<Collective>(collective);
+  call.dtype = static_cast<DType>(dtype);
+  call.op = static_cast<ReduceOp>(op);
+  call.equal_blocks = (flags & kEqualBlocks) != 0;
+  call.on_device = (flags & kOnDevice) != 0;
+  return call;
 }
 
 }  // namespace
@@ -116,21 +152,21 @@ bool conflict(const Call& a, const Call& b) {
   return common_size(a) != common_size(b);
 }
 
-// FNV-1a.
 std::uint32_t history_after(std::uint32_t history, const Call& call) {
+  Fnv1a32 hash(history);
   const auto mix = [&](std::uint64_t value) {
-    history = (history ^ static_cast<std::uint32_t>(value)) * 16777619U;
-    history = (history ^ static_cast<std::uint32_t>(value >> 32)) * 16777619U;
+    hash.mix(static_cast<std::uint32_t>(value));
+    hash.mix(static_cast<std::uint32_t>(value >> 32));
   };
   mix(static_cast<std::uint64_t>(call.collective));
-  if (call.collective == Collective::kBarrier) return history;
+  if (call.collective == Collective::kBarrier) return hash.value();
   mix(static_cast<std::uint64_t>(call.dtype));
   if (is_rooted(call.collective)) mix(static_cast<std::uint64_t>(call.root.value));
   if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
   mix(common_size(call).value_or(0));
   for (const char c : call.codec.view()) mix(static_cast<unsigned char>(c));
   if (call.on_device) mix(kOnDevice);
-  return history;
+  return hash.value();
 }
 
 const Call* CallReport::find(OpSeq number) const {
@@ -180,81 +216,33 @@ std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
   return text;
 }
 
-// Layout: sequence (8), collective, dtype, op, flags (1 each), root (4), input, output (8
-// each), codec (text, filled up with zeros).
 std::vector<std::byte> encode_call(const Call& call) {
-  std::vector<std::byte> out;
-  put(out, call.sequence.value);
-  put(out, static_cast<std::uint8_t>(call.collective));
-  put(out, static_cast<std::uint8_t>(call.dtype));
-  put(out, static_cast<std::uint8_t>(call.op));
-  put(out, static_cast<std::uint8_t>((call.equal_blocks ? kEqualBlocks : 0) |
-                                     (call.on_device ? kOnDevice : 0)));
-  put(out, static_cast<std::int32_t>(call.root.value));
-  put(out, call.input);
-  put(out, call.output);
-  for (const char c : call.codec.view()) put(out, c);
-  out.resize(kCallBytes);
-  return out;
+  Writer w;
+  write(w, call);
+  return w.take();
 }
 
 Result<Call> decode_call(std::span<const std::byte> bytes) {
-  if (bytes.size() != kCallBytes) return malformed_call();
-  Call call;
-  call.sequence = {take<std::uint64_t>(bytes)};
-  const auto collective = take<std::uint8_t>(bytes);
-  const auto dtype = take<std::uint8_t>(bytes);
-  const auto op = take<std::uint8_t>(bytes);
-  const auto flags = take<std::uint8_t>(bytes);
-  if (collective >= kCollectiveCount || dtype >= kDTypeCount || op >= kReduceOpCount ||
-      flags > (kEqualBlocks | kOnDevice)) {
-    return malformed_call();
-  }
-  call.collective = static_cast<Collective>(collective);
-  call.dtype = static_cast<DType>(dtype);
-  call.op = static_cast<ReduceOp>(op);
-  call.root = {take<std::int32_t>(bytes)};
-  call.input = take<std::uint64_t>(bytes);
-  call.output = take<std::uint64_t>(bytes);
-  call.equal_blocks = (flags & kEqualBlocks) != 0;
-  call.on_device = (flags & kOnDevice) != 0;
-  std::string codec;
-  for (const std::byte b : bytes) codec += static_cast<char>(b);
-  codec.resize(std::min(codec.size(), codec.find_last_not_of('\0') + 1));
-  // It will be printed.
-  const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
-  if (codec.size() > kMostCodingText || !std::all_of(codec.begin(), codec.end(), printable)) {
-    return malformed_call();
-  }
-  call.codec = CodingText(codec);
+  Reader r(bytes);
+  Call call = read_call(r);
+  if (!r.ended()) return Status{Code::kProtocolError, "malformed call"};
   return call;
 }
 
 // Layout: sequence (8), number of calls (1), the calls.
-std::vector<std::byte> encode_report(const CallReport& report) {
+void write(Writer& w, const CallReport& report) {
   CHECK(report.calls.size() <= kReportedCalls);
-  std::vector<std::byte> out;
-  put(out, report.sequence.value);
-  put(out, static_cast<std::uint8_t>(report.calls.size()));
-  for (const Call& call : report.calls) {
-    const std::vector<std::byte> bytes = encode_call(call);
-    out.insert(out.end(), bytes.begin(), bytes.end());
-  }
-  return out;
+  w.number(report.sequence.value);
+  w.number(static_cast<std::uint8_t>(report.calls.size()));
+  for (const Call& call : report.calls) write(w, call);
 }
 
-Result<CallReport> decode_report(std::span<const std::byte>& bytes) {
-  if (bytes.size() < 9) return malformed_call();
+CallReport read_report(Reader& r) {
   CallReport report;
-  report.sequence = {take<std::uint64_t>(bytes)};
-  const std::size_t count = take<std::uint8_t>(bytes);
-  if (count > kReportedCalls || bytes.size() < count * kCallBytes) return malformed_call();
-  for (std::size_t i = 0; i < count; ++i) {
-    auto call = decode_call(bytes.first(kCallBytes));
-    if (!call.is_ok()) return call.status();
-    report.calls.push_back(call.value());
-    bytes = bytes.subspan(kCallBytes);
-  }
+  report.sequence = {r.number<std::uint64_t>()};
+  const auto count = r.number<std::uint8_t>();
+  r.require(count <= kReportedCalls);
+  for (int i = 0; i < count && !r.failed(); ++i) report.calls.push_back(read_call(r));
   return report;
 }
 

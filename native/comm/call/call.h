@@ -13,7 +13,12 @@
 #include "base/short_text.h"
 #include "comm/communicator.h"
 
-namespace holdfast::comm {
+namespace holdfast {
+
+class Reader;
+class Writer;
+
+namespace comm {
 
 // A codec's text, and whether what it loses is kept.
 inline constexpr std::size_t kMostCodingText =
@@ -74,8 +79,9 @@ std::vector<std::byte> encode_call(const Call& call);
 // kProtocolError for anything encode_call() does not make.
 Result<Call> decode_call(std::span<const std::byte> bytes);
 
-std::vector<std::byte> encode_report(const CallReport& report);
-// Takes the report from the front of `bytes`.
-Result<CallReport> decode_report(std::span<const std::byte>& bytes);
+void write(Writer& w, const CallReport& report);
+// The reader has failed after anything that write() does not make.
+CallReport read_report(Reader& r);
 
-}  // namespace holdfast::comm
+}  // namespace comm
+}  // namespace holdfast

@@ -2,12 +2,14 @@
 // a number are found here, whichever of them calls first. Without I/O.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0012-who-called-what.md
 #pragma once
 
 #include <deque>
 #include <optional>
 #include <vector>
 
+#include "base/fnv.h"
 #include "comm/call/call.h"
 
 namespace holdfast::comm {
@@ -42,7 +44,7 @@ class CallLog {
   std::vector<Call> own_;  // a ring once it has kCallsKept; its first is own(0)
   std::size_t first_ = 0;
   std::uint32_t history_ = 0;
-  std::uint32_t next_history_ = 2166136261U;
+  std::uint32_t next_history_ = Fnv1a32().value();
   std::vector<std::deque<Call>> heard_;  // by rank: not called here yet
 };
 

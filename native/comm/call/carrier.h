@@ -5,6 +5,7 @@
 // an all_reduce, or an all_gather of all that goes in, every rank holds everybody's result and
 // keeps it a while (live_communicator.h), so that no round is needed; repair sees nothing but the
 // carrying op. Moves more bytes: worth it where messages cost more than what is in them.
+// Why: docs/decisions/0075-small-ops-are-carried.md
 #pragma once
 
 #include <cstddef>

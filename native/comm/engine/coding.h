@@ -1,4 +1,5 @@
 // Coding: what the engine does with frames. A step that takes or makes one works on a whole chunk.
+// Why: docs/decisions/0052-compressed-collectives-are-schedules.md
 #pragma once
 
 #include <cstddef>

@@ -10,6 +10,7 @@
 // ops of the last view that everybody had published can still be finished from its slots, those of
 // a dead rank included. An op ends only when all have published, so that it ends for all or for
 // none. Thread: only the holder of the runtime.
+// Why: docs/decisions/0082-flat-slots-count-no-readers.md
 #pragma once
 
 #include <atomic>

@@ -5,6 +5,8 @@
 // At a million ops a second the count lasts nine years. Of the epoch there is room for the lowest
 // bits alone: words are compared by their distance (serial numbers, RFC 1982), and a rank writes
 // its own anew long before views come round to the same bits.
+// Why: docs/decisions/0035-left-behind-means-left-behind.md
+// Why: docs/decisions/0126-counters-have-48-bits.md
 #pragma once
 
 #include <atomic>

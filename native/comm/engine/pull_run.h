@@ -7,6 +7,7 @@
 //
 // all_gather, broadcast, all_to_all(v), gather, scatter; blocks of any size, empty ones too.
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0034-moves-are-fetched-where-they-lie.md
 #pragma once
 
 #include <cstring>

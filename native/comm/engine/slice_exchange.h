@@ -19,6 +19,7 @@
 // nobody overwrites what a member reads that has not yet heard of the new view. Ops go one after
 // the other, in the communicator's order, in each of two lanes: what is small need not wait until
 // what is large has gone through. Thread: only the holder of the runtime.
+// Why: docs/decisions/0033-large-ops-go-in-slices.md
 #pragma once
 
 #include <atomic>

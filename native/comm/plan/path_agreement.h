@@ -6,6 +6,7 @@
 // it do not; and a later one waits for what the trial has shown, which by then is over as a rule.
 // What it has shown is the same on all members, as outcomes of ops are. A step boundary at which
 // members may have come in begins anew.
+// Why: docs/decisions/0088-reach-is-tried-and-counted.md
 #pragma once
 
 #include <condition_variable>

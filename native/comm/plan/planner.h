@@ -5,6 +5,7 @@
 // placement, changes at step boundaries only. Source: Faraj, Yuan, Lowenthal, "STAR-MPI: Self Tuned
 // Adaptive Routines for MPI Collective Operations", ICS 2006, section 3; unlike there, the
 // application's own calls are never used to try what may be slow.
+// Why: docs/decisions/0041-tuning-on-scratch-memory.md
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // Vectors of 16- and 8-bit floats, widened to f32 and narrowed again in registers: what the
 // compiler does not find by itself. The same bits as small_floats.h: rounding to nearest even, one
 // NaN. Included by the instruction levels that have what it takes; internal linkage, as there.
+// Why: docs/decisions/0039-small-floats-by-hand.md
 #pragma once
 
 #include <cstdint>

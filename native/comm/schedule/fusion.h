@@ -2,6 +2,7 @@
 // reduced as they arrive. Decided here, on the schedule, so that the verifier proves what the
 // engine runs: a fused receive is only posted once the reduction's other operands and its
 // destination are free.
+// Why: docs/decisions/0007-fusion-is-proven.md
 #pragma once
 
 #include <vector>

@@ -1,8 +1,21 @@
 #include "comm/schedule/places.h"
 
 #include <algorithm>
+#include <set>
 
 namespace holdfast::comm {
+
+Spread spread_of(const std::vector<int>& host_of) {
+  std::set<int> hosts;
+  Spread spread{0, 0};
+  for (const int host : host_of) {
+    if (host < 0) continue;
+    ++spread.ranks;
+    hosts.insert(host);
+  }
+  spread.hosts = static_cast<int>(hosts.size());
+  return spread;
+}
 
 Places::Places(const BuildSpec& spec) {
   for (int r = 0; r < spec.size; ++r) {

@@ -8,6 +8,21 @@
 
 namespace holdfast::comm {
 
+// How many ranks there are, and on how many hosts.
+struct Spread {
+  int ranks = 1;
+  int hosts = 1;
+};
+
+// `host_of`: by rank, as in BuildSpec; -1: nobody is there.
+Spread spread_of(const std::vector<int>& host_of);
+
+// Whether there are several hosts, and a rank on one of them that has company: what algorithms of
+// two levels are for.
+constexpr bool has_levels(const Spread& spread) {
+  return spread.hosts > 1 && spread.hosts < spread.ranks;
+}
+
 // Ranks by host, both in rising order of rank.
 struct Places {
   std::vector<std::vector<int>> ranks;

@@ -4,6 +4,7 @@
 // Sleeper: announce(), look for work once more, then sleep; a ringer that published work before it
 // saw no sleeper is seen by that second look (both sides put a full fence between their store and
 // their load).
+// Why: docs/decisions/0098-who-comes-last-wakes.md
 #pragma once
 
 #include <atomic>

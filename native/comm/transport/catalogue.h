@@ -42,7 +42,7 @@ class PathMaker {
  public:
   virtual ~PathMaker() = default;
 
-  // Caller: what it says in the greeting to `callee`, a text without line ends.
+  // Caller: what it says in the greeting to `callee`.
   virtual Result<std::string> offer(MemberId callee) = 0;
   // Answerer: what it says to an offer; empty: it does not accept.
   virtual std::string accept(MemberId caller, const std::string& offer) = 0;

@@ -16,6 +16,7 @@
 // message that was forgotten is replaced likewise: who forgets grants asks, instead of announcing.
 // A receive that names no sender waits for no key, it looks for some: where announces are forgotten
 // it tells its peers which, and what it looks for is kept.
+// Why: docs/decisions/0123-eager-messages-have-credit.md
 #pragma once
 
 #include <cstddef>

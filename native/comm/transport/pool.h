@@ -4,6 +4,7 @@
 // outlives its owner: a rank that dies leaves its input readable.
 //
 // Nobody writes another's pool. When memory may be read is the exchanges' affair.
+// Why: docs/decisions/0042-pooled-memory-is-lent.md
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
 // Session: the protocol of one link, without I/O. It matches messages by key, decides what goes out
-// next, and bounds what a peer can make this side remember. Pipes (inproc, shm, tcp) only move its
-// frames.
+// next, and bounds what a peer can make this side remember. Pipes (inproc, shm, tcp, ucx) only move
+// its frames.
 //
 // Small messages are eager: sent at once, and kept by the receiver when they come early, as far as
 // its peer has credit (credit.h). Large ones wait for a grant, which the receiver sends of its own
@@ -8,6 +8,7 @@
 // go, and a link never blocks behind a message that nobody has asked for yet.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0006-large-messages-wait-for-a-grant.md
 #pragma once
 
 #include <cstddef>

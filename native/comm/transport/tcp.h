@@ -1,6 +1,7 @@
 // TCP pipe: one connected, non-blocking socket. Copies: the kernel's two; a payload that is only
 // copied is read straight to its place, one that is reduced passes through a slice buffer that
 // stays in L2.
+// Why: docs/decisions/0063-one-socket-per-link.md
 #pragma once
 
 #include <array>

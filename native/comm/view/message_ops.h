@@ -3,6 +3,7 @@
 // carry the view in which the later of the two joined.
 //
 // Thread: only the holder of the runtime.
+// Why: docs/decisions/0013-receiving-from-any-source.md
 #pragma once
 
 #include <map>

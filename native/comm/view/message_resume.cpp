@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/bytes.h"
 #include "comm/view/message_ops.h"
 
 namespace holdfast::comm {
@@ -12,42 +13,35 @@ constexpr std::size_t kNoticesPerFrame = 4096;
 // Tags that one rank has sent with, and messages that it sends again.
 constexpr std::size_t kMaxResumed = 1U << 20;
 
-void put_number(std::vector<std::byte>& out, std::uint32_t value) {
-  for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<std::byte>(value >> shift));
-}
-
-std::uint32_t number_at(std::span<const std::byte> bytes, std::size_t at) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < 4; ++i) {
-    value |= std::to_integer<std::uint32_t>(bytes[at + i]) << (8 * i);
-  }
-  return value;
-}
-
 }  // namespace
 
+// Layout of a notice: tag, ordinal (4 bytes each), again (1 byte).
 std::vector<std::vector<std::byte>> encode_sent(const std::vector<SentNotice>& notices) {
   std::vector<std::vector<std::byte>> parts;
-  for (std::size_t i = 0; i < notices.size(); ++i) {
-    if (i % kNoticesPerFrame == 0) parts.emplace_back();
-    put_number(parts.back(), notices[i].tag);
-    put_number(parts.back(), notices[i].ordinal);
-    parts.back().push_back(static_cast<std::byte>(notices[i].again ? 1 : 0));
+  for (std::size_t at = 0; at < notices.size(); at += kNoticesPerFrame) {
+    const std::size_t count = std::min(kNoticesPerFrame, notices.size() - at);
+    Writer w;
+    for (const SentNotice& notice : std::span(notices).subspan(at, count)) {
+      w.number(notice.tag);
+      w.number(notice.ordinal);
+      w.number(static_cast<std::uint8_t>(notice.again ? 1 : 0));
+    }
+    parts.push_back(w.take());
   }
   return parts;
 }
 
 Result<std::vector<SentNotice>> decode_sent(std::span<const std::byte> bytes) {
-  const Status malformed(Code::kProtocolError, "a malformed word of what was sent");
-  if (bytes.size() % kNoticeBytes != 0 || bytes.size() > kNoticesPerFrame * kNoticeBytes) {
-    return malformed;
-  }
+  Reader r(bytes);
+  r.require(bytes.size() <= kNoticesPerFrame * kNoticeBytes);
   std::vector<SentNotice> notices;
-  for (std::size_t at = 0; at < bytes.size(); at += kNoticeBytes) {
-    if (bytes[at + 8] > std::byte{1}) return malformed;
-    notices.push_back(
-        {number_at(bytes, at), number_at(bytes, at + 4), bytes[at + 8] == std::byte{1}});
+  while (!r.failed() && !r.ended()) {
+    SentNotice& notice = notices.emplace_back();
+    notice.tag = r.number<std::uint32_t>();
+    notice.ordinal = r.number<std::uint32_t>();
+    notice.again = r.flag();
   }
+  if (r.failed()) return Status{Code::kProtocolError, "a malformed word of what was sent"};
   return notices;
 }
 

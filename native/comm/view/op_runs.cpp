@@ -2,26 +2,25 @@
 
 #include <algorithm>
 
+#include "base/fnv.h"
 #include "base/planted.h"
 #include "comm/call/call.h"
 #include "comm/call/request_check.h"
+#include "comm/schedule/places.h"
 
 namespace holdfast::comm {
 bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
 
-// FNV-1a.
 std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
-  std::uint32_t hash = 2166136261U;
-  const auto mix = [&](std::uint32_t value) { hash = (hash ^ value) * 16777619U; };
-  mix(history);
-  mix(static_cast<std::uint32_t>(request.collective));
-  mix(static_cast<std::uint32_t>(request.dtype));
-  mix(static_cast<std::uint32_t>(request.op));
-  mix(static_cast<std::uint32_t>(request.root.value));
-  const CodingText coding = coding_text(request);
-  for (const char c : coding.view()) mix(static_cast<unsigned char>(c));
-  if (request.on_device) mix(1);
-  return hash;
+  Fnv1a32 hash;
+  hash.mix(history);
+  hash.mix(static_cast<std::uint32_t>(request.collective));
+  hash.mix(static_cast<std::uint32_t>(request.dtype));
+  hash.mix(static_cast<std::uint32_t>(request.op));
+  hash.mix(static_cast<std::uint32_t>(request.root.value));
+  hash.mix(coding_text(request).view());
+  if (request.on_device) hash.mix(1U);
+  return hash.value();
 }
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
@@ -70,7 +69,7 @@ const AlgorithmRow& OpRuns::row_for(const OpRequest& request) {
   }
   const int hosts =
       config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
-  if (request.codec) return coded_row_for(request, hosts > 1 && hosts < size());
+  if (request.codec) return coded_row_for(request, has_levels({size(), hosts}));
   const Problem problem{request.collective, size(), hosts, bytes, config_.link_model};
   last = {request.collective, bytes, &choose_algorithm(problem)};
   return *last.row;

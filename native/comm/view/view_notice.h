@@ -1,5 +1,6 @@
 // View notice: the payload of a revoke frame, why a view has ended. Comes from the network, so
 // decoding is total.
+// Why: docs/decisions/0011-a-notice-is-passed-on-by-all.md
 #pragma once
 
 #include <cstddef>

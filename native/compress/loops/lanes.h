@@ -2,6 +2,7 @@
 // same names and the same bits: plain loops (the reference and unknown processors), AVX2, AVX-512,
 // and NEON. Each instruction level includes its own; everything has internal linkage, or the linker
 // could pick a copy compiled for a newer processor.
+// Why: docs/decisions/0043-sixteen-lanes.md
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "comm/call/request_check.h"
 #include "comm/reduce/device_reduce.h"
+#include "comm/schedule/places.h"
 #include "compress/owe.h"
 #include "device_comm/coded/work.h"
 #include "device_comm/staged.h"
@@ -64,8 +65,7 @@ std::optional<OpRequest> Coded::could_take(const comm::Communicator& group,
   CHECK(taken.codec->spec().fixed_size);
   if (!compress::has_stages(*taken.codec).is_ok()) return std::nullopt;
   // Hosts with several ranks sum up first, and send their frames once.
-  const int hosts = group.placement().hosts;
-  const bool levels = hosts > 1 && hosts < group.size();
+  const bool levels = comm::has_levels({group.size(), group.placement().hosts});
   const bool sums_up_first =
       levels && taken.collective == Collective::kAllReduce && taken.residual.empty();
   if (sums_up_first) return std::nullopt;

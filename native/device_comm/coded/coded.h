@@ -17,6 +17,7 @@
 //
 // Whether all devices can do it is found out by the group's first such op, and now and then again
 // (comm/plan/path_agreement.h).
+// Why: docs/decisions/0109-codecs-before-the-bus.md
 #pragma once
 
 #include <cstdint>

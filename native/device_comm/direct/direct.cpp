@@ -5,6 +5,7 @@
 
 #include "comm/call/request_check.h"
 #include "comm/reduce/device_reduce.h"
+#include "comm/schedule/places.h"
 #include "device_comm/direct/work.h"
 #include "device_comm/levels/work.h"
 #include "device_comm/staged.h"
@@ -36,7 +37,8 @@ Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& r
   if (request.codec || !request.algorithm.empty()) return Kind::kNone;
   if (comm::payload_bytes(request) < least_bytes_) return Kind::kNone;
   if (group.placement().hosts > 1) {
-    const bool takes = level_steps(request.collective) && has_levels(group.hosts());
+    const bool takes =
+        level_steps(request.collective) && comm::has_levels(comm::spread_of(group.hosts()));
     return takes ? Kind::kLevels : Kind::kNone;
   }
   const bool covered = request.collective == Collective::kAllReduce ||

@@ -20,6 +20,7 @@
 // Whether a group's members reach each other is found out by its first large op
 // (comm/plan/path_agreement.h). In a group over several hosts ranks read the memory of those on
 // their own (levels_work.h).
+// Why: docs/decisions/0086-device-to-device-is-a-row-of-ops.md
 #pragma once
 
 #include <cstdint>

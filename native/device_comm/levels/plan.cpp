@@ -46,13 +46,4 @@ LevelPlan level_plan(const std::vector<int>& host_of, const std::vector<Rank>& r
   return plan;
 }
 
-bool has_levels(const std::vector<int>& host_of) {
-  std::map<int, int> ranks;
-  int most = 0;
-  for (const int host : host_of) {
-    if (host >= 0) most = std::max(most, ++ranks[host]);
-  }
-  return ranks.size() > 1 && most > 1;
-}
-
 }  // namespace holdfast::runtime

@@ -38,7 +38,4 @@ struct LevelPlan {
 LevelPlan level_plan(const std::vector<int>& host_of, const std::vector<Rank>& ranks,
                      std::uint64_t bytes);
 
-// Whether there are several hosts, and a rank on one of them that has company.
-bool has_levels(const std::vector<int>& host_of);
-
 }  // namespace holdfast::runtime

@@ -33,9 +33,10 @@ LevelScript empty_script(const DirectShape& shape) {
   return script;
 }
 
-class Writer {
+class ScriptWriter {
  public:
-  Writer(const DirectShape& shape, const std::vector<int>& host_of, const std::vector<Rank>& ranks)
+  ScriptWriter(const DirectShape& shape, const std::vector<int>& host_of,
+               const std::vector<Rank>& ranks)
       : shape_(shape),
         plan_(level_plan(host_of, ranks, shape.output[0])),
         own_(shape.rank),
@@ -265,7 +266,7 @@ LevelScript level_script(const DirectShape& shape, const std::vector<int>& host_
                          const std::vector<Rank>& ranks) {
   const bool rooted = shape.collective == Collective::kBroadcast;
   if (!has(ranks, shape.rank) || (rooted && !has(ranks, shape.root))) return empty_script(shape);
-  return Writer(shape, host_of, ranks).run();
+  return ScriptWriter(shape, host_of, ranks).run();
 }
 
 }  // namespace holdfast::runtime

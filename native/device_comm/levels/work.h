@@ -15,6 +15,7 @@
 //
 // Source: two levels, as of MPI over clusters: Karonis et al., "Exploiting hierarchy in parallel
 // computer networks to optimize collective operation performance", IPDPS 2000.
+// Why: docs/decisions/0111-two-levels-without-nccl.md
 #pragma once
 
 #include <vector>

@@ -203,7 +203,7 @@ hf_status hf_group_set_on_hole(hf_group* group, hf_on_hole on_hole);
 /* A step boundary, collective over the ranks that are there: admits those that wait to come in.
  * Negative timeout_ns: the group's. */
 hf_status hf_group_advance(hf_group* group, int64_t timeout_ns);
-/* "shm", "tcp" or "self"; NULL for a rank that is none. Holds as long as the group. */
+/* "shm", "tcp", "ucx" or "self"; NULL for a rank that is none. Holds as long as the group. */
 const char* hf_group_transport(const hf_group* group, int32_t rank);
 
 /* ---- collectives ---- */

@@ -9,17 +9,18 @@
 #include <memory>
 #include <string_view>
 
+#include "base/fnv.h"
+
 namespace holdfast::runtime {
 namespace {
 
 constexpr std::string_view kScheme = "holdfast://";
 constexpr std::size_t kMaxJobName = 128;
 
-// FNV-1a (Fowler, Noll, Vo), 64 bits.
 MemberId id_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return {hash | 1};
+  Fnv1a hash;
+  hash.mix(text);
+  return {hash.value() | 1};
 }
 
 Status refuse(const std::string& text) {

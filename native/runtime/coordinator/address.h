@@ -1,5 +1,6 @@
 // Coordinator's address: how members name the process that coordinates their job, and how they
 // reach it.
+// Why: docs/decisions/0026-a-coordinator-is-its-address.md
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ constexpr std::string_view kHead = "holdfast record ";
 constexpr int kFormat = 1;
 constexpr std::string_view kNone = "none";
 
-std::string hex(std::uint64_t value) {
+std::string padded_hex(std::uint64_t value) {
   std::array<char, 17> digits{};
   std::snprintf(digits.data(), digits.size(), "%016llx", static_cast<unsigned long long>(value));
   return digits.data();
@@ -23,7 +23,7 @@ std::string hex(std::uint64_t value) {
 std::string checksum(std::string_view text) {
   Fnv1a hash;
   hash.mix(text);
-  return hex(hash.value());
+  return padded_hex(hash.value());
 }
 
 // The next word, which ends with a blank or with the text.
@@ -49,7 +49,7 @@ std::string escape(const std::string& name) {
     if (code > ' ' && code != '%' && code != 0x7f) {
       text += c;
     } else {
-      text += "%" + hex(code).substr(14);
+      text += "%" + padded_hex(code).substr(14);
     }
   }
   return text;
@@ -78,8 +78,8 @@ Status unreadable(int line) {
 
 std::string record_text(const std::optional<ft::WorldRecord>& record) {
   if (!record) return std::string(kNone);
-  std::string text = hex(record->world.value) + " " + std::to_string(record->epoch.value);
-  for (const MemberId member : record->members) text += " " + hex(member.value);
+  std::string text = padded_hex(record->world.value) + " " + std::to_string(record->epoch.value);
+  for (const MemberId member : record->members) text += " " + padded_hex(member.value);
   return text;
 }
 

@@ -1,11 +1,10 @@
 #include "runtime/rendezvous/card.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstring>
 #include <map>
 
+#include "base/bytes.h"
 #include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
 
@@ -14,8 +13,9 @@ namespace {
 
 constexpr std::size_t kMaxCardBytes = 4096;
 constexpr std::size_t kMaxAddresses = 16;
-// Of a greeting before its lines.
-constexpr std::size_t kGreetingNumbers = 6 * sizeof(std::uint64_t);
+// Of a greeting.
+constexpr std::size_t kMaxOffers = 16;
+constexpr std::size_t kMaxTransportName = 32;
 
 Status damaged(const std::string& what) {
   return {Code::kProtocolError, "damaged member card in the store: " + what};
@@ -116,52 +116,43 @@ Result<Card> parse_card(const std::string& text) {
   return card;
 }
 
-// Layout: from, to, realm, number and start time of the process, 1 for a caller or answerer that
-// keeps what carried data (8 bytes each), then a line for each offer: the transport, a blank, its
-// text.
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
-  std::string text;
-  for (const Offer& offer : greeting.offers) text += offer.transport + " " + offer.text + "\n";
-  const ProcessId& process = greeting.process;
-  const std::array numbers{greeting.from.value, greeting.to.value, process.realm,
-                           process.number,      process.started,   std::uint64_t{greeting.keeps}};
-  static_assert(sizeof numbers == kGreetingNumbers);
-  std::vector<std::byte> out(sizeof numbers + text.size());
-  std::memcpy(out.data(), numbers.data(), sizeof numbers);
-  std::memcpy(out.data() + sizeof numbers, text.data(), text.size());
-  return out;
+  Writer w;
+  w.number(greeting.from.value);
+  w.number(greeting.to.value);
+  w.number(greeting.process.realm);
+  w.number(greeting.process.number);
+  w.number(greeting.process.started);
+  w.number(static_cast<std::uint8_t>(greeting.keeps));
+  w.list(greeting.offers, [&](const Offer& offer) {
+    w.text(offer.transport);
+    w.text(offer.text);
+  });
+  return w.take();
 }
 
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
-  if (bytes.size() < kGreetingNumbers || bytes.size() > kMaxGreetingBytes) {
-    return Status{Code::kProtocolError, "malformed greeting"};
-  }
-  std::array<std::uint64_t, kGreetingNumbers / sizeof(std::uint64_t)> numbers{};
-  std::memcpy(numbers.data(), bytes.data(), sizeof numbers);
-  const auto [from, to, realm, number, started, keeps] = numbers;
-  if (keeps > 1) return Status{Code::kProtocolError, "malformed greeting"};
+  const Status malformed(Code::kProtocolError, "malformed greeting");
+  if (bytes.size() > kMaxGreetingBytes) return malformed;
+  Reader r(bytes);
   Greeting greeting;
-  greeting.from = {from};
-  greeting.to = {to};
-  greeting.process = {realm, number, started};
-  greeting.keeps = keeps == 1;
-  const auto rest = bytes.subspan(sizeof numbers);
-  const std::string text(reinterpret_cast<const char*>(rest.data()), rest.size());
-  for (const std::string& line : split(text, '\n')) {
-    if (line.empty()) continue;
-    const std::size_t blank = line.find(' ');
-    if (blank == std::string::npos) return Status{Code::kProtocolError, "malformed greeting"};
-    Offer offer{line.substr(0, blank), line.substr(blank + 1)};
+  greeting.from = {r.number<std::uint64_t>()};
+  greeting.to = {r.number<std::uint64_t>()};
+  greeting.process.realm = r.number<std::uint64_t>();
+  greeting.process.number = r.number<std::uint64_t>();
+  greeting.process.started = r.number<std::uint64_t>();
+  greeting.keeps = r.flag();
+  r.list(kMaxOffers, 2, [&] {
+    Offer offer{r.text(kMaxTransportName), r.text(kMaxGreetingBytes)};
     // Of a transport that this side does not know: for others.
     const auto row = comm::transport_index(offer.transport);
-    if (!row) continue;
-    const bool again = std::any_of(greeting.offers.begin(), greeting.offers.end(),
-                                   [&](const Offer& o) { return o.transport == offer.transport; });
-    if (again || offer.text.size() > comm::transports()[*row].max_offer) {
-      return Status{Code::kProtocolError, "malformed greeting"};
-    }
+    if (!row) return;
+    r.require(offer.text.size() <= comm::transports()[*row].max_offer);
+    r.require(std::none_of(greeting.offers.begin(), greeting.offers.end(),
+                           [&](const Offer& o) { return o.transport == offer.transport; }));
     greeting.offers.push_back(std::move(offer));
-  }
+  });
+  if (!r.ended()) return malformed;
   return greeting;
 }
 

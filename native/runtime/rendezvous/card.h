@@ -36,7 +36,7 @@ Result<Card> parse_card(const std::string& text);
 // What one side of a connection says of a transport: whoever calls an offer, the other an answer.
 struct Offer {
   std::string transport;
-  std::string text;  // the transport's own; no line ends
+  std::string text;  // the transport's own
   friend bool operator==(const Offer&, const Offer&) = default;
 };
 

@@ -5,6 +5,7 @@
 // to the next one.
 //
 // Also how the store is waited for: in looks, for waits that end in vain make torch's stores warn.
+// Why: docs/decisions/0118-a-group-has-lives.md
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 // that all go by the same ones. Who is started again after that comes as to any group that has
 // begun (runtime/rendezvous/arrival.h). When nobody of such a group is left, the next life begins
 // (runtime/rendezvous/life.h).
+// Why: docs/decisions/0102-replaced-at-the-meeting.md
 #pragma once
 
 #include <map>

@@ -6,6 +6,7 @@
 // dead are not waited for.
 //
 // Where a loss is to raise, a vacancy is decided in the same way: all members fail, or none.
+// Why: docs/decisions/0119-the-first-view-of-a-subgroup.md
 #pragma once
 
 #include <map>

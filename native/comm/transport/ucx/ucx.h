@@ -7,6 +7,7 @@
 // UCX's library is opened when it is asked for; a build without its headers has none of it.
 //
 // Thread: only the holder of the runtime. Nothing here blocks, but create().
+// Why: docs/decisions/0108-ucx-beside-tcp.md
 #pragma once
 
 #include <cstdint>
