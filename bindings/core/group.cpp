@@ -85,7 +85,7 @@ comm::BlockList cut(const PlainArray& array, std::uint64_t blocks) {
 nb::object run_plain(Communicator& group, const char* collective, nb::handle input,
                      nb::handle output, nb::handle op, nb::handle root_rank, bool atomic) {
   if (PyUnicode_Check(op.ptr()) == 0 || PyLong_CheckExact(root_rank.ptr()) == 0) return nb::none();
-  const auto kind = find_name(collective, comm::kCollectiveCount, comm::collective_name);
+  const auto kind = comm::find_collective(collective);
   const long root = PyLong_AsLong(root_rank.ptr());
   const char* name = PyUnicode_AsUTF8(op.ptr());
   const auto reduction = find_name(name == nullptr ? "" : name, kReduceOpCount, reduce_op_name);
@@ -100,9 +100,8 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   const PlainArray& source = from ? *from : *to;
   if (source.dtype() != to->dtype()) return nb::none();
   const auto ranks = static_cast<std::uint64_t>(group.size());
-  const bool exchanges = *kind == comm::Collective::kAllToAll;
-  const std::uint64_t in = exchanges || *kind == comm::Collective::kReduceScatter ? ranks : 1;
-  const std::uint64_t out = exchanges || *kind == comm::Collective::kAllGather ? ranks : 1;
+  const std::uint64_t in = comm::has_input_blocks(*kind) ? ranks : 1;
+  const std::uint64_t out = comm::has_output_blocks(*kind) ? ranks : 1;
   if (source.count() * out != to->count() * in || to->count() % out != 0) return nb::none();
   OpRequest request;
   request.collective = *kind;
@@ -112,7 +111,7 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   request.output = cut(*to, out);
   request.root = {static_cast<std::int32_t>(root)};
   request.atomic = atomic;
-  request.equal_blocks = exchanges;
+  request.equal_blocks = comm::has_input_blocks(*kind) && comm::has_output_blocks(*kind);
   return run_to_end(group, std::move(request));
 }
 

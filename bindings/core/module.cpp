@@ -38,11 +38,7 @@ std::vector<std::tuple<std::string, std::string, std::string, bool>> algorithms(
 }
 
 comm::Collective collective_of(const std::string& name) {
-  for (int c = 0; c < comm::kCollectiveCount; ++c) {
-    if (comm::collective_name(static_cast<comm::Collective>(c)) == name) {
-      return static_cast<comm::Collective>(c);
-    }
-  }
+  if (const auto found = comm::find_collective(name)) return *found;
   throw nb::value_error(("unknown collective: " + name).c_str());
 }
 
