@@ -162,6 +162,11 @@ fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
 	$(BIN)/ruff format $(PYTHON_PATHS)
 	clang-format -i $(CPP_FILES)
 
+.PHONY: reference
+reference: $(VENV)/.installed  ## writes docs/reference from the tables that it is made from
+	$(BIN)/python -c 'from holdfast import _core; print(_core.options_page(), end="")' \
+	  > docs/reference/options.md
+
 .PHONY: types
 types: $(VENV)/.torch $(VENV)/.extras  ## mypy --strict
 	.ci/typing_view.sh

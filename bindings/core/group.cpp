@@ -11,6 +11,7 @@
 #include "gil.h"
 #include "host_table.h"
 #include "layers.h"
+#include "options.h"
 #include "plain_array.h"
 #include "raise.h"
 #include "runtime/node.h"
@@ -85,7 +86,7 @@ comm::BlockList cut(const PlainArray& array, std::uint64_t blocks) {
 nb::object run_plain(Communicator& group, const char* collective, nb::handle input,
                      nb::handle output, nb::handle op, nb::handle root_rank, bool atomic) {
   if (PyUnicode_Check(op.ptr()) == 0 || PyLong_CheckExact(root_rank.ptr()) == 0) return nb::none();
-  const auto kind = find_name(collective, comm::kCollectiveCount, comm::collective_name);
+  const auto kind = comm::find_collective(collective);
   const long root = PyLong_AsLong(root_rank.ptr());
   const char* name = PyUnicode_AsUTF8(op.ptr());
   const auto reduction = find_name(name == nullptr ? "" : name, kReduceOpCount, reduce_op_name);
@@ -100,9 +101,8 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   const PlainArray& source = from ? *from : *to;
   if (source.dtype() != to->dtype()) return nb::none();
   const auto ranks = static_cast<std::uint64_t>(group.size());
-  const bool exchanges = *kind == comm::Collective::kAllToAll;
-  const std::uint64_t in = exchanges || *kind == comm::Collective::kReduceScatter ? ranks : 1;
-  const std::uint64_t out = exchanges || *kind == comm::Collective::kAllGather ? ranks : 1;
+  const std::uint64_t in = comm::has_input_blocks(*kind) ? ranks : 1;
+  const std::uint64_t out = comm::has_output_blocks(*kind) ? ranks : 1;
   if (source.count() * out != to->count() * in || to->count() % out != 0) return nb::none();
   OpRequest request;
   request.collective = *kind;
@@ -112,7 +112,7 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   request.output = cut(*to, out);
   request.root = {static_cast<std::int32_t>(root)};
   request.atomic = atomic;
-  request.equal_blocks = exchanges;
+  request.equal_blocks = comm::has_input_blocks(*kind) && comm::has_output_blocks(*kind);
   return run_to_end(group, std::move(request));
 }
 
@@ -169,68 +169,6 @@ std::shared_ptr<Communicator> join_elastic(Node& node, const std::string& group,
                                min_peers);
   }
   return without_gil(value_or_raise(std::move(joined)));
-}
-
-void bind_options(nb::module_& m) {
-  nb::class_<Options>(m, "Options")
-      .def(nb::init<>())
-      .def_rw("transports", &Options::transports)
-      .def_rw("address", &Options::address)
-      .def_rw("port", &Options::port)
-      .def_rw("host_id", &Options::host_id)
-      .def_rw("algorithm", &Options::algorithm)
-      .def_rw("plan", &Options::plan)
-      .def_rw("tune", &Options::tune)
-      .def_rw("codec", &Options::codec)
-      .def_rw("codec_min_bytes", &Options::codec_min_bytes)
-      .def_rw("cuda_driver", &Options::cuda_driver)
-      .def_rw("cuda_slice_bytes", &Options::cuda_slice_bytes)
-      .def_rw("cuda_ipc", &Options::cuda_ipc)
-      .def_rw("cuda_ipc_min_bytes", &Options::cuda_ipc_min_bytes)
-      .def_rw("cuda_codec", &Options::cuda_codec)
-      .def_rw("cuda_codec_min_bytes", &Options::cuda_codec_min_bytes)
-      .def_rw("fault_tolerance", &Options::fault_tolerance)
-      .def_rw("coordinator", &Options::coordinator)
-      .def_rw("http", &Options::http)
-      .def_rw("flight_dir", &Options::flight_dir)
-      .def_prop_rw(
-          "zero_holes", [](const Options& o) { return o.on_hole == comm::OnHole::kZero; },
-          [](Options& o, bool zero) {
-            o.on_hole = zero ? comm::OnHole::kZero : comm::OnHole::kRaise;
-          })
-      .def_prop_rw(
-          "raise_on_peer_loss",
-          [](const Options& o) { return o.on_peer_loss == comm::PeerLoss::kRaise; },
-          [](Options& o, bool raises) {
-            o.on_peer_loss = raises ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
-          })
-      .def_prop_rw(
-          "heartbeat_s",
-          [](const Options& o) { return std::chrono::duration<double>(o.heartbeat).count(); },
-          [](Options& o, double s) { o.heartbeat = from_seconds(s); })
-      .def_prop_rw(
-          "silence_s",
-          [](const Options& o) { return std::chrono::duration<double>(o.silence).count(); },
-          [](Options& o, double s) { o.silence = from_seconds(s); })
-      .def_prop_rw(
-          "trust_resets",
-          [](const Options& o) { return o.trust_resets == runtime::ResetTrust::kLan; },
-          [](Options& o, bool lan) {
-            o.trust_resets = lan ? runtime::ResetTrust::kLan : runtime::ResetTrust::kNone;
-          })
-      .def_prop_rw(
-          "time_slice_s",
-          [](const Options& o) { return std::chrono::duration<double>(o.time_slice).count(); },
-          [](Options& o, double s) { o.time_slice = from_seconds(s); })
-      .def_prop_rw(
-          "timeout_s",
-          [](const Options& o) { return std::chrono::duration<double>(o.timeout).count(); },
-          [](Options& o, double s) { o.timeout = from_seconds(s); })
-      .def_prop_rw(
-          "connect_timeout_s",
-          [](const Options& o) { return std::chrono::duration<double>(o.connect_timeout).count(); },
-          [](Options& o, double s) { o.connect_timeout = from_seconds(s); });
-  m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
 }
 
 // Owned natively: nanobind's way to share a Python object with native code takes the GIL when the

@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/cpu.h"
 #include "base/dtype.h"
 #include "codec.h"
 #include "comm/algorithms/catalogue.h"
@@ -38,11 +39,7 @@ std::vector<std::tuple<std::string, std::string, std::string, bool>> algorithms(
 }
 
 comm::Collective collective_of(const std::string& name) {
-  for (int c = 0; c < comm::kCollectiveCount; ++c) {
-    if (comm::collective_name(static_cast<comm::Collective>(c)) == name) {
-      return static_cast<comm::Collective>(c);
-    }
-  }
+  if (const auto found = comm::find_collective(name)) return *found;
   throw nb::value_error(("unknown collective: " + name).c_str());
 }
 
@@ -127,14 +124,6 @@ nb::object read_flight(const std::string& path) {
   return nb::module_::import_("json").attr("loads")(text);
 }
 
-std::string instruction_set() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") != 0) return "AVX-512";
-  if (__builtin_cpu_supports("avx2") != 0) return "AVX2";
-#endif
-  return "baseline";
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -152,7 +141,7 @@ NB_MODULE(_core, m) {
   m.def("planned", planned, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a, "plan"_a);
   m.def("plan_rows", plan_rows, "plan"_a);
   m.def("merge_plans", merge_plans, "plans"_a);
-  m.def("instruction_set", instruction_set);
+  m.def("instruction_set", [] { return std::string(cpu_level_name(best_cpu_level())); });
   m.def("flight_json", flight_json, "record"_a);
   m.def("read_flight", read_flight, "path"_a);
   m.def("dtypes", [] {

@@ -32,35 +32,11 @@ def shrink_scenario(scenario: str) -> str: ...
 def reduce_ops() -> list[str]: ...
 
 class Options:
-    transports: list[str]
-    address: str
-    port: int
-    host_id: str
-    algorithm: str
-    plan: str
-    tune: bool
-    timeout_s: float
-    connect_timeout_s: float
-    fault_tolerance: bool
-    raise_on_peer_loss: bool
-    zero_holes: bool
-    heartbeat_s: float
-    silence_s: float
-    trust_resets: bool
-    time_slice_s: float
-    coordinator: str
-    http: str
-    flight_dir: str
-    codec: str
-    codec_min_bytes: int
-    cuda_driver: str
-    cuda_slice_bytes: int
-    cuda_ipc: str
-    cuda_ipc_min_bytes: int
-    cuda_codec: str
-    cuda_codec_min_bytes: int
     def __init__(self) -> None: ...
+    def set(self, name: str, value: object) -> None: ...
 
+def option_rows() -> list[tuple[str, str, str, str, list[str], bool]]: ...
+def options_page() -> str: ...
 def validate(options: Options) -> None: ...
 def codecs() -> list[str]: ...
 def codec_text(codec: str) -> str: ...

@@ -14,7 +14,7 @@ import xxhash
 
 from holdfast import _process
 from holdfast._torch_calls import on_hole
-from holdfast.comm import sync as shared
+from holdfast.comm.state import sync as shared
 from holdfast.comm.state.messages import TAG, descriptions
 from holdfast.errors import ConfigError, ProtocolError
 from holdfast.torch import outcome

@@ -6,8 +6,9 @@ import difflib
 import math
 import os
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from holdfast import _core
 from holdfast.compress.codec import Codec, codec_text
@@ -16,23 +17,22 @@ from holdfast.errors import ConfigError
 PREFIX = "HOLDFAST_"
 # Variables with this prefix that are no options: how ranks find each other, how torch is found.
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
-_PEER_LOSS = ("continue", "raise")
-_RESET_TRUST = ("none", "lan")
+
+
+class _Row(NamedTuple):
+    """An option in the native table, which is where its facts stand."""
+
+    name: str
+    variable: str
+    type: str
+    usual: str  # the default, as the variable would have it
+    words: list[str]
+    or_zero: bool
+
+
+_ROWS = {row[0]: _Row(*row) for row in _core.option_rows()}
 # Of the option on_hole, and of calls that say it themselves.
-HOLES = ("raise", "zero")
-_TEXTS = (
-    "address",
-    "host_id",
-    "algorithm",
-    "plan",
-    "coordinator",
-    "http",
-    "flight_dir",
-    "cuda_driver",
-    "cuda_ipc",
-    "cuda_codec",
-)
-_SIZES = ("codec_min_bytes", "cuda_slice_bytes", "cuda_ipc_min_bytes", "cuda_codec_min_bytes")
+HOLES = tuple(_ROWS["on_hole"].words)
 _LONGEST_S = 365 * 24 * 3600.0
 # With what a variable is right, as far as it alone can tell: a plan may be about to be made, and
 # silence is three heartbeats or more. All options together tell the rest.
@@ -41,6 +41,25 @@ _BESIDE: dict[str, dict[str, object]] = {
     "heartbeat": {"silence": _LONGEST_S},
     "silence": {"heartbeat": 0.001},
 }
+
+
+def _parse(row: _Row, text: str) -> object:
+    """Return the value that the text stands for, or the text where it stands for none."""
+    try:
+        if row.type == "names":
+            return tuple(part.strip() for part in text.split(","))
+        if row.type == "flag":
+            return {"1": True, "0": False}.get(text, text)
+        if row.type == "seconds":
+            return float(text)
+        if row.type in ("port", "bytes"):
+            return int(text)
+    except ValueError:
+        pass  # the option's own check refuses the text, and says what it accepts
+    return text
+
+
+_USUAL: dict[str, Any] = {row.name: _parse(row, row.usual) for row in _ROWS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,54 +165,40 @@ class Options:
         Naming the option, its value, and what is accepted.
     """
 
-    transports: tuple[str, ...] = ("shm", "tcp")
-    timeout: float = 1800.0
-    connect_timeout: float = 300.0
-    address: str = ""
-    port: int = 0
-    host_id: str = ""
-    algorithm: str = ""
-    plan: str = ""
-    tune: bool = False
-    fault_tolerance: bool = True
-    on_peer_loss: str = "continue"
-    on_hole: str = "raise"
-    heartbeat: float = 0.5
-    silence: float = 10.0
-    trust_resets: str = "none"
-    time_slice: float = 0.0001
-    coordinator: str = ""
-    http: str = ""
-    flight_dir: str = ""
-    codec: str | Codec = ""
-    codec_min_bytes: int = 64 * 1024
-    cuda_driver: str = ""
-    cuda_slice_bytes: int = 4 * 1024 * 1024
-    cuda_ipc: str = "auto"
-    cuda_ipc_min_bytes: int = 1024 * 1024
-    cuda_codec: str = "auto"
-    cuda_codec_min_bytes: int = 1024 * 1024
+    transports: tuple[str, ...] = _USUAL["transports"]
+    timeout: float = _USUAL["timeout"]
+    connect_timeout: float = _USUAL["connect_timeout"]
+    address: str = _USUAL["address"]
+    port: int = _USUAL["port"]
+    host_id: str = _USUAL["host_id"]
+    algorithm: str = _USUAL["algorithm"]
+    plan: str = _USUAL["plan"]
+    tune: bool = _USUAL["tune"]
+    fault_tolerance: bool = _USUAL["fault_tolerance"]
+    on_peer_loss: str = _USUAL["on_peer_loss"]
+    on_hole: str = _USUAL["on_hole"]
+    heartbeat: float = _USUAL["heartbeat"]
+    silence: float = _USUAL["silence"]
+    trust_resets: str = _USUAL["trust_resets"]
+    time_slice: float = _USUAL["time_slice"]
+    coordinator: str = _USUAL["coordinator"]
+    http: str = _USUAL["http"]
+    flight_dir: str = _USUAL["flight_dir"]
+    codec: str | Codec = _USUAL["codec"]
+    codec_min_bytes: int = _USUAL["codec_min_bytes"]
+    cuda_driver: str = _USUAL["cuda_driver"]
+    cuda_slice_bytes: int = _USUAL["cuda_slice_bytes"]
+    cuda_ipc: str = _USUAL["cuda_ipc"]
+    cuda_ipc_min_bytes: int = _USUAL["cuda_ipc_min_bytes"]
+    cuda_codec: str = _USUAL["cuda_codec"]
+    cuda_codec_min_bytes: int = _USUAL["cuda_codec_min_bytes"]
 
     def __post_init__(self) -> None:
         """Bring values to their types and refuse what cannot work."""
-        object.__setattr__(self, "transports", _names("transports", self.transports))
-        for name in ("timeout", "connect_timeout", "heartbeat", "silence"):
-            object.__setattr__(self, name, _seconds(name, getattr(self, name)))
-        object.__setattr__(self, "time_slice", _time_slice(self.time_slice))
-        object.__setattr__(self, "port", _port(self.port))
-        for name in ("fault_tolerance", "tune"):
-            object.__setattr__(self, name, _flag(name, getattr(self, name)))
-        if self.on_peer_loss not in _PEER_LOSS:
-            raise _refuse("on_peer_loss", self.on_peer_loss, '"continue" or "raise"')
-        if self.on_hole not in HOLES:
-            raise _refuse("on_hole", self.on_hole, '"raise" or "zero"')
-        if self.trust_resets not in _RESET_TRUST:
-            raise _refuse("trust_resets", self.trust_resets, '"none" or "lan"')
-        for name in _TEXTS:
-            _text(name, getattr(self, name))
-        object.__setattr__(self, "codec", codec_text(self.codec) if self.codec != "" else "")
-        for name in _SIZES:
-            object.__setattr__(self, name, _bytes(name, getattr(self, name)))
+        if self.codec != "":
+            object.__setattr__(self, "codec", codec_text(self.codec))
+        for row in _ROWS.values():
+            object.__setattr__(self, row.name, _checked(row, getattr(self, row.name)))
         _core.validate(self.native())
 
     def native(self) -> _core.Options:
@@ -205,33 +210,8 @@ class Options:
             The native options.
         """
         options = _core.Options()
-        options.transports = list(self.transports)
-        options.timeout_s = self.timeout
-        options.connect_timeout_s = self.connect_timeout
-        options.address = self.address
-        options.port = self.port
-        options.host_id = self.host_id
-        options.algorithm = self.algorithm
-        options.plan = self.plan
-        options.tune = self.tune
-        options.fault_tolerance = self.fault_tolerance
-        options.raise_on_peer_loss = self.on_peer_loss == "raise"
-        options.zero_holes = self.on_hole == "zero"
-        options.heartbeat_s = self.heartbeat
-        options.silence_s = self.silence
-        options.trust_resets = self.trust_resets == "lan"
-        options.time_slice_s = self.time_slice
-        options.coordinator = self.coordinator
-        options.http = self.http
-        options.flight_dir = self.flight_dir
-        options.codec = codec_text(self.codec) if self.codec != "" else ""
-        options.codec_min_bytes = self.codec_min_bytes
-        options.cuda_driver = self.cuda_driver
-        options.cuda_slice_bytes = self.cuda_slice_bytes
-        options.cuda_ipc = self.cuda_ipc
-        options.cuda_ipc_min_bytes = self.cuda_ipc_min_bytes
-        options.cuda_codec = self.cuda_codec
-        options.cuda_codec_min_bytes = self.cuda_codec_min_bytes
+        for name in _ROWS:
+            options.set(name, getattr(self, name))
         return options
 
     @classmethod
@@ -255,12 +235,13 @@ class Options:
         """
         env = os.environ if env is None else env
         values: dict[str, object] = {}
-        for name, variable in variables().items():
+        for name, row in _ROWS.items():
+            variable = row.variable
             text = env.get(variable, "").strip()
             if text == "":
                 continue
             try:
-                values[name] = _parse(name, text)
+                values[name] = _parse(row, text)
                 cls(**{name: values[name], **_BESIDE.get(name, {})})  # type: ignore[arg-type]
             except ConfigError as error:
                 accepted = str(error).partition("; accepted: ")[2]
@@ -277,7 +258,7 @@ def variables() -> dict[str, str]:
     dict of str to str
         By the option's name.
     """
-    return {field.name: PREFIX + field.name.upper() for field in fields(Options)}
+    return {row.name: row.variable for row in _ROWS.values()}
 
 
 def _refuse(name: str, value: object, accepted: str) -> ConfigError:
@@ -299,13 +280,9 @@ def _seconds(name: str, value: object) -> float:
     return number
 
 
-def _time_slice(value: object) -> float:
-    return 0.0 if value == 0 and not isinstance(value, bool) else _seconds("time_slice", value)
-
-
-def _port(value: object) -> int:
+def _port(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
-        raise _refuse("port", value, "a whole number, 0 to 65535")
+        raise _refuse(name, value, "a whole number, 0 to 65535")
     return value
 
 
@@ -321,25 +298,31 @@ def _flag(name: str, value: object) -> bool:
     return value
 
 
-def _text(name: str, value: object) -> None:
+def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _refuse(name, value, "a string")
+    return value
 
 
-def _parse(name: str, text: str) -> object:
-    """Return the value that the text stands for, or the text where it stands for none."""
-    try:
-        if name == "transports":
-            return tuple(part.strip() for part in text.split(","))
-        if name in ("fault_tolerance", "tune"):
-            return {"1": True, "0": False}.get(text, text)
-        if name in ("timeout", "connect_timeout", "heartbeat", "silence", "time_slice"):
-            return float(text)
-        if name in ("port", *_SIZES):
-            return int(text)
-    except ValueError:
-        pass  # the option's own check refuses the text, and says what it accepts
-    return text
+_CHECKS: dict[str, Callable[[str, Any], object]] = {
+    "names": _names,
+    "seconds": _seconds,
+    "port": _port,
+    "bytes": _bytes,
+    "flag": _flag,
+    "text": _text,
+}
+
+
+def _checked(row: _Row, value: object) -> object:
+    """Return the value as one of its type, which is all that is looked at here."""
+    if row.words:
+        if value not in row.words:
+            raise _refuse(row.name, value, " or ".join(f'"{word}"' for word in row.words))
+        return value
+    if row.or_zero and value == 0 and not isinstance(value, bool):
+        return 0.0
+    return _CHECKS[row.type](row.name, value)
 
 
 def _warn_of_unknown(env: Mapping[str, str]) -> None:

@@ -17,10 +17,7 @@ constexpr Duration kCloseTime = std::chrono::seconds(10);
 // Messages that go without being asked for need no thread to look after them: most callers wait at
 // once, and who does not finds them when he comes.
 bool is_small_message(const comm::OpRequest& request) {
-  if (request.collective != comm::Collective::kSend &&
-      request.collective != comm::Collective::kRecv) {
-    return false;
-  }
+  if (!comm::is_point_to_point(request.collective)) return false;
   const comm::Block& block = request.input.empty() ? request.output[0] : request.input[0];
   return block.count * dtype_bytes(request.dtype) <= comm::kEagerBytes;
 }

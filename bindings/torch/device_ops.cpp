@@ -17,9 +17,8 @@ device::CuStream current_stream(c10::Device device) {
 
 // Repaired after a loss, so that only the end of the group makes it fail.
 bool fails_with_its_group(comm::Collective collective) {
-  return collective == comm::Collective::kAllReduce ||
-         collective == comm::Collective::kReduceScatter ||
-         collective == comm::Collective::kAllGather || collective == comm::Collective::kAllToAll;
+  return comm::has_elements(collective) && !comm::is_rooted(collective) &&
+         !comm::is_point_to_point(collective);
 }
 
 }  // namespace

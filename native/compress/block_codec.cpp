@@ -102,13 +102,13 @@ Format format_of(CodecId id, const CodecOptions& options) {
 std::uint64_t key_base(const Key& key) { return mix(mix(mix(key.seed) ^ key.op) ^ key.chunk); }
 
 // A half codec's frame is its elements: widening them is decoding it.
-void widen(Level level, DType dtype, const std::byte* from, float* to, std::uint64_t count) {
+void widen(CpuLevel level, DType dtype, const std::byte* from, float* to, std::uint64_t count) {
   const Setup setup{halves_of(dtype), {}, level};
   const BlockKernels kernels = block_kernels(level, setup.id, setup.options);
   decode_part(kernels, layout_of(setup, count), from, 0, count, to, false);
 }
 
-void narrow(Level level, DType dtype, const float* from, std::byte* to, std::uint64_t count) {
+void narrow(CpuLevel level, DType dtype, const float* from, std::byte* to, std::uint64_t count) {
   const Setup setup{halves_of(dtype), {}, level};
   block_encode(setup, {std::as_bytes(std::span(from, count)), DType::kF32, {}, {}},
                {to, count * dtype_bytes(dtype)});

@@ -15,7 +15,7 @@ Status block_decode(const Setup& setup, std::span<const std::byte> frame, DType 
 Status block_decode_add(const Setup& setup, std::span<const std::byte> frame, std::span<float> sum);
 
 // Elements of bf16 or f16 as f32, and rounded back to nearest even.
-void widen(Level level, DType dtype, const std::byte* from, float* to, std::uint64_t count);
-void narrow(Level level, DType dtype, const float* from, std::byte* to, std::uint64_t count);
+void widen(CpuLevel level, DType dtype, const std::byte* from, float* to, std::uint64_t count);
+void narrow(CpuLevel level, DType dtype, const float* from, std::byte* to, std::uint64_t count);
 
 }  // namespace holdfast::compress

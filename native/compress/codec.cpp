@@ -90,11 +90,11 @@ Result<Codec> Codec::make(std::string_view name, const CodecOptions& options) {
     return Status(Code::kUnsupported, "compression: " + std::string(name) +
                                           " needs libzstd, which this build was made without");
   }
-  return Codec(row, {row->spec.id, options, best_level()});
+  return Codec(row, {row->spec.id, options, best_cpu_level()});
 }
 
-Codec Codec::at(Level level) const {
-  CHECK(has_level(level));
+Codec Codec::at(CpuLevel level) const {
+  CHECK(has_cpu_level(level));
   return {row_, {setup_.id, setup_.options, level}};
 }
 

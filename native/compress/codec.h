@@ -57,7 +57,7 @@ struct CodecSpec {
 struct Setup {
   CodecId id;
   CodecOptions options;
-  Level level;
+  CpuLevel level;
 };
 
 inline constexpr std::size_t kMostCodecText = 40;
@@ -84,7 +84,7 @@ class Codec {
   // From text(), or a name alone; what it does not say is as default_options() has it.
   static Result<Codec> parse(std::string_view text);
   // At this instruction level, which the processor must have; for tests.
-  Codec at(Level level) const;
+  Codec at(CpuLevel level) const;
 
   const CodecSpec& spec() const { return row_->spec; }
   const CodecOptions& options() const { return setup_.options; }

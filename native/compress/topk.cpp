@@ -61,7 +61,7 @@ std::uint32_t guess_threshold(const Source& x, std::uint64_t k) {
 }
 
 // Ranks of all elements that reach the threshold, by number. Adds what is to be added.
-std::vector<std::uint64_t> candidates(Level level, const Source& x, std::uint32_t threshold) {
+std::vector<std::uint64_t> candidates(CpuLevel level, const Source& x, std::uint32_t threshold) {
   const ScanKernels kernels = scan_kernels(level);
   std::vector<std::uint64_t> found;
   std::array<std::uint64_t, kTile> tile;
@@ -84,7 +84,7 @@ std::vector<std::uint64_t> candidates(Level level, const Source& x, std::uint32_
 }
 
 // The k greatest ranks, by number.
-std::vector<std::uint64_t> greatest_of(Level level, const Source& x, std::uint64_t k) {
+std::vector<std::uint64_t> greatest_of(CpuLevel level, const Source& x, std::uint64_t k) {
   auto found = candidates(level, x, guess_threshold(x, k));
   if (found.size() < k) {
     const auto* sums = reinterpret_cast<const std::byte*>(x.residual);

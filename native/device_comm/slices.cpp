@@ -34,17 +34,13 @@ Size common_size(const OpRequest& request, int ranks) {
     if (!request.equal_blocks || own.size() != 1) return Size{};
     return Size{own[0].count * static_cast<std::uint64_t>(ranks), own[0].count};
   };
-  switch (request.collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduceScatter: return size_of(request.input);
-    case Collective::kAllGather: return size_of(request.output);
-    case Collective::kAllToAll: return request.equal_blocks ? size_of(request.input) : Size{};
-    case Collective::kGather: return each(request.input);
-    case Collective::kScatter: return each(request.output);
-    default: return {};
-  }
+  const auto side = comm::common_side(request.collective, request.equal_blocks);
+  if (side == comm::CommonSide::kNone) return {};
+  const BlockList& blocks = side == comm::CommonSide::kInput ? request.input : request.output;
+  // Where only the root has blocks for every rank, the others count them by their own.
+  const bool by_own =
+      comm::is_rooted(request.collective) && comm::has_blocks_by_rank(request.collective);
+  return by_own ? each(blocks) : size_of(blocks);
 }
 
 // Elements from `first` on, `count` at most, of each block.

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "comm/call/request_check.h"
-#include "comm/view/op_runs.h"
 #include "device_comm/direct/direct.h"
 #include "device_comm/slices.h"
 #include "device_comm/staged_work.h"

@@ -75,11 +75,8 @@ std::optional<Status> Group::refusal(const Op& op) const {
   const OpRequest& request = op.work->request();
   // What somebody holds is brought to all, even so.
   if (!broken_.is_ok() && !op.fate->planned) return broken_;
-  const bool rooted =
-      request.collective == Collective::kBroadcast || request.collective == Collective::kReduce ||
-      request.collective == Collective::kGather || request.collective == Collective::kScatter;
-  const bool vacant =
-      rooted && std::find(present_.begin(), present_.end(), request.root) == present_.end();
+  const bool vacant = comm::is_rooted(request.collective) &&
+                      std::find(present_.begin(), present_.end(), request.root) == present_.end();
   if (!op.fate->lost && !(vacant && !op.fate->planned)) return std::nullopt;
   const Rank root = request.root;
   return Status(Code::kPeerLost, "its root, rank " + std::to_string(root.value) +

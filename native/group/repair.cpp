@@ -15,11 +15,6 @@ bool has(const std::vector<Rank>& ranks, Rank rank) {
 
 std::uint32_t block_of(Rank rank) { return static_cast<std::uint32_t>(rank.value); }
 
-bool is_replicated(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kBroadcast ||
-         c == Collective::kAllGather || c == Collective::kBarrier;
-}
-
 class Planner {
  public:
   Planner(const OpFate& fate, const RepairQuestion& question, const Incident& incident)
@@ -77,12 +72,8 @@ class Planner {
 
   // Whether the rank's result has the output block at all.
   bool has_output(Rank rank, std::uint32_t block) const {
-    switch (question_.collective) {
-      case Collective::kReduce:
-      case Collective::kGather: return rank == question_.root;
-      case Collective::kReduceScatter: return block == block_of(rank);
-      default: return true;
-    }
+    if (!comm::has_result(question_.collective, rank == question_.root)) return false;
+    return question_.collective != Collective::kReduceScatter || block == block_of(rank);
   }
 
   std::vector<Ranges> held_by_all(std::uint32_t block) const {

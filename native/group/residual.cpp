@@ -26,10 +26,6 @@ bool is_encoded(const OpRequest& request, std::size_t block, Rank self) {
          block != static_cast<std::size_t>(self.value);
 }
 
-bool has_receivers(Collective c) {
-  return c == Collective::kReduceScatter || c == Collective::kAllToAll;
-}
-
 // A look at a residual reads all of it. It is worth a thousandth of the time, and one a second.
 constexpr Duration kLookPause = std::chrono::seconds(1);
 constexpr int kLookShare = 1000;
@@ -65,7 +61,7 @@ std::vector<float*> Group::begin_feedback(Op& op) {
   for (std::size_t b = 0; b < request.input.size(); ++b) {
     const Rank receiver{static_cast<std::int32_t>(b)};
     const bool there = std::find(present_.begin(), present_.end(), receiver) != present_.end();
-    if (there || !has_receivers(request.collective)) blocks.push_back(at);
+    if (there || !has_input_blocks(request.collective)) blocks.push_back(at);
     at += request.input[b].count;
   }
   return blocks;
@@ -89,7 +85,7 @@ void Group::end_feedback(Op& op, bool well) {
     const std::uint64_t count = request.input[b].count;
     const Rank receiver{static_cast<std::int32_t>(b)};
     const bool there = std::find(present_.begin(), present_.end(), receiver) != present_.end();
-    const bool arrived = there || !has_receivers(request.collective);
+    const bool arrived = there || !has_input_blocks(request.collective);
     if (well && arrived && is_encoded(request, b, config_.rank)) {
       for (const Range& coded :
            feedback.uncoded[static_cast<std::uint32_t>(b)].complement().runs()) {

@@ -12,14 +12,6 @@ using comm::Builder;
 using comm::Collective;
 using comm::OpRequest;
 
-// Collectives with a block per rank on that side.
-bool has_input_blocks(Collective c) {
-  return c == Collective::kReduceScatter || c == Collective::kAllToAll || c == Collective::kScatter;
-}
-bool has_output_blocks(Collective c) {
-  return c == Collective::kAllGather || c == Collective::kAllToAll || c == Collective::kGather;
-}
-
 class Repair {
  public:
   Repair(const OpRequest& request, const std::vector<Rank>& ranks, Rank self)

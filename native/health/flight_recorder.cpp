@@ -158,10 +158,7 @@ FlightRecorder::Entry* FlightRecorder::entry(std::uint64_t number) const {
 std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& ticket) {
   const std::uint64_t number = ++last_;
   const OpRequest& request = op.request;
-  const Rank other =
-      request.collective == Collective::kSend || request.collective == Collective::kRecv
-          ? request.peer
-          : request.root;
+  const Rank other = is_point_to_point(request.collective) ? request.peer : request.root;
   entry(number)->change([&](Entry& e) {
     e.store(flight::kGroup, op.group.value);
     e.store(flight::kPlace, op.sequence.value);

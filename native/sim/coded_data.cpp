@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/fnv.h"
+#include "comm/algorithms/catalogue.h"
 #include "compress/zstd_bytes.h"
 #include "sim/has_rank.h"
 #include "sim/same_bits.h"
@@ -27,12 +28,6 @@ constexpr int kMostRanks = 9;
 
 bool is_near(float value, float right) { return std::abs(value - right) <= kNear * right; }
 
-bool sums_up(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduceScatter;
-}
-bool many_in(Collective c) { return c == Collective::kReduceScatter || c == Collective::kAllToAll; }
-bool many_out(Collective c) { return c == Collective::kAllGather || c == Collective::kAllToAll; }
-
 std::vector<comm::Block> blocks_of(std::vector<float>& memory, std::uint64_t count) {
   std::vector<comm::Block> blocks;
   for (std::uint64_t at = 0; at < memory.size(); at += count) {
@@ -44,7 +39,7 @@ std::vector<comm::Block> blocks_of(std::vector<float>& memory, std::uint64_t cou
 }  // namespace
 
 bool CodedData::takes(Collective c, int ranks) {
-  return ranks <= kMostRanks && (sums_up(c) || many_out(c) || c == Collective::kBroadcast);
+  return ranks <= kMostRanks && comm::find_coded(c) != nullptr;
 }
 
 CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
@@ -53,8 +48,8 @@ CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(ra
   op_.lossless = op.lossless && compress::has_zstd();
   CHECK(!op_.lossless || !op.residual);
   const auto n = static_cast<std::uint64_t>(ranks);
-  input_.resize((many_in(op.collective) ? n : 1) * op_.count);
-  output_.assign((many_out(op.collective) ? n : 1) * op_.count, -1.0F);
+  input_.resize((comm::has_input_blocks(op.collective) ? n : 1) * op_.count);
+  output_.assign((comm::has_output_blocks(op.collective) ? n : 1) * op_.count, -1.0F);
   if (op.residual) residual_.resize(input_.size());
   for (std::size_t i = 0; i < input_.size(); ++i) {
     const auto to = static_cast<int>(i / op_.count);
@@ -68,8 +63,9 @@ CodedData::CodedData(const CodedOp& op, int rank, int ranks) : op_(op), rank_(ra
 
 float CodedData::owed(int from, int to) const {
   const auto scale = static_cast<float>(1 + op_.factor % 8);
-  if (sums_up(op_.collective)) return scale * static_cast<float>(1 << from);
-  return scale * static_cast<float>(1 + from * ranks_ + (many_in(op_.collective) ? to : 0));
+  if (comm::reduces(op_.collective)) return scale * static_cast<float>(1 << from);
+  return scale *
+         static_cast<float>(1 + from * ranks_ + (comm::has_input_blocks(op_.collective) ? to : 0));
 }
 
 float CodedData::put_in(int from, int to) const { return kPutIn * owed(from, to); }
@@ -103,11 +99,11 @@ std::string CodedData::check_element(std::uint64_t block, std::uint64_t i,
   const bool exchanged = op_.collective == Collective::kAllToAll;
   const int from = op_.collective == Collective::kBroadcast ? op_.root : static_cast<int>(block);
   const auto own = static_cast<std::uint64_t>(rank_);
-  const bool mine = sums_up(op_.collective) || (!exchanged && from == rank_);
+  const bool mine = comm::reduces(op_.collective) || (!exchanged && from == rank_);
   const std::uint64_t at = (op_.collective == Collective::kReduceScatter ? own : 0) * op_.count + i;
   // Without a residual what is encoded is what was put in.
   const bool is_owed = !op_.residual || (mine && residual_[at] == owed(rank_, rank_));
-  if (!sums_up(op_.collective)) {
+  if (!comm::reduces(op_.collective)) {
     if (value == 0 && !has(outcome.contributors, from)) return {};
     const float unit = owed(from, rank_);
     const bool encoded = is_near(value, kEncoded * unit);
@@ -178,7 +174,7 @@ std::string CodedData::check_input() const {
 }
 
 std::uint64_t CodedData::fingerprint() const {
-  if (op_.collective == Collective::kReduceScatter || op_.collective == Collective::kAllToAll) {
+  if (comm::has_input_blocks(op_.collective)) {
     return 0;
   }
   Fnv1a hash;

@@ -28,17 +28,15 @@ comm::Block float_block(std::vector<float>& memory, std::uint64_t index, std::ui
 
 }  // namespace
 
-bool FloatData::takes(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kReduce || c == Collective::kReduceScatter;
-}
+bool FloatData::takes(Collective c) { return comm::reduces(c); }
 
 FloatData::FloatData(const FloatOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
   const std::uint64_t blocks =
-      op.collective == Collective::kReduceScatter ? static_cast<std::uint64_t>(ranks) : 1;
+      comm::has_input_blocks(op.collective) ? static_cast<std::uint64_t>(ranks) : 1;
   input_.resize(blocks * op.count);
   for (std::uint64_t i = 0; i < input_.size(); ++i) input_[i] = share(rank, i);
   before_ = right_ = input_;
-  output_.assign(op.collective == Collective::kReduce && rank != op.root ? 0 : op.count, -1.0F);
+  output_.assign(comm::has_result(op.collective, rank == op.root) ? op.count : 0, -1.0F);
 }
 
 // 1 to 16, with a full mantissa: any other order of a few of them rounds in another way.
@@ -57,13 +55,13 @@ comm::OpRequest FloatData::request() {
   request.root = {op_.root};
   request.atomic = op_.atomic;
   const std::uint64_t blocks =
-      op_.collective == Collective::kReduceScatter ? static_cast<std::uint64_t>(ranks_) : 1;
+      comm::has_input_blocks(op_.collective) ? static_cast<std::uint64_t>(ranks_) : 1;
   for (std::uint64_t at = 0; at < blocks; ++at) {
     request.input.push_back(float_block(input_, at, op_.count));
   }
   if (op_.collective == Collective::kAllReduce && op_.in_place) {
     request.output = request.input;
-  } else if (op_.collective != Collective::kReduce || rank_ == op_.root) {
+  } else if (comm::has_result(op_.collective, rank_ == op_.root)) {
     request.output = {float_block(output_, 0, op_.count)};
   }
   return request;

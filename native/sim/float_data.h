@@ -33,7 +33,7 @@ class FloatData {
   void write_over();
   // Of the result.
   std::uint64_t bits() const;
-  bool is_replicated() const { return op_.collective == comm::Collective::kAllReduce; }
+  bool is_replicated() const { return comm::is_replicated(op_.collective); }
 
  private:
   float share(int rank, std::uint64_t element) const;

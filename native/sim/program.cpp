@@ -86,21 +86,12 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
                    rank, ranks);
     return;
   }
-  const auto n = static_cast<std::uint64_t>(ranks);
   const bool root = rank == op.root;
-  std::uint64_t in = 1;
-  std::uint64_t out = 1;
-  switch (op.collective) {
-    case Collective::kReduceScatter: in = n; break;
-    case Collective::kAllToAll: in = out = n; break;
-    case Collective::kAllGather: out = n; break;
-    case Collective::kGather: out = root ? n : 0; break;
-    case Collective::kScatter: in = root ? n : 0; break;
-    case Collective::kReduce: out = root ? 1 : 0; break;
-    case Collective::kBroadcast: in = 0; break;
-    case Collective::kBarrier: in = out = 0; break;
-    default: break;
-  }
+  const comm::CollectiveFacts& facts = comm::facts_of(op.collective);
+  // A shift sends and receives; a broadcast has one buffer, which is its output.
+  const bool broadcasts = op.collective == Collective::kBroadcast;
+  const std::uint64_t in = broadcasts ? 0 : comm::block_count(facts.input, root, ranks);
+  const std::uint64_t out = op.is_shift ? 1 : comm::block_count(facts.output, root, ranks);
   input_.resize(in * op.count);
   output_.assign(out * op.count, kUnset);
   for (std::uint64_t to = 0; to < in && op.count > 0; ++to) {
@@ -118,8 +109,7 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
 }
 
 std::uint64_t OpData::given(int from, int to) const {
-  const bool personal =
-      op_.collective == Collective::kAllToAll || op_.collective == Collective::kScatter;
+  const bool personal = comm::has_input_blocks(op_.collective);
   return Random(op_.factor * 1'000'003 + static_cast<std::uint64_t>(from) * 1009 +
                 (personal ? static_cast<std::uint64_t>(to) : 0))
              .next() |
@@ -154,41 +144,16 @@ comm::OpRequest OpData::plain_request() {
     return list;
   };
   const bool root = rank_ == op_.root;
-  switch (op_.collective) {
-    case Collective::kAllReduce:
-      request.output = blocks(output_, true);
-      request.input = op_.in_place ? request.output : blocks(input_, true);
-      break;
-    case Collective::kBroadcast: request.input = request.output = blocks(output_, true); break;
-    case Collective::kReduceScatter:
-      request.input = blocks(input_, false);
-      request.output = blocks(output_, true);
-      break;
-    case Collective::kAllGather:
-      request.input = blocks(input_, true);
-      request.output = blocks(output_, false);
-      break;
-    case Collective::kAllToAll:
-      request.equal_blocks = op_.factor % 2 == 0;
-      request.input = blocks(input_, false);
-      request.output = blocks(output_, false);
-      break;
-    case Collective::kReduce:
-      request.input = blocks(input_, true);
-      if (root) request.output = blocks(output_, true);
-      break;
-    case Collective::kGather:
-      request.input = blocks(input_, true);
-      if (root) request.output = blocks(output_, false);
-      break;
-    case Collective::kScatter:
-      if (root) request.input = blocks(input_, false);
-      request.output = blocks(output_, true);
-      break;
-    case Collective::kSend: request.input = blocks(input_, true); break;
-    case Collective::kRecv: request.output = blocks(output_, true); break;
-    default: break;
-  }
+  const auto side = [&](const comm::BlockSide& of, auto& memory) {
+    const bool any = comm::block_count(of, root, ranks_) > 0;
+    return any ? blocks(memory, of.count == comm::BlockCount::kOne) : comm::BlockList();
+  };
+  const comm::CollectiveFacts& facts = comm::facts_of(op_.collective);
+  request.input = side(facts.input, input_);
+  request.output = side(facts.output, output_);
+  const bool over = op_.collective == Collective::kAllReduce && op_.in_place;
+  if (over || op_.collective == Collective::kBroadcast) request.input = request.output;
+  if (op_.collective == Collective::kAllToAll) request.equal_blocks = op_.factor % 2 == 0;
   return request;
 }
 
@@ -328,12 +293,7 @@ void OpData::write_over() {
 std::uint64_t OpData::fingerprint() const {
   if (coded_) return coded_->fingerprint();
   if (float_) return float_->is_replicated() ? float_->bits() : 0;
-  switch (op_.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kAllGather: break;
-    default: return 0;
-  }
+  if (!comm::is_replicated(op_.collective) || !comm::has_elements(op_.collective)) return 0;
   Fnv1a hash;
   for (const std::uint64_t value : output_) hash.mix(value);
   return hash.value();

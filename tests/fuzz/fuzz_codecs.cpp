@@ -54,7 +54,7 @@ void there_and_back(const Codec& codec, DType dtype, std::span<const std::byte> 
   std::vector<std::byte> frame(codec.encoded_bound(dtype, count));
   frame.resize(codec.encode({input, dtype, {1, 2, 3}, residual}, frame));
   std::vector<std::byte> again(codec.encoded_bound(dtype, count));
-  const Codec reference = codec.at(Level::kReference);
+  const Codec reference = codec.at(CpuLevel::kReference);
   again.resize(reference.encode({input, dtype, {1, 2, 3}, same}, again));
   if (frame != again) __builtin_trap();
   if (!std::ranges::equal(std::as_bytes(std::span(residual)), std::as_bytes(std::span(same)))) {
@@ -74,8 +74,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto rows = catalogue();
   const auto made = Codec::make(rows[choice.codec % rows.size()].spec.name, options_of(choice));
   if (!made.is_ok()) return 0;
-  const auto level = static_cast<Level>(choice.level % kLevelCount);
-  if (!has_level(level)) return 0;
+  const auto level = static_cast<CpuLevel>(choice.level % kCpuLevelCount);
+  if (!has_cpu_level(level)) return 0;
   const Codec codec = made.value().at(level);
   const auto dtype = static_cast<DType>(choice.dtype % kDTypeCount);
   if (!codec.takes(dtype)) return 0;

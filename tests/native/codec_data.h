@@ -107,14 +107,6 @@ inline std::vector<float> decoded(const Codec& codec, const std::vector<std::byt
   return out;
 }
 
-inline std::vector<Level> levels() {
-  std::vector<Level> found;
-  for (int i = 0; i < kLevelCount; ++i) {
-    if (has_level(static_cast<Level>(i))) found.push_back(static_cast<Level>(i));
-  }
-  return found;
-}
-
 // Of the catalogue, what this build can make.
 inline bool is_built(const CodecRow& row) { return row.spec.id != CodecId::kZstd || has_zstd(); }
 

@@ -163,7 +163,7 @@ std::vector<float> strange(std::size_t count) {
 
 TEST_CASE("every level gives the reference's bytes, residuals and values") {
   for_lossy([](const Codec& codec) {
-    const Codec reference = codec.at(Level::kReference);
+    const Codec reference = codec.at(CpuLevel::kReference);
     const Key key{1, 2, 3};
     for (const std::size_t count : kFewCounts) {
       std::vector<Tensor> tensors = finite_tensors(count);
@@ -179,7 +179,7 @@ TEST_CASE("every level gives the reference's bytes, residuals and values") {
         const auto values = decoded(reference, want, count);
         std::vector<float> want_sum = error;
         REQUIRE(reference.decode_add(want, want_sum).is_ok());
-        for (const Level level : levels()) {
+        for (const CpuLevel level : cpu_levels()) {
           CAPTURE(static_cast<int>(level));
           const Codec fast = codec.at(level);
           auto got_error = error;

@@ -40,7 +40,7 @@ std::vector<std::byte> elements_of(const Tensor& tensor, DType dtype) {
   if (dtype == DType::kF32) {
     if (!out.empty()) std::memcpy(out.data(), tensor.values.data(), out.size());
   } else {
-    narrow(Level::kReference, dtype, tensor.values.data(), out.data(), tensor.values.size());
+    narrow(CpuLevel::kReference, dtype, tensor.values.data(), out.data(), tensor.values.size());
   }
   return out;
 }
@@ -50,7 +50,7 @@ void for_every_codec(Check check) {
   for (const char* const name : kCodecs) {
     const CodecId id = find(name)->spec.id;
     for (const CodecOptions& options : variants(id)) {
-      const Codec codec = made(name, options).at(Level::kReference);
+      const Codec codec = made(name, options).at(CpuLevel::kReference);
       CAPTURE(codec.text());
       check(codec);
     }
@@ -161,7 +161,7 @@ TEST_CASE("every code of a half is read as the CPU reads it") {
   }
   for (const char* const name : {"bf16", "fp16"}) {
     CAPTURE(name);
-    const Codec codec = made(name).at(Level::kReference);
+    const Codec codec = made(name).at(CpuLevel::kReference);
     const auto want = decoded(codec, frame, 65536);
     const Memory device_frame(frame, 0);
     const Memory got(std::size_t{4} * 65536);

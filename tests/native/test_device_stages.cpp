@@ -39,7 +39,7 @@ std::vector<std::byte> bits_of(const std::vector<float>& x) {
 std::vector<std::byte> narrowed(const std::vector<float>& x, DType dtype) {
   if (dtype == DType::kF32) return bits_of(x);
   std::vector<std::byte> out(2 * x.size());
-  narrow(Level::kReference, dtype, x.data(), out.data(), x.size());
+  narrow(CpuLevel::kReference, dtype, x.data(), out.data(), x.size());
   return out;
 }
 
@@ -138,7 +138,7 @@ void compare_topk(const Codec& codec, const Tensor& tensor, DType dtype, bool fe
 
 TEST_CASE("topk sends what the CPU sends: ties, NaNs, infinities, residuals") {
   for (const double ratio : {0.01, 0.3, 1.0}) {
-    const Codec codec = Codec::make("topk", {.ratio = ratio}).value().at(Level::kReference);
+    const Codec codec = Codec::make("topk", {.ratio = ratio}).value().at(CpuLevel::kReference);
     CAPTURE(codec.text());
     std::size_t offset = 0;
     for (const std::size_t count : {0U, 1U, 31U, 255U, 256U, 257U, 1000U}) {
@@ -156,7 +156,7 @@ TEST_CASE("topk sends what the CPU sends: ties, NaNs, infinities, residuals") {
 }
 
 TEST_CASE("topk of many sections does not depend on the grid") {
-  const Codec codec = Codec::make("topk", {.ratio = 0.02}).value().at(Level::kReference);
+  const Codec codec = Codec::make("topk", {.ratio = 0.02}).value().at(CpuLevel::kReference);
   auto values = normals(300'001, 3);
   for (std::size_t i = 0; i < values.size(); i += 50) values[i] = i % 100 == 0 ? 2.5F : -2.5F;
   for (const bool feeds_back : {false, true}) {
@@ -166,7 +166,7 @@ TEST_CASE("topk of many sections does not depend on the grid") {
 }
 
 TEST_CASE("topk adds to sums, and tells frames that cannot be") {
-  const Codec codec = Codec::make("topk", {.ratio = 0.1}).value().at(Level::kReference);
+  const Codec codec = Codec::make("topk", {.ratio = 0.1}).value().at(CpuLevel::kReference);
   const auto values = normals(777, 8);
   const auto frame = by_device(codec, bits_of(values), DType::kF32, {}, 0, 2).frame;
   auto sum = normals(777, 9);
@@ -220,7 +220,7 @@ constexpr std::array kWeightCounts{0U,   1U,    31U,   32U,   33U,   127U,
                                    129U, 1000U, 8191U, 8192U, 8193U, 20000U};
 
 TEST_CASE("bfloat makes the CPU's frame and reads it back, bit by bit") {
-  const Codec codec = Codec::make("bfloat").value().at(Level::kReference);
+  const Codec codec = Codec::make("bfloat").value().at(CpuLevel::kReference);
   std::size_t turn = 0;
   for (const std::size_t count : kWeightCounts) {
     CAPTURE(count);
@@ -240,7 +240,7 @@ TEST_CASE("bfloat makes the CPU's frame and reads it back, bit by bit") {
 }
 
 TEST_CASE("bfloat adds to sums of f32") {
-  const Codec codec = Codec::make("bfloat").value().at(Level::kReference);
+  const Codec codec = Codec::make("bfloat").value().at(CpuLevel::kReference);
   const auto input = narrowed(weights(9000)[1], DType::kBF16);
   const auto frame = by_device(codec, input, DType::kBF16, {}, 0, 2).frame;
   auto sum = normals(9000, 9);
@@ -251,7 +251,7 @@ TEST_CASE("bfloat adds to sums of f32") {
 }
 
 TEST_CASE("a bfloat frame that is damaged anywhere is told, whatever it says") {
-  const Codec codec = Codec::make("bfloat").value().at(Level::kReference);
+  const Codec codec = Codec::make("bfloat").value().at(CpuLevel::kReference);
   const auto input = narrowed(weights(8300)[1], DType::kBF16);
   const auto frame = by_device(codec, input, DType::kBF16, {}, 0, 2).frame;
   std::vector<std::byte> out(input.size());

@@ -71,9 +71,9 @@ TEST_CASE("every bit comes back, whatever the tensor, its size and the level") {
     for (const std::size_t count : kCounts) {
       CAPTURE(count);
       for (const Bytes& tensor : tensors(count)) {
-        const Bytes frame = encoded(codec.at(Level::kReference), tensor, DType::kBF16);
+        const Bytes frame = encoded(codec.at(CpuLevel::kReference), tensor, DType::kBF16);
         CHECK(frame.size() <= 2 * count + 16 + count / 500 + 8);
-        for (const Level level : levels()) {
+        for (const CpuLevel level : cpu_levels()) {
           const Codec fast = codec.at(level);
           CHECK(encoded(fast, tensor, DType::kBF16) == frame);
           Bytes out(tensor.size());
@@ -178,7 +178,7 @@ Bytes forged(std::size_t count, std::uint8_t coding, std::uint16_t extra, const 
 }
 
 TEST_CASE("contents that make no sense are refused behind a right checksum, too") {
-  for (const Level level : levels()) {
+  for (const CpuLevel level : cpu_levels()) {
     const Codec codec = made("bfloat").at(level);
     for (const std::size_t count : {1U, 31U, 32U, 33U, 1000U, 8192U}) {
       const std::size_t fixed = count + (count + 31) / 32 * 12;

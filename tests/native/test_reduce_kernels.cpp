@@ -1,13 +1,13 @@
 // The kernels against their scalar references, and the references against plain double arithmetic.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
 #include "comm/reduce/kernels.h"
-#include "comm/reduce/levels.h"
 
 namespace holdfast::comm {
 namespace {
@@ -52,27 +52,15 @@ bool same_all(DType dtype, const std::byte* a, const std::byte* b, std::size_t c
 
 constexpr std::size_t kCounts[] = {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 67, 1000};
 
-using Select = ReduceKernel (*)(DType, ReduceOp);
-
-// What runs here, and the instruction levels below it.
-std::vector<Select> levels() {
-  std::vector<Select> found{reduce_kernel, reduce_kernel_baseline};
-#if defined(__x86_64__)
-  if (has_avx2()) found.push_back(reduce_kernel_avx2);
-#elif defined(__aarch64__)
-  found.push_back(reduce_kernel_neon);
-#endif
-  return found;
-}
-
-void compare_all(Select select) {
+void compare_all(CpuLevel level) {
+  CAPTURE(cpu_level_name(level));
   for (int d = 0; d < kDTypeCount; ++d) {
     for (int o = 0; o < kReduceOpCount; ++o) {
       const auto dtype = static_cast<DType>(d);
       const auto op = static_cast<ReduceOp>(o);
       CAPTURE(dtype_name(dtype));
       CAPTURE(reduce_op_name(op));
-      const ReduceKernel fast = select(dtype, op);
+      const ReduceKernel fast = reduce_kernel(dtype, op, level);
       const ReduceKernel slow = reference_reduce_kernel(dtype, op);
       REQUIRE((fast != nullptr) == reduce_defined(dtype, op));
       REQUIRE((slow != nullptr) == reduce_defined(dtype, op));
@@ -98,7 +86,18 @@ void compare_all(Select select) {
 }
 
 TEST_CASE("every kernel gives the reference's result at any length, offset and aliasing") {
-  for (const Select select : levels()) compare_all(select);
+  for (const CpuLevel level : cpu_levels()) compare_all(level);
+}
+
+TEST_CASE("the fastest level is the last that this processor runs, and what runs unless asked") {
+  CHECK(cpu_levels().front() == CpuLevel::kReference);
+  CHECK(cpu_levels().back() == best_cpu_level());
+  for (int i = 0; i < kCpuLevelCount; ++i) {
+    const auto level = static_cast<CpuLevel>(i);
+    CHECK(has_cpu_level(level) == (std::ranges::count(cpu_levels(), level) == 1));
+  }
+  CHECK((reduce_kernel(DType::kF32, ReduceOp::kSum) ==
+         reduce_kernel(DType::kF32, ReduceOp::kSum, best_cpu_level())));
 }
 
 struct Format {

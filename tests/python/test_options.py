@@ -10,7 +10,7 @@ import warnings
 import pytest
 
 import holdfast
-from holdfast import ConfigError, Options
+from holdfast import ConfigError, Options, _core
 
 
 def test_the_defaults_are_usable():
@@ -119,6 +119,24 @@ def test_variables_of_the_launcher_are_no_unknown_options():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Options.from_env({"HOLDFAST_STORE": "file:///x", "PATH": "/bin"})
+
+
+def test_the_options_are_the_rows_of_the_native_table_in_their_order():
+    fields = dataclasses.fields(Options)
+    assert [field.name for field in fields] == [row[0] for row in _core.option_rows()]
+    # Each has its part in the doc of the class, with its variable.
+    for name, variable, *_ in _core.option_rows():
+        assert f"    {name} : " in str(Options.__doc__)
+        assert f"``{variable}``" in str(Options.__doc__)
+
+
+def test_defaults_are_of_the_types_that_the_class_names():
+    usual = Options()
+    assert (usual.transports, usual.timeout, usual.time_slice) == (("shm", "tcp"), 1800.0, 0.0001)
+    assert (usual.port, usual.codec_min_bytes, usual.cuda_ipc) == (0, 65536, "auto")
+    assert (usual.tune, usual.fault_tolerance, usual.on_hole) == (False, True, "raise")
+    assert type(usual.timeout) is float
+    assert type(usual.tune) is bool
 
 
 def test_importing_holdfast_imports_no_torch():

@@ -19,21 +19,12 @@ constexpr std::size_t kCodecBytes = kMostCodingText + 1;
 
 // The size that must be the same on all ranks; nothing where blocks differ by rank.
 std::optional<std::uint64_t> common_size(const Call& call) {
-  switch (call.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kReduceScatter: return call.input;
-    case Collective::kAllGather: return call.output;
-    case Collective::kAllToAll:
-    case Collective::kGather:
-      if (call.equal_blocks) return call.input;
-      return std::nullopt;
-    case Collective::kScatter:
-      if (call.equal_blocks) return call.output;
-      return std::nullopt;
-    default: return std::nullopt;
+  switch (common_side(call.collective, call.equal_blocks)) {
+    case CommonSide::kNone: return std::nullopt;
+    case CommonSide::kInput: return call.input;
+    case CommonSide::kOutput: return call.output;
   }
+  return std::nullopt;
 }
 
 std::string answer_text(const std::optional<CallReport>& report, OpSeq number) {
@@ -145,7 +136,7 @@ CodingText coding_text(const OpRequest& request) {
 
 bool conflict(const Call& a, const Call& b) {
   if (a.collective != b.collective) return true;
-  if (a.collective == Collective::kBarrier) return false;
+  if (!has_elements(a.collective)) return false;
   if (a.dtype != b.dtype || a.codec != b.codec || a.on_device != b.on_device) return true;
   if (is_rooted(a.collective) && a.root != b.root) return true;
   if (reduces(a.collective) && a.op != b.op) return true;
@@ -159,7 +150,7 @@ std::uint32_t history_after(std::uint32_t history, const Call& call) {
     hash.mix(static_cast<std::uint32_t>(value >> 32));
   };
   mix(static_cast<std::uint64_t>(call.collective));
-  if (call.collective == Collective::kBarrier) return hash.value();
+  if (!has_elements(call.collective)) return hash.value();
   mix(static_cast<std::uint64_t>(call.dtype));
   if (is_rooted(call.collective)) mix(static_cast<std::uint64_t>(call.root.value));
   if (reduces(call.collective)) mix(static_cast<std::uint64_t>(call.op));
@@ -178,7 +169,7 @@ const Call* CallReport::find(OpSeq number) const {
 std::string call_text(const Call& call) {
   std::string name =
       std::string(collective_name(call.collective)) + " #" + std::to_string(call.sequence.value);
-  if (call.collective == Collective::kBarrier) return name;
+  if (!has_elements(call.collective)) return name;
   const std::uint64_t count = common_size(call).value_or(std::max(call.input, call.output));
   std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +
                      std::to_string(count) + " elements";

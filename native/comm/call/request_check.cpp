@@ -13,22 +13,9 @@ struct Counts {
 
 // How many blocks collective.h asks of this rank.
 Counts expected_blocks(const OpRequest& request, Rank rank, int size) {
-  const auto n = static_cast<std::size_t>(size);
+  const CollectiveFacts& facts = facts_of(request.collective);
   const bool root = request.root == rank;
-  switch (request.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast: return {1, 1};
-    case Collective::kReduceScatter: return {n, 1};
-    case Collective::kAllGather: return {1, n};
-    case Collective::kAllToAll: return {n, n};
-    case Collective::kReduce: return {1, root ? std::size_t{1} : 0};
-    case Collective::kGather: return {1, root ? n : 0};
-    case Collective::kScatter: return {root ? n : 0, 1};
-    case Collective::kBarrier: return {0, 0};
-    case Collective::kSend: return {1, 0};
-    case Collective::kRecv: return {0, 1};
-  }
-  return {0, 0};
+  return {block_count(facts.input, root, size), block_count(facts.output, root, size)};
 }
 
 std::string name(const OpRequest& request) {
@@ -204,11 +191,6 @@ Status check_algorithm(const OpRequest& request) {
   return Status::ok();
 }
 
-// Whether all ranks know alike how large the op is.
-bool sizes_are_known(const OpRequest& request) {
-  return request.collective != Collective::kAllToAll || request.equal_blocks;
-}
-
 }  // namespace
 
 std::uint64_t payload_bytes(const OpRequest& request) {
@@ -219,6 +201,10 @@ std::uint64_t payload_bytes(const OpRequest& request) {
   return std::max(in, out) * dtype_bytes(request.dtype);
 }
 
+bool is_sized_alike(const OpRequest& request) {
+  return is_sized_alike(request.collective, request.equal_blocks);
+}
+
 bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least) {
   if (find_coded(request.collective) == nullptr || !request.algorithm.empty()) return false;
   if (!takes(codec, request.collective, request.dtype)) return false;
@@ -227,7 +213,7 @@ bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std
   if (request.at_entrance || bytes < least) return false;
   if (reduces(request.collective)) {
     if (request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) return false;
-  } else if (!codec.spec().lossless || !sizes_are_known(request)) {
+  } else if (!codec.spec().lossless || !is_sized_alike(request)) {
     return false;
   }
   return codec.spec().lossless ||
@@ -246,9 +232,7 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
   if (is_rooted(request.collective) && !in_range(request.root, size)) {
     return out_of_range(request, "root", request.root, size);
   }
-  if (request.collective == Collective::kSend || request.collective == Collective::kRecv) {
-    TRY(check_peer(request, rank, size));
-  }
+  if (is_point_to_point(request.collective)) TRY(check_peer(request, rank, size));
   if (reduces(request.collective) && !reduce_defined(request.dtype, request.op)) {
     return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
                                     " is not defined on " + std::string(dtype_name(request.dtype))};

@@ -62,7 +62,7 @@ void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
   ++op_;
   request_ = &request;
   signature_ = signature;
-  const bool publishes = request.collective != Collective::kBroadcast || request.root == rank_;
+  const bool publishes = input_counts(request.collective, request.root == rank_);
   input_bytes_ = publishes ? blocks_bytes(request.input, request.dtype) : 0;
   stage_ = Stage::kBegun;
 }

@@ -283,7 +283,7 @@ class Lowering {
     if (has_blocks_by_rank(schedule_.collective)) {
       const auto of_rank = static_cast<std::uint32_t>(chunk) / schedule_.pieces;
       first = of_rank * schedule_.pieces;
-      block = schedule_.collective == Collective::kAllGather ? 0 : of_rank;
+      block = has_own_input(schedule_.collective) ? 0 : of_rank;
     }
     std::uint64_t at = 0;
     for (std::uint64_t c = first; c < chunk; ++c) at += layout_.input[c].count;

@@ -102,7 +102,7 @@ void PullRun::begin() {
 
 // One wake-up for all that is to be fetched, unless the first of it takes longer than that.
 void PullRun::ring(std::uint64_t bytes) {
-  const bool alone = is(Collective::kBroadcast) || is(Collective::kScatter);
+  const bool alone = facts_of(request_.collective).root == RootRole::kGives;
   if (alone ? is_root(x_.rank_) : bytes > kWorthWaking) {
     x_.ring_all();
   } else if (!alone) {

@@ -30,14 +30,7 @@ bool all_equal(const BlockList& blocks) {
 
 // Sizes of blocks that differ by rank are not everybody's knowledge.
 SliceLane lane_of(const OpRequest& request) {
-  switch (request.collective) {
-    case Collective::kGather:
-    case Collective::kScatter: return SliceLane::kBulk;
-    case Collective::kAllToAll:
-      if (!request.equal_blocks) return SliceLane::kBulk;
-      break;
-    default: break;
-  }
+  if (!is_sized_alike(request)) return SliceLane::kBulk;
   return payload_bytes(request) <= kSmallLaneBytes ? SliceLane::kSmall : SliceLane::kBulk;
 }
 
@@ -80,10 +73,7 @@ PoolPlace SliceExchange::find_in_pool(const std::byte* data, std::uint64_t bytes
 }
 
 PoolPlace SliceExchange::place_of(const OpRequest& request) const {
-  const bool reduces = request.collective == Collective::kAllReduce ||
-                       request.collective == Collective::kReduce ||
-                       request.collective == Collective::kReduceScatter;
-  if (!reduces || !peers_[static_cast<std::size_t>(rank_)].own_pool) return {};
+  if (!reduces(request.collective) || !peers_[static_cast<std::size_t>(rank_)].own_pool) return {};
   const std::uint64_t element = dtype_bytes(request.dtype);
   const Block& first = request.input[0];
   for (std::size_t i = 1; i < request.input.size(); ++i) {
@@ -143,15 +133,7 @@ void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
 }
 
 bool SliceExchange::exposes(const OpRequest& request) const {
-  if (!reaches_ || size() > kMostPullers) return false;
-  switch (request.collective) {
-    case Collective::kBroadcast:
-    case Collective::kAllToAll:
-    case Collective::kAllGather:
-    case Collective::kGather:
-    case Collective::kScatter: return true;
-    default: return false;
-  }
+  return reaches_ && size() <= kMostPullers && only_moves(request.collective);
 }
 
 bool SliceExchange::beats_flat(const OpRequest& request) const {

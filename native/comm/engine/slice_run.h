@@ -38,16 +38,14 @@ class SliceRun final : public Execution {
   bool is(Collective c) const { return request_.collective == c; }
   bool is_root() const { return request_.root.value == x_.rank_; }
   // Whether this rank's input goes into its slots; whether it has something to pull, or to keep.
-  bool stages() const { return !is(Collective::kBroadcast) || is_root(); }
-  bool folds() const {
-    return is(Collective::kAllReduce) || is(Collective::kReduce) || is(Collective::kReduceScatter);
-  }
+  bool stages() const { return input_counts(request_.collective, is_root()); }
+  bool folds() const { return reduces(request_.collective); }
   bool pulls() const {
     if (is(Collective::kReduceScatter)) return false;
     if (is(Collective::kReduce)) return is_root();
     return !is(Collective::kBroadcast) || !is_root();
   }
-  bool keeps_own() const { return !is(Collective::kReduce) || is_root(); }
+  bool keeps_own() const { return has_result(request_.collective, is_root()); }
 
   Span slice(std::uint64_t i) const { return {i * slice_, std::min(slice_, count_ - i * slice_)}; }
   // A rank's part of a slice that is reduced in parts; within the slice.

@@ -67,12 +67,10 @@ std::string read_link(const std::vector<std::string_view>& words, PlanTable& tab
 std::string read_row(const std::vector<std::string_view>& words, PlanTable& table) {
   if (words.size() != 7) return "of " + std::to_string(words.size()) + " words; accepted: 7";
   PlanRow row;
-  const auto named = [&](int c) { return collective_name(static_cast<Collective>(c)) == words[0]; };
-  int c = 0;
-  while (c < kCollectiveCount && !named(c)) ++c;
-  row.key.collective = static_cast<Collective>(c);
+  const auto collective = find_collective(words[0]);
+  if (!collective) return "collective " + std::string(words[0]);
+  row.key.collective = *collective;
   row.algorithm = words[5];
-  if (c == kCollectiveCount) return "collective " + std::string(words[0]);
   if (words[5] != kSharedMemory &&
       (words[5].empty() || find_algorithm(row.key.collective, words[5]) == nullptr)) {
     return "algorithm " + row.algorithm + " of " + std::string(words[0]) +

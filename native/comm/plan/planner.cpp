@@ -81,20 +81,6 @@ std::vector<std::string> candidates(const PlanKey& key, const OpRequest& request
   return names;
 }
 
-// Whether every rank's look-up asks for the same size; else they would choose differently.
-bool is_sized_alike(const OpRequest& request) {
-  switch (request.collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduceScatter:
-    case Collective::kAllGather:
-    case Collective::kBroadcast:
-    case Collective::kReduce:
-    case Collective::kBarrier: return true;
-    case Collective::kAllToAll: return request.equal_blocks;
-    default: return false;
-  }
-}
-
 void use(OpRequest& request, std::string_view algorithm) {
   if (algorithm != kSharedMemory) request.algorithm = algorithm;
 }

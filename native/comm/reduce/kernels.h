@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu.h"
 #include "base/dtype.h"
 
 namespace holdfast::comm {
@@ -17,8 +18,11 @@ using ReduceKernel = void (*)(void* dst, const void* lhs, const void* rhs, std::
 // In place: data[i] = data[i] / divisor, rounded once. Only where kAvg is defined.
 using DivideKernel = void (*)(void* data, std::uint64_t count, std::uint32_t divisor);
 
-// The fastest kernel this CPU can run; nullptr when reduce_defined() is false. kAvg gives the sum
-// kernel.
+// nullptr when reduce_defined() is false. kAvg gives the sum kernel. The processor has the level.
+ReduceKernel reduce_kernel(DType dtype, ReduceOp op, CpuLevel level);
+DivideKernel divide_kernel(DType dtype, CpuLevel level);
+
+// The fastest that this processor runs.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 DivideKernel divide_kernel(DType dtype);
 

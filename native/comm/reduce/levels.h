@@ -1,5 +1,5 @@
-// The instruction levels the reduction loops are compiled for; which one runs is decided once, at
-// run time.
+// The reduction loops of each instruction level, and nothing but their names: whoever wants one
+// asks kernels.h.
 #pragma once
 
 #include "comm/reduce/kernels.h"
@@ -9,7 +9,6 @@ namespace holdfast::comm {
 ReduceKernel reduce_kernel_baseline(DType dtype, ReduceOp op);
 DivideKernel divide_kernel_baseline(DType dtype);
 #if defined(__x86_64__)
-bool has_avx2();  // and the conversions of Half that came before it
 ReduceKernel reduce_kernel_avx2(DType dtype, ReduceOp op);
 DivideKernel divide_kernel_avx2(DType dtype);
 ReduceKernel reduce_kernel_avx512(DType dtype, ReduceOp op);

@@ -2,21 +2,21 @@
 
 namespace holdfast::comm {
 
-std::string_view collective_name(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce: return "all_reduce";
-    case Collective::kReduceScatter: return "reduce_scatter";
-    case Collective::kAllGather: return "all_gather";
-    case Collective::kAllToAll: return "all_to_all";
-    case Collective::kBroadcast: return "broadcast";
-    case Collective::kReduce: return "reduce";
-    case Collective::kGather: return "gather";
-    case Collective::kScatter: return "scatter";
-    case Collective::kBarrier: return "barrier";
-    case Collective::kSend: return "send";
-    case Collective::kRecv: return "recv";
+static_assert(
+    [] {
+      for (int i = 0; i < kCollectiveCount; ++i) {
+        const CollectiveFacts& facts = kCollectives[static_cast<std::size_t>(i)];
+        if (facts.collective != static_cast<Collective>(i) || facts.name.empty()) return false;
+      }
+      return true;
+    }(),
+    "a row for every collective, in their order");
+
+std::optional<Collective> find_collective(std::string_view name) {
+  for (const CollectiveFacts& facts : kCollectives) {
+    if (facts.name == name) return facts.collective;
   }
-  return "?";
+  return std::nullopt;
 }
 
 }  // namespace holdfast::comm

@@ -32,14 +32,6 @@ void cut_block(const Block& block, std::uint32_t chunks, std::size_t element,
   });
 }
 
-bool has_single_input(Collective c) {
-  return c == Collective::kAllGather || c == Collective::kGather;
-}
-
-bool has_single_output(Collective c) {
-  return c == Collective::kReduceScatter || c == Collective::kScatter;
-}
-
 void place(const Schedule& schedule, const BlockList& blocks, bool single, std::size_t element,
            std::vector<Block>& into) {
   const std::uint32_t chunks = schedule.chunks;
@@ -62,8 +54,8 @@ void place(const Schedule& schedule, const BlockList& blocks, bool single, std::
 
 void make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
                  std::size_t element_bytes, Layout& into) {
-  place(schedule, input, has_single_input(schedule.collective), element_bytes, into.input);
-  place(schedule, output, has_single_output(schedule.collective), element_bytes, into.output);
+  place(schedule, input, has_own_input(schedule.collective), element_bytes, into.input);
+  place(schedule, output, has_own_output(schedule.collective), element_bytes, into.output);
   into.scratch.clear();
   into.scratch_elements = 0;
   for (const auto& [like, form] : schedule.scratch) {

@@ -80,20 +80,8 @@ struct Schedule {
   std::vector<Step> steps;  // in an order in which a single thread could run them
 };
 
-// Collectives with a block of input or output for every rank.
-constexpr bool has_blocks_by_rank(Collective c) {
-  return c == Collective::kReduceScatter || c == Collective::kAllGather ||
-         c == Collective::kAllToAll || c == Collective::kGather || c == Collective::kScatter;
-}
-
 inline Form form_of(const Schedule& schedule, const Slot& slot) {
   return slot.space == Space::kScratch ? schedule.scratch[slot.chunk].form : Form::kPlain;
-}
-
-// Whether callers may pass one buffer as input and output: chunk c of both may then be one memory.
-// All-to-all may not: a block would be overwritten by its successor before it has gone.
-constexpr bool may_be_in_place(Collective collective) {
-  return collective != Collective::kAllToAll;
 }
 
 // Whether two slots of one rank may be the same memory.

@@ -37,14 +37,9 @@ struct RankState {
 std::uint32_t block_of(const Schedule& s, std::uint32_t chunk) { return chunk / s.pieces; }
 
 bool input_exists(const Schedule& s, std::uint32_t chunk) {
+  if (!input_counts(s.collective, s.rank == s.root)) return false;
   const auto own = static_cast<std::uint32_t>(s.rank.value);
-  switch (s.collective) {
-    case Collective::kAllGather:
-    case Collective::kGather: return block_of(s, chunk) == own;
-    case Collective::kBroadcast:
-    case Collective::kScatter: return s.rank == s.root;
-    default: return true;
-  }
+  return !has_own_input(s.collective) || block_of(s, chunk) == own;
 }
 
 // What its slots must hold; empty: it may be done.

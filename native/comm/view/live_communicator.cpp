@@ -18,12 +18,6 @@ constexpr Duration kStallTime = std::chrono::seconds(1);
 // In the messages of a round; any value that calls have with the chance of a hash.
 constexpr std::uint32_t kRoundSignature = 0x526f756e;
 
-// Collectives whose result every member has: one that holds it can serve all others.
-bool is_replicated(Collective c) {
-  return c == Collective::kAllReduce || c == Collective::kBroadcast ||
-         c == Collective::kAllGather || c == Collective::kBarrier;
-}
-
 }  // namespace
 
 LiveCommunicator::LiveCommunicator(CommunicatorConfig config, ViewOwner& owner,

@@ -9,7 +9,6 @@
 #include "comm/schedule/places.h"
 
 namespace holdfast::comm {
-bool is_point_to_point(Collective c) { return c == Collective::kSend || c == Collective::kRecv; }
 
 std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   Fnv1a32 hash;
@@ -83,13 +82,13 @@ const AlgorithmRow& OpRuns::coded_row_for(const OpRequest& request, bool levels)
 // From what all ranks know alike.
 int OpRuns::pieces_for(const OpRequest& request) const {
   if (!request.codec) return 1;
-  if (request.collective == Collective::kAllToAll && !request.equal_blocks) return 1;
+  if (!is_sized_alike(request)) return 1;
   if (!has_blocks_by_rank(request.collective)) {
     return two_phase_pieces(request.input[0].count / static_cast<std::uint64_t>(size()));
   }
-  const bool gathers = request.collective == Collective::kAllGather;
+  const bool by_output = has_own_input(request.collective);
   std::uint64_t most = 0;
-  for (const Block& b : gathers ? request.output : request.input) most = std::max(most, b.count);
+  for (const Block& b : by_output ? request.output : request.input) most = std::max(most, b.count);
   return two_phase_pieces(most);
 }
 

@@ -19,7 +19,6 @@
 
 namespace holdfast::comm {
 
-bool is_point_to_point(Collective collective);
 // Hash of what must agree between ranks, `history` of earlier calls included; sizes are compared on
 // their own, too.
 std::uint32_t signature_of(const OpRequest& request, std::uint32_t history);

@@ -6,12 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/cpu.h"
 #include "compress/options.h"
 
 namespace holdfast::compress {
-
-enum class Level : std::uint8_t { kReference, kBaseline, kAvx2, kAvx512, kNeon };
-inline constexpr int kLevelCount = 5;
 
 // Loops take runs by value: a reference could change, for all the compiler knows, with every byte
 // that is written.
@@ -86,12 +84,8 @@ struct ScanKernels {
                 std::byte* elements);
 };
 
-// Whether this processor runs the level.
-bool has_level(Level level);
-Level best_level();
-
-BlockKernels block_kernels(Level level, CodecId id, const CodecOptions& options);
-ScanKernels scan_kernels(Level level);
+BlockKernels block_kernels(CpuLevel level, CodecId id, const CodecOptions& options);
+ScanKernels scan_kernels(CpuLevel level);
 
 BlockKernels block_kernels_reference(CodecId id, const CodecOptions& options);
 ScanKernels scan_kernels_reference();

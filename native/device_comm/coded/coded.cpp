@@ -40,9 +40,9 @@ bool is_covered(const OpRequest& request) {
     case Collective::kAllGather: break;
     default: return false;
   }
-  const bool gathers = request.collective == Collective::kAllGather;
-  for (const comm::Block& block : gathers ? request.output : request.input) {
-    if (block.count != (gathers ? request.input : request.output)[0].count) return false;
+  const bool own_input = comm::has_own_input(request.collective);
+  for (const comm::Block& block : own_input ? request.output : request.input) {
+    if (block.count != (own_input ? request.input : request.output)[0].count) return false;
   }
   return true;
 }

@@ -21,16 +21,14 @@ std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-bool has_vector(Collective c) { return c == Collective::kAllReduce || c == Collective::kBroadcast; }
-
 // Elements of each chunk, as the host's schedule has them (comm/view/op_runs.cpp).
 std::vector<Block> chunks_of(const OpRequest& request, Rank rank, std::uint32_t size,
                              std::uint32_t& pieces) {
-  const bool gathers = request.collective == Collective::kAllGather;
-  const comm::BlockList& blocks = gathers ? request.output : request.input;
+  const bool by_output = comm::has_own_input(request.collective);
+  const comm::BlockList& blocks = by_output ? request.output : request.input;
   std::uint64_t most = 0;
   for (const Block& block : blocks) most = std::max(most, block.count);
-  if (has_vector(request.collective)) most /= size;
+  if (!comm::has_blocks_by_rank(request.collective)) most /= size;
   pieces = static_cast<std::uint32_t>(comm::two_phase_pieces(most));
   comm::Schedule schedule;
   schedule.collective = request.collective;
@@ -40,14 +38,12 @@ std::vector<Block> chunks_of(const OpRequest& request, Rank rank, std::uint32_t 
   schedule.pieces = pieces;
   comm::Layout layout =
       make_layout(schedule, request.input, request.output, dtype_bytes(request.dtype));
-  return gathers ? layout.output : layout.input;
+  return by_output ? layout.output : layout.input;
 }
 
 }  // namespace
 
-bool CodedPlan::folds() const {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
-}
+bool CodedPlan::folds() const { return comm::reduces(collective); }
 
 bool CodedPlan::spreads() const { return folds() || collective == Collective::kAllToAll; }
 
@@ -66,11 +62,11 @@ bool CodedPlan::encodes_block(std::size_t block) const {
 }
 
 std::size_t CodedPlan::input_block(std::size_t part) const {
-  return collective == Collective::kReduceScatter || collective == Collective::kAllToAll ? part : 0;
+  return comm::has_input_blocks(collective) ? part : 0;
 }
 
 std::size_t CodedPlan::output_block(std::size_t part) const {
-  return collective == Collective::kAllGather || collective == Collective::kAllToAll ? part : 0;
+  return comm::has_output_blocks(collective) ? part : 0;
 }
 
 std::uint64_t CodedPlan::own_elements() const {
@@ -108,7 +104,7 @@ CodedPlan coded_plan(const OpRequest& request, Rank rank, int size) {
   for (std::uint64_t chunk = 0; chunk < chunks.size(); ++chunk) {
     if (chunk % pieces == 0) {
       if (!one_message) at = sizeof(CodedHead);
-      if (!has_vector(request.collective)) first = 0;
+      if (comm::has_blocks_by_rank(request.collective)) first = 0;
     }
     const std::uint64_t count = chunks[chunk].count;
     if (count == 0) continue;

@@ -122,7 +122,7 @@ Status CodedWork::encode() {
 
 // A rank has its own frames already.
 Status CodedWork::send_up() {
-  if (plan_.collective == Collective::kBroadcast && rank_ != request_.root) return Status::ok();
+  if (!comm::input_counts(plan_.collective, rank_ == request_.root)) return Status::ok();
   const std::uint64_t bytes = plan_.message_bytes - sizeof(CodedHead);
   for (std::size_t message = 0; message < plan_.sent(); ++message) {
     if (plan_.spreads() && message == plan_.self()) continue;

@@ -107,7 +107,7 @@ bool PeerWork::results_meet_inputs() const {
       const DevicePointer out = address(request_.output[o].data);
       const DevicePointer in = address(request_.input[i].data);
       // A rank's own block of a gather may be where it goes: it is not copied.
-      const bool own = request_.collective == Collective::kAllGather && out == in &&
+      const bool own = comm::has_own_input(request_.collective) && out == in &&
                        o == static_cast<std::size_t>(shape_.rank.value);
       if (!own && out < in + shape_.input[i] && in < out + shape_.output[o]) return true;
     }

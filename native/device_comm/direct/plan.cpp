@@ -48,8 +48,8 @@ Cut cut(std::uint64_t whole, std::size_t i, std::size_t n) {
 }
 
 std::optional<std::uint64_t> DirectShape::input_of(Rank from) const {
-  if (collective == Collective::kAllGather) return output[index(from)];
-  if (collective == Collective::kBroadcast && from != root) return std::nullopt;
+  if (comm::has_own_input(collective)) return output[index(from)];
+  if (!comm::input_counts(collective, from == root)) return std::nullopt;
   return sum(input, input.size());
 }
 

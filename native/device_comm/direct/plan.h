@@ -36,7 +36,7 @@ struct DirectShape {
   // Words that the phases end with.
   std::size_t words() const { return in_two() ? 2 : 1; }
   // Whether others read this rank's input.
-  bool gives() const { return collective != comm::Collective::kBroadcast || rank == root; }
+  bool gives() const { return comm::input_counts(collective, rank == root); }
   // Bytes of input that `from` must have for this rank; nothing: any number.
   std::optional<std::uint64_t> input_of(Rank from) const;
 };

@@ -22,8 +22,7 @@ DirectWork::DirectWork(std::shared_ptr<Staged> staged, Direct& direct,
 DirectWork::~DirectWork() = default;
 
 bool DirectWork::plan() {
-  const bool rooted =
-      request_.collective == Collective::kBroadcast || request_.collective == Collective::kReduce;
+  const bool rooted = comm::is_rooted(request_.collective);
   return !rooted || std::find(ranks_.begin(), ranks_.end(), request_.root) != ranks_.end();
 }
 

@@ -264,7 +264,7 @@ std::optional<LevelSteps> level_steps(Collective collective) {
 
 LevelScript level_script(const DirectShape& shape, const std::vector<int>& host_of,
                          const std::vector<Rank>& ranks) {
-  const bool rooted = shape.collective == Collective::kBroadcast;
+  const bool rooted = comm::is_rooted(shape.collective);
   if (!has(ranks, shape.rank) || (rooted && !has(ranks, shape.root))) return empty_script(shape);
   return ScriptWriter(shape, host_of, ranks).run();
 }

@@ -55,7 +55,7 @@ void LevelsWork::prepare_more() {
 }
 
 bool LevelsWork::plan() {
-  const bool rooted = request_.collective == Collective::kBroadcast;
+  const bool rooted = comm::is_rooted(request_.collective);
   if (rooted && std::find(ranks_.begin(), ranks_.end(), request_.root) == ranks_.end()) {
     return false;
   }

@@ -91,12 +91,15 @@ typedef struct hf_store hf_store; /* where the members of a new group find each 
 typedef struct hf_group hf_group; /* ranks that call collectives together */
 typedef struct hf_work hf_work;   /* one op in flight */
 
-/* Set `size` to sizeof(hf_options), or call hf_options_init(), which does. Strings are read during
- * the call that takes the options. NULL or empty: the default. */
 /* What a connection proves that is closed from the other side: nothing, so that the process is
  * asked for; or that it has ended, which splits a group where a firewall closes connections. */
 typedef enum hf_trust_resets { HF_TRUST_NONE = 0, HF_TRUST_LAN = 1 } hf_trust_resets;
 
+/* Set `size` to sizeof(hf_options), or call hf_options_init(), which does. Strings are read during
+ * the call that takes the options. NULL or empty: the default. New fields only go at the end, where
+ * `size` ended before, and never into padding: a program that was compiled with an older header
+ * passes a smaller `size`, and what its struct lacks has the default. A larger `size` than this
+ * library's is refused. */
 typedef struct hf_options {
   size_t size;
   const char* transports;     /* "shm,tcp" (default), "shm", "tcp", "shm,ucx", "ucx" */

@@ -1,0 +1,220 @@
+#include "option_fields.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+#include <variant>
+
+#include "base/check.h"
+#include "runtime/option_table.h"
+
+namespace holdfast::c {
+namespace {
+
+using runtime::OptionRow;
+using runtime::Options;
+
+// A time is in nanoseconds; 0 is the default, -1 is 0 where that is a value.
+template <class S>
+using MemberOf =
+    std::variant<const char * S::*, std::int64_t S::*, std::uint16_t S::*, std::uint64_t S::*,
+                 std::int32_t S::*, hf_peer_loss S::*, hf_on_hole S::*, hf_trust_resets S::*>;
+
+template <class S>
+struct StructField {
+  std::string_view name;  // of the option
+  MemberOf<S> member;
+  bool inverted = false;     // a flag that is 1 where the option is 0
+  bool zero_counts = false;  // of sizes: 0 is a value, not the default
+  std::array<const char*, 2> enumerators{};
+};
+
+constexpr auto kFields = std::to_array<StructField<hf_options>>({
+    {"transports", &hf_options::transports},
+    {"timeout", &hf_options::timeout_ns},
+    {"connect_timeout", &hf_options::connect_timeout_ns},
+    {"address", &hf_options::address},
+    {"port", &hf_options::port},
+    {"host_id", &hf_options::host_id},
+    {"algorithm", &hf_options::algorithm},
+    {.name = "fault_tolerance", .member = &hf_options::no_fault_tolerance, .inverted = true},
+    {.name = "on_peer_loss",
+     .member = &hf_options::on_peer_loss,
+     .enumerators = {"HF_CONTINUE", "HF_RAISE"}},
+    {"heartbeat", &hf_options::heartbeat_ns},
+    {"coordinator", &hf_options::coordinator},
+    {"plan", &hf_options::plan},
+    {"tune", &hf_options::tune},
+    {"http", &hf_options::http},
+    {"flight_dir", &hf_options::flight_dir},
+    {"codec", &hf_options::codec},
+    {.name = "codec_min_bytes", .member = &hf_options::codec_min_bytes, .zero_counts = true},
+    {"time_slice", &hf_options::time_slice_ns},
+    {.name = "on_hole",
+     .member = &hf_options::on_hole,
+     .enumerators = {"HF_HOLE_RAISE", "HF_HOLE_ZERO"}},
+    {"silence", &hf_options::silence_ns},
+    {.name = "trust_resets",
+     .member = &hf_options::trust_resets,
+     .enumerators = {"HF_TRUST_NONE", "HF_TRUST_LAN"}},
+});
+
+constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({
+    {"cuda_driver", &hf_device_options::cuda_driver},
+    {"cuda_slice_bytes", &hf_device_options::cuda_slice_bytes},
+    {"cuda_ipc", &hf_device_options::cuda_ipc},
+    {"cuda_ipc_min_bytes", &hf_device_options::cuda_ipc_min_bytes},
+    {"cuda_codec", &hf_device_options::cuda_codec},
+    {"cuda_codec_min_bytes", &hf_device_options::cuda_codec_min_bytes},
+});
+
+template <class S>
+const OptionRow& row_of(const StructField<S>& field) {
+  const OptionRow* row = runtime::find_option(field.name);
+  CHECK(row != nullptr);
+  return *row;
+}
+
+template <class S>
+Status refuse_enumerator(const StructField<S>& field, int value) {
+  return {Code::kConfigError, std::string(field.name) + " " + std::to_string(value) +
+                                  "; accepted: " + field.enumerators[0] + " (0), " +
+                                  field.enumerators[1] + " (1)"};
+}
+
+// A value of the struct to the option's.
+template <class S, class From, class To>
+Status take(const StructField<S>& field, const From& from, To& to) {
+  if constexpr (std::is_same_v<From, std::int64_t> && std::is_same_v<To, Duration>) {
+    const bool is_off = row_of(field).or_zero && from < 0;
+    if (from != 0) to = Duration(is_off ? 0 : from);
+  } else if constexpr (std::is_same_v<From, std::int32_t> && std::is_same_v<To, bool>) {
+    to = (from != 0) != field.inverted;
+  } else if constexpr (std::is_enum_v<From> && std::is_enum_v<To>) {
+    const int value = static_cast<int>(from);
+    if (value != 0 && value != 1) return refuse_enumerator(field, value);
+    to = static_cast<To>(value);
+  } else if constexpr (std::is_unsigned_v<From> && std::is_same_v<From, To>) {
+    if (from != 0 || field.zero_counts) to = from;
+  } else {
+    CHECK(false);  // a field of another type than its option
+  }
+  return Status::ok();
+}
+
+// The other way.
+template <class S, class From, class To>
+void give(const StructField<S>& field, const From& from, To& to) {
+  if constexpr (std::is_same_v<From, Duration> && std::is_same_v<To, std::int64_t>) {
+    to = from == Duration::zero() ? -1 : from.count();
+  } else if constexpr (std::is_same_v<From, bool> && std::is_same_v<To, std::int32_t>) {
+    to = from != field.inverted ? 1 : 0;
+  } else if constexpr (std::is_enum_v<From> && std::is_enum_v<To>) {
+    to = static_cast<To>(from);
+  } else if constexpr (std::is_unsigned_v<From> && std::is_same_v<From, To>) {
+    to = from;
+  } else {
+    CHECK(false);
+  }
+}
+
+template <class S>
+const char* const* text_of(const StructField<S>& field, const S& from) {
+  const auto* member = std::get_if<const char * S::*>(&field.member);
+  return member == nullptr ? nullptr : &(from.**member);
+}
+
+template <class S>
+Status take_field(const StructField<S>& field, const S& from, Options& to) {
+  const OptionRow& row = row_of(field);
+  if (const char* const* text = text_of(field, from)) {
+    if (*text == nullptr || **text == '\0') return Status::ok();
+    if (const auto* member = std::get_if<std::string Options::*>(&row.field)) {
+      to.** member = *text;  // what it may be is for validate(), which names the option
+      return Status::ok();
+    }
+    return read_option(row, *text, to);
+  }
+  return std::visit([&](auto of, auto option) { return take(field, from.*of, to.*option); },
+                    field.member, row.field);
+}
+
+template <class S>
+void give_field(const StructField<S>& field, const Options& from, S& to) {
+  if (text_of(field, to) != nullptr) return;  // whose memory would it be?
+  std::visit([&](auto of, auto option) { give(field, from.*option, to.*of); }, field.member,
+             row_of(field).field);
+}
+
+template <class S, std::size_t kCount>
+Status read_fields(const std::array<StructField<S>, kCount>& fields, S& to) {
+  for (const StructField<S>& field : fields) {
+    const OptionRow& row = row_of(field);
+    const char* text = std::getenv(option_variable(row).c_str());
+    if (text == nullptr || *text == '\0') continue;
+    Options read;
+    TRY(read_option(row, text, read));
+    give_field(field, read, to);
+    if (const auto* member = std::get_if<const char * S::*>(&field.member)) to.** member = text;
+  }
+  return Status::ok();
+}
+
+Status check_device_size(const hf_device_options& options) {
+  if (options.size == sizeof(hf_device_options)) return Status::ok();
+  return {Code::kConfigError, "hf_device_options.size is " + std::to_string(options.size) +
+                                  "; accepted: sizeof(hf_device_options), " +
+                                  std::to_string(sizeof(hf_device_options))};
+}
+
+// What an older header declares ends earlier; nothing that was ever called hf_options ended before
+// its second field.
+Result<hf_options> whole_struct(const hf_options& from) {
+  constexpr std::size_t kLeast = offsetof(hf_options, timeout_ns);
+  if (from.size < kLeast || from.size > sizeof(hf_options)) {
+    const char* newer = "; the program was compiled with the header of a newer library, or: ";
+    return Status{Code::kConfigError, "hf_options.size is " + std::to_string(from.size) +
+                                          (from.size < kLeast ? "; " : newer) +
+                                          "call hf_options_init(), which sets it to " +
+                                          std::to_string(sizeof(hf_options))};
+  }
+  hf_options whole;
+  set_defaults(whole);
+  std::memcpy(&whole, &from, from.size);
+  return whole;
+}
+
+}  // namespace
+
+void set_defaults(hf_options& options) {
+  options = {};
+  options.size = sizeof(hf_options);
+  options.transports = "shm,tcp";
+  const Options defaults;
+  for (const auto& field : kFields) give_field(field, defaults, options);
+}
+
+Status read_environment(hf_options& options) { return read_fields(kFields, options); }
+
+Status read_environment(hf_device_options& options) {
+  TRY(check_device_size(options));
+  return read_fields(kDeviceFields, options);
+}
+
+Result<Options> native_options(const hf_options* options, const hf_device_options* devices) {
+  Options to;
+  if (options != nullptr) {
+    auto whole = whole_struct(*options);
+    if (!whole.is_ok()) return whole.status();
+    for (const auto& field : kFields) TRY(take_field(field, whole.value(), to));
+  }
+  if (devices != nullptr) {
+    TRY(check_device_size(*devices));
+    for (const auto& field : kDeviceFields) TRY(take_field(field, *devices, to));
+  }
+  return to;
+}
+
+}  // namespace holdfast::c
