@@ -88,7 +88,7 @@ TEST_CASE("a difference names file and line, what was expected and what happened
 
 TEST_CASE("a line that is no event, or that cannot happen, says what was accepted") {
   const std::string begin = "# Two members.\nmembers a b\n";
-  for (const auto& [line, why] : std::vector<std::pair<std::string, std::string>>{
+  for (const auto& bad : std::vector<std::pair<std::string, std::string>>{
            {"a falls over", "is no event; accepted: members WHO, "},
            {"wait 3", "is no event; accepted: "},
            {"A ends", "is no event; accepted: "},
@@ -102,6 +102,8 @@ TEST_CASE("a line that is no event, or that cannot happen, says what was accepte
            {"coordinator asks a for any rank", "asks nobody; accepted: a letter"},
            {"run 2000 s", "too long; accepted: at most 60 s"},
            {"   a stops for b", "indented by 3; accepted: 2 "}}) {
+    const std::string& line = bad.first;
+    const std::string& why = bad.second;
     CAPTURE(line);
     const std::string complaint = complaint_of(begin + line + "\n");
     CHECK(complaint.find("x.txt:3: ") == 0);
