@@ -52,7 +52,9 @@ Status check_transports(const OptionRow& row, const Options& options) {
     }
     if (comm::transports()[*known].reach != comm::Reach::kAnywhere) continue;
     if (!everywhere.empty()) {
-      return refuse_option(row, "\"" + everywhere + "\" and \"" + name + "\"", accepted);
+      std::string both = "\"" + everywhere;
+      both.append("\" and \"").append(name).append("\"");
+      return refuse_option(row, both, accepted);
     }
     everywhere = name;
   }
