@@ -35,7 +35,9 @@ TEST_CASE("what happens in a scenario is what its file says") {
   CHECK(paths.size() > 0);
   for (const fs::path& path : paths) {
     const std::string file = path.filename().string();
-    const auto [complaint, accepted] = Script(file, text_of(path)).run();
+    const auto outcome = Script(file, text_of(path)).run();
+    const std::string& complaint = outcome.complaint;
+    const std::string& accepted = outcome.accepted;
     const bool as_told = complaint.empty();
     CHECK_MESSAGE(as_told, complaint, "\n", file, " as it would be accepted:\n\n", accepted);
   }
@@ -59,7 +61,7 @@ TEST_CASE("a scenario is accepted as it is written: what it expects, and nothing
 
 // Mistakes that the simulator needs many worlds for (test_planted.cpp).
 TEST_CASE("a scenario notices when what it shows is not so") {
-  for (const auto& [bug, name] : std::vector<std::pair<Planted, std::string>>{
+  for (const auto& row : std::vector<std::pair<Planted, std::string>>{
            {Planted::kIgnoreBallot, "promise_is_overtaken"},
            {Planted::kForgetVote, "accepted_proposal_stands"},
            {Planted::kMinority, "silent_member"},
@@ -67,9 +69,10 @@ TEST_CASE("a scenario notices when what it shows is not so") {
            {Planted::kNeverTakeBack, "no_quorum"},
            {Planted::kUnrecorded, "coordinator_restarts_with_record"},
            {Planted::kLowBallots, "two_coordinators"}}) {
+    const std::string& name = row.second;
     CAPTURE(name);
     const std::string text = text_of(fs::path(MEMBERSHIP_SCENARIOS) / (name + ".txt"));
-    planted = bug;
+    planted = row.first;
     const std::string complaint = complaint_of(text);
     planted = Planted::kNone;
     CHECK(complaint.find("expected: ") != std::string::npos);
