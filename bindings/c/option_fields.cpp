@@ -93,7 +93,10 @@ Status take(const StructField<S>& field, const From& from, To& to) {
   } else if constexpr (std::is_same_v<From, std::int32_t> && std::is_same_v<To, bool>) {
     to = (from != 0) != field.inverted;
   } else if constexpr (std::is_enum_v<From> && std::is_enum_v<To>) {
-    const int value = static_cast<int>(from);
+    // A C program may have put any number there, which C++ may not read as the enumeration.
+    int value = 0;
+    static_assert(sizeof from == sizeof value);
+    std::memcpy(&value, &from, sizeof value);
     if (value != 0 && value != 1) return refuse_enumerator(field, value);
     to = static_cast<To>(value);
   } else if constexpr (std::is_unsigned_v<From> && std::is_same_v<From, To>) {
