@@ -115,10 +115,13 @@ Instant Process::next_deadline() const {
 bool Process::run_program() {
   if (done_ || stopped()) return false;
   if (!knows_step_) {
-    const auto step = around_.step_of(group_->view().epoch);
+    const comm::View view = group_->view();
+    const auto step = around_.step_of(view);
     if (!step) return false;
     step_ = *step;
     knows_step_ = true;
+    // Whoever came in with it, and adopts the view later, begins there, too.
+    around_.on_boundary(number_, view.epoch, step_);
   }
   if (advance_) {
     if (!advance_->done()) return false;
@@ -211,6 +214,7 @@ bool Process::collect() {
   if (!all || stopped()) return moved;
   keep_used();
   running_.clear();
+  around_.on_saved(number_, step_ + 1);
   if (scenario_.advances || lost_one_) {
     advance_ = group_->advance({});
   } else {

@@ -40,9 +40,12 @@ class Surroundings {
   virtual Ledger& ledger() = 0;
   // The process has adopted the view of a world.
   virtual void on_view(int process, CommId world, const ft::WorldView& view) = 0;
-  // First step of the program that begins in the epoch; nothing: no member has got there yet.
-  virtual std::optional<int> step_of(Epoch epoch) const = 0;
+  // First step of the program that begins in the view, as its members say, or, where none of them
+  // knows, as it was saved last. Nothing: those who know have not got there yet.
+  virtual std::optional<int> step_of(const comm::View& view) const = 0;
   virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
+  // The process has ended a step, and saves which one is next.
+  virtual void on_saved(int process, int next_step) = 0;
   // An op of the program begins, or has ended.
   virtual void on_op(int process, int op, bool ended) = 0;
   virtual ft::OwnArea make_area(int process) = 0;
@@ -82,6 +85,8 @@ class Process final : public ft::HubOwner,
   MemberId id() const { return id_; }
   Rank rank() const { return rank_; }
   bool admitted() const { return group_ != nullptr; }
+  // The program knows where it is: newcomers are told.
+  bool knows_step() const { return knows_step_; }
   // Its program has run to its end.
   bool done() const { return done_; }
   // Its program was ended: voted out, refused, timed out.

@@ -61,8 +61,9 @@ class Simulation final : public WireKeeper, public Surroundings {
   Ledger& ledger() override { return ledger_; }
   void on_view(int process, CommId world, const ft::WorldView& view) override;
   void on_op(int process, int op, bool ended) override;
-  std::optional<int> step_of(Epoch epoch) const override;
+  std::optional<int> step_of(const comm::View& view) const override;
   void on_boundary(int process, Epoch epoch, int next_step) override;
+  void on_saved(int process, int next_step) override;
   ft::OwnArea make_area(int process) override;
   std::optional<comm::HostPeer> open_area(int process, const std::string& name) override;
 
@@ -169,6 +170,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::shared_ptr<Pool> pool_;          // owners: this and its areas
   std::deque<comm::BellWords> bells_;   // by process
   std::map<std::uint32_t, int> steps_;  // by epoch
+  int saved_ = 0;                       // the step that would be next if the job were started again
   Fnv1a happenings_;
   Ledger ledger_;
   std::vector<std::string> log_;

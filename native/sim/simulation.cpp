@@ -84,14 +84,24 @@ void Simulation::log(int process, const std::string& text) {
   log_.push_back(line.str() + text);
 }
 
-std::optional<int> Simulation::step_of(Epoch epoch) const {
-  const auto found = steps_.find(epoch.value);
-  return found == steps_.end() ? std::nullopt : std::optional(found->second);
+std::optional<int> Simulation::step_of(const comm::View& view) const {
+  const auto found = steps_.find(view.epoch.value);
+  if (found != steps_.end()) return found->second;
+  const auto& members = view.members;
+  const bool known = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {
+    const bool here = std::find(members.begin(), members.end(), h.process->id()) != members.end();
+    return here && h.process->knows_step();
+  });
+  return known ? std::nullopt : std::optional(saved_);
 }
 
 void Simulation::on_boundary(int process, Epoch epoch, int next_step) {
   if (!steps_.emplace(epoch.value, next_step).second) return;
   log(process, "passes the boundary before step " + std::to_string(next_step));
+}
+
+void Simulation::on_saved(int process, int next_step) {
+  if (host(process).alive) saved_ = std::max(saved_, next_step);
 }
 
 // Another process' memory, as long as there is that process.
