@@ -150,6 +150,7 @@ void Coordinator::on_closed(MemberId member, Instant now) {
 
 void Coordinator::on_silent(MemberId member, Instant now) {
   if (lobby_.erase(member) > 0) tell_lobby(false);
+  accused_.erase(member);
   if (!view_.has(member) || lost_.contains(member)) return;
   lose(member, false, now);
   try_decide(now);
@@ -171,6 +172,7 @@ void Coordinator::take_back(MemberId member, Instant now) {
   const auto at = lost_.find(member);
   if (at == lost_.end() || at->second || is_excluded(member)) return;
   lost_.erase(at);
+  accused_.erase(member);
   complaints_.erase(member);
   for (auto& [accuser, silent] : complaints_) silent.erase(member);
   blocked_.clear();
@@ -368,7 +370,13 @@ void Coordinator::publish(Message value, Instant now) {
     if (view_.has(member)) send(member, said_to(member));
     if (outcasts_.contains(member)) fence(member, outcasts_.at(member));
   }
-  std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
+  // Complaints begin anew, and so does what followed from them: who is in the view after all, by a
+  // proposal that was accepted before, has no reason to speak, and nobody would take it back.
+  std::erase_if(lost_, [&](const auto& entry) {
+    const auto& [member, proven] = entry;
+    return !view_.has(member) || (!proven && accused_.contains(member) && !is_excluded(member));
+  });
+  accused_.clear();
   complaints_.clear();
   std::erase_if(heard_, [&](MemberId id) { return !view_.has(id) && !lobby_.contains(id); });
   std::erase_if(unheard_, [&](const auto& entry) { return !view_.has(entry.first); });

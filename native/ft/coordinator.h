@@ -221,6 +221,7 @@ class Coordinator {
   std::string held_;
 
   std::map<MemberId, bool> lost_;  // whether the death is proven
+  std::set<MemberId> accused_;     // of those: by complaints alone, this process may hear them
   // By member: whom it does not hear, by its last word, and since when.
   std::map<MemberId, std::map<MemberId, Instant>> complaints_;
   // Of the view's outcasts: who is told until it has answered, or has gone; and who has.

@@ -68,6 +68,7 @@ bool Coordinator::weigh_complaints(Instant now) {
     if (quarrels.contains(m) && (worst == kNobody || quarrels[m] >= quarrels[worst])) worst = m;
   }
   if (worst == kNobody) return false;
+  accused_.insert(worst);
   lose(worst, false, now);
   return true;
 }
