@@ -4,6 +4,7 @@
 // Thread: only the holder of the runtime, but for what is told of the options.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>

@@ -11,8 +11,6 @@
 namespace holdfast::runtime {
 namespace {
 
-using comm::FrameKind;
-
 // A caller has this long to greet.
 constexpr Duration kGreetingTime = std::chrono::seconds(10);
 // One that calls again where a connection stood: what holds it up may be over soon.
@@ -267,12 +265,8 @@ std::optional<comm::HostPeer> Runtime::open_area(MemberId member, const std::str
   auto memory =
       comm::reach_memory(reinterpret_cast<comm::HostArea*>(segment.value().data())->owner);
   return comm::HostPeer{std::make_shared<comm::Segment>(std::move(segment).value()),
-                        *peer->path->bell(),
-                        [control] {
-                          control->session().send_control(FrameKind::kWake, {}, {}, {});
-                          control->pump();
-                        },
-                        std::move(memory), peer->pool};
+                        *peer->path->bell(), [control] { control->wake_peer(); }, std::move(memory),
+                        peer->pool};
 }
 
 // How long to look before sleeping. Giving the core up between looks costs an idle machine

@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "comm/transport/frame.h"
 #include "comm/transport/segment.h"
 #include "comm/transport/shm.h"
 
@@ -15,10 +14,8 @@ namespace {
 class ShmPath final : public DataPath {
  public:
   ShmPath(Segment bell, Segment link, bool is_caller, StreamLink& control)
-      : bell_(std::move(bell)), link_(std::move(link), is_caller, words(), [&control] {
-          control.session().send_control(FrameKind::kWake, {}, {}, {});
-          control.pump();
-        }) {}
+      : bell_(std::move(bell)),
+        link_(std::move(link), is_caller, words(), [&control] { control.wake_peer(); }) {}
 
   Link& link() override { return link_; }
   std::optional<Bell> bell() const override { return words(); }

@@ -30,6 +30,12 @@ class StreamLink : public Link {
   // Asks whoever measures the path for round-trip time and retransmits, and writes them to the
   // meter.
   virtual void look_at_path() = 0;
+
+  // Of a peer that sleeps on its sockets.
+  void wake_peer() {
+    session().send_control(FrameKind::kWake, {}, {}, {});
+    pump();
+  }
 };
 
 }  // namespace holdfast::comm
