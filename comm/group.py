@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _core, _process
-from holdfast.comm import carrying
+from holdfast.comm import dispatch
 from holdfast.comm.membership import Membership
 from holdfast.comm.requests import ANY_SOURCE, Request
 from holdfast.comm.work import Work
@@ -390,11 +390,11 @@ class Group(Membership):
 
     def _start(self, request: Request, call: _core.Call) -> Work:
         self._finish_sync()
-        return Work(carrying.start(self._native, self._node, request, call), request.outputs)
+        return Work(dispatch.start(self._native, self._node, request, call), request.outputs)
 
     def _run(self, request: Request, call: _core.Call) -> int:
         self._finish_sync()
-        self._last = work = carrying.run(self._native, self._node, request, call)
+        self._last = work = dispatch.run(self._native, self._node, request, call)
         for output in request.outputs:
             output.store()
         return work.source

@@ -20,7 +20,7 @@ HIGHEST_PRIORITY = 2**31 - 1
 # As the peer of a receive: whose message comes first.
 ANY_SOURCE = -1
 
-# Where blocks of arrays with gaps are said to lie (native/device_comm/stand_ins.h).
+# Where blocks of arrays with gaps are said to lie (native/device_comm/virtual_blocks.h).
 _STAND_IN = 1 << 63
 _STAND_IN_BYTES = 1 << 48
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from holdfast import _told
+from holdfast import _layer_metrics
 from holdfast.compress.exchange import Exchange
 from holdfast.compress.options import require
 from holdfast.errors import ConfigError
@@ -128,7 +128,7 @@ class Residuals:
         self._kept[name] = value
         now = time.monotonic()
         if now >= self._next_look:
-            _told.residual(self._method, self, self._squares())
+            _layer_metrics.residual(self._method, self, self._squares())
             seen = time.monotonic()
             self._next_look = seen + max(_LOOK_PAUSE_S, (seen - now) * _LOOK_SHARE)
 

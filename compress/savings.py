@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import torch
 
-from holdfast import _told
+from holdfast import _layer_metrics
 from holdfast.compress.exchange import Exchange, Pending
 
 
@@ -64,7 +64,7 @@ class CountedExchange:
     def asked(self, tensors: Iterable[torch.Tensor]) -> None:
         """Count tensors whose average is wanted, as if they were sent as they are."""
         if count := sum(map(_bytes, tensors)):
-            _told.saving(self._method, self._averaged(count), 0)
+            _layer_metrics.saving(self._method, self._averaged(count), 0)
 
     def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
         """Average in place; counted before the codec."""
@@ -88,7 +88,7 @@ class CountedExchange:
         return self.inner.gather(rows, own)
 
     def _sends(self, count: int) -> None:
-        _told.saving(self._method, 0, count)
+        _layer_metrics.saving(self._method, 0, count)
 
     def _averaged(self, count: int) -> int:
         members = len(self.members)

@@ -30,7 +30,7 @@ Status check_stream(void* stream) {
 }
 
 // -1: of no device, as far as the driver knows.
-std::int32_t device_of(const device::Driver& driver, const void* memory) {
+std::int32_t device_of(const device::CudaDriver& driver, const void* memory) {
   using device::PointerAttribute;
   unsigned type = 0;
   int ordinal = HF_HOST_MEMORY;
@@ -65,7 +65,7 @@ struct Copy {
 
 // Host memory that is not pinned goes through a piece that is.
 Status copy_piecewise(Device& device, const Copy& copy, CuStream stream) {
-  const device::Driver& d = device.driver();
+  const device::CudaDriver& d = device.driver();
   const bool up = device_of(d, copy.to) >= 0;
   const bool down = device_of(d, copy.from) >= 0;
   const auto wait = [&] { return device.check(d.stream_synchronize(stream), "copying"); };

@@ -25,7 +25,7 @@ Duration seconds(double value) {
 
 // [(name, epoch, [rank that is there], ranks, waiting, what blocks it)]
 nb::list worlds(CoordinatorProcess& coordinator) {
-  std::vector<ft::Coordination::Standing> standings;
+  std::vector<ft::CoordinatorService::WorldStanding> standings;
   {
     const GilReleased released;
     standings = coordinator.worlds();

@@ -30,9 +30,9 @@ using namespace holdfast;
 // (name, collective, source, whether it is for calls with a codec).
 std::vector<std::tuple<std::string, std::string, std::string, bool>> algorithms() {
   std::vector<std::tuple<std::string, std::string, std::string, bool>> rows;
-  for (const bool coded : {false, true}) {
-    for (const comm::AlgorithmRow& row : coded ? comm::coded_catalogue() : comm::catalogue()) {
-      rows.emplace_back(row.algorithm, comm::collective_name(row.collective), row.source, coded);
+  for (const bool encoded : {false, true}) {
+    for (const comm::AlgorithmRow& row : encoded ? comm::encoded_catalogue() : comm::catalogue()) {
+      rows.emplace_back(row.algorithm, comm::collective_name(row.collective), row.source, encoded);
     }
   }
   return rows;

@@ -16,7 +16,7 @@ namespace {
 
 nb::dict run(const std::string& scenario, bool with_log) {
   const sim::Scenario parsed = value_or_raise(sim::parse_scenario(scenario));
-  sim::Verdict verdict;
+  sim::RunVerdict verdict;
   {
     const GilReleased released;
     verdict = sim::simulate(parsed, with_log);
@@ -46,7 +46,7 @@ nb::tuple run_many(std::uint64_t first, std::uint64_t count, bool outside) {
   {
     const GilReleased released;
     for (std::uint64_t seed = first; seed < first + count; ++seed) {
-      const sim::Verdict verdict = sim::simulate(scenario_of(seed, outside));
+      const sim::RunVerdict verdict = sim::simulate(scenario_of(seed, outside));
       ops += verdict.ops;
       hashes.push_back(verdict.hash);
       if (!verdict.ok()) violations.emplace_back(seed, verdict.violation);

@@ -26,7 +26,7 @@ using device::DevicePointer;
 using runtime::DeviceWork;
 using runtime::Node;
 using runtime::Staged;
-using runtime::StandIn;
+using runtime::VirtualBlock;
 
 CuStream stream_at(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)
@@ -39,14 +39,14 @@ std::vector<CuStream> streams_at(const std::vector<std::uintptr_t>& handles) {
   return streams;
 }
 
-// As runtime::StandIn: address, the array's first element, bytes of one, counts, strides, whether
-// it is written.
+// As runtime::VirtualBlock: address, the array's first element, bytes of one, counts, strides,
+// whether it is written.
 using Gap = std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t, std::vector<std::uint64_t>,
                        std::vector<std::int64_t>, bool>;
 using Gaps = std::vector<Gap>;
 
-std::vector<StandIn> stand_ins_of(const Gaps& gaps) {
-  std::vector<StandIn> all;
+std::vector<VirtualBlock> virtual_blocks_of(const Gaps& gaps) {
+  std::vector<VirtualBlock> all;
   for (const auto& [at, first, bytes, count, stride, written] : gaps) {
     if (count.size() != stride.size()) throw nb::value_error("as many strides as dimensions");
     all.push_back({at, {first, {bytes, count, stride}}, written});
@@ -58,10 +58,10 @@ std::shared_ptr<DeviceWork> begin(Staged& staged, comm::Communicator& group, con
                                   const std::vector<std::uintptr_t>& streams, const Gaps& gaps) {
   Result<std::shared_ptr<DeviceWork>> started = Status(Code::kAborted, "not started");
   comm::OpRequest request = to_request(call);
-  const std::vector<StandIn> stand_ins = stand_ins_of(gaps);
+  const std::vector<VirtualBlock> virtual_blocks = virtual_blocks_of(gaps);
   {
     const GilReleased released;
-    started = staged.start(group, std::move(request), streams_at(streams), stand_ins);
+    started = staged.start(group, std::move(request), streams_at(streams), virtual_blocks);
   }
   return value_or_raise(std::move(started));
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from holdfast import _core, _told
+from holdfast import _core, _layer_metrics
 from holdfast._stacks import Stacks
 from holdfast.errors import HoldfastError
 from holdfast.options import Options
@@ -64,7 +64,7 @@ class _Process:
         with self._lock:
             if key not in self._nodes:
                 self._nodes[key] = _core.Node.create(options.native(), self._get_pool())
-                _told.listen(next(iter(self._nodes.values())))
+                _layer_metrics.listen(next(iter(self._nodes.values())))
                 if options.http or options.flight_dir:
                     self._stacks = self._stacks or Stacks(options.flight_dir)
                     self._stacks.tell(self._nodes[key])
@@ -101,7 +101,7 @@ class _Process:
     def forked(self) -> None:
         """Begin anew in a child, unless the parent's runtime already ran."""
         self._lock = threading.Lock()
-        _told.listen(None)
+        _layer_metrics.listen(None)
         for group in list(self._groups):
             group._disown()
         if self._stacks is not None:
@@ -127,7 +127,7 @@ class _Process:
             node.close(_LAST_OPS_S)
         for _, after in self._endings:
             after()
-        _told.listen(None)
+        _layer_metrics.listen(None)
         self._nodes.clear()
         self._stores.clear()
         if self._pool is not None:

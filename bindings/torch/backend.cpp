@@ -145,7 +145,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
     const c10::Device device = item.tensors.device();
     auto op = device.is_cpu() ? group->start(std::move(item.request))
                               : start_on_device(home_.node.get(), *group, std::move(item.request),
-                                                device, item.tensors.stand_ins());
+                                                device, item.tensors.virtual_blocks());
     if (!op.is_ok()) {
       refused = op.status();
       break;

@@ -23,9 +23,9 @@ bool fails_with_its_group(comm::Collective collective) {
 
 }  // namespace
 
-Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::Communicator& group,
-                                                    comm::OpRequest request, c10::Device device,
-                                                    std::span<const runtime::StandIn> stand_ins) {
+Result<std::shared_ptr<comm::Work>> start_on_device(
+    runtime::Node* node, comm::Communicator& group, comm::OpRequest request, c10::Device device,
+    std::span<const runtime::VirtualBlock> virtual_blocks) {
   if (node == nullptr) {
     return Status(Code::kUnsupported,
                   std::string(comm::collective_name(request.collective)) + " on " + device.str() +
@@ -35,7 +35,7 @@ Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::C
   auto staged = node->staged(device.index());
   if (!staged.is_ok()) return staged.status();
   const device::CuStream stream = current_stream(device);
-  auto work = staged.value()->start(group, std::move(request), {&stream, 1}, stand_ins);
+  auto work = staged.value()->start(group, std::move(request), {&stream, 1}, virtual_blocks);
   if (!work.is_ok()) return work.status();
   return std::shared_ptr<comm::Work>(std::move(work).value());
 }

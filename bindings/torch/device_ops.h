@@ -10,17 +10,17 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "device_comm/stand_ins.h"
+#include "device_comm/virtual_blocks.h"
 #include "runtime/node.h"
 
 namespace holdfast::torch_backend {
 
 // Starts an op on tensors of this device, after what the calling thread's current stream has been
-// given. `stand_ins`: what of its blocks has gaps. `node`: null where the group has none:
+// given. `virtual_blocks`: what of its blocks has gaps. `node`: null where the group has none:
 // kUnsupported.
-Result<std::shared_ptr<comm::Work>> start_on_device(runtime::Node* node, comm::Communicator& group,
-                                                    comm::OpRequest request, c10::Device device,
-                                                    std::span<const runtime::StandIn> stand_ins);
+Result<std::shared_ptr<comm::Work>> start_on_device(
+    runtime::Node* node, comm::Communicator& group, comm::OpRequest request, c10::Device device,
+    std::span<const runtime::VirtualBlock> virtual_blocks);
 
 // Makes the calling thread's current stream, on the device of the op, wait for it. False: the op is
 // not on a device, and its caller has to wait.

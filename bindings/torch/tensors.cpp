@@ -123,8 +123,8 @@ comm::Block Tensors::gapped(const at::Tensor& tensor) {
   }
   held_.push_back(tensor);
   const auto bytes = static_cast<std::uint64_t>(tensor.element_size());
-  runtime::StandIn one{
-      runtime::stand_in_address(stand_ins_.size()),
+  runtime::VirtualBlock one{
+      runtime::stand_in_address(virtual_blocks_.size()),
       {reinterpret_cast<device::DevicePointer>(tensor.data_ptr()), {bytes, {}, {}}},
       true};
   for (int64_t d = 0; d < tensor.dim(); ++d) {
@@ -132,9 +132,10 @@ comm::Block Tensors::gapped(const at::Tensor& tensor) {
     one.array.shape.stride.push_back(tensor.stride(d) * static_cast<std::int64_t>(bytes));
   }
   const auto elements = static_cast<std::uint64_t>(tensor.numel());
-  stand_ins_.push_back(std::move(one));
-  return {reinterpret_cast<std::byte*>(stand_ins_.back().at),  // NOLINT(performance-no-int-to-ptr)
-          moves_bytes_ ? elements * bytes : elements};
+  virtual_blocks_.push_back(std::move(one));
+  return {
+      reinterpret_cast<std::byte*>(virtual_blocks_.back().at),  // NOLINT(performance-no-int-to-ptr)
+      moves_bytes_ ? elements * bytes : elements};
 }
 
 void Tensors::store_results() {

@@ -11,7 +11,7 @@
 
 #include "base/dtype.h"
 #include "comm/schedule/layout.h"
-#include "device_comm/stand_ins.h"
+#include "device_comm/virtual_blocks.h"
 
 namespace holdfast::torch_backend {
 
@@ -37,7 +37,7 @@ class Tensors {
   // Where all of them are; the CPU when there are none.
   c10::Device device() const { return device_; }
   // Outputs on a CUDA device that are not contiguous.
-  const std::vector<runtime::StandIn>& stand_ins() const { return stand_ins_; }
+  const std::vector<runtime::VirtualBlock>& virtual_blocks() const { return virtual_blocks_; }
   // After the op; whether it finds nothing to do.
   void store_results();
   bool is_stored() const { return copies_.empty() && then_ == nullptr; }
@@ -62,7 +62,7 @@ class Tensors {
   c10::Device device_ = at::kCPU;
   std::vector<at::Tensor> held_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, stand-in)
-  std::vector<runtime::StandIn> stand_ins_;
+  std::vector<runtime::VirtualBlock> virtual_blocks_;
   std::function<void()> then_;
 };
 

@@ -13,7 +13,7 @@ import xxhash
 
 from holdfast import _core
 from holdfast.comm.buffers import Buffer
-from holdfast.comm.carrying import ordinal_of
+from holdfast.comm.dispatch import ordinal_of
 
 # Hashing lets go of the interpreter, and four threads of it fill the memory bus.
 _HASH_THREADS = 4

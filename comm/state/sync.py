@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from holdfast import _core, _told
+from holdfast import _core, _layer_metrics
 from holdfast.comm.state.chunks import HASH_BYTES, State, hash_of
 from holdfast.comm.state.memory import Room
 from holdfast.comm.state.messages import Messages, descriptions, texts
-from holdfast.comm.state.sender import StateSender
+from holdfast.comm.state.state_sender import StateSender
 from holdfast.errors import ConfigError, PeerLost, ProtocolError
 
 # Of one fetcher under way: bounds its memory.
@@ -177,7 +177,7 @@ class _Fetch:
             wait()
         except PeerLost:
             return run
-        _told.sync(received=self._state.span(run)[1])
+        _layer_metrics.sync(received=self._state.span(run)[1])
         wrong = self._state.accept(run, room, self._right)
         self.fetched += len(run) - len(wrong)
         return wrong
@@ -230,7 +230,7 @@ class Sync:
         differs = any(digest != self._elected for _, digest in self._ballots.values())
         if differs and self._state.chunks:
             self._begin(listens=newcomer and self._ballots[messages.rank][1] == _UNHASHED)
-        _told.sync(seconds=time.monotonic() - began)
+        _layer_metrics.sync(seconds=time.monotonic() - began)
 
     def _describe(self, state: Mapping[str, Any], node: _core.Node | None) -> bytes:
         self._state = State(state, self._label, node)
@@ -299,7 +299,7 @@ class Sync:
         began = time.monotonic()
         self._settle()
         self._is_done = True
-        _told.sync(ended=1, seconds=time.monotonic() - began)
+        _layer_metrics.sync(ended=1, seconds=time.monotonic() - began)
 
     def _settle(self) -> None:
         fetch = self._fetch

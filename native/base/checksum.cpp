@@ -68,7 +68,7 @@ template <class Crc>
 }
 
 #if defined(__x86_64__)
-struct Instruction {
+struct CrcInstruction {
   [[gnu::target("sse4.2")]] static std::uint32_t step(std::uint32_t crc, std::uint64_t word) {
     return static_cast<std::uint32_t>(_mm_crc32_u64(crc, word));
   }
@@ -85,7 +85,7 @@ std::uint32_t reference_checksum(std::span<const std::byte> bytes, std::uint32_t
 namespace {
 [[gnu::target("sse4.2")]] std::uint32_t fast_checksum(std::span<const std::byte> bytes,
                                                       std::uint32_t seed) {
-  return run<Instruction>(bytes, seed);
+  return run<CrcInstruction>(bytes, seed);
 }
 }  // namespace
 

@@ -5,15 +5,15 @@
 namespace holdfast {
 namespace {
 
-struct Row {
+struct DTypeRow {
   std::string_view name;
   std::size_t bytes;
   enum class Kind : std::uint8_t { kBool, kInteger, kFloat, kComplex } kind;
 };
 
-using Kind = Row::Kind;
+using Kind = DTypeRow::Kind;
 
-constexpr std::array<Row, kDTypeCount> kRows{{
+constexpr std::array<DTypeRow, kDTypeCount> kRows{{
     {"bool", 1, Kind::kBool},
     {"u8", 1, Kind::kInteger},
     {"i8", 1, Kind::kInteger},
@@ -36,7 +36,7 @@ constexpr std::array<Row, kDTypeCount> kRows{{
 constexpr std::array<std::string_view, kReduceOpCount> kOps{"sum", "avg",  "product", "min",
                                                             "max", "band", "bor",     "bxor"};
 
-const Row& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
+const DTypeRow& row(DType dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
 
 }  // namespace
 

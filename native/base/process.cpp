@@ -95,15 +95,15 @@ WatchedProcess::WatchedProcess(const ProcessId& process, const ProcessId& self) 
   if (process.realm == 0 || process.realm != self.realm) return;
   descriptor_ = open_process(process.number);
   if (descriptor_ < 0) {
-    if (errno == ESRCH) state_ = State::kEnded;
+    if (errno == ESRCH) state_ = ProcessState::kEnded;
     return;
   }
   const std::uint64_t started = start_time(process.number);
   const bool is_other = started != 0 && started != process.started;
   if (is_other || is_readable(descriptor_)) {
-    state_ = State::kEnded;
+    state_ = ProcessState::kEnded;
   } else if (started != 0) {
-    state_ = State::kWatched;
+    state_ = ProcessState::kWatched;
     number_ = process.number;
     return;
   }
@@ -111,7 +111,7 @@ WatchedProcess::WatchedProcess(const ProcessId& process, const ProcessId& self) 
 }
 
 bool WatchedProcess::is_running() const {
-  if (state_ != State::kWatched || is_readable(descriptor_)) return false;
+  if (state_ != ProcessState::kWatched || is_readable(descriptor_)) return false;
   // Stopped by a signal, or by a debugger; a zombie; dead.
   constexpr std::string_view kStill = "TtZXx";
   const char state = read_stat(std::to_string(number_)).state;

@@ -32,7 +32,7 @@ std::uint64_t pid_namespace();  // 0: unknown
 // a zombie, whatever children it leaves. Owner of the descriptor.
 class WatchedProcess final {
  public:
-  enum class State : std::uint8_t {
+  enum class ProcessState : std::uint8_t {
     kUnseen,   // it cannot be watched from here: another realm, an old kernel, no permission
     kWatched,  // look at descriptor()
     kEnded,    // proven
@@ -47,13 +47,13 @@ class WatchedProcess final {
   WatchedProcess& operator=(const WatchedProcess&) = delete;
   ~WatchedProcess();
 
-  State state() const { return state_; }
+  ProcessState state() const { return state_; }
   // Watched, and the kernel would let it run: it is not stopped, and has not ended.
   bool is_running() const;
   int descriptor() const { return descriptor_; }  // negative: not watched
 
  private:
-  State state_ = State::kUnseen;
+  ProcessState state_ = ProcessState::kUnseen;
   int descriptor_ = -1;
   std::uint64_t number_ = 0;
 };

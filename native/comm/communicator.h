@@ -59,8 +59,8 @@ class HoleChoice {
 };
 
 struct Call;
-struct Carrier;
-struct Coded;
+struct Replicated;
+struct EncodedBytes;
 class PathAgreement;
 
 struct OpRequest {
@@ -102,17 +102,18 @@ struct OpRequest {
   std::shared_ptr<Gate> gate = nullptr;
   // With option tune: false where measuring algorithms would hold up what the op is a step of.
   bool may_measure = true;
-  // Of an op that carries another one (carrier.h): what was called, and where its result goes.
+  // Of an op that carries another one (replicated.h): what was called, and where its result goes.
   std::optional<Collective> called = {};
-  Carrier* carrier = nullptr;
+  Replicated* replicated = nullptr;
 
-  // Of an op that is the first step of another one (device_comm/row_work.h): what was called, as
-  // logs, records and those who compare calls have it; null: itself. Owners: the request's copies.
+  // Of an op that is the first step of another one (device_comm/chained_work.h): what was called,
+  // as logs, records and those who compare calls have it; null: itself. Owners: the request's
+  // copies.
   std::shared_ptr<const Call> stands_for = nullptr;
   // With stands_for: the other one goes from device to device inside hosts only, not between them.
-  bool in_levels = false;
+  bool in_two_levels = false;
   // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
-  std::shared_ptr<const Coded> frames = nullptr;
+  std::shared_ptr<const EncodedBytes> frames = nullptr;
 
   Collective called_collective() const { return called.value_or(collective); }
 };

@@ -11,7 +11,7 @@
 namespace holdfast::comm {
 
 // What a look at shared memory found.
-struct Glance {
+struct MemoryPoll {
   bool moved = false;
   bool enough = false;  // nothing under way waits for anything else
 };
@@ -30,7 +30,7 @@ class Executor {
   // Lends the calling thread for a few looks, if nobody drives and no task waits: calls `step`
   // until it returns true; its argument says whether this is the last call. False: it was not
   // called. Any thread, not from within a task.
-  virtual bool drive_briefly(const std::function<bool(bool last)>& step) = 0;
+  virtual bool drive_inline(const std::function<bool(bool last)>& step) = 0;
   // Whether who drives briefly has a core of its own: it is back within microseconds then. Any
   // thread.
   virtual bool has_cores() const { return false; }

@@ -28,15 +28,15 @@ enum class OpPath : std::uint8_t {
   kRepair,    // what a loss left to do
   kMessage,   // a send or a receive
   kDirect,    // device to device; what ranks tell each other about it goes as other ops do
-  kCoded,     // as frames that devices make and read; they go as other ops do
-  kLevels,    // as kDirect inside hosts, and what hosts exchange goes as other ops do
+  kEncoded,   // as frames that devices make and read; they go as other ops do
+  kTwoLevel,  // as kDirect inside hosts, and what hosts exchange goes as other ops do
 };
 inline constexpr int kOpPathCount = 9;
 
 std::string_view op_path_name(OpPath path);  // "flat", ...
 
 // What an op sends as frames, and what the same elements are in the call's dtype.
-struct Coded {
+struct EncodedBytes {
   compress::CodecId codec{};
   std::uint64_t plain_bytes = 0;
   std::uint64_t frame_bytes = 0;  // 0: it sends no frames
@@ -61,7 +61,7 @@ struct OpTicket {
   OpPath path = OpPath::kNone;
   std::string_view algorithm;  // a row of the catalogue: static
   std::uint64_t bytes = 0;
-  Coded coded;
+  EncodedBytes encoded;
   Wait wait;  // at its end
   // The observer's: what ops and waits had covered when it began.
   std::uint64_t active_before_ns = 0;
@@ -92,7 +92,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
 
-  struct Op {
+  struct ObservedOp {
     CommId group;
     OpSeq sequence;
     Epoch epoch;
@@ -100,21 +100,21 @@ class Observer {
     const OpRequest& request;
   };
   // `ticket.enqueued`, `.path` and `.algorithm` are set where they are known.
-  virtual void began(const Op& op, OpTicket& ticket, Instant now) = 0;
+  virtual void on_op_begun(const ObservedOp& op, OpTicket& ticket, Instant now) = 0;
   // Its path is known, or has changed.
-  virtual void took_path(const OpTicket& ticket) = 0;
+  virtual void on_path_taken(const OpTicket& ticket) = 0;
   // It has waited for these ranks of the world during the last `time`.
-  virtual void waited(const OpTicket& ticket, std::span<const Rank> peers, Duration time) = 0;
+  virtual void on_waited(const OpTicket& ticket, std::span<const Rank> peers, Duration time) = 0;
   // The residual of an op that has just ended well; `squares` is the sum of its elements' squares.
-  virtual void left(compress::CodecId codec, double squares) = 0;
+  virtual void on_residual_left(compress::CodecId codec, double squares) = 0;
   // `repaired`: a loss had cut it off.
-  virtual void ended(const OpTicket& ticket, Code code, bool repaired, Instant now) = 0;
+  virtual void on_op_ended(const OpTicket& ticket, Code code, bool repaired, Instant now) = 0;
 
-  virtual void named(CommId group, const std::string& name) = 0;
+  virtual void on_group_named(CommId group, const std::string& name) = 0;
   // Bytes of the link are from now on those of this rank of the world.
-  virtual void linked(Rank peer, Link& link) = 0;
+  virtual void on_linked(Rank peer, Link& link) = 0;
 
-  struct View {
+  struct ObservedView {
     Epoch epoch;
     Rank self;  // in the world
     std::size_t members = 0;
@@ -122,10 +122,10 @@ class Observer {
     std::size_t lost = 0;
     Duration stopped{};  // how long ops stood still before it, after a loss
   };
-  virtual void viewed(const View& view) = 0;
+  virtual void on_view_begun(const ObservedView& view) = 0;
   // Why a member was lost from a view: with the view, or soon after it.
-  virtual void lost(LossCause cause) = 0;
-  virtual void stands(Standing standing) = 0;
+  virtual void on_member_lost(LossCause cause) = 0;
+  virtual void on_standing(Standing standing) = 0;
 };
 
 }  // namespace holdfast::comm

@@ -26,12 +26,12 @@ constexpr std::uint64_t kSampleRun = 16;
 constexpr std::uint64_t kSamples = kSampleRuns * kSampleRun;
 constexpr std::uint32_t kWindow = 7;  // exponents that have a code
 
-enum class Coding : std::uint8_t { kRaw, kCoded, kDense };
+enum class Coding : std::uint8_t { kRaw, kEncoded, kDense };
 
 struct BlockHeader {
   Coding coding;
   std::uint8_t base;
-  std::uint16_t extra;  // coded: escapes; dense: bytes of the exponents
+  std::uint16_t extra;  // encoded: escapes; dense: bytes of the exponents
   std::uint32_t check;
 };
 static_assert(sizeof(BlockHeader) == 8);
@@ -57,10 +57,10 @@ std::uint32_t exponent_at(const std::byte* elements, std::uint64_t i) {
 }
 
 // How often an exponent is in a sample; zeros between blocks.
-using Histogram = std::array<std::uint8_t, 256 + kWindow>;
+using ExponentCounts = std::array<std::uint8_t, 256 + kWindow>;
 
 // The first of the seven exponents that cover most of a sample.
-std::uint8_t choose_base(const std::byte* elements, std::uint64_t n, Histogram& seen) {
+std::uint8_t choose_base(const std::byte* elements, std::uint64_t n, ExponentCounts& seen) {
   std::uint32_t low = 255;
   std::uint32_t high = 0;
   const std::uint64_t samples = std::min(n, kSamples);
@@ -88,14 +88,14 @@ std::uint8_t choose_base(const std::byte* elements, std::uint64_t n, Histogram& 
   return static_cast<std::uint8_t>(base);
 }
 
-struct Block {
+struct BfloatBlock {
   std::uint64_t index;
   std::uint64_t n;
   const std::byte* elements;
 };
 
 // Elements of the last group, the missing ones with the exponent `base`.
-std::array<std::byte, 2 * kGroupElements> padded(const Block& block, std::uint64_t from,
+std::array<std::byte, 2 * kGroupElements> padded(const BfloatBlock& block, std::uint64_t from,
                                                  std::uint8_t base) {
   std::array<std::uint16_t, kGroupElements> group;
   group.fill(static_cast<std::uint16_t>(base << 7));
@@ -104,15 +104,15 @@ std::array<std::byte, 2 * kGroupElements> padded(const Block& block, std::uint64
 }
 
 // A block's body is put together in a cache's worth of memory, where its checksum is taken, too.
-struct Scratch {
+struct BfloatScratch {
   std::array<std::byte, 2 * kDenseBlock> body;
-  Histogram seen{};
+  ExponentCounts seen{};
   std::optional<ZstdEncoder> encoder;  // of the dense tier
 };
 
 // Returns the body's size and fills header in, or 0 when the block is better left raw.
-std::size_t write_coded(const ScanKernels& kernels, const Block& block, BlockHeader& header,
-                        Scratch& scratch) {
+std::size_t write_encoded(const ScanKernels& kernels, const BfloatBlock& block, BlockHeader& header,
+                          BfloatScratch& scratch) {
   std::byte* const body = scratch.body.data();
   const std::uint64_t groups = groups_of(block.n);
   const auto most = static_cast<std::int64_t>(block.n - std::min(block.n, kCodeBytes * groups));
@@ -133,13 +133,13 @@ std::size_t write_coded(const ScanKernels& kernels, const Block& block, BlockHea
     found += more;
     std::memcpy(body + whole * kGroupElements, rest.data(), block.n - whole * kGroupElements);
   }
-  header.coding = Coding::kCoded;
+  header.coding = Coding::kEncoded;
   header.extra = static_cast<std::uint16_t>(found);
   return block.n + kCodeBytes * groups + found;
 }
 
-std::size_t write_dense(const ScanKernels& kernels, const Block& block, BlockHeader& header,
-                        Scratch& scratch) {
+std::size_t write_dense(const ScanKernels& kernels, const BfloatBlock& block, BlockHeader& header,
+                        BfloatScratch& scratch) {
   std::byte* const body = scratch.body.data();
   std::array<std::byte, kDenseBlock> exponents;
   const std::uint64_t whole = block.n / kGroupElements;
@@ -158,12 +158,12 @@ std::size_t write_dense(const ScanKernels& kernels, const Block& block, BlockHea
   return block.n + size;
 }
 
-std::size_t write_block(const Setup& setup, const ScanKernels& kernels, const Block& block,
-                        Scratch& scratch, std::byte* out) {
+std::size_t write_block(const Setup& setup, const ScanKernels& kernels, const BfloatBlock& block,
+                        BfloatScratch& scratch, std::byte* out) {
   BlockHeader header{Coding::kRaw, 0, 0, 0};
   std::size_t size = setup.options.tier == Tier::kDense
                          ? write_dense(kernels, block, header, scratch)
-                         : write_coded(kernels, block, header, scratch);
+                         : write_encoded(kernels, block, header, scratch);
   const std::byte* body = scratch.body.data();
   if (size == 0) {
     header = {Coding::kRaw, 0, 0, 0};
@@ -176,8 +176,8 @@ std::size_t write_block(const Setup& setup, const ScanKernels& kernels, const Bl
   return sizeof header + size;
 }
 
-bool read_coded(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& header,
-                const std::byte* body, std::byte* out) {
+bool read_encoded(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& header,
+                  const std::byte* body, std::byte* out) {
   const std::uint64_t groups = groups_of(n);
   const std::uint64_t whole = n / kGroupElements;
   const std::byte* const codes = body + n;
@@ -225,7 +225,7 @@ bool read_dense(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& 
 std::size_t body_size(const BlockHeader& header, std::uint64_t n) {
   switch (header.coding) {
     case Coding::kRaw: return 2 * n;
-    case Coding::kCoded: return n + kCodeBytes * groups_of(n) + header.extra;
+    case Coding::kEncoded: return n + kCodeBytes * groups_of(n) + header.extra;
     case Coding::kDense: return n + header.extra;
   }
   return SIZE_MAX;
@@ -235,7 +235,7 @@ bool read_body(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& h
                std::span<const std::byte> body, std::byte* out, ZstdDecoder& decoder) {
   switch (header.coding) {
     case Coding::kRaw: std::memcpy(out, body.data(), body.size()); return true;
-    case Coding::kCoded: return read_coded(kernels, n, header, body.data(), out);
+    case Coding::kEncoded: return read_encoded(kernels, n, header, body.data(), out);
     case Coding::kDense: return read_dense(kernels, n, header, body.data(), out, decoder);
   }
   return false;
@@ -288,7 +288,7 @@ std::size_t bfloat_encode(const Setup& setup, const EncodeRequest& request,
   const std::uint64_t block = block_of(setup);
   const ScanKernels kernels = scan_kernels(setup.level);
   write_header({kKind, static_cast<std::uint32_t>(block), count}, out);
-  Scratch scratch;
+  BfloatScratch scratch;
   if (setup.options.tier == Tier::kDense) scratch.encoder.emplace(1, Repetitions::kIgnore);
   std::size_t at = kHeaderBytes;
   for (std::uint64_t first = 0; first < count; first += block) {

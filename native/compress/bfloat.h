@@ -4,7 +4,7 @@
 //
 // A frame: a header, then blocks, each with a header, a checksum and one of
 //   raw     its elements
-//   coded   a byte of sign and mantissa to each; three words of codes to 32; escaped exponents
+//   encoded   a byte of sign and mantissa to each; three words of codes to 32; escaped exponents
 //   dense   a byte of sign and mantissa to each; the exponents through zstd_bytes.h
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace holdfast::compress {
 namespace {
 
-Layout layout_of(const Setup& setup, std::uint64_t count) {
+BlockLayout layout_of(const Setup& setup, std::uint64_t count) {
   return {setup.options.block, format_of(setup.id, setup.options), count};
 }
 
@@ -22,7 +22,8 @@ struct Tail {
   std::array<std::byte, kGreatestBlock * 2> payload{};
 };
 
-void encode_tail(const BlockKernels& kernels, EncodeRun run, const Layout& layout, bool pad_zero) {
+void encode_tail(const BlockKernels& kernels, EncodeRun run, const BlockLayout& layout,
+                 bool pad_zero) {
   Tail tail;
   const std::uint32_t live = run.live;
   std::memcpy(tail.values.data(), run.input, live * sizeof(float));
@@ -44,7 +45,7 @@ void encode_tail(const BlockKernels& kernels, EncodeRun run, const Layout& layou
   if (residual != nullptr) std::copy_n(tail.residual.begin(), live, residual);
 }
 
-void decode_tail(const BlockKernels& kernels, DecodeRun run, const Layout& layout,
+void decode_tail(const BlockKernels& kernels, DecodeRun run, const BlockLayout& layout,
                  std::uint32_t live, bool add) {
   Tail tail;
   std::memcpy(tail.payload.data(), run.payload, layout.bytes(live));
@@ -60,7 +61,7 @@ void decode_tail(const BlockKernels& kernels, DecodeRun run, const Layout& layou
 }
 
 // Elements [first, first + n) of the frame; n is one run at most.
-void decode_part(const BlockKernels& kernels, const Layout& layout, const std::byte* frame,
+void decode_part(const BlockKernels& kernels, const BlockLayout& layout, const std::byte* frame,
                  std::uint64_t first, std::uint64_t n, float* out, bool add) {
   const std::uint64_t whole = n / layout.block;
   DecodeRun run{frame + layout.scales_at(first), frame + layout.payload_at(first), whole,
@@ -73,7 +74,7 @@ void decode_part(const BlockKernels& kernels, const Layout& layout, const std::b
   decode_tail(kernels, run, layout, static_cast<std::uint32_t>(n - done), add);
 }
 
-Status check_size(const Layout& layout, std::span<const std::byte> frame) {
+Status check_size(const BlockLayout& layout, std::span<const std::byte> frame) {
   if (frame.size() == layout.size()) return Status::ok();
   return {Code::kProtocolError, "compression: a frame of " + std::to_string(frame.size()) +
                                     " bytes, " + std::to_string(layout.count) + " elements have " +
@@ -99,7 +100,9 @@ Format format_of(CodecId id, const CodecOptions& options) {
   check_failed("a codec of blocks", __FILE__, __LINE__);
 }
 
-std::uint64_t key_base(const Key& key) { return mix(mix(mix(key.seed) ^ key.op) ^ key.chunk); }
+std::uint64_t key_base(const RoundingKey& key) {
+  return mix(mix(mix(key.seed) ^ key.op) ^ key.chunk);
+}
 
 // A half codec's frame is its elements: widening them is decoding it.
 void widen(CpuLevel level, DType dtype, const std::byte* from, float* to, std::uint64_t count) {
@@ -121,7 +124,7 @@ std::size_t block_bound(const Setup& setup, DType, std::uint64_t count) {
 std::size_t block_encode(const Setup& setup, const EncodeRequest& request,
                          std::span<std::byte> out) {
   const std::size_t element = dtype_bytes(request.dtype);
-  const Layout layout = layout_of(setup, request.input.size() / element);
+  const BlockLayout layout = layout_of(setup, request.input.size() / element);
   const BlockKernels kernels = block_kernels(setup.level, setup.id, setup.options);
   const std::uint64_t base = key_base(request.key);
   std::array<float, kRunElements> tile;
@@ -161,7 +164,7 @@ std::size_t block_encode(const Setup& setup, const EncodeRequest& request,
 Status block_decode(const Setup& setup, std::span<const std::byte> frame, DType dtype,
                     std::span<std::byte> out) {
   const std::size_t element = dtype_bytes(dtype);
-  const Layout layout = layout_of(setup, out.size() / element);
+  const BlockLayout layout = layout_of(setup, out.size() / element);
   TRY(check_size(layout, frame));
   const BlockKernels kernels = block_kernels(setup.level, setup.id, setup.options);
   std::array<float, kRunElements> tile;
@@ -180,7 +183,7 @@ Status block_decode(const Setup& setup, std::span<const std::byte> frame, DType 
 
 Status block_decode_add(const Setup& setup, std::span<const std::byte> frame,
                         std::span<float> sum) {
-  const Layout layout = layout_of(setup, sum.size());
+  const BlockLayout layout = layout_of(setup, sum.size());
   TRY(check_size(layout, frame));
   const BlockKernels kernels = block_kernels(setup.level, setup.id, setup.options);
   for (std::uint64_t first = 0; first < layout.count; first += layout.run()) {

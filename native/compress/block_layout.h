@@ -20,7 +20,7 @@ Format format_of(CodecId id, const CodecOptions& options);
 // become.
 inline constexpr std::uint32_t kRunElements = 8192;
 
-struct Layout {
+struct BlockLayout {
   std::uint32_t block;
   Format format;
   std::uint64_t count;
@@ -45,7 +45,7 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-std::uint64_t key_base(const Key& key);
+std::uint64_t key_base(const RoundingKey& key);
 // Of a run, whose first element this is: draws know the lower half of its number only.
 constexpr std::uint64_t key_of(std::uint64_t base, std::uint64_t first) {
   return mix(base ^ (first >> 32));

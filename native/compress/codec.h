@@ -31,7 +31,7 @@
 namespace holdfast::compress {
 
 // What stochastic rounding depends on, besides the element's index: the same key, the same bytes.
-struct Key {
+struct RoundingKey {
   std::uint64_t seed = 0;
   std::uint64_t op = 0;
   std::uint64_t chunk = 0;
@@ -40,7 +40,7 @@ struct Key {
 struct EncodeRequest {
   std::span<const std::byte> input;
   DType dtype = DType::kF32;
-  Key key;
+  RoundingKey key;
   std::span<float> residual;  // empty, or one to an element; lossy codecs only
 };
 

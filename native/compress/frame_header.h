@@ -11,26 +11,26 @@
 
 namespace holdfast::compress {
 
-struct FrameHeader {
+struct CodecHeader {
   std::uint32_t kind;
   std::uint32_t detail;  // zstd: a checksum of the elements; bfloat: elements of a block
   std::uint64_t count;
 };
-inline constexpr std::size_t kHeaderBytes = sizeof(FrameHeader);
+inline constexpr std::size_t kHeaderBytes = sizeof(CodecHeader);
 static_assert(kHeaderBytes == 16);
 
 inline Status damaged(const std::string& what) {
   return {Code::kProtocolError, "compression: " + what};
 }
 
-inline void write_header(const FrameHeader& header, std::span<std::byte> frame) {
+inline void write_header(const CodecHeader& header, std::span<std::byte> frame) {
   std::memcpy(frame.data(), &header, kHeaderBytes);
 }
 
 // The header, whose count is the caller's; kind and detail are for the caller to look at.
-inline Result<FrameHeader> read_header(std::span<const std::byte> frame, std::uint64_t count) {
+inline Result<CodecHeader> read_header(std::span<const std::byte> frame, std::uint64_t count) {
   if (frame.size() < kHeaderBytes) return damaged("a frame that is shorter than its header");
-  FrameHeader header{};
+  CodecHeader header{};
   std::memcpy(&header, frame.data(), kHeaderBytes);
   if (header.count != count) {
     return damaged("a frame of " + std::to_string(header.count) + " elements, not " +

@@ -31,7 +31,7 @@ std::uint64_t kept(double ratio, std::uint64_t count) {
 }
 
 // f32 at any address, and what is added to them: both or the sums alone.
-struct Source {
+struct TopkSource {
   const std::byte* bytes;
   float* residual;  // nullptr when there is none, or it has been added
   std::uint64_t count;
@@ -44,7 +44,7 @@ struct Source {
 };
 
 // A magnitude that, on data without malice, a few more than k elements reach.
-std::uint32_t guess_threshold(const Source& x, std::uint64_t k) {
+std::uint32_t guess_threshold(const TopkSource& x, std::uint64_t k) {
   const std::uint64_t samples =
       std::min(x.count, std::clamp(x.count / 64, kFewestSamples, kMostSamples));
   const double expected =
@@ -61,7 +61,8 @@ std::uint32_t guess_threshold(const Source& x, std::uint64_t k) {
 }
 
 // Ranks of all elements that reach the threshold, by number. Adds what is to be added.
-std::vector<std::uint64_t> candidates(CpuLevel level, const Source& x, std::uint32_t threshold) {
+std::vector<std::uint64_t> candidates(CpuLevel level, const TopkSource& x,
+                                      std::uint32_t threshold) {
   const ScanKernels kernels = scan_kernels(level);
   std::vector<std::uint64_t> found;
   std::array<std::uint64_t, kTile> tile;
@@ -84,7 +85,7 @@ std::vector<std::uint64_t> candidates(CpuLevel level, const Source& x, std::uint
 }
 
 // The k greatest ranks, by number.
-std::vector<std::uint64_t> greatest_of(CpuLevel level, const Source& x, std::uint64_t k) {
+std::vector<std::uint64_t> greatest_of(CpuLevel level, const TopkSource& x, std::uint64_t k) {
   auto found = candidates(level, x, guess_threshold(x, k));
   if (found.size() < k) {
     const auto* sums = reinterpret_cast<const std::byte*>(x.residual);
@@ -98,7 +99,7 @@ std::vector<std::uint64_t> greatest_of(CpuLevel level, const Source& x, std::uin
   return found;
 }
 
-Source source_of(const Setup& setup, const EncodeRequest& request, std::vector<float>& wide) {
+TopkSource source_of(const Setup& setup, const EncodeRequest& request, std::vector<float>& wide) {
   const std::uint64_t count = request.input.size() / dtype_bytes(request.dtype);
   const std::byte* values = request.input.data();
   if (request.dtype != DType::kF32) {
@@ -156,7 +157,7 @@ std::size_t topk_bound(const Setup& setup, DType, std::uint64_t count) {
 std::size_t topk_encode(const Setup& setup, const EncodeRequest& request,
                         std::span<std::byte> out) {
   std::vector<float> wide;
-  const Source x = source_of(setup, request, wide);
+  const TopkSource x = source_of(setup, request, wide);
   CHECK(x.count <= kMostNumbered);
   const std::uint64_t k = kept(setup.options.ratio, x.count);
   if (k == 0) return 0;

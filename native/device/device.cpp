@@ -36,7 +36,7 @@ std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " b
 }  // namespace
 
 Device::Current::Current(const Device& device) : device_(device) {
-  const Driver& d = device.driver();
+  const CudaDriver& d = device.driver();
   if (d.ctx_get_current(&before_) == Cu::kSuccess && before_ == device.context_) return;
   status_ = device.check(d.ctx_set_current(device.context_), "making its context current");
   changed_ = status_.is_ok();
@@ -62,7 +62,7 @@ Result<std::shared_ptr<Device>> Device::open(DriverTable driver, int ordinal, Ho
 }
 
 Status Device::start() {
-  const Driver& d = *driver_;
+  const CudaDriver& d = *driver_;
   TRY(check(d.device_get(&id_, ordinal_), "opening it"));
   constexpr int kMostName = 256;
   char name[kMostName] = {};
@@ -105,7 +105,7 @@ Device::~Device() {
   {
     const Current current(*this);
     for (const CuEvent event : events_) driver_->event_destroy(event);
-    for (const Lent& lent : lent_) {
+    for (const LentMemory& lent : lent_) {
       for (const CuEvent event : lent.events) driver_->event_destroy(event);
     }
     for (const auto& [data, given] : slabs_) {
@@ -182,7 +182,7 @@ void Device::give_after(Pinned memory, const std::vector<CuEvent>& events) {
 
 // Under the lock: what events have set free. A device that is lost sets free what it has.
 void Device::take_back() {
-  std::erase_if(lent_, [this](const Lent& lent) {
+  std::erase_if(lent_, [this](const LentMemory& lent) {
     const bool pending = std::any_of(lent.events.begin(), lent.events.end(), [this](CuEvent event) {
       return driver_->event_query(event) == Cu::kNotReady;
     });

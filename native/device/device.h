@@ -55,7 +55,7 @@ class Device final {
   const std::string& name() const { return name_; }
   // Whether memory is taken and freed in the order of streams, without waiting for any.
   bool has_pools() const { return has_pools_; }
-  const Driver& driver() const { return *driver_; }
+  const CudaDriver& driver() const { return *driver_; }
   const DriverTable& driver_table() const { return driver_; }
   // ok, or `what` on this device failed, in the driver's words.
   Status check(Cu result, std::string_view what) const;
@@ -117,7 +117,7 @@ class Device final {
   std::uint64_t pinned_bytes() const;
 
  private:
-  struct Lent {
+  struct LentMemory {
     Pinned memory;
     std::vector<CuEvent> events;
   };
@@ -143,7 +143,7 @@ class Device final {
   mutable std::mutex mutex_;                   // guards all below
   std::map<std::byte*, std::byte*> slabs_;     // pinned: as the host memory gave it
   std::multimap<std::uint64_t, Pinned> idle_;  // by size
-  std::vector<Lent> lent_;
+  std::vector<LentMemory> lent_;
   std::uint64_t pinned_bytes_ = 0;
   std::vector<CuEvent> events_;
   std::vector<Flag> flags_;

@@ -39,7 +39,7 @@ class Symbols {
   std::string missing_;
 };
 
-void find_devices(Symbols& symbols, Driver& d) {
+void find_devices(Symbols& symbols, CudaDriver& d) {
   symbols.find("cuInit", d.init);
   symbols.find("cuDriverGetVersion", d.driver_get_version);
   symbols.find("cuGetErrorName", d.get_error_name);
@@ -62,7 +62,7 @@ void find_devices(Symbols& symbols, Driver& d) {
   symbols.find("cuCtxEnablePeerAccess", d.ctx_enable_peer_access);
 }
 
-void find_streams(Symbols& symbols, Driver& d) {
+void find_streams(Symbols& symbols, CudaDriver& d) {
   symbols.find("cuStreamCreateWithPriority", d.stream_create_with_priority);
   symbols.find("cuStreamDestroy_v2", d.stream_destroy);
   symbols.find("cuStreamQuery", d.stream_query);
@@ -80,7 +80,7 @@ void find_streams(Symbols& symbols, Driver& d) {
   symbols.find("cuEventElapsedTime", d.event_elapsed_time);
 }
 
-void find_memory(Symbols& symbols, Driver& d) {
+void find_memory(Symbols& symbols, CudaDriver& d) {
   symbols.find("cuMemAlloc_v2", d.mem_alloc);
   symbols.find("cuMemFree_v2", d.mem_free);
   symbols.find("cuMemAllocAsync", d.mem_alloc_async);
@@ -108,13 +108,13 @@ void find_memory(Symbols& symbols, Driver& d) {
   }
 }
 
-void find_kernels(Symbols& symbols, Driver& d) {
+void find_kernels(Symbols& symbols, CudaDriver& d) {
   symbols.find("cuModuleLoadData", d.module_load_data);
   symbols.find("cuModuleUnload", d.module_unload);
   symbols.find("cuModuleGetFunction", d.module_get_function);
   symbols.find("cuOccupancyMaxActiveBlocksPerMultiprocessor", d.occupancy_max_active_blocks);
   if (auto* launch = symbols.find<LaunchKernel>("cuLaunchKernel")) {
-    d.launch_kernel = [launch](CuFunction function, Grid blocks, Grid threads,
+    d.launch_kernel = [launch](CuFunction function, LaunchGrid blocks, LaunchGrid threads,
                                unsigned shared_bytes, CuStream stream, void** arguments) {
       return launch(function, blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z,
                     shared_bytes, stream, arguments, nullptr);
@@ -139,7 +139,7 @@ Result<DriverTable> open_driver(const char* library) {
                   std::string("no CUDA driver: ") + (reason == nullptr ? library : reason));
   }
   Symbols symbols(opened);
-  auto table = std::make_shared<Driver>();
+  auto table = std::make_shared<CudaDriver>();
   find_devices(symbols, *table);
   find_streams(symbols, *table);
   find_memory(symbols, *table);
@@ -155,7 +155,7 @@ Result<DriverTable> open_driver(const char* library) {
   return DriverTable(std::move(table));
 }
 
-Status check(const Driver& driver, Cu result, std::string_view what) {
+Status check(const CudaDriver& driver, Cu result, std::string_view what) {
   if (result == Cu::kSuccess) return Status::ok();
   std::string text(what);
   const char* part = nullptr;

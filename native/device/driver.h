@@ -108,7 +108,7 @@ inline constexpr unsigned kWaitEqual = 1;           // CU_STREAM_WAIT_VALUE_EQ
 inline constexpr unsigned kIpcLazyPeerAccess = 1;   // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kPoolReleaseThreshold = 4;     // CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
 
-struct Grid {
+struct LaunchGrid {
   unsigned x = 1;
   unsigned y = 1;
   unsigned z = 1;
@@ -116,7 +116,7 @@ struct Grid {
 
 // Any thread may call any of them; those that take no stream or event work in the context that is
 // current on the calling thread. Names: the driver's without `cu`.
-struct Driver {
+struct CudaDriver {
   template <class Signature>
   using Call = std::function<Signature>;
 
@@ -184,8 +184,8 @@ struct Driver {
   Call<Cu(CuModule* module, const void* image)> module_load_data;
   Call<Cu(CuModule module)> module_unload;
   Call<Cu(CuFunction* function, CuModule module, const char* name)> module_get_function;
-  Call<Cu(CuFunction function, Grid blocks, Grid threads, unsigned shared_bytes, CuStream stream,
-          void** arguments)>
+  Call<Cu(CuFunction function, LaunchGrid blocks, LaunchGrid threads, unsigned shared_bytes,
+          CuStream stream, void** arguments)>
       launch_kernel;
   Call<Cu(int* blocks, CuFunction function, int threads, std::size_t shared_bytes)>
       occupancy_max_active_blocks;
@@ -198,7 +198,7 @@ struct Driver {
 };
 
 // Owners of a table: whoever opened it, and the devices made of it.
-using DriverTable = std::shared_ptr<const Driver>;
+using DriverTable = std::shared_ptr<const CudaDriver>;
 
 // The system's driver, initialised. kUnsupported, with what is missing: no libcuda.so.1, a driver
 // that is too old (naming the function it lacks), one that refuses to start (no device, no rights).
@@ -207,6 +207,6 @@ Result<DriverTable> open_driver(const char* library = "libcuda.so.1");
 
 // ok, or `what` with the driver's name and text of the error. Out of memory and lost devices are
 // kSystem, what a device cannot do is kUnsupported.
-Status check(const Driver& driver, Cu result, std::string_view what);
+Status check(const CudaDriver& driver, Cu result, std::string_view what);
 
 }  // namespace holdfast::device

@@ -55,7 +55,7 @@ bool has(const Machine& m, DeviceId device) {
   return device >= 0 && device < m->settings().devices;
 }
 
-void add_devices(Driver& d, const Machine& m) {
+void add_devices(CudaDriver& d, const Machine& m) {
   d.init = [](unsigned) { return Cu::kSuccess; };
   d.driver_get_version = [](int* version) { return *version = kVersion, Cu::kSuccess; };
   d.get_error_name = [](Cu error, const char** text) {
@@ -103,7 +103,7 @@ void add_devices(Driver& d, const Machine& m) {
 }
 
 // A context's handle is the number of its device, from 1 on.
-void add_contexts(Driver& d, const Machine& m) {
+void add_contexts(CudaDriver& d, const Machine& m) {
   const auto context_of = [](DeviceId device) {
     return CuContext{writable_at(static_cast<DevicePointer>(device) + 1)};
   };
@@ -135,7 +135,7 @@ std::atomic_ref<std::uint32_t> value_at(DevicePointer at) {
   return std::atomic_ref(*static_cast<std::uint32_t*>(writable_at(at)));
 }
 
-void add_values(Driver& d, const Machine& m) {
+void add_values(CudaDriver& d, const Machine& m) {
   d.stream_wait_value32 = [m](CuStream stream, DevicePointer at, std::uint32_t value,
                               unsigned flags) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
@@ -169,7 +169,7 @@ void add_values(Driver& d, const Machine& m) {
   };
 }
 
-void add_streams(Driver& d, const Machine& m) {
+void add_streams(CudaDriver& d, const Machine& m) {
   d.stream_create_with_priority = [m](CuStream* stream, unsigned, int) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     return *stream = m->make_stream(), Cu::kSuccess;
@@ -196,7 +196,7 @@ void add_streams(Driver& d, const Machine& m) {
   };
 }
 
-void add_memory(Driver& d, const Machine& m) {
+void add_memory(CudaDriver& d, const Machine& m) {
   d.mem_alloc = [m](DevicePointer* memory, std::size_t bytes) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     return m->allocate(Memory::kDevice, bytes, m->settings().exports, *memory);
@@ -236,7 +236,7 @@ void add_memory(Driver& d, const Machine& m) {
   };
 }
 
-void add_copies(Driver& d, const Machine& m) {
+void add_copies(CudaDriver& d, const Machine& m) {
   d.memcpy_async = [m](DevicePointer to, DevicePointer from, std::size_t bytes, CuStream stream) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     if (bytes == 0) return Cu::kSuccess;
@@ -288,7 +288,7 @@ void add_copies(Driver& d, const Machine& m) {
 }
 
 // A module is all kernels there are; a function is its row.
-void add_kernels(Driver& d, const Machine& m) {
+void add_kernels(CudaDriver& d, const Machine& m) {
   d.runs_rows = true;
   d.module_load_data = [](CuModule* module, const void* image) {
     if (image == nullptr) return Cu::kInvalidImage;
@@ -301,8 +301,8 @@ void add_kernels(Driver& d, const Machine& m) {
     }
     return Cu::kNotFound;
   };
-  d.launch_kernel = [m](CuFunction function, Grid blocks, Grid threads, unsigned, CuStream stream,
-                        void** arguments) {
+  d.launch_kernel = [m](CuFunction function, LaunchGrid blocks, LaunchGrid threads, unsigned,
+                        CuStream stream, void** arguments) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     const auto* row = static_cast<const KernelRow*>(function.value);
     const auto* begin = static_cast<const std::byte*>(arguments[0]);
@@ -319,7 +319,7 @@ void add_kernels(Driver& d, const Machine& m) {
   d.ipc_open_event_handle = [](CuEvent*, const CuIpcEvent&) { return Cu::kNotSupported; };
 }
 
-void add_sharing(Driver& d, const Machine& m) {
+void add_sharing(CudaDriver& d, const Machine& m) {
   const auto may = [m] {
     const Cu not_ready = ready(m);
     return not_ready == Cu::kSuccess && !m->settings().exports ? Cu::kNotSupported : not_ready;
@@ -339,7 +339,7 @@ void add_sharing(Driver& d, const Machine& m) {
 
 EmulatedDriver make_emulated_driver(const EmulatedSettings& settings) {
   const auto machine = std::make_shared<EmulatedMachine>(settings);
-  auto table = std::make_shared<Driver>();
+  auto table = std::make_shared<CudaDriver>();
   add_devices(*table, machine);
   add_contexts(*table, machine);
   add_streams(*table, machine);

@@ -121,7 +121,7 @@ Cu EmulatedMachine::allocate(Memory kind, std::uint64_t bytes, bool shared, Devi
     if (range.kind == kind && range.device == device && !range.leaving) used += range.bytes;
   }
   if (kind == Memory::kDevice && used > settings_.memory_bytes) return Cu::kOutOfMemory;
-  Range range{kind, device, bytes, nullptr};
+  MemoryRange range{kind, device, bytes, nullptr};
   if (shared) {
     range.share = EmulatedShare::make(number_, bytes);
     if (range.share == nullptr) return Cu::kOutOfMemory;
@@ -201,7 +201,7 @@ Cu EmulatedMachine::close_memory(DevicePointer at) {
   return Cu::kSuccess;
 }
 
-std::optional<std::pair<DevicePointer, EmulatedMachine::Range>> EmulatedMachine::find(
+std::optional<std::pair<DevicePointer, EmulatedMachine::MemoryRange>> EmulatedMachine::find(
     DevicePointer at, std::uint64_t bytes) const {
   const std::lock_guard lock(mutex_);
   auto found = memory_.upper_bound(at);
@@ -221,7 +221,7 @@ std::shared_ptr<EmulatedMachine::Stream> EmulatedMachine::stream_of(CuStream str
   return at == streams_.end() || at->second->doomed ? nullptr : at->second;
 }
 
-std::shared_ptr<EmulatedMachine::Event> EmulatedMachine::event_of(CuEvent event) const {
+std::shared_ptr<EmulatedMachine::EmulatedEvent> EmulatedMachine::event_of(CuEvent event) const {
   const auto at = events_.find(number(event.value));
   return at == events_.end() ? nullptr : at->second;
 }
@@ -242,7 +242,7 @@ Cu EmulatedMachine::destroy_stream(CuStream stream) {
   return Cu::kSuccess;
 }
 
-Cu EmulatedMachine::enqueue(CuStream stream, Step step) {
+Cu EmulatedMachine::enqueue(CuStream stream, StreamStep step) {
   {
     const std::lock_guard lock(mutex_);
     if (failure_ != Cu::kSuccess) return failure_;
@@ -280,7 +280,7 @@ bool EmulatedMachine::is_capturing(CuStream stream) const {
 CuEvent EmulatedMachine::make_event() {
   const std::lock_guard lock(mutex_);
   const std::uint64_t id = next_handle_++;
-  events_[id] = std::make_shared<Event>();
+  events_[id] = std::make_shared<EmulatedEvent>();
   return {handle(id)};
 }
 
@@ -290,7 +290,7 @@ Cu EmulatedMachine::destroy_event(CuEvent event) {
 }
 
 Cu EmulatedMachine::record(CuEvent event, CuStream stream) {
-  const auto record = std::make_shared<Record>();
+  const auto record = std::make_shared<EventRecord>();
   {
     const std::lock_guard lock(mutex_);
     const auto found = event_of(event);
@@ -324,7 +324,7 @@ Cu EmulatedMachine::synchronize(CuEvent event) {
 }
 
 Cu EmulatedMachine::wait(CuStream stream, CuEvent event) {
-  std::shared_ptr<Record> record;
+  std::shared_ptr<EventRecord> record;
   {
     const std::lock_guard lock(mutex_);
     const auto found = event_of(event);

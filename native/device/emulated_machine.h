@@ -26,9 +26,9 @@ class EmulatedMachine final : public EmulatedControl {
   EmulatedMachine& operator=(const EmulatedMachine&) = delete;
 
   // One thing on a stream: nothing: not yet; else how it went. Called without the lock.
-  using Step = std::function<std::optional<Cu>()>;
+  using StreamStep = std::function<std::optional<Cu>()>;
   enum class Memory : std::uint8_t { kDevice, kPinned, kRegistered, kImported };
-  struct Range {
+  struct MemoryRange {
     Memory kind{};
     DeviceId device = 0;
     std::uint64_t bytes = 0;
@@ -41,12 +41,12 @@ class EmulatedMachine final : public EmulatedControl {
   };
   // A place in a stream. Who waits for an event waits for the record of that moment, wherever the
   // event is recorded after it.
-  struct Record {
+  struct EventRecord {
     bool reached = false;
     Duration at{};
   };
-  struct Event {
-    std::shared_ptr<Record> latest;  // null: never recorded
+  struct EmulatedEvent {
+    std::shared_ptr<EventRecord> latest;  // null: never recorded
   };
 
   // EmulatedControl.
@@ -82,11 +82,12 @@ class EmulatedMachine final : public EmulatedControl {
   // for it, on whatever stream.
   Cu release_later(DevicePointer at, CuStream stream);
   // The range that holds all of this; nothing: none does.
-  std::optional<std::pair<DevicePointer, Range>> find(DevicePointer at, std::uint64_t bytes) const;
+  std::optional<std::pair<DevicePointer, MemoryRange>> find(DevicePointer at,
+                                                            std::uint64_t bytes) const;
 
   CuStream make_stream();
   Cu destroy_stream(CuStream stream);
-  Cu enqueue(CuStream stream, Step step);
+  Cu enqueue(CuStream stream, StreamStep step);
   Cu query(CuStream stream);
   Cu synchronize(CuStream stream);
   bool is_capturing(CuStream stream) const;
@@ -102,7 +103,7 @@ class EmulatedMachine final : public EmulatedControl {
  private:
   struct Item {
     Instant not_before;
-    Step step;
+    StreamStep step;
   };
   struct Stream {
     std::deque<Item> items;
@@ -117,7 +118,7 @@ class EmulatedMachine final : public EmulatedControl {
   bool turn(std::unique_lock<std::mutex>& lock, Instant& next);
   // 0 and the two default handles are one stream.
   std::shared_ptr<Stream> stream_of(CuStream stream) const;
-  std::shared_ptr<Event> event_of(CuEvent event) const;
+  std::shared_ptr<EmulatedEvent> event_of(CuEvent event) const;
 
   const EmulatedSettings settings_;
   const std::uint64_t number_;  // of this machine, among those of all processes
@@ -129,11 +130,11 @@ class EmulatedMachine final : public EmulatedControl {
   bool paused_ = false;
   bool stop_ = false;
   std::map<std::thread::id, DeviceId> current_;
-  std::map<DevicePointer, Range> memory_;
+  std::map<DevicePointer, MemoryRange> memory_;
   std::uint64_t next_handle_ = 16;  // above the default streams'
   // Owners of both kinds: these maps, the thread in a turn, and steps that wait for an event.
   std::map<std::uint64_t, std::shared_ptr<Stream>> streams_;
-  std::map<std::uint64_t, std::shared_ptr<Event>> events_;
+  std::map<std::uint64_t, std::shared_ptr<EmulatedEvent>> events_;
   std::uint64_t allocations_ = 0;
   std::condition_variable work_;  // for the thread
   std::condition_variable done_;  // for whoever synchronises

@@ -16,17 +16,17 @@ namespace {
 
 constexpr std::uint64_t kSharePage = 4096;
 
-struct Handle {
+struct ShareHandle {
   std::uint64_t machine = 0;
   std::uint64_t serial = 0;
   std::uint64_t bytes = 0;
   std::int32_t process = 0;
   std::int32_t file = -1;
 };
-static_assert(sizeof(Handle) <= sizeof(CuIpcMemory));
+static_assert(sizeof(ShareHandle) <= sizeof(CuIpcMemory));
 
-Handle read(const CuIpcMemory& memory) {
-  Handle handle;
+ShareHandle read(const CuIpcMemory& memory) {
+  ShareHandle handle;
   std::memcpy(&handle, memory.bytes.data(), sizeof handle);
   return handle;
 }
@@ -58,7 +58,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::make(std::uint64_t machine, std::u
 }
 
 std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
-  const Handle handle = read(memory);
+  const ShareHandle handle = read(memory);
   const std::string path =
       "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
   const int file = open_unforked([&] { return ::open(path.c_str(), O_RDWR | O_CLOEXEC); });
@@ -103,7 +103,7 @@ bool EmulatedShare::is_forked() const { return getpid() != process_; }
 std::uint64_t EmulatedShare::machine_of(const CuIpcMemory& handle) { return read(handle).machine; }
 
 CuIpcMemory EmulatedShare::handle() const {
-  const Handle handle{machine_, serial_, bytes_, getpid(), file_};
+  const ShareHandle handle{machine_, serial_, bytes_, getpid(), file_};
   CuIpcMemory memory;
   std::memcpy(memory.bytes.data(), &handle, sizeof handle);
   return memory;

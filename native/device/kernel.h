@@ -10,7 +10,7 @@
 
 namespace holdfast::device {
 
-struct Launch {
+struct KernelLaunch {
   std::uint32_t blocks;
   std::uint32_t threads;  // of a block
 };
@@ -21,7 +21,7 @@ struct KernelRow {
   std::size_t argument_bytes;
   // Runs it on this processor, thread by thread, with the bits that a GPU gives. Any thread;
   // pointers in the argument are host memory. It takes kThreads to a block, as the GPU does.
-  void (*emulate)(const Launch&, const void* argument);
+  void (*emulate)(const KernelLaunch&, const void* argument);
 };
 
 // A fatbin for cuModuleLoadData(), aligned to 16 bytes.
@@ -46,6 +46,6 @@ inline constexpr std::uint32_t kBlocksPerProcessor = 4;
 
 // A grid that stays: as many blocks as the device holds, or fewer where `threads_of_work` says that
 // there is not so much to do.
-Launch persistent(std::uint64_t threads_of_work, std::uint32_t processors);
+KernelLaunch persistent(std::uint64_t threads_of_work, std::uint32_t processors);
 
 }  // namespace holdfast::device

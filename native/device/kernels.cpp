@@ -10,8 +10,9 @@
 namespace holdfast::device {
 namespace {
 
-constexpr std::array kSets{reduce_kernels, block_codec_kernels, topk_kernels, bfloat_kernels,
-                           owe_kernels,    strided_kernels,     rows_kernels, state_hash_kernels};
+constexpr std::array kSets{reduce_kernels, block_codec_kernels,  topk_kernels,
+                           bfloat_kernels, sum_residual_kernels, strided_kernels,
+                           rows_kernels,   state_hash_kernels};
 
 std::vector<KernelRow> all_kernels() {
   std::vector<KernelRow> all;
@@ -35,7 +36,7 @@ const KernelRow* find_kernel(std::string_view name) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-Launch persistent(std::uint64_t threads_of_work, std::uint32_t processors) {
+KernelLaunch persistent(std::uint64_t threads_of_work, std::uint32_t processors) {
   const std::uint64_t most = std::uint64_t{processors} * kBlocksPerProcessor;
   const std::uint64_t wanted = threads_of_work / kThreads + (threads_of_work % kThreads != 0);
   return {static_cast<std::uint32_t>(

@@ -45,7 +45,7 @@ Status LoadedKernels::launch(const KernelRow& row, std::uint64_t threads_of_work
                              const void* argument, CuStream stream) {
   auto function = find(row);
   if (!function.is_ok()) return function.status();
-  const Launch grid = persistent(threads_of_work, processors_);
+  const KernelLaunch grid = persistent(threads_of_work, processors_);
   // The driver copies the argument before it returns; its interface has no const.
   void* arguments[] = {const_cast<void*>(argument)};
   return check(

@@ -4,12 +4,13 @@
 
 namespace holdfast::device {
 
-PeerMemory::~PeerMemory() {
+DeviceMemoryOfPeers::~DeviceMemoryOfPeers() {
   for (const auto& [key, mapping] : mappings_) device_.driver().ipc_close_mem_handle(mapping.at);
 }
 
-std::optional<PeerPiece> PeerMemory::expose(DevicePointer memory, std::uint64_t bytes) const {
-  const Driver& d = device_.driver();
+std::optional<PeerPiece> DeviceMemoryOfPeers::expose(DevicePointer memory,
+                                                     std::uint64_t bytes) const {
+  const CudaDriver& d = device_.driver();
   PeerPiece piece;
   std::size_t range = 0;
   DevicePointer base = 0;
@@ -26,13 +27,13 @@ std::optional<PeerPiece> PeerMemory::expose(DevicePointer memory, std::uint64_t 
   return piece;
 }
 
-Result<DevicePointer> PeerMemory::open(std::uint64_t owner, const PeerPiece& piece) {
+Result<DevicePointer> DeviceMemoryOfPeers::open(std::uint64_t owner, const PeerPiece& piece) {
   // Another process's word.
   if (piece.offset > piece.range || piece.bytes > piece.range - piece.offset) {
     return Status(Code::kProtocolError, "a piece of device memory that is not in its allocation");
   }
   const std::lock_guard lock(mutex_);
-  const Key key{owner, piece.buffer};
+  const AllocationKey key{owner, piece.buffer};
   auto found = mappings_.find(key);
   if (found == mappings_.end()) {
     retire_overlapping(owner, piece);
@@ -48,7 +49,7 @@ Result<DevicePointer> PeerMemory::open(std::uint64_t owner, const PeerPiece& pie
 }
 
 // Under the lock. Where there is other memory now, what was there has been freed.
-void PeerMemory::retire_overlapping(std::uint64_t owner, const PeerPiece& piece) {
+void DeviceMemoryOfPeers::retire_overlapping(std::uint64_t owner, const PeerPiece& piece) {
   for (auto& [key, mapping] : mappings_) {
     const bool overlaps =
         mapping.base < piece.base + piece.range && piece.base < mapping.base + mapping.range;
@@ -56,12 +57,12 @@ void PeerMemory::retire_overlapping(std::uint64_t owner, const PeerPiece& piece)
   }
 }
 
-void PeerMemory::done(const Key& key) {
+void DeviceMemoryOfPeers::done(const AllocationKey& key) {
   const std::lock_guard lock(mutex_);
   if (const auto found = mappings_.find(key); found != mappings_.end()) --found->second.users;
 }
 
-void PeerMemory::seat(const std::string& group, int rank, std::uint64_t owner) {
+void DeviceMemoryOfPeers::seat(const std::string& group, int rank, std::uint64_t owner) {
   const std::lock_guard lock(mutex_);
   std::uint64_t& seated = seats_[{group, rank}];
   const std::uint64_t before = std::exchange(seated, owner);
@@ -73,12 +74,12 @@ void PeerMemory::seat(const std::string& group, int rank, std::uint64_t owner) {
   for (auto& [key, mapping] : mappings_) mapping.due = mapping.due || key.first == before;
 }
 
-std::size_t PeerMemory::mapped() const {
+std::size_t DeviceMemoryOfPeers::mapped() const {
   const std::lock_guard lock(mutex_);
   return mappings_.size();
 }
 
-void PeerMemory::close_due() {
+void DeviceMemoryOfPeers::close_due() {
   const std::lock_guard lock(mutex_);
   const auto close = [&](auto at) {
     device_.driver().ipc_close_mem_handle(at->second.at);

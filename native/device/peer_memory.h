@@ -29,17 +29,17 @@ struct PeerPiece {
   std::uint64_t bytes = 0;
 };
 
-class PeerMemory final {
+class DeviceMemoryOfPeers final {
  public:
   // An owner's allocation.
-  using Key = std::pair<std::uint64_t, std::uint64_t>;
+  using AllocationKey = std::pair<std::uint64_t, std::uint64_t>;
 
   // `device` outlives this.
-  explicit PeerMemory(const Device& device) : device_(device) {}
+  explicit DeviceMemoryOfPeers(const Device& device) : device_(device) {}
   // Nothing of it may be in use on the device. In its context.
-  ~PeerMemory();
-  PeerMemory(const PeerMemory&) = delete;
-  PeerMemory& operator=(const PeerMemory&) = delete;
+  ~DeviceMemoryOfPeers();
+  DeviceMemoryOfPeers(const DeviceMemoryOfPeers&) = delete;
+  DeviceMemoryOfPeers& operator=(const DeviceMemoryOfPeers&) = delete;
 
   // All below in the device's context; any thread.
 
@@ -48,7 +48,7 @@ class PeerMemory final {
   // A piece of another process, which is in use until done(key); `owner` is its number. With the
   // driver's error where this device does not reach it, or the process has ended.
   Result<DevicePointer> open(std::uint64_t owner, const PeerPiece& piece);
-  void done(const Key& key);
+  void done(const AllocationKey& key);
   // Who has this place of a group now; 0: nobody. Mappings of who had it before are closed soon.
   void seat(const std::string& group, int rank, std::uint64_t owner);
   // How many allocations are mapped. No context needed.
@@ -69,7 +69,7 @@ class PeerMemory final {
 
   const Device& device_;
   mutable std::mutex mutex_;  // guards all below
-  std::map<Key, Mapping> mappings_;
+  std::map<AllocationKey, Mapping> mappings_;
   std::map<std::pair<std::string, int>, std::uint64_t> seats_;
   std::uint64_t clock_ = 0;
 };

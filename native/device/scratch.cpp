@@ -15,7 +15,7 @@ constexpr std::uint64_t kScratchSlack = 4;
 
 Scratch::~Scratch() {
   for (const Piece& piece : idle_) device_.driver().mem_free(piece.at);
-  for (const Lent& lent : lent_) {
+  for (const LentScratch& lent : lent_) {
     for (const CuEvent event : lent.events) device_.give_event(event);
     device_.driver().mem_free(lent.piece.at);
   }
@@ -50,7 +50,7 @@ Result<Scratch::Piece> Scratch::take(std::uint64_t bytes) {
 
 // Under the lock.
 void Scratch::take_back() {
-  std::erase_if(lent_, [this](const Lent& lent) {
+  std::erase_if(lent_, [this](const LentScratch& lent) {
     const bool pending = std::any_of(lent.events.begin(), lent.events.end(), [this](CuEvent event) {
       return device_.driver().event_query(event) == Cu::kNotReady;
     });

@@ -34,7 +34,7 @@ class Scratch final {
   std::uint64_t bytes() const;
 
  private:
-  struct Lent {
+  struct LentScratch {
     Piece piece;
     std::vector<CuEvent> events;
   };
@@ -43,7 +43,7 @@ class Scratch final {
   Device& device_;
   mutable std::mutex mutex_;  // guards all below
   std::vector<Piece> idle_;
-  std::vector<Lent> lent_;
+  std::vector<LentScratch> lent_;
   std::uint64_t bytes_ = 0;  // in use or not
 };
 

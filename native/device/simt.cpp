@@ -73,11 +73,12 @@ struct Fiber {
   bool done = false;
 };
 
-class Block final : public Meeting {
+class ThreadBlock final : public ThreadBarrier {
  public:
   using Body = void (*)(const Team&, const void*);
 
-  Block(Body body, const void* argument) : body_(body), argument_(argument), stacks_(stacks()) {}
+  ThreadBlock(Body body, const void* argument)
+      : body_(body), argument_(argument), stacks_(stacks()) {}
 
   void run(std::uint32_t block, std::uint32_t blocks);
 
@@ -123,13 +124,13 @@ class Block final : public Meeting {
 
 // Of the calling thread, kept for its next launch: pages that are fresh cost more than a small
 // kernel. A kernel launches no other.
-Stack* Block::stacks() {
+Stack* ThreadBlock::stacks() {
   thread_local const auto all = std::make_unique_for_overwrite<Stack[]>(kThreads);
   return all.get();
 }
 
-void Block::enter(unsigned low, unsigned high) {
-  auto* self = reinterpret_cast<Block*>(std::uintptr_t{high} << 32 | std::uintptr_t{low});
+void ThreadBlock::enter(unsigned low, unsigned high) {
+  auto* self = reinterpret_cast<ThreadBlock*>(std::uintptr_t{high} << 32 | std::uintptr_t{low});
   self->sanitizer_.on_fiber(nullptr);
   const std::uint32_t thread = self->current_;
   self->body_(Team({thread, self->block_, self->blocks_, self}), self->argument_);
@@ -139,21 +140,21 @@ void Block::enter(unsigned low, unsigned high) {
   setcontext(&self->scheduler_);
 }
 
-void Block::switch_to(std::uint32_t thread) {
+void ThreadBlock::switch_to(std::uint32_t thread) {
   current_ = thread;
   sanitizer_.to_fiber(stacks_[thread]);
   swapcontext(&scheduler_, &fibers_[thread].context);
   sanitizer_.on_scheduler();
 }
 
-void Block::switch_back() {
+void ThreadBlock::switch_back() {
   Fiber& self = fibers_[current_];
   sanitizer_.to_scheduler(&self.fake_stack);
   swapcontext(&self.context, &scheduler_);
   sanitizer_.on_fiber(self.fake_stack);
 }
 
-void Block::meet(Gathering& gathering, std::uint32_t members) {
+void ThreadBlock::meet(Gathering& gathering, std::uint32_t members) {
   ++steps_;
   const std::uint64_t round = gathering.round;
   if (++gathering.arrived == members) {
@@ -164,7 +165,7 @@ void Block::meet(Gathering& gathering, std::uint32_t members) {
   while (gathering.round == round) switch_back();
 }
 
-void Block::prepare(std::uint32_t thread) {
+void ThreadBlock::prepare(std::uint32_t thread) {
   Fiber& fiber = fibers_[thread];
   fiber = {};
   Sanitizer::renew(stacks_[thread]);
@@ -172,14 +173,14 @@ void Block::prepare(std::uint32_t thread) {
   fiber.context.uc_stack.ss_sp = stacks_[thread].bytes.data();
   fiber.context.uc_stack.ss_size = kStackBytes;
   const auto self = reinterpret_cast<std::uintptr_t>(this);
-  makecontext(&fiber.context, reinterpret_cast<void (*)()>(&Block::enter), 2,
+  makecontext(&fiber.context, reinterpret_cast<void (*)()>(&ThreadBlock::enter), 2,
               static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
   // In use from here on, by what makecontext() has set. AddressSanitizer would clear all that it
   // knows of a context's stack at each change to it.
   fiber.context.uc_stack = {};
 }
 
-void Block::run(std::uint32_t block, std::uint32_t blocks) {
+void ThreadBlock::run(std::uint32_t block, std::uint32_t blocks) {
   block_ = block;
   blocks_ = blocks;
   shared_.fill(kPoison);
@@ -225,12 +226,13 @@ std::uint32_t Team::least(std::uint32_t value) const {
               [](std::uint32_t a, std::uint32_t b, std::uint32_t) { return std::min(a, b); });
 }
 
-void run_teams(const Launch& launch, void (*body)(const Team&, const void*), const void* argument) {
-  const auto block = std::make_unique<Block>(body, argument);
+void run_teams(const KernelLaunch& launch, void (*body)(const Team&, const void*),
+               const void* argument) {
+  const auto block = std::make_unique<ThreadBlock>(body, argument);
   for (std::uint32_t i = 0; i < launch.blocks; ++i) block->run(i, launch.blocks);
 }
 
-void check_launch(const Launch& launch) {
+void check_launch(const KernelLaunch& launch) {
   CHECK(launch.threads == kThreads);
   CHECK(launch.blocks >= 1 && launch.blocks <= kMostBlocks);
 }

@@ -40,19 +40,19 @@ inline constexpr std::size_t kSharedBytes = 48 * 1024;  // that every device has
 
 #if !defined(__CUDACC__)
 // A block whose threads wait for each other; see simt.cpp.
-class Meeting {
+class ThreadBarrier {
  public:
-  virtual ~Meeting() = default;
+  virtual ~ThreadBarrier() = default;
   // Returns what the warp's lanes brought, all of them.
   virtual const std::uint64_t* exchange(std::uint32_t thread, std::uint64_t value) = 0;
   virtual void sync(std::uint32_t thread) = 0;
   virtual void* shared() = 0;
 };
-struct Place {
+struct ThreadPlace {
   std::uint32_t thread = 0;
   std::uint32_t block = 0;
   std::uint32_t blocks = 1;
-  Meeting* meeting = nullptr;
+  ThreadBarrier* meeting = nullptr;
 };
 #endif
 
@@ -64,7 +64,7 @@ class Thread {
   HOLDFAST_DEVICE std::uint32_t block() const { return blockIdx.x; }
   HOLDFAST_DEVICE std::uint32_t blocks() const { return gridDim.x; }
 #else
-  explicit Thread(const Place& place) : place_(place) {}
+  explicit Thread(const ThreadPlace& place) : place_(place) {}
   std::uint32_t index() const { return place_.thread; }
   std::uint32_t block() const { return place_.block; }
   std::uint32_t blocks() const { return place_.blocks; }
@@ -81,7 +81,7 @@ class Thread {
 
 #if !defined(__CUDACC__)
  protected:
-  Place place_;
+  ThreadPlace place_;
 #endif
 };
 
@@ -148,11 +148,12 @@ struct Signature<void (*)(const Who&, const What&)> {
 
 #if !defined(__CUDACC__)
 // Blocks one after the other, the threads of each in turns: a switch at each exchange.
-void run_teams(const Launch& launch, void (*body)(const Team&, const void*), const void* argument);
-void check_launch(const Launch& launch);
+void run_teams(const KernelLaunch& launch, void (*body)(const Team&, const void*),
+               const void* argument);
+void check_launch(const KernelLaunch& launch);
 
 template <auto kBody>
-void emulate(const Launch& launch, const void* argument) {
+void emulate(const KernelLaunch& launch, const void* argument) {
   using Worker = typename Signature<decltype(kBody)>::Worker;
   using Argument = typename Signature<decltype(kBody)>::Argument;
   static_assert(std::is_trivially_copyable_v<Argument>);

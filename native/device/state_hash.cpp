@@ -12,7 +12,7 @@ const KernelRow& row(std::string_view name) {
   return *found;
 }
 
-Digest long_hash(std::span<const std::byte> bytes) {
+Hash128 long_hash(std::span<const std::byte> bytes) {
   const std::uint64_t blocks = xxh3::whole_blocks(bytes.size());
   std::uint64_t sums[kHashLanes];
   for (std::uint32_t lane = 0; lane < kHashLanes; ++lane) {
@@ -43,7 +43,7 @@ std::size_t hash_workspace_bytes(std::uint64_t chunks, std::uint64_t blocks) {
 }
 
 DigestBytes reference_hash(std::span<const std::byte> bytes) {
-  const Digest digest =
+  const Hash128 digest =
       bytes.size() > kShortInput ? long_hash(bytes) : xxh3::of_short(bytes.data(), bytes.size());
   DigestBytes out;
   store_loose(out.data(), xxh3::swapped(digest.high));

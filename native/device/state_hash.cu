@@ -12,7 +12,7 @@ namespace {
 
 using xxh3::Word;
 
-struct Pair {
+struct WordPair {
   Word even;
   Word odd;
 };
@@ -22,7 +22,7 @@ HOLDFAST_DEVICE Word word_of(const Vector& x, int i) {
 }
 
 // Sixteen bytes: two words, each with its secret, and with its neighbour.
-HOLDFAST_DEVICE Pair pair_weight(const Vector& x, const Pair& secret) {
+HOLDFAST_DEVICE WordPair pair_weight(const Vector& x, const WordPair& secret) {
   const Word even = word_of(x, 0);
   const Word odd = word_of(x, 1);
   return {xxh3::weight(even, secret.even) + odd, xxh3::weight(odd, secret.odd) + even};
@@ -30,15 +30,15 @@ HOLDFAST_DEVICE Pair pair_weight(const Vector& x, const Pair& secret) {
 
 // A vector is a quarter of a stripe: lanes whose numbers differ by four have the same words of
 // different stripes.
-HOLDFAST_DEVICE Pair secret_of(std::uint32_t vector) {
+HOLDFAST_DEVICE WordPair secret_of(std::uint32_t vector) {
   const std::uint32_t byte = 8 * (vector / 4) + 16 * (vector % 4);
   return {xxh3::secret64(byte), xxh3::secret64(byte + 8)};
 }
 
 HOLDFAST_DEVICE void hash_blocks(const Team& team, const HashArgument& a) {
   const std::uint32_t lane = team.lane();
-  const Pair first = secret_of(lane);
-  const Pair second = secret_of(lane + kWarp);
+  const WordPair first = secret_of(lane);
+  const WordPair second = secret_of(lane + kWarp);
   const std::uint64_t all = a.count * a.blocks;
   for (std::uint64_t i = team.warp(); i < all; i += team.warps()) {
     const HashChunk chunk = a.chunks[i / a.blocks];
@@ -48,9 +48,9 @@ HOLDFAST_DEVICE void hash_blocks(const Team& team, const HashArgument& a) {
     const std::byte* const at = chunk.data + block * kHashBlockBytes + kVectorBytes * lane;
     const Vector x = load_any(at, extent);
     const Vector y = load_any(at + kVectorBytes * kWarp, extent);
-    const Pair lower = pair_weight(x, first);
-    const Pair upper = pair_weight(y, second);
-    Pair sum{lower.even + upper.even, lower.odd + upper.odd};
+    const WordPair lower = pair_weight(x, first);
+    const WordPair upper = pair_weight(y, second);
+    WordPair sum{lower.even + upper.even, lower.odd + upper.odd};
     HOLDFAST_UNROLL
     for (std::uint32_t bits = 4; bits < kWarp; bits *= 2) {
       sum.even += team.swap(sum.even, bits);
@@ -87,7 +87,7 @@ HOLDFAST_DEVICE void hash_chunks(const Team& team, const HashArgument& a) {
   const std::uint32_t lane = team.lane() % kHashLanes;
   for (std::uint64_t i = team.warp(); i < a.count; i += team.warps()) {
     const HashChunk chunk = a.chunks[i];
-    Digest digest;
+    Hash128 digest;
     if (chunk.bytes > kShortInput) {
       Word sum = chained(xxh3::first_sum(lane), a.sums + i * a.blocks * kHashLanes,
                          xxh3::whole_blocks(chunk.bytes), lane);

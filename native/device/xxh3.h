@@ -19,7 +19,7 @@ inline constexpr std::uint32_t kHashLanes = 8;
 // Up to here an input is short, and has ways of its own.
 inline constexpr std::uint64_t kShortInput = 240;
 
-struct Digest {
+struct Hash128 {
   std::uint64_t low;
   std::uint64_t high;
 };
@@ -60,12 +60,12 @@ HOLDFAST_DEVICE Word secret64(std::uint32_t byte) {
 }
 HOLDFAST_DEVICE Word secret32(std::uint32_t byte) { return secret64(byte) & 0xffffffffU; }
 
-HOLDFAST_DEVICE Digest multiply(Word a, Word b) {
+HOLDFAST_DEVICE Hash128 multiply(Word a, Word b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return {static_cast<Word>(product), static_cast<Word>(product >> 64)};
 }
 HOLDFAST_DEVICE Word folded(Word a, Word b) {
-  const Digest product = multiply(a, b);
+  const Hash128 product = multiply(a, b);
   return product.low ^ product.high;
 }
 HOLDFAST_DEVICE Word low_half(Word x) { return x & 0xffffffffU; }
@@ -89,7 +89,7 @@ HOLDFAST_DEVICE Word old_avalanche(Word x) {
 
 // ---- short inputs ----
 
-HOLDFAST_DEVICE Digest up_to_3(const std::byte* in, Word bytes) {
+HOLDFAST_DEVICE Hash128 up_to_3(const std::byte* in, Word bytes) {
   const auto at = [&](Word i) { return static_cast<Word>(in[i]); };
   const Word low = at(0) << 16 | at(bytes / 2) << 24 | at(bytes - 1) | bytes << 8;
   const Word turned = swapped(low) >> 32;
@@ -98,9 +98,9 @@ HOLDFAST_DEVICE Digest up_to_3(const std::byte* in, Word bytes) {
           old_avalanche(high ^ secret32(8) ^ secret32(12))};
 }
 
-HOLDFAST_DEVICE Digest up_to_8(const std::byte* in, Word bytes) {
+HOLDFAST_DEVICE Hash128 up_to_8(const std::byte* in, Word bytes) {
   const Word input = read32(in) | read32(in + bytes - 4) << 32;
-  Digest x = multiply(input ^ secret64(16) ^ secret64(24), kPrime64_1 + (bytes << 2));
+  Hash128 x = multiply(input ^ secret64(16) ^ secret64(24), kPrime64_1 + (bytes << 2));
   x.high += x.low << 1;
   x.low ^= x.high >> 3;
   x.low = (x.low ^ x.low >> 35) * kShortMultiplier;
@@ -109,15 +109,15 @@ HOLDFAST_DEVICE Digest up_to_8(const std::byte* in, Word bytes) {
   return x;
 }
 
-HOLDFAST_DEVICE Digest up_to_16(const std::byte* in, Word bytes) {
+HOLDFAST_DEVICE Hash128 up_to_16(const std::byte* in, Word bytes) {
   const Word low = read64(in);
   Word high = read64(in + bytes - 8);
-  Digest x = multiply(low ^ high ^ secret64(32) ^ secret64(40), kPrime64_1);
+  Hash128 x = multiply(low ^ high ^ secret64(32) ^ secret64(40), kPrime64_1);
   x.low += (bytes - 1) << 54;
   high ^= secret64(48) ^ secret64(56);
   x.high += high + low_half(high) * (kPrime32_2 - 1);
   x.low ^= swapped(x.high);
-  Digest out = multiply(x.low, kPrime64_2);
+  Hash128 out = multiply(x.low, kPrime64_2);
   out.high += x.high * kPrime64_2;
   return {avalanche(out.low), avalanche(out.high)};
 }
@@ -125,27 +125,27 @@ HOLDFAST_DEVICE Digest up_to_16(const std::byte* in, Word bytes) {
 HOLDFAST_DEVICE Word mixed(const std::byte* in, std::uint32_t secret) {
   return folded(read64(in) ^ secret64(secret), read64(in + 8) ^ secret64(secret + 8));
 }
-HOLDFAST_DEVICE Digest mix_pair(Digest x, const std::byte* a, const std::byte* b,
-                                std::uint32_t secret) {
+HOLDFAST_DEVICE Hash128 mix_pair(Hash128 x, const std::byte* a, const std::byte* b,
+                                 std::uint32_t secret) {
   x.low = (x.low + mixed(a, secret)) ^ (read64(b) + read64(b + 8));
   x.high = (x.high + mixed(b, secret + 16)) ^ (read64(a) + read64(a + 8));
   return x;
 }
-HOLDFAST_DEVICE Digest finished(Digest x, Word bytes) {
+HOLDFAST_DEVICE Hash128 finished(Hash128 x, Word bytes) {
   const Word high = x.low * kPrime64_1 + x.high * kPrime64_4 + bytes * kPrime64_2;
   return {avalanche(x.low + x.high), 0 - avalanche(high)};
 }
 
-HOLDFAST_DEVICE Digest up_to_128(const std::byte* in, Word bytes) {
-  Digest x{bytes * kPrime64_1, 0};
+HOLDFAST_DEVICE Hash128 up_to_128(const std::byte* in, Word bytes) {
+  Hash128 x{bytes * kPrime64_1, 0};
   for (auto i = static_cast<std::uint32_t>((bytes - 1) / 32); i > 0; --i) {
     x = mix_pair(x, in + 16 * i, in + bytes - 16 * (i + 1), 32 * i);
   }
   return finished(mix_pair(x, in, in + bytes - 16, 0), bytes);
 }
 
-HOLDFAST_DEVICE Digest up_to_240(const std::byte* in, Word bytes) {
-  Digest x{bytes * kPrime64_1, 0};
+HOLDFAST_DEVICE Hash128 up_to_240(const std::byte* in, Word bytes) {
+  Hash128 x{bytes * kPrime64_1, 0};
   for (std::uint32_t i = 0; i < 128; i += 32) x = mix_pair(x, in + i, in + i + 16, i);
   x = {avalanche(x.low), avalanche(x.high)};
   for (std::uint32_t i = 128; i + 32 <= bytes; i += 32) {
@@ -156,7 +156,7 @@ HOLDFAST_DEVICE Digest up_to_240(const std::byte* in, Word bytes) {
   return finished(mix_pair(x, end - 16, end - 32, kShortSecretBytes - 17 - 16), bytes);
 }
 
-HOLDFAST_DEVICE Digest of_short(const std::byte* in, Word bytes) {
+HOLDFAST_DEVICE Hash128 of_short(const std::byte* in, Word bytes) {
   if (bytes > 128) return up_to_240(in, bytes);
   if (bytes > 16) return up_to_128(in, bytes);
   if (bytes > 8) return up_to_16(in, bytes);
@@ -215,7 +215,7 @@ HOLDFAST_DEVICE Word merged(const Word (&sums)[kHashLanes], std::uint32_t secret
   }
   return avalanche(start);
 }
-HOLDFAST_DEVICE Digest of_sums(const Word (&sums)[kHashLanes], Word bytes) {
+HOLDFAST_DEVICE Hash128 of_sums(const Word (&sums)[kHashLanes], Word bytes) {
   return {merged(sums, 11, bytes * kPrime64_1),
           merged(sums, kSecretBytes - kStripeBytes - 11, ~(bytes * kPrime64_2))};
 }

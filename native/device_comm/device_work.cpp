@@ -140,7 +140,7 @@ void DeviceWork::free_packed(bool idle) {
 
 Status DeviceWork::end_on_device() {
   const Device::Current current(device());
-  const device::Driver& d = device().driver();
+  const device::CudaDriver& d = device().driver();
   Status enqueued = set_streams_free();
   if (enqueued.is_ok()) {
     auto* held = new std::shared_ptr<DeviceWork>(shared_from_this());

@@ -1,5 +1,5 @@
 // The work of an op on device memory: how callers and their streams wait for it, and how it ends.
-// What it is made of is its kind's affair: staged_work.h, row_work.h.
+// What it is made of is its kind's affair: staged_work.h, chained_work.h.
 #pragma once
 
 #include <atomic>

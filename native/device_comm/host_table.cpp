@@ -35,7 +35,7 @@ Result<std::unique_ptr<HostTable>> HostTable::make(std::shared_ptr<Staged> stage
 
 Status HostTable::pin() {
   Device& device = staged_->device();
-  const device::Driver& driver = device.driver();
+  const device::CudaDriver& driver = device.driver();
   const std::uint64_t bytes = rows_ * row_bytes_;
   if (bytes > 0) {
     TRY(device.check(

@@ -57,24 +57,24 @@ OpRequest cut(const OpRequest& request, std::uint64_t first, std::uint64_t count
   return part;
 }
 
-struct Span {
+struct AddressSpan {
   std::uintptr_t begin;
   std::uintptr_t end;
 };
 
-Span span_of(const Block& block, std::uint64_t element) {
+AddressSpan span_of(const Block& block, std::uint64_t element) {
   const auto begin = reinterpret_cast<std::uintptr_t>(block.data);
   return {begin, begin + block.count * element};
 }
 
-bool meet(const Span& a, const Span& b) { return a.begin < b.end && b.begin < a.end; }
+bool meet(const AddressSpan& a, const AddressSpan& b) { return a.begin < b.end && b.begin < a.end; }
 
 // From the lowest to the highest address.
-Span hull(const BlockList& blocks, std::uint64_t element) {
-  Span all{~std::uintptr_t{0}, 0};
+AddressSpan hull(const BlockList& blocks, std::uint64_t element) {
+  AddressSpan all{~std::uintptr_t{0}, 0};
   for (const Block& block : blocks) {
     if (block.count == 0) continue;
-    const Span one = span_of(block, element);
+    const AddressSpan one = span_of(block, element);
     all = {std::min(all.begin, one.begin), std::max(all.end, one.end)};
   }
   return all;

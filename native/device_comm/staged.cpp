@@ -90,7 +90,7 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
     *stream = made.value();
   }
   if (settings.direct) staged->direct_ = std::make_unique<Direct>(*staged, settings.direct_bytes);
-  if (settings.coded.on) staged->coded_ = std::make_unique<Coded>(*staged, settings.coded);
+  if (settings.encoded.on) staged->encoded_ = std::make_unique<Encoded>(*staged, settings.encoded);
   return staged;
 }
 
@@ -100,13 +100,13 @@ std::size_t Staged::peer_mappings() const {
 
 std::uint64_t Staged::scratch_bytes() const {
   return (direct_ == nullptr ? 0 : direct_->scratch().bytes()) +
-         (coded_ == nullptr ? 0 : coded_->scratch().bytes());
+         (encoded_ == nullptr ? 0 : encoded_->scratch().bytes());
 }
 
 Staged::~Staged() {
   const Device::Current current(*device_);
   direct_.reset();
-  coded_.reset();
+  encoded_.reset();
   bool idle = true;
   for (const device::CuStream stream : {up_, down_}) {
     if (stream.value == nullptr) continue;
@@ -120,7 +120,7 @@ Staged::~Staged() {
 
 Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpRequest request,
                                                   std::span<const device::CuStream> streams,
-                                                  std::span<const StandIn> stand_ins) {
+                                                  std::span<const VirtualBlock> virtual_blocks) {
   const Device::Current current(*device_);
   TRY(current.status());
   for (const device::CuStream stream : streams) {
@@ -130,7 +130,7 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   TRY(comm::check_request(request, group.rank(), group.size()));
   request.on_device = !comm::is_point_to_point(request.collective);
   std::vector<Packed> packed;
-  Status ready = pack(request, streams, stand_ins, packed);
+  Status ready = pack(request, streams, virtual_blocks, packed);
   if (ready.is_ok()) ready = check_memory(*device_, request);
   Chosen chosen;
   if (ready.is_ok()) {
@@ -144,14 +144,15 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
     }
     return ready;
   }
-  if (chosen.way == Way::kDirect || chosen.way == Way::kLevels) {
-    const auto kind = chosen.way == Way::kLevels ? Direct::Kind::kLevels : Direct::Kind::kDirect;
+  if (chosen.way == Way::kDirect || chosen.way == Way::kTwoLevel) {
+    const auto kind =
+        chosen.way == Way::kTwoLevel ? Direct::Kind::kTwoLevel : Direct::Kind::kDirect;
     return direct_->start(shared_from_this(), group, request, streams,
                           {kind, chosen.trial, std::move(packed)});
   }
-  if (chosen.way == Way::kCoded) {
-    return coded_->start(shared_from_this(), group, request, streams,
-                         {chosen.trial, std::move(packed)});
+  if (chosen.way == Way::kEncoded) {
+    return encoded_->start(shared_from_this(), group, request, streams,
+                           {chosen.trial, std::move(packed)});
   }
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
   work->take_packed(std::move(packed));
@@ -171,25 +172,25 @@ Result<Staged::Chosen> Staged::choose(comm::Communicator& group, OpRequest& requ
     auto choice = Direct::choose(group);
     if (!choice.is_ok()) return choice.status();
     if (choice.value().path == Path::kStaged) return Chosen{};
-    const Way way = kind == Direct::Kind::kLevels ? Way::kLevels : Way::kDirect;
+    const Way way = kind == Direct::Kind::kTwoLevel ? Way::kTwoLevel : Way::kDirect;
     return Chosen{way, choice.value().trial};
   }
-  if (coded_ == nullptr) return Chosen{};
-  std::optional<OpRequest> coded = coded_->could_take(group, request);
-  if (!coded) return Chosen{};
-  auto choice = Coded::choose(group);
+  if (encoded_ == nullptr) return Chosen{};
+  std::optional<OpRequest> encoded = encoded_->could_take(group, request);
+  if (!encoded) return Chosen{};
+  auto choice = Encoded::choose(group);
   if (!choice.is_ok()) return choice.status();
   if (choice.value().path == Path::kStaged) return Chosen{};
-  request = std::move(*coded);
-  return Chosen{Way::kCoded, choice.value().trial};
+  request = std::move(*encoded);
+  return Chosen{Way::kEncoded, choice.value().trial};
 }
 
 // What has gaps, before anything else looks at memory.
 Status Staged::pack(OpRequest& request, std::span<const device::CuStream> streams,
-                    std::span<const StandIn> stand_ins, std::vector<Packed>& packed) {
-  if (stand_ins.empty()) return Status::ok();
+                    std::span<const VirtualBlock> virtual_blocks, std::vector<Packed>& packed) {
+  if (virtual_blocks.empty()) return Status::ok();
   for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
-  return pack_all(*device_, kernels_, stand_ins, up_, request, packed);
+  return pack_all(*device_, kernels_, virtual_blocks, up_, request, packed);
 }
 
 // Memory for all parts, and the copies up: what can go wrong does so before an op has begun.
@@ -204,20 +205,20 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
     StagedBinding binding;
     auto memory = device_->take(binding.plan(slice));
     if (!memory.is_ok()) return memory.status();
-    StagedWork::Part& next = work.parts_.emplace_back();
+    StagedWork::StagedPart& next = work.parts_.emplace_back();
     next.memory = memory.value();
     next.request = binding.bind(slice, next.memory.data);
     next.copies = binding.copies(slice, next.memory.data, group.rank());
   }
   for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
-  for (StagedWork::Part& part : work.parts_) {
+  for (StagedWork::StagedPart& part : work.parts_) {
     auto event = device_->take_event();
     if (!event.is_ok()) return event.status();
     part.arrived = event.value();
     for (const StagedCopy& copy : part.copies.up) {
       TRY(device_->copy(address(copy.host), copy.device, copy.bytes, up_));
     }
-    const device::Driver& d = device_->driver();
+    const device::CudaDriver& d = device_->driver();
     TRY(device_->check(d.event_record(*part.arrived, up_), "recording an event"));
     // Whoever drives looks at the gates.
     TRY(wake_behind(up_));
@@ -242,7 +243,7 @@ void Staged::wake(void* waker) {
 Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group) {
   work->running_ = work->parts_.size();
   for (std::size_t i = 0; i < work->parts_.size(); ++i) {
-    StagedWork::Part& part = work->parts_[i];
+    StagedWork::StagedPart& part = work->parts_[i];
     part.request.gate = std::make_shared<UpGate>(work->staged_->device_, *part.arrived);
     auto started = group.start(std::move(part.request));
     part.request = {};

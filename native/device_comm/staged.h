@@ -8,7 +8,7 @@
 // exchange of another and the copy down of a third go on together.
 //
 // Where ranks reach each other's device memory, large ops go past the host instead (direct.h); with
-// a codec their frames are made on the device (coded.h).
+// a codec their frames are made on the device (encoded.h).
 //
 // Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
 // Copies: one up, one down.
@@ -23,8 +23,8 @@
 #include "comm/executor.h"
 #include "device/device.h"
 #include "device/loaded_kernels.h"
-#include "device_comm/coded/coded.h"
-#include "device_comm/stand_ins.h"
+#include "device_comm/encoded/encoded.h"
+#include "device_comm/virtual_blocks.h"
 
 namespace holdfast::runtime {
 
@@ -36,7 +36,7 @@ struct StagedSettings {
   std::uint64_t slice_bytes = 0;   // the option cuda_slice_bytes
   bool direct = false;             // whether ops may go past the host
   std::uint64_t direct_bytes = 0;  // the option cuda_ipc_min_bytes
-  CodedSettings coded = {};
+  EncodedSettings encoded = {};
 };
 
 class Staged final : public std::enable_shared_from_this<Staged> {
@@ -64,7 +64,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   Status wake_behind(device::CuStream stream) const;
   void wake_now() const { wake(waker_); }
   std::uint64_t slice_bytes() const { return slice_bytes_; }
-  // Of direct and coded ops: allocations of other processes that are mapped, and device memory of
+  // Of direct and encoded ops: allocations of other processes that are mapped, and device memory of
   // our own.
   std::size_t peer_mappings() const;
   std::uint64_t scratch_bytes() const;
@@ -75,20 +75,20 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that
   // DeviceWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
-  // on a stream that is captured: no op has begun then. Blocks may be of `stand_ins`: their arrays
-  // are packed first, and unpacked behind the result. Any thread; not the runtime's.
+  // on a stream that is captured: no op has begun then. Blocks may be of `virtual_blocks`: their
+  // arrays are packed first, and unpacked behind the result. Any thread; not the runtime's.
   Result<std::shared_ptr<DeviceWork>> start(comm::Communicator& group, comm::OpRequest request,
                                             std::span<const device::CuStream> streams,
-                                            std::span<const StandIn> stand_ins = {});
+                                            std::span<const VirtualBlock> virtual_blocks = {});
 
  private:
   Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes,
          std::uint32_t processors);
 
   Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
-              std::span<const StandIn> stand_ins, std::vector<Packed>& packed);
+              std::span<const VirtualBlock> virtual_blocks, std::vector<Packed>& packed);
   // How a call goes, by what all ranks know alike, in call order.
-  enum class Way : std::uint8_t { kStaged, kDirect, kLevels, kCoded };
+  enum class Way : std::uint8_t { kStaged, kDirect, kTwoLevel, kEncoded };
   struct Chosen {
     Way way = Way::kStaged;
     std::uint64_t trial = 0;
@@ -106,8 +106,8 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   device::LoadedKernels kernels_;
   device::CuStream up_;
   device::CuStream down_;
-  std::unique_ptr<Direct> direct_;  // nothing: no op goes past the host
-  std::unique_ptr<Coded> coded_;    // nothing: the host encodes
+  std::unique_ptr<Direct> direct_;    // nothing: no op goes past the host
+  std::unique_ptr<Encoded> encoded_;  // nothing: the host encodes
 };
 
 }  // namespace holdfast::runtime

@@ -65,13 +65,13 @@ StagedCopies StagedBinding::copies(const OpRequest& request, std::byte* base, Ra
 
 std::uint64_t StagedBinding::offset_of(const void* device) const {
   return std::find_if(places_.begin(), places_.end(),
-                      [&](const Place& place) { return place.device == device; })
+                      [&](const StagedPlace& place) { return place.device == device; })
       ->offset;
 }
 
 void StagedBinding::place(const void* device, std::uint64_t bytes) {
   if (bytes == 0) return;
-  for (const Place& known : places_) {
+  for (const StagedPlace& known : places_) {
     if (known.device == device && known.bytes == bytes) return;
   }
   places_.push_back({device, bytes, bytes_});

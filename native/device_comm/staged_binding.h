@@ -39,7 +39,7 @@ class StagedBinding {
   StagedCopies copies(const comm::OpRequest& request, std::byte* base, Rank rank) const;
 
  private:
-  struct Place {
+  struct StagedPlace {
     const void* device;
     std::uint64_t bytes;
     std::uint64_t offset;
@@ -47,7 +47,7 @@ class StagedBinding {
   void place(const void* device, std::uint64_t bytes);
   std::uint64_t offset_of(const void* device) const;
 
-  std::vector<Place> places_;
+  std::vector<StagedPlace> places_;
   std::uint64_t bytes_ = 0;
 };
 

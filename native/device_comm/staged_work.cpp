@@ -16,7 +16,7 @@ OpSeq StagedWork::sequence() const { return parts_.front().work->sequence(); }
 Rank StagedWork::source() const { return parts_.front().work->source(); }
 
 void StagedWork::tell_wait(comm::OtherWait other) {
-  for (const Part& part : parts_) {
+  for (const StagedPart& part : parts_) {
     if (part.work != nullptr) part.work->tell_wait(other);
   }
 }
@@ -35,7 +35,7 @@ void StagedWork::on_part(std::size_t part, const Status& status) {
   end();
 }
 
-Status StagedWork::copy_down(const Part& part) {
+Status StagedWork::copy_down(const StagedPart& part) {
   const Device::Current current(device());
   TRY(current.status());
   if (reads_first_) {
@@ -51,7 +51,7 @@ Status StagedWork::copy_down(const Part& part) {
 }
 
 void StagedWork::give_memory(bool idle) {
-  for (Part& part : parts_) {
+  for (StagedPart& part : parts_) {
     std::vector<device::CuEvent> pending;
     if (part.arrived) pending.push_back(*part.arrived);
     if (idle) {

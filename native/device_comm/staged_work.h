@@ -13,7 +13,7 @@ namespace holdfast::runtime {
 class StagedWork final : public DeviceWork {
  public:
   // A host op: the whole, or a slice of it.
-  struct Part {
+  struct StagedPart {
     device::Pinned memory;
     comm::OpRequest request;                 // until it starts
     std::optional<device::CuEvent> arrived;  // its input is in `memory`
@@ -33,11 +33,11 @@ class StagedWork final : public DeviceWork {
 
   // Once for each part, when its op has ended.
   void on_part(std::size_t part, const Status& status);
-  Status copy_down(const Part& part);
+  Status copy_down(const StagedPart& part);
   void give_memory(bool idle) override;
 
   // By whoever starts it, until all are started.
-  std::vector<Part> parts_;
+  std::vector<StagedPart> parts_;
   bool reads_first_ = false;  // no result is written before all inputs have been read
   // Guarded by mutex_.
   std::size_t running_ = 0;  // parts that have not ended

@@ -6,7 +6,7 @@
 namespace holdfast::ft {
 
 struct Contact {
-  enum class State : std::uint8_t {
+  enum class ContactState : std::uint8_t {
     kUnknown,  // there was no connection, or it was long ago
     kHeard,
     kSilent,  // nothing came for longer than the detector allows
@@ -14,7 +14,7 @@ struct Contact {
     kGone,    // the process has ended
     kLeft,    // it said goodbye
   };
-  State state = State::kUnknown;
+  ContactState state = ContactState::kUnknown;
   Instant heard{};  // kHeard, kSilent: the last time
 };
 

@@ -263,7 +263,7 @@ void Coordinator::try_decide(Instant now) {
   MemberId acceptor = kNobody;
   const std::vector<MemberId> all = staying();
   const bool too_few = reports_.size() < all.size();
-  std::vector<std::pair<MemberId, const Said*>> said;
+  std::vector<std::pair<MemberId, const SaidGroups*>> said;
   for (const MemberId member : all) {
     const auto report = reports_.find(member);
     if (too_few || report == reports_.end() || report->second.lost != gone) {
@@ -298,7 +298,7 @@ void Coordinator::decide(Instant now) {
       next.view.cards[r].clear();
       if (!lost_.at(member)) cast_out(next.view, std::move(outcast));
     } else if (member != kNobody) {
-      const Said& said = reports_[member].said;
+      const SaidGroups& said = reports_[member].said;
       next.reports.add(member, known_groups_[said.groups], said.ops);
     }
   }

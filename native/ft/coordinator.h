@@ -96,7 +96,7 @@ class Coordinator {
 
  private:
   // Of a member's groups, which many have alike, the digest (known_groups_).
-  struct Said {
+  struct SaidGroups {
     std::uint64_t groups = 0;
     Bytes ops;
   };
@@ -108,10 +108,10 @@ class Coordinator {
   };
   struct Report {
     std::vector<MemberId> lost;  // sorted
-    Said said;
+    SaidGroups said;
     std::optional<Accepted> accepted;
   };
-  struct Waiting {
+  struct WaitingJoiner {
     Joiner joiner;
     Instant since;
     std::uint64_t joined = 0;     // number of the arrival
@@ -123,17 +123,17 @@ class Coordinator {
   void learn(const Message& message);
   void ask(MemberId member) { send(member, make(MessageKind::kAsk)); }
   void ask_for_view(MemberId member, Instant now);
-  Said take_said(const Message& message);
-  std::optional<Said> take_body(MemberId from, const Message& message);
+  SaidGroups take_said(const Message& message);
+  std::optional<SaidGroups> take_body(MemberId from, const Message& message);
   std::optional<Accepted> take_accepted(const Message& value) const;
   const Message* value_of(const Accepted& accepted) const;
   void forget_reports();
   void ask_once(MemberId member, std::uint64_t digest);
-  bool know_groups(const std::vector<std::pair<MemberId, const Said*>>& all);
+  bool know_groups(const std::vector<std::pair<MemberId, const SaidGroups*>>& all);
   void keep_groups(const Reports& reports);
   void answer_behind(MemberId from, const Message& message);
   void send_decided(MemberId to, Epoch its);
-  void tell_waiting(Waiting& waiting);
+  void tell_waiting(WaitingJoiner& waiting);
   Message named_decision() const;
   void on_report(MemberId from, const Message& message, Instant now);
   void on_suspect(MemberId from, const Message& message, Instant now);
@@ -174,8 +174,8 @@ class Coordinator {
   void decide(Instant now);
   void try_admit(Instant now);
   bool try_first_view(Instant now);
-  std::vector<Waiting> admissible() const;
-  void seat(WorldView& view, const std::vector<Waiting>& joiners) const;
+  std::vector<WaitingJoiner> admissible() const;
+  void seat(WorldView& view, const std::vector<WaitingJoiner>& joiners) const;
   void propose(Message value, Instant now);
   void try_commit(Instant now);
   void publish(Message value, Instant now);
@@ -184,7 +184,7 @@ class Coordinator {
   void raise_generation();
   bool is_at_work() const { return proposal_ || !lost_.empty() || !reports_.empty(); }
   Message decided() const;
-  std::optional<std::string> objection(const Waiting& waiting, Instant now) const;
+  std::optional<std::string> objection(const WaitingJoiner& waiting, Instant now) const;
   void refuse_the_late(Instant now);
   void tell_lobby(bool newly_ready);
   WorldView next_view() const;
@@ -231,13 +231,14 @@ class Coordinator {
   std::map<MemberId, Instant> unheard_;  // since when
   Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
   std::map<MemberId, Report> reports_;
-  std::map<MemberId, std::pair<std::uint64_t, Said>> bodies_;  // that reports said last, by number
-  std::optional<Accepted> withdrawn_;                          // proposed under a lower ballot
-  std::map<MemberId, std::pair<std::uint64_t, Said>> boundaries_;  // lobby version, counts
+  std::map<MemberId, std::pair<std::uint64_t, SaidGroups>>
+      bodies_;                         // that reports said last, by number
+  std::optional<Accepted> withdrawn_;  // proposed under a lower ballot
+  std::map<MemberId, std::pair<std::uint64_t, SaidGroups>> boundaries_;  // lobby version, counts
   std::map<std::uint64_t, Bytes> known_groups_;  // by digest: of the last view, and new ones
   std::set<std::uint64_t> asked_for_;            // by digest: one who has it has been
   Instant view_asked_until_{};                   // somebody with a later view has been
-  std::map<MemberId, Waiting> lobby_;
+  std::map<MemberId, WaitingJoiner> lobby_;
   std::uint64_t arrivals_ = 0;
   std::uint64_t version_ = 0;  // of the lobby, as members compare it
   Instant next_retry_{};

@@ -41,14 +41,14 @@ bool Coordinator::allowed() {
   vote.view = view_.present();
   vote.staying = staying();
   vote.recorded = is_behind() || is_recorded();
-  if (settings_.outside) vote.half = breaks_ties() ? Half::kEnough : Half::kTooFew;
+  if (settings_.outside) vote.half = breaks_ties() ? HalfOfView::kEnough : HalfOfView::kTooFew;
   vote.all_proven =
       std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
   if (may_decide(vote)) return true;
   blocked_ = "no quorum: " + std::to_string(vote.staying.size()) + " of " +
              std::to_string(vote.view.size()) + " members can be reached, and the others' death " +
              "is not proven";
-  if (vote.half == Half::kTooFew && 2 * vote.staying.size() == vote.view.size()) {
+  if (vote.half == HalfOfView::kTooFew && 2 * vote.staying.size() == vote.view.size()) {
     blocked_ += "; this coordinator has not decided their view, and waits for more than half";
   }
   return false;

@@ -27,7 +27,7 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
     refused.text = "the lobby is full (" + std::to_string(kMaxLobby) + " processes wait)";
     return send(from, std::move(refused));
   }
-  Waiting waiting{message.joiners[0], now, ++arrivals_, 0};
+  WaitingJoiner waiting{message.joiners[0], now, ++arrivals_, 0};
   if (const auto why = objection(waiting, now)) {
     refused.text = *why;
     return send(from, std::move(refused));
@@ -38,7 +38,7 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
 
 // Why the joiner cannot have what it wants. A rank that is taken may be vacant soon: its holder may
 // be dead without anybody having noticed yet.
-std::optional<std::string> Coordinator::objection(const Waiting& waiting, Instant now) const {
+std::optional<std::string> Coordinator::objection(const WaitingJoiner& waiting, Instant now) const {
   const Rank wanted = waiting.joiner.wanted;
   if (wanted.value < 0 && settings_.elastic) return std::nullopt;
   if (wanted.value >= static_cast<std::int32_t>(kMaxRanks)) {
@@ -85,7 +85,7 @@ void Coordinator::tell_lobby(bool newly_ready) {
 }
 
 // The view once: it knows it by its digest then.
-void Coordinator::tell_waiting(Waiting& waiting) {
+void Coordinator::tell_waiting(WaitingJoiner& waiting) {
   Message m = make(MessageKind::kLobby);
   m.version = arrivals_;
   m.text = blocked();
@@ -109,17 +109,18 @@ void Coordinator::on_ready(MemberId from, const Message& message, Instant now) {
 }
 
 // Joiners that are connected to all members and to each other, and whose rank is free, by arrival.
-std::vector<Coordinator::Waiting> Coordinator::admissible() const {
-  std::vector<Waiting> queue;
+std::vector<Coordinator::WaitingJoiner> Coordinator::admissible() const {
+  std::vector<WaitingJoiner> queue;
   for (const auto& [member, waiting] : lobby_) queue.push_back(waiting);
   std::sort(queue.begin(), queue.end(),
-            [](const Waiting& a, const Waiting& b) { return a.joined < b.joined; });
-  std::vector<Waiting> chosen;
+            [](const WaitingJoiner& a, const WaitingJoiner& b) { return a.joined < b.joined; });
+  std::vector<WaitingJoiner> chosen;
   std::set<Rank> taken;
-  for (const Waiting& w : queue) {
-    const bool meets_all = std::all_of(chosen.begin(), chosen.end(), [&](const Waiting& other) {
-      return other.ready >= w.joined && w.ready >= other.joined;
-    });
+  for (const WaitingJoiner& w : queue) {
+    const bool meets_all =
+        std::all_of(chosen.begin(), chosen.end(), [&](const WaitingJoiner& other) {
+          return other.ready >= w.joined && w.ready >= other.joined;
+        });
     const auto rank = static_cast<std::size_t>(w.joiner.wanted.value);
     const bool wants = w.joiner.wanted.value >= 0;
     const bool free = !wants || (!taken.contains(w.joiner.wanted) &&
@@ -133,9 +134,9 @@ std::vector<Coordinator::Waiting> Coordinator::admissible() const {
   return chosen;
 }
 
-void Coordinator::seat(WorldView& view, const std::vector<Waiting>& joiners) const {
+void Coordinator::seat(WorldView& view, const std::vector<WaitingJoiner>& joiners) const {
   for (const bool wanting : {true, false}) {
-    for (const Waiting& w : joiners) {
+    for (const WaitingJoiner& w : joiners) {
       if ((w.joiner.wanted.value >= 0) != wanting) continue;
       const auto vacant = std::find(view.members.begin(), view.members.end(), kNobody);
       std::size_t rank = wanting ? static_cast<std::size_t>(w.joiner.wanted.value)
@@ -161,7 +162,7 @@ void Coordinator::try_admit(Instant now) {
   const std::vector<MemberId> members = view_.present();
   if (proposal_ || members.empty() || !lost_.empty() || !reports_.empty()) return;
   if (boundaries_.size() < members.size()) return;
-  std::vector<std::pair<MemberId, const Said*>> said;
+  std::vector<std::pair<MemberId, const SaidGroups*>> said;
   for (const MemberId member : members) {
     const auto at = boundaries_.find(member);
     if (at == boundaries_.end()) return;
@@ -183,7 +184,7 @@ void Coordinator::try_admit(Instant now) {
 
 // A world that nobody has formed yet begins when enough strangers know each other.
 bool Coordinator::try_first_view(Instant now) {
-  const std::vector<Waiting> joiners = admissible();
+  const std::vector<WaitingJoiner> joiners = admissible();
   if (!settings_.elastic || joiners.size() < settings_.min_peers || is_held()) return false;
   Message next = make(MessageKind::kPropose);
   next.view.epoch = {1};

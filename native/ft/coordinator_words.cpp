@@ -18,7 +18,7 @@ void Coordinator::ask_for_view(MemberId member, Instant now) {
   ask(member);
 }
 
-Coordinator::Said Coordinator::take_said(const Message& message) {
+Coordinator::SaidGroups Coordinator::take_said(const Message& message) {
   if (message.digest != 0) return {message.digest, message.body.ops};
   const std::uint64_t groups = digest_of(message.body.groups);
   if (known_groups_.size() >= kMostGroups) keep_groups(last_reports_);
@@ -27,7 +27,7 @@ Coordinator::Said Coordinator::take_said(const Message& message) {
 }
 
 // Asks for those that it does not know.
-bool Coordinator::know_groups(const std::vector<std::pair<MemberId, const Said*>>& all) {
+bool Coordinator::know_groups(const std::vector<std::pair<MemberId, const SaidGroups*>>& all) {
   bool known = true;
   for (const auto& [member, said] : all) {
     if (known_groups_.contains(said->groups)) continue;
@@ -43,9 +43,10 @@ void Coordinator::ask_once(MemberId member, std::uint64_t digest) {
 }
 
 // Nothing: it repeats what has not been heard here, or not by this life.
-std::optional<Coordinator::Said> Coordinator::take_body(MemberId from, const Message& message) {
+std::optional<Coordinator::SaidGroups> Coordinator::take_body(MemberId from,
+                                                              const Message& message) {
   if (!message.repeats) {
-    Said said = take_said(message);
+    SaidGroups said = take_said(message);
     bodies_[from] = {message.body_number, said};
     return said;
   }

@@ -220,7 +220,7 @@ void Membership::send_report(MemberId to, Message report, Instant now) {
     if (accepted_) report.accepted = encode(by_difference(*accepted_, view_));
     return to_own(self_, report, now);
   }
-  report = brief(std::move(report), view_);
+  report = abridged(std::move(report), view_);
   report.repeats = told_ == std::pair(to, report.body_number);
   if (report.repeats) {
     report.digest = 0;
@@ -247,7 +247,7 @@ bool Membership::has_reported(MemberId to, Instant now) const {
 // it.
 void Membership::report_to_all() {
   if (settings_.coordinator != kNobody) return;
-  const Message report = brief(make_report(), view_);
+  const Message report = abridged(make_report(), view_);
   for (const MemberId member : view_.present()) {
     if (member != self_ && member != coordinator() && !dead_.contains(member)) {
       act(SendTo{member, report});
@@ -262,7 +262,7 @@ void Membership::at_boundary(std::uint64_t version, Body body, Instant now) {
   if (changing()) return;
   next_retry_ = now + settings_.heartbeat;
   const MemberId to = coordinator();
-  send(to, to == self_ ? make_boundary() : brief(make_boundary(), view_), now);
+  send(to, to == self_ ? make_boundary() : abridged(make_boundary(), view_), now);
 }
 
 Message Membership::make_boundary() const {

@@ -22,7 +22,7 @@
 
 namespace holdfast::ft {
 
-enum class Half : std::uint8_t {
+enum class HalfOfView : std::uint8_t {
   kWithFirst,  // decides with the view's first member in it
   kEnough,     // this coordinator breaks the tie
   kTooFew,     // it does not
@@ -33,7 +33,7 @@ struct Vote {
   std::vector<MemberId> staying;
   bool all_proven = false;  // every other member's death is proven
   bool recorded = false;    // a durable record names the view, and will name the next
-  Half half = Half::kWithFirst;
+  HalfOfView half = HalfOfView::kWithFirst;
 };
 
 inline bool may_decide(const Vote& vote) {
@@ -42,7 +42,7 @@ inline bool may_decide(const Vote& vote) {
   if (2 * vote.staying.size() != vote.view.size()) {
     return 2 * vote.staying.size() > vote.view.size();
   }
-  if (vote.half != Half::kWithFirst) return vote.half == Half::kEnough;
+  if (vote.half != HalfOfView::kWithFirst) return vote.half == HalfOfView::kEnough;
   const auto first = vote.view.front();
   return std::find(vote.staying.begin(), vote.staying.end(), first) != vote.staying.end();
 }

@@ -113,7 +113,7 @@ std::uint64_t digest_of_value(const Message& whole) {
   return digest.value();
 }
 
-Message brief(Message message, const WorldView& view) {
+Message abridged(Message message, const WorldView& view) {
   message.digest = digest_of(std::exchange(message.body.groups, {}));
   std::vector<LostRank> ranks = ranks_of(message, view);
   if (ranks.size() != message.lost.size()) return message;

@@ -19,7 +19,7 @@ std::uint64_t digest_of_value(const Message& whole);
 
 // A report, or word of a boundary, for somebody else: its groups are named by their digest, since
 // most others have the same, and the lost members of `view` by their ranks.
-Message brief(Message message, const WorldView& view);
+Message abridged(Message message, const WorldView& view);
 // Whom a report says to be lost, in ascending order, and whether that is proven. Nobody, where
 // ranks are those of another view than `view`.
 std::vector<std::pair<MemberId, bool>> losses_of(const Message& report, const WorldView& view);

@@ -60,7 +60,7 @@ void Group::on_area(MemberId from, Epoch epoch, std::span<const std::byte> paylo
 
 // The communicator of a view that has begun, which does not wait any longer for what its members
 // share: they are told something, or the view ends. Nothing: the group is stopped.
-comm::LiveCommunicator* Group::entered() {
+comm::ViewCommunicator* Group::entered() {
   if (entrance_) enter_view();
   return comm_.get();
 }
@@ -109,7 +109,7 @@ void Group::make_communicator() {
       config.slices.emplace_back(config.rank, epoch_, areas, config_.slice_bytes, lane);
     }
   }
-  comm_ = std::make_unique<comm::LiveCommunicator>(std::move(config), *this, clock_);
+  comm_ = std::make_unique<comm::ViewCommunicator>(std::move(config), *this, clock_);
   observe_view();
   // The view may have lost more members since it was decided.
   for (const auto& [member, why] : gone_) {

@@ -117,8 +117,8 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   const bool message = comm::is_point_to_point(request.collective);
   std::uint64_t& next = message ? next_message_ : next_sequence_;
   if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
-      comm::can_be_carried(request, size)) {
-    request = comm::carried_by(std::move(request), carriers_.take(), config_.rank, size);
+      comm::can_be_replicated(request, size)) {
+    request = comm::replicated_by(std::move(request), replicated_.take(), config_.rank, size);
   }
   auto work = new_work(std::move(request), OpSeq{next++});
   if (!wake) work->tell_wait(comm::OtherWait::kWhole);
@@ -164,15 +164,15 @@ void Group::end_messages() {
   if (const auto failure = messages_.take_failure()) {
     const comm::ViewNotice notice{failure->status.code(), failure->status.ranks(),
                                   op_text(*failure->work) + ": " + failure->status.message()};
-    if (comm::LiveCommunicator* comm = entered()) return comm->end_view(notice);
+    if (comm::ViewCommunicator* comm = entered()) return comm->end_view(notice);
     fail(failure->status);
   }
 }
 
-comm::Glance Group::glance() {
+comm::MemoryPoll Group::poll_memory() {
   if (!comm_ || advance_ || !line_.empty() || messages_.busy() || has_missed()) return {};
   if (leaving_ || !leavers_.empty()) return {};
-  return comm_->glance();
+  return comm_->poll_memory();
 }
 
 bool Group::moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
@@ -246,7 +246,7 @@ void Group::abort(const std::string& reason) {
   const comm::ViewNotice notice{Code::kAborted, {config_.rank}, "aborted: " + reason, {}};
   executor_->submit(
       [self = shared_from_this(), notice] {
-        if (comm::LiveCommunicator* comm = self->entered()) return comm->end_view(notice);
+        if (comm::ViewCommunicator* comm = self->entered()) return comm->end_view(notice);
         self->fail(Status(notice.code, notice.text).about(notice.ranks, self->epoch_));
       },
       true);

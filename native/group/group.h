@@ -19,10 +19,10 @@
 
 #include "base/recycler.h"
 #include "comm/call/call.h"
-#include "comm/call/carrier.h"
+#include "comm/call/replicated.h"
 #include "comm/executor.h"
-#include "comm/view/live_communicator.h"
 #include "comm/view/message_ops.h"
+#include "comm/view/view_communicator.h"
 #include "group/repair.h"
 #include "group/report.h"
 #include "group/sharing.h"
@@ -126,7 +126,7 @@ class Group final : public comm::Communicator,
   const std::shared_ptr<World>& world() const { return world_; }
   bool progress(Instant now);
   bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->urgent()); }
-  comm::Glance glance();
+  comm::MemoryPoll poll_memory();
   bool moves_bulk() const;
   Instant next_deadline() const;
   bool has_member(MemberId member) const { return rank_of(member).has_value(); }
@@ -180,7 +180,7 @@ class Group final : public comm::Communicator,
   void on_view_failed(const Status& status) override;
 
  private:
-  // The residual that a coded op leaves: it becomes the caller's when the op has ended well.
+  // The residual that a encoded op leaves: it becomes the caller's when the op has ended well.
   struct Feedback {
     comm::BufferPool::Buffer memory;          // one f32 to an element of the input
     std::map<std::uint32_t, Ranges> uncoded;  // by input block: what was exchanged as it is
@@ -206,7 +206,7 @@ class Group final : public comm::Communicator,
     Epoch epoch;
   };
   // A blocking call that may end without a work of its own.
-  struct Brief {
+  struct InlineOp {
     comm::OpRequest& request;
     std::optional<OpSeq> sequence = {};  // it has begun
     comm::Call call = {};
@@ -242,20 +242,20 @@ class Group final : public comm::Communicator,
   void begin_afresh(Op& op);
   void begin_repair(const std::shared_ptr<comm::OpWork>& work, const OpFate& fate,
                     Instant deadline);
-  bool step(Brief& brief, bool last);
-  bool is_brief_at_first(const comm::OpRequest& request) const;
-  bool begin_briefly(Brief& brief);
-  void end_briefly(Brief& brief);
-  std::shared_ptr<comm::OpWork> make_work(Brief& brief) const;
-  void go_on(Brief& brief);
+  bool step(InlineOp& inline_op, bool last);
+  bool is_inline_at_first(const comm::OpRequest& request) const;
+  bool begin_inline(InlineOp& inline_op);
+  void end_inline(InlineOp& inline_op);
+  std::shared_ptr<comm::OpWork> make_work(InlineOp& inline_op) const;
+  void go_on(InlineOp& inline_op);
   void note_flat_end(const comm::Call& call, Epoch epoch);
   void observe_begin(comm::OpWork& work, Instant now);
   void observe_path(const comm::OpWork& work);
   void observe_waits(Instant now);
   std::vector<Rank> collective_waits_for() const;
   void observe_end(comm::OpWork& work, const Status& status, bool repaired);
-  void observe_brief_begin(Brief& brief);
-  void observe_brief_end(Brief& brief);
+  void observe_inline_begin(InlineOp& inline_op);
+  void observe_inline_end(InlineOp& inline_op);
   void observe_residual(const comm::OpRequest& request);
   void observe_view();
   void observe_failure(const Status& status);
@@ -274,7 +274,7 @@ class Group final : public comm::Communicator,
   void look_at_entrance(Instant now);
   void agree_on_memory(bool may_share, const GroupReports& reports);
   void begin_ops();
-  comm::LiveCommunicator* entered();
+  comm::ViewCommunicator* entered();
   void look_at_leaving(Instant now);
   bool asks_to_leave() const;
   void note_leavers();
@@ -350,14 +350,14 @@ class Group final : public comm::Communicator,
   SharedMemory shared_ = SharedMemory::kUnknown;
   Sharing sharing_;
   std::optional<Entrance> entrance_;                  // with it comm_ is nothing
-  std::unique_ptr<comm::LiveCommunicator> comm_;      // nothing: stopped
-  std::unique_ptr<comm::LiveCommunicator> previous_;  // stopped; its flat exchange may have results
+  std::unique_ptr<comm::ViewCommunicator> comm_;      // nothing: stopped
+  std::unique_ptr<comm::ViewCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::MessageOps messages_;
-  std::vector<comm::MessageOps::Ended> ended_messages_;  // empty: memory for the next
-  std::vector<MemberId> seated_;                         // whom messages go to, by rank
+  std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // empty: memory for the next
+  std::vector<MemberId> seated_;                                // whom messages go to, by rank
   // Owners: the group and its works. Of works, which callers may keep.
   const std::shared_ptr<Recycler> recycler_ = std::make_shared<Recycler>();
-  comm::CarrierPool carriers_;
+  comm::ReplicatedPool replicated_;
   std::pmr::unsynchronized_pool_resource nodes_;      // of the next two
   std::pmr::map<std::uint64_t, Op> ops_{&nodes_};     // by sequence: called, and not ended
   std::pmr::map<std::uint64_t, Kept> kept_{&nodes_};  // by sequence

@@ -181,7 +181,7 @@ void Group::send_to(MemberId member, FrameKind kind, Epoch epoch) {
 
 // Tells the others that this member goes; what still runs here ends first.
 void Group::leave() {
-  if (comm::LiveCommunicator* comm = entered()) {
+  if (comm::ViewCommunicator* comm = entered()) {
     if (!quiet()) comm->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
     comm->say_goodbye();
     [[maybe_unused]] const auto stopped = comm->interrupt();

@@ -64,7 +64,7 @@ bool Group::pass_line(Instant now) {
 // wait for it.
 void Group::refuse_at_gate(const comm::OpWork& work, const Status& why) {
   const std::string text = op_text(work) + ": " + why.message();
-  if (comm::LiveCommunicator* comm = entered()) {
+  if (comm::ViewCommunicator* comm = entered()) {
     comm->end_view({why.code(), {config_.rank}, text});
   }
   fail(Status(why.code(), text).about({config_.rank}, epoch_));

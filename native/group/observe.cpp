@@ -29,12 +29,12 @@ std::string rank_text(const std::vector<std::size_t>& ranks) {
 
 void Group::observe_begin(OpWork& work, Instant now) {
   if (observer_ == nullptr) return;
-  observer_->began({config_.id, work.sequence(), epoch_, config_.rank, work.request()},
-                   work.ticket(), now);
+  observer_->on_op_begun({config_.id, work.sequence(), epoch_, config_.rank, work.request()},
+                         work.ticket(), now);
 }
 
 void Group::observe_path(const OpWork& work) {
-  if (observer_ != nullptr && work.ticket().number != 0) observer_->took_path(work.ticket());
+  if (observer_ != nullptr && work.ticket().number != 0) observer_->on_path_taken(work.ticket());
 }
 
 void Group::observe_end(OpWork& work, const Status& status, bool repaired) {
@@ -42,24 +42,24 @@ void Group::observe_end(OpWork& work, const Status& status, bool repaired) {
   if (observer_ == nullptr || ticket.number == 0) return;
   const Instant now = clock_->now();
   if (watch_.number == ticket.number) {
-    observer_->waited(ticket, watch_.ranks, now - watch_.seen);
+    observer_->on_waited(ticket, watch_.ranks, now - watch_.seen);
     watch_.number = 0;
   }
   ticket.wait = work.waited();
-  observer_->ended(ticket, status.code(), repaired, now);
+  observer_->on_op_ended(ticket, status.code(), repaired, now);
 }
 
-void Group::observe_brief_begin(Brief& brief) {
+void Group::observe_inline_begin(InlineOp& inline_op) {
   if (observer_ == nullptr) return;
-  brief.ticket.path = comm::OpPath::kFlat;
-  observer_->began({config_.id, *brief.sequence, epoch_, config_.rank, brief.request}, brief.ticket,
-                   clock_->now());
+  inline_op.ticket.path = comm::OpPath::kFlat;
+  observer_->on_op_begun({config_.id, *inline_op.sequence, epoch_, config_.rank, inline_op.request},
+                         inline_op.ticket, clock_->now());
 }
 
-void Group::observe_brief_end(Brief& brief) {
+void Group::observe_inline_end(InlineOp& inline_op) {
   if (observer_ == nullptr) return;
-  brief.ticket.wait.since = brief.ticket.started;
-  observer_->ended(brief.ticket, Code::kOk, false, clock_->now());
+  inline_op.ticket.wait.since = inline_op.ticket.started;
+  observer_->on_op_ended(inline_op.ticket, Code::kOk, false, clock_->now());
 }
 
 std::vector<Rank> Group::collective_waits_for() const {
@@ -90,7 +90,7 @@ void Group::observe_waits(Instant now) {
   for (const Rank rank : collects ? collective_waits_for() : messages_.oldest_waits_for()) {
     watch_.ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
   }
-  observer_->waited(ticket, watch_.ranks, now - since);
+  observer_->on_waited(ticket, watch_.ranks, now - since);
   watch_.number = ticket.number;
   watch_.seen = now;
 }
@@ -99,19 +99,19 @@ void Group::observe_waits(Instant now) {
 void Group::observe_failure(const Status& status) {
   const bool whole = config_.id == world_->id();
   if (observer_ == nullptr || !whole || status.code() == Code::kNotMember) return;
-  observer_->stands(comm::Standing::kEnded);
+  observer_->on_standing(comm::Standing::kEnded);
 }
 
 // A view has begun: its links, and at first the group itself.
 void Group::observe_view() {
   if (observer_ == nullptr) return;
-  if (epoch_ == config_.epoch) observer_->named(config_.id, config_.name);
+  if (epoch_ == config_.epoch) observer_->on_group_named(config_.id, config_.name);
   for (const Rank rank : present_) {
     if (rank == config_.rank) continue;
     const auto r = static_cast<std::size_t>(rank.value);
     const comm::MemberLinks links = world_->links_to(config_.members[r]);
-    observer_->linked(config_.world_ranks[r], *links.control);
-    observer_->linked(config_.world_ranks[r], *links.data);
+    observer_->on_linked(config_.world_ranks[r], *links.control);
+    observer_->on_linked(config_.world_ranks[r], *links.data);
   }
 }
 
@@ -126,7 +126,7 @@ void World::tell_of(const WorldView& before, const WorldView& after, Instant now
   if (comm::Observer* observer = network_.observer()) {
     const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
     const Rank self = rank_of(self_).value_or(Rank{-1});
-    observer->viewed(
+    observer->on_view_begun(
         {after.epoch, self, change.present, change.joined.size(), change.out.size(), stopped});
     observe_standing(comm::Standing::kMember);
   }
@@ -164,7 +164,7 @@ std::optional<LossCause> World::cause_of(MemberId lost) const {
 void World::explain(Change::Out& out, LossCause cause) {
   if (out.cause) return;
   out.cause = cause;
-  if (comm::Observer* observer = network_.observer()) observer->lost(cause);
+  if (comm::Observer* observer = network_.observer()) observer->on_member_lost(cause);
 }
 
 void World::explain_losses(Instant now) {
@@ -186,7 +186,7 @@ void World::explain_losses(Instant now) {
 }
 
 void World::observe_standing(comm::Standing standing) {
-  if (comm::Observer* observer = network_.observer()) observer->stands(standing);
+  if (comm::Observer* observer = network_.observer()) observer->on_standing(standing);
 }
 
 }  // namespace holdfast::ft

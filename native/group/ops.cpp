@@ -165,7 +165,7 @@ void Group::note_flat_end(const comm::Call& call, Epoch epoch) {
 // A copy of the result, from which members that lack it can be served.
 void Group::keep(const std::shared_ptr<OpWork>& work) {
   OpRequest request = work->request();
-  request.carrier = nullptr;  // what is left to deliver, is delivered to others
+  request.replicated = nullptr;  // what is left to deliver, is delivered to others
   request.gate = nullptr;
   const std::uint64_t element = dtype_bytes(request.dtype);
   std::uint64_t bytes = 0;
@@ -260,9 +260,9 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
     end_feedback(at->second, status.is_ok());
     ops_.erase(at);
   }
-  if (comm::Carrier* carrier = work->request().carrier) {
+  if (comm::Replicated* replicated = work->request().replicated) {
     if (status.is_ok()) comm::deliver(work->request());
-    carriers_.give(*carrier);
+    replicated_.give(*replicated);
   }
   observe_end(*work, status, repaired);
   if (advance_ && work == advance_->agreement) on_agreed(status);

@@ -15,9 +15,9 @@ bool has(const std::vector<Rank>& ranks, Rank rank) {
 
 std::uint32_t block_of(Rank rank) { return static_cast<std::uint32_t>(rank.value); }
 
-class Planner {
+class RepairPlanner {
  public:
-  Planner(const OpFate& fate, const RepairQuestion& question, const Incident& incident)
+  RepairPlanner(const OpFate& fate, const RepairQuestion& question, const Incident& incident)
       : question_(question), incident_(incident), fate_(fate) {
     fate_.transfers.clear();
     fate_.reductions.clear();
@@ -192,7 +192,7 @@ class Planner {
   // A block that `owner` gave as its input block `source`.
   void repair_copied(Rank owner, const std::vector<Rank>& targets, std::uint32_t source) {
     const std::uint32_t block = block_of(owner);
-    if (has(survivors(), owner) && question_.coded && is_replicated(question_.collective)) {
+    if (has(survivors(), owner) && question_.encoded && is_replicated(question_.collective)) {
       return give(owner, block, serve(block, targets), targets);
     }
     if (has(survivors(), owner)) {
@@ -245,7 +245,7 @@ class Planner {
   void repair_broadcast() {
     const bool rooted = has(survivors(), question_.root);
     std::vector<Rank> targets = survivors();
-    if (!question_.coded) std::erase(targets, question_.root);
+    if (!question_.encoded) std::erase(targets, question_.root);
     const std::size_t transfers = fate_.transfers.size();
     const Ranges orphans = serve(0, targets);
     if (orphans.empty()) return;
@@ -295,7 +295,7 @@ OpFate fate_at_start(std::vector<Rank> members, std::size_t size, Epoch epoch) {
 }
 
 OpFate fate_after(const OpFate& fate, const RepairQuestion& question, const Incident& incident) {
-  OpFate next = Planner(fate, question, incident).run();
+  OpFate next = RepairPlanner(fate, question, incident).run();
   if (is_planted(Planted::kSkipRepairPiece) && !next.transfers.empty()) next.transfers.pop_back();
   return next;
 }

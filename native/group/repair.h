@@ -50,8 +50,8 @@ struct Incident {
 struct RepairQuestion {
   comm::Collective collective{};
   Rank root{};
-  bool atomic = false;  // one set of contributors for the whole result
-  bool coded = false;   // what its root or owner gave is not what others hold of it
+  bool atomic = false;   // one set of contributors for the whole result
+  bool encoded = false;  // what its root or owner gave is not what others hold of it
 };
 
 // `range` of `from`'s data goes to output block `block` of `to`. `from` may be `to`: a local copy.

@@ -87,12 +87,12 @@ void Group::end_feedback(Op& op, bool well) {
     const bool there = std::find(present_.begin(), present_.end(), receiver) != present_.end();
     const bool arrived = there || !has_input_blocks(request.collective);
     if (well && arrived && is_encoded(request, b, config_.rank)) {
-      for (const Range& coded :
+      for (const Range& encoded :
            feedback.uncoded[static_cast<std::uint32_t>(b)].complement().runs()) {
-        const std::uint64_t end = std::min(coded.end, count);
-        if (coded.begin >= end) continue;
-        std::memcpy(request.residual[b] + coded.begin, from + coded.begin,
-                    (end - coded.begin) * sizeof(float));
+        const std::uint64_t end = std::min(encoded.end, count);
+        if (encoded.begin >= end) continue;
+        std::memcpy(request.residual[b] + encoded.begin, from + encoded.begin,
+                    (end - encoded.begin) * sizeof(float));
       }
     }
     from += count;
@@ -110,7 +110,7 @@ void Group::observe_residual(const OpRequest& request) {
     if (!is_encoded(request, b, config_.rank)) continue;
     sum += squares(request.residual[b], request.input[b].count);
   }
-  observer_->left(request.codec->spec().id, sum);
+  observer_->on_residual_left(request.codec->spec().id, sum);
   const Instant seen = clock_->now();
   next_residual_look_ = seen + std::max(kLookPause, (seen - now) * kLookShare);
 }

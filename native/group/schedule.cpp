@@ -181,13 +181,13 @@ OpRequest request_in_view(const OpRequest& request, const std::vector<Rank>& ran
 }
 
 std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
-                                   const std::vector<comm::Execution::Held>& held) {
+                                   const std::vector<comm::Execution::HeldPiece>& held) {
   const std::uint64_t element = dtype_bytes(request.dtype);
   std::vector<HeldBlock> result;
   for (std::size_t b = 0; b < request.output.size(); ++b) {
     const Block& block = request.output[b];
     Ranges ranges;
-    for (const comm::Execution::Held& h : held) {
+    for (const comm::Execution::HeldPiece& h : held) {
       if (h.data < block.data || h.data >= block.data + block.count * element) continue;
       const auto begin = static_cast<std::uint64_t>(h.data - block.data) / element;
       const std::uint64_t end = begin + h.bytes / element;

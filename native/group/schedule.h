@@ -5,7 +5,7 @@
 // section 4).
 #pragma once
 
-#include "comm/view/live_communicator.h"
+#include "comm/view/view_communicator.h"
 #include "group/repair.h"
 
 namespace holdfast::ft {
@@ -21,6 +21,6 @@ comm::OpRequest request_in_view(const comm::OpRequest& request, const std::vecto
 
 // Which elements of the op's output blocks lie in `held`.
 std::vector<HeldBlock> held_blocks(const comm::OpRequest& request, Rank self,
-                                   const std::vector<comm::Execution::Held>& held);
+                                   const std::vector<comm::Execution::HeldPiece>& held);
 
 }  // namespace holdfast::ft

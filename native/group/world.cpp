@@ -112,13 +112,13 @@ bool World::progress(Instant now) {
   return moved;
 }
 
-comm::Glance World::glance() {
-  comm::Glance all{false, !is_changing()};
+comm::MemoryPoll World::poll_memory() {
+  comm::MemoryPoll all{false, !is_changing()};
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto group = groups_[i].lock();
     if (!group) continue;
-    const comm::Glance glance = group->glance();
-    all = {all.moved || glance.moved, all.enough && glance.enough};
+    const comm::MemoryPoll poll = group->poll_memory();
+    all = {all.moved || poll.moved, all.enough && poll.enough};
   }
   return all;
 }

@@ -103,7 +103,7 @@ class World {
   bool is_changing() const {
     return membership_.changing() || boundary_.has_value() || !actions_.empty() || entering_;
   }
-  comm::Glance glance();
+  comm::MemoryPoll poll_memory();
   bool moves_bulk() const;
   Instant next_deadline() const;
 

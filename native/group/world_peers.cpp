@@ -39,7 +39,7 @@ void World::on_connected(MemberId peer, Instant now) {
 // A loss is a state, not an event: a member may have been lost before the world, or the view, that
 // has it.
 void World::look_at_contacts(Instant now) {
-  using State = Contact::State;
+  using State = Contact::ContactState;
   for (std::size_t r = 0; r < view().members.size(); ++r) {
     const MemberId member = view().members[r];
     if (member == kNobody || member == self_) continue;

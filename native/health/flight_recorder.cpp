@@ -155,7 +155,7 @@ FlightRecorder::Entry* FlightRecorder::entry(std::uint64_t number) const {
   return reinterpret_cast<Entry*>(words() + flight::kFrontWords + index * flight::kEntryWords);
 }
 
-std::uint64_t FlightRecorder::begin(const Observer::Op& op, const OpTicket& ticket) {
+std::uint64_t FlightRecorder::begin(const Observer::ObservedOp& op, const OpTicket& ticket) {
   const std::uint64_t number = ++last_;
   const OpRequest& request = op.request;
   const Rank other = is_point_to_point(request.collective) ? request.peer : request.root;

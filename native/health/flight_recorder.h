@@ -88,7 +88,7 @@ class FlightRecorder {
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // Holder of the runtime. Returns the op's number.
-  std::uint64_t begin(const Observer::Op& op, const OpTicket& ticket);
+  std::uint64_t begin(const Observer::ObservedOp& op, const OpTicket& ticket);
   // Of an op whose entry has been used again since, nothing is kept.
   void set_path(const OpTicket& ticket);
   void set_waited(std::uint64_t number, std::span<const Rank> peers);

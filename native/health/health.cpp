@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "comm/call/carrier.h"
+#include "comm/call/replicated.h"
 #include "comm/transport/link.h"
 
 namespace holdfast::runtime {
@@ -47,7 +47,7 @@ Health::Health(std::unique_ptr<comm::FlightRecorder> flight, Duration heartbeat,
   turned(clock_->now());
 }
 
-void Health::began(const Op& op, comm::OpTicket& ticket, Instant now) {
+void Health::on_op_begun(const ObservedOp& op, comm::OpTicket& ticket, Instant now) {
   ticket.started = now;
   if (ticket.enqueued == Instant{}) ticket.enqueued = now;
   ticket.group = op.group;
@@ -61,13 +61,13 @@ void Health::began(const Op& op, comm::OpTicket& ticket, Instant now) {
   began_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: a value by itself
 }
 
-void Health::waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) {
+void Health::on_waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) {
   const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(0, time.count()));
   for (const Rank peer : peers) metrics_.peer_wait_ns[Metrics::peer_index(peer)].add(ns);
   flight_->set_waited(ticket.number, peers);
 }
 
-void Health::ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) {
+void Health::on_op_ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) {
   flight_->end(ticket.number, code, repaired, now);
   metrics_.ended.add(1);
   count_overlap(ticket, now);
@@ -79,10 +79,10 @@ void Health::ended(const comm::OpTicket& ticket, Code code, bool repaired, Insta
   metrics_.op_duration[collective].record(
       {ticket.group.value, ticket.sequence.value, now - ticket.started, now});
   if (repaired) metrics_.repairs.add(1);
-  if (ticket.coded.frame_bytes == 0) return;
-  Metrics::Codec& codec = metrics_.codecs[static_cast<std::size_t>(ticket.coded.codec)];
-  codec.raw.add(ticket.coded.plain_bytes);
-  codec.wire.add(ticket.coded.frame_bytes);
+  if (ticket.encoded.frame_bytes == 0) return;
+  Metrics::CodecMetrics& codec = metrics_.codecs[static_cast<std::size_t>(ticket.encoded.codec)];
+  codec.raw.add(ticket.encoded.plain_bytes);
+  codec.wire.add(ticket.encoded.frame_bytes);
 }
 
 void Health::count_overlap(const comm::OpTicket& ticket, Instant now) {
@@ -98,15 +98,15 @@ void Health::count_overlap(const comm::OpTicket& ticket, Instant now) {
   }
 }
 
-void Health::left(compress::CodecId codec, double squares) {
+void Health::on_residual_left(compress::CodecId codec, double squares) {
   metrics_.codecs[static_cast<std::size_t>(codec)].residual_norm.set(std::sqrt(squares));
 }
 
-void Health::linked(Rank peer, comm::Link& link) {
+void Health::on_linked(Rank peer, comm::Link& link) {
   if (auto* meter = metrics_.link(peer, link.transport())) link.set_meter(meter);
 }
 
-void Health::viewed(const View& view) {
+void Health::on_view_begun(const ObservedView& view) {
   metrics_.epoch.set(view.epoch.value);
   metrics_.members.set(static_cast<std::int64_t>(view.members));
   metrics_.rank.set(view.self.value);
@@ -117,7 +117,7 @@ void Health::viewed(const View& view) {
   }
 }
 
-void Health::lost(comm::LossCause cause) {
+void Health::on_member_lost(comm::LossCause cause) {
   metrics_.losses[static_cast<std::size_t>(cause)].add(1);
 }
 

@@ -31,16 +31,18 @@ class Health final : public comm::Observer {
          std::shared_ptr<const Clock> clock);
 
   // comm::Observer.
-  void began(const Op& op, comm::OpTicket& ticket, Instant now) override;
-  void took_path(const comm::OpTicket& ticket) override { flight_->set_path(ticket); }
-  void waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) override;
-  void left(compress::CodecId codec, double squares) override;
-  void ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) override;
-  void named(CommId group, const std::string& name) override { flight_->name_group(group, name); }
-  void linked(Rank peer, comm::Link& link) override;
-  void viewed(const View& view) override;
-  void lost(comm::LossCause cause) override;
-  void stands(comm::Standing standing) override {
+  void on_op_begun(const ObservedOp& op, comm::OpTicket& ticket, Instant now) override;
+  void on_path_taken(const comm::OpTicket& ticket) override { flight_->set_path(ticket); }
+  void on_waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) override;
+  void on_residual_left(compress::CodecId codec, double squares) override;
+  void on_op_ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) override;
+  void on_group_named(CommId group, const std::string& name) override {
+    flight_->name_group(group, name);
+  }
+  void on_linked(Rank peer, comm::Link& link) override;
+  void on_view_begun(const ObservedView& view) override;
+  void on_member_lost(comm::LossCause cause) override;
+  void on_standing(comm::Standing standing) override {
     standing_.store(standing, std::memory_order_relaxed);  // relaxed: a value by itself
   }
   // The driving thread is at work.

@@ -118,16 +118,16 @@ void Metrics::write_overlap(TextEncoder& out) const {
 void Metrics::write_codecs(TextEncoder& out) const {
   const auto each = [this](const auto& write) {
     for (const compress::CodecRow& row : compress::catalogue()) {
-      const Codec& codec = codecs[static_cast<std::size_t>(row.spec.id)];
+      const CodecMetrics& codec = codecs[static_cast<std::size_t>(row.spec.id)];
       if (codec.raw.value() > 0) write(row.spec.name, codec);
     }
   };
   out.family(kCodecRaw);
-  each([&](auto name, const Codec& c) { out.sample({{"codec", name}}, c.raw.value()); });
+  each([&](auto name, const CodecMetrics& c) { out.sample({{"codec", name}}, c.raw.value()); });
   out.family(kCodecWire);
-  each([&](auto name, const Codec& c) { out.sample({{"codec", name}}, c.wire.value()); });
+  each([&](auto name, const CodecMetrics& c) { out.sample({{"codec", name}}, c.wire.value()); });
   out.family(kCodecResidual);
-  each([&](auto name, const Codec& c) {
+  each([&](auto name, const CodecMetrics& c) {
     if (c.residual_norm.is_set()) out.sample({{"codec", name}}, c.residual_norm.value());
   });
 }

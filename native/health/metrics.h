@@ -52,12 +52,12 @@ class Metrics {
   ByPeer<metrics::Counter> peer_wait_ns;
   std::array<ByPeer<comm::LinkMeter>, comm::kTransportCount> links;  // as in the catalogue
 
-  struct Codec {
+  struct CodecMetrics {
     metrics::Counter raw;   // bytes
     metrics::Counter wire;  // likewise
     metrics::Level residual_norm;
   };
-  std::array<Codec, compress::kCodecCount> codecs;  // by CodecId
+  std::array<CodecMetrics, compress::kCodecCount> codecs;  // by CodecId
   LayerMetrics layers;
 
   metrics::Gauge epoch;

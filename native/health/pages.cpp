@@ -24,7 +24,7 @@ HttpResponse metrics_page(const HttpRequest& request, const PageSources& from) {
   }
   metrics::TextEncoder out(format);
   write_build(out);
-  from.board.write_metrics(out);
+  from.status.write_metrics(out);
   response.body = out.take();
   return response;
 }
@@ -42,7 +42,7 @@ HttpResponse status_answer(const PageSources& from) {
   header.wall_offset = from.health.wall_offset();
   header.heartbeat = from.heartbeat;
   header.sickness = from.health.sickness();
-  return {200, "application/json", status_json(from.board.state(), header)};
+  return {200, "application/json", status_json(from.status.state(), header)};
 }
 
 // Of the threads above the core: for those who ask why a rank has not called an op.
@@ -67,7 +67,7 @@ HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
   if (path == "/flight" && !from.coordinates) return flight_page(from.health);
   if (path == "/stack" && !from.coordinates) return stack_page(from.health);
   if (path == "/targets" && from.coordinates) {
-    return {200, "application/json", from.board.targets()};
+    return {200, "application/json", from.status.targets()};
   }
   return {404, "text/plain; charset=utf-8",
           std::string("pages: / /status /metrics /healthz /readyz ") +

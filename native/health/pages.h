@@ -3,15 +3,15 @@
 // for the runtime.
 #pragma once
 
-#include "health/board.h"
 #include "health/health.h"
 #include "health/http_endpoint.h"
+#include "health/status_model.h"
 
 namespace holdfast::runtime {
 
 struct PageSources {
   const Health& health;
-  const Board& board;
+  const StatusModel& status;
   bool coordinates = false;  // or is a rank
   Duration heartbeat{};
 };

@@ -136,12 +136,12 @@ void RankNumbers::take_rates(const RankSummary& next, double seconds) {
   const auto blend = [keep](double old, double fresh) { return old * keep + fresh * (1 - keep); };
   // A peer that was not told of has counted nothing, unless there was no room for it.
   const bool told_all = total_.cells.size() < kMaxCells;
-  std::vector<Link> links;
+  std::vector<LinkSummary> links;
   auto before = links_.begin();
   for (const Cell& cell : next.cells) {
     while (before != links_.end() && before->total.peer < cell.peer) ++before;
     const bool known = before != links_.end() && before->total.peer == cell.peer;
-    const Link was = known ? *before : Link{told_all ? Cell{cell.peer} : cell};
+    const LinkSummary was = known ? *before : LinkSummary{told_all ? Cell{cell.peer} : cell};
     const double waits = rate(was.total.wait_ns, cell.wait_ns, seconds) * 1e-9;
     const double moves =
         rate(was.total.sent, cell.sent, seconds) + rate(was.total.received, cell.received, seconds);

@@ -50,7 +50,7 @@ Result<RankSummary> parse_summary(std::span<const std::byte> bytes);
 // A rank's numbers as they come, and how fast they grow.
 class RankNumbers {
  public:
-  struct Link {
+  struct LinkSummary {
     RankSummary::Cell total;
     double wait_share = 0;  // of the time, 0 to 1
     double bytes_rate = 0;  // per second, both directions
@@ -58,15 +58,15 @@ class RankNumbers {
   void update(const RankSummary& next, Instant now);
 
   const RankSummary& total() const { return total_; }
-  const std::vector<Link>& links() const { return links_; }  // by peer
-  double ops_rate() const { return ops_rate_; }              // per second
+  const std::vector<LinkSummary>& links() const { return links_; }  // by peer
+  double ops_rate() const { return ops_rate_; }                     // per second
   double bytes_rate() const { return bytes_rate_; }
 
  private:
   void take_rates(const RankSummary& next, double seconds);
 
   RankSummary total_;
-  std::vector<Link> links_;
+  std::vector<LinkSummary> links_;
   double watched_ = 0;  // seconds
   Instant at_{};
   bool begun_ = false;

@@ -18,15 +18,15 @@ double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 // Shares and rates are estimates: four digits after the point are plenty, and half the text.
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
-bool is_well(SeatState state) { return state == SeatState::kWell || state == SeatState::kVacant; }
+bool is_well(RankState state) { return state == RankState::kWell || state == RankState::kVacant; }
 
 // What it said last is what it does now.
-bool speaks(const Seat& seat) {
-  switch (seat.state) {
-    case SeatState::kGone:
-    case SeatState::kLeft:
-    case SeatState::kLost: return false;
-    default: return seat.numbers != nullptr;
+bool speaks(const RankStatus& status) {
+  switch (status.state) {
+    case RankState::kGone:
+    case RankState::kLeft:
+    case RankState::kLost: return false;
+    default: return status.numbers != nullptr;
   }
 }
 
@@ -36,13 +36,13 @@ struct Waits {
 };
 
 // By the rank that is waited for.
-std::map<Rank, Waits> waits_of(const WorldBoard& world) {
+std::map<Rank, Waits> waits_of(const WorldStatus& world) {
   std::map<Rank, Waits> waits;
   std::size_t speakers = 0;
-  for (const Seat& seat : world.seats()) {
-    if (!speaks(seat)) continue;
+  for (const RankStatus& status : world.ranks()) {
+    if (!speaks(status)) continue;
     ++speakers;
-    for (const RankNumbers::Link& link : seat.numbers->links()) {
+    for (const RankNumbers::LinkSummary& link : status.numbers->links()) {
       Waits& to = waits[link.total.peer];
       to.share += link.wait_share;
       to.waiters += link.wait_share >= kLeastShare ? 1 : 0;
@@ -56,7 +56,7 @@ std::map<Rank, Waits> waits_of(const WorldBoard& world) {
 
 class WorldText {
  public:
-  WorldText(const WorldBoard& world, const StatusHeader& header, JsonWriter& out)
+  WorldText(const WorldStatus& world, const StatusHeader& header, JsonWriter& out)
       : world_(world), header_(header), out_(out), waits_(waits_of(world)) {}
 
   void write() {
@@ -64,7 +64,7 @@ class WorldText {
     out_.text("name", world_.name());
     out_.number("epoch", std::uint64_t{world_.epoch().value});
     out_.number("members", std::uint64_t{world_.members()});
-    out_.number("size", std::uint64_t{world_.seats().size()});
+    out_.number("size", std::uint64_t{world_.ranks().size()});
     out_.number("waiting", std::uint64_t{world_.waiting()});
     out_.text("blocked", world_.blocked());
     write_ranks();
@@ -75,7 +75,7 @@ class WorldText {
   }
 
  private:
-  const Seat& seat(std::size_t rank) const { return world_.seats()[rank]; }
+  const RankStatus& status_of(std::size_t rank) const { return world_.ranks()[rank]; }
   double share_of(std::size_t rank) const {
     const auto at = waits_.find(Rank{static_cast<std::int32_t>(rank)});
     return at == waits_.end() ? 0 : at->second.share;
@@ -83,12 +83,12 @@ class WorldText {
 
   // Those that are not well, then those that others wait for.
   std::vector<std::size_t> chosen_ranks() const {
-    std::vector<std::size_t> ranks(world_.seats().size());
+    std::vector<std::size_t> ranks(world_.ranks().size());
     for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = r;
     if (ranks.size() <= kRanksShown) return ranks;
     std::stable_sort(ranks.begin(), ranks.end(), [this](std::size_t a, std::size_t b) {
-      const bool well_a = is_well(seat(a).state);
-      const bool well_b = is_well(seat(b).state);
+      const bool well_a = is_well(status_of(a).state);
+      const bool well_b = is_well(status_of(b).state);
       return well_a != well_b ? well_b : share_of(a) > share_of(b);
     });
     ranks.resize(kRanksShown);
@@ -101,14 +101,14 @@ class WorldText {
     out_.open("ranks", '[');
     for (const std::size_t r : chosen) write_rank(r);
     out_.close(']');
-    out_.number("ranks_left_out", std::uint64_t{world_.seats().size() - chosen.size()});
+    out_.number("ranks_left_out", std::uint64_t{world_.ranks().size() - chosen.size()});
   }
 
   void write_rank(std::size_t r) {
-    const Seat& s = seat(r);
+    const RankStatus& s = status_of(r);
     out_.open("", '{');
     out_.number("rank", std::uint64_t{r});
-    out_.text("state", seat_state_name(s.state));
+    out_.text("state", rank_state_name(s.state));
     out_.text("cause", s.cause);
     out_.text("host", s.host);
     out_.text("http", s.http);
@@ -138,15 +138,15 @@ class WorldText {
   }
 
   void write_links() {
-    std::vector<std::pair<std::size_t, const RankNumbers::Link*>> links;
-    for (std::size_t r = 0; r < world_.seats().size(); ++r) {
-      if (!seat(r).numbers) continue;
-      for (const auto& link : seat(r).numbers->links()) links.emplace_back(r, &link);
+    std::vector<std::pair<std::size_t, const RankNumbers::LinkSummary*>> links;
+    for (std::size_t r = 0; r < world_.ranks().size(); ++r) {
+      if (!status_of(r).numbers) continue;
+      for (const auto& link : status_of(r).numbers->links()) links.emplace_back(r, &link);
     }
     const std::size_t shown = std::min(links.size(), kLinksShown);
     const auto more = [](const auto& a, const auto& b) {
-      const RankNumbers::Link& x = *a.second;
-      const RankNumbers::Link& y = *b.second;
+      const RankNumbers::LinkSummary& x = *a.second;
+      const RankNumbers::LinkSummary& y = *b.second;
       if (x.wait_share != y.wait_share) return x.wait_share > y.wait_share;
       if (x.total.wait_ns != y.total.wait_ns) return x.total.wait_ns > y.total.wait_ns;
       return x.total.sent + x.total.received > y.total.sent + y.total.received;
@@ -159,9 +159,9 @@ class WorldText {
     out_.number("links_left_out", std::uint64_t{links.size() - shown});
   }
 
-  void write_link(std::size_t rank, const RankNumbers::Link& link) {
+  void write_link(std::size_t rank, const RankNumbers::LinkSummary& link) {
     out_.open("", '{');
-    const double now = speaks(seat(rank)) ? 1 : 0;
+    const double now = speaks(status_of(rank)) ? 1 : 0;
     out_.number("rank", std::uint64_t{rank});
     if (link.total.peer == kOtherPeers) {
       out_.text("peer", "other");
@@ -179,7 +179,7 @@ class WorldText {
   void write_stragglers() {
     std::vector<std::pair<Rank, Waits>> slow;
     for (const auto& [rank, waits] : waits_) {
-      const bool known = static_cast<std::size_t>(rank.value) < world_.seats().size();
+      const bool known = static_cast<std::size_t>(rank.value) < world_.ranks().size();
       if (known && waits.share >= kLeastShare) slow.emplace_back(rank, waits);
     }
     std::sort(slow.begin(), slow.end(),
@@ -189,7 +189,7 @@ class WorldText {
     for (const auto& [rank, waits] : slow) {
       out_.open("", '{');
       out_.number("rank", static_cast<std::uint64_t>(rank.value));
-      out_.text("host", seat(static_cast<std::size_t>(rank.value)).host);
+      out_.text("host", status_of(static_cast<std::size_t>(rank.value)).host);
       out_.number("waited_for", rounded(waits.share));
       out_.number("waiters", waits.waiters);
       out_.close('}');
@@ -211,13 +211,13 @@ class WorldText {
     out_.close(']');
   }
 
-  const WorldBoard& world_;
+  const WorldStatus& world_;
   const StatusHeader& header_;
   JsonWriter& out_;
   const std::map<Rank, Waits> waits_;
 };
 
-void write_event(const BoardEvent& event, const StatusHeader& header, JsonWriter& out) {
+void write_event(const StatusEvent& event, const StatusHeader& header, JsonWriter& out) {
   out.open("", '{');
   out.number("time_s", seconds(event.at.since_origin + header.wall_offset));
   out.text("world", event.world);
@@ -237,7 +237,7 @@ void write_event(const BoardEvent& event, const StatusHeader& header, JsonWriter
 
 }  // namespace
 
-std::string status_json(const BoardState& state, const StatusHeader& header) {
+std::string status_json(const StatusSnapshot& state, const StatusHeader& header) {
   JsonWriter out;
   out.open("", '{');
   out.number("format", std::uint64_t{1});
@@ -248,10 +248,10 @@ std::string status_json(const BoardState& state, const StatusHeader& header) {
   out.number("heartbeat_s", seconds(header.heartbeat));
   out.text("sickness", header.sickness);
   out.open("worlds", '[');
-  for (const WorldBoard& world : state.worlds) WorldText(world, header, out).write();
+  for (const WorldStatus& world : state.worlds) WorldText(world, header, out).write();
   out.close(']');
   out.open("events", '[');
-  for (const BoardEvent& event : state.events) write_event(event, header, out);
+  for (const StatusEvent& event : state.events) write_event(event, header, out);
   out.close(']');
   out.close('}');
   return out.take() + "\n";

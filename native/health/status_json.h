@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "health/board.h"
+#include "health/status_model.h"
 
 namespace holdfast::runtime {
 
@@ -21,6 +21,6 @@ struct StatusHeader {
   std::string sickness;  // empty: none
 };
 
-std::string status_json(const BoardState& state, const StatusHeader& header);
+std::string status_json(const StatusSnapshot& state, const StatusHeader& header);
 
 }  // namespace holdfast::runtime

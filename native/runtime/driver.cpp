@@ -188,7 +188,7 @@ void Driver::put_down(const std::function<bool()>& leaves) {
   }
 }
 
-bool Driver::drive_briefly(const std::function<bool(bool)>& step) {
+bool Driver::drive_inline(const std::function<bool(bool)>& step) {
   ask_for_time_slice(time_slice_);
   {
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -218,12 +218,12 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
     bool moved = run_submissions();
     const Instant now = clock_->now();
     const bool on_sockets = machinery_.sockets_matter();
-    comm::Glance glance{false, false};
-    // A turn does what a glance does; but what has just begun is to be posted before it.
-    if (moved || !on_sockets) glance = machinery_.glance();
-    moved = glance.moved || moved;
+    comm::MemoryPoll poll{false, false};
+    // A turn does what a poll does; but what has just begun is to be posted before it.
+    if (moved || !on_sockets) poll = machinery_.poll_memory();
+    moved = poll.moved || moved;
     if (!deferred_.empty() || done()) return true;
-    if (!glance.enough || on_sockets || now >= next_turn_) {
+    if (!poll.enough || on_sockets || now >= next_turn_) {
       moved = look_everywhere(now, on_sockets) || moved;
       if (!deferred_.empty() || done()) return true;
     }

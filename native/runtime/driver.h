@@ -30,7 +30,7 @@ class Machinery {
   // Does all that can be done without blocking; whether anything moved.
   virtual bool turn(Instant now) = 0;
   // Does what shared memory alone allows; a small part of a turn.
-  virtual comm::Glance glance() = 0;
+  virtual comm::MemoryPoll poll_memory() = 0;
   // Waits for sockets at most `timeout` (zero: looks).
   virtual void poll_sockets(Duration timeout) = 0;
   // Looks at the sockets that something is awaited from, and now and then at all.
@@ -70,7 +70,7 @@ class Driver {
   bool has_submissions() const {
     return submissions_.load(std::memory_order_relaxed) != nullptr;  // relaxed: under a lock
   }
-  bool drive_briefly(const std::function<bool(bool)>& step);
+  bool drive_inline(const std::function<bool(bool)>& step);
   void drive_until(const std::function<bool()>& done, Instant deadline);
 
  private:

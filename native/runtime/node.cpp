@@ -11,9 +11,9 @@
 #include "comm/plan/path_agreement.h"
 #include "comm/plan/planner.h"
 #include "device_comm/devices.h"
-#include "runtime/rendezvous/arrival.h"
+#include "runtime/rendezvous/late_join.h"
 #include "runtime/rendezvous/life.h"
-#include "runtime/rendezvous/meeting.h"
+#include "runtime/rendezvous/rendezvous.h"
 #include "runtime/rendezvous/subgroup.h"
 #include "runtime/runtime.h"
 
@@ -42,9 +42,9 @@ void write_plan(const std::string& file, const comm::PlanTable& table) {
 }
 
 // What users hold: dropping it without close() cleans up too.
-class Handle final : public comm::Communicator {
+class UserGroup final : public comm::Communicator {
  public:
-  Handle(std::shared_ptr<ft::Group> live, std::shared_ptr<Runtime> runtime)
+  UserGroup(std::shared_ptr<ft::Group> live, std::shared_ptr<Runtime> runtime)
       : runtime_(std::move(runtime)),
         live_(std::move(live)),
         planner_(std::make_shared<comm::Planner>(planner_settings(), runtime_->clock())) {
@@ -53,7 +53,7 @@ class Handle final : public comm::Communicator {
       codec_ = std::make_shared<compress::Codec>(std::move(codec).value());
     }
   }
-  ~Handle() override {
+  ~UserGroup() override {
     // Ops that still run are nobody's now: end them at once.
     [[maybe_unused]] const Status closed = live_->close(Duration::zero());
   }
@@ -133,15 +133,15 @@ class Handle final : public comm::Communicator {
   std::shared_ptr<const compress::Codec> codec_;
 };
 
-class LiveNode final : public Node {
+class NodeImpl final : public Node {
  public:
-  LiveNode(std::shared_ptr<Runtime> runtime, device::DriverTable driver)
+  NodeImpl(std::shared_ptr<Runtime> runtime, device::DriverTable driver)
       : runtime_(std::move(runtime)),
         devices_(device_settings(runtime_->parts().options), runtime_->parts().pool,
                  std::move(driver)) {}
-  ~LiveNode() override {
+  ~NodeImpl() override {
     runtime_->stop();
-    runtime_->submit([this] { runtime_->hub().say_goodbye(); }, false);
+    runtime_->submit([this] { runtime_->router().say_goodbye(); }, false);
     runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kFarewell);
   }
 
@@ -171,7 +171,7 @@ class LiveNode final : public Node {
     const Duration timeout = request.timeout > Duration::zero()
                                  ? request.timeout
                                  : runtime_->parts().options.connect_timeout;
-    return hand_out(Arrival(runtime_, any, runtime_->clock()->now() + timeout, min_peers).join());
+    return hand_out(LateJoin(runtime_, any, runtime_->clock()->now() + timeout, min_peers).join());
   }
 
   std::shared_ptr<comm::MemoryPool> pool() const override { return runtime_->parts().pool; }
@@ -211,15 +211,15 @@ class LiveNode final : public Node {
     // What every op is to be encoded as, or to run by, goes for device memory, too.
     const bool direct =
         options.cuda_ipc == "auto" && options.codec.empty() && options.algorithm.empty();
-    CodedSettings coded;
-    coded.on = options.cuda_codec == "auto" && options.algorithm.empty();
-    coded.least_bytes = options.cuda_codec_min_bytes;
+    EncodedSettings encoded;
+    encoded.on = options.cuda_codec == "auto" && options.algorithm.empty();
+    encoded.least_bytes = options.cuda_codec_min_bytes;
     if (auto codec = compress::Codec::parse(options.codec); codec.is_ok()) {
-      coded.codec = std::make_shared<const compress::Codec>(std::move(codec).value());
-      coded.codec_least_bytes = options.codec_min_bytes;
+      encoded.codec = std::make_shared<const compress::Codec>(std::move(codec).value());
+      encoded.codec_least_bytes = options.codec_min_bytes;
     }
     return {options.cuda_driver,
-            {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes, std::move(coded)}};
+            {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes, std::move(encoded)}};
   }
 
   Result<std::shared_ptr<comm::Communicator>> hand_out(Result<std::shared_ptr<ft::Group>> live) {
@@ -230,7 +230,7 @@ class LiveNode final : public Node {
       groups_.push_back(live.value());
     }
     return std::shared_ptr<comm::Communicator>(
-        std::make_shared<Handle>(std::move(live).value(), runtime_));
+        std::make_shared<UserGroup>(std::move(live).value(), runtime_));
   }
 
   static Status check_ranks(const JoinRequest& request) {
@@ -273,16 +273,16 @@ class LiveNode final : public Node {
                                                   Instant deadline) {
     auto life = Life::find(store, request);
     if (!life.is_ok()) return life.status();
-    const auto standing = Arrival::find_standing(*runtime_, store, request, life.value());
+    const auto standing = LateJoin::find_standing(*runtime_, store, request, life.value());
     if (!standing.is_ok()) return standing.status();
-    if (standing.value() == Arrival::Standing::kWasThere) {
+    if (standing.value() == LateJoin::LifeStanding::kWasThere) {
       TRY(life.value().end(store));
       return std::shared_ptr<ft::Group>();
     }
-    if (standing.value() == Arrival::Standing::kSuccessor) {
-      return Arrival(runtime_, request, deadline).rejoin(store, life.value());
+    if (standing.value() == LateJoin::LifeStanding::kSuccessor) {
+      return LateJoin(runtime_, request, deadline).rejoin(store, life.value());
     }
-    auto group = Meeting(runtime_, store, request, life.value(), deadline).run();
+    auto group = Rendezvous(runtime_, store, request, life.value(), deadline).run();
     const bool begun = group.is_ok() && group.value() != nullptr;
     if (begun && runtime_->coordinator()) {
       TRY(meet_coordinator(*runtime_, deadline - runtime_->clock()->now()));
@@ -291,10 +291,10 @@ class LiveNode final : public Node {
   }
 
   // Nothing: the parent is of another node, with options of its own.
-  std::optional<Subgroup::Place> place_in_parent(const JoinRequest& request) const {
-    const auto parent = std::dynamic_pointer_cast<Handle>(request.parent);
+  std::optional<Subgroup::GroupPlace> place_in_parent(const JoinRequest& request) const {
+    const auto parent = std::dynamic_pointer_cast<UserGroup>(request.parent);
     if (!parent || parent->runtime() != runtime_) return std::nullopt;
-    Subgroup::Place place{parent->live()->world(), {}};
+    Subgroup::GroupPlace place{parent->live()->world(), {}};
     runtime_->run([&] {
       const std::vector<Rank>& ranks = parent->live()->config().world_ranks;
       for (const Rank rank : request.ranks) {
@@ -338,7 +338,7 @@ Result<std::shared_ptr<Node>> Node::create(const Options& options,
   auto runtime = Runtime::create(options, nullptr, std::move(pool));
   if (!runtime.is_ok()) return runtime.status();
   return std::shared_ptr<Node>(
-      std::make_shared<LiveNode>(std::move(runtime).value(), std::move(driver)));
+      std::make_shared<NodeImpl>(std::move(runtime).value(), std::move(driver)));
 }
 
 }  // namespace holdfast::runtime

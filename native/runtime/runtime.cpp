@@ -24,48 +24,48 @@ constexpr std::size_t kFewAwaited = 3;
 constexpr std::size_t kFewPeers = 16;
 constexpr std::uint32_t kLooksPerPoll = 16;
 
-Place place_of(const std::string& text) {
+MemberPlace place_of(const std::string& text) {
   auto card = parse_card(text);
   if (!card.is_ok()) return {};
   return {std::move(card.value().host), std::move(card.value().http)};
 }
 
 // What is measured, and the thread that tells of it.
-Status serve_health(Runtime::Parts& parts) {
+Status serve_health(Runtime::RuntimeParts& parts) {
   const Options& options = parts.options;
   auto health =
       Health::create({options.flight_dir, options.heartbeat}, parts.self, parts.host, parts.clock);
   if (!health.is_ok()) return health.status();
   parts.health = std::move(health).value();
-  const bool coordinates = parts.coordination != nullptr;
-  if (coordinates || !options.http.empty()) parts.board = std::make_unique<Board>(place_of);
+  const bool coordinates = parts.service != nullptr;
+  if (coordinates || !options.http.empty()) parts.status = std::make_unique<StatusModel>(place_of);
   if (options.http.empty()) return Status::ok();
   auto address = parse_http_address(options.http);
   if (!address.is_ok()) return address.status();
   auto http = HttpEndpoint::start(
-      address.value(), [health = parts.health.get(), board = parts.board.get(), coordinates,
+      address.value(), [health = parts.health.get(), status = parts.status.get(), coordinates,
                         heartbeat = options.heartbeat](const HttpRequest& request) {
-        return health_page(request, {*health, *board, coordinates, heartbeat});
+        return health_page(request, {*health, *status, coordinates, heartbeat});
       });
   if (!http.is_ok()) return http.status();
   parts.http = std::move(http).value();
-  if (coordinates) parts.board->set_own_address(parts.http->address());
+  if (coordinates) parts.status->set_own_address(parts.http->address());
   return Status::ok();
 }
 
 }  // namespace
 
 Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
-                                                 ft::Coordination* coordination,
+                                                 ft::CoordinatorService* service,
                                                  std::shared_ptr<comm::MemoryPool> pool) {
   comm::Segment::remove_orphans();
-  Parts parts;
+  RuntimeParts parts;
   parts.options = options;
   parts.self = random_member();
   parts.host = options.host_id.empty() ? host_id() : options.host_id;
   parts.process = this_process(parts.host);
   parts.clock = std::make_shared<MonotonicClock>();
-  parts.coordination = coordination;
+  parts.service = service;
   parts.pool = std::move(pool);
   auto plan = read_plan(options);
   if (!plan.is_ok()) return plan.status();
@@ -109,16 +109,16 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   return runtime;
 }
 
-Runtime::Runtime(Parts parts)
+Runtime::Runtime(RuntimeParts parts)
     : parts_(std::move(parts)),
-      hub_(parts_.self, {parts_.options.heartbeat, parts_.options.silence}, *this),
+      router_(parts_.self, {parts_.options.heartbeat, parts_.options.silence}, *this),
       driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
   watch(parts_.listener, EPOLLIN, callers_);
   watch(parts_.interrupt, EPOLLIN, callers_);
   for (const int fd : parts_.paths.descriptors()) watch(fd, EPOLLIN, driven_paths_);
   count_local_ranks();
-  hub_.set_coordination(parts_.coordination);
-  sockets_matter_ = parts_.coordination != nullptr;
+  router_.set_service(parts_.service);
+  sockets_matter_ = parts_.service != nullptr;
 }
 
 Runtime::~Runtime() {
@@ -217,20 +217,20 @@ bool Runtime::mark_awaited() {
 bool Runtime::busy() const {
   const bool calls = std::any_of(attempts_.begin(), attempts_.end(),
                                  [](const auto& attempt) { return !attempt.second.mends; });
-  return !handshakes_.empty() || calls || hub_.busy() || parts_.paths.busy();
+  return !handshakes_.empty() || calls || router_.busy() || parts_.paths.busy();
 }
 
-bool Runtime::latency_bound() const { return !hub_.moves_bulk(); }
+bool Runtime::latency_bound() const { return !router_.moves_bulk(); }
 
 Instant Runtime::next_deadline() const {
-  const Instant next = hub_.next_deadline();
+  const Instant next = router_.next_deadline();
   if (handshakes_.empty() && attempts_.empty()) return next;
   return std::min(next, parts_.clock->now() + std::chrono::milliseconds(10));
 }
 
-comm::Glance Runtime::glance() {
-  const comm::Glance glance = hub_.glance();
-  return {glance.moved, glance.enough && handshakes_.empty() && attempts_.empty()};
+comm::MemoryPoll Runtime::poll_memory() {
+  const comm::MemoryPoll poll = router_.poll_memory();
+  return {poll.moved, poll.enough && handshakes_.empty() && attempts_.empty()};
 }
 
 bool Runtime::turn(Instant now) {
@@ -238,14 +238,14 @@ bool Runtime::turn(Instant now) {
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
   const bool moved = parts_.paths.progress();
   if (moved) look_behind_broken_links();
-  const bool turned = hub_.turn(now);
+  const bool turned = router_.turn(now);
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;
     reap();
     end_mending();
     keep_coordinator(now);
     look_at_paths();
-    if (parts_.board) write_board(now);
+    if (parts_.status) write_status(now);
   }
   return turned || moved;
 }
@@ -304,7 +304,7 @@ ft::MembershipSettings Runtime::membership_settings() const {
 Result<std::shared_ptr<ft::Group>> Runtime::make_group(
     ft::GroupConfig config, CommId id,
     const std::function<std::shared_ptr<ft::World>()>& make_world) {
-  const std::shared_ptr<ft::World> world = id == CommId{} ? make_world() : hub_.find_world(id);
+  const std::shared_ptr<ft::World> world = id == CommId{} ? make_world() : router_.find_world(id);
   if (!world) {
     return Status{Code::kNotMember,
                   "group " + config.name + ": the world that it is part of has ended here"};
@@ -325,13 +325,13 @@ std::shared_ptr<ft::Group> Runtime::enter_group(ft::GroupConfig config,
   auto group =
       std::make_shared<ft::Group>(std::move(config), world, shared_from_this(), parts_.clock);
   world->add(group, parts_.clock->now());
-  hub_.deliver_early(parts_.clock->now());
+  router_.deliver_early(parts_.clock->now());
   return group;
 }
 
 std::shared_ptr<ft::Group> Runtime::known_group(const JoinRequest& request) {
   std::shared_ptr<ft::Group> group;
-  hub_.each_world([&](const auto& world) {
+  router_.each_world([&](const auto& world) {
     if (group || world->membership().name() == world_name(request.group)) return;
     auto config = world->admitted(base_config(request));
     if (config && config->rank == request.rank) group = enter_group(std::move(*config), world);

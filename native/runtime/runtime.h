@@ -14,10 +14,10 @@
 #include "comm/transport/catalogue.h"
 #include "comm/transport/pool.h"
 #include "comm/transport/segment.h"
-#include "group/hub.h"
-#include "health/board.h"
+#include "group/control_router.h"
 #include "health/health.h"
 #include "health/http_endpoint.h"
+#include "health/status_model.h"
 #include "runtime/coordinator/search.h"
 #include "runtime/driver.h"
 #include "runtime/node.h"
@@ -67,10 +67,10 @@ struct Peer {
 
 class Runtime final : public comm::Executor,
                       public Machinery,
-                      public ft::HubOwner,
+                      public ft::ControlRouterOwner,
                       public std::enable_shared_from_this<Runtime> {
  public:
-  struct Parts {
+  struct RuntimeParts {
     Options options;
     MemberId self;
     std::string host;
@@ -82,28 +82,28 @@ class Runtime final : public comm::Executor,
     std::optional<Card> coordinator;            // as it was found at first
     std::unique_ptr<CoordinatorSearch> search;  // for where it is later, if it has a name
     std::string job;                            // its name at the coordinator
-    ft::Coordination* coordination = nullptr;   // this process is a coordinator; outlives it
+    ft::CoordinatorService* service = nullptr;  // this process is a coordinator; outlives it
     comm::Segment bell;
     comm::PlanTable plan;
     std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
     Paths paths;
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<Health> health;
-    std::unique_ptr<Board> board;        // of a coordinator, and where pages are served
-    std::unique_ptr<HttpEndpoint> http;  // serves from the two above; nothing: none is wanted
+    std::unique_ptr<StatusModel> status;  // of a coordinator, and where pages are served
+    std::unique_ptr<HttpEndpoint> http;   // serves from the two above; nothing: none is wanted
   };
   // Opens the listener and starts the driver. `coordination`: this process is to be a coordinator.
   static Result<std::shared_ptr<Runtime>> create(const Options& options,
-                                                 ft::Coordination* coordination = nullptr,
+                                                 ft::CoordinatorService* service = nullptr,
                                                  std::shared_ptr<comm::MemoryPool> pool = nullptr);
-  explicit Runtime(Parts parts);
+  explicit Runtime(RuntimeParts parts);
   ~Runtime() override;
 
   // comm::Executor.
   void submit(Task task, bool wake) override { driver_.submit(std::move(task), wake); }
   void defer(Task task) override { driver_.defer(std::move(task)); }
-  bool drive_briefly(const std::function<bool(bool)>& step) override {
-    return driver_.drive_briefly(step);
+  bool drive_inline(const std::function<bool(bool)>& step) override {
+    return driver_.drive_inline(step);
   }
   bool has_tasks() const override { return driver_.has_submissions(); }
   bool has_cores() const override { return driver_.has_cores(); }
@@ -113,18 +113,18 @@ class Runtime final : public comm::Executor,
 
   // Machinery: driving thread only, but interrupt().
   bool turn(Instant now) override;
-  comm::Glance glance() override;
+  comm::MemoryPoll poll_memory() override;
   void poll_sockets(Duration timeout) override;
   void look_at_sockets() override;
   bool sockets_matter() const override {
-    return sockets_matter_ || hub_.is_changing() || !handshakes_.empty();
+    return sockets_matter_ || router_.is_changing() || !handshakes_.empty();
   }
   bool busy() const override;
   bool latency_bound() const override;
   Instant next_deadline() const override;
   void interrupt() override;
 
-  // ft::HubOwner: driving thread only.
+  // ft::ControlRouterOwner: driving thread only.
   void want(const ft::Joiner& joiner) override;
   void mend(MemberId peer, const std::string& card) override;
   bool trusts_resets() const override;
@@ -155,7 +155,7 @@ class Runtime final : public comm::Executor,
   bool is_refused(MemberId id) const;
   // Calls the member no more.
   void stop_calling(MemberId id) { attempts_.erase(id); }
-  ft::Hub& hub() { return hub_; }
+  ft::ControlRouter& router() { return router_; }
   // This process's part in a group that a world had before it was admitted there, once.
   std::shared_ptr<ft::Group> known_group(const JoinRequest& request);
   // Calls a member of a world that does not expect this process, whatever their ids.
@@ -178,7 +178,7 @@ class Runtime final : public comm::Executor,
 
   void start() { driver_.start_thread(); }
   void stop();
-  const Parts& parts() const { return parts_; }
+  const RuntimeParts& parts() const { return parts_; }
   // Any thread.
   const Health& health() const { return *parts_.health; }
   Stacks& stacks() { return parts_.health->stacks(); }
@@ -230,9 +230,9 @@ class Runtime final : public comm::Executor,
   void count_local_ranks();
   void look_at_paths();
   void look_behind_broken_links();
-  void write_board(Instant now);
+  void write_status(Instant now);
 
-  Parts parts_;
+  RuntimeParts parts_;
   Watched callers_{Watched::What::kCaller};
   Watched driven_paths_{Watched::What::kPaths};
   std::map<MemberId, std::unique_ptr<Peer>> peers_;
@@ -240,7 +240,7 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, Attempt> attempts_;
   std::optional<Card> coordinator_now_;  // where it was found last
   std::map<MemberId, Status> connect_failures_;
-  ft::Hub hub_;
+  ft::ControlRouter router_;
   Instant next_reap_{};
   Instant coordinator_since_{};  // it has been connected
   bool sockets_matter_ = false;

@@ -60,10 +60,10 @@ void Runtime::keep_coordinator(Instant now) {
   if (!parts_.coordinator) return;
   const MemberId id = parts_.coordinator->member;
   bool needed = false;
-  hub_.each_world([&](const auto&) { needed = true; });
+  router_.each_world([&](const auto&) { needed = true; });
   Peer* peer = find_peer(id);
   // Its host may be gone, and its name be another's, of which this connection will never tell.
-  const bool silent = hub_.contact_of(id, now).state == ft::Contact::State::kSilent;
+  const bool silent = router_.contact_of(id, now).state == ft::Contact::ContactState::kSilent;
   if (needed && peer != nullptr && silent) peer->control->hang_up();
   if (peer == nullptr && (needed || attempts_.contains(id))) look_for_coordinator(now);
   if (needed) call_member(*parts_.coordinator, now + kConnectTime);
@@ -152,7 +152,7 @@ void Runtime::step_handshakes(Instant now) {
 void Runtime::answer(Handshake& handshake) {
   const Greeting& hello = handshake.peer();
   // Callers know a coordinator by its address, and by no id.
-  const bool meant = hello.to == parts_.self || parts_.coordination != nullptr;
+  const bool meant = hello.to == parts_.self || parts_.service != nullptr;
   if (!meant || hello.from == parts_.self) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
     return;
@@ -188,7 +188,7 @@ void Runtime::establish(Handshake& handshake) {
   if (parts_.coordinator && parts_.coordinator->member == theirs.from) {
     coordinator_since_ = parts_.clock->now();
   }
-  hub_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
+  router_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
   watch_process(*peer, theirs.process);
   peers_[theirs.from] = std::move(peer);
   count_local_ranks();
@@ -198,9 +198,9 @@ void Runtime::establish(Handshake& handshake) {
 void Runtime::watch_process(Peer& peer, const ProcessId& process) {
   peer.process = WatchedProcess(process, parts_.process);
   switch (peer.process.state()) {
-    case WatchedProcess::State::kUnseen: return;
-    case WatchedProcess::State::kEnded: return process_has_ended(peer);
-    case WatchedProcess::State::kWatched:
+    case WatchedProcess::ProcessState::kUnseen: return;
+    case WatchedProcess::ProcessState::kEnded: return process_has_ended(peer);
+    case WatchedProcess::ProcessState::kWatched:
       return watch(peer.process.descriptor(), EPOLLIN, peer.of_process);
   }
 }
@@ -209,7 +209,7 @@ void Runtime::watch_process(Peer& peer, const ProcessId& process) {
 // of again. What it had sent is heard first.
 void Runtime::process_has_ended(Peer& peer) {
   peer.control->set_readable();
-  hub_.on_process_ended(peer.id);
+  router_.on_process_ended(peer.id);
   if (peer.process.descriptor() < 0) return;
   // It stays readable: once is enough.
   unwatch(peer.process.descriptor());
@@ -217,7 +217,7 @@ void Runtime::process_has_ended(Peer& peer) {
 }
 
 void Runtime::reap() {
-  for (const MemberId gone : hub_.take_forgotten()) drop(gone);
+  for (const MemberId gone : router_.take_forgotten()) drop(gone);
 }
 
 void Runtime::drop(MemberId id) {

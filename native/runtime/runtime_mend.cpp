@@ -60,7 +60,7 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
   // The kernel that it was on says that nobody listens for it there.
   if (!refused || !attempt.mends || at.address != attempt.vouched) return;
   attempts_.erase(found);
-  hub_.on_process_ended(callee);
+  router_.on_process_ended(callee);
 }
 
 bool Runtime::keeps_data(MemberId id) {
@@ -105,13 +105,13 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
         parts_.paths.make(peer.id, handshake.peer().offers, handshake.is_caller(), *peer.control);
     if (!peer.shares_memory()) sockets_matter_ = true;
   }
-  hub_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
+  router_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
 }
 
 // Of those whom nobody here needs any more.
 void Runtime::end_mending() {
   std::erase_if(attempts_, [this](const auto& attempt) {
-    return attempt.second.mends && !hub_.needs(attempt.first);
+    return attempt.second.mends && !router_.needs(attempt.first);
   });
 }
 

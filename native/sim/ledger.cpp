@@ -51,12 +51,12 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
   const std::uint64_t fingerprint = data.fingerprint();
   if (status.is_ok()) mix(fingerprint);
   judge(process, op, data, status, outcome);
-  Ended ended{static_cast<std::uint32_t>(status.code()),
-              fingerprint,
-              fingerprint != 0,
-              outcome,
-              {},
-              {data.rank()}};
+  EndedOp ended{static_cast<std::uint32_t>(status.code()),
+                fingerprint,
+                fingerprint != 0,
+                outcome,
+                {},
+                {data.rank()}};
   // With on_peer_loss=raise each names whom its latest view has lost.
   if (status.code() == Code::kPeerLost && !data.op().losses_raise) ended.lost = status.ranks();
   if (status.is_ok() && data.op().is_float && !outcome.retried) {
@@ -123,7 +123,7 @@ bool Ledger::has_lost(CommId world, Epoch epoch, MemberId member) const {
   return false;
 }
 
-void Ledger::compare(int op, int process, const Ended& ended, const Ended& first) {
+void Ledger::compare(int op, int process, const EndedOp& ended, const EndedOp& first) {
   const std::string name = "op " + std::to_string(op);
   if (ended.code != first.code) {
     on_wrong(process, "G6: " + name + " ended with code " + std::to_string(ended.code) +
@@ -183,7 +183,7 @@ void Ledger::compare(const std::vector<int>& survivors) {
   look_for_returns();
   look_for_splits();
   for (const auto& [op, by_process] : ended_) {
-    const Ended* first = nullptr;
+    const EndedOp* first = nullptr;
     for (const auto& [process, ended] : by_process) {
       if (std::find(survivors.begin(), survivors.end(), process) == survivors.end()) continue;
       if (first != nullptr) compare(op, process, ended, *first);

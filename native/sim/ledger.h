@@ -50,7 +50,7 @@ class Ledger {
   const std::map<std::pair<int, int>, FloatSum>& float_sums() const { return float_sums_; }
 
  private:
-  struct Ended {
+  struct EndedOp {
     std::uint32_t code = 0;
     std::uint64_t fingerprint = 0;
     bool replicated = false;
@@ -66,14 +66,14 @@ class Ledger {
   void mix(std::uint64_t value) { hash_.mix(value); }
   void judge(int process, int op, const OpData& data, const Status& status,
              const comm::Outcome& outcome);
-  void compare(int op, int process, const Ended& ended, const Ended& first);
+  void compare(int op, int process, const EndedOp& ended, const EndedOp& first);
   bool drop_dead_branch(CommId world, Epoch epoch);
   void look_for_returns();
   void look_for_splits();
 
-  std::map<int, std::map<int, Ended>> ended_;                              // by op, by process
-  std::map<std::pair<int, std::uint32_t>, std::pair<int, Ended>> firsts_;  // by op and epoch
-  std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;              // by world and epoch
+  std::map<int, std::map<int, EndedOp>> ended_;                              // by op, by process
+  std::map<std::pair<int, std::uint32_t>, std::pair<int, EndedOp>> firsts_;  // by op and epoch
+  std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;                // by world and epoch
   std::set<int> dead_;
   std::set<int> branched_off_;                      // died in views that no living process knows of
   std::map<std::pair<int, CommId>, Epoch> epochs_;  // by process: the last

@@ -28,7 +28,7 @@ Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, S
       rank_(rank),
       around_(around),
       clock_(std::make_shared<LocalClock>(around, number)),
-      hub_(id, {heartbeat(scenario), silence(scenario)}, *this) {}
+      router_(id, {heartbeat(scenario), silence(scenario)}, *this) {}
 
 void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
                        std::unique_ptr<comm::Link> data) {
@@ -37,14 +37,14 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
   auto& links = links_[peer];
   links.push_back(std::move(control));
   if (data) links.push_back(std::move(data));
-  hub_.add_peer(peer, first, second, clock_->now());
+  router_.add_peer(peer, first, second, clock_->now());
 }
 
 void Process::step() {
   bool called = false;  // by the program in the round before: a call may write, too
   for (int round = 0; round < kMostRounds; ++round) {
     bool moved = run_tasks();
-    moved = hub_.turn(clock_->now()) || moved;
+    moved = router_.turn(clock_->now()) || moved;
     if (joining_) look_at_joining();
     moved = run_tasks() || moved;
     if (group_) {
@@ -106,7 +106,7 @@ bool Process::run_tasks() {
 }
 
 Instant Process::next_deadline() const {
-  Instant next = hub_.next_deadline();
+  Instant next = router_.next_deadline();
   if (joining_) next = std::min(next, clock_->now() + heartbeat(scenario_));
   if (!parting_.empty() && !stopped()) next = std::min(next, gives_up_);
   return next;
@@ -149,7 +149,7 @@ bool Process::start_step() {
     const auto& group = groups_[static_cast<std::size_t>(part)];
     if (!group) continue;
     for (const ProgramOp& op :
-         make_step(scenario_, step_, static_cast<Part>(part), group->size())) {
+         make_step(scenario_, step_, static_cast<ProgramPart>(part), group->size())) {
       start_op(op);
       if (stopped()) return true;
     }
@@ -253,7 +253,7 @@ void Process::end_op(Running& running) {
   around_.on_op(number_, running.number, true);
 }
 
-bool Process::drive_briefly(const std::function<bool(bool)>& step) {
+bool Process::drive_inline(const std::function<bool(bool)>& step) {
   if (!tasks_.empty()) return false;
   for (int look = 0; look < 2; ++look) {
     if (step(look == 1)) break;
@@ -305,14 +305,14 @@ bool Process::part() {
     told = told || leaving.code() == Code::kNotMember;
     [[maybe_unused]] const Status left = group->close(Duration::zero());
   }
-  hub_.say_goodbye();
+  router_.say_goodbye();
   end_program("left");
   told_ = told;
   return true;
 }
 
 void Process::tear_down() {
-  hub_.set_joining(nullptr);
+  router_.set_joining(nullptr);
   for (const auto& group : groups_) {
     if (group) group->fence("the simulation ends");
   }
@@ -330,7 +330,7 @@ std::string Process::state() const {
   std::string text =
       "process " + std::to_string(number_) + " (rank " + std::to_string(rank_.value) + ") ";
   if (!ended_.empty()) return text + "ended: " + ended_;
-  if (coordination_) return text + "coordinates";
+  if (service_) return text + "coordinates";
   if (joining_) return text + "is in the lobby";
   if (done_) return text + "is done";
   text += "is in step " + std::to_string(step_) + ", epoch " +

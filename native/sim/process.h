@@ -1,4 +1,4 @@
-// Process: one simulated process: the production hub, world and group on virtual time, and the
+// Process: one simulated process: the production router, world and group on virtual time, and the
 // program that calls them.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "group/hub.h"
+#include "group/control_router.h"
 #include "sim/ledger.h"
 #include "sim/network.h"
 #include "sim/program.h"
@@ -52,7 +52,7 @@ class Surroundings {
   virtual std::optional<comm::HostPeer> open_area(int process, const std::string& name) = 0;
 };
 
-class Process final : public ft::HubOwner,
+class Process final : public ft::ControlRouterOwner,
                       public comm::Executor,
                       public std::enable_shared_from_this<Process> {
  public:
@@ -69,8 +69,8 @@ class Process final : public ft::HubOwner,
   Instant next_deadline() const;
   void add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
                 std::unique_ptr<comm::Link> data);
-  void on_refused(MemberId peer) { hub_.on_process_ended(peer); }
-  bool has_peer(MemberId peer) const { return hub_.is_connected(peer); }
+  void on_refused(MemberId peer) { router_.on_process_ended(peer); }
+  bool has_peer(MemberId peer) const { return router_.is_connected(peer); }
   // Says goodbye after its step.
   void leave() { leaving_ = true; }
   bool has_left() const { return ended_ == "left"; }
@@ -107,10 +107,10 @@ class Process final : public ft::HubOwner,
   // comm::Executor.
   void submit(Task task, bool) override { tasks_.push_back(std::move(task)); }
   void defer(Task task) override { tasks_.push_back(std::move(task)); }
-  bool drive_briefly(const std::function<bool(bool)>& step) override;
+  bool drive_inline(const std::function<bool(bool)>& step) override;
   bool has_tasks() const override { return !tasks_.empty(); }
   void drive_until(const std::function<bool()>&, Instant) override { run_tasks(); }
-  // ft::HubOwner.
+  // ft::ControlRouterOwner.
   void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }
   void mend(MemberId peer, const std::string&) override { around_.mend(number_, peer); }
   void nudge(MemberId) override {}
@@ -171,14 +171,14 @@ class Process final : public ft::HubOwner,
   Rank rank_;
   Surroundings& around_;
   std::shared_ptr<const Clock> clock_;
-  ft::Hub hub_;
+  ft::ControlRouter router_;
   std::map<MemberId, std::vector<std::unique_ptr<comm::Link>>> links_;
   std::shared_ptr<ft::World> world_;
   std::shared_ptr<ft::Group> group_;
   std::shared_ptr<ft::World> second_world_;
   std::array<std::shared_ptr<ft::Group>, kParts> groups_;  // by part; group_ is the first
   std::unique_ptr<ft::Joining> joining_;
-  std::unique_ptr<ft::Coordination> coordination_;
+  std::unique_ptr<ft::CoordinatorService> service_;
   std::deque<Task> tasks_;
   std::array<Epoch, 2> seen_{};  // the last views that the ledger has, by world
 

@@ -58,7 +58,7 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
   config = base_config();
   config.name = kSecond;
   config.id = kSecondWorld;
-  groups_[static_cast<std::size_t>(Part::kSecond)] =
+  groups_[static_cast<std::size_t>(ProgramPart::kSecond)] =
       found_world(view, std::move(config), second_world_);
 }
 
@@ -66,8 +66,8 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
 std::shared_ptr<ft::Group> Process::found_world(const ft::WorldView& view, ft::GroupConfig config,
                                                 std::shared_ptr<ft::World>& world) {
   ft::Membership membership(config.id, config.name, id_, view, settings());
-  world = std::make_shared<ft::World>(config.id, std::move(membership), hub_);
-  hub_.add_world(world);
+  world = std::make_shared<ft::World>(config.id, std::move(membership), router_);
+  router_.add_world(world);
   config.rank = rank_;
   config.members = view.members;
   config.epoch = view.epoch;
@@ -88,7 +88,7 @@ void Process::found_evens(const ft::WorldView& view) {
     config.world_ranks.push_back({r});
     config.members.push_back(view.members[static_cast<std::size_t>(r)]);
   }
-  auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
+  auto& group = groups_[static_cast<std::size_t>(ProgramPart::kEvens)];
   group = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
   world_->add(group, clock_->now());
 }
@@ -101,7 +101,7 @@ void Process::look_for_evens() {
   auto config = world_->admitted(std::move(base));
   // None of its members may have been left to tell of it.
   if (!config) return;
-  auto& group = groups_[static_cast<std::size_t>(Part::kEvens)];
+  auto& group = groups_[static_cast<std::size_t>(ProgramPart::kEvens)];
   group = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
   world_->add(group, clock_->now());
 }
@@ -111,30 +111,30 @@ void Process::join(const std::vector<MemberId>& contacts) {
   joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, wanted, card()},
                                            heartbeat(scenario_) * 4);
   for (const MemberId contact : contacts) joining_->add_contact(contact);
-  hub_.set_joining(joining_.get());
+  router_.set_joining(joining_.get());
 }
 
 void Process::coordinate(std::uint64_t instance, ft::Record* record) {
-  ft::Coordination::Settings settings;
+  ft::CoordinatorService::Settings settings;
   settings.heartbeat = heartbeat(scenario_);
   settings.silence = silence(scenario_);
   settings.instance = instance;
   settings.record = record;
-  coordination_ = std::make_unique<ft::Coordination>(settings);
-  hub_.set_coordination(coordination_.get());
+  service_ = std::make_unique<ft::CoordinatorService>(settings);
+  router_.set_service(service_.get());
 }
 
 void Process::look_at_joining() {
   if (joining_->state() == ft::Joining::State::kRefused) {
-    hub_.set_joining(nullptr);
+    router_.set_joining(nullptr);
     return end_program("refused: " + joining_->refusal());
   }
   if (joining_->state() != ft::Joining::State::kAdmitted) return;
-  hub_.set_joining(nullptr);
+  router_.set_joining(nullptr);
   const ft::Message decision = joining_->decision();
-  world_ =
-      std::make_shared<ft::World>(decision, ft::Membership(kName, id_, decision, settings()), hub_);
-  hub_.add_world(world_);
+  world_ = std::make_shared<ft::World>(decision, ft::Membership(kName, id_, decision, settings()),
+                                       router_);
+  router_.add_world(world_);
   auto config = world_->admitted(base_config());
   joining_.reset();
   if (!config) return end_program("admitted to a world without its group");
@@ -143,7 +143,7 @@ void Process::look_at_joining() {
   groups_[0] = group_;
   world_->add(group_, clock_->now());
   look_for_evens();
-  hub_.deliver_early(clock_->now());
+  router_.deliver_early(clock_->now());
 }
 
 }  // namespace holdfast::sim

@@ -28,7 +28,7 @@ comm::Block block_of(std::vector<std::uint64_t>& memory, std::uint64_t index, st
 
 }  // namespace
 
-std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, int ranks) {
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart part, int ranks) {
   const auto place = static_cast<std::uint64_t>(part);
   const std::uint64_t seed =
       scenario.seed * 1000 + static_cast<std::uint64_t>(step) + place * 1'000'000'007;
@@ -39,8 +39,9 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, 
       Collective::kAllToAll,  Collective::kGather,    Collective::kScatter,
       Collective::kBarrier,   Collective::kSend};
   // A few of the whole group, one or two of the others.
-  std::vector<ProgramOp> ops(1 + random.below(part == Part::kWhole ? 4 : 2));
-  int number = step * kOpsPerStep + (part == Part::kWhole ? 0 : 2 + 2 * static_cast<int>(part));
+  std::vector<ProgramOp> ops(1 + random.below(part == ProgramPart::kWhole ? 4 : 2));
+  int number =
+      step * kOpsPerStep + (part == ProgramPart::kWhole ? 0 : 2 + 2 * static_cast<int>(part));
   for (ProgramOp& op : ops) {
     op.part = part;
     op.number = number++;
@@ -55,13 +56,13 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, 
   // Of its own, so that the other draws are what they were.
   Random coding(seed + 8);
   for (ProgramOp& op : ops) {
-    op.coded = coding.chance(20) && CodedData::takes(op.collective, ranks);
+    op.encoded = coding.chance(20) && EncodedData::takes(op.collective, ranks);
   }
   Random exact(seed + 9);
-  for (ProgramOp& op : ops) op.lossless = op.coded && exact.chance(35);
+  for (ProgramOp& op : ops) op.lossless = op.encoded && exact.chance(35);
   Random floats(seed + 11);
   for (ProgramOp& op : ops) {
-    op.is_float = floats.chance(30) && !op.coded && FloatData::takes(op.collective);
+    op.is_float = floats.chance(30) && !op.encoded && FloatData::takes(op.collective);
   }
   Random holes(seed + 10);
   for (ProgramOp& op : ops) {
@@ -73,11 +74,11 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, 
 }
 
 OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank), ranks_(ranks) {
-  if (op.coded) {
+  if (op.encoded) {
     const bool residual =
         !op.lossless && (op.collective != Collective::kAllReduce || op.factor % 3 != 0);
-    coded_.emplace(
-        CodedOp{op.collective, op.root, op.count, op.atomic, op.factor, residual, op.lossless},
+    encoded_.emplace(
+        EncodedOp{op.collective, op.root, op.count, op.atomic, op.factor, residual, op.lossless},
         rank, ranks);
     return;
   }
@@ -117,7 +118,7 @@ std::uint64_t OpData::given(int from, int to) const {
 }
 
 comm::OpRequest OpData::request() {
-  comm::OpRequest request = coded_   ? coded_->request()
+  comm::OpRequest request = encoded_ ? encoded_->request()
                             : float_ ? float_->request()
                                      : plain_request();
   if (op_.says_what_holes) {
@@ -216,7 +217,7 @@ std::string OpData::check(const comm::Outcome& told) const {
     // Whatever it says of itself, there must be no zeros.
     for (int rank = 0; rank < ranks_; ++rank) outcome.contributors.push_back({rank});
   }
-  if (coded_) return coded_->check(outcome);
+  if (encoded_) return encoded_->check(outcome);
   if (float_) return float_->check(outcome);
   const bool root = rank_ == op_.root;
   switch (op_.collective) {
@@ -253,7 +254,7 @@ std::string OpData::check_lost(const std::vector<Rank>& named, const comm::Outco
 }
 
 std::string OpData::check_failed(const Status& status, const comm::Outcome& outcome) const {
-  std::string wrong = coded_ ? coded_->check_failed() : "";
+  std::string wrong = encoded_ ? encoded_->check_failed() : "";
   if (wrong.empty() && status.code() == Code::kPeerLost) {
     wrong = check_lost(status.ranks(), outcome);
   }
@@ -261,7 +262,7 @@ std::string OpData::check_failed(const Status& status, const comm::Outcome& outc
 }
 
 std::string OpData::check_input(const std::vector<Rank>& all) {
-  if (coded_) return coded_->check_input();
+  if (encoded_) return encoded_->check_input();
   if (float_) return float_->check_input(all);
   if (op_.collective == Collective::kBroadcast) {
     return rank_ == op_.root && !same_bits(output_, before_) ? "a root's data has changed" : "";
@@ -291,7 +292,7 @@ void OpData::write_over() {
 }
 
 std::uint64_t OpData::fingerprint() const {
-  if (coded_) return coded_->fingerprint();
+  if (encoded_) return encoded_->fingerprint();
   if (float_) return float_->is_replicated() ? float_->bits() : 0;
   if (!comm::is_replicated(op_.collective) || !comm::has_elements(op_.collective)) return 0;
   Fnv1a hash;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "sim/coded_data.h"
+#include "sim/encoded_data.h"
 #include "sim/float_data.h"
 #include "sim/scenario.h"
 
@@ -18,7 +18,7 @@ namespace holdfast::sim {
 inline constexpr int kOpsPerStep = 10;
 
 // Whose op it is.
-enum class Part : std::uint8_t {
+enum class ProgramPart : std::uint8_t {
   kWhole,   // the group of all ranks
   kEvens,   // the group of the even ones
   kSecond,  // the group of all ranks in another world
@@ -27,15 +27,15 @@ inline constexpr int kParts = 3;
 
 // One op of the program; the same on every rank.
 struct ProgramOp {
-  Part part = Part::kWhole;
+  ProgramPart part = ProgramPart::kWhole;
   int number = 0;
   comm::Collective collective{};
   int root = 0;
   std::uint64_t count = 0;  // elements of a block
   bool in_place = false;
   bool atomic = false;
-  bool coded = false;
-  bool lossless = false;  // coded: exactly
+  bool encoded = false;
+  bool lossless = false;  // encoded: exactly
   bool is_float = false;  // a sum to which the order of its operands shows
   bool is_shift = false;  // messages to the next rank, from the last one
   std::uint64_t factor = 1;
@@ -46,7 +46,7 @@ struct ProgramOp {
 
 // The ops of a step in a group of so many ranks; all of them are started before the first is waited
 // for.
-std::vector<ProgramOp> make_step(const Scenario& scenario, int step, Part part, int ranks);
+std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart part, int ranks);
 
 // One rank's memory for an op, and what is right to find there.
 class OpData {
@@ -80,7 +80,7 @@ class OpData {
   std::string check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const;
 
   ProgramOp op_;
-  std::optional<CodedData> coded_;  // in place of all that follows; or
+  std::optional<EncodedData> encoded_;  // in place of all that follows; or
   std::optional<FloatData> float_;
   int rank_;
   int ranks_;

@@ -21,7 +21,7 @@
 
 namespace holdfast::sim {
 
-struct Event {
+struct SimEvent {
   Instant at;
   std::uint64_t order = 0;
   int process = -1;  // steps; or
@@ -29,7 +29,7 @@ struct Event {
   enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink, kRedial };
   Other what = Other::kNone;
   int peer = -1;  // of process, to be linked to it again
-  bool operator>(const Event& other) const {
+  bool operator>(const SimEvent& other) const {
     return std::tie(at, order) > std::tie(other.at, other.order);
   }
 };
@@ -41,7 +41,7 @@ class Simulation final : public WireKeeper, public Surroundings {
         with_log_(with_log),
         random_(scenario.seed * 2 + scenario.delays * 1'000'003) {}
 
-  Verdict run();
+  RunVerdict run();
 
   // WireKeeper.
   Instant now() const override { return now_; }
@@ -116,14 +116,14 @@ class Simulation final : public WireKeeper, public Surroundings {
   void let_in(int number, const std::shared_ptr<Process>& process);
   // A coordinator outside the view begins, for the first time or again.
   void start_coordinator();
-  void take(const Event& event);
+  void take(const SimEvent& event);
   void step(int process);
   // The process that runs is at a yield point.
   void suspend();
-  bool may_run_meanwhile(const Event& event) const;
+  bool may_run_meanwhile(const SimEvent& event) const;
   void look_at_wires(int process);
   bool is_over();
-  void judge(Verdict& verdict);
+  void judge(RunVerdict& verdict);
   std::vector<int> survivors() const;
   // Whether the wires between them work, both ways.
   bool hears(int a, int b) const;
@@ -141,7 +141,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   Instant now_{};
   int running_ = -1;  // the process whose step this is
   std::uint64_t order_ = 0;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::priority_queue<SimEvent, std::vector<SimEvent>, std::greater<>> events_;
   std::vector<Host> hosts_;
   std::vector<int> holders_;  // by rank: the process that has it, or wants it
   int coordinator_ = -1;      // its process, if it is outside the view

@@ -86,7 +86,7 @@ bool Simulation::cut(int a, int b, bool as_if_dead, Duration lasts) {
     for (const auto& wire : wires_[way]) close_wire(*wire, *this, as_if_dead);
   }
   if (lasts > Duration::zero()) {
-    events_.push({now_ + lasts, ++order_, a, -1, Event::Other::kRelink, b});
+    events_.push({now_ + lasts, ++order_, a, -1, SimEvent::Other::kRelink, b});
   }
   return true;
 }
@@ -123,8 +123,8 @@ bool Simulation::close_own(int process, int peer, bool data) {
 
 // What happens to others alone, and connects nobody: the one that is suspended is in the middle of
 // its step.
-bool Simulation::may_run_meanwhile(const Event& event) const {
-  if (event.fault < 0) return event.what == Event::Other::kNone && connecting_.empty();
+bool Simulation::may_run_meanwhile(const SimEvent& event) const {
+  if (event.fault < 0) return event.what == SimEvent::Other::kNone && connecting_.empty();
   const Fault& f = scenario_.faults[static_cast<std::size_t>(event.fault)];
   return holder(f.a) != running_ && (f.kind == FaultKind::kCrash || f.kind == FaultKind::kVanish);
 }
@@ -141,7 +141,7 @@ void Simulation::suspend() {
   host(self).paused_until = until;
   log(self, "is suspended");
   while (!events_.empty() && events_.top().at < until && may_run_meanwhile(events_.top())) {
-    const Event event = events_.top();
+    const SimEvent event = events_.top();
     events_.pop();
     now_ = std::max(now_, event.at);
     take(event);
@@ -210,7 +210,7 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   }
   wake(coordinator_, now_);
   if (before >= 0 && lasts > Duration::zero()) {
-    events_.push({now_ + lasts, ++order_, before, -1, Event::Other::kMoved, -1});
+    events_.push({now_ + lasts, ++order_, before, -1, SimEvent::Other::kMoved, -1});
   }
   return true;
 }
@@ -272,7 +272,7 @@ bool Simulation::happen(const Fault& f) {
       return true;
     case FaultKind::kCoordinator:
       if (coordinator_ < 0 || !crash(coordinator_)) return false;
-      events_.push({now_ + f.lasts, ++order_, -1, -1, Event::Other::kCoordinator, -1});
+      events_.push({now_ + f.lasts, ++order_, -1, -1, SimEvent::Other::kCoordinator, -1});
       return true;
     case FaultKind::kDrift: host(a).drift = f.lasts; return lives;
     default: break;

@@ -72,7 +72,7 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
           return entry.second.epoch == view.epoch && entry.second.members == vote.view;
         });
     // One that was started anew has not decided the view.
-    vote.half = ft::Half::kTooFew;
+    vote.half = ft::HalfOfView::kTooFew;
   }
   for (const Host& h : hosts_) {
     const bool member = h.process->admitted() && view.has(h.process->id());
@@ -148,7 +148,7 @@ std::vector<int> Simulation::survivors() const {
   return result;
 }
 
-void Simulation::judge(Verdict& verdict) {
+void Simulation::judge(RunVerdict& verdict) {
   const std::vector<int> must = who_must_end();
   for (const Host& h : hosts_) {
     const Process& process = *h.process;

@@ -64,7 +64,7 @@ void Simulation::mend(int from, MemberId to) {
   };
   const bool closed = is_closed(from, other);
   if (!closed && (is_cut(from, other) || is_cut(other, from))) return;
-  const auto how = closed ? Event::Other::kRedial : Event::Other::kRelink;
+  const auto how = closed ? SimEvent::Other::kRedial : SimEvent::Other::kRelink;
   events_.push({arrival(other, from), ++order_, from, -1, how, other});
 }
 

@@ -105,7 +105,7 @@ void Simulation::on_saved(int process, int next_step) {
 }
 
 // Another process' memory, as long as there is that process.
-class Simulation::Reach final : public comm::PeerMemory {
+class Simulation::Reach final : public comm::ProcessMemory {
  public:
   Reach(const Simulation& simulation, int process) : simulation_(simulation), process_(process) {}
   bool read(std::byte* to, std::uint64_t address, std::uint64_t bytes) const override {
@@ -254,7 +254,7 @@ void Simulation::step(int process) {
   h.process->step();
   running_ = -1;
   if (was_here && ends()) {
-    events_.push({now_ + kFarewell, ++order_, process, -1, Event::Other::kEnds, -1});
+    events_.push({now_ + kFarewell, ++order_, process, -1, SimEvent::Other::kEnds, -1});
   }
   look_at_wires(process);
   const Instant local = local_time(process);
@@ -270,7 +270,7 @@ bool Simulation::is_over() {
   });
 }
 
-Verdict Simulation::run() {
+RunVerdict Simulation::run() {
   at_yield_points([this] { suspend(); });
   found_all();
   for (const Fault& fault : scenario_.faults) {
@@ -278,9 +278,9 @@ Verdict Simulation::run() {
   }
   happened_.resize(waiting_.size());
   notice(When::kStart, -1, 0);
-  Verdict verdict;
+  RunVerdict verdict;
   while (!events_.empty() && events_.top().at < healed_ + kPatience) {
-    const Event event = events_.top();
+    const SimEvent event = events_.top();
     events_.pop();
     now_ = std::max(now_, event.at);
     ++verdict.events;
@@ -306,25 +306,25 @@ Verdict Simulation::run() {
   return verdict;
 }
 
-void Simulation::take(const Event& event) {
+void Simulation::take(const SimEvent& event) {
   if (event.fault >= 0) return happen(static_cast<std::size_t>(event.fault));
   switch (event.what) {
-    case Event::Other::kEnds: crash(event.process); return;
-    case Event::Other::kCoordinator: return start_coordinator();
-    case Event::Other::kMoved: return end_first_coordinator(event.process);
-    case Event::Other::kRelink: return relink(event.process, event.peer);
-    case Event::Other::kRedial:
+    case SimEvent::Other::kEnds: crash(event.process); return;
+    case SimEvent::Other::kCoordinator: return start_coordinator();
+    case SimEvent::Other::kMoved: return end_first_coordinator(event.process);
+    case SimEvent::Other::kRelink: return relink(event.process, event.peer);
+    case SimEvent::Other::kRedial:
       // Both call, and the first who gets through is enough.
       if (!hears(event.process, event.peer)) relink(event.process, event.peer);
       return;
-    case Event::Other::kNone: break;
+    case SimEvent::Other::kNone: break;
   }
   if (host(event.process).scheduled != event.at) return;  // woken earlier
   host(event.process).scheduled = {Duration::max()};
   step(event.process);
 }
 
-Verdict simulate(const Scenario& scenario, bool with_log) {
+RunVerdict simulate(const Scenario& scenario, bool with_log) {
   return Simulation(scenario, with_log).run();
 }
 

@@ -16,7 +16,7 @@ namespace holdfast::sim {
 // One world in so many has processes that cannot map what others share.
 inline constexpr std::uint64_t kCrampedWorlds = 8;
 
-struct Verdict {
+struct RunVerdict {
   std::string violation;   // empty: none
   std::uint64_t hash = 0;  // of what happened: who did what when, every frame, every result
   std::uint64_t events = 0;
@@ -35,7 +35,7 @@ struct Verdict {
 };
 
 // `with_log`: what happens is written down line by line.
-Verdict simulate(const Scenario& scenario, bool with_log = false);
+RunVerdict simulate(const Scenario& scenario, bool with_log = false);
 
 // The scenario without the faults and sizes that its violation does not need.
 Scenario shrink(const Scenario& scenario);

@@ -137,7 +137,7 @@ class Bench {
     return std::max(static_cast<double>(ms), 1e-6) * 1e-3;
   }
 
-  const Driver& d_;
+  const CudaDriver& d_;
   const DriverTable table_;
   std::string name_;
   std::unique_ptr<LoadedKernels> kernels_;

@@ -93,7 +93,7 @@ inline Codec made(std::string_view name, const CodecOptions& options = {}) {
 
 inline std::vector<std::byte> encoded(const Codec& codec, std::span<const std::byte> input,
                                       DType dtype, std::span<float> residual = {},
-                                      const Key& key = {}) {
+                                      const RoundingKey& key = {}) {
   std::vector<std::byte> frame(codec.encoded_bound(dtype, input.size() / dtype_bytes(dtype)));
   frame.resize(codec.encode({input, dtype, key, residual}, frame));
   return frame;

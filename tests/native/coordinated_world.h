@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ft/coordination.h"
+#include "ft/coordinator_service.h"
 #include "ft/joining.h"
 #include "ft/membership.h"
 #include "sim/memory_record.h"
@@ -28,18 +28,18 @@ class CoordinatedWorld {
 
   // The coordinator begins anew, knowing nothing.
   void start() {
-    Coordination::Settings settings;
+    CoordinatorService::Settings settings;
     settings.heartbeat = kBeat;
     settings.instance = settings.started = ++lives_;
     settings.keep = keep;
     settings.record = record_;
-    coordination_.emplace(settings);
+    service_.emplace(settings);
     connected_.clear();
     muted_ = false;
   }
   // Nothing that the coordinator says from now on gets out.
   void mute() { muted_ = true; }
-  void end() { coordination_.reset(); }
+  void end() { service_.reset(); }
 
   // Members of a world that they founded without the coordinator.
   void found(const std::vector<std::uint64_t>& ids, CommId world = {7}) {
@@ -63,8 +63,8 @@ class CoordinatedWorld {
   void die(std::uint64_t id, bool proven) {
     members_.erase({id});
     strangers_.erase({id});
-    if (coordination_ && connected_.erase({id}) > 0) {
-      coordination_->on_closed({id}, proven, now);
+    if (service_ && connected_.erase({id}) > 0) {
+      service_->on_closed({id}, proven, now);
     }
   }
   // Only those on the side of `ids` reach the coordinator, and each other.
@@ -76,14 +76,14 @@ class CoordinatedWorld {
       for (const auto& [other, ignored] : members_) {
         if (other != id && !reaches(id, other)) member->on_silent(other, now);
       }
-      if (coordination_ && connected_.contains(id) && !reaches(id, kHere)) {
-        coordination_->on_silent(id, now);
+      if (service_ && connected_.contains(id) && !reaches(id, kHere)) {
+        service_->on_silent(id, now);
       }
     }
   }
   // The connection to the coordinator breaks, without a word about the process.
   void cut(std::uint64_t id) {
-    if (connected_.erase({id}) > 0) coordination_->on_closed({id}, false, now);
+    if (connected_.erase({id}) > 0) service_->on_closed({id}, false, now);
   }
 
   void run(Duration time) {
@@ -93,10 +93,10 @@ class CoordinatedWorld {
 
   std::string blocked() const {
     std::string text;
-    if (coordination_) coordination_->each_world([&](const auto& c) { text += c.blocked(); });
+    if (service_) service_->each_world([&](const auto& c) { text += c.blocked(); });
     return text;
   }
-  std::size_t worlds() const { return coordination_->worlds().size(); }
+  std::size_t worlds() const { return service_->worlds().size(); }
   const Membership* member(std::uint64_t id) const {
     const auto at = members_.find({id});
     return at == members_.end() ? nullptr : at->second.get();
@@ -134,19 +134,19 @@ class CoordinatedWorld {
 
   void step() {
     for (auto& [id, member] : members_) {
-      const bool connects = coordination_ && reaches(id, kHere) && connected_.insert(id).second;
+      const bool connects = service_ && reaches(id, kHere) && connected_.insert(id).second;
       if (connects && !member->fenced()) member->greet(now);
       member->tick(now);
       carry_out(id);
     }
     for (auto& [id, stranger] : strangers_) {
       stranger->tick(now, [&, self = id](MemberId other) {
-        return other == kHere ? coordination_.has_value() : reaches(self, other);
+        return other == kHere ? service_.has_value() : reaches(self, other);
       });
-      if (coordination_ && reaches(id, kHere)) connected_.insert(id);
+      if (service_ && reaches(id, kHere)) connected_.insert(id);
       for (auto& [to, message] : stranger->take_sends()) deliver(id, to, message);
     }
-    if (coordination_) coordination_->tick(now);
+    if (service_) service_->tick(now);
     answer();
     admit();
   }
@@ -173,8 +173,8 @@ class CoordinatedWorld {
   void deliver(MemberId from, MemberId to, const Message& message) {
     if (!reaches(from, to)) return;
     if (to == kHere) {
-      if (coordination_) {
-        coordination_->on_message(from, message, now);
+      if (service_) {
+        service_->on_message(from, message, now);
         answer();
       }
     } else if (const auto at = members_.find(to); at != members_.end()) {
@@ -186,10 +186,9 @@ class CoordinatedWorld {
   }
 
   void answer() {
-    if (!coordination_ || answering_) return;
+    if (!service_ || answering_) return;
     answering_ = true;
-    for (auto sends = coordination_->take_sends(); !sends.empty();
-         sends = coordination_->take_sends()) {
+    for (auto sends = service_->take_sends(); !sends.empty(); sends = service_->take_sends()) {
       for (auto& [to, message] : sends) {
         if (!muted_ && connected_.contains(to)) deliver(kHere, to, message);
       }
@@ -216,7 +215,7 @@ class CoordinatedWorld {
 
   Record* record_;
   std::uint64_t lives_ = 0;
-  std::optional<Coordination> coordination_;
+  std::optional<CoordinatorService> service_;
   std::map<MemberId, std::unique_ptr<Membership>> members_;
   std::map<MemberId, std::unique_ptr<Joining>> strangers_;
   std::map<MemberId, CommId> world_of_;

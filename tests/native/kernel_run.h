@@ -34,7 +34,7 @@ class Gpu {
   }
   void release(std::byte* memory) const { driver_->mem_free_host(memory); }
 
-  void run(const KernelRow& row, const Launch& launch, const void* argument) const {
+  void run(const KernelRow& row, const KernelLaunch& launch, const void* argument) const {
     CuFunction function;
     REQUIRE(driver_->module_get_function(&function, modules_.at(row.image), row.name.data()) ==
             Cu::kSuccess);
@@ -55,7 +55,7 @@ class Gpu {
     gpu->driver_ = table.value();
     DeviceId device = 0;
     CuContext context;
-    const Driver& driver = *gpu->driver_;
+    const CudaDriver& driver = *gpu->driver_;
     if (driver.device_get(&device, 0) != Cu::kSuccess) return nullptr;
     REQUIRE(driver.device_primary_ctx_retain(&context, device) == Cu::kSuccess);
     REQUIRE(driver.ctx_set_current(context) == Cu::kSuccess);
@@ -121,7 +121,7 @@ class Memory {
 template <class Argument>
 void run(const KernelRow& row, std::uint32_t blocks, const Argument& argument) {
   REQUIRE(sizeof argument == row.argument_bytes);
-  const Launch launch{blocks, kThreads};
+  const KernelLaunch launch{blocks, kThreads};
   if (Gpu::find() != nullptr) {
     Gpu::find()->run(row, launch, &argument);
   } else {

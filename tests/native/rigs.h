@@ -24,7 +24,7 @@ struct Rig {
   std::shared_ptr<Staged> staged;
   CuStream stream;
 
-  const device::Driver& d() const { return *driver.table; }
+  const device::CudaDriver& d() const { return *driver.table; }
   device::Device& device() const { return staged->device(); }
 };
 

@@ -164,7 +164,7 @@ std::vector<float> strange(std::size_t count) {
 TEST_CASE("every level gives the reference's bytes, residuals and values") {
   for_lossy([](const Codec& codec) {
     const Codec reference = codec.at(CpuLevel::kReference);
-    const Key key{1, 2, 3};
+    const RoundingKey key{1, 2, 3};
     for (const std::size_t count : kFewCounts) {
       std::vector<Tensor> tensors = finite_tensors(count);
       tensors.push_back({"strange", strange(count)});

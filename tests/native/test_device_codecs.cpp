@@ -19,7 +19,7 @@ using device::Memory;
 
 constexpr std::array kCodecs{"bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "int8", "int4", "onebit"};
 constexpr std::array kCounts{0U, 1U, 2U, 31U, 33U, 127U, 128U, 513U, 1000U};
-constexpr Key kKey{.seed = 7, .op = 11, .chunk = 3};
+constexpr RoundingKey kKey{.seed = 7, .op = 11, .chunk = 3};
 
 // As tensors come, and what must not be healed or fed back.
 std::vector<Tensor> tensors(std::size_t count) {

@@ -22,7 +22,7 @@ TEST_CASE("a library that is no driver, or an old one, says which function is mi
 }
 
 TEST_CASE("errors carry the driver's own words, or the number where it has none") {
-  Driver driver;
+  CudaDriver driver;
   driver.get_error_name = [](Cu error, const char** text) {
     if (error != Cu::kOutOfMemory) return Cu::kInvalidValue;
     *text = "CUDA_ERROR_OUT_OF_MEMORY";

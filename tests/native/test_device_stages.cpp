@@ -21,7 +21,7 @@ constexpr std::array kBlocks{1U, 3U};
 
 void run_stages(const std::vector<Stage>& stages, std::uint32_t blocks) {
   for (const Stage& stage : stages) {
-    const device::Launch launch{blocks, device::kThreads};
+    const device::KernelLaunch launch{blocks, device::kThreads};
     if (const device::Gpu* gpu = device::Gpu::find(); gpu != nullptr) {
       gpu->run(*stage.row, launch, stage.argument.data());
     } else {

@@ -19,7 +19,7 @@ using device::DevicePointer;
 using runtime::DeviceState;
 using runtime::GappedArray;
 using runtime::Staged;
-using runtime::StandIn;
+using runtime::VirtualBlock;
 
 std::byte* pointer(DevicePointer at) { return reinterpret_cast<std::byte*>(at); }  // NOLINT
 
@@ -129,7 +129,7 @@ TEST_CASE("a state's copies and runs go with it") {
   CHECK(rig.used() == before);
 }
 
-comm::OpRequest sum_of(const StandIn& one, std::uint64_t count) {
+comm::OpRequest sum_of(const VirtualBlock& one, std::uint64_t count) {
   comm::OpRequest request;
   request.collective = Collective::kAllReduce;
   request.input = {{reinterpret_cast<std::byte*>(one.at), count}};  // NOLINT
@@ -143,7 +143,7 @@ TEST_CASE("what was packed for an op is freed, whether the op ends or is refused
   const DevicePointer at = rig.allocate(values.size());
   rig.move(at, values, true);
   const std::uint64_t before = rig.used();
-  const std::vector<StandIn> all{
+  const std::vector<VirtualBlock> all{
       {runtime::stand_in_address(0), {at, {4, {4096}, {16}}}, true},
       {runtime::stand_in_address(1), {at + 60'000, {4, {4096}, {16}}}, true}};
   const CuStream stream = rig.stream();
@@ -167,7 +167,7 @@ TEST_CASE("what was packed for an op is freed, whether the op ends or is refused
 TEST_CASE("a device that is lost with packed arrays under way fails the op and frees who waits") {
   const Rig rig;
   const DevicePointer at = rig.allocate(64 * 1024);
-  const StandIn one{runtime::stand_in_address(0), {at, {4, {4096}, {16}}}, true};
+  const VirtualBlock one{runtime::stand_in_address(0), {at, {4, {4096}, {16}}}, true};
   const CuStream stream = rig.stream();
   rig.control().pause();
   auto work = rig.staged()->start(rig.group(), sum_of(one, 4096), {&stream, 1}, {&one, 1});

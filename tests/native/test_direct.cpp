@@ -332,7 +332,7 @@ TEST_CASE("a trial is agreed on by counting calls") {
   CHECK(first.trial == 1);
   for (std::uint32_t i = 1; i < comm::kTrialCalls; ++i) {
     // Known here, perhaps not elsewhere.
-    agreement.conclude(first.trial, PathAgreement::Verdict::kDirect);
+    agreement.conclude(first.trial, PathAgreement::PathVerdict::kDirect);
     CHECK(path(1).path == PathAgreement::Path::kStaged);
   }
   CHECK(path(1).path == PathAgreement::Path::kDirect);
@@ -340,14 +340,14 @@ TEST_CASE("a trial is agreed on by counting calls") {
   // Somebody came in; a rank was lost in the next trial; the one after it fails.
   const auto again = path(2);
   CHECK(again.trial == 2);
-  agreement.conclude(first.trial, PathAgreement::Verdict::kDirect);
+  agreement.conclude(first.trial, PathAgreement::PathVerdict::kDirect);
   CHECK(path(2).path == PathAgreement::Path::kStaged);
-  agreement.conclude(again.trial, PathAgreement::Verdict::kAgain);
+  agreement.conclude(again.trial, PathAgreement::PathVerdict::kAgain);
   for (std::uint32_t i = 2; i < comm::kTrialCalls; ++i) CHECK(path(2).trial == 0);
   CHECK(path(2).trial == 3);
   for (std::uint32_t i = 1; i < comm::kTrialCalls; ++i) CHECK(path(2).trial == 0);
   CHECK(agreement.choose({2}, std::chrono::milliseconds(1)).status().code() == Code::kTimeout);
-  agreement.conclude(3, PathAgreement::Verdict::kStaged);
+  agreement.conclude(3, PathAgreement::PathVerdict::kStaged);
   CHECK(path(2).path == PathAgreement::Path::kStaged);
 }
 

@@ -18,7 +18,7 @@ struct Doubling {
 };
 
 constexpr KernelRow kDoubling{"doubling", "test", sizeof(Doubling),
-                              [](const Launch& launch, const void* argument) {
+                              [](const KernelLaunch& launch, const void* argument) {
                                 const auto& work = *static_cast<const Doubling*>(argument);
                                 CHECK(launch.blocks == 2);
                                 CHECK(launch.threads == 32);
@@ -27,7 +27,7 @@ constexpr KernelRow kDoubling{"doubling", "test", sizeof(Doubling),
 
 struct World {
   EmulatedDriver driver;
-  const Driver& d;
+  const CudaDriver& d;
   explicit World(const EmulatedSettings& settings = {})
       : driver(make_emulated_driver(settings)), d(*driver.table) {
     CuContext context;

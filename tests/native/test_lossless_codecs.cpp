@@ -187,8 +187,8 @@ TEST_CASE("contents that make no sense are refused behind a right checksum, too"
         const auto says = static_cast<std::uint16_t>(extra);
         // All of its codes say that an escape follows.
         const Bytes all(fixed + extra, std::byte{0xff});
-        const Status coded = codec.decode(forged(count, 1, says, all), DType::kBF16, out);
-        if (count % 32 == 0) CHECK(coded.is_ok() == (extra == count));
+        const Status encoded = codec.decode(forged(count, 1, says, all), DType::kBF16, out);
+        if (count % 32 == 0) CHECK(encoded.is_ok() == (extra == count));
         // None does.
         const Bytes none(fixed + extra);
         const Status zero = codec.decode(forged(count, 1, says, none), DType::kBF16, out);

@@ -44,7 +44,7 @@ BlockList blocks_of(std::vector<Bytes>& of, DType dtype) {
 std::unique_ptr<Run> start(LinkWorld& world, const Case& c, std::size_t rank, RankMemory& memory,
                            BufferPool& pool, std::uint32_t number) {
   const BuildSpec spec{c.collective, {static_cast<int>(rank)}, c.size, {0}, c.hosts, c.pieces};
-  const auto* row = find_coded(c.collective, c.hosts.empty() ? "two_phase" : "two_level_coded");
+  const auto* row = find_encoded(c.collective, c.hosts.empty() ? "two_phase" : "two_level_coded");
   const Schedule schedule = row->build(spec);
   const Layout layout = make_layout(schedule, blocks_of(memory.input, c.dtype),
                                     blocks_of(memory.output, c.dtype), dtype_bytes(c.dtype));
@@ -54,7 +54,8 @@ std::unique_ptr<Run> start(LinkWorld& world, const Case& c, std::size_t rank, Ra
 }
 
 // Returns what all of them sent as frames.
-Coded run(LinkWorld& world, const Case& c, std::vector<RankMemory>& ranks, std::uint32_t number) {
+EncodedBytes run(LinkWorld& world, const Case& c, std::vector<RankMemory>& ranks,
+                 std::uint32_t number) {
   BufferPool pool;
   std::vector<std::unique_ptr<Run>> runs;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
@@ -71,10 +72,10 @@ Coded run(LinkWorld& world, const Case& c, std::vector<RankMemory>& ranks, std::
     idle = moved ? 0 : idle + 1;
   }
   REQUIRE(std::all_of(runs.begin(), runs.end(), finished));
-  Coded sent;
+  EncodedBytes sent;
   for (const auto& one : runs) {
-    sent.plain_bytes += one->coded().plain_bytes;
-    sent.frame_bytes += one->coded().frame_bytes;
+    sent.plain_bytes += one->encoded().plain_bytes;
+    sent.frame_bytes += one->encoded().frame_bytes;
   }
   return sent;
 }
@@ -338,7 +339,7 @@ TEST_CASE("fewer bytes cross the links, and what cannot be made smaller hardly g
         memory.input.push_back(wire.data);
         memory.output.assign(2, Bytes(wire.data.size()));
       }
-      const Coded sent =
+      const EncodedBytes sent =
           run(world, {Collective::kAllGather, 2, wire.codec, wire.dtype, 2}, ranks, 1);
       CHECK(sent.plain_bytes == 2 * wire.data.size());
       for (const double bytes :

@@ -43,10 +43,10 @@ TEST_CASE("silence needs a quorum, proven death does not") {
   CHECK(may_decide({view, {{4}}, false, true}));
   CHECK_FALSE(may_decide({view, {}, true, true}));
   // Of a coordinator outside the view: the first member breaks no tie, its instance may.
-  CHECK(may_decide({view, {{2}, {4}}, false, false, Half::kEnough}));
-  CHECK_FALSE(may_decide({view, {{4}}, false, false, Half::kEnough}));
-  CHECK_FALSE(may_decide({view, {{1}, {4}}, false, false, Half::kTooFew}));
-  CHECK(may_decide({view, {{2}, {3}, {4}}, false, false, Half::kTooFew}));
+  CHECK(may_decide({view, {{2}, {4}}, false, false, HalfOfView::kEnough}));
+  CHECK_FALSE(may_decide({view, {{4}}, false, false, HalfOfView::kEnough}));
+  CHECK_FALSE(may_decide({view, {{1}, {4}}, false, false, HalfOfView::kTooFew}));
+  CHECK(may_decide({view, {{2}, {3}, {4}}, false, false, HalfOfView::kTooFew}));
 }
 
 TEST_CASE("silence is long, and does not begin while this process itself was stopped") {

@@ -524,7 +524,7 @@ TEST_CASE("unusable requests are refused before anything moves") {
 }
 
 TEST_CASE("options that cannot work are refused with what is accepted") {
-  Options options = options_for("carrier pigeon");
+  Options options = options_for("replicated pigeon");
   auto node = Node::create(options);
   CHECK(node.status().code() == Code::kConfigError);
   CHECK(node.status().message().find("\"shm\"") != std::string::npos);

@@ -223,9 +223,9 @@ Scenario taken_back(std::uint64_t seed) {
   s.flat = true;
   s.elements = 4096;
   const auto fits = [&] {
-    const auto ops = make_step(s, 1, Part::kWhole, s.ranks);
+    const auto ops = make_step(s, 1, ProgramPart::kWhole, s.ranks);
     const ProgramOp& op = ops.front();
-    return ops.size() == 1 && op.collective == comm::Collective::kAllReduce && !op.coded &&
+    return ops.size() == 1 && op.collective == comm::Collective::kAllReduce && !op.encoded &&
            !op.is_float && op.count * 8 * 9 > comm::kFlatReadBytes;
   };
   // Every other rank has its data in a pool.
@@ -233,7 +233,7 @@ Scenario taken_back(std::uint64_t seed) {
   s.faults = {at_step(FaultKind::kSuspend, 1, 1, 0, milliseconds(90))};
   s.faults[0].trigger.by = 1;
   // At its last sum, when it has pulled all of the others' but the last.
-  s.faults[0].mask = 2 * ((make_step(s, 1, Part::kWhole, s.ranks)[0].count - 1) / 512);
+  s.faults[0].mask = 2 * ((make_step(s, 1, ProgramPart::kWhole, s.ranks)[0].count - 1) / 512);
   return s;
 }
 
@@ -346,7 +346,7 @@ std::optional<std::uint64_t> caught_by(const Row& row) {
     const bool shows = !simulate(world).ok();
     planted = Planted::kNone;
     if (!shows) continue;
-    const Verdict without = simulate(world);
+    const RunVerdict without = simulate(world);
     if (without.ok()) return seed;
     MESSAGE(without.violation, " without any bug:\n", to_text(world));
   }
@@ -377,7 +377,7 @@ TEST_CASE("these mistakes change nothing but the time it takes" *
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
       const Scenario world = make(seed);
       planted = bug;
-      const Verdict with = simulate(world);
+      const RunVerdict with = simulate(world);
       planted = Planted::kNone;
       CAPTURE(seed);
       CHECK(with.violation == simulate(world).violation);

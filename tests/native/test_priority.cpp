@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/gate.h"
-#include "comm/view/live_communicator.h"
+#include "comm/view/view_communicator.h"
 #include "health/flight_recorder.h"
 #include "host_areas.h"
 #include "worlds.h"
@@ -100,7 +100,7 @@ class OneRank final : public ViewOwner {
     for (const auto lane : {SliceLane::kBulk, SliceLane::kSmall}) {
       config.slices.emplace_back(Rank{rank}, Epoch{1}, peers, kSliceBytes, lane);
     }
-    communicator_ = std::make_unique<LiveCommunicator>(std::move(config), *this,
+    communicator_ = std::make_unique<ViewCommunicator>(std::move(config), *this,
                                                        std::make_shared<StillClock>());
   }
 
@@ -122,7 +122,7 @@ class OneRank final : public ViewOwner {
 
  private:
   std::vector<std::uint64_t> ended_;
-  std::unique_ptr<LiveCommunicator> communicator_;
+  std::unique_ptr<ViewCommunicator> communicator_;
 };
 
 constexpr std::size_t kLarge = 64 * kSliceBytes / sizeof(float);

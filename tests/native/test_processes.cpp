@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-using State = WatchedProcess::State;
+using State = WatchedProcess::ProcessState;
 
 // A process that is there until it is killed, and what it says of itself.
 class Other {

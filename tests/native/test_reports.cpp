@@ -230,7 +230,7 @@ TEST_CASE("ranks of the lost mean something in the view that they are of, and in
   report.unproven = {{7}};
   const auto losses = losses_of(report, view);
   CHECK(losses == std::vector<std::pair<MemberId, bool>>{{{7}, false}, {{9}, true}});
-  const Message said = brief(report, view);
+  const Message said = abridged(report, view);
   CHECK(said.lost.empty());
   CHECK(losses_of(decode(encode(said)).value(), view) == losses);
   WorldView later = view;
@@ -241,7 +241,7 @@ TEST_CASE("ranks of the lost mean something in the view that they are of, and in
   CHECK(losses_of(wrong, view).empty());
   // Who is in no view is named.
   report.lost.push_back({11});
-  CHECK(brief(report, view).lost == report.lost);
+  CHECK(abridged(report, view).lost == report.lost);
 }
 
 }  // namespace

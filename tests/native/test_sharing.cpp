@@ -40,7 +40,7 @@ class OneNetwork final : public Network {
   void send(MemberId, const Message&) override {}
   comm::MemberLinks links_to(MemberId) override { return {}; }
   const Loss* loss_of(MemberId) const override { return nullptr; }
-  Contact contact_of(MemberId, Instant) const override { return {Contact::State::kHeard}; }
+  Contact contact_of(MemberId, Instant) const override { return {Contact::ContactState::kHeard}; }
   void look_after(MemberId, const std::string&, Instant) override {}
   std::string host_of(const std::string& card) const override { return card; }
   std::string memory_of(const std::string& card) const override { return card; }

@@ -41,7 +41,7 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 }
 
 void expect_ok(const Scenario& scenario) {
-  const Verdict verdict = simulate(scenario);
+  const RunVerdict verdict = simulate(scenario);
   INFO(to_text(scenario));
   CHECK(verdict.violation == "");
 }
@@ -60,7 +60,7 @@ Share run_worlds(const std::string& kind, Make make) {
   Share share;
   for (std::uint64_t seed = first; seed < first + number; ++seed) {
     const Scenario scenario = make(seed);
-    const Verdict verdict = simulate(scenario);
+    const RunVerdict verdict = simulate(scenario);
     share.planned += scenario.faults.size();
     share.fired +=
         static_cast<std::uint64_t>(std::count(verdict.fired.begin(), verdict.fired.end(), true));
@@ -83,8 +83,8 @@ TEST_CASE("a coordinator outside the view may die, and another one take its plac
 
 TEST_CASE("the same seed gives the same run") {
   for (std::uint64_t seed = 1; seed < 30; ++seed) {
-    const Verdict a = simulate(make_scenario(seed));
-    const Verdict b = simulate(make_scenario(seed));
+    const RunVerdict a = simulate(make_scenario(seed));
+    const RunVerdict b = simulate(make_scenario(seed));
     CHECK(a.hash == b.hash);
     CHECK(a.events == b.events);
   }
@@ -97,9 +97,9 @@ TEST_CASE("the same ops in the same view give the same bits, however late messag
     Scenario scenario = make_scenario(seed);
     if (scenario.ranks > 9) continue;
     scenario.faults.clear();
-    const Verdict first = simulate(scenario);
+    const RunVerdict first = simulate(scenario);
     scenario.delays = 1;
-    const Verdict second = simulate(scenario);
+    const RunVerdict second = simulate(scenario);
     CAPTURE(seed);
     CHECK(first.violation == "");
     CHECK(first.float_sums == second.float_sums);
@@ -161,7 +161,7 @@ TEST_CASE("a rank that comes back shares memory again, unless one of them cannot
   int sharing = 0;
   for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
     CAPTURE(seed);
-    const Verdict verdict = simulate(homecoming(seed));
+    const RunVerdict verdict = simulate(homecoming(seed));
     CHECK(verdict.violation == "");
     if (seed % kCrampedWorlds == 1) continue;
     admitted += verdict.admitted;
@@ -192,7 +192,7 @@ Scenario closings(std::uint64_t seed) {
 TEST_CASE("connections that a runtime closes by itself lose nobody") {
   for (std::uint64_t seed = 1; seed <= kWorlds; ++seed) {
     const Scenario scenario = closings(seed);
-    const Verdict verdict = simulate(scenario);
+    const RunVerdict verdict = simulate(scenario);
     INFO(to_text(scenario));
     CHECK(verdict.violation == "");
     CHECK(verdict.stopped == 0);
@@ -236,7 +236,7 @@ TEST_CASE("an elastic world grows, and goes on") {
     Fault grow{FaultKind::kGrow, {}, 0, 0, 0, {}};
     grow.trigger = {When::kBegins, 10, 1, kAnybody};
     scenario.faults = {grow, grow};
-    const Verdict verdict = simulate(scenario);
+    const RunVerdict verdict = simulate(scenario);
     INFO(to_text(scenario));
     CHECK(verdict.violation == "");
     admitted += verdict.admitted;
@@ -251,7 +251,7 @@ TEST_CASE("stories end as they should") {
   for (const fs::path& path : paths) {
     INFO(path.string());
     const Scenario scenario = read_scenario(path);
-    const Verdict verdict = simulate(scenario);
+    const RunVerdict verdict = simulate(scenario);
     CHECK(verdict.violation == "");
     // What it tells of has happened.
     CHECK(std::count(verdict.fired.begin(), verdict.fired.end(), false) == 0);

@@ -105,7 +105,7 @@ struct World {
   }
   // Each byte that a rank says it holds is the result's.
   void check_held(std::size_t r, const Execution& run) const {
-    for (const Execution::Held& held : run.held()) {
+    for (const Execution::HeldPiece& held : run.held()) {
       bool found = false;
       for (std::size_t b = 0; b < requests[r].output.size(); ++b) {
         const std::byte* begin = requests[r].output[b].data;

@@ -1,4 +1,4 @@
-// The status page's data: what heartbeats bring, what a board makes of it, and that ten thousand
+// The status page's data: what heartbeats bring, what a status makes of it, and that ten thousand
 // ranks fit.
 #include <doctest/doctest.h>
 
@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "health/board.h"
 #include "health/status_json.h"
+#include "health/status_model.h"
 #include "health/status_page.h"
 
 namespace holdfast::runtime {
@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-using Contacted = ft::Contact::State;
+using Contacted = ft::Contact::ContactState;
 
 bool has(const std::string& text, const std::string& part) {
   const bool found = text.find(part) != std::string::npos;
@@ -115,14 +115,15 @@ TEST_CASE("rates follow what a rank says, and forget what it did before anybody 
   CHECK(numbers.ops_rate() >= 0);
 }
 
-// ---- a board ------------------------------------------------------------------------------------
+// ---- a status
+// ------------------------------------------------------------------------------------
 
-// To the board a card is a text that somebody else can read; a host's name may have blanks.
+// To the status a card is a text that somebody else can read; a host's name may have blanks.
 std::string card_of(std::uint64_t member, const std::string& host) {
   return host + "\n10.0.0.1:" + std::to_string(9000 + member);
 }
 
-Place place_of(const std::string& card) {
+MemberPlace place_of(const std::string& card) {
   const std::size_t end = card.find('\n');
   if (end == std::string::npos) return {};
   return {card.substr(0, end), card.substr(end + 1)};
@@ -131,7 +132,7 @@ Place place_of(const std::string& card) {
 struct Scene {
   ft::WorldView view;
   std::map<MemberId, ft::Contact> contacts;
-  Board board{place_of};
+  StatusModel status{place_of};
   StatusHeader header;
   std::string name = "job/default";
   std::string blocked;
@@ -150,9 +151,9 @@ struct Scene {
   }
   std::string look(Duration now) {
     const auto contact = [this](MemberId member) { return contacts[member]; };
-    board.set({{name, &view, 0, blocked}}, contact, at(now));
+    status.set({{name, &view, 0, blocked}}, contact, at(now));
     header.now = at(now);
-    return status_json(board.state(), header);
+    return status_json(status.state(), header);
   }
 };
 
@@ -201,10 +202,10 @@ TEST_CASE("every way to be unwell has its name") {
   CHECK(state(Contacted::kUnknown) == "unheard");
   RankSummary summary;
   summary.standing = comm::Standing::kChanging;
-  scene.board.hear({11}, summary, at(seconds(1)));
+  scene.status.hear({11}, summary, at(seconds(1)));
   CHECK(state(Contacted::kHeard) == "changing");
   summary.standing = comm::Standing::kEnded;
-  scene.board.hear({11}, summary, at(seconds(2)));
+  scene.status.hear({11}, summary, at(seconds(2)));
   CHECK(state(Contacted::kHeard) == "failed");
   // A rank that nobody has ever had.
   scene.seat(4, 40);
@@ -221,10 +222,10 @@ TEST_CASE("what blocks a decision, and the end of a world, are told once") {
   CHECK(has(text, R"("blocked":"no quorum: 1 of 3")"));
   CHECK(count(text, R"("kind":"blocked")") == 1);
   CHECK(has(text, R"("why":"no quorum: 1 of 3")"));
-  scene.board.set({}, {}, at(seconds(4)));
-  scene.board.set({}, {}, at(seconds(5)));
+  scene.status.set({}, {}, at(seconds(4)));
+  scene.status.set({}, {}, at(seconds(5)));
   scene.header.now = at(seconds(5));
-  const std::string ended = status_json(scene.board.state(), scene.header);
+  const std::string ended = status_json(scene.status.state(), scene.header);
   CHECK(has(ended, "\"worlds\":[]"));
   CHECK(count(ended, R"("kind":"ended")") == 1);
 }
@@ -238,9 +239,9 @@ TEST_CASE("the straggler is the rank that the others wait for") {
       summary.cells = {{{1 - r}, waited / 100, 1, 1}, {{2}, waited, 5, 7}};
       std::sort(summary.cells.begin(), summary.cells.end(),
                 [](const auto& a, const auto& b) { return a.peer < b.peer; });
-      scene.board.hear({10 + static_cast<std::uint64_t>(r)}, summary, at(milliseconds(500) * i));
+      scene.status.hear({10 + static_cast<std::uint64_t>(r)}, summary, at(milliseconds(500) * i));
     }
-    scene.board.hear({12}, RankSummary{}, at(milliseconds(500) * i));
+    scene.status.hear({12}, RankSummary{}, at(milliseconds(500) * i));
   }
   const std::string text = scene.look(seconds(20));
   const std::string slow = text.substr(text.find("\"stragglers\""));
@@ -274,7 +275,7 @@ TEST_CASE("ten thousand ranks fit: the sick and the slow are told, the others co
   for (std::int32_t p = 0; p < static_cast<std::int32_t>(kMaxCells); ++p) {
     summary.cells.push_back({{p}, 1'000'000'000, 1'000'000'000, 1'000'000'000});
   }
-  for (std::size_t r = 0; r < kRanks; ++r) scene.board.hear({r + 1}, summary, at({}));
+  for (std::size_t r = 0; r < kRanks; ++r) scene.status.hear({r + 1}, summary, at({}));
   scene.contacts[{7778}] = {Contacted::kGone};
   const std::string text = scene.look(seconds(1));
   CHECK(text.size() < 400'000);
@@ -291,7 +292,7 @@ TEST_CASE("events and views of long are forgotten") {
     scene.seat(2, 100 + e);
     scene.look(seconds(e));
   }
-  const BoardState state = scene.board.state();
+  const StatusSnapshot state = scene.status.state();
   CHECK(state.events.size() == kEventsKept);
   CHECK(state.worlds[0].views().size() == kEpochsKept);
   CHECK(state.worlds[0].views().back().epoch.value == 299);

@@ -24,13 +24,14 @@ using Floats = std::vector<float>;
 std::vector<Schedule> build_all(Collective collective, int size, int root, int pieces) {
   std::vector<Schedule> schedules;
   for (int r = 0; r < size; ++r) {
-    schedules.push_back(find_coded(collective)->build({collective, {r}, size, {root}, {}, pieces}));
+    schedules.push_back(
+        find_encoded(collective)->build({collective, {r}, size, {root}, {}, pieces}));
   }
   return schedules;
 }
 
 TEST_CASE("two phases are proven for 1 to 9 ranks and any number of pieces") {
-  for (const AlgorithmRow& row : coded_catalogue()) {
+  for (const AlgorithmRow& row : encoded_catalogue()) {
     if (row.algorithm != "two_phase") continue;
     CAPTURE(collective_name(row.collective));
     for (int n = 1; n <= 9; ++n) {
@@ -55,7 +56,7 @@ TEST_CASE("two levels with a codec are proven for hosts of any kind") {
                                                 {0, 0, 0, 1},
                                                 {0, 1, 2, 0, 1, 2},
                                                 {0, 0, 0, 1, 1, 2, 2, 2, 2}};
-  const AlgorithmRow* row = find_coded(Collective::kAllReduce, "two_level_coded");
+  const AlgorithmRow* row = find_encoded(Collective::kAllReduce, "two_level_coded");
   REQUIRE(row != nullptr);
   for (const auto& hosts : worlds) {
     for (const int pieces : {1, 2, 3, 7}) {
@@ -166,7 +167,7 @@ void run(LinkWorld& world, const Case& c, const Codec& codec, std::uint32_t numb
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     RankMemory& memory = ranks[r];
     const BuildSpec spec{c.collective, {static_cast<int>(r)}, c.size, {c.root}, c.hosts, c.pieces};
-    const auto* row = find_coded(c.collective, c.hosts.empty() ? "two_phase" : "two_level_coded");
+    const auto* row = find_encoded(c.collective, c.hosts.empty() ? "two_phase" : "two_level_coded");
     const Schedule schedule = row->build(spec);
     const Layout layout =
         make_layout(schedule, blocks_of(memory.input), blocks_of(memory.output), sizeof(float));
@@ -191,7 +192,7 @@ void run(LinkWorld& world, const Case& c, const Codec& codec, std::uint32_t numb
 }
 
 // What one encoding makes of a run of elements; `lost`: what the frame does not say.
-Floats passed(const Codec& codec, const Floats& values, const compress::Key& key,
+Floats passed(const Codec& codec, const Floats& values, const compress::RoundingKey& key,
               Floats* residual) {
   std::vector<std::byte> frame(codec.encoded_bound(DType::kF32, values.size()));
   std::span<float> error;
@@ -221,7 +222,7 @@ void reduce_plainly(const Case& c, const Codec& codec, std::uint32_t number,
       const std::uint64_t chunk = b * static_cast<std::size_t>(c.pieces) + k;
       Floats sum;
       for (std::size_t r = 0; r < ranks.size(); ++r) {
-        const compress::Key key{5, number, chunk | (r + 1) << 32};
+        const compress::RoundingKey key{5, number, chunk | (r + 1) << 32};
         RankMemory& memory = ranks[r];
         Floats residual;
         if (!memory.residual.empty()) residual = slice(memory.residual[b], at, count);

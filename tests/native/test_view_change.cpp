@@ -50,12 +50,12 @@ Message proposal(const WorldView& base) {
 TEST_CASE("what changes in a view gives the next one, to who has it, and to nobody else") {
   const WorldView base = view_of({5, 6, 0, 8});
   const Message whole = proposal(base);
-  const Message brief = by_difference(whole, base);
-  REQUIRE(brief.change.has_value());
-  CHECK(brief.view == WorldView{});
-  auto heard = decode(encode(brief));
+  const Message abridged = by_difference(whole, base);
+  REQUIRE(abridged.change.has_value());
+  CHECK(abridged.view == WorldView{});
+  auto heard = decode(encode(abridged));
   REQUIRE(heard.is_ok());
-  CHECK(heard.value() == brief);
+  CHECK(heard.value() == abridged);
   Message back = heard.value();
   CHECK(spell_out(back, base));
   CHECK(back == whole);
@@ -68,20 +68,20 @@ TEST_CASE("what changes in a view gives the next one, to who has it, and to nobo
   for (const WorldView& wrong : {other, stranger, later, WorldView{}}) {
     Message unheard = heard.value();
     CHECK_FALSE(spell_out(unheard, wrong));
-    CHECK(unheard == brief);
+    CHECK(unheard == abridged);
   }
 }
 
 TEST_CASE("a change of ranks that no world has is refused") {
   const WorldView base = view_of({5, 6, 7});
-  const Message brief = by_difference(proposal(base), base);
+  const Message abridged = by_difference(proposal(base), base);
   for (const std::int32_t rank : {-1, 3, 1 << 30}) {
-    Message wrong = brief;
+    Message wrong = abridged;
     wrong.change->vacated = {{rank}};
     CHECK_FALSE(spell_out(wrong, base));
   }
   for (const std::int32_t rank : {-1, static_cast<std::int32_t>(kMaxRanks)}) {
-    Message wrong = brief;
+    Message wrong = abridged;
     wrong.change->seated[0].wanted = {rank};
     CHECK_FALSE(spell_out(wrong, base));
   }

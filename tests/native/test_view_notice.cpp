@@ -2,9 +2,9 @@
 #include <doctest/doctest.h>
 
 #include "comm/transport/inproc.h"
-#include "comm/view/live_communicator.h"
 #include "comm/view/message_ops.h"
 #include "comm/view/message_resume.h"
+#include "comm/view/view_communicator.h"
 #include "comm/view/view_notice.h"
 
 namespace holdfast::comm {
@@ -27,7 +27,7 @@ struct Member {
   std::unique_ptr<Link> one;
   std::unique_ptr<Link> two;
   Owner owner;
-  std::unique_ptr<LiveCommunicator> group;
+  std::unique_ptr<ViewCommunicator> group;
 
   Member() {
     std::tie(to_one, one) = make_inproc_pair();
@@ -41,7 +41,7 @@ struct Member {
     config.ranks = {{0}, {1}, {2}};
     config.group_size = 3;
     config.link_model = topology::kShmLink;
-    group = std::make_unique<LiveCommunicator>(std::move(config), owner,
+    group = std::make_unique<ViewCommunicator>(std::move(config), owner,
                                                std::make_shared<MonotonicClock>());
   }
 };

@@ -40,8 +40,8 @@ class KnowingNetwork final : public Network {
   }
   Contact contact_of(MemberId member, Instant) const override {
     const Loss* loss = loss_of(member);
-    if (loss == nullptr) return {Contact::State::kHeard};
-    return {loss->gone ? Contact::State::kGone : Contact::State::kCut};
+    if (loss == nullptr) return {Contact::ContactState::kHeard};
+    return {loss->gone ? Contact::ContactState::kGone : Contact::ContactState::kCut};
   }
   void look_after(MemberId member, const std::string&, Instant) override {
     looked_after.push_back(member);
@@ -60,7 +60,7 @@ class AtOnce final : public comm::Executor {
  public:
   void submit(Task task, bool) override { task(); }
   void defer(Task task) override { task(); }
-  bool drive_briefly(const std::function<bool(bool)>&) override { return false; }
+  bool drive_inline(const std::function<bool(bool)>&) override { return false; }
   bool has_tasks() const override { return false; }
   void drive_until(const std::function<bool()>&, Instant) override {}
 };

@@ -16,7 +16,7 @@ from gpu_array import GpuArray, staged
 
 import holdfast
 from holdfast import _core
-from holdfast.comm.state import sender
+from holdfast.comm.state import state_sender
 from holdfast.comm.state.chunks import CHUNK_BYTES
 
 MIB = 1 << 20
@@ -125,7 +125,7 @@ def fill_gaps_and_leave_what_is_between() -> None:
 
 def give_more_than_is_copied_at_once() -> None:
     """Everybody gives and takes, with one copy at a time."""
-    sender._COPIES_AT_ONCE = 1
+    state_sender._COPIES_AT_ONCE = 1
     with holdfast.init() as group:
         me = group.rank
         values = np.zeros(12 * MIB, np.uint8)
@@ -206,14 +206,14 @@ def lose_a_holder() -> None:
     values[3 * MIB : 4 * MIB] = 0
     state = {"a": GpuArray(values)}
     if group.rank == 2:
-        lend = sender.State.lend
+        lend = state_sender.State.lend
 
         def die(self: Any, run: list[int]) -> Any:
             room = lend(self, run)
             os.kill(os.getpid(), signal.SIGKILL)
             return room
 
-        sender.State.lend = die  # type: ignore[method-assign]
+        state_sender.State.lend = die  # type: ignore[method-assign]
     group.sync(state)
     assert (state["a"].get() == 0).all()
     group.barrier()

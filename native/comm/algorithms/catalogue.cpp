@@ -94,7 +94,7 @@ constexpr AlgorithmRow two_level_coded(Collective collective) {
   return row;
 }
 
-constexpr std::array kCodedRows{
+constexpr std::array kEncodedRows{
     two_phase(Collective::kAllReduce), two_phase(Collective::kReduceScatter),
     two_phase(Collective::kAllGather), two_phase(Collective::kBroadcast),
     two_phase(Collective::kAllToAll),  two_level_coded(Collective::kAllReduce),
@@ -112,15 +112,15 @@ const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collecti
 }  // namespace
 
 std::span<const AlgorithmRow> catalogue() { return kRows; }
-std::span<const AlgorithmRow> coded_catalogue() { return kCodedRows; }
+std::span<const AlgorithmRow> encoded_catalogue() { return kEncodedRows; }
 
-const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm) {
-  return find(kCodedRows, collective, algorithm);
+const AlgorithmRow* find_encoded(Collective collective, std::string_view algorithm) {
+  return find(kEncodedRows, collective, algorithm);
 }
 
-const AlgorithmRow& choose_coded(Collective collective, bool levels, bool residual) {
+const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool residual) {
   const AlgorithmRow* best = nullptr;
-  for (const AlgorithmRow& row : kCodedRows) {
+  for (const AlgorithmRow& row : kEncodedRows) {
     if (row.collective != collective || (residual && !row.takes_residual)) continue;
     if (row.sums_up_in_hosts && !levels) continue;
     if (best == nullptr || row.sums_up_in_hosts) best = &row;

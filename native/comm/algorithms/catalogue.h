@@ -38,12 +38,12 @@ struct AlgorithmRow {
 std::span<const AlgorithmRow> catalogue();
 
 // Those of calls with a codec: for frames only.
-std::span<const AlgorithmRow> coded_catalogue();
+std::span<const AlgorithmRow> encoded_catalogue();
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
-const AlgorithmRow* find_coded(Collective collective, std::string_view algorithm = {});
+const AlgorithmRow* find_encoded(Collective collective, std::string_view algorithm = {});
 // The row of a call that names none, of a collective that has one. `levels`: has_levels() of
 // comm/schedule/places.h.
-const AlgorithmRow& choose_coded(Collective collective, bool levels, bool residual);
+const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool residual);
 
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);

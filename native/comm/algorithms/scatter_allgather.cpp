@@ -15,12 +15,12 @@ namespace {
 
 // Ranks are numbered from the root; a node scatters to its binomial subtree, the nodes from itself
 // to the next with its lowest set bit.
-struct Part {
+struct TreePart {
   int size;
   int root;
   int node;
 
-  explicit Part(const BuildSpec& spec)
+  explicit TreePart(const BuildSpec& spec)
       : size(spec.size),
         root(spec.root.value),
         node((spec.rank.value - spec.root.value + spec.size) % spec.size) {}
@@ -33,7 +33,7 @@ struct Part {
   bool holds(int other, int chunk) const { return chunk >= other && chunk < end_of(other); }
 };
 
-void scatter(Builder& b, const Part& part) {
+void scatter(Builder& b, const TreePart& part) {
   const auto held = [&](int c) { return part.node == 0 ? Builder::input(c) : Builder::output(c); };
   if (part.node > 0) {
     const int parent = part.rank_of(part.node - (part.node & -part.node));
@@ -49,7 +49,7 @@ void scatter(Builder& b, const Part& part) {
 }
 
 // Chunk c travels from node c up the ring; nodes that hold it already are passed over in silence.
-void all_gather(Builder& b, const Part& part) {
+void all_gather(Builder& b, const TreePart& part) {
   const int next = (part.node + 1) % part.size;
   for (int step = 0; step + 1 < part.size; ++step) {
     const int out = (part.node - step + part.size) % part.size;
@@ -64,7 +64,7 @@ void all_gather(Builder& b, const Part& part) {
 
 Schedule build_scatter_allgather_broadcast(const BuildSpec& spec) {
   Builder b(spec, static_cast<std::uint32_t>(spec.size));
-  const Part part(spec);
+  const TreePart part(spec);
   scatter(b, part);
   all_gather(b, part);
   for (int c = 0; part.node == 0 && c < spec.size; ++c) {

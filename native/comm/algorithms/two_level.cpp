@@ -89,16 +89,16 @@ Schedule reduce_scatter(const BuildSpec& spec) {
   const int self = spec.rank.value;
   Builder b(spec, static_cast<std::uint32_t>(spec.size));
   if (spec.size == 1) b.copy(Builder::output(0), Builder::input(0));
-  const auto stand_in = [&](int r) {
+  const auto counterpart = [&](int r) {
     const std::size_t home = Places::host_of(spec, r);
-    return places.stand_in(places.host, places.place_of(r, home));
+    return places.counterpart(places.host, places.place_of(r, home));
   };
   for (int r = 0; r < spec.size; ++r) {
-    if (stand_in(r) != self) b.send(stand_in(r), Builder::input(r));
+    if (counterpart(r) != self) b.send(counterpart(r), Builder::input(r));
   }
   Slot mine = Builder::input(self);
   for (int r = 0; r < spec.size; ++r) {
-    if (stand_in(r) != self) continue;
+    if (counterpart(r) != self) continue;
     const Slot sum = fold(b, places.own(), self, r, r == self && places.hosts() == 1);
     if (r == self) {
       mine = sum;
@@ -111,7 +111,7 @@ Schedule reduce_scatter(const BuildSpec& spec) {
   for (std::size_t h = 0; h < places.hosts(); ++h) {
     if (h == places.host) continue;
     const Slot arriving = b.scratch(Builder::input(self));
-    b.recv(places.stand_in(h, places.place), arriving);
+    b.recv(places.counterpart(h, places.place), arriving);
     if (--left == 0) {
       b.reduce_final(Builder::output(self), sum, arriving);
     } else {
@@ -129,7 +129,7 @@ Schedule all_gather(const BuildSpec& spec) {
   Builder b(spec, static_cast<std::uint32_t>(spec.size));
   b.copy(Builder::output(self), Builder::input(self));
   for (std::size_t h = 0; h < places.hosts(); ++h) {
-    if (h != places.host) b.send(places.stand_in(h, places.place), Builder::input(self));
+    if (h != places.host) b.send(places.counterpart(h, places.place), Builder::input(self));
   }
   for (const int peer : places.own()) {
     if (peer != self) b.send(peer, Builder::input(self));
@@ -140,7 +140,7 @@ Schedule all_gather(const BuildSpec& spec) {
   for (int r = 0; r < spec.size; ++r) {
     const std::size_t home = Places::host_of(spec, r);
     if (home == places.host) continue;
-    const int first = places.stand_in(places.host, places.place_of(r, home));
+    const int first = places.counterpart(places.host, places.place_of(r, home));
     b.recv(first == self ? r : first, Builder::output(r));
     for (const int peer : places.own()) {
       if (first == self && peer != self) b.send(peer, Builder::output(r));
@@ -179,7 +179,7 @@ struct RootedTrees {
     const std::size_t place = places.place_of(spec.root.value, home);
     std::vector<int> all;
     for (std::size_t i = 0; i < places.hosts(); ++i) {
-      all.push_back(places.stand_in((home + i) % places.hosts(), place));
+      all.push_back(places.counterpart((home + i) % places.hosts(), place));
     }
     return all;
   }

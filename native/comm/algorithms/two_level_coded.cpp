@@ -14,9 +14,9 @@ namespace holdfast::comm {
 namespace {
 
 // Lane l is summed by the l-th rank of each host, and of that the part of host h by its own.
-class CodedLanes {
+class EncodedLanes {
  public:
-  explicit CodedLanes(const BuildSpec& spec)
+  explicit EncodedLanes(const BuildSpec& spec)
       : places_(spec),
         self_(spec.rank.value),
         hosts_(static_cast<int>(places_.hosts())),
@@ -146,7 +146,7 @@ class CodedLanes {
 
 Schedule build_two_level_coded(const BuildSpec& spec) {
   // With one host there is no second level.
-  return Places(spec).hosts() == 1 ? build_two_phase(spec) : CodedLanes(spec).run();
+  return Places(spec).hosts() == 1 ? build_two_phase(spec) : EncodedLanes(spec).run();
 }
 
 }  // namespace holdfast::comm

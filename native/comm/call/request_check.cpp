@@ -130,10 +130,10 @@ bool takes(const compress::Codec& codec, Collective collective, DType dtype) {
 
 Status check_codec(const OpRequest& request) {
   const compress::Codec& codec = *request.codec;
-  if (find_coded(request.collective) == nullptr) {
+  if (find_encoded(request.collective) == nullptr) {
     const auto all = [](const AlgorithmRow&) { return true; };
     return unsupported(request, "is not for this op",
-                       list_of(coded_catalogue(), all, [](const AlgorithmRow& row) {
+                       list_of(encoded_catalogue(), all, [](const AlgorithmRow& row) {
                          return collective_name(row.collective);
                        }));
   }
@@ -151,7 +151,7 @@ Status check_codec(const OpRequest& request) {
     return unsupported(request, "does not go with " + std::string(reduce_op_name(request.op)),
                        "sum, avg");
   }
-  const AlgorithmRow* row = find_coded(request.collective, request.algorithm);
+  const AlgorithmRow* row = find_encoded(request.collective, request.algorithm);
   const auto fits = [&](const AlgorithmRow& one) {
     return one.takes_residual || request.residual.empty();
   };
@@ -160,7 +160,7 @@ Status check_codec(const OpRequest& request) {
   return {Code::kConfigError,
           name(request) + ": algorithm \"" + request.algorithm + "\"" + also + "; accepted: " +
               list_of(
-                  coded_catalogue(),
+                  encoded_catalogue(),
                   [&](const AlgorithmRow& other) {
                     return other.collective == request.collective && fits(other);
                   },
@@ -206,7 +206,7 @@ bool is_sized_alike(const OpRequest& request) {
 }
 
 bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least) {
-  if (find_coded(request.collective) == nullptr || !request.algorithm.empty()) return false;
+  if (find_encoded(request.collective) == nullptr || !request.algorithm.empty()) return false;
   if (!takes(codec, request.collective, request.dtype)) return false;
   // Control data of a newcomer's arrival must arrive as it is.
   const std::uint64_t bytes = payload_bytes(request);

@@ -38,12 +38,12 @@ void add_error(const CodeStep& step, const CodeMemory& memory, const compress::C
   const auto times = static_cast<float>(step.divisor);
   for (std::size_t i = 0; i < sum.size(); ++i) {
     // A block that is not a number owes nothing.
-    if (std::isfinite(sum[i])) step.owed[i] -= times * sum[i];
+    if (std::isfinite(sum[i])) step.sum_residual[i] -= times * sum[i];
   }
 }
 
 void encode(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
-            compress::Key key) {
+            compress::RoundingKey key) {
   std::span<float> residual;
   if (step.feedback != nullptr) {
     residual = {step.feedback, step.count};
@@ -63,7 +63,7 @@ void encode(const CodeStep& step, const CodeMemory& memory, const compress::Code
   const std::size_t bytes = codec.encode(request, {memory.dst, memory.frame_bytes});
   CHECK(bytes == memory.frame_bytes || !codec.spec().fixed_size);
   memory.frame_bytes = bytes;
-  if (step.owed != nullptr) add_error(step, memory, codec);
+  if (step.sum_residual != nullptr) add_error(step, memory, codec);
 }
 
 // A lossless frame's elements, once all of them are known to be right.
@@ -112,7 +112,7 @@ Status decode_add(const CodeStep& step, const CodeMemory& memory, const compress
 }  // namespace
 
 Status run_code(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
-                compress::Key key) {
+                compress::RoundingKey key) {
   if (step.count == 0) return Status::ok();
   switch (step.kind) {
     case CodeKind::kEncode: encode(step, memory, codec, key); break;

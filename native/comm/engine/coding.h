@@ -18,7 +18,7 @@ namespace holdfast::comm {
 struct Coding {
   std::optional<compress::Codec> codec = {};
   // Of stochastic rounding; the chunk's number is put in by the engine.
-  compress::Key key = {};
+  compress::RoundingKey key = {};
   // Error feedback, by input block; empty: none. What is added to the input, and where what the
   // frames do not say goes: the first is the caller's, and stays as it is.
   std::vector<const float*> residual = {};
@@ -40,7 +40,7 @@ struct CodeStep {
   // Encode of a sum with error feedback: its memory, for which the frame is the last use, and the
   // owner's residual, to which what the frame does not say is added, `divisor` times.
   float* sum = nullptr;
-  float* owed = nullptr;
+  float* sum_residual = nullptr;
   DivideKernel divide = nullptr;  // decode_add: afterwards
   std::uint32_t divisor = 1;
 };
@@ -55,6 +55,6 @@ struct CodeMemory {
 // A frame that cannot be one is told as kProtocolError; a lossless one is then not in `dst`, for
 // it is looked at as a whole before any of it is put there.
 Status run_code(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
-                compress::Key key);
+                compress::RoundingKey key);
 
 }  // namespace holdfast::comm

@@ -34,13 +34,13 @@ class Execution {
   virtual std::vector<Rank> waited_for() const = 0;
   // What has got its final value so far, piece by piece: a result is filled from the front of each
   // piece, in whole elements.
-  struct Held {
+  struct HeldPiece {
     const std::byte* data = nullptr;
     std::uint64_t bytes = 0;
   };
-  virtual std::vector<Held> held() const = 0;
+  virtual std::vector<HeldPiece> held() const = 0;
   // What it sends as frames; where their sizes depend on the data, known when it has finished.
-  virtual Coded coded() const { return {}; }
+  virtual EncodedBytes encoded() const { return {}; }
   // Ends it where it is: afterwards nothing refers to the op's memory. Returns its scratch memory.
   virtual BufferPool::Buffer stop() = 0;
 };

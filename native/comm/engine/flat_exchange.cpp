@@ -89,7 +89,7 @@ bool FlatExchange::advance() {
 }
 
 void FlatExchange::publish() {
-  FlatArea::Half& own = area(rank_);
+  FlatArea::FlatHalf& own = area(rank_);
   // Whoever still reads this half, in the view before last.
   if (!same_view(own.posted.load(std::memory_order_relaxed), first_)) take_back(own.posted, first_);
   FlatArea::Head& head = own.heads[op_ % 2];

@@ -47,17 +47,17 @@ struct FlatArea {
     std::uint32_t bytes;
     std::byte few[kFlatFewBytes];
   };
-  struct Slot {
+  struct FlatSlot {
     alignas(64) std::byte data[kFlatMoveBytes];
   };
   // One view's counter and slots; views alternate.
-  struct Half {
+  struct FlatHalf {
     alignas(64) std::atomic<std::uint64_t> posted;  // ops whose input is published
     Head heads[2];
-    alignas(64) Slot slots[2];
+    alignas(64) FlatSlot slots[2];
   };
-  static_assert(offsetof(Half, slots) == 64);
-  Half halves[2];
+  static_assert(offsetof(FlatHalf, slots) == 64);
+  FlatHalf halves[2];
 };
 
 class FlatExchange {
@@ -82,7 +82,7 @@ class FlatExchange {
  private:
   enum class Stage : std::uint8_t { kBegun, kCollect, kDone, kLeftBehind };
 
-  FlatArea::Half& area(Rank rank) const {
+  FlatArea::FlatHalf& area(Rank rank) const {
     return reinterpret_cast<FlatArea*>(peers_[index(rank)].segment->data())->halves[half_];
   }
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }

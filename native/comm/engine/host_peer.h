@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "comm/transport/bell.h"
-#include "comm/transport/peer_memory.h"
 #include "comm/transport/pool.h"
+#include "comm/transport/process_memory.h"
 #include "comm/transport/segment.h"
 
 namespace holdfast::comm {
@@ -18,7 +18,7 @@ struct HostPeer {
   Bell bell;
   std::function<void()> wake_by_socket;
   // Owners: as of segment. Null where it cannot be read; then none of the group's is.
-  std::shared_ptr<PeerMemory> memory = nullptr;
+  std::shared_ptr<ProcessMemory> memory = nullptr;
   // Owners: as of segment. Null where nothing is to be mapped; own_pool: of the own entry only.
   std::shared_ptr<PeerPool> pool = nullptr;
   std::shared_ptr<OwnPool> own_pool = nullptr;

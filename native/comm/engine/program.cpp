@@ -34,10 +34,10 @@ class Lowering {
     scratch_ = program.scratch.data();
     program.unpacked = {scratch_ + room, unpacked};
     program.codec = coding_.codec;
-    program.coded = {};
+    program.encoded = {};
     program.key = coding_.key;
     emit(program);
-    if (coding_.codec) program.coded.codec = coding_.codec->spec().id;
+    if (coding_.codec) program.encoded.codec = coding_.codec->spec().id;
     return program;
   }
 
@@ -136,7 +136,7 @@ class Lowering {
       if (fused_into_[static_cast<std::size_t>(i)] >= 0) continue;
       index_[static_cast<std::size_t>(i)] = static_cast<int>(out.size());
       out.push_back(instruction(i));
-      if (out.back().kind == InstructionKind::kSend) count_frame(step(i).lhs, program.coded);
+      if (out.back().kind == InstructionKind::kSend) count_frame(step(i).lhs, program.encoded);
       if (out.back().kind != InstructionKind::kCode) continue;
       out.back().code = static_cast<int>(program.codes.size());
       program.codes.push_back(code_step(step(i)));
@@ -151,10 +151,10 @@ class Lowering {
     for (const ScratchUse& use : uses_) set_drain(use, out);
   }
 
-  void count_frame(const Slot& sent, Coded& coded) const {
+  void count_frame(const Slot& sent, EncodedBytes& encoded) const {
     if (form_of(schedule_, sent) != Form::kFrame) return;
-    coded.plain_bytes += count(sent) * element_;
-    coded.frame_bytes += bytes(sent);
+    encoded.plain_bytes += count(sent) * element_;
+    encoded.frame_bytes += bytes(sent);
   }
 
   Instruction instruction(int i) const {
@@ -272,7 +272,7 @@ class Lowering {
     if (coding_.feedback.empty()) return;
     CHECK(schedule_.collective == Collective::kAllReduce);
     result.sum = reinterpret_cast<float*>(address(s.lhs));
-    result.owed = coding_.feedback[0] + place_in_input(result.chunk).second;
+    result.sum_residual = coding_.feedback[0] + place_in_input(result.chunk).second;
     if (arithmetic_.op == ReduceOp::kAvg) result.divisor = arithmetic_.contributors;
   }
 

@@ -55,11 +55,11 @@ struct Program {
   std::vector<Dependency> deps;  // on instructions
   std::vector<CodeStep> codes;
   std::optional<compress::Codec> codec;
-  Coded coded;  // of all its sends together
+  EncodedBytes encoded;  // of all its sends together
   // By scratch chunk: the most that its frame may have, and once it is there, what it has.
   std::vector<std::uint64_t> frame_bytes;
   std::span<std::byte> unpacked;  // lossless: room for the elements of any chunk
-  compress::Key key;
+  compress::RoundingKey key;
   BufferPool::Buffer scratch;
   // Of a run.
   std::vector<SendPost> sends;

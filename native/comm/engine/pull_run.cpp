@@ -27,7 +27,7 @@ PullRun::PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_
     : x_(exchange), request_(request), signature_(signature), number_(number) {
   for (int r = 0; r < x_.size(); ++r) {
     const Block* block = incoming(r);
-    Source source;
+    PullSource source;
     source.ended = block == nullptr || r == x_.rank_;
     if (block != nullptr) source.to = block->data, source.bytes = bytes_of(*block);
     sources_.push_back(source);
@@ -60,14 +60,14 @@ const Block* PullRun::incoming(int rank) const {
 
 // The table of the op before last is written over: nobody may need it any more.
 bool PullRun::can_begin() const {
-  return number_ < 2 || x_.all_at(&SliceArea::Half::ended, mark() - 2);
+  return number_ < 2 || x_.all_at(&SliceArea::SliceHalf::ended, mark() - 2);
 }
 
 int PullRun::next_source() const {
   // The ranks behind this one in turn, so that not all of them fetch from the same.
   for (int i = 1; i < x_.size(); ++i) {
     const int r = (x_.rank_ + i) % x_.size();
-    const Source& source = sources_[static_cast<std::size_t>(r)];
+    const PullSource& source = sources_[static_cast<std::size_t>(r)];
     if (source.ended || source.gone) continue;
     if (reached(x_.area(r).begun, mark())) return r;
   }
@@ -82,7 +82,7 @@ void PullRun::advance() {
   }
   if (const int rank = next_source(); rank >= 0) fetch(rank);
   const bool all = std::all_of(sources_.begin(), sources_.end(),
-                               [](const Source& source) { return source.ended; });
+                               [](const PullSource& source) { return source.ended; });
   if (!all || !failure_.is_ok()) return;
   finished_ = true;
   x_.end_op(number_, 0);
@@ -91,7 +91,7 @@ void PullRun::advance() {
 void PullRun::begin() {
   begun_ = true;
   const std::uint64_t exposed = expose();
-  SliceArea::Half& own = x_.area(x_.rank_);
+  SliceArea::SliceHalf& own = x_.area(x_.rank_);
   own.begun.store(mark(), std::memory_order_release);  // release: the table, and what lies in it
   ring(exposed);
   const Block* out = outgoing(x_.rank_);
@@ -106,7 +106,7 @@ void PullRun::ring(std::uint64_t bytes) {
   if (alone ? is_root(x_.rank_) : bytes > kWorthWaking) {
     x_.ring_all();
   } else if (!alone) {
-    x_.ring_if_last(&SliceArea::Half::begun, mark() - 1);
+    x_.ring_if_last(&SliceArea::SliceHalf::begun, mark() - 1);
   }
 }
 
@@ -152,7 +152,7 @@ void PullRun::lend(SliceArea::Exposed& table) const {
 }
 
 void PullRun::check(int rank, const SliceArea::Exposed& theirs) {
-  Source& source = sources_[static_cast<std::size_t>(rank)];
+  PullSource& source = sources_[static_cast<std::size_t>(rank)];
   source.checked = true;
   const std::uint64_t bytes = theirs.blocks[static_cast<std::size_t>(x_.rank_)].bytes;
   if (theirs.signature == signature_ && bytes == source.bytes) return;
@@ -170,7 +170,7 @@ void PullRun::check(int rank, const SliceArea::Exposed& theirs) {
 
 // The next bytes of a block; false when they cannot be had.
 bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t bytes) {
-  const Source& source = sources_[static_cast<std::size_t>(rank)];
+  const PullSource& source = sources_[static_cast<std::size_t>(rank)];
   std::byte* to = source.to + source.done;
   // Read once: the table's owner may write to it meanwhile, for a later view.
   const std::uint64_t address = once(theirs.blocks[static_cast<std::size_t>(x_.rank_)].address);
@@ -192,8 +192,8 @@ bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t byt
 }
 
 void PullRun::fetch(int rank) {
-  Source& source = sources_[static_cast<std::size_t>(rank)];
-  const SliceArea::Half& area = x_.area(rank);
+  PullSource& source = sources_[static_cast<std::size_t>(rank)];
+  const SliceArea::SliceHalf& area = x_.area(rank);
   const SliceArea::Exposed& theirs = area.exposed[number_ % 2];
   if (!source.checked) check(rank, theirs);
   if (!failure_.is_ok() || source.gone) return;
@@ -225,12 +225,12 @@ std::vector<Rank> PullRun::waited_for() const {
   return ranks;
 }
 
-std::vector<Execution::Held> PullRun::held() const {
-  std::vector<Held> result;
+std::vector<Execution::HeldPiece> PullRun::held() const {
+  std::vector<HeldPiece> result;
   if (!begun_) return result;
   const std::uint64_t element = dtype_bytes(request_.dtype);
   for (int r = 0; r < x_.size(); ++r) {
-    const Source& source = sources_[static_cast<std::size_t>(r)];
+    const PullSource& source = sources_[static_cast<std::size_t>(r)];
     if (source.to == nullptr) continue;
     const std::uint64_t bytes = r == x_.rank_ ? source.bytes : source.done / element * element;
     if (bytes > 0) result.push_back({source.to, bytes});

@@ -32,12 +32,12 @@ class PullRun final : public Execution {
   const Status& failure() const override { return failure_; }
   Rank failed_peer() const override { return failed_peer_; }
   std::vector<Rank> waited_for() const override;
-  std::vector<Held> held() const override;
+  std::vector<HeldPiece> held() const override;
   BufferPool::Buffer stop() override;
 
  private:
   // What comes from one rank.
-  struct Source {
+  struct PullSource {
     std::byte* to = nullptr;
     std::uint64_t bytes = 0;
     std::uint64_t done = 0;
@@ -71,8 +71,8 @@ class PullRun final : public Execution {
   SliceExchange& x_;
   const OpRequest& request_;
   const std::uint32_t signature_;
-  const std::uint64_t number_;    // among the exchange's ops
-  ShortList<Source, 8> sources_;  // by rank
+  const std::uint64_t number_;        // among the exchange's ops
+  ShortList<PullSource, 8> sources_;  // by rank
   bool begun_ = false;
   bool finished_ = false;
   Status failure_;

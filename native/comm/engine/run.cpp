@@ -35,7 +35,7 @@ Run::~Run() {
 
 void Run::advance() {
   bool moved = true;
-  coded_ = 0;
+  encoded_ = 0;
   while (moved && failure_.is_ok() && remaining_ > 0) {
     touched_ = false;
     moved = false;
@@ -43,7 +43,7 @@ void Run::advance() {
       if (i.complete) continue;
       moved = advance_one(i) || moved;
       if (!failure_.is_ok()) return;
-      if (coded_ >= kLocalSlice) {
+      if (encoded_ >= kLocalSlice) {
         touched_ = true;
         return;
       }
@@ -124,7 +124,7 @@ bool Run::advance_send(Instruction& instruction, std::uint64_t available) {
     post.ready = available;
     if (instruction.frame >= 0 && !program_.codec->spec().fixed_size) {
       post.unused = instruction.bytes - frame_bytes(instruction);
-      program_.coded.frame_bytes -= post.unused;
+      program_.encoded.frame_bytes -= post.unused;
     }
     if (!to.status().is_ok()) {
       post.failed = true;
@@ -206,7 +206,7 @@ bool Run::advance_code(Instruction& instruction) {
     failed_peer_ = instruction.peer;
     return true;
   }
-  coded_ += step.count * dtype_bytes(step.dtype);
+  encoded_ += step.count * dtype_bytes(step.dtype);
   instruction.done = instruction.bytes;
   instruction.complete = true;
   return true;
@@ -226,8 +226,8 @@ std::vector<Rank> Run::waited_for() const {
   return ranks;
 }
 
-std::vector<Run::Held> Run::held() const {
-  std::vector<Held> result;
+std::vector<Run::HeldPiece> Run::held() const {
+  std::vector<HeldPiece> result;
   for (const Instruction& i : program_.instructions) {
     if (!i.writes_output) continue;
     std::uint64_t done = i.complete ? i.bytes : i.done;

@@ -39,8 +39,8 @@ class Run final : public Execution {
   Rank failed_peer() const override { return failed_peer_; }
   // Peers of unfinished messages.
   std::vector<Rank> waited_for() const override;
-  std::vector<Held> held() const override;
-  Coded coded() const override { return program_.coded; }
+  std::vector<HeldPiece> held() const override;
+  EncodedBytes encoded() const override { return program_.encoded; }
   BufferPool::Buffer stop() override;
 
  private:
@@ -66,7 +66,7 @@ class Run final : public Execution {
   const std::vector<Link*>& links_;
   LoweringSpace* space_;
   std::size_t remaining_ = 0;
-  std::uint64_t coded_ = 0;  // bytes since the links had their turn
+  std::uint64_t encoded_ = 0;  // bytes since the links had their turn
   bool touched_ = true;
   Status failure_;
   Rank failed_peer_{-1};

@@ -57,7 +57,7 @@ SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers
   take_back(area(rank_).withdrawn, first_);
 }
 
-SliceArea::Half& SliceExchange::area(int rank) const {
+SliceArea::SliceHalf& SliceExchange::area(int rank) const {
   const auto& segment = peers_[static_cast<std::size_t>(rank)].segment;
   return reinterpret_cast<HostArea*>(segment->data())->slices[lane_].halves[half_];
 }
@@ -88,7 +88,7 @@ const std::byte* SliceExchange::map(int rank, const PoolPlace& place, std::uint6
   return pool ? pool->at(directory(rank), place, bytes) : nullptr;
 }
 
-bool SliceExchange::all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter,
+bool SliceExchange::all_at(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter,
                            std::uint64_t value) const {
   for (int r = 0; r < size(); ++r) {
     if (r != rank_ && !reached(area(r).*counter, value)) return false;
@@ -103,7 +103,7 @@ void SliceExchange::ring_all() {
   }
 }
 
-void SliceExchange::ring_if_last(std::atomic<std::uint64_t> SliceArea::Half::*counter,
+void SliceExchange::ring_if_last(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter,
                                  std::uint64_t before) {
   // A small op ends before a sleeper has its turn: all are to be awake by then.
   const bool is_small = lane_ == static_cast<std::size_t>(SliceLane::kSmall);
@@ -129,7 +129,7 @@ void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
   ++ended_;
   next_slice_ += slices;
   area(rank_).ended.store(mark(number), std::memory_order_release);
-  ring_if_last(&SliceArea::Half::ended, mark(number) - 1);
+  ring_if_last(&SliceArea::SliceHalf::ended, mark(number) - 1);
 }
 
 bool SliceExchange::exposes(const OpRequest& request) const {
@@ -160,7 +160,7 @@ class SliceRound final : public Execution {
   ~SliceRound() override { stop(); }
 
   void advance() override { finished_ = finished_ || touched(); }
-  bool touched() const override { return x_.all_at(&SliceArea::Half::ended, mark_); }
+  bool touched() const override { return x_.all_at(&SliceArea::SliceHalf::ended, mark_); }
   bool finished() const override { return finished_; }
   const Status& failure() const override { return ok_; }
   Rank failed_peer() const override { return {-1}; }
@@ -172,7 +172,7 @@ class SliceRound final : public Execution {
     }
     return ranks;
   }
-  std::vector<Held> held() const override { return {}; }
+  std::vector<HeldPiece> held() const override { return {}; }
   BufferPool::Buffer stop() override {
     if (!finished_) take_back(x_.area(x_.rank_).withdrawn, mark_);
     finished_ = true;

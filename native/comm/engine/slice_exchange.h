@@ -49,7 +49,7 @@ inline constexpr std::uint64_t kInlineBytes = 4 * 1024;
 
 // One rank's area; part of its HostArea.
 struct SliceArea {
-  struct Call {
+  struct SliceCall {
     std::uint64_t bytes;
     std::uint32_t signature;
     std::uint32_t arena;   // of the owner's pool, where others read its input; 0: in its slots
@@ -69,18 +69,18 @@ struct SliceArea {
     alignas(64) std::byte data[kInlineBytes];
   };
   // One view's counters and slots; views alternate. Counters only grow, over all ops of the view.
-  struct Half {
+  struct SliceHalf {
     alignas(64) std::atomic<std::uint64_t> begun;    // ops whose call, or table, is written
     alignas(64) std::atomic<std::uint64_t> ended;    // ops that need nothing more from others
     std::atomic<std::uint64_t> withdrawn;            // the op whose memory is exposed no longer
     alignas(64) std::atomic<std::uint64_t> staged;   // slices whose input is in its slot
     alignas(64) std::atomic<std::uint64_t> reduced;  // slices whose share of the result is there
     alignas(64) std::atomic<std::uint64_t> pulled;   // slices that need nothing more from others
-    alignas(64) Call calls[2];
+    alignas(64) SliceCall calls[2];
     Exposed exposed[2];
     alignas(4096) std::byte slots[kSliceSlots][kSliceBytes];
   };
-  Half halves[2];
+  SliceHalf halves[2];
 };
 
 // By the op alone, and by what all ranks know of it.
@@ -116,7 +116,7 @@ class SliceExchange {
   friend class SliceRun;
   friend class SliceRound;
 
-  SliceArea::Half& area(int rank) const;
+  SliceArea::SliceHalf& area(int rank) const;
   PoolDirectory& directory(int rank) const;
   PoolPlace place_of(const OpRequest& request) const;
   PoolPlace find_in_pool(const std::byte* data, std::uint64_t bytes) const;
@@ -128,14 +128,15 @@ class SliceExchange {
     return reached(area(rank).begun, first_);
   }
   // Whether every other rank's counter has reached `value`.
-  bool all_at(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t value) const;
+  bool all_at(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter, std::uint64_t value) const;
   int size() const { return static_cast<int>(peers_.size()); }
   // What an op's counters reach: over all views, none is 0.
   std::uint64_t mark(std::uint64_t number) const { return first_ + number + 1; }
   // After this rank has counted on from `before`: wakes those who may wait for that. Waits are for
   // all others, so whoever does not come last wakes nobody, and no rank is woken for nothing.
   // Small ops, and few ranks, do better with everybody awake early.
-  void ring_if_last(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t before);
+  void ring_if_last(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter,
+                    std::uint64_t before);
   // For what is awaited of this rank alone.
   void ring_all();
   void end_op(std::uint64_t number, std::uint64_t slices);

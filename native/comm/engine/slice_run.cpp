@@ -48,7 +48,7 @@ SliceRun::SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint3
   }
 }
 
-SliceRun::Span SliceRun::share(const Span& of, int rank) const {
+SliceRun::ElementSpan SliceRun::share(const ElementSpan& of, int rank) const {
   const std::uint64_t line = line_elements(element_);
   const auto ranks = static_cast<std::uint64_t>(x_.size());
   const std::uint64_t lines = (of.count + line - 1) / line;
@@ -62,8 +62,8 @@ bool SliceRun::can_pull() const {
   if (is(Collective::kBroadcast)) {
     return reached(x_.area(request_.root.value).staged, through(pulled_));
   }
-  if (!folds()) return x_.all_at(&SliceArea::Half::staged, through(pulled_));
-  return pulled_ < reduced_ && x_.all_at(&SliceArea::Half::reduced, through(pulled_));
+  if (!folds()) return x_.all_at(&SliceArea::SliceHalf::staged, through(pulled_));
+  return pulled_ < reduced_ && x_.all_at(&SliceArea::SliceHalf::reduced, through(pulled_));
 }
 
 void SliceRun::advance() {
@@ -83,24 +83,25 @@ void SliceRun::advance() {
 
 void SliceRun::begin() {
   begun_ = true;
-  SliceArea::Half& own = x_.area(x_.rank_);
+  SliceArea::SliceHalf& own = x_.area(x_.rank_);
   const PoolPlace place = folds() ? x_.place_of(request_) : PoolPlace{};
   lends_ = place.arena != 0;
   own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_, place.arena, place.offset};
   own.begun.store(mark(), std::memory_order_release);
   // What this rank has no part in counts as done.
-  if (!stages() || lends_) publish(&SliceArea::Half::staged, staged_ = slices_);
-  if (!folds()) publish(&SliceArea::Half::reduced, reduced_ = slices_);
-  if (!pulls() && !folds()) publish(&SliceArea::Half::pulled, pulled_ = slices_);
+  if (!stages() || lends_) publish(&SliceArea::SliceHalf::staged, staged_ = slices_);
+  if (!folds()) publish(&SliceArea::SliceHalf::reduced, reduced_ = slices_);
+  if (!pulls() && !folds()) publish(&SliceArea::SliceHalf::pulled, pulled_ = slices_);
 }
 
-void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done) {
+void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter,
+                       std::uint64_t done) {
   std::atomic<std::uint64_t>& own = x_.area(x_.rank_).*counter;
   // relaxed: nobody else writes it
   const std::uint64_t before = own.load(std::memory_order_relaxed);
   own.store(x_.next_slice_ + done, std::memory_order_release);
   // The root's slices are awaited from the root alone.
-  if (is(Collective::kBroadcast) && is_root() && counter == &SliceArea::Half::staged) {
+  if (is(Collective::kBroadcast) && is_root() && counter == &SliceArea::SliceHalf::staged) {
     x_.ring_all();
   } else {
     x_.ring_if_last(counter, same_view(before, x_.first_) ? before : x_.first_);
@@ -110,7 +111,7 @@ void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std
 void SliceRun::check() {
   checked_ = true;
   for (int r = 0; r < x_.size(); ++r) {
-    const SliceArea::Call call = x_.area(r).calls[number_ % 2];
+    const SliceArea::SliceCall call = x_.area(r).calls[number_ % 2];
     const std::uint64_t bytes = count_ * blocks_ * element_;
     if (call.signature == signature_ && call.bytes == bytes) {
       if (r != x_.rank_ && call.arena != 0) borrow(r, call);
@@ -127,7 +128,7 @@ void SliceRun::check() {
   }
 }
 
-void SliceRun::borrow(int rank, const SliceArea::Call& call) {
+void SliceRun::borrow(int rank, const SliceArea::SliceCall& call) {
   while (borrowed_.size() < static_cast<std::size_t>(x_.size())) borrowed_.push_back(nullptr);
   const std::byte* input = x_.map(rank, {call.arena, call.offset}, call.bytes);
   if (input == nullptr) {
@@ -143,7 +144,7 @@ void SliceRun::borrow(int rank, const SliceArea::Call& call) {
 }
 
 void SliceRun::stage() {
-  const Span s = slice(staged_);
+  const ElementSpan s = slice(staged_);
   std::byte* to = slot(x_.rank_, staged_);
   const auto copy = [&](std::uint64_t at, const std::byte* from, std::uint64_t elements) {
     copy_bytes(to + at * element_, from, elements * element_);
@@ -161,18 +162,19 @@ void SliceRun::stage() {
     case Collective::kAllGather: copy(0, input(0, s.begin), s.count); break;
     default: {
       // All but the own share, which nobody else needs: the result goes there.
-      const Span own = share(s, x_.rank_);
+      const ElementSpan own = share(s, x_.rank_);
       const std::uint64_t after = own.begin + own.count;
       copy(0, input(0, s.begin), own.begin);
       copy(after, input(0, s.begin + after), s.count - after);
       break;
     }
   }
-  publish(&SliceArea::Half::staged, ++staged_);
+  publish(&SliceArea::SliceHalf::staged, ++staged_);
 }
 
 // Where a rank's contribution to this rank's share lies.
-const std::byte* SliceRun::operand(int rank, const Span& whole, std::uint64_t element) const {
+const std::byte* SliceRun::operand(int rank, const ElementSpan& whole,
+                                   std::uint64_t element) const {
   const auto own = static_cast<std::size_t>(x_.rank_);
   if (borrows_) {
     const std::byte* lent = borrowed_[static_cast<std::size_t>(rank)];
@@ -187,7 +189,8 @@ const std::byte* SliceRun::operand(int rank, const Span& whole, std::uint64_t el
 }
 
 // The first-level cache keeps a piece from its first sum until it is where it belongs.
-void SliceRun::fold(const Span& whole, const Span& own, std::byte* to, std::byte* copy) const {
+void SliceRun::fold(const ElementSpan& whole, const ElementSpan& own, std::byte* to,
+                    std::byte* copy) const {
   const std::uint64_t step = kFoldBytes / element_;
   for (std::uint64_t at = 0; at < own.count; at += step) {
     const std::uint64_t n = std::min(step, own.count - at);
@@ -204,9 +207,9 @@ void SliceRun::fold(const Span& whole, const Span& own, std::byte* to, std::byte
 // where nobody looks: the output may be the memory of one of the operands.
 void SliceRun::reduce() {
   yield_point();
-  const Span s = slice(reduced_);
+  const ElementSpan s = slice(reduced_);
   const bool scatters = is(Collective::kReduceScatter);
-  const Span own = scatters ? Span{0, s.count} : share(s, x_.rank_);
+  const ElementSpan own = scatters ? ElementSpan{0, s.count} : share(s, x_.rank_);
   const std::uint64_t place = scatters ? static_cast<std::uint64_t>(x_.rank_) * slice_ : own.begin;
   std::byte* sum = slot(x_.rank_, reduced_) + place * element_;
   std::byte* result = keeps_own() ? output(0, s.begin + own.begin) : nullptr;
@@ -218,13 +221,13 @@ void SliceRun::reduce() {
     return;
   }
   if (borrows_ && result != nullptr) deliver(result, sum, own.count);
-  publish(&SliceArea::Half::reduced, ++reduced_);
-  if (!pulls()) publish(&SliceArea::Half::pulled, pulled_ = reduced_);
+  publish(&SliceArea::SliceHalf::reduced, ++reduced_);
+  if (!pulls()) publish(&SliceArea::SliceHalf::pulled, pulled_ = reduced_);
 }
 
 void SliceRun::pull() {
   yield_point();
-  const Span s = slice(pulled_);
+  const ElementSpan s = slice(pulled_);
   if (is(Collective::kBroadcast)) {
     deliver(output(0, s.begin), slot(request_.root.value, pulled_), s.count);
   } else if (is(Collective::kAllGather)) {
@@ -235,13 +238,13 @@ void SliceRun::pull() {
   } else {
     for (int r = 0; r < x_.size(); ++r) {
       if (r == x_.rank_) continue;
-      const Span theirs = share(s, r);
+      const ElementSpan theirs = share(s, r);
       deliver(output(0, s.begin + theirs.begin), slot(r, pulled_) + theirs.begin * element_,
               theirs.count);
     }
   }
   if (was_left_behind()) return;
-  publish(&SliceArea::Half::pulled, ++pulled_);
+  publish(&SliceArea::SliceHalf::pulled, ++pulled_);
 }
 
 // After a read of others' slots: a member that is two views ahead writes to the same ones. This
@@ -279,7 +282,7 @@ std::vector<Rank> SliceRun::waited_for() const {
   if (number_ != x_.ended_) return ranks;
   for (int r = 0; r < x_.size(); ++r) {
     if (r == x_.rank_) continue;
-    const SliceArea::Half& peer = x_.area(r);
+    const SliceArea::SliceHalf& peer = x_.area(r);
     if (!checked_) {
       if (!reached(peer.begun, mark())) ranks.push_back({r});
       continue;
@@ -295,8 +298,8 @@ std::vector<Rank> SliceRun::waited_for() const {
   return ranks;
 }
 
-std::vector<Execution::Held> SliceRun::held() const {
-  std::vector<Held> result;
+std::vector<Execution::HeldPiece> SliceRun::held() const {
+  std::vector<HeldPiece> result;
   if (!begun_) return result;
   const auto add = [&](std::byte* data, std::uint64_t elements) {
     if (elements > 0) result.push_back({data, elements * element_});
@@ -314,7 +317,7 @@ std::vector<Execution::Held> SliceRun::held() const {
       if (!keeps_own()) break;
       add(output(0, 0), whole);
       for (std::uint64_t i = pulled_; i < reduced_; ++i) {
-        const Span own = share(slice(i), x_.rank_);
+        const ElementSpan own = share(slice(i), x_.rank_);
         add(output(0, i * slice_ + own.begin), own.count);
       }
   }

@@ -26,11 +26,11 @@ class SliceRun final : public Execution {
   const Status& failure() const override { return failure_; }
   Rank failed_peer() const override { return failed_peer_; }
   std::vector<Rank> waited_for() const override;
-  std::vector<Held> held() const override;
+  std::vector<HeldPiece> held() const override;
   BufferPool::Buffer stop() override;
 
  private:
-  struct Span {
+  struct ElementSpan {
     std::uint64_t begin;  // elements
     std::uint64_t count;
   };
@@ -47,9 +47,11 @@ class SliceRun final : public Execution {
   }
   bool keeps_own() const { return has_result(request_.collective, is_root()); }
 
-  Span slice(std::uint64_t i) const { return {i * slice_, std::min(slice_, count_ - i * slice_)}; }
+  ElementSpan slice(std::uint64_t i) const {
+    return {i * slice_, std::min(slice_, count_ - i * slice_)};
+  }
   // A rank's part of a slice that is reduced in parts; within the slice.
-  Span share(const Span& of, int rank) const;
+  ElementSpan share(const ElementSpan& of, int rank) const;
   std::byte* slot(int rank, std::uint64_t i) const {
     return x_.area(rank).slots[(x_.next_slice_ + i) % kSliceSlots];
   }
@@ -65,24 +67,24 @@ class SliceRun final : public Execution {
   bool has_slot(std::uint64_t i) const {
     const std::uint64_t at = x_.next_slice_ + i;
     return at - x_.first_ < kSliceSlots ||
-           x_.all_at(&SliceArea::Half::pulled, at - kSliceSlots + 1);
+           x_.all_at(&SliceArea::SliceHalf::pulled, at - kSliceSlots + 1);
   }
-  bool can_check() const { return !checked_ && x_.all_at(&SliceArea::Half::begun, mark()); }
+  bool can_check() const { return !checked_ && x_.all_at(&SliceArea::SliceHalf::begun, mark()); }
   bool can_stage() const { return staged_ < slices_ && has_slot(staged_); }
   bool can_reduce() const {
     return checked_ && reduced_ < staged_ && (!lends_ || has_slot(reduced_)) &&
-           x_.all_at(&SliceArea::Half::staged, through(reduced_));
+           x_.all_at(&SliceArea::SliceHalf::staged, through(reduced_));
   }
   bool can_pull() const;
 
   std::uint64_t mark() const { return x_.mark(number_); }
   void begin();
   void check();
-  void borrow(int rank, const SliceArea::Call& call);
+  void borrow(int rank, const SliceArea::SliceCall& call);
   void stage();
   void reduce();
-  void fold(const Span& whole, const Span& own, std::byte* to, std::byte* copy) const;
-  const std::byte* operand(int rank, const Span& whole, std::uint64_t element) const;
+  void fold(const ElementSpan& whole, const ElementSpan& own, std::byte* to, std::byte* copy) const;
+  const std::byte* operand(int rank, const ElementSpan& whole, std::uint64_t element) const;
   void pull();
   bool was_left_behind();
   // Asked after a read of others' input where it lies: whether one of them may have changed it.
@@ -91,7 +93,7 @@ class SliceRun final : public Execution {
   void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
     if (to != from) copy_bytes(to, from, elements * element_);
   }
-  void publish(std::atomic<std::uint64_t> SliceArea::Half::*counter, std::uint64_t done);
+  void publish(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter, std::uint64_t done);
 
   SliceExchange& x_;
   const OpRequest& request_;

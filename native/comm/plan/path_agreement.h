@@ -25,12 +25,12 @@ inline constexpr std::uint32_t kTrialCalls = 4;
 class PathAgreement final {
  public:
   enum class Path : std::uint8_t { kStaged, kDirect };
-  enum class Verdict : std::uint8_t {
+  enum class PathVerdict : std::uint8_t {
     kDirect,
     kStaged,
     kAgain,  // a member was lost in the middle
   };
-  struct Choice {
+  struct PathChoice {
     Path path = Path::kStaged;
     std::uint64_t trial = 0;  // what to give conclude(); 0: none is due
   };
@@ -38,9 +38,9 @@ class PathAgreement final {
   // For the next call that could go directly, in call order. `boundary`: Communicator::boundary().
   // May wait for the trial, as long as an op may take: kTimeout then. `renew`: a trial is worth so
   // many calls; 0: any number. Any thread but the runtime's.
-  Result<Choice> choose(Epoch boundary, Duration timeout, std::uint32_t renew = 0);
+  Result<PathChoice> choose(Epoch boundary, Duration timeout, std::uint32_t renew = 0);
   // How a trial has ended, the same on all members. Any thread.
-  void conclude(std::uint64_t trial, Verdict verdict);
+  void conclude(std::uint64_t trial, PathVerdict verdict);
 
  private:
   std::mutex mutex_;  // guards all below
@@ -49,7 +49,7 @@ class PathAgreement final {
   std::uint64_t trial_ = 0;  // the latest; 0: none yet
   std::uint32_t calls_ = 0;  // since it was called, itself included
   bool known_ = false;
-  Verdict verdict_{};
+  PathVerdict verdict_{};
 };
 
 }  // namespace holdfast::comm

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/algorithms/catalogue.h"
-#include "comm/call/carrier.h"
+#include "comm/call/replicated.h"
 #include "comm/call/request_check.h"
 
 namespace holdfast::comm {
@@ -20,7 +20,7 @@ constexpr std::uint64_t kLarge = 4ULL << 20;
 constexpr double kHopeless = 8;
 
 // Memory like the request's, with blocks of the same sizes.
-struct Scratch {
+struct ScratchCall {
   std::vector<std::byte> input;
   std::vector<std::byte> output;
   OpRequest request;
@@ -38,9 +38,9 @@ std::vector<std::byte> memory_for(BlockList& blocks, std::uint64_t element) {
   return memory;
 }
 
-Scratch scratch_like(const OpRequest& request) {
+ScratchCall scratch_like(const OpRequest& request) {
   const std::uint64_t element = dtype_bytes(request.dtype);
-  Scratch scratch{{}, {}, request};
+  ScratchCall scratch{{}, {}, request};
   OpRequest& own = scratch.request;
   own.atomic = false;
   const bool in_place = !request.input.empty() && !request.output.empty() &&
@@ -94,7 +94,7 @@ Status Planner::choose(Communicator& group, OpRequest& request) {
   if (!is_sized_alike(request)) return Status::ok();
   const PlanKey key{request.collective, group.placement()};
   // Carried by another collective, which is faster than any algorithm of its own.
-  if (!key.place.shared && can_be_carried(request, key.place.ranks)) return Status::ok();
+  if (!key.place.shared && can_be_replicated(request, key.place.ranks)) return Status::ok();
   const std::uint64_t bytes = payload_bytes(request);
   {
     const std::lock_guard lock(mutex_);
@@ -116,7 +116,7 @@ Result<std::string> Planner::measure(Communicator& group, const OpRequest& reque
   // Nothing to choose from, or what is not run by algorithms.
   if (names.size() < 2) return std::string(kSharedMemory);
   std::vector<double> seconds;
-  Scratch scratch = scratch_like(request);
+  ScratchCall scratch = scratch_like(request);
   for (const std::string& name : names) {
     scratch.request.algorithm.clear();
     use(scratch.request, name);

@@ -35,7 +35,7 @@ struct Places {
   std::size_t hosts() const { return ranks.size(); }
   std::size_t place_of(int rank, std::size_t on) const;
   // Who on host `on` does for a rank at `like` what it cannot do from its own.
-  int stand_in(std::size_t on, std::size_t like) const {
+  int counterpart(std::size_t on, std::size_t like) const {
     return ranks[on][like % ranks[on].size()];
   }
   std::size_t smallest() const;

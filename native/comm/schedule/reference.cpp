@@ -36,12 +36,12 @@ class ReferenceRun {
   }
 
  private:
-  struct View {
+  struct MemoryView {
     std::byte* data;
     std::uint64_t count;
   };
 
-  View view(const Slot& slot) {
+  MemoryView view(const Slot& slot) {
     if (slot.space == Space::kScratch) {
       return {scratch_[slot.chunk].data(), layout_.scratch[slot.chunk]};
     }
@@ -53,7 +53,7 @@ class ReferenceRun {
     const int self = schedule_.rank.value;
     switch (step.kind) {
       case StepKind::kSend: {
-        const View from = view(step.lhs);
+        const MemoryView from = view(step.lhs);
         mail[{self, step.peer.value, step.ordinal}] = {from.data,
                                                        from.data + from.count * element_};
         return true;
@@ -66,7 +66,7 @@ class ReferenceRun {
         return true;
       }
       case StepKind::kCopy: {
-        const View to = view(step.dst);
+        const MemoryView to = view(step.dst);
         move(to.data, view(step.lhs).data, to.count * element_);
         return true;
       }
@@ -80,7 +80,7 @@ class ReferenceRun {
   }
 
   void reduce(const Step& step) {
-    const View to = view(step.dst);
+    const MemoryView to = view(step.dst);
     if (to.count == 0) return;
     reference_reduce_kernel(dtype_, op_)(to.data, view(step.lhs).data, view(step.rhs).data,
                                          to.count);

@@ -19,7 +19,7 @@ std::string at(int rank, std::size_t step) {
 Status broken(std::string what) { return {Code::kProtocolError, std::move(what)}; }
 
 // One rank's chunks and how far its steps have come.
-struct RankState {
+struct SymbolicRank {
   const Schedule* schedule = nullptr;
   std::vector<Contribution> input;
   std::vector<Contribution> output;
@@ -67,7 +67,7 @@ class Proof {
  public:
   explicit Proof(const std::vector<Schedule>& schedules) {
     for (const Schedule& s : schedules) {
-      RankState state;
+      SymbolicRank state;
       state.schedule = &s;
       state.input.resize(s.chunks);
       state.output.resize(s.chunks);
@@ -86,7 +86,7 @@ class Proof {
   Status run() {
     TRY(check_shapes());
     TRY(check_pairing());
-    for (const RankState& r : ranks_) TRY(check_races(*r.schedule));
+    for (const SymbolicRank& r : ranks_) TRY(check_races(*r.schedule));
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -101,7 +101,7 @@ class Proof {
   }
 
  private:
-  using MessageKey = std::tuple<int, int, std::uint32_t>;  // from, to, ordinal
+  using OrdinalKey = std::tuple<int, int, std::uint32_t>;  // from, to, ordinal
 
   Status check_shapes() {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
@@ -141,16 +141,16 @@ class Proof {
 
   // Every message has one send and one receive.
   Status check_pairing() {
-    for (const RankState& r : ranks_) {
+    for (const SymbolicRank& r : ranks_) {
       const int self = r.schedule->rank.value;
       for (std::size_t i = 0; i < r.schedule->steps.size(); ++i) {
         const Step& step = r.schedule->steps[i];
         if (step.kind == StepKind::kRecv) {
-          const MessageKey key{step.peer.value, self, step.ordinal};
+          const OrdinalKey key{step.peer.value, self, step.ordinal};
           if (!receives_.emplace(key, i).second) return broken(at(self, i) + "received twice");
         }
         if (step.kind == StepKind::kSend) {
-          const MessageKey key{self, step.peer.value, step.ordinal};
+          const OrdinalKey key{self, step.peer.value, step.ordinal};
           if (!sends_.emplace(key, i).second) return broken(at(self, i) + "sent twice");
         }
       }
@@ -170,28 +170,28 @@ class Proof {
     return Status::ok();
   }
 
-  bool ready(const RankState& r, std::size_t i, std::size_t but = SIZE_MAX) const {
+  bool ready(const SymbolicRank& r, std::size_t i, std::size_t but = SIZE_MAX) const {
     const auto& deps = r.schedule->steps[i].deps;
     return std::all_of(deps.begin(), deps.end(),
                        [&](const Dependency& d) { return d.step == but || r.done[d.step]; });
   }
 
   // A receive that was fused is posted only when its reduction could run but for it.
-  bool posted(const RankState& r, std::size_t i) const {
+  bool posted(const SymbolicRank& r, std::size_t i) const {
     if (!ready(r, i)) return false;
     return r.fused[i] < 0 || ready(r, static_cast<std::size_t>(r.fused[i]), i);
   }
 
   Result<bool> advance(std::size_t rank) {
-    RankState& r = ranks_[rank];
+    SymbolicRank& r = ranks_[rank];
     bool moved = false;
     for (std::size_t i = 0; i < r.done.size(); ++i) {
       const Step& step = r.schedule->steps[i];
       // A receive completes with its send, below.
       if (r.done[i] || step.kind == StepKind::kRecv || !ready(r, i)) continue;
       if (step.kind == StepKind::kSend) {
-        const MessageKey key{static_cast<int>(rank), step.peer.value, step.ordinal};
-        RankState& to = ranks_[static_cast<std::size_t>(step.peer.value)];
+        const OrdinalKey key{static_cast<int>(rank), step.peer.value, step.ordinal};
+        SymbolicRank& to = ranks_[static_cast<std::size_t>(step.peer.value)];
         const std::size_t receive = receives_.at(key);
         if (!posted(to, receive)) continue;
         const Contribution value = r.space(step.lhs.space)[step.lhs.chunk];
@@ -206,12 +206,12 @@ class Proof {
     return moved;
   }
 
-  static void finish(RankState& r, std::size_t i) {
+  static void finish(SymbolicRank& r, std::size_t i) {
     r.done[i] = true;
     --r.left;
   }
 
-  Status compute(RankState& r, std::size_t i) {
+  Status compute(SymbolicRank& r, std::size_t i) {
     const Step& step = r.schedule->steps[i];
     const Contribution& left = r.space(step.lhs.space)[step.lhs.chunk];
     if (step.kind != StepKind::kReduce) return write(r, i, left);
@@ -227,7 +227,7 @@ class Proof {
     return write(r, i, Contribution::together(left, right));
   }
 
-  Status write(RankState& r, std::size_t i, const Contribution& value) {
+  Status write(SymbolicRank& r, std::size_t i, const Contribution& value) {
     const Step& step = r.schedule->steps[i];
     if (value.empty()) {
       return broken(at(r.schedule->rank.value, i) + "moves a chunk that holds nothing");
@@ -244,7 +244,7 @@ class Proof {
   }
 
   // The last one of a chunk: into output, or into the sum that becomes it.
-  bool is_final(const RankState& r, const Step& step, const Contribution& value) const {
+  bool is_final(const SymbolicRank& r, const Step& step, const Contribution& value) const {
     if (form_of(*r.schedule, step.dst) != Form::kWide) return step.dst.space == Space::kOutput;
     return value == everybody(r.schedule->scratch[step.dst.chunk].like.chunk);
   }
@@ -280,7 +280,7 @@ class Proof {
   }
 
   Status check_ended() {
-    for (const RankState& r : ranks_) {
+    for (const SymbolicRank& r : ranks_) {
       if (r.left == 0) continue;
       const auto stuck = std::find(r.done.begin(), r.done.end(), false) - r.done.begin();
       return broken(at(r.schedule->rank.value, static_cast<std::size_t>(stuck)) + "deadlock");
@@ -299,9 +299,9 @@ class Proof {
     return Status::ok();
   }
 
-  std::vector<RankState> ranks_;
-  std::map<MessageKey, std::size_t> sends_;
-  std::map<MessageKey, std::size_t> receives_;
+  std::vector<SymbolicRank> ranks_;
+  std::map<OrdinalKey, std::size_t> sends_;
+  std::map<OrdinalKey, std::size_t> receives_;
 };
 
 }  // namespace

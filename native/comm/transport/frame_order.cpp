@@ -51,7 +51,7 @@ Status FrameOrder::filled(std::uint64_t number, Session& session) {
   return deliver(session);
 }
 
-Result<FrameOrder::Early*> FrameOrder::keep(std::uint64_t number, const FrameHeader& header) {
+Result<FrameOrder::EarlyFrame*> FrameOrder::keep(std::uint64_t number, const FrameHeader& header) {
   if (number < next_ || number - next_ > kMostAhead || early_.contains(number)) {
     return Status{Code::kProtocolError, "broken peer: frame " + std::to_string(number) + " where " +
                                             std::to_string(next_) + " is awaited"};
@@ -62,7 +62,7 @@ Result<FrameOrder::Early*> FrameOrder::keep(std::uint64_t number, const FrameHea
                       std::to_string(kMostBytesAhead >> 20) + " MiB"};
   }
   early_bytes_ += header.payload_bytes;
-  Early& early = early_[number];
+  EarlyFrame& early = early_[number];
   early.header = header;
   early.buffer = take_buffer(header.payload_bytes);
   return &early;
@@ -71,7 +71,7 @@ Result<FrameOrder::Early*> FrameOrder::keep(std::uint64_t number, const FrameHea
 // All that is whole and whose turn it is.
 Status FrameOrder::deliver(Session& session) {
   for (auto first = early_.begin(); first != early_.end(); first = early_.begin()) {
-    Early& early = first->second;
+    EarlyFrame& early = first->second;
     if (first->first != next_ || !early.whole) break;
     ++next_;
     const std::size_t bytes = early.header.payload_bytes;
@@ -86,10 +86,10 @@ Status FrameOrder::deliver(Session& session) {
 }
 
 // Large ones are all of one size, so that each serves the next, and an adapter knows it.
-FrameOrder::Buffer FrameOrder::take_buffer(std::size_t bytes) {
+FrameOrder::FrameBuffer FrameOrder::take_buffer(std::size_t bytes) {
   if (bytes == 0) return {};
   if (bytes > kEagerBytes && !spare_.empty()) {
-    Buffer buffer = std::move(spare_.back());
+    FrameBuffer buffer = std::move(spare_.back());
     spare_.pop_back();
     return buffer;
   }

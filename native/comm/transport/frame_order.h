@@ -35,24 +35,24 @@ class FrameOrder {
   std::uint64_t next() const { return next_; }
 
  private:
-  struct Buffer {
+  struct FrameBuffer {
     std::unique_ptr<std::byte[]> memory;
     std::size_t capacity = 0;
   };
-  struct Early {
+  struct EarlyFrame {
     FrameHeader header;
-    Buffer buffer;
+    FrameBuffer buffer;
     bool whole = false;
   };
 
-  Result<Early*> keep(std::uint64_t number, const FrameHeader& header);
+  Result<EarlyFrame*> keep(std::uint64_t number, const FrameHeader& header);
   Status deliver(Session& session);
-  Buffer take_buffer(std::size_t bytes);
+  FrameBuffer take_buffer(std::size_t bytes);
 
   std::uint64_t next_ = 0;
-  std::map<std::uint64_t, Early> early_;
+  std::map<std::uint64_t, EarlyFrame> early_;
   std::size_t early_bytes_ = 0;
-  std::vector<Buffer> spare_;  // large ones, for the next
+  std::vector<FrameBuffer> spare_;  // large ones, for the next
 };
 
 }  // namespace holdfast::comm

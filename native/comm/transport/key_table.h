@@ -21,7 +21,7 @@ class KeyTable {
 
   const Value* find(const MessageKey& key) const {
     if (size_ == 0) return nullptr;
-    const Place& place = places_[seek(key)];
+    const KeyPlace& place = places_[seek(key)];
     return place.taken ? &place.value : nullptr;
   }
   Value* find(const MessageKey& key) {
@@ -31,7 +31,7 @@ class KeyTable {
   // In place of what it has by that key.
   void put(const MessageKey& key, Value value) {
     if (2 * (size_ + 1) > places_.size()) grow();
-    Place& place = places_[seek(key)];
+    KeyPlace& place = places_[seek(key)];
     if (!place.taken) ++size_;
     place = {key, true, std::move(value)};
   }
@@ -56,7 +56,7 @@ class KeyTable {
   }
 
  private:
-  struct Place {
+  struct KeyPlace {
     MessageKey key;
     bool taken = false;
     Value value{};
@@ -81,9 +81,9 @@ class KeyTable {
   std::size_t next(std::size_t at) const { return (at + 1) & (places_.size() - 1); }
 
   void grow() {
-    std::vector<Place> before(places_.empty() ? kFewPlaces : 2 * places_.size());
+    std::vector<KeyPlace> before(places_.empty() ? kFewPlaces : 2 * places_.size());
     before.swap(places_);
-    for (Place& place : before) {
+    for (KeyPlace& place : before) {
       if (place.taken) places_[seek(place.key)] = std::move(place);
     }
   }
@@ -103,7 +103,7 @@ class KeyTable {
     if (size_ == 0 && places_.size() > kMostIdlePlaces) places_ = {};
   }
 
-  std::vector<Place> places_;  // a power of two of them, at most half of them taken
+  std::vector<KeyPlace> places_;  // a power of two of them, at most half of them taken
   std::size_t size_ = 0;
 };
 

@@ -35,7 +35,7 @@ class MappedPool final : public PeerPool {
   bool map(const PoolDirectory& directory, std::size_t index) {
     // acquire: the entry was written before it was counted
     if (index >= directory.count.load(std::memory_order_acquire)) return false;
-    const PoolDirectory::Arena& entry = directory.arenas[index];
+    const PoolDirectory::LentArena& entry = directory.arenas[index];
     const std::string name(entry.name, ::strnlen(entry.name, sizeof entry.name));
     auto opened = Segment::open(name, entry.bytes);
     if (!opened.is_ok()) return false;
@@ -150,7 +150,7 @@ PoolPlace MemoryPool::find(const std::byte* data, std::uint64_t bytes, PoolDirec
   // Only this process writes the directory: what it reads there, it wrote.
   for (std::uint32_t i = directory.count.load(std::memory_order_relaxed); i < number; ++i) {
     const Segment& segment = arenas_[i]->segment;
-    PoolDirectory::Arena& entry = directory.arenas[i];
+    PoolDirectory::LentArena& entry = directory.arenas[i];
     if (segment.name().size() >= sizeof entry.name) return {};
     std::memcpy(entry.name, segment.name().c_str(), segment.name().size() + 1);
     entry.bytes = segment.size();

@@ -26,12 +26,12 @@ inline constexpr std::uint64_t kLargestStep = 4ULL << 30;
 
 // What a process lends, in an area that it shares with the others.
 struct PoolDirectory {
-  struct Arena {
+  struct LentArena {
     char name[200];
     std::uint64_t bytes;
   };
   std::atomic<std::uint32_t> count;
-  Arena arenas[kMaxArenas];
+  LentArena arenas[kMaxArenas];
 };
 
 // Where memory lies in a pool.

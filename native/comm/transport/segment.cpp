@@ -117,13 +117,13 @@ Result<Segment> Segment::create(const std::string& purpose, std::size_t bytes) {
 }
 
 Result<Segment> Segment::create_growing(const std::string& purpose, std::size_t bytes,
-                                        std::span<const Part> parts) {
+                                        std::span<const SegmentPart> parts) {
   return make(
       purpose, bytes, Children::kLack,
       [&](int fd) {
         if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0) return errno;
         int error = 0;
-        for (const Part& part : parts) {
+        for (const SegmentPart& part : parts) {
           if (error == 0) error = reserve_bytes(fd, part.offset, part.bytes);
         }
         return error;
@@ -137,7 +137,7 @@ Result<Segment> Segment::create_for_tensors(const std::string& purpose, std::siz
   });
 }
 
-bool Segment::grow(const Part& part) {
+bool Segment::grow(const SegmentPart& part) {
   return file_ >= 0 && leaves_room(file_, part.bytes, kKeptOfGrowth) &&
          reserve_bytes(file_, part.offset, part.bytes) == 0;
 }

@@ -30,12 +30,12 @@ class Segment {
   // `purpose`: a short word for the name.
   static Result<Segment> create(const std::string& purpose, std::size_t bytes);
   // The same, of which these parts alone can be used, until it grows.
-  struct Part {
+  struct SegmentPart {
     std::size_t offset;
     std::size_t bytes;
   };
   static Result<Segment> create_growing(const std::string& purpose, std::size_t bytes,
-                                        std::span<const Part> parts);
+                                        std::span<const SegmentPart> parts);
   // Leaves other users of shared memory some. For tensors: forked children have it as they have all
   // memory of their parent's program, but share it.
   static Result<Segment> create_for_tensors(const std::string& purpose, std::size_t bytes);
@@ -55,7 +55,7 @@ class Segment {
   void unlink();  // the name goes, the mapping stays
   // Whether the part can be used now as well, in all processes. Leaves half of shared memory to
   // who cannot do without. Holds a descriptor until stop_growing().
-  bool grow(const Part& part);
+  bool grow(const SegmentPart& part);
   void stop_growing();
 
   std::byte* data() const { return data_; }

@@ -13,7 +13,7 @@ constexpr int kShmFramesPerTurn = 16;
 
 Result<Segment> create_shm_link() {
   constexpr std::size_t kFirst = kRingDataAt + kRingFirstBytes;
-  constexpr Segment::Part kParts[] = {{0, kFirst}, {kRingSegmentBytes, kFirst}};
+  constexpr Segment::SegmentPart kParts[] = {{0, kFirst}, {kRingSegmentBytes, kFirst}};
   return Segment::create_growing("link", kShmLinkBytes, kParts);
 }
 

@@ -73,7 +73,7 @@ MessageKey MessageOps::key(Rank peer, std::uint32_t tag) const {
   return {id_, since, kPointToPoint | tag, 0};
 }
 
-void MessageOps::make(Active& active, std::uint32_t ordinal) {
+void MessageOps::make(ActiveMessage& active, std::uint32_t ordinal) {
   const OpRequest& request = active.work->request();
   FusedSchedule& message = request.collective == Collective::kSend ? send_ : recv_;
   message.schedule.steps[0].peer = active.peer;
@@ -89,7 +89,7 @@ void MessageOps::make(Active& active, std::uint32_t ordinal) {
 }
 
 void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
-  Active active;
+  ActiveMessage active;
   active.work = std::move(work);
   active.deadline = deadline;
   const OpRequest& request = active.work->request();
@@ -111,7 +111,7 @@ void MessageOps::launch(std::shared_ptr<OpWork> work, Instant deadline) {
 }
 
 bool MessageOps::moves_bulk() const {
-  return std::any_of(active_.begin(), active_.end(), [](const Active& a) {
+  return std::any_of(active_.begin(), active_.end(), [](const ActiveMessage& a) {
     const OpRequest& request = a.work->request();
     const auto& blocks = request.input.empty() ? request.output : request.input;
     return blocks[0].count * dtype_bytes(request.dtype) > kBulkBytes;
@@ -155,7 +155,7 @@ bool MessageOps::progress(Instant now) {
 }
 
 void MessageOps::end(std::size_t index, Status status) {
-  Active active = std::move(active_[index]);
+  ActiveMessage active = std::move(active_[index]);
   active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(index));
   if (active.run) {
     pool_.give(active.run->stop());
@@ -169,7 +169,7 @@ bool MessageOps::bind_receives() {
   bool moved = false;
   std::vector<std::uint32_t> held_back;
   for (std::size_t i = 0; i < active_.size(); ++i) {
-    Active& active = active_[i];
+    ActiveMessage& active = active_[i];
     if (!active.unbound) continue;
     const OpRequest& request = active.work->request();
     const bool receives = request.collective == Collective::kRecv;
@@ -212,7 +212,7 @@ std::optional<Rank> MessageOps::find_message(std::uint32_t tag) {
   return std::nullopt;
 }
 
-std::vector<Rank> MessageOps::waited_for(const Active& active) const {
+std::vector<Rank> MessageOps::waited_for(const ActiveMessage& active) const {
   if (active.run != nullptr) return active.run->waited_for();
   if (!active.unbound || active.peer != kAnySource) return {};
   // The message may be anybody's: a death is one too many, departures only when nobody is left.
@@ -251,7 +251,7 @@ bool MessageOps::check_gone() {
 
 void MessageOps::check_deadlines(Instant now) {
   next_deadline_ = {Duration::max()};
-  for (Active& active : active_) {
+  for (ActiveMessage& active : active_) {
     if (now < active.deadline) {
       next_deadline_ = std::min(next_deadline_, active.deadline);
       continue;

@@ -29,7 +29,7 @@ class MessageOps {
     std::shared_ptr<OpWork> work;
     Status status;  // ranks: those it waited for
   };
-  struct Ended {
+  struct EndedMessage {
     std::shared_ptr<OpWork> work;
     Status status;
   };
@@ -64,13 +64,13 @@ class MessageOps {
   void on_gone(Rank rank, bool died, const Status& why);
   // Those that have ended; a failure that is not a loss ends the group.
   // `into`: empty; its memory is used.
-  void take_ended(std::vector<Ended>& into) { ended_.swap(into); }
+  void take_ended(std::vector<EndedMessage>& into) { ended_.swap(into); }
   std::optional<Failure> take_failure() { return std::exchange(failure_, {}); }
   // Fails all of them.
   void fail_all(const Status& status);
 
  private:
-  struct Active {
+  struct ActiveMessage {
     std::shared_ptr<OpWork> work;
     std::unique_ptr<Run> run;  // nothing: a receive that is not bound to its source yet
     Instant deadline;
@@ -86,7 +86,7 @@ class MessageOps {
   };
 
   int size() const { return static_cast<int>(links_.size()); }
-  void make(Active& active, std::uint32_t ordinal);
+  void make(ActiveMessage& active, std::uint32_t ordinal);
   bool is_broken(Rank rank) const;
   bool is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) const;
   MessageKey key(Rank peer, std::uint32_t tag) const;
@@ -97,7 +97,7 @@ class MessageOps {
   bool bind_receives();
   bool check_gone();
   void end(std::size_t index, Status status);
-  std::vector<Rank> waited_for(const Active& active) const;
+  std::vector<Rank> waited_for(const ActiveMessage& active) const;
   void check_deadlines(Instant now);
   bool is_gone(Rank rank) const { return !gone_[static_cast<std::size_t>(rank.value)].is_ok(); }
 
@@ -110,7 +110,7 @@ class MessageOps {
   LoweringSpace space_;
   FusedSchedule send_;  // with the peer of the message at hand
   FusedSchedule recv_;
-  std::vector<Active> active_;
+  std::vector<ActiveMessage> active_;
   std::map<std::tuple<Collective, int, std::uint32_t>, std::uint32_t> messages_;
   std::map<std::pair<int, std::uint32_t>, Resumed> resumed_;  // by rank and tag
   BufferPool pool_;
@@ -118,7 +118,7 @@ class MessageOps {
   bool any_gone_ = false;
   bool any_died_ = false;
   Instant next_deadline_{Duration::max()};
-  std::vector<Ended> ended_;
+  std::vector<EndedMessage> ended_;
   std::optional<Failure> failure_;
 };
 

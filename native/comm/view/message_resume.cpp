@@ -71,11 +71,11 @@ bool MessageOps::is_lost(Rank peer, std::uint32_t tag, std::uint32_t ordinal) co
 }
 
 std::vector<std::vector<std::byte>> MessageOps::relink(Rank rank, Link* link) {
-  const auto goes_on = [&](const Active& active) {
+  const auto goes_on = [&](const ActiveMessage& active) {
     return active.run != nullptr && active.peer == rank && !active.run->finished();
   };
   // What they have posted is taken back from the link that they posted it on.
-  for (Active& active : active_) {
+  for (ActiveMessage& active : active_) {
     if (goes_on(active)) pool_.give(active.run->stop());
   }
   links_[static_cast<std::size_t>(rank.value)] = link;
@@ -85,7 +85,7 @@ std::vector<std::vector<std::byte>> MessageOps::relink(Rank rank, Link* link) {
     if (collective == Collective::kSend && peer == rank.value)
       notices.push_back({tag, next, false});
   }
-  for (Active& active : active_) {
+  for (ActiveMessage& active : active_) {
     if (!goes_on(active)) continue;
     const OpRequest& request = active.work->request();
     make(active, active.ordinal);
@@ -120,7 +120,7 @@ Status MessageOps::hear_sent(Rank from, std::span<const std::byte> said) {
     }
   }
   for (std::size_t i = 0; i < active_.size();) {
-    const Active& active = active_[i];
+    const ActiveMessage& active = active_[i];
     const OpRequest& request = active.work->request();
     const bool waits = active.run != nullptr && active.peer == from && !active.run->finished() &&
                        request.collective == Collective::kRecv;

@@ -68,15 +68,15 @@ const AlgorithmRow& OpRuns::row_for(const OpRequest& request) {
   }
   const int hosts =
       config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
-  if (request.codec) return coded_row_for(request, has_levels({size(), hosts}));
+  if (request.codec) return encoded_row_for(request, has_levels({size(), hosts}));
   const Problem problem{request.collective, size(), hosts, bytes, config_.link_model};
   last = {request.collective, bytes, &choose_algorithm(problem)};
   return *last.row;
 }
 
-const AlgorithmRow& OpRuns::coded_row_for(const OpRequest& request, bool levels) {
-  if (!request.algorithm.empty()) return *find_coded(request.collective, request.algorithm);
-  return choose_coded(request.collective, levels, !request.residual.empty());
+const AlgorithmRow& OpRuns::encoded_row_for(const OpRequest& request, bool levels) {
+  if (!request.algorithm.empty()) return *find_encoded(request.collective, request.algorithm);
+  return choose_encoded(request.collective, levels, !request.residual.empty());
 }
 
 // From what all ranks know alike.

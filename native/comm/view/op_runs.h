@@ -44,7 +44,7 @@ class OpRuns {
   int size() const { return static_cast<int>(links_.size()); }
   const FusedSchedule& schedule_for(const OpRequest& request);
   const AlgorithmRow& row_for(const OpRequest& request);
-  static const AlgorithmRow& coded_row_for(const OpRequest& request, bool levels);
+  static const AlgorithmRow& encoded_row_for(const OpRequest& request, bool levels);
   int pieces_for(const OpRequest& request) const;
   std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
                             std::uint32_t signature);

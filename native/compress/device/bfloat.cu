@@ -53,11 +53,11 @@ HOLDFAST_DEVICE std::uint32_t groups_of(std::uint32_t n) { return (n + kWarp - 1
 // ---- encoding ----
 
 // Of one warp: how often an exponent is in a sample. Bins of a window may be beyond the last one.
-struct Histogram {
+struct WarpHistogram {
   std::uint8_t seen[kWarp * 9];
 };
 struct Sampled {
-  Histogram of[kWarps];
+  WarpHistogram of[kWarps];
   std::uint8_t exponent[kWarps][kSamples];
 };
 
@@ -78,7 +78,7 @@ HOLDFAST_DEVICE std::uint32_t base_of(const Team& team, const std::byte* in, std
     low = exponent < low ? exponent : low;
     high = exponent > high ? exponent : high;
   }
-  for (std::uint32_t e = lane; e < sizeof(Histogram); e += kWarp) seen[e] = 0;
+  for (std::uint32_t e = lane; e < sizeof(WarpHistogram); e += kWarp) seen[e] = 0;
   low = team.least(low);
   high = team.greatest(high);
   team.sync_warp();
@@ -102,16 +102,16 @@ HOLDFAST_DEVICE std::uint32_t base_of(const Team& team, const std::byte* in, std
 }
 
 // Three words of codes, one to a bit; a lane's element is in its bit of each.
-struct Codes {
+struct WarpCodes {
   std::uint32_t bit[3];
   HOLDFAST_DEVICE std::uint32_t escapes() const { return bit[0] & bit[1] & bit[2]; }
 };
 
-HOLDFAST_DEVICE Codes codes_of(const Team& team, std::uint32_t exponent, std::uint32_t base,
-                               bool there) {
+HOLDFAST_DEVICE WarpCodes codes_of(const Team& team, std::uint32_t exponent, std::uint32_t base,
+                                   bool there) {
   const std::uint32_t above = exponent - base;
   const std::uint32_t code = !there ? 0 : above < kWindow ? above : kWindow;
-  Codes codes;
+  WarpCodes codes;
   HOLDFAST_UNROLL
   for (std::uint32_t j = 0; j < 3; ++j) codes.bit[j] = team.ballot((code >> j & 1U) != 0);
   return codes;
@@ -134,12 +134,12 @@ HOLDFAST_DEVICE void measure(const Team& team, const BfloatEncode& a) {
     }
     // Raw, unless there has been room for a whole group of escapes before each group.
     const std::uint32_t codes = kCodeBytes * groups;
-    const bool coded = codes + before_last + kWarp <= n;
+    const bool encoded = codes + before_last + kWarp <= n;
     if (team.lane() != 0) continue;
     a.plans[b] =
-        coded ? BfloatPlan{0, n + codes + escapes, kBfloatCoded, static_cast<std::uint8_t>(base),
-                           static_cast<std::uint16_t>(escapes)}
-              : BfloatPlan{0, 2 * n, kBfloatRaw, 0, 0};
+        encoded ? BfloatPlan{0, n + codes + escapes, kBfloatCoded, static_cast<std::uint8_t>(base),
+                             static_cast<std::uint16_t>(escapes)}
+                : BfloatPlan{0, 2 * n, kBfloatRaw, 0, 0};
   }
 }
 
@@ -179,15 +179,15 @@ HOLDFAST_DEVICE std::uint32_t seed_of(const BfloatPlan& plan, std::uint64_t bloc
   return says ^ (static_cast<std::uint32_t>(block) * 0x9e3779b9U);
 }
 
-HOLDFAST_DEVICE void write_coded(const Team& team, const std::byte* in, std::uint32_t n,
-                                 std::uint32_t base, std::byte* body) {
+HOLDFAST_DEVICE void write_encoded(const Team& team, const std::byte* in, std::uint32_t n,
+                                   std::uint32_t base, std::byte* body) {
   const std::uint32_t groups = groups_of(n);
   const std::uint32_t lane = team.lane();
   std::byte* escape = body + n + kCodeBytes * groups;
   for (std::uint32_t g = 0; g < groups; ++g) {
     const std::uint32_t i = kWarp * g + lane;
     const std::uint32_t x = i < n ? element(in, i) : 0;
-    const Codes codes = codes_of(team, exponent_of(x), base, i < n);
+    const WarpCodes codes = codes_of(team, exponent_of(x), base, i < n);
     if (i < n) body[i] = rest_of(x);
     if (lane < 3) device::store_loose(body + n + kCodeBytes * g + 4 * lane, codes.bit[lane]);
     const std::uint32_t escapes = codes.escapes();
@@ -207,7 +207,7 @@ HOLDFAST_DEVICE void write(const Team& team, const BfloatEncode& a) {
     std::byte* const header = a.frame + plan.at;
     std::byte* const body = header + kBlockHeader;
     if (plan.coding == kBfloatCoded) {
-      write_coded(team, in, n, plan.base, body);
+      write_encoded(team, in, n, plan.base, body);
     } else {
       for (std::uint32_t i = team.lane(); i < n; i += kWarp) {
         device::store_loose(body + 2 * i, static_cast<std::uint16_t>(element(in, i)));
@@ -278,15 +278,15 @@ HOLDFAST_DEVICE void put(const BfloatDecode& a, std::uint64_t i, std::uint32_t x
 }
 
 // Whether it has as many escapes as it says.
-HOLDFAST_DEVICE bool read_coded(const Team& team, const BfloatDecode& a, const BfloatPlan& plan,
-                                std::uint64_t first, std::uint32_t n) {
+HOLDFAST_DEVICE bool read_encoded(const Team& team, const BfloatDecode& a, const BfloatPlan& plan,
+                                  std::uint64_t first, std::uint32_t n) {
   const std::byte* const body = a.frame + plan.at + kBlockHeader;
   const std::uint32_t groups = groups_of(n);
   const std::byte* const escapes = body + n + kCodeBytes * groups;
   const std::uint32_t lane = team.lane();
   std::uint32_t used = 0;
   for (std::uint32_t g = 0; g < groups; ++g) {
-    Codes codes;
+    WarpCodes codes;
     HOLDFAST_UNROLL
     for (std::uint32_t j = 0; j < 3; ++j) {
       codes.bit[j] = device::load_loose<std::uint32_t>(body + n + kCodeBytes * g + 4 * j);
@@ -319,7 +319,7 @@ HOLDFAST_DEVICE void read(const Team& team, const BfloatDecode& a) {
     bool right = checksum_of(team, body, plan.bytes, seed_of(plan, b)) ==
                  device::load_loose<std::uint32_t>(header + 4);
     if (right && plan.coding == kBfloatCoded) {
-      right = read_coded(team, a, plan, b * kBfloatBlock, n);
+      right = read_encoded(team, a, plan, b * kBfloatBlock, n);
     } else if (right) {
       for (std::uint32_t i = team.lane(); i < n; i += kWarp) {
         put(a, b * kBfloatBlock + i, device::load_loose<std::uint16_t>(body + 2 * i));

@@ -17,15 +17,15 @@ using device::Vector;
 // ---- with scales ----
 
 template <class Codec>
-HOLDFAST_DEVICE Layout layout_of(std::uint32_t block, std::uint64_t count) {
+HOLDFAST_DEVICE BlockLayout layout_of(std::uint32_t block, std::uint64_t count) {
   return {block, Codec::kFormat, count};
 }
 
 // `parts` is a constant for the blocks that are common.
-HOLDFAST_DEVICE Held hold(const Team& team, const DeviceEncode& a, std::uint64_t number,
-                          std::uint32_t parts) {
+HOLDFAST_DEVICE LaneValues hold(const Team& team, const DeviceEncode& a, std::uint64_t number,
+                                std::uint32_t parts) {
   const std::uint64_t at = number * a.block;
-  Held held;
+  LaneValues held;
   held.parts = parts;
   held.live = 0;
   if (at < a.count) {
@@ -41,7 +41,7 @@ HOLDFAST_DEVICE Held hold(const Team& team, const DeviceEncode& a, std::uint64_t
 
 template <class Codec>
 HOLDFAST_DEVICE void encode_block(const Team& team, const DeviceEncode& a, std::byte* payload,
-                                  std::uint64_t number, const Held& held) {
+                                  std::uint64_t number, const LaneValues& held) {
   const std::uint64_t at = number * a.block;
   const std::uint32_t lane = team.lane();
   const auto scale = Codec::scale_of(team, held);
@@ -67,11 +67,11 @@ HOLDFAST_DEVICE void encode_block(const Team& team, const DeviceEncode& a, std::
 template <class Codec, std::uint32_t kParts>
 HOLDFAST_DEVICE void encode_all(const Team& team, const DeviceEncode& a) {
   constexpr std::uint32_t kGroup = kParts != 0 ? kMostParts / kParts : 1;
-  const Layout layout = layout_of<Codec>(a.block, a.count);
+  const BlockLayout layout = layout_of<Codec>(a.block, a.count);
   const std::uint32_t parts = kParts != 0 ? kParts : a.block / kWarp;
   const std::uint64_t blocks = (a.count + a.block - 1) / a.block;
   for (std::uint64_t b = kGroup * team.warp(); b < blocks; b += kGroup * team.warps()) {
-    Held held[kGroup];
+    LaneValues held[kGroup];
     HOLDFAST_UNROLL
     for (std::uint32_t g = 0; g < kGroup; ++g) held[g] = hold(team, a, b + g, parts);
     HOLDFAST_UNROLL
@@ -290,8 +290,8 @@ using Int4MinMax = Affine<4, Grid::kMinMax, Rounding::kNearest>;
 using Int4MinMaxStochastic = Affine<4, Grid::kMinMax, Rounding::kStochastic>;
 using Rms = Onebit<SignScale::kRms>;
 using L1 = Onebit<SignScale::kL1>;
-using E4M3 = Fp8<4, 3>;
-using E5M2 = Fp8<5, 2>;
+using E4M3 = Fp8Format<4, 3>;
+using E5M2 = Fp8Format<5, 2>;
 
 }  // namespace
 }  // namespace holdfast::compress

@@ -67,7 +67,7 @@ std::uint64_t codec_threads(const Codec& codec, std::uint64_t count) {
 }
 
 DeviceEncode device_encode(const Codec& codec, const void* input, DType dtype, std::uint64_t count,
-                           const Key& key, float* residual, std::byte* frame) {
+                           const RoundingKey& key, float* residual, std::byte* frame) {
   return {
       input, residual, frame, count, key_base(key), codec.options().block, device_elements(dtype)};
 }

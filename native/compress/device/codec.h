@@ -43,7 +43,7 @@ std::uint64_t codec_threads(const Codec& codec, std::uint64_t count);
 
 // Whole arguments. The codec has kernels.
 DeviceEncode device_encode(const Codec& codec, const void* input, DType dtype, std::uint64_t count,
-                           const Key& key, float* residual, std::byte* frame);
+                           const RoundingKey& key, float* residual, std::byte* frame);
 DeviceDecode device_decode(const Codec& codec, const std::byte* frame, DType dtype,
                            std::uint64_t count, void* out, bool add);
 

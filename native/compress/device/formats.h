@@ -20,7 +20,7 @@ using device::Team;
 inline constexpr std::uint32_t kMostParts = kGreatestBlock / kWarp;
 
 // A lane's elements of a block; zero where the block is shorter.
-struct Held {
+struct LaneValues {
   float value[kMostParts];
   std::uint32_t parts;
   std::uint32_t live;  // elements of the block
@@ -31,14 +31,14 @@ struct Held {
 
 // For every part, as a constant index where the compiler knows how many there are.
 template <class Visit>
-HOLDFAST_DEVICE void for_parts(const Held& held, Visit visit) {
+HOLDFAST_DEVICE void for_parts(const LaneValues& held, Visit visit) {
   HOLDFAST_UNROLL
   for (std::uint32_t j = 0; j < kMostParts; ++j) {
     if (j < held.parts) visit(j);
   }
 }
 
-HOLDFAST_DEVICE std::uint32_t greatest_magnitude(const Team& team, const Held& held) {
+HOLDFAST_DEVICE std::uint32_t greatest_magnitude(const Team& team, const LaneValues& held) {
   std::uint32_t most = 0;
   for_parts(held, [&](std::uint32_t j) {
     const std::uint32_t x = magnitude(held.value[j]);
@@ -69,9 +69,9 @@ struct Affine {
     const float down = middle - low;
     const float wider = up < down ? down : up;
     const float reach = wider < kLeastReach ? kLeastReach : wider;
-    constexpr auto kLevels = static_cast<float>(kMost);
-    float step = as_float((as_bits(reach / kLevels) + 0xffU) & ~0xffU);
-    while (!(::fabsf(middle) + kLevels * step <= 0x1.fffffep127F)) {
+    constexpr auto kTwoLevel = static_cast<float>(kMost);
+    float step = as_float((as_bits(reach / kTwoLevel) + 0xffU) & ~0xffU);
+    while (!(::fabsf(middle) + kTwoLevel * step <= 0x1.fffffep127F)) {
       step = as_float(as_bits(step) - 0x100U);
     }
     return {step, middle, 1.0F / step, true};
@@ -86,7 +86,7 @@ struct Affine {
     return as_float(key >> 31 != 0 ? key & kMagnitudeBits : ~key);
   }
 
-  static HOLDFAST_DEVICE Scale scale_of(const Team& team, const Held& held) {
+  static HOLDFAST_DEVICE Scale scale_of(const Team& team, const LaneValues& held) {
     if constexpr (kMinMax) {
       std::uint32_t low = ~0U;
       std::uint32_t high = 0;
@@ -153,7 +153,7 @@ struct Affine {
 };
 
 template <int kExponent, int kMantissa>
-struct Fp8 {
+struct Fp8Format {
   static constexpr Format kFormat{1, 8};
   static constexpr bool kByChance = false;
   static constexpr int kShift = 23 - kMantissa;
@@ -176,7 +176,7 @@ struct Fp8 {
     return as_float(biased == kScaleOfNan ? kNanBits : biased << 23);
   }
 
-  static HOLDFAST_DEVICE Scale scale_of(const Team& team, const Held& held) {
+  static HOLDFAST_DEVICE Scale scale_of(const Team& team, const LaneValues& held) {
     const std::uint32_t most = greatest_magnitude(team, held);
     if (most >= kInfinityBits) return {kScaleOfNan, 0.0F, 0.0F, 0, false};
     const std::uint32_t exponent = (most >> 23) + ((most & 0x7fffffU) > 0x600000U ? 1U : 0U);
@@ -233,7 +233,7 @@ struct Onebit {
     return kScale == SignScale::kRms ? x * x : as_float(magnitude(x));
   }
   // In the order of the format: sixteen sums over every sixteenth element, and halves onto halves.
-  static HOLDFAST_DEVICE float total(const Team& team, const Held& held, float unit) {
+  static HOLDFAST_DEVICE float total(const Team& team, const LaneValues& held, float unit) {
     float sum = 0;
     for_parts(held, [&](std::uint32_t j) {
       const float own = weight(held.value[j] * unit);
@@ -252,7 +252,7 @@ struct Onebit {
     return kScale == SignScale::kRms ? ::sqrtf(mean) : mean;
   }
 
-  static HOLDFAST_DEVICE Scale scale_of(const Team& team, const Held& held) {
+  static HOLDFAST_DEVICE Scale scale_of(const Team& team, const LaneValues& held) {
     const float all = total(team, held, 1.0F);
     if (all >= 0x1p-80F && all <= 0x1.fffffep127F) return {mean_of(all, held.live), true};
     // In units of the largest element; all lanes come here together.

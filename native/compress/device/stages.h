@@ -40,7 +40,7 @@ struct StagedEncode {
   const void* input = nullptr;
   DType dtype = DType::kF32;
   std::uint64_t count = 0;
-  Key key{};
+  RoundingKey key{};
   float* residual = nullptr;   // or one to an element
   std::byte* frame = nullptr;  // encoded_bound() bytes
 };

@@ -51,14 +51,14 @@ inline float from_ordered(std::int32_t key) {
 }
 
 template <class Block>
-Steps symmetric_steps(const Held& held, Block block, float levels) {
+Steps symmetric_steps(const BlockValues& held, Block block, float levels) {
   const std::uint32_t most = greatest_magnitude(held, block);
   if (most >= kInfinityBits) return {0.0F, as_float(kNanBits), 0.0F, false};
   return steps_of(-as_float(most), as_float(most), levels);
 }
 
 template <class Block>
-Steps min_max_steps(const Held& held, Block block, float levels) {
+Steps min_max_steps(const BlockValues& held, Block block, float levels) {
   Words low = ordered(bits_of(held[0]));
   Words high = low;
   for (std::uint32_t i = 1; i < block / kLanes; ++i) {
@@ -99,7 +99,8 @@ template <int kBits>
 inline constexpr std::uint32_t kAffineLevels = (1U << (kBits - 1)) - 1;
 
 template <int kBits, Grid kGrid, Rounding kRounding, bool kResidual, class Block>
-void encode_steps(EncodeRun run, std::uint64_t at, const Held& held, Block block, Steps steps) {
+void encode_steps(EncodeRun run, std::uint64_t at, const BlockValues& held, Block block,
+                  Steps steps) {
   const Floats middle = floats(steps.middle);
   const Floats step = floats(steps.step);
   const Floats inverse = floats(steps.inverse);
@@ -132,16 +133,16 @@ void encode_steps(EncodeRun run, std::uint64_t at, const Held& held, Block block
 
 template <int kBits, Grid kGrid, Rounding kRounding, bool kResidual, class Block>
 void encode_affine_as(EncodeRun run, Block block) {
-  constexpr auto kLevels = static_cast<float>(kAffineLevels<kBits>);
+  constexpr auto kTwoLevel = static_cast<float>(kAffineLevels<kBits>);
   constexpr std::size_t kScaleBytes = kGrid == Grid::kMinMax ? 8 : 4;
   for (std::uint64_t b = 0; b < run.blocks; ++b) {
     const std::uint64_t at = b * block;
-    const Held held = hold<kResidual>(run, at, block);
+    const BlockValues held = hold<kResidual>(run, at, block);
     Steps steps;
     if constexpr (kGrid == Grid::kMinMax) {
-      steps = min_max_steps(held, block, kLevels);
+      steps = min_max_steps(held, block, kTwoLevel);
     } else {
-      steps = symmetric_steps(held, block, kLevels);
+      steps = symmetric_steps(held, block, kTwoLevel);
     }
     std::memcpy(run.scales + kScaleBytes * b, &steps.step, 4);
     if constexpr (kGrid == Grid::kMinMax) {

@@ -131,11 +131,11 @@ inline void merge_group(const std::byte* rest, const std::byte* exponent, std::b
 #elif !defined(HOLDFAST_PLAIN_LANES) && defined(__AVX2__)
 
 inline __m256i all_of(int x) { return _mm256_set1_epi16(static_cast<short>(x)); }
-struct Group {
+struct ElementGroup {
   __m256i a;
   __m256i b;
 };
-inline Group load_group(const std::byte* from) {
+inline ElementGroup load_group(const std::byte* from) {
   const auto* in = reinterpret_cast<const __m256i*>(from);
   return {_mm256_loadu_si256(in), _mm256_loadu_si256(in + 1)};
 }
@@ -155,7 +155,7 @@ inline __m256i rests(__m256i x) {
 
 inline std::byte* split_group(const std::byte* in, std::uint32_t base, std::byte* rest,
                               Codes& codes, std::byte* escape) {
-  const Group x = load_group(in);
+  const ElementGroup x = load_group(in);
   store_narrow(rest, narrow(rests(x.a), rests(x.b)));
   const __m256i bases = all_of(static_cast<int>(base));
   const __m256i code = narrow(_mm256_min_epu16(_mm256_sub_epi16(exponents(x.a), bases), all_of(7)),
@@ -191,7 +191,7 @@ inline void store_exponents(const Codes& codes, std::uint32_t base, std::byte* t
   store_narrow(to, _mm256_add_epi8(code, _mm256_set1_epi8(static_cast<char>(base))));
 }
 inline void part_group(const std::byte* in, std::byte* rest, std::byte* exponent) {
-  const Group x = load_group(in);
+  const ElementGroup x = load_group(in);
   store_narrow(rest, narrow(rests(x.a), rests(x.b)));
   store_narrow(exponent, narrow(exponents(x.a), exponents(x.b)));
 }

@@ -21,12 +21,12 @@ Floats value_at(const EncodeRun& run, std::uint64_t i) {
 // The default block is a constant to the compiler, which then keeps all of it in registers.
 using DefaultBlock = std::integral_constant<std::uint32_t, CodecOptions{}.block>;
 inline constexpr std::uint64_t kAheadBytes = 4096;
-using Held = std::array<Floats, kGreatestBlock / kLanes>;
+using BlockValues = std::array<Floats, kGreatestBlock / kLanes>;
 
 // What is encoded of the block at `at`: read once, though used twice.
 template <bool kResidual, class Block>
-Held hold(const EncodeRun& run, std::uint64_t at, Block block) {
-  Held held;
+BlockValues hold(const EncodeRun& run, std::uint64_t at, Block block) {
+  BlockValues held;
   for (std::uint32_t i = 0; i < block / kLanes; ++i) {
     // The end of each block keeps the processor from running ahead far enough by itself.
     __builtin_prefetch(run.input + 4 * (at + kLanes * i) + kAheadBytes);
@@ -38,7 +38,7 @@ Held hold(const EncodeRun& run, std::uint64_t at, Block block) {
 }
 
 template <class Block>
-std::uint32_t greatest_magnitude(const Held& held, Block block) {
+std::uint32_t greatest_magnitude(const BlockValues& held, Block block) {
   Words reach = words(0);
   for (std::uint32_t i = 0; i < block / kLanes; ++i) reach = greater(reach, magnitude(held[i]));
   return static_cast<std::uint32_t>(greatest(reach));

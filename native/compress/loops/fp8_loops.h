@@ -66,7 +66,7 @@ template <class F, bool kResidual, class Block>
 void encode_fp8_as(EncodeRun run, Block block) {
   for (std::uint64_t b = 0; b < run.blocks; ++b) {
     const std::uint64_t at = b * block;
-    const Held held = hold<kResidual>(run, at, block);
+    const BlockValues held = hold<kResidual>(run, at, block);
     const std::uint32_t scale = scale_exponent<F>(greatest_magnitude(held, block));
     run.scales[b] = static_cast<std::byte>(scale);
     if (scale == kScaleOfNan) {

@@ -29,7 +29,7 @@ float mean_of(float total, std::uint32_t live) {
 
 // Blocks whose sum leaves the range of f32 are summed in units of their largest element.
 template <SignScale kScale, class Block>
-float careful_scale(const Held& held, Block block, std::uint32_t live) {
+float careful_scale(const BlockValues& held, Block block, std::uint32_t live) {
   const std::uint32_t most = greatest_magnitude(held, block);
   if (most >= kInfinityBits) return as_float(kNanBits);
   if (most == 0) return 0.0F;
@@ -43,7 +43,7 @@ float careful_scale(const Held& held, Block block, std::uint32_t live) {
 }
 
 template <SignScale kScale, class Block>
-float sign_scale(const Held& held, Block block, std::uint32_t live) {
+float sign_scale(const BlockValues& held, Block block, std::uint32_t live) {
   Floats total = floats(0);
   for (std::uint32_t i = 0; i < block / kLanes; ++i) total = total + weight<kScale>(held[i]);
   const float all = sum(total);
@@ -56,7 +56,7 @@ template <SignScale kScale, bool kResidual, class Block>
 void encode_signs(EncodeRun run, Block block) {
   for (std::uint64_t b = 0; b < run.blocks; ++b) {
     const std::uint64_t at = b * block;
-    const Held held = hold<kResidual>(run, at, block);
+    const BlockValues held = hold<kResidual>(run, at, block);
     const float scale = sign_scale<kScale>(held, block, run.live);
     std::memcpy(run.scales + 4 * b, &scale, 4);
     if (std::isnan(scale)) {

@@ -7,8 +7,8 @@
 #include "comm/reduce/device_reduce.h"
 #include "comm/schedule/places.h"
 #include "device_comm/direct/work.h"
-#include "device_comm/levels/work.h"
 #include "device_comm/staged.h"
+#include "device_comm/two_level/work.h"
 
 namespace holdfast::runtime {
 
@@ -38,8 +38,8 @@ Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& r
   if (comm::payload_bytes(request) < least_bytes_) return Kind::kNone;
   if (group.placement().hosts > 1) {
     const bool takes =
-        level_steps(request.collective) && comm::has_levels(comm::spread_of(group.hosts()));
-    return takes ? Kind::kLevels : Kind::kNone;
+        two_level_steps(request.collective) && comm::has_levels(comm::spread_of(group.hosts()));
+    return takes ? Kind::kTwoLevel : Kind::kNone;
   }
   const bool covered = request.collective == Collective::kAllReduce ||
                        request.collective == Collective::kReduceScatter ||
@@ -50,9 +50,9 @@ Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& r
   return covered && group.size() > 1 ? Kind::kDirect : Kind::kNone;
 }
 
-Result<comm::PathAgreement::Choice> Direct::choose(comm::Communicator& group) {
+Result<comm::PathAgreement::PathChoice> Direct::choose(comm::Communicator& group) {
   const auto agreement = group.path_agreement();
-  if (agreement == nullptr) return comm::PathAgreement::Choice{};
+  if (agreement == nullptr) return comm::PathAgreement::PathChoice{};
   return agreement->choose(group.boundary(), kForever);
 }
 
@@ -60,12 +60,13 @@ Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged
                                                   comm::Communicator& group,
                                                   const OpRequest& request,
                                                   std::span<const device::CuStream> streams,
-                                                  Extra extra) {
+                                                  DirectCall extra) {
   peers_.close_due();
   extra.agreement = group.path_agreement();
-  std::shared_ptr<RowWork> work;
-  if (extra.kind == Kind::kLevels) {
-    work = std::make_shared<LevelsWork>(std::move(staged), *this, group, request, std::move(extra));
+  std::shared_ptr<ChainedWork> work;
+  if (extra.kind == Kind::kTwoLevel) {
+    work =
+        std::make_shared<TwoLevelWork>(std::move(staged), *this, group, request, std::move(extra));
   } else {
     work = std::make_shared<DirectWork>(std::move(staged), *this, group, request, std::move(extra));
   }

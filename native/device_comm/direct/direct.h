@@ -53,17 +53,17 @@ class Direct final {
   Direct& operator=(const Direct&) = delete;
 
   enum class Kind : std::uint8_t {
-    kNone,    // staged
-    kDirect,  // all ranks on one host
-    kLevels,  // over several hosts, in two levels (levels_work.h)
+    kNone,      // staged
+    kDirect,    // all ranks on one host
+    kTwoLevel,  // over several hosts, in two levels (levels_work.h)
   };
   // What the call could be, by what all ranks say alike. Any thread, as all below but the
   // runtime's.
   Kind kind_of(const comm::Communicator& group, const comm::OpRequest& request) const;
   // For each call that could go directly, in call order.
-  static Result<comm::PathAgreement::Choice> choose(comm::Communicator& group);
+  static Result<comm::PathAgreement::PathChoice> choose(comm::Communicator& group);
   // Of one call.
-  struct Extra {
+  struct DirectCall {
     Kind kind = Kind::kNone;
     std::uint64_t trial = 0;     // as the choice has it
     std::vector<Packed> packed;  // arrays with gaps that the request's blocks are in
@@ -74,10 +74,11 @@ class Direct final {
   Result<std::shared_ptr<DeviceWork>> start(std::shared_ptr<Staged> staged,
                                             comm::Communicator& group,
                                             const comm::OpRequest& request,
-                                            std::span<const device::CuStream> streams, Extra extra);
+                                            std::span<const device::CuStream> streams,
+                                            DirectCall extra);
 
   // For its works. In the device's context.
-  device::PeerMemory& peers() { return peers_; }
+  device::DeviceMemoryOfPeers& peers() { return peers_; }
   device::Scratch& scratch() { return scratch_; }
   // Of this process and device, among all.
   std::uint64_t owner() const { return owner_; }
@@ -93,7 +94,7 @@ class Direct final {
   const Staged& staged_;
   const std::uint64_t least_bytes_;
   const std::uint64_t owner_;
-  device::PeerMemory peers_;
+  device::DeviceMemoryOfPeers peers_;
   device::Scratch scratch_;
   device::LoadedKernels& kernels_;    // of `staged`
   std::mutex mutex_;                  // guards ready_

@@ -13,11 +13,11 @@ using device::DevicePointer;
 
 DirectWork::DirectWork(std::shared_ptr<Staged> staged, Direct& direct,
                        const comm::Communicator& group, const OpRequest& request,
-                       Direct::Extra extra)
-    : PeerWork(std::move(staged), direct, group, request, std::move(extra),
-               {1 + shape_of(request, group.rank(), group.size()).words(),
-                shape_of(request, group.rank(), group.size()).words(),
-                shape_of(request, group.rank(), group.size()).in_two()}) {}
+                       Direct::DirectCall extra)
+    : IpcWork(std::move(staged), direct, group, request, std::move(extra),
+              {1 + shape_of(request, group.rank(), group.size()).words(),
+               shape_of(request, group.rank(), group.size()).words(),
+               shape_of(request, group.rank(), group.size()).in_two()}) {}
 
 DirectWork::~DirectWork() = default;
 

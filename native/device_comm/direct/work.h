@@ -2,15 +2,15 @@
 // the ops of its row.
 #pragma once
 
-#include "device_comm/direct/peer_work.h"
+#include "device_comm/direct/ipc_work.h"
 
 namespace holdfast::runtime {
 
-class DirectWork final : public PeerWork {
+class DirectWork final : public IpcWork {
  public:
   // `direct` is of `staged`.
   DirectWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
-             const comm::OpRequest& request, Direct::Extra extra);
+             const comm::OpRequest& request, Direct::DirectCall extra);
   ~DirectWork() override;
 
  private:

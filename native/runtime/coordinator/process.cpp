@@ -19,15 +19,15 @@ Result<std::unique_ptr<ft::Record>> open_record(const CoordinatorOptions& own) {
   return std::unique_ptr<ft::Record>(std::make_unique<RecordStore>(*own.record_store));
 }
 
-class LiveCoordinator final : public CoordinatorProcess {
+class CoordinatorProcessImpl final : public CoordinatorProcess {
  public:
-  LiveCoordinator(const ft::Coordination::Settings& settings, std::unique_ptr<ft::Record> record,
-                  std::shared_ptr<Store> store)
-      : store_(std::move(store)), record_(std::move(record)), coordination_(settings) {}
-  ~LiveCoordinator() override { close(); }
+  CoordinatorProcessImpl(const ft::CoordinatorService::Settings& settings,
+                         std::unique_ptr<ft::Record> record, std::shared_ptr<Store> store)
+      : store_(std::move(store)), record_(std::move(record)), service_(settings) {}
+  ~CoordinatorProcessImpl() override { close(); }
 
   Status start(const Options& options) {
-    auto runtime = Runtime::create(options, &coordination_);
+    auto runtime = Runtime::create(options, &service_);
     if (!runtime.is_ok()) return runtime.status();
     runtime_ = std::move(runtime).value();
     return Status::ok();
@@ -36,9 +36,9 @@ class LiveCoordinator final : public CoordinatorProcess {
   std::uint16_t port() const override { return runtime_->parts().port; }
   std::string http_address() const override { return runtime_->http_address(); }
 
-  std::vector<ft::Coordination::Standing> worlds() override {
-    std::vector<ft::Coordination::Standing> worlds;
-    runtime_->run([&] { worlds = coordination_.worlds(); });
+  std::vector<ft::CoordinatorService::WorldStanding> worlds() override {
+    std::vector<ft::CoordinatorService::WorldStanding> worlds;
+    runtime_->run([&] { worlds = service_.worlds(); });
     return worlds;
   }
 
@@ -49,7 +49,7 @@ class LiveCoordinator final : public CoordinatorProcess {
  private:
   std::shared_ptr<Store> store_;
   std::unique_ptr<ft::Record> record_;
-  ft::Coordination coordination_;
+  ft::CoordinatorService service_;
   // Before what it refers to.
   std::shared_ptr<Runtime> runtime_;
 };
@@ -64,7 +64,7 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   auto record = open_record(own);
   if (!record.is_ok()) return record.status();
   std::random_device random;
-  ft::Coordination::Settings settings;
+  ft::CoordinatorService::Settings settings;
   settings.heartbeat = mine.heartbeat;
   settings.silence = mine.silence;
   settings.instance = (std::uint64_t{random()} << 32) | random();
@@ -74,8 +74,8 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   settings.grace = own.grace;
   settings.keep = own.keep;
   settings.record = record.value().get();
-  auto coordinator =
-      std::make_shared<LiveCoordinator>(settings, std::move(record).value(), own.record_store);
+  auto coordinator = std::make_shared<CoordinatorProcessImpl>(settings, std::move(record).value(),
+                                                              own.record_store);
   TRY(coordinator->start(mine));
   return std::shared_ptr<CoordinatorProcess>(std::move(coordinator));
 }

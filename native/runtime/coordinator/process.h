@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "base/store.h"
-#include "ft/coordination.h"
+#include "ft/coordinator_service.h"
 #include "runtime/options.h"
 
 namespace holdfast::runtime {
 
 struct CoordinatorOptions {
   std::size_t min_peers = 1;      // of groups whose first member does not ask for more
-  std::optional<Duration> grace;  // as in ft::Coordination::Settings, as the next
+  std::optional<Duration> grace;  // as in ft::CoordinatorService::Settings, as the next
   Duration keep = ft::kKeepWorlds;
   // What it has decided is kept there: the path of a file, or a store; neither: nowhere.
   std::string record_file;
@@ -34,7 +34,7 @@ class CoordinatorProcess {
   // "host:port" of its pages (option http); empty: none.
   virtual std::string http_address() const = 0;
   // The groups it knows. Any thread.
-  virtual std::vector<ft::Coordination::Standing> worlds() = 0;
+  virtual std::vector<ft::CoordinatorService::WorldStanding> worlds() = 0;
   // Stops; the members go on without it until they need a decision.
   virtual void close() = 0;
 };

@@ -24,7 +24,7 @@ std::string numbers_of(const std::vector<Rank>& ranks) {
 }  // namespace
 
 Subgroup::Subgroup(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
-                   Place place, Instant deadline)
+                   GroupPlace place, Instant deadline)
     : runtime_(std::move(runtime)),
       store_(store),
       request_(request),
@@ -112,7 +112,7 @@ Subgroup::Made Subgroup::make() {
 // view until somebody misses it.
 Result<bool> Subgroup::look_at_view() {
   Status fenced;
-  std::optional<Round> next;
+  std::optional<ViewRound> next;
   runtime_->run([&] {
     ft::Membership& membership = place_.world->membership();
     if (membership.fenced()) {
@@ -124,8 +124,9 @@ Result<bool> Subgroup::look_at_view() {
     if (rounds_ == 0 || view.epoch != round_.epoch) next = round_of(view);
     const Instant now = runtime_->clock()->now();
     for (const MemberId member : (next ? *next : round_).members) {
-      const auto state = runtime_->hub().contact_of(member, now).state;
-      const bool gone = state == ft::Contact::State::kGone || state == ft::Contact::State::kLeft;
+      const auto state = runtime_->router().contact_of(member, now).state;
+      const bool gone =
+          state == ft::Contact::ContactState::kGone || state == ft::Contact::ContactState::kLeft;
       if (gone && member != ft::kNobody) membership.on_missed(member, now);
     }
   });
@@ -136,8 +137,8 @@ Result<bool> Subgroup::look_at_view() {
   return true;
 }
 
-Subgroup::Round Subgroup::round_of(const ft::WorldView& view) const {
-  Round round;
+Subgroup::ViewRound Subgroup::round_of(const ft::WorldView& view) const {
+  ViewRound round;
   round.epoch = view.epoch;
   for (const Rank rank : place_.ranks) {
     const auto r = static_cast<std::size_t>(rank.value);
@@ -145,7 +146,7 @@ Subgroup::Round Subgroup::round_of(const ft::WorldView& view) const {
     round.members.push_back(member);
     round.hosts.push_back(member == ft::kNobody ? "" : runtime_->host_of(view.cards[r]));
   }
-  round.words.resize(round.members.size());
+  round.votes.resize(round.members.size());
   return round;
 }
 
@@ -207,27 +208,27 @@ Status Subgroup::speak() {
     if (rank_at(r) == request_.rank) self = rank_at(members.size());
     if (round_.members[r] != ft::kNobody) members.push_back(round_.members[r]);
   }
-  std::string word;
+  std::string vote;
   runtime_->run([&] {
     const auto open = members.size() > 1 ? areas(true) : std::vector<comm::HostPeer>{};
-    word = usable_memory(*runtime_, members, open, self);
+    vote = usable_memory(*runtime_, members, open, self);
   });
   round_.spoken = true;
   const std::string round = std::to_string(round_.epoch.value);
-  return store_.set(key(round, runtime_->parts().self), word);
+  return store_.set(key(round, runtime_->parts().self), vote);
 }
 
 Result<std::optional<Rank>> Subgroup::hear_words(const Lookout& lookout) {
   const std::string round = std::to_string(round_.epoch.value);
   for (std::size_t r = 0; r < round_.members.size(); ++r) {
-    if (round_.members[r] == ft::kNobody || !round_.words[r].empty()) continue;
+    if (round_.members[r] == ft::kNobody || !round_.votes[r].empty()) continue;
     const std::string where = key(round, round_.members[r]);
     auto is_there = lookout.sees(store_, where);
     if (!is_there.is_ok()) return is_there.status();
     if (!is_there.value()) return std::optional(rank_at(r));
-    auto word = store_.get(where, kStoreLook);
-    if (!word.is_ok()) return word.status();
-    round_.words[r] = std::move(word).value();
+    auto vote = store_.get(where, kStoreLook);
+    if (!vote.is_ok()) return vote.status();
+    round_.votes[r] = std::move(vote).value();
   }
   return std::optional<Rank>();
 }
@@ -265,7 +266,7 @@ Subgroup::Made Subgroup::conclude(const std::string& decision) {
 
 Subgroup::Made Subgroup::begin(Epoch epoch, CommId id) {
   if (epoch != round_.epoch) {
-    std::optional<Round> past;
+    std::optional<ViewRound> past;
     runtime_->run([&] {
       if (const auto* view = place_.world->view_at(epoch)) past = round_of(*view);
     });
@@ -275,7 +276,7 @@ Subgroup::Made Subgroup::begin(Epoch epoch, CommId id) {
                                               " of its world, which this process has not seen"};
     }
     round_ = std::move(*past);
-    // It said its word then, as did all others.
+    // It said its vote then, as did all others.
     round_.spoken = true;
     const auto awaited = step(Lookout(*runtime_, deadline_));
     if (!awaited.is_ok()) return awaited.status();
@@ -287,7 +288,7 @@ Subgroup::Made Subgroup::begin(Epoch epoch, CommId id) {
   config.epoch = epoch;
   config.members = round_.members;
   config.world_ranks = place_.ranks;
-  std::vector<std::string> said = round_.words;
+  std::vector<std::string> said = round_.votes;
   std::erase(said, "");
   agree_on_memory(said, areas(false), config);
   std::shared_ptr<ft::Group> group;

@@ -1,7 +1,7 @@
 // Subgroup: how members of a world make a group among themselves. They are connected already, and
 // agree on who is there: in each view of the world those of the group's ranks that have a member
 // say, through the store, what memory they lay open and what they can use of the others'. Whoever
-// has read all words of a view decides for it, with a key that is set once; places that are vacant
+// has read all votes of a view decides for it, with a key that is set once; places that are vacant
 // there are vacant in the group. A view that ends before all have spoken begins another round: the
 // dead are not waited for.
 //
@@ -27,24 +27,24 @@ class Lookout;
 
 class Subgroup {
  public:
-  struct Place {
+  struct GroupPlace {
     std::shared_ptr<ft::World> world;  // owners: the groups of the world, and this for a while
     std::vector<Rank> ranks;           // of the world, by rank of the group
   };
-  Subgroup(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request, Place place,
-           Instant deadline);
+  Subgroup(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
+           GroupPlace place, Instant deadline);
   Result<std::shared_ptr<ft::Group>> run();
 
  private:
   // One view of the world, as far as it concerns the group.
-  struct Round {
+  struct ViewRound {
     Epoch epoch;
     std::vector<MemberId> members;  // by rank; kNobody where vacant
     std::vector<std::string> hosts;
     std::map<Rank, comm::HostPeer> areas;  // that could be opened
     std::size_t looked_at = 0;             // areas, by rank
     bool spoken = false;
-    std::vector<std::string> words;  // by rank; empty where vacant
+    std::vector<std::string> votes;  // by rank; empty where vacant
   };
   using Made = Result<std::shared_ptr<ft::Group>>;
 
@@ -52,7 +52,7 @@ class Subgroup {
   Status find_number();
   Status lay_open();
   Result<bool> look_at_view();
-  Round round_of(const ft::WorldView& view) const;
+  ViewRound round_of(const ft::WorldView& view) const;
   std::vector<Rank> vacant() const;
   // What is the matter with a step: whose part is missing; nothing: it is done.
   Result<std::optional<Rank>> step(const Lookout& lookout);
@@ -72,12 +72,12 @@ class Subgroup {
   std::shared_ptr<Runtime> runtime_;
   Store& store_;
   const JoinRequest& request_;
-  const Place place_;
+  const GroupPlace place_;
   const Instant deadline_;
   std::uint64_t number_ = 0;  // of the groups of this name and these members in this world
   std::optional<comm::HostPeer> own_area_;
   std::string own_name_;  // of its segment; empty without shared memory
-  Round round_;
+  ViewRound round_;
   int rounds_ = 0;
 };
 

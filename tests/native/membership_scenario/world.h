@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "ft/coordination.h"
+#include "ft/coordinator_service.h"
 #include "ft/joining.h"
 #include "ft/membership.h"
 #include "sim/memory_record.h"
@@ -31,8 +31,7 @@ class ScenarioWorld {
 
   std::vector<std::string> take_trace() { return std::exchange(trace_, {}); }
   bool runs(MemberId id) const {
-    return members_.contains(id) || newcomers_.contains(id) ||
-           (id == kCoordinatorId && coordination_);
+    return members_.contains(id) || newcomers_.contains(id) || (id == kCoordinatorId && service_);
   }
   bool has_come(MemberId id) const { return known_.contains(id); }
   bool is_member(MemberId id) const { return members_.contains(id); }
@@ -58,12 +57,12 @@ class ScenarioWorld {
   }
   void start_coordinator(bool with_record) {
     has_coordinator_ = true;
-    Coordination::Settings settings;
+    CoordinatorService::Settings settings;
     settings.heartbeat = kBeat;
     settings.silence = kSilence;
     settings.instance = settings.started = ++lives_;
     settings.record = with_record ? &record_ : nullptr;
-    coordination_.emplace(settings);
+    service_.emplace(settings);
     connected_.clear();
     known_.insert(kCoordinatorId);
   }
@@ -73,23 +72,23 @@ class ScenarioWorld {
     members_.erase(id);
     newcomers_.erase(id);
     why_.erase(id);
-    if (id == kCoordinatorId) coordination_.reset();
+    if (id == kCoordinatorId) service_.reset();
   }
   void see_end(MemberId who, MemberId of) {
     lose([&](const Post& post) { return post.from == of && post.to == who; });
     turn(
         who, [&](Membership& m) { m.on_closed(of, now_); }, [&](Joining& j) { j.on_closed(of); },
-        [&](Coordination& c) { c.on_closed(of, true, now_); });
+        [&](CoordinatorService& c) { c.on_closed(of, true, now_); });
   }
   void hear_nothing(MemberId who, MemberId of) {
     turn(
         who, [&](Membership& m) { m.on_silent(of, now_); }, [](Joining&) {},
-        [&](Coordination& c) { c.on_silent(of, now_); });
+        [&](CoordinatorService& c) { c.on_silent(of, now_); });
   }
   void hear_again(MemberId who, MemberId again) {
     turn(
         who, [&](Membership& m) { m.on_heard(again, now_); }, [](Joining&) {},
-        [&](Coordination& c) { c.on_heard(again); });
+        [&](CoordinatorService& c) { c.on_heard(again); });
   }
   // It says goodbye to all members that hear it, and to a coordinator outside the view.
   void leave(MemberId id) {
@@ -124,20 +123,20 @@ class ScenarioWorld {
         [&](Membership& m) {
           if (!m.fenced()) m.greet(now_);
         },
-        [](Joining&) {}, [](Coordination&) {});
+        [](Joining&) {}, [](CoordinatorService&) {});
   }
   void reach_boundary(MemberId id) {
     Membership& m = members_.at(id);
     m.at_boundary(m.lobby_version(), body_of(id), now_);
     collect(id);
   }
-  struct Arrival {
+  struct LateJoin {
     MemberId who;
     MemberId asks;
     Rank wanted{-1};
     std::size_t peers = 0;  // that a world which it founds waits for
   };
-  void come(const Arrival& arrival) {
+  void come(const LateJoin& arrival) {
     const Joiner self{arrival.who, arrival.wanted, "card"};
     Joining joining(kName, self, kBeat, arrival.peers);
     joining.add_contact(arrival.asks);
@@ -200,10 +199,10 @@ class ScenarioWorld {
             [&](Membership& m) {
               if (now_ >= m.next_tick()) m.tick(now_);
             },
-            [](Joining&) {}, [](Coordination&) {});
+            [](Joining&) {}, [](CoordinatorService&) {});
       }
-      if (coordination_ && now_ >= coordination_->next_tick()) {
-        coordination_->tick(now_);
+      if (service_ && now_ >= service_->next_tick()) {
+        service_->tick(now_);
         collect(kCoordinatorId);
       }
       if (delivers) deliver_all();
@@ -230,8 +229,8 @@ class ScenarioWorld {
       const bool waits = newcomer.state() == Joining::State::kWaiting;
       trace_.push_back(name_of(id) + (waits ? " is in the lobby" : " is outside"));
     }
-    if (!coordination_) return;
-    for (const auto& world : coordination_->worlds()) {
+    if (!service_) return;
+    for (const auto& world : service_->worlds()) {
       trace_.push_back("coordinator has " + view_words(world.view) + ", " +
                        std::to_string(world.waiting) + " waiting");
     }
@@ -295,14 +294,14 @@ class ScenarioWorld {
     turn(
         post.to, [&](Membership& m) { m.on_message(post.from, named, now_); },
         [&](Joining& j) { j.on_message(post.from, post.message); },
-        [&](Coordination& c) { c.on_message(post.from, post.message, now_); });
+        [&](CoordinatorService& c) { c.on_message(post.from, post.message, now_); });
   }
 
   template <class AsMember, class AsNewcomer, class AsCoordinator>
   void turn(MemberId id, AsMember as_member, AsNewcomer as_newcomer, AsCoordinator as_coordinator) {
     if (const auto m = members_.find(id); m != members_.end()) as_member(m->second);
     if (const auto j = newcomers_.find(id); j != newcomers_.end()) as_newcomer(j->second);
-    if (id == kCoordinatorId && coordination_) as_coordinator(*coordination_);
+    if (id == kCoordinatorId && service_) as_coordinator(*service_);
     collect(id);
   }
 
@@ -318,7 +317,7 @@ class ScenarioWorld {
   void collect(MemberId id) {
     if (const auto m = members_.find(id); m != members_.end()) collect_member(id, m->second);
     if (const auto j = newcomers_.find(id); j != newcomers_.end()) collect_newcomer(id, j->second);
-    if (id == kCoordinatorId && coordination_) collect_coordinator();
+    if (id == kCoordinatorId && service_) collect_coordinator();
   }
 
   void collect_member(MemberId id, Membership& m) {
@@ -369,12 +368,11 @@ class ScenarioWorld {
 
   void collect_coordinator() {
     say_record();  // it is written before anything is sent
-    for (auto sends = coordination_->take_sends(); !sends.empty();
-         sends = coordination_->take_sends()) {
+    for (auto sends = service_->take_sends(); !sends.empty(); sends = service_->take_sends()) {
       for (auto& [to, message] : sends) send(kCoordinatorId, to, std::move(message));
     }
     std::string why;
-    coordination_->each_world([&](const Coordinator& c) { why += c.blocked(); });
+    service_->each_world([&](const Coordinator& c) { why += c.blocked(); });
     say_why(kCoordinatorId, " cannot decide: ", why);
   }
 
@@ -399,7 +397,7 @@ class ScenarioWorld {
   Instant now_{};
   std::map<MemberId, Membership> members_;
   std::map<MemberId, Joining> newcomers_;
-  std::optional<Coordination> coordination_;
+  std::optional<CoordinatorService> service_;
   bool has_coordinator_ = false;
   std::uint64_t lives_ = 0;
   sim::MemoryRecord record_;

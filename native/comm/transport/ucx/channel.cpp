@@ -27,21 +27,21 @@ bool UcxChannel::may_send() const {
   if (endpoint_ == nullptr) return false;
   bool free = false;
   std::uint64_t first = next_number_;
-  for (const Slot& slot : slots_) {
+  for (const UcxSlot& slot : slots_) {
     free = free || !slot.taken;
     if (slot.taken) first = std::min(first, slot.header.number);
   }
   return free && next_number_ - first < kAhead;
 }
 
-UcxChannel::Slot* UcxChannel::free_slot() {
+UcxChannel::UcxSlot* UcxChannel::free_slot() {
   const auto found =
-      std::find_if(slots_.begin(), slots_.end(), [](const Slot& slot) { return !slot.taken; });
+      std::find_if(slots_.begin(), slots_.end(), [](const UcxSlot& slot) { return !slot.taken; });
   CHECK(found != slots_.end());
   return &*found;
 }
 
-void UcxChannel::fill(Slot& slot, OutFrame frame) {
+void UcxChannel::fill(UcxSlot& slot, OutFrame frame) {
   slot.channel = this;
   slot.header.token = peer_token_;
   slot.header.number = next_number_++;
@@ -58,7 +58,7 @@ void UcxChannel::fill(Slot& slot, OutFrame frame) {
 }
 
 void UcxChannel::send(OutFrame frame) {
-  Slot& slot = *free_slot();
+  UcxSlot& slot = *free_slot();
   fill(slot, std::move(frame));
   ucp_request_param_t param{};
   param.op_attr_mask =
@@ -78,13 +78,13 @@ void UcxChannel::send(OutFrame frame) {
 }
 
 void UcxChannel::on_send_end(void* request, ucs_status_t status, void* slot) {
-  auto* sent = static_cast<Slot*>(slot);
+  auto* sent = static_cast<UcxSlot*>(slot);
   UcxChannel* channel = sent->channel;
   channel->ended(*sent, status);
   channel->api_.request_free(request);
 }
 
-void UcxChannel::ended(Slot& slot, ucs_status_t status) {
+void UcxChannel::ended(UcxSlot& slot, ucs_status_t status) {
   --in_flight_;
   slot.taken = false;
   const OutFrame frame = std::exchange(slot.frame, {});
@@ -97,7 +97,7 @@ void UcxChannel::ended(Slot& slot, ucs_status_t status) {
 }
 
 void UcxChannel::release(const SendPost& post) {
-  for (Slot& slot : slots_) {
+  for (UcxSlot& slot : slots_) {
     if (slot.taken && slot.frame.post == &post) slot.frame.post = nullptr;
   }
 }
@@ -194,7 +194,7 @@ bool UcxChannel::has_ended() {
   if (closing_ != nullptr && api_.request_check_status(closing_) != UCS_INPROGRESS) {
     api_.request_free(std::exchange(closing_, nullptr));
   }
-  const auto is_taken = [](const Slot& slot) { return slot.taken; };
+  const auto is_taken = [](const UcxSlot& slot) { return slot.taken; };
   return closing_ == nullptr && pulls_ == 0 && std::none_of(slots_.begin(), slots_.end(), is_taken);
 }
 

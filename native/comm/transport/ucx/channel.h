@@ -59,7 +59,7 @@ class UcxChannel {
   bool has_ended();
 
  private:
-  struct Slot {
+  struct UcxSlot {
     UcxChannel* channel = nullptr;
     UcxHeader header;
     OutFrame frame;  // its payload lies in `memory`
@@ -76,9 +76,9 @@ class UcxChannel {
   static constexpr std::size_t kPulls = 16;    // more than a sender has slots
   static constexpr std::uint64_t kAhead = 64;  // frames that may pass the first of them
 
-  Slot* free_slot();
-  void fill(Slot& slot, OutFrame frame);
-  void ended(Slot& slot, ucs_status_t status);
+  UcxSlot* free_slot();
+  void fill(UcxSlot& slot, OutFrame frame);
+  void ended(UcxSlot& slot, ucs_status_t status);
   ucs_status_t pull(std::uint64_t number, const FrameHeader& header, void* description);
   void pulled(Pull* pull, ucs_status_t status);
   void broken(Status why);
@@ -95,7 +95,7 @@ class UcxChannel {
   void* closing_ = nullptr;  // UCX's request
   std::uint64_t peer_token_ = 0;
   std::uint64_t next_number_ = 0;
-  std::array<Slot, kSlots> slots_;
+  std::array<UcxSlot, kSlots> slots_;
   std::size_t pulls_ = 0;
   FrameOrder order_;
 };

@@ -57,10 +57,10 @@ std::vector<std::byte> parse_ucx_card(const std::string& text, std::uint64_t& to
 
 class Worker;
 
-class LiveUcxLink final : public UcxLink, private UcxListener {
+class UcxWorkerLink final : public UcxLink, private UcxListener {
  public:
-  LiveUcxLink(Worker& worker, std::uint64_t token);
-  ~LiveUcxLink() override;
+  UcxWorkerLink(Worker& worker, std::uint64_t token);
+  ~UcxWorkerLink() override;
 
   std::string card() const override;
   void connect(const std::string& card) override;
@@ -122,20 +122,20 @@ class Worker final : public UcxWorker {
   int fd_ = -1;
   std::string address_;
   std::size_t in_flight_ = 0;
-  std::map<std::uint64_t, LiveUcxLink*> links_;         // by token
+  std::map<std::uint64_t, UcxWorkerLink*> links_;       // by token
   std::vector<std::unique_ptr<UcxChannel>> forgotten_;  // whose links have gone
 };
 
-LiveUcxLink::LiveUcxLink(Worker& worker, std::uint64_t token)
+UcxWorkerLink::UcxWorkerLink(Worker& worker, std::uint64_t token)
     : worker_(worker), token_(token), channel_(worker.make_channel(this)) {}
 
-LiveUcxLink::~LiveUcxLink() { worker_.forget(token_, std::move(channel_)); }
+UcxWorkerLink::~UcxWorkerLink() { worker_.forget(token_, std::move(channel_)); }
 
-UcxWorker& LiveUcxLink::worker() { return worker_; }
+UcxWorker& UcxWorkerLink::worker() { return worker_; }
 
-std::string LiveUcxLink::card() const { return encode_ucx_card(token_, worker_.address()); }
+std::string UcxWorkerLink::card() const { return encode_ucx_card(token_, worker_.address()); }
 
-void LiveUcxLink::connect(const std::string& card) {
+void UcxWorkerLink::connect(const std::string& card) {
   std::uint64_t token = 0;
   const std::vector<std::byte> address = parse_ucx_card(card, token);
   if (address.empty()) return fail({Code::kProtocolError, "malformed greeting: no UCX address"});
@@ -143,7 +143,7 @@ void LiveUcxLink::connect(const std::string& card) {
 }
 
 // What comes, comes in the worker's progress().
-bool LiveUcxLink::pump() {
+bool UcxWorkerLink::pump() {
   bool moved = false;
   for (int i = 0; i < kUcxFramesPerTurn && status().is_ok(); ++i) {
     OutFrame frame;
@@ -235,7 +235,7 @@ Status Worker::read_address() {
 
 std::unique_ptr<UcxLink> Worker::make_link() {
   const std::uint64_t token = random_token();
-  auto link = std::make_unique<LiveUcxLink>(*this, token);
+  auto link = std::make_unique<UcxWorkerLink>(*this, token);
   links_[token] = link.get();
   return link;
 }

@@ -1,0 +1,376 @@
+#include "comm/view/view_communicator.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/planted.h"
+
+#include "comm/algorithms/catalogue.h"
+#include "comm/call/request_check.h"
+
+namespace holdfast::comm {
+namespace {
+
+// An op that waits this long asks whether the others made the same call. Rare enough to cost
+// nothing, short enough for a person.
+constexpr Duration kStallTime = std::chrono::seconds(1);
+
+// In the messages of a round; any value that calls have with the chance of a hash.
+constexpr std::uint32_t kRoundSignature = 0x526f756e;
+
+}  // namespace
+
+ViewCommunicator::ViewCommunicator(CommunicatorConfig config, ViewOwner& owner,
+                                   std::shared_ptr<const Clock> clock)
+    : config_(std::move(config)),
+      owner_(owner),
+      clock_(std::move(clock)),
+      runs_(config_, data_links_),
+      barrier_(find_algorithm(Collective::kBarrier, "dissemination")
+                   ->build({Collective::kBarrier, config_.rank, size(), {}, {}})),
+      calls_(config_.view.members.size()),
+      gone_(config_.view.members.size()) {
+  for (const MemberLinks& links : config_.links) data_links_.push_back(links.data);
+  make_layout(barrier_.schedule, {}, {}, 1, no_blocks_);
+}
+
+ViewCommunicator::~ViewCommunicator() { CHECK(active_.empty()); }
+
+std::vector<std::string> ViewCommunicator::transports() const {
+  std::vector<std::string> names;
+  for (const Link* link : data_links_) {
+    names.emplace_back(link == nullptr ? "self" : link->transport());
+  }
+  return names;
+}
+
+bool ViewCommunicator::is_flat(const OpLaunch& launch) const {
+  const OpRequest& request = *launch.request;
+  if (!request.algorithm.empty() && request.algorithm != "flat") return false;
+  return config_.flat && !launch.repair && FlatExchange::carries(request, size()) &&
+         !(request.algorithm.empty() && slices_beat_flat(request));
+}
+
+bool ViewCommunicator::is_sliced(const OpRequest& request) const {
+  return !config_.slices.empty() && request.algorithm.empty() &&
+         config_.slices.front().carries(request);
+}
+
+bool ViewCommunicator::slices_beat_flat(const OpRequest& request) const {
+  return !config_.slices.empty() && config_.slices.front().beats_flat(request);
+}
+
+bool ViewCommunicator::can_run_inline(const OpRequest& request) const {
+  return config_.flat && FlatExchange::carries(request, size()) && !slices_beat_flat(request);
+}
+
+bool ViewCommunicator::can_run_at_once(const OpRequest& request) const {
+  if (!is_idle()) return false;
+  return can_run_inline(request) || (payload_bytes(request) <= kBulkBytes && is_sliced(request));
+}
+
+void ViewCommunicator::begin_inline(const OpRequest& request, const Call& call) {
+  inline_differs_ = calls_.record(call);
+  config_.flat->begin(request, signature_of(request, calls_.history()));
+}
+
+bool ViewCommunicator::ends_inline() {
+  return !inline_differs_ && config_.flat->advance() && config_.flat->failure().is_ok();
+}
+
+void ViewCommunicator::go_on(OpLaunch launch) {
+  ActiveOp active;
+  active.launch = std::move(launch);
+  active.stage = Stage::kFlat;
+  active.begun = true;
+  active.stalls = std::min(active.launch.deadline, clock_->now() + kStallTime);
+  active.bytes = payload_bytes(*active.launch.request);
+  active.history = calls_.history();
+  next_deadline_ = std::min(next_deadline_, active.stalls);
+  config_.flat->rebind(*active.launch.request);
+  active_.push_back(std::move(active));
+  if (const auto differs = std::exchange(inline_differs_, {})) disagree(*differs);
+}
+
+void ViewCommunicator::note_call(const Call& call) {
+  [[maybe_unused]] const auto known = calls_.record(call);
+}
+
+void ViewCommunicator::launch(OpLaunch launch) {
+  ActiveOp active;
+  active.launch = std::move(launch);
+  const OpRequest& request = *active.launch.request;
+  const OpSeq sequence = active.work().sequence();
+  active.stalls = std::min(active.launch.deadline, clock_->now() + kStallTime);
+  active.bytes = payload_bytes(request);
+  const auto differs = calls_.record(call_of(active.work().request(), sequence));
+  active.history = calls_.history();
+  next_deadline_ = std::min(next_deadline_, active.stalls);
+  OpTicket& ticket = active.launch.work->ticket();
+  if (is_flat(active.launch)) {
+    active.stage = Stage::kFlat;
+    ticket.path = OpPath::kFlat;
+  } else {
+    const bool sliced = !active.launch.repair && is_sliced(request);
+    // Where the caller's memory is exposed, the round at its end tells when it no longer is.
+    if (sliced) active.slices = &lane_for(request);
+    if (!sliced || !active.slices->exposes(request)) choose_ending(active);
+    const std::uint32_t signature = signature_of(active.work().request(), active.history);
+    if (active.launch.repair) {
+      const auto& [schedule, layout] = *active.launch.repair;
+      active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
+      ticket.path = OpPath::kRepair;
+    } else if (sliced) {
+      active.run = active.slices->start(request, signature);
+      // Nobody else waits in this round, so that it need not be the same on every rank.
+      if (active.slices->lends(request)) active.kept = false;
+      ticket.path = OpPath::kSlices;
+    } else {
+      active.run = runs_.make(request, sequence, signature, active.launch.feedback);
+      ticket.path = OpPath::kSchedule;
+      ticket.algorithm = runs_.last_algorithm();
+    }
+  }
+  if (request.stands_for != nullptr) {
+    const bool encoded = !request.stands_for->codec.empty();
+    ticket.path = encoded                 ? OpPath::kEncoded
+                  : request.in_two_levels ? OpPath::kTwoLevel
+                                          : OpPath::kDirect;
+  }
+  if (request.frames != nullptr) ticket.encoded = *request.frames;
+  active_.push_back(std::move(active));
+  if (ending_) report_again(sequence);
+  if (differs) disagree(*differs);
+}
+
+// By the op alone, so that it is the same on every member: all of them take part in a round.
+void ViewCommunicator::choose_ending(ActiveOp& active) {
+  if (!config_.protect || size() == 1) {
+    active.kept = true;
+    return;
+  }
+  const std::uint64_t most = active.slices != nullptr ? kKeptSliceBytes : kKeptBytes;
+  if (active.launch.repair || active.bytes > most ||
+      !is_replicated(active.work().request().collective)) {
+    return;
+  }
+  active.kept = true;
+  kept_bytes_ += active.bytes;
+  active.closes_batch = ++kept_ops_ >= kKeptOps || kept_bytes_ >= kKeptRoom;
+  if (!active.closes_batch) return;
+  kept_ops_ = 0;
+  kept_bytes_ = 0;
+}
+
+bool ViewCommunicator::moves_bulk() const {
+  // The round at the end of a large op is as small as any.
+  return std::any_of(active_.begin(), active_.end(), [](const ActiveOp& a) {
+    return a.bytes > kBulkBytes && a.stage != Stage::kRound;
+  });
+}
+
+bool ViewCommunicator::progress(Instant now) {
+  if (ending_) return collect_reports(now);
+  if (!busy()) return false;
+  bool moved = advance_flat();
+  moved = advance_runs() || moved;
+  if (!rounds_.empty()) moved = advance_rounds() || moved;
+  if (any_gone_ && !moved) moved = check_gone();
+  if (now >= next_deadline_) check_deadlines(now);
+  return moved;
+}
+
+MemoryPoll ViewCommunicator::poll_memory() {
+  if (ending_ || !rounds_.empty()) return {};
+  bool moved = advance_flat();
+  moved = advance_runs() || moved;
+  const bool enough = std::all_of(active_.begin(), active_.end(), [](const ActiveOp& a) {
+    return a.stage == Stage::kFlat || a.slices != nullptr;
+  });
+  return {moved, enough && rounds_.empty() && !ending_};
+}
+
+bool ViewCommunicator::advance_flat() {
+  bool moved = false;
+  for (std::size_t i = 0; i < active_.size();) {
+    ActiveOp& active = active_[i];
+    if (active.stage != Stage::kFlat) {
+      ++i;
+      continue;
+    }
+    if (!active.begun) {
+      config_.flat->begin(*active.launch.request,
+                          signature_of(active.work().request(), active.history));
+      active.begun = true;
+    }
+    const bool ended = config_.flat->advance();
+    moved = moved || config_.flat->moved();
+    if (!ended) return moved;  // flat ops go one after the other
+    if (const Status failure = config_.flat->failure(); !failure.is_ok()) {
+      fail_op(active, {failure.code(), {group_rank(config_.rank)}, failure.message()});
+      return true;
+    }
+    finish(active);
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return moved;
+}
+
+// Of the ops that do a piece of their work in this turn. What is less urgent takes the turns that
+// the urgent leave, and one in so many of the others, so that it ends as well.
+int ViewCommunicator::least_priority() {
+  constexpr int kAny = std::numeric_limits<int>::min();
+  if (active_.size() < 2) return kAny;
+  int most = kAny;
+  int least = std::numeric_limits<int>::max();
+  for (const ActiveOp& active : active_) {
+    if (active.run == nullptr || !active.run->touched()) continue;
+    most = std::max(most, active.work().request().priority);
+    least = std::min(least, active.work().request().priority);
+  }
+  const bool passes = least < most && passed_ < kMostPassed;
+  passed_ = passes ? passed_ + 1 : 0;
+  return passes ? most : kAny;
+}
+
+bool ViewCommunicator::advance_runs() {
+  bool moved = false;
+  const int least = least_priority();
+  for (std::size_t i = 0; i < active_.size();) {
+    ActiveOp& active = active_[i];
+    if (active.stage == Stage::kHeldBack && rounds_.empty()) {
+      next_stage(active);
+      finish(active);
+      active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+      continue;
+    }
+    if (active.run == nullptr || active.work().request().priority < least ||
+        !active.run->touched()) {
+      ++i;
+      continue;
+    }
+    moved = true;
+    if (!advance_run(active)) {
+      ++i;
+      continue;
+    }
+    if (ended_ || ending_) return true;
+    finish(active);
+    active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return moved;
+}
+
+// Whether the op has ended, well; or the view has.
+bool ViewCommunicator::advance_run(ActiveOp& active) {
+  for (;;) {
+    active.run->advance();
+    if (active.run->failed()) {
+      const Status failure = active.run->failure();
+      const Rank peer = active.run->failed_peer();
+      const Link* link = data_links_[static_cast<std::size_t>(peer.value)];
+      // A link that breaks, for whatever reason, is a member that is missed.
+      const bool broken = link != nullptr && !link->status().is_ok();
+      const bool lost = failure.code() == Code::kPeerLost || broken;
+      if (lost && config_.protect) {
+        owner_.on_missed(peer, failure);
+        return false;
+      }
+      fail_op(active,
+              {failure.code(),
+               {group_rank(lost ? peer : config_.rank)},
+               "with rank " + std::to_string(group_rank(peer).value) + ": " + failure.message()});
+      return true;
+    }
+    if (!active.run->finished()) return false;
+    next_stage(active);
+    if (active.run == nullptr) return active.stage != Stage::kHeldBack;
+  }
+}
+
+// After a run's end: a round that shows that everybody holds the result, or nothing more.
+void ViewCommunicator::next_stage(ActiveOp& active) {
+  const OpSeq sequence = active.work().sequence();
+  if (active.run) {
+    const bool made_here = active.stage == Stage::kRun && active.work().request().frames == nullptr;
+    if (made_here) active.launch.work->ticket().encoded = active.run->encoded();
+    runs_.end(*active.run);
+    active.run.reset();
+  }
+  if (active.stage == Stage::kRun && !active.kept && !is_planted(Planted::kSkipRound)) {
+    active.stage = Stage::kRound;
+    active.run = active.slices != nullptr ? active.slices->make_round()
+                                          : make_round(sequence, active.work().request().priority);
+    return;
+  }
+  if (!active.closes_batch) return;
+  // Two batches of kept results are enough: the next one waits until the last is stable.
+  if (!rounds_.empty()) {
+    active.stage = Stage::kHeldBack;
+    return;
+  }
+  rounds_.push_back({sequence, nullptr});
+}
+
+std::unique_ptr<Run> ViewCommunicator::make_round(OpSeq sequence, int priority) {
+  OpRequest request;
+  request.priority = priority;
+  request.collective = Collective::kBarrier;
+  return runs_.make(request, barrier_, no_blocks_, round_of(sequence), kRoundSignature);
+}
+
+// A round of a batch says that this member holds all up to its last op.
+bool ViewCommunicator::advance_rounds() {
+  KeptRound& round = rounds_.front();
+  if (!round.run) {
+    for (const ActiveOp& active : active_) {
+      if (active.work().sequence() <= round.through) return false;
+    }
+    round.run = make_round(round.through, 0);
+  }
+  if (!round.run->touched()) return false;
+  round.run->advance();
+  if (round.run->failed()) owner_.on_missed(round.run->failed_peer(), round.run->failure());
+  if (!round.run->finished()) return false;
+  runs_.end(*round.run);
+  owner_.on_stable(round.through);
+  rounds_.erase(rounds_.begin());
+  return true;
+}
+
+std::vector<Rank> ViewCommunicator::waited_for(const ActiveOp& active) const {
+  if (active.run != nullptr) return active.run->waited_for();
+  return active.begun ? config_.flat->waited_for() : std::vector<Rank>{};
+}
+
+void ViewCommunicator::finish(ActiveOp& active) {
+  if (active.run) runs_.end(*active.run);
+  const bool kept = active.kept && config_.protect && size() > 1;
+  const Held held = active.stage == Stage::kFlat ? Held::kFlat
+                    : kept                       ? Held::kHere
+                                                 : Held::kEverywhere;
+  owner_.on_op_ended(active.launch.work, held);
+}
+
+bool ViewCommunicator::finish_flat(const OpLaunch& launch) {
+  CHECK(config_.flat.has_value());
+  if (active_.empty() || active_.front().launch.work != launch.work) {
+    ActiveOp active;
+    active.launch = launch;
+    active.stage = Stage::kFlat;
+    note_call(call_of(launch.work->request(), launch.work->sequence()));
+    active.history = calls_.history();
+    active_.insert(active_.begin(), std::move(active));
+  }
+  ActiveOp& active = active_.front();
+  if (!active.begun) {
+    config_.flat->begin(*active.launch.request,
+                        signature_of(active.work().request(), active.history));
+    active.begun = true;
+  }
+  if (!config_.flat->advance() || !config_.flat->failure().is_ok()) return false;
+  active_.erase(active_.begin());
+  return true;
+}
+
+}  // namespace holdfast::comm

@@ -1,0 +1,224 @@
+// The communicator of production and simulation: runs the collectives of one view, each on its path
+// (flat exchange or scheduled run), finds calls that do not match, and ends the view for everybody
+// when one member cannot go on. It is never mutated to another view: the group above makes a new
+// one.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/call/call_log.h"
+#include "comm/call/op_work.h"
+#include "comm/call/request_shape.h"
+#include "comm/executor.h"
+#include "comm/view/communicator_config.h"
+#include "comm/view/op_runs.h"
+#include "comm/view/view_notice.h"
+
+namespace holdfast::comm {
+
+// Results up to this size are kept after their op has ended, so that it need not wait until all
+// members hold theirs.
+inline constexpr std::uint64_t kKeptBytes = 64 * 1024;
+// The same in shared memory, where a round costs less than to copy the result.
+inline constexpr std::uint64_t kKeptSliceBytes = 32 * 1024;
+// One round in so many kept ops, or bytes of them, tells that all members hold them.
+inline constexpr std::uint32_t kKeptOps = 16;
+inline constexpr std::uint64_t kKeptRoom = 256 * 1024;
+
+// What to run in place of a collective's own schedule, for an op that an earlier view began.
+struct RepairRun {
+  Schedule schedule;
+  Layout layout;
+};
+
+struct OpLaunch {
+  std::shared_ptr<OpWork> work;
+  // The work's request in the ranks and blocks of this view.
+  std::shared_ptr<const OpRequest> request;
+  Instant deadline;
+  std::optional<RepairRun> repair = {};
+  // Where the residual that the op leaves goes, by the request's input blocks.
+  std::vector<float*> feedback = {};
+};
+
+// How an op that was stopped stood.
+struct Stopped {
+  std::shared_ptr<OpWork> work;
+  bool complete = false;  // all of the result is here
+  bool flat = false;
+  std::vector<Execution::HeldPiece> held;
+};
+
+// What is known of the other members when an op ends well.
+enum class Held : std::uint8_t {
+  kEverywhere,  // all of them hold the result
+  kFlat,        // all of them can still read what it is made of
+  kHere,        // nothing
+};
+
+// Whoever made the communicator.
+class ViewOwner {
+ public:
+  virtual ~ViewOwner() = default;
+  virtual void on_op_ended(const std::shared_ptr<OpWork>& work, Held held) = 0;
+  // All members hold the results of all ops up to this one.
+  virtual void on_stable(OpSeq through) = 0;
+  // An op waits in vain for this rank of the view.
+  virtual void on_missed(Rank rank, const Status& why) = 0;
+  // The view is over for all members; `status`, without an op's name, says why.
+  virtual void on_view_failed(const Status& status) = 0;
+};
+
+class ViewCommunicator {
+ public:
+  ViewCommunicator(CommunicatorConfig config, ViewOwner& owner, std::shared_ptr<const Clock> clock);
+  ~ViewCommunicator();
+  ViewCommunicator(const ViewCommunicator&) = delete;
+  ViewCommunicator& operator=(const ViewCommunicator&) = delete;
+
+  const CommunicatorConfig& config() const { return config_; }
+  Rank rank() const { return config_.rank; }
+  int size() const { return static_cast<int>(config_.view.members.size()); }
+  std::vector<std::string> transports() const;
+
+  void launch(OpLaunch launch);
+  // A small op without a work of its own, as far as it goes: begun here, if nothing else is under
+  // way and shared memory carries it; asked until it has ended, or handed over to go on as a
+  // launched one.
+  bool can_run_inline(const OpRequest& request) const;
+  // Nothing is in the way of an op.
+  bool is_idle() const { return active_.empty() && !ending_ && !ended_ && !any_gone_; }
+  // Whether shared memory carries it, in slices or briefly, and nothing is in its way.
+  bool can_run_at_once(const OpRequest& request) const;
+  // Whether it is like the last one that ran inline, so that nothing about it need be checked.
+  bool is_usual(const OpRequest& request) const { return usual_ && shape_of(request) == usual_; }
+  // It was accepted, and can run inline.
+  void set_usual(const OpRequest& request) { usual_ = shape_of(request); }
+  // `call`: call_of() the request, which check_request() accepts.
+  void begin_inline(const OpRequest& request, const Call& call);
+  bool ends_inline();
+  void go_on(OpLaunch launch);
+  // Writes an op into the log of calls that ended before this view, here or everywhere.
+  void note_call(const Call& call);
+  bool progress(Instant now);
+  // Moves what shared memory alone carries.
+  MemoryPoll poll_memory();
+  bool busy() const { return urgent() || !rounds_.empty(); }
+  // Somebody waits. Rounds in the background go on with the next op, or when there is time: to wake
+  // a thread for them costs small ops more than they take.
+  bool urgent() const { return !active_.empty() || ending_.has_value(); }
+  bool has_ops() const { return !active_.empty(); }
+  // The op that was begun first, of those under way, and whom it waits for, in the group's ranks.
+  const OpWork* oldest() const { return active_.empty() ? nullptr : &active_.front().work(); }
+  std::vector<Rank> oldest_waits_for() const;
+  // Whether an op is under way whose bytes, not whose latency, take the time.
+  bool moves_bulk() const;
+  Instant next_deadline() const { return busy() ? next_deadline_ : Instant{Duration::max()}; }
+
+  // The member can send nothing more: ops that can end without it do.
+  void on_gone(Rank rank, Status why);
+  void on_revoke(Rank from, std::span<const std::byte> payload);
+  // A peer has waited long in this call.
+  void on_call(Rank from, std::span<const std::byte> payload);
+  // Ends the view here and tells the other members. Ranks in the notice are the group's.
+  void end_view(const ViewNotice& notice);
+  void say_goodbye() { send_to_members(FrameKind::kGoodbye, {}); }
+
+  // Ends the view for a new one: nothing of it moves any more, here.
+  std::vector<Stopped> interrupt();
+  // Forgets the stopped ops that were not finished.
+  void abandon() { active_.clear(); }
+  // Goes on with a stopped op of the flat exchange; whether it has ended. In order of sequence.
+  bool finish_flat(const OpLaunch& launch);
+
+ private:
+  enum class Stage : std::uint8_t { kFlat, kRun, kRound, kHeldBack };
+  struct ActiveOp {
+    OpLaunch launch;
+    Stage stage = Stage::kRun;
+    std::unique_ptr<Execution> run;  // of the op, then of its round
+    Instant stalls;                  // from then on its peers are told what waits here
+    std::uint64_t bytes = 0;
+    std::uint32_t history = 0;        // of the collectives before it
+    bool begun = false;               // flat: its turn has come
+    SliceExchange* slices = nullptr;  // that it goes, or went, through
+    bool kept = false;                // ends without a round
+    bool closes_batch = false;        // kept, and followed by a round for all of its batch
+    const OpWork& work() const { return *launch.work; }
+  };
+  // A round that no op waits for.
+  struct KeptRound {
+    OpSeq through;
+    std::unique_ptr<Run> run;  // nothing: earlier ops still run
+  };
+  // A view that is about to end: the members tell each other what they had called.
+  struct Ending {
+    ViewNotice notice;
+    Instant deadline;
+    std::vector<std::optional<CallReport>> reports;  // by rank
+  };
+
+  bool is_flat(const OpLaunch& launch) const;
+  bool is_sliced(const OpRequest& request) const;
+  bool slices_beat_flat(const OpRequest& request) const;
+  SliceExchange& lane_for(const OpRequest& request) {
+    return config_.slices[static_cast<std::size_t>(lane_of(request))];
+  }
+  int least_priority();
+  void choose_ending(ActiveOp& active);
+  bool advance_flat();
+  bool advance_runs();
+  bool advance_rounds();
+  bool advance_run(ActiveOp& active);
+  void next_stage(ActiveOp& active);
+  std::unique_ptr<Run> make_round(OpSeq sequence, int priority);
+  bool check_gone();
+  void check_deadlines(Instant now);
+  void time_out(const ActiveOp& active);
+  void tell_call(ActiveOp& active);
+  void disagree(const Disagreement& disagreement);
+  void fail_op(const ActiveOp& active, ViewNotice notice);
+  void end_with_reports(ViewNotice notice, OpSeq sequence);
+  void report_again(OpSeq sequence);
+  void report_on(OpSeq sequence);
+  bool collect_reports(Instant now);
+  void send_to_members(FrameKind kind, const std::vector<std::byte>& payload);
+  void finish(ActiveOp& active);
+  void fail_all(const Status& status);
+  void retire();
+  std::vector<Rank> waited_for(const ActiveOp& active) const;
+  Rank group_rank(Rank rank) const { return config_.ranks[static_cast<std::size_t>(rank.value)]; }
+  std::vector<Rank> group_ranks(const std::vector<Rank>& ranks) const;
+  std::string op_text(const OpWork& work) const;
+
+  CommunicatorConfig config_;
+  std::vector<Link*> data_links_;
+  ViewOwner& owner_;
+  const std::shared_ptr<const Clock> clock_;  // owners: the communicators of the node
+
+  OpRuns runs_;
+  // By the order of their beginnings; a vector, whose memory stays.
+  std::vector<ActiveOp> active_;
+  std::vector<KeptRound> rounds_;
+  FusedSchedule barrier_;
+  Layout no_blocks_;            // of the barrier
+  std::uint32_t kept_ops_ = 0;  // since the last round was due, as are the bytes
+  std::uint64_t kept_bytes_ = 0;
+  std::uint32_t passed_ = 0;  // turns in a row in which a less urgent op had to wait
+  CallLog calls_;
+  std::optional<Disagreement> inline_differs_;
+  std::optional<RequestShape> usual_;  // of the latest request that ran inline
+  std::optional<Ending> ending_;
+  bool ended_ = false;
+  std::vector<Status> gone_;  // by rank; ok while present
+  bool any_gone_ = false;
+  Instant next_deadline_{Duration::max()};
+};
+
+}  // namespace holdfast::comm

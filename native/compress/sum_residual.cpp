@@ -1,0 +1,13 @@
+#include "compress/sum_residual.h"
+
+#include "base/check.h"
+
+namespace holdfast::compress {
+
+const device::KernelRow& owe_kernel() {
+  static const device::KernelRow* const row = device::find_kernel("holdfast_sum_residual");
+  CHECK(row != nullptr);
+  return *row;
+}
+
+}  // namespace holdfast::compress

@@ -1,0 +1,124 @@
+// The work of a call in which ranks of one host read each other's device memory: what every kind of
+// it does. Its row of ops begins with `where`, an all_gather of where inputs and results are; then
+// phases of the device and ops of the group take turns, each op gated on the phase before it. Some
+// of the ops are words: all_reduces of whether all has gone well everywhere so far.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device/peer_memory.h"
+#include "device/scratch.h"
+#include "device_comm/chained_work.h"
+#include "device_comm/direct/direct.h"
+#include "device_comm/direct/plan.h"
+
+namespace holdfast::runtime {
+
+// What a rank tells the others of its memory. Plain bytes: all ranks are of one build.
+struct PeerCard {
+  std::uint64_t owner = 0;
+  std::uint32_t able = 0;   // has a driver, kernels and handles for this
+  std::uint32_t ready = 0;  // its memory is there
+  std::uint64_t there = 0;  // of a kind that expects certain ranks: a number of theirs
+  device::PeerPiece input;
+  device::PeerPiece result;
+};
+
+class IpcWork : public ChainedWork {
+ public:
+  static constexpr std::size_t kMostWords = 2;
+  // How a kind's row is made.
+  struct IpcRow {
+    std::size_t steps = 0;  // with `where`, without ChainedWork's last
+    std::size_t words = 0;  // the last ones of them, at most kMostWords
+    bool shows = false;     // others read this rank's result
+  };
+
+  ~IpcWork() override;
+
+ protected:
+  // Bits of a word, anded over the ranks.
+  static constexpr std::uint32_t kReached = 1;  // every piece could be mapped
+  static constexpr std::uint32_t kWell = 2;     // and the phases went well
+  // `direct` is of `staged`.
+  IpcWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
+          const comm::OpRequest& request, Direct::DirectCall extra, const IpcRow& row);
+
+  // By the caller, before the first op: more memory. What is lacking is told by card_.ready.
+  virtual void prepare_more() {}
+  // ranks_ and cards_ are known, and all that is said in them is well. False: it cannot be done.
+  virtual bool plan() { return true; }
+  // Enqueues on our stream down, after step `number`. `reached`: all could be mapped.
+  virtual Status run_phase(std::size_t number, bool& reached) = 0;
+
+  comm::OpRequest step_request(std::size_t step) override;
+  device::DevicePointer result_at(std::size_t block) const;
+  // Where another rank's memory is mapped, or this one's is.
+  Result<device::DevicePointer> peer(Rank rank, bool of_result);
+  std::optional<device::Scratch::Piece> take_scratch(std::uint64_t bytes);
+  void give_memory(bool idle) override;
+  static std::uint64_t all_of(const std::vector<std::uint64_t>& blocks);
+
+  Direct& direct_;
+  const DirectShape shape_;
+  // By whoever starts it; then by one step after the other.
+  PeerCard card_;
+  std::vector<PeerCard> cards_;  // by rank
+  std::vector<Rank> ranks_;      // whose data there is, rising
+
+ private:
+  // A run of this rank's own memory that is copied.
+  struct Move {
+    device::DevicePointer to = 0;
+    device::DevicePointer from = 0;
+    std::uint64_t bytes = 0;
+  };
+
+  Status prepare(std::span<const device::CuStream> streams) override;
+  std::vector<Move> expose_input();
+  void choose_result();
+  bool results_meet_inputs() const;
+  void expose_scratch(const device::Scratch::Piece& scratch, std::uint64_t bytes,
+                      device::PeerPiece& piece);
+  std::optional<Status> look_at_step(std::size_t step) override;
+  void on_step_ended(std::size_t step, const comm::Outcome& outcome) override;
+  void on_broken() override { conclude(false, false); }
+  void on_where(const comm::Outcome& outcome);
+  void begin_phase(std::size_t number);
+  bool is_word(std::size_t step) const { return step >= row_.steps - row_.words; }
+  std::uint32_t& word(std::array<std::uint32_t, kMostWords>& words, std::size_t step) const;
+  Status move_result();
+  void conclude(bool whole, bool reached);
+
+  const IpcRow row_;
+  const std::string group_;
+  const std::uint64_t trial_;
+  const std::shared_ptr<comm::PathAgreement> agreement_;  // owners: the group, and this
+
+  // By whoever starts it; then by one step after the other.
+  std::optional<device::CuEvent> arrived_;
+  device::DevicePointer input_ = 0;
+  std::vector<device::Scratch::Piece> scratch_;
+  std::optional<device::DevicePointer> result_;  // nothing: the caller's output, which is
+  device::DevicePointer result_run_ = 0;         // here, where it is one run
+  std::uint32_t so_far_ = kReached | kWell;
+  std::array<std::uint32_t, kMostWords> word_in_{};
+  std::array<std::uint32_t, kMostWords> word_out_{};
+  std::vector<device::DeviceMemoryOfPeers::AllocationKey> opened_;
+
+  // Guarded by mutex_: of each phase, whether all of it is enqueued, and its end; nothing: that
+  // failed.
+  struct Phase {
+    bool enqueued = false;
+    std::optional<device::CuEvent> end;
+  };
+  std::vector<Phase> phases_;
+};
+
+}  // namespace holdfast::runtime

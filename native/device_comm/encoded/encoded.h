@@ -1,0 +1,103 @@
+// Encoded: collectives with a codec on device memory, encoded and decoded on the device, so that
+// the bus carries frames only. The engine moves bytes, and knows of no codec.
+//
+// A call is a row of ops of the group (chained_work.h), with the device's work between them:
+//
+//   frames  behind a gate: this rank's input has been encoded, and its frames have come up. An
+//           all_to_all of messages, an all_gather, or a broadcast; encoded_plan.h has who gets what
+//           all_reduce: the frames of this rank's part go down, are added up and encoded again
+//   sums    all_reduce: an all_gather of those frames
+//   word    broadcast: an all_reduce of a word, for there the root alone has sent anything
+//   last    a barrier; or, after a loss or trouble anywhere, the whole call once more, through the
+//           host, from inputs and residuals that are as they were
+//
+// Every message has a word of its sender's, the same to all: whether its device can do it, and did.
+// So all ranks decide alike. Once decided, the frames go down and are decoded into the output, and
+// the new residual takes the place of the old one.
+//
+// Whether all devices can do it is found out by the group's first such op, and now and then again
+// (comm/plan/path_agreement.h).
+// Why: docs/decisions/0109-codecs-before-the-bus.md
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/plan/path_agreement.h"
+#include "compress/device/stages.h"
+#include "device/loaded_kernels.h"
+#include "device/scratch.h"
+#include "device_comm/packed.h"
+
+namespace holdfast::runtime {
+
+class DeviceWork;
+class Staged;
+
+// What a process has set about it.
+struct EncodedSettings {
+  bool on = false;                // the option cuda_codec
+  std::uint64_t least_bytes = 0;  // the option cuda_codec_min_bytes
+  // The option codec: what is encoded without being asked for. Owners: this, and requests.
+  std::shared_ptr<const compress::Codec> codec = nullptr;
+  std::uint64_t codec_least_bytes = 0;
+};
+
+class Encoded final {
+ public:
+  // `staged`: its owner.
+  Encoded(Staged& staged, const EncodedSettings& settings);
+  // In the device's context.
+  ~Encoded() = default;
+  Encoded(const Encoded&) = delete;
+  Encoded& operator=(const Encoded&) = delete;
+
+  // The request with the codec that it is to be encoded by, where it is taken; by what all ranks
+  // say alike. Any thread, as all below but the runtime's.
+  std::optional<comm::OpRequest> could_take(const comm::Communicator& group,
+                                            const comm::OpRequest& request) const;
+  // For each call that could be taken, in call order.
+  static Result<comm::PathAgreement::PathChoice> choose(comm::Communicator& group);
+  // Of one call.
+  struct EncodedCall {
+    std::uint64_t trial = 0;     // as the choice has it
+    std::vector<Packed> packed;  // arrays with gaps that the request's blocks are in
+  };
+  // As Staged::start(). Owners of `staged`: as Staged says.
+  Result<std::shared_ptr<DeviceWork>> start(std::shared_ptr<Staged> staged,
+                                            comm::Communicator& group,
+                                            const comm::OpRequest& request,
+                                            std::span<const device::CuStream> streams,
+                                            EncodedCall extra);
+
+  // For its works. In the device's context.
+  device::Scratch& scratch() { return scratch_; }
+  const device::Scratch& scratch() const { return scratch_; }
+  // Whether all kernels that the request needs are there. Loads them, so that nothing is loaded
+  // while streams wait for ops. Callers' threads.
+  bool prepare(const comm::OpRequest& request);
+  Status launch(const std::vector<compress::Stage>& stages, device::CuStream stream);
+  // values /= divisor, of f32.
+  Status divide(device::DevicePointer values, std::uint64_t count, std::uint32_t divisor,
+                device::CuStream stream);
+  // The f32 from `sum` on, rounded to elements of `dtype`.
+  Status narrow(DType dtype, device::DevicePointer out, device::DevicePointer sum,
+                std::uint64_t count, device::CuStream stream);
+  Status take_sum_residual(float* residual, const float* sum, const float* decoded,
+                           std::uint64_t count, float times, device::CuStream stream);
+
+ private:
+  const EncodedSettings settings_;
+  device::Scratch scratch_;
+  device::LoadedKernels& kernels_;  // of the owner
+  std::mutex mutex_;                // guards ready_
+  std::set<std::string> ready_;     // what all kernels are there for
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,70 @@
+// What each rank does, step by step, in a call on device memory that goes in two levels
+// (levels_work.h). Pure, from what all ranks know alike; tests run the scripts of all ranks over
+// plain memory.
+//
+// For S bytes, C columns, H hosts, n ranks; over a device's bus up and down:
+//
+//   all_reduce      an owner S/C up, 2 (H-1)/H S/C down
+//   reduce_scatter  S as all blocks, k ranks a host: (H-1)/H S/k up, (H-1)/n S down
+//   all_gather      S as all blocks: S/n up, (H-1)/H S/k down
+//   broadcast       root's host: an owner S/C up; other hosts: an owner S/C down
+//
+// Staged, all of its input goes up over each device's bus, and all of its result down.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device_comm/two_level/plan.h"
+
+namespace holdfast::runtime {
+
+enum class TwoLevelSpace : std::uint8_t {
+  kInput,   // all blocks of a rank's input, one behind the other
+  kResult,  // likewise of its output
+  kParts,   // own memory on the device
+  kHost,    // own pinned memory
+};
+
+struct TwoLevelPlace {
+  TwoLevelSpace space{};
+  Rank rank;  // whose
+  std::uint64_t at = 0;
+};
+
+// All of `from` are folded, from left to right; one is copied, and of none there are zeros.
+struct TwoLevelAction {
+  TwoLevelPlace to;  // own
+  std::vector<TwoLevelPlace> from;
+  std::uint64_t bytes = 0;  // not 0
+  bool last = false;        // the fold that is the result: an average is divided here
+};
+
+// An all_to_all between hosts, of bytes of kHost; by rank.
+struct TwoLevelExchange {
+  std::vector<Cut> sent;
+  std::vector<Cut> received;
+};
+
+struct TwoLevelScript {
+  std::uint64_t host_bytes = 0;
+  std::uint64_t parts_bytes = 0;
+  std::vector<TwoLevelExchange> exchanges;
+  // One before each exchange, then one before each word.
+  std::vector<std::vector<TwoLevelAction>> phases;
+};
+
+// How many steps of each kind there are, whoever is there.
+struct TwoLevelSteps {
+  std::size_t exchanges = 0;
+  std::size_t words = 0;
+};
+
+// Of the collectives that go so; nothing: it does not.
+std::optional<TwoLevelSteps> two_level_steps(comm::Collective collective);
+
+// Of the rank of `shape`; without it, or without a root, among `ranks`, it does nothing.
+TwoLevelScript two_level_script(const DirectShape& shape, const std::vector<int>& host_of,
+                                const std::vector<Rank>& ranks);
+
+}  // namespace holdfast::runtime

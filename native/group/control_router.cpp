@@ -1,0 +1,331 @@
+#include "group/control_router.h"
+
+#include <algorithm>
+
+#include "base/planted.h"
+
+namespace holdfast::ft {
+namespace {
+
+using comm::FrameKind;
+
+// What came early takes at most so much, or is one message; then the oldest is forgotten, which is
+// the likeliest to be nobody's.
+constexpr std::size_t kMaxEarlyBytes = 16U << 20;
+constexpr std::size_t kEarlyEntryBytes = 1024;  // more than one takes beside what it holds
+// A peer tells each call that waits long; a few tell as much as all.
+constexpr std::size_t kMaxEarlyCalls = 64;
+// Groups that this process has left, and of which others may still ask it.
+constexpr std::size_t kEndedKept = 4096;
+// Whom nobody has asked for by then is nobody's: a group that has ended here.
+constexpr Duration kEarlyTime = std::chrono::seconds(60);
+
+}  // namespace
+
+bool ControlRouter::turn(Instant now) {
+  bool moved = false;
+  for (auto& [id, peer] : peers_) moved = pump(peer, now) || moved;
+  if (now >= next_beat_) beat(now);
+  if (now >= next_silence_) look_for_silence(now);
+  last_turn_ = now;
+  if (joining_ != nullptr) step_joining(now);
+  if (service_ != nullptr) step_service(now);
+  std::erase_if(worlds_, [](const auto& weak) { return weak.expired(); });
+  changing_ = joining_ != nullptr;
+  each_world([&](const auto& world) {
+    moved = world->progress(now) || moved;
+    changing_ = changing_ || world->is_changing();
+  });
+  return moved;
+}
+
+comm::MemoryPoll ControlRouter::poll_memory() {
+  comm::MemoryPoll all{false, joining_ == nullptr && service_ == nullptr};
+  each_world([&](const auto& world) {
+    const comm::MemoryPoll poll = world->poll_memory();
+    all = {all.moved || poll.moved, all.enough && poll.enough};
+  });
+  return all;
+}
+
+bool ControlRouter::busy() const {
+  bool busy = joining_ != nullptr;
+  each_world([&](const auto& world) { busy = busy || world->busy(); });
+  return busy;
+}
+
+bool ControlRouter::moves_bulk() const {
+  bool bulk = false;
+  each_world([&](const auto& world) { bulk = bulk || world->moves_bulk(); });
+  return bulk;
+}
+
+Instant ControlRouter::next_deadline() const {
+  Instant next = std::min(next_beat_, next_silence_);
+  if (service_ != nullptr) next = std::min(next, service_->next_tick());
+  each_world([&](const auto& world) { next = std::min(next, world->next_deadline()); });
+  return next;
+}
+
+bool ControlRouter::pump(RoutedPeer& peer, Instant now) {
+  if (peer.reported) return false;
+  if (peer.cut) {
+    look_for_loss(peer, false, now);
+    return false;
+  }
+  bool moved = peer.control->pump();
+  if (peer.data != peer.control) moved = peer.data->pump() || moved;
+  const bool heard = peer.control->received() != peer.received;
+  if (heard) {
+    peer.received = peer.control->received();
+    peer.detector.on_frame(now);
+    if (peer.silent) {
+      peer.silent = false;
+      if (service_ != nullptr) service_->on_heard(peer.id);
+      each_world([&](const auto& world) { world->on_heard(peer.id, now); });
+    }
+  }
+  take_controls(peer, now);
+  look_for_loss(peer, heard, now);
+  return moved;
+}
+
+void ControlRouter::take_controls(RoutedPeer& peer, Instant now) {
+  while (auto frame = peer.control->session().take_control()) {
+    const FrameKind kind = frame->header.kind;
+    if (kind == FrameKind::kHeartbeat) {
+      if (!frame->payload.empty()) owner_.hear_news(peer.id, frame->payload, now);
+    } else if (kind == FrameKind::kMembership) {
+      const Status sound = take_part(peer, *frame, now);
+      if (!sound.is_ok()) return cut(peer, sound, false, now);
+    } else if (kind == FrameKind::kGoodbye && frame->header.key.comm == CommId{}) {
+      peer.left = true;
+      each_world([&](const auto& world) { world->on_goodbye(peer.id, {}, now); });
+    } else {
+      EarlyControl early{peer.id, now, std::move(*frame), {}};
+      const comm::FrameHeader& header = early.frame.header;
+      if (deliver(early, now)) continue;
+      if (!has_ended(header.key.comm)) {
+        keep_early(std::move(early));
+      } else if (kind == FrameKind::kClosing) {
+        send(peer.id, header.key.comm, header.key.epoch, FrameKind::kSettled, {});
+      }
+    }
+  }
+}
+
+// Messages of membership may be longer than a frame.
+Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now) {
+  const comm::FrameHeader& header = frame.header;
+  if (header.offset != peer.incoming.size() || header.total_bytes > kMaxMessageBytes ||
+      header.offset + frame.payload.size() > header.total_bytes) {
+    return {Code::kProtocolError, "parts of a membership message out of order"};
+  }
+  peer.incoming.insert(peer.incoming.end(), frame.payload.begin(), frame.payload.end());
+  if (peer.incoming.size() < header.total_bytes) return Status::ok();
+  auto message = decode(std::exchange(peer.incoming, {}));
+  if (!message.is_ok()) return message.status();
+  if (deliver(peer.id, message.value(), now)) return Status::ok();
+  if (has_ended(message.value().world)) {
+    // The goodbye may have been lost with a connection.
+    send(peer.id, message.value().world, {}, FrameKind::kGoodbye, {});
+  } else {
+    keep_early({peer.id, now, {}, std::move(message).value()});
+  }
+  return Status::ok();
+}
+
+void ControlRouter::note_ended(CommId group) {
+  ended_groups_.push_back(group);
+  if (ended_groups_.size() > kEndedKept) ended_groups_.pop_front();
+}
+
+// It may be a world that this process has left before, with the groups in it.
+void ControlRouter::set_joining(Joining* joining) {
+  joining_ = joining;
+  if (joining != nullptr) ended_groups_.clear();
+}
+
+bool ControlRouter::has_ended(CommId group) const {
+  return std::find(ended_groups_.begin(), ended_groups_.end(), group) != ended_groups_.end();
+}
+
+bool ControlRouter::deliver(MemberId from, const Message& message, Instant now) {
+  if (service_ != nullptr) {
+    service_->on_message(from, message, now);
+    return true;
+  }
+  const bool for_joiner =
+      message.kind == MessageKind::kRedirect || message.kind == MessageKind::kRefused ||
+      message.kind == MessageKind::kLobby || message.kind == MessageKind::kDecide;
+  // A world that it is in has messages of the same kinds; one that it has left may be its aim.
+  const auto own = find_world(message.world);
+  const bool is_in = own && !own->membership().fenced();
+  if (joining_ != nullptr && for_joiner && !is_in) {
+    joining_->on_message(from, message);
+    return true;
+  }
+  bool known = false;
+  each_world([&](const auto& world) {
+    const bool asks = message.kind == MessageKind::kJoin &&
+                      world->membership().name() == message.text && !world->has_ended();
+    if (world->id() != message.world && !asks) return;
+    known = true;
+    if (!asks) return world->on_message(from, message, now);
+    Message named = message;
+    named.world = world->id();
+    world->on_message(from, named, now);
+  });
+  return known;
+}
+
+bool ControlRouter::deliver(const EarlyControl& early, Instant now) {
+  if (early.message) return deliver(early.from, *early.message, now);
+  const CommId id = early.frame.header.key.comm;
+  const Epoch epoch = early.frame.header.key.epoch;
+  bool known = false;
+  each_world([&](const auto& world) {
+    for (const auto& group : world->groups()) {
+      if (group->id() != id) continue;
+      known = true;
+      switch (early.frame.header.kind) {
+        case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
+        case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
+        case FrameKind::kGoodbye: world->on_goodbye(early.from, id, now); break;
+        case FrameKind::kClosing:
+          group->on_closing(early.from, epoch, OpSeq{early.frame.header.key.op});
+          break;
+        case FrameKind::kSettled: group->on_settled(early.from, epoch); break;
+        case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
+        case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
+        default: break;
+      }
+    }
+  });
+  return known;
+}
+
+void ControlRouter::keep_early(EarlyControl early) {
+  const auto tells_call = [&](const EarlyControl& other) {
+    return other.from == early.from && other.frame.header.kind == FrameKind::kCall;
+  };
+  const bool known =
+      tells_call(early) && static_cast<std::size_t>(std::count_if(early_.begin(), early_.end(),
+                                                                  tells_call)) >= kMaxEarlyCalls;
+  if (known) return;
+  early_.push_back(std::move(early));
+  std::size_t bytes = 0;
+  for (std::size_t i = early_.size(); i-- > 0;) {
+    bytes += kEarlyEntryBytes + early_[i].frame.payload.size();
+    if (const auto& message = early_[i].message) {
+      bytes += message->body.groups.size() + message->body.ops.size() + message->accepted.size();
+      for (const Bytes& groups : message->reports.groups()) bytes += groups.size();
+      for (const Bytes& ops : message->reports.ops()) bytes += ops.size();
+    }
+    if (bytes <= kMaxEarlyBytes || i + 1 == early_.size()) continue;
+    early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return;
+  }
+}
+
+void ControlRouter::deliver_early(Instant now) {
+  for (EarlyControl& early : std::exchange(early_, {})) {
+    if (!deliver(early, now)) keep_early(std::move(early));
+  }
+}
+
+// Every peer hears of this process now and then, whatever else it does.
+void ControlRouter::beat(Instant now) {
+  const bool paused = now - last_turn_ > timing_.heartbeat * 2;
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported) continue;
+    if (paused) peer.detector.forgive(now);
+    if (peer.cut) continue;
+    peer.control->session().send_control(FrameKind::kHeartbeat, {}, {}, owner_.news_for(id));
+    peer.control->pump();
+  }
+  std::erase_if(early_, [&](const EarlyControl& early) { return now - early.since > kEarlyTime; });
+  next_beat_ = now + timing_.heartbeat;
+  next_silence_ = {};
+}
+
+void ControlRouter::send(MemberId to, const Message& message) {
+  const auto found = peers_.find(to);
+  // What is lost is said again when it matters.
+  if (found == peers_.end() || found->second.reported || found->second.cut) return;
+  if (is_planted(Planted::kNeverTell) && message.kind == MessageKind::kFenced) return;
+  comm::Link& control = *found->second.control;
+  const Bytes bytes = encode(message);
+  for (std::size_t at = 0; at < bytes.size(); at += comm::kMaxFramePayload) {
+    const std::size_t count = std::min<std::size_t>(comm::kMaxFramePayload, bytes.size() - at);
+    comm::FrameHeader header;
+    header.kind = FrameKind::kMembership;
+    header.payload_bytes = static_cast<std::uint32_t>(count);
+    header.offset = at;
+    header.total_bytes = bytes.size();
+    const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(at);
+    control.session().send_control(header, {begin, begin + static_cast<std::ptrdiff_t>(count)});
+  }
+  control.pump();
+  owner_.nudge(to);
+}
+
+void ControlRouter::send(MemberId to, CommId group, Epoch epoch, FrameKind kind,
+                         const Bytes& payload) {
+  const auto found = peers_.find(to);
+  if (found == peers_.end() || found->second.reported || found->second.cut) return;
+  comm::Link& control = *found->second.control;
+  control.session().send_control(kind, group, epoch, payload);
+  control.pump();
+  owner_.nudge(to);
+}
+
+comm::MemberLinks ControlRouter::links_to(MemberId member) {
+  const auto found = peers_.find(member);
+  if (found == peers_.end()) return {};
+  return {found->second.data, found->second.control};
+}
+
+std::shared_ptr<World> ControlRouter::find_world(const std::vector<MemberId>& members) const {
+  std::shared_ptr<World> found;
+  each_world([&](const auto& world) {
+    if (!found && !world->has_ended() && world->has_all(members)) found = world;
+  });
+  return found;
+}
+
+std::shared_ptr<World> ControlRouter::find_world(CommId id) const {
+  std::shared_ptr<World> found;
+  each_world([&](const auto& world) {
+    if (world->id() == id) found = world;
+  });
+  return found;
+}
+
+void ControlRouter::step_joining(Instant now) {
+  joining_->tick(now, [&](MemberId member) { return is_connected(member); });
+  for (const Joiner& joiner : joining_->wanted()) {
+    const bool calls = joining_->is_member(joiner.member) || self_ > joiner.member;
+    if (calls && !is_connected(joiner.member)) owner_.want(joiner);
+  }
+  for (auto& [to, message] : joining_->take_sends()) send(to, message);
+}
+
+void ControlRouter::step_service(Instant now) {
+  for (const MemberId peer : std::exchange(ended_late_, {})) {
+    service_->on_closed(peer, true, now);
+  }
+  if (now >= service_->next_tick()) service_->tick(now);
+  for (auto& [to, message] : service_->take_sends()) send(to, message);
+}
+
+void ControlRouter::say_goodbye() {
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported || peer.cut) continue;
+    peer.control->session().send_control(FrameKind::kGoodbye, {}, {}, {});
+    for (int i = 0; i < 16 && peer.control->pump(); ++i) {
+    }
+  }
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,184 @@
+// ControlRouter: what a process hears from its peers, and whom it tells: control frames to the
+// worlds and groups they are for, signs of life, the end of connections, messages for what is not
+// known here yet. Turned by the runtime and by the simulator.
+//
+// Thread: only the holder of the runtime.
+// Why: docs/decisions/0025-the-hub-is-below-the-runtime.md
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ft/contact.h"
+#include "ft/coordinator_service.h"
+#include "ft/detector.h"
+#include "ft/joining.h"
+#include "group/world.h"
+
+namespace holdfast::ft {
+
+// The process around a router.
+class ControlRouterOwner {
+ public:
+  virtual ~ControlRouterOwner() = default;
+  // A newcomer wants a connection to this process.
+  virtual void want(const Joiner& joiner) = 0;
+  // The connection to a peer has broken, or there was none to a member; the peer may live. Another
+  // one is to be made, which add_peer() tells of, or its end to be proven, on_process_ended().
+  // Until then, or until the router needs it no more. `card`: how to reach it.
+  virtual void mend(MemberId peer, const std::string& card) = 0;
+  // Whether a connection that the other side has closed proves that its process has ended.
+  virtual bool trusts_resets() const { return false; }
+  // Whether the peer's process is on this host, lives and is not stopped: if nothing comes from it,
+  // it waits for its turn on a core.
+  virtual bool is_running_here(MemberId) const { return false; }
+  // The peer has been sent something: it must not sleep over it.
+  virtual void nudge(MemberId peer) = 0;
+  virtual std::string host_of(const std::string& card) const = 0;
+  // As of Network.
+  virtual std::string memory_of(const std::string& card) const = 0;
+  virtual Result<OwnArea> make_area() = 0;
+  virtual std::optional<comm::HostPeer> open_area(MemberId peer, const std::string& name) = 0;
+  virtual void say(const std::string& text) = 0;
+  virtual comm::Observer* observer() { return nullptr; }
+  // What the heartbeat to the peer carries besides: opaque here, and small. Empty: nothing.
+  virtual Bytes news_for(MemberId) { return {}; }
+  virtual void hear_news(MemberId, std::span<const std::byte>, Instant) {}
+};
+
+class ControlRouter final : public Network {
+ public:
+  struct Timing {
+    Duration heartbeat;  // between two signs of life
+    Duration silence;    // without any, until a peer is silent
+  };
+  // `owner` outlives the router.
+  ControlRouter(MemberId self, const Timing& timing, ControlRouterOwner& owner)
+      : self_(self), timing_(timing), owner_(owner) {}
+
+  // Network.
+  void send(MemberId to, const Message& message) override;
+  comm::MemberLinks links_to(MemberId member) override;
+  const Loss* loss_of(MemberId member) const override;
+  Contact contact_of(MemberId peer, Instant now) const override;
+  void look_after(MemberId member, const std::string& card, Instant now) override;
+  std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
+  std::string memory_of(const std::string& card) const override { return owner_.memory_of(card); }
+  Result<OwnArea> make_area() override { return owner_.make_area(); }
+  std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) override {
+    return owner_.open_area(member, name);
+  }
+  void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
+            const Bytes& payload) override;
+  void note_ended(CommId group) override;
+  // Newcomers call; members wait to be called, so that two never call each other.
+  void expect(const Joiner&) override {}
+  void say(const std::string& text) override { owner_.say(text); }
+  comm::Observer* observer() override { return owner_.observer(); }
+
+  // Links to a new peer, or those that take the place of broken ones; `data` may be `control`. Both
+  // live until take_forgotten() names the peer.
+  void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
+  // The kernel of the peer's host says that its process has ended, whoever may still hold its end
+  // of the links. What they brought before that is heard first, in the turns to come: it may say
+  // why.
+  void on_process_ended(MemberId peer);
+  bool is_connected(MemberId peer) const;
+  // A world or a group of this process has the peer.
+  bool needs(MemberId peer) const;
+  // Peers without a connection to whose links nothing refers any more.
+  std::vector<MemberId> take_forgotten();
+
+  void add_world(const std::shared_ptr<World>& world) { worlds_.push_back(world); }
+  // The world all of whose members these are; nothing when they are in none together, or this
+  // process has left it.
+  std::shared_ptr<World> find_world(const std::vector<MemberId>& members) const;
+  std::shared_ptr<World> find_world(CommId id) const;
+  // Hands out what came for a group or world before it was known here.
+  void deliver_early(Instant now);
+  // Messages go to it while this process tries to get into a world; nothing: it no longer does.
+  void set_joining(Joining* joining);
+  // This process is a coordinator outside all views: all messages of membership are for it.
+  void set_service(CoordinatorService* service) { service_ = service; }
+
+  template <class Visit>
+  void each_world(Visit visit) const {
+    // By index: a visit may add one, and the list is not worth a copy.
+    for (std::size_t i = 0; i < worlds_.size(); ++i) {
+      if (const auto world = worlds_[i].lock()) visit(world);
+    }
+  }
+
+  // Moves what can be moved; whether anything did.
+  bool turn(Instant now);
+  // Moves what shared memory alone carries: cheaper than a turn.
+  comm::MemoryPoll poll_memory();
+  bool busy() const;
+  bool moves_bulk() const;
+  // A view change is under way.
+  bool is_changing() const { return changing_; }
+  Instant next_deadline() const;
+  void say_goodbye();
+
+ private:
+  struct RoutedPeer {
+    RoutedPeer(MemberId who, Duration silence, Instant now) : id(who), detector(silence, now) {}
+    MemberId id;
+    comm::Link* control = nullptr;
+    comm::Link* data = nullptr;
+    bool reported = false;  // its loss is known to the worlds
+    bool silent = false;
+    bool cut = false;  // its connection has broken, and is being mended
+    bool left = false;
+    bool ended = false;  // its process, proven
+    Detector detector;
+    std::uint64_t received = 0;  // bytes that the detector knows of
+    Bytes incoming;              // a message of membership, as far as it has come
+  };
+  struct EarlyControl {
+    MemberId from;
+    Instant since;
+    comm::ControlFrame frame;  // or
+    std::optional<Message> message;
+  };
+
+  bool pump(RoutedPeer& peer, Instant now);
+  void take_controls(RoutedPeer& peer, Instant now);
+  void look_for_loss(RoutedPeer& peer, bool heard, Instant now);
+  void cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now);
+  std::string card_of(MemberId peer) const;
+  Status take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now);
+  bool deliver(const EarlyControl& early, Instant now);
+  bool deliver(MemberId from, const Message& message, Instant now);
+  void keep_early(EarlyControl early);
+  bool has_ended(CommId group) const;
+  void step_service(Instant now);
+  void beat(Instant now);
+  void look_for_silence(Instant now);
+  void report_loss(RoutedPeer& peer, const Status& why, bool gone, Instant now);
+  void step_joining(Instant now);
+  MemberId self_;
+  Timing timing_;
+  ControlRouterOwner& owner_;
+  comm::NullLink nowhere_;  // to those whom this process has never reached
+  std::map<MemberId, RoutedPeer> peers_;
+  // Weak: a world belongs to its groups.
+  std::vector<std::weak_ptr<World>> worlds_;
+  std::vector<EarlyControl> early_;
+  std::deque<CommId> ended_groups_;  // the latest that this process has left
+  Joining* joining_ = nullptr;
+  CoordinatorService* service_ = nullptr;
+  std::vector<MemberId> ended_late_;  // proven when their connections had been reported already
+  Instant next_beat_{};
+  Instant next_silence_{};  // when the first peer will have been silent for too long
+  std::deque<std::pair<MemberId, Loss>> losses_;  // the latest
+  Instant last_turn_{};
+  bool changing_ = false;
+};
+
+}  // namespace holdfast::ft

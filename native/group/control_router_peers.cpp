@@ -1,0 +1,166 @@
+// What a router knows of its peers: who is there, silent, cut off, gone.
+#include <algorithm>
+
+#include "base/planted.h"
+#include "group/control_router.h"
+
+namespace holdfast::ft {
+namespace {
+
+constexpr std::size_t kLossesKept = 1024;
+
+}  // namespace
+
+void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
+  const auto known = peers_.find(id);
+  const bool again = known != peers_.end();
+  // Data that went over the broken connection is lost; shared memory beside it loses nothing.
+  const bool data_lost = again && (data == control || data != known->second.data);
+  peers_.erase(id);
+  std::erase_if(losses_, [&](const auto& loss) { return loss.first == id; });
+  RoutedPeer& peer = peers_.emplace(id, RoutedPeer(id, timing_.silence, now)).first->second;
+  peer.control = control;
+  peer.data = data;
+  next_silence_ = {};
+  each_world([&](const auto& world) {
+    if (again && world->refers_to(id)) world->on_relinked(id, data_lost, now);
+    world->on_connected(id, now);
+  });
+}
+
+bool ControlRouter::is_connected(MemberId peer) const {
+  if (peer == self_) return true;
+  const auto found = peers_.find(peer);
+  return found != peers_.end() && !found->second.cut && !found->second.reported;
+}
+
+bool ControlRouter::needs(MemberId peer) const {
+  bool needed = false;
+  each_world([&](const auto& world) { needed = needed || world->refers_to(peer); });
+  return needed;
+}
+
+// A member with which a world has begun, and whom this process has not reached, or no longer.
+void ControlRouter::look_after(MemberId member, const std::string& card, Instant now) {
+  const auto [found, is_new] = peers_.emplace(member, RoutedPeer(member, timing_.silence, now));
+  RoutedPeer& peer = found->second;
+  if (!is_new && !peer.reported) return;
+  if (is_new) peer.control = peer.data = &nowhere_;
+  peer.reported = false;
+  peer.cut = true;
+  next_silence_ = {};
+  owner_.mend(member, card);
+}
+
+// `heard`: the connection has just brought something.
+void ControlRouter::look_for_loss(RoutedPeer& peer, bool heard, Instant now) {
+  if (peer.reported) return;
+  const Status& status = peer.control->status();
+  if (peer.ended && (!heard || peer.cut || !status.is_ok())) {
+    report_loss(peer, {Code::kPeerLost, "its process has ended"}, true, now);
+  } else if (!status.is_ok() && !peer.cut) {
+    cut(peer, status, peer.control->closed_by_peer(), now);
+  } else if (!peer.data->status().is_ok() && !peer.cut) {
+    // Both are made anew.
+    cut(peer, peer.data->status(), false, now);
+  }
+}
+
+// A broken connection is no death: what lies between closes connections of the living, too.
+void ControlRouter::cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now) {
+  const bool damaged = why.code() == Code::kProtocolError;
+  const bool gone =
+      peer.left ||
+      (from_outside && (owner_.trusts_resets() || is_planted(Planted::kBelieveReset))) ||
+      (damaged && is_planted(Planted::kDamageIsDeath)) ||
+      (why.code() == Code::kSystem && is_planted(Planted::kOwnClosing));
+  if (gone || !needs(peer.id)) return report_loss(peer, why, gone, now);
+  peer.cut = true;
+  owner_.mend(peer.id, card_of(peer.id));
+}
+
+std::string ControlRouter::card_of(MemberId peer) const {
+  std::string card;
+  each_world([&](const auto& world) {
+    const auto rank = world->rank_of(peer);
+    if (rank) card = world->view().cards[static_cast<std::size_t>(rank->value)];
+    for (const Outcast& outcast : world->view().outcasts) {
+      if (outcast.member == peer) card = outcast.card;
+    }
+  });
+  return card;
+}
+
+void ControlRouter::on_process_ended(MemberId peer) {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  found->second.ended = true;
+  for (auto& [lost, loss] : losses_) loss.gone = loss.gone || lost == peer;
+  // A process's sockets are closed before it has ended.
+  if (found->second.reported && service_ != nullptr) ended_late_.push_back(peer);
+}
+
+void ControlRouter::look_for_silence(Instant now) {
+  next_silence_ = {Duration::max()};
+  for (auto& [id, peer] : peers_) {
+    if (peer.reported || peer.silent) continue;
+    if (!peer.detector.is_silent(now)) {
+      next_silence_ = std::min(next_silence_, peer.detector.silent_at());
+    } else if (!peer.cut && owner_.is_running_here(id)) {
+      next_silence_ = std::min(next_silence_, now + timing_.heartbeat);
+    } else {
+      peer.silent = true;
+      if (service_ != nullptr) service_->on_silent(peer.id, now);
+      each_world([&, member = id](const auto& world) { world->on_silent(member, now); });
+    }
+  }
+}
+
+// `gone`: the process has ended, and not only the connection.
+void ControlRouter::report_loss(RoutedPeer& peer, const Status& why, bool gone, Instant now) {
+  peer.reported = true;
+  if (joining_ != nullptr) joining_->on_closed(peer.id);
+  if (service_ != nullptr) service_->on_closed(peer.id, peer.ended || peer.left, now);
+  const Status text = peer.left ? Status(Code::kPeerLost, "the peer left") : why;
+  losses_.emplace_back(peer.id, Loss{text, gone, peer.left});
+  if (losses_.size() > kLossesKept) losses_.pop_front();
+  each_world([&](const auto& world) {
+    if (gone) {
+      world->on_closed(peer.id, text, now);
+    } else {
+      world->on_silent(peer.id, now);
+    }
+  });
+}
+
+std::vector<MemberId> ControlRouter::take_forgotten() {
+  std::vector<MemberId> forgotten;
+  for (const auto& [id, peer] : peers_) {
+    if ((peer.reported || peer.cut) && !needs(id)) forgotten.push_back(id);
+  }
+  for (const MemberId id : forgotten) peers_.erase(id);
+  return forgotten;
+}
+
+const Loss* ControlRouter::loss_of(MemberId member) const {
+  const auto found = std::find_if(losses_.begin(), losses_.end(),
+                                  [&](const auto& loss) { return loss.first == member; });
+  return found == losses_.end() ? nullptr : &found->second;
+}
+
+Contact ControlRouter::contact_of(MemberId member, Instant now) const {
+  using State = Contact::ContactState;
+  if (member == self_) return {State::kHeard, now};
+  const auto at = peers_.find(member);
+  if (at != peers_.end() && !at->second.reported) {
+    const State there = at->second.cut ? State::kCut : State::kHeard;
+    const State state = at->second.silent ? State::kSilent : there;
+    return {at->second.left ? State::kLeft : state, at->second.detector.heard()};
+  }
+  const Loss* loss = loss_of(member);
+  if (loss == nullptr) return {};
+  if (loss->left) return {State::kLeft};
+  return {loss->gone ? State::kGone : State::kCut};
+}
+
+}  // namespace holdfast::ft

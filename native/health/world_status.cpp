@@ -1,0 +1,130 @@
+#include "health/world_status.h"
+
+#include <algorithm>
+#include <array>
+
+namespace holdfast::runtime {
+namespace {
+
+using comm::LossCause;
+using Contacted = ft::Contact::ContactState;
+
+// Of a member that a view has just lost, by its connection: members may have had other reasons.
+LossCause cause_of(Contacted contact) {
+  switch (contact) {
+    case Contacted::kGone: return LossCause::kDied;
+    case Contacted::kLeft: return LossCause::kLeft;
+    case Contacted::kCut: return LossCause::kCut;
+    case Contacted::kUnknown:
+    case Contacted::kHeard:
+    case Contacted::kSilent: return LossCause::kSilent;
+  }
+  return LossCause::kSilent;
+}
+
+RankState state_of(const ft::Contact& contact, const RankNumbers* numbers) {
+  switch (contact.state) {
+    case Contacted::kUnknown: return RankState::kUnheard;
+    case Contacted::kSilent: return RankState::kSilent;
+    case Contacted::kCut:
+    case Contacted::kGone: return RankState::kGone;
+    case Contacted::kLeft: return RankState::kLeft;
+    case Contacted::kHeard: break;
+  }
+  if (numbers == nullptr) return RankState::kWell;
+  switch (numbers->total().standing) {
+    case comm::Standing::kAlone:
+    case comm::Standing::kMember: return RankState::kWell;
+    case comm::Standing::kChanging: return RankState::kChanging;
+    case comm::Standing::kVotedOut:
+    case comm::Standing::kEnded: return RankState::kFailed;
+  }
+  return RankState::kWell;
+}
+
+void add_rank(std::vector<StatusEvent>& events, StatusEvent event, std::size_t rank,
+              const std::string& host) {
+  const auto at = std::find_if(events.begin(), events.end(), [&](const StatusEvent& known) {
+    return known.kind == event.kind && known.cause == event.cause;
+  });
+  StatusEvent& to = at == events.end() ? events.emplace_back(std::move(event)) : *at;
+  ++to.count;
+  if (to.ranks.size() == kRanksNamed) return;
+  to.ranks.push_back({static_cast<std::int32_t>(rank)});
+  if (std::find(to.hosts.begin(), to.hosts.end(), host) == to.hosts.end()) to.hosts.push_back(host);
+}
+
+}  // namespace
+
+std::string_view rank_state_name(RankState state) {
+  constexpr std::array<std::string_view, kRankStateCount> kNames = {
+      "vacant", "well", "changing", "failed", "unheard", "silent", "gone", "left", "lost"};
+  return kNames.at(static_cast<std::size_t>(state));
+}
+
+std::vector<StatusEvent> WorldStatus::update(const WorldNews& news, const ContactOf& look,
+                                             const NumbersOf& numbers_of, Instant now) {
+  const ft::WorldView& view = *news.view;
+  std::vector<StatusEvent> events;
+  // A world without members has no view yet.
+  const bool is_new = view.epoch != epoch_ || view.members != view_;
+  if (is_new) events = take_view(view, look, now);
+  if (!news.blocked.empty() && blocked_.empty()) {
+    events.push_back({now, name_, "blocked", "", view.epoch, 0, {}, {}, news.blocked});
+  }
+  waiting_ = news.waiting;
+  blocked_ = news.blocked;
+  for (std::size_t r = 0; r < view_.size(); ++r) {
+    if (view_[r] == ft::kNobody) continue;
+    ranks_[r].numbers = numbers_of(view_[r]);
+    look_at(ranks_[r], look(view_[r]), now);
+  }
+  return events;
+}
+
+void WorldStatus::look_at(RankStatus& status, const ft::Contact& contact, Instant now) {
+  status.heard = std::max(status.heard, contact.heard);
+  const RankState state = state_of(contact, status.numbers.get());
+  if (state == status.state) return;
+  status.state = state;
+  status.since = now;
+}
+
+std::vector<StatusEvent> WorldStatus::take_view(const ft::WorldView& view, const ContactOf& look,
+                                                Instant now) {
+  std::vector<StatusEvent> events;
+  const bool begins = view_.empty();
+  ViewRecord record{view.epoch, now, 0, 0, 0};
+  ranks_.resize(std::max(ranks_.size(), view.members.size()));
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const MemberId was = r < view_.size() ? view_[r] : ft::kNobody;
+    const MemberId is = r < view.members.size() ? view.members[r] : ft::kNobody;
+    record.members += is != ft::kNobody ? 1 : 0;
+    if (was == is) continue;
+    RankStatus& status = ranks_[r];
+    if (was != ft::kNobody) {
+      ++record.lost;
+      status.state = RankState::kLost;
+      status.cause = comm::loss_cause_name(cause_of(look(was).state));
+      status.since = now;
+      add_rank(events, {now, name_, "lost", status.cause, view.epoch, 0, {}, {}, ""}, r,
+               status.host);
+    }
+    if (is == ft::kNobody) continue;
+    ++record.joined;
+    status = {is, RankState::kUnheard, "", "", "", {}, now, nullptr};
+    MemberPlace place = place_of_(r < view.cards.size() ? view.cards[r] : std::string{});
+    status.host = std::move(place.host);
+    status.http = std::move(place.http);
+    const std::string_view kind = begins ? "began" : "joined";
+    add_rank(events, {now, name_, kind, "", view.epoch, 0, {}, {}, ""}, r, status.host);
+  }
+  epoch_ = view.epoch;
+  view_ = view.members;
+  members_ = record.members;
+  views_.push_back(record);
+  if (views_.size() > kEpochsKept) views_.pop_front();
+  return events;
+}
+
+}  // namespace holdfast::runtime
