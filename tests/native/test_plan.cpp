@@ -2,6 +2,9 @@
 // runs in real ranks (tests/python/test_plan.py).
 #include <doctest/doctest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "comm/algorithms/catalogue.h"
 #include "comm/plan/plan_table.h"
 
@@ -91,6 +94,27 @@ TEST_CASE("the prediction of the chosen row is the least of all rows that may be
         CHECK((row.level_cost == nullptr || hosts > 1 || !seconds));
       }
     }
+  }
+}
+
+TEST_CASE("the cost model chooses and predicts what is written down") {
+  std::ifstream file(CHOICES);
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto choices = PlanTable::parse(text.str());
+  REQUIRE_MESSAGE(choices.is_ok(), choices.status().message());
+  CHECK(choices.value().rows().size() == 240);
+  for (const PlanRow& row : choices.value().rows()) {
+    const Placement& place = row.key.place;
+    CAPTURE(collective_name(row.key.collective));
+    CAPTURE(place.ranks);
+    CAPTURE(place.hosts);
+    CAPTURE(row.bytes);
+    const Problem problem{row.key.collective, place.ranks, place.hosts, row.bytes,
+                          PlanTable().link(place.shared)};
+    const AlgorithmRow& chosen = choose_algorithm(problem);
+    CHECK(chosen.algorithm == row.algorithm);
+    CHECK(*predict_seconds(chosen, problem) == doctest::Approx(row.seconds).epsilon(1e-12));
   }
 }
 
