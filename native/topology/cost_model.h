@@ -10,6 +10,7 @@ struct LinkModel {
   double alpha_s;           // latency of one message
   double beta_s_per_byte;   // inverse bandwidth
   double gamma_s_per_byte;  // inverse rate of reduction
+  friend constexpr bool operator==(const LinkModel&, const LinkModel&) = default;
 };
 
 struct CostTerms {
