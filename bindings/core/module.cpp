@@ -48,7 +48,9 @@ std::vector<std::pair<std::string, double>> predictions(const std::string& colle
                                                         int hosts, bool shared, std::uint64_t bytes,
                                                         const std::string& plan) {
   const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
-  const comm::Problem problem{collective_of(collective), ranks, hosts, bytes, table.link(shared)};
+  const auto fabric =
+      bindings::value_or_raise(topology::Fabric::evenly(ranks, hosts, table.link(shared)));
+  const comm::Problem problem{collective_of(collective), bytes, fabric};
   std::vector<std::pair<std::string, double>> found;
   for (const comm::AlgorithmRow& row : comm::catalogue()) {
     if (const auto seconds = comm::predict_seconds(row, problem)) {

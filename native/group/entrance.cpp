@@ -99,9 +99,10 @@ void Group::make_communicator() {
   const auto self = std::find(present_.begin(), present_.end(), config_.rank);
   config.rank = {static_cast<std::int32_t>(self - present_.begin())};
   config.name = config_.name;
-  config.hosts = world_->hosts(world_ranks_present());
   const bool shares_memory = shares_memory_.load(std::memory_order_relaxed);
-  config.link_model = shares_memory ? config_.shm_link : config_.tcp_link;
+  config.fabric = topology::Fabric::of_hosts(world_->hosts(world_ranks_present()),
+                                             shares_memory ? config_.shm_link : config_.tcp_link)
+                      .value();
   config.protect = config_.protect;
   if (!areas.empty() && areas.size() == present_.size()) {
     config.flat.emplace(config.rank, epoch_, areas);

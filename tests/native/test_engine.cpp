@@ -9,6 +9,7 @@
 #include "comm/algorithms/catalogue.h"
 #include "comm/engine/run.h"
 #include "comm/schedule/reference.h"
+#include "fabrics.h"
 #include "link_world.h"
 #include "sanitized.h"
 
@@ -97,9 +98,9 @@ struct Case {
   std::size_t count;
   bool in_place;
   ReduceOp op = ReduceOp::kSum;
-  std::vector<int> hosts = {};
+  const topology::Fabric* fabric = nullptr;
 
-  BuildSpec spec(int rank) const { return {row.collective, {rank}, size, root, hosts}; }
+  BuildSpec spec(int rank) const { return {row.collective, {rank}, size, root, fabric}; }
 };
 
 std::vector<std::vector<float>> run_on_reference(const Case& c) {
@@ -211,20 +212,22 @@ TEST_CASE("chunks larger than the windows stream without deadlock") {
   }
 }
 
-TEST_CASE("algorithms of two levels give the reference's bits on hosts of several shapes") {
-  const std::vector<std::vector<int>> shapes{
-      {0, 0, 1, 1}, {0, 1, 0, 1}, {0, 1, 1, 1}, {0, 0, 1, 2, 2, 1, 1}};
+TEST_CASE("algorithms of two levels give the reference's bits on fabrics of several shapes") {
+  const topology::Fabric shapes[]{
+      holdfast::testing::on_hosts({0, 0, 1, 1}), holdfast::testing::on_hosts({0, 1, 0, 1}),
+      holdfast::testing::on_hosts({0, 1, 1, 1}), holdfast::testing::on_hosts({0, 0, 1, 2, 2, 1, 1}),
+      holdfast::testing::on_sites({{0, 0}, {1, 0}, {0, 0}, {1, 1}, {1, 1}})};
   for (const TransportRow& transport : testing::transports()) {
     CAPTURE(transport.name);
-    for (const std::vector<int>& hosts : shapes) {
-      const auto n = static_cast<int>(hosts.size());
+    for (const topology::Fabric& fabric : shapes) {
+      const int n = fabric.size();
       World world(transport, n);
       std::uint32_t op = 0;
       for (const AlgorithmRow& row : catalogue()) {
         if (row.level_cost == nullptr) continue;
         for (const std::size_t count : {0U, 5U, 1023U, 40'001U}) {
           const Rank root{static_cast<int>(count) % n};
-          compare(world, {row, n, root, count, count % 2 == 1, ReduceOp::kSum, hosts}, op++);
+          compare(world, {row, n, root, count, count % 2 == 1, ReduceOp::kSum, &fabric}, op++);
         }
       }
     }

@@ -8,6 +8,7 @@
 #include "codec_data.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/engine/run.h"
+#include "fabrics.h"
 #include "link_world.h"
 
 namespace holdfast::comm {
@@ -24,7 +25,7 @@ struct Case {
   DType dtype;
   int pieces = 1;
   ReduceOp op = ReduceOp::kSum;
-  std::vector<int> hosts = {};  // two levels; empty: two phases
+  const topology::Fabric* fabric = nullptr;  // two levels; nullptr: two phases
 };
 
 struct RankMemory {
@@ -43,8 +44,9 @@ BlockList blocks_of(std::vector<Bytes>& of, DType dtype) {
 
 std::unique_ptr<Run> start(LinkWorld& world, const Case& c, std::size_t rank, RankMemory& memory,
                            BufferPool& pool, std::uint32_t number) {
-  const BuildSpec spec{c.collective, {static_cast<int>(rank)}, c.size, {0}, c.hosts, c.pieces};
-  const auto* row = find_encoded(c.collective, c.hosts.empty() ? "two_phase" : "two_level_coded");
+  const BuildSpec spec{c.collective, {static_cast<int>(rank)}, c.size, {0}, c.fabric, c.pieces};
+  const auto* row =
+      find_encoded(c.collective, c.fabric == nullptr ? "two_phase" : "two_level_coded");
   const Schedule schedule = row->build(spec);
   const Layout layout = make_layout(schedule, blocks_of(memory.input, c.dtype),
                                     blocks_of(memory.output, c.dtype), dtype_bytes(c.dtype));
@@ -297,8 +299,9 @@ TEST_CASE("hosts sum up first, and all ranks have the same bits") {
     ranks[r].input.push_back(gaussian(70'001, DType::kBF16, r + 1));
     ranks[r].output.emplace_back(ranks[r].input[0].size());
   }
-  const Case c{Collective::kAllReduce, 5, compress::made("bfloat"), DType::kBF16, 2, ReduceOp::kSum,
-               {0, 1, 0, 1, 0}};
+  const topology::Fabric fabric = holdfast::testing::on_hosts({0, 1, 0, 1, 0});
+  const Case c{Collective::kAllReduce, 5,      compress::made("bfloat"), DType::kBF16, 2,
+               ReduceOp::kSum,         &fabric};
   run(world, c, ranks, 1);
   const auto exact = widened(plain_sum(c, ranks, 0), DType::kBF16);
   const auto got = widened(ranks[0].output[0], DType::kBF16);

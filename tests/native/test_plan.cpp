@@ -7,6 +7,7 @@
 
 #include "comm/algorithms/catalogue.h"
 #include "comm/plan/plan_table.h"
+#include "fabrics.h"
 
 namespace holdfast::comm {
 namespace {
@@ -76,22 +77,24 @@ TEST_CASE("a text that is no table is refused by line and value") {
 }
 
 TEST_CASE("what keeps partial sums of half the payload is not chosen where that is much") {
+  const topology::Fabric fabric = testing::on_hosts({0, 0, 0, 0});
   for (const Collective c : {Collective::kAllReduce, Collective::kReduceScatter}) {
-    const Problem problem{c, 4, 1, 256ULL << 20, topology::kTcpLink};
+    const Problem problem{c, 256ULL << 20, fabric};
     CHECK(choose_algorithm(problem).algorithm != "halving_doubling");
     CHECK(!predict_seconds(*find_algorithm(c, "halving_doubling"), problem));
   }
 }
 
 TEST_CASE("the prediction of the chosen row is the least of all rows that may be chosen") {
-  for (const int hosts : {1, 2}) {
+  for (const topology::Fabric& fabric : testing::fabrics()) {
+    CAPTURE(fabric.text());
     for (const std::uint64_t bytes : {64ULL, 65536ULL, 16ULL << 20}) {
-      const Problem problem{Collective::kAllReduce, 8, hosts, bytes, topology::kTcpLink};
+      const Problem problem{Collective::kAllReduce, bytes, fabric};
       const AlgorithmRow& chosen = choose_algorithm(problem);
       for (const AlgorithmRow& row : catalogue()) {
         const auto seconds = predict_seconds(row, problem);
         if (seconds) CHECK(*predict_seconds(chosen, problem) <= *seconds);
-        CHECK((row.level_cost == nullptr || hosts > 1 || !seconds));
+        CHECK((row.level_cost == nullptr || fabric.wide_level() || !seconds));
       }
     }
   }
@@ -110,12 +113,38 @@ TEST_CASE("the cost model chooses and predicts what is written down") {
     CAPTURE(place.ranks);
     CAPTURE(place.hosts);
     CAPTURE(row.bytes);
-    const Problem problem{row.key.collective, place.ranks, place.hosts, row.bytes,
-                          PlanTable().link(place.shared)};
+    const auto fabric =
+        topology::Fabric::evenly(place.ranks, place.hosts, PlanTable().link(place.shared)).value();
+    const Problem problem{row.key.collective, row.bytes, fabric};
     const AlgorithmRow& chosen = choose_algorithm(problem);
     CHECK(chosen.algorithm == row.algorithm);
     CHECK(*predict_seconds(chosen, problem) == doctest::Approx(row.seconds).epsilon(1e-12));
   }
+}
+
+// Two sites of two hosts of two ranks; `out` is the way out of a site.
+double seconds_on_sites(const char* algorithm, std::optional<double> out) {
+  const topology::LinkModel free{};
+  const std::vector<std::vector<int>> paths{{0, 0}, {0, 0}, {0, 1}, {0, 1},
+                                            {1, 0}, {1, 0}, {1, 1}, {1, 1}};
+  const std::vector<topology::FabricLevel> levels{
+      {"all", {0, 1e-9, 0}}, {"site", free, out}, {"host", free}};
+  const auto fabric = topology::Fabric::make(levels, paths).value();
+  const Problem problem{Collective::kAllReduce, 8'000'000, fabric};
+  return *predict_seconds(*find_algorithm(problem.collective, algorithm), problem);
+}
+
+TEST_CASE("who shares a way out waits for it, on the level that is the slowest") {
+  // Of 14 MB by each rank, a ring takes one rank's out of a site, two levels those of two hosts
+  // (12 MB each), a halving those of all four.
+  CHECK(seconds_on_sites("ring", std::nullopt) == doctest::Approx(14e-3));
+  CHECK(seconds_on_sites("ring", 1e-9) == doctest::Approx(14e-3));
+  CHECK(seconds_on_sites("ring", 2e-9) == doctest::Approx(28e-3));
+  CHECK(seconds_on_sites("halving_doubling", std::nullopt) == doctest::Approx(14e-3));
+  CHECK(seconds_on_sites("halving_doubling", 1e-9) == doctest::Approx(56e-3));
+  CHECK(seconds_on_sites("halving_doubling", 1e-10) == doctest::Approx(14e-3));
+  CHECK(seconds_on_sites("two_level", std::nullopt) == doctest::Approx(12e-3));
+  CHECK(seconds_on_sites("two_level", 1e-9) == doctest::Approx(24e-3));
 }
 
 }  // namespace

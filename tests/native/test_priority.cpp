@@ -96,6 +96,7 @@ class OneRank final : public ViewOwner {
       config.ranks.push_back({static_cast<std::int32_t>(r)});
     }
     config.group_size = static_cast<int>(peers.size());
+    config.fabric = topology::Fabric::evenly(config.group_size, 1, topology::kShmLink).value();
     config.links.resize(peers.size());
     for (const auto lane : {SliceLane::kBulk, SliceLane::kSmall}) {
       config.slices.emplace_back(Rank{rank}, Epoch{1}, peers, kSliceBytes, lane);

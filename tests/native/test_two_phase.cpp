@@ -10,6 +10,7 @@
 #include "comm/algorithms/catalogue.h"
 #include "comm/engine/run.h"
 #include "comm/schedule/verifier.h"
+#include "fabrics.h"
 #include "link_world.h"
 
 namespace holdfast::comm {
@@ -25,7 +26,7 @@ std::vector<Schedule> build_all(Collective collective, int size, int root, int p
   std::vector<Schedule> schedules;
   for (int r = 0; r < size; ++r) {
     schedules.push_back(
-        find_encoded(collective)->build({collective, {r}, size, {root}, {}, pieces}));
+        find_encoded(collective)->build({collective, {r}, size, {root}, nullptr, pieces}));
   }
   return schedules;
 }
@@ -47,34 +48,26 @@ TEST_CASE("two phases are proven for 1 to 9 ranks and any number of pieces") {
   }
 }
 
-TEST_CASE("two levels with a codec are proven for hosts of any kind") {
-  const std::vector<std::vector<int>> worlds = {{0},
-                                                {0, 0, 0},
-                                                {0, 1},
-                                                {0, 0, 1, 1},
-                                                {0, 1, 0, 1, 0},
-                                                {0, 0, 0, 1},
-                                                {0, 1, 2, 0, 1, 2},
-                                                {0, 0, 0, 1, 1, 2, 2, 2, 2}};
+TEST_CASE("two levels with a codec are proven for fabrics of all shapes") {
   const AlgorithmRow* row = find_encoded(Collective::kAllReduce, "two_level_coded");
   REQUIRE(row != nullptr);
-  for (const auto& hosts : worlds) {
+  for (const topology::Fabric& fabric : holdfast::testing::fabrics()) {
+    CAPTURE(fabric.text());
+    const int level = fabric.wide_level().value_or(fabric.depth());
     for (const int pieces : {1, 2, 3, 7}) {
-      CAPTURE(hosts.size());
       CAPTURE(pieces);
-      const auto n = static_cast<int>(hosts.size());
+      const int n = fabric.size();
       std::vector<Schedule> schedules;
       for (int r = 0; r < n; ++r) {
-        schedules.push_back(row->build({row->collective, {r}, n, {}, hosts, pieces}));
+        schedules.push_back(row->build({row->collective, {r}, n, {}, &fabric, pieces}));
       }
       const Status status = verify(schedules);
       REQUIRE_MESSAGE(status.is_ok(), status.message());
+      if (fabric.domains(level) == 1) continue;  // two phases
       for (const Schedule& s : schedules) {
-        if (hosts.size() == 1 || hosts.back() == 0) continue;
         for (const Step& step : s.steps) {
           if (step.kind != StepKind::kSend) continue;
-          const bool leaves = hosts[static_cast<std::size_t>(s.rank.value)] !=
-                              hosts[static_cast<std::size_t>(step.peer.value)];
+          const bool leaves = fabric.level_between(s.rank, step.peer) < level;
           CHECK((form_of(s, step.lhs) == Form::kFrame) == leaves);
         }
       }
@@ -125,7 +118,7 @@ struct Case {
   int pieces = 1;
   std::size_t count = 0;  // elements of a block
   ReduceOp op = ReduceOp::kSum;
-  std::vector<int> hosts = {};  // two levels; empty: two phases
+  const topology::Fabric* fabric = nullptr;  // two levels; nullptr: two phases
 };
 
 struct RankMemory {
@@ -166,8 +159,9 @@ void run(LinkWorld& world, const Case& c, const Codec& codec, std::uint32_t numb
   std::vector<std::unique_ptr<Run>> runs;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     RankMemory& memory = ranks[r];
-    const BuildSpec spec{c.collective, {static_cast<int>(r)}, c.size, {c.root}, c.hosts, c.pieces};
-    const auto* row = find_encoded(c.collective, c.hosts.empty() ? "two_phase" : "two_level_coded");
+    const BuildSpec spec{c.collective, {static_cast<int>(r)}, c.size, {c.root}, c.fabric, c.pieces};
+    const auto* row =
+        find_encoded(c.collective, c.fabric == nullptr ? "two_phase" : "two_level_coded");
     const Schedule schedule = row->build(spec);
     const Layout layout =
         make_layout(schedule, blocks_of(memory.input), blocks_of(memory.output), sizeof(float));
@@ -338,9 +332,9 @@ TEST_CASE("exchanges give every rank what one encoding makes of a block") {
 }
 
 double greatest_error(const Codec& codec, int size, std::size_t count,
-                      const std::vector<int>& hosts = {}) {
+                      const topology::Fabric* fabric = nullptr) {
   LinkWorld world(testing::transports()[0], size);
-  const Case c{Collective::kAllReduce, size, 0, 2, count, ReduceOp::kAvg, hosts};
+  const Case c{Collective::kAllReduce, size, 0, 2, count, ReduceOp::kAvg, fabric};
   auto ranks = memory_for(c, false);
   run(world, c, codec, 0, ranks);
   for (const RankMemory& memory : ranks) same_bits(memory.output[0], ranks[0].output[0]);
@@ -368,13 +362,18 @@ TEST_CASE("two levels lose as little as two phases among as many as there are ho
   constexpr std::size_t kCount = 8192;
   // A host's sum of three normal values is sqrt(3) times as large, their average that much smaller.
   const double bound = 2 * 0.5 * 5.0 / 127;
-  CHECK(greatest_error(codec_of("int8"), 6, kCount, {0, 0, 0, 1, 1, 1}) < bound);
-  CHECK(greatest_error(codec_of("int8"), 5, kCount, {0, 1, 0, 1, 1}) < bound);
-  CHECK(greatest_error(codec_of("int8"), 3, 7, {0, 0, 1}) < bound);
+  const auto error = [](const std::vector<int>& hosts, std::size_t count) {
+    const topology::Fabric fabric = holdfast::testing::on_hosts(hosts);
+    return greatest_error(codec_of("int8"), fabric.size(), count, &fabric);
+  };
+  CHECK(error({0, 0, 0, 1, 1, 1}, kCount) < bound);
+  CHECK(error({0, 1, 0, 1, 1}, kCount) < bound);
+  CHECK(error({0, 0, 1}, 7) < bound);
   // What no codec can round: sums of whole numbers that bf16 has.
+  const topology::Fabric fabric = holdfast::testing::on_hosts({0, 0, 1, 2, 1});
   for (const TransportRow& transport : testing::transports()) {
     LinkWorld world(transport, 5);
-    const Case c{Collective::kAllReduce, 5, 0, 3, 20'011, ReduceOp::kSum, {0, 0, 1, 2, 1}};
+    const Case c{Collective::kAllReduce, 5, 0, 3, 20'011, ReduceOp::kSum, &fabric};
     auto ranks = memory_for(c, false);
     for (std::size_t r = 0; r < ranks.size(); ++r) {
       std::fill(ranks[r].input[0].begin(), ranks[r].input[0].end(), static_cast<float>(r + 1));

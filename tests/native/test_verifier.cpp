@@ -8,6 +8,7 @@
 #include "comm/algorithms/catalogue.h"
 #include "comm/schedule/fusion.h"
 #include "comm/schedule/verifier.h"
+#include "fabrics.h"
 #include "sanitized.h"
 
 namespace holdfast::comm {
@@ -42,33 +43,20 @@ TEST_CASE("every algorithm is proven for 1 to 33 and 64 ranks") {
   }
 }
 
-TEST_CASE("two levels are proven for hosts of all shapes") {
-  const std::vector<std::vector<int>> shapes{{0, 0, 0, 0},
-                                             {0, 0, 1, 1},
-                                             {0, 1, 0, 1},
-                                             {0, 0, 0, 1},
-                                             {0, 1, 1, 1},
-                                             {0, 1, 2, 3},
-                                             {0, 0, 1, 1, 2, 2},
-                                             {0, 0, 0, 1, 1, 1},
-                                             {0, 1, 1, 2, 2, 2, 2},
-                                             {0, 1, 2, 0, 1, 2, 0},
-                                             {0, 0, 0, 0, 0, 1, 1, 1},
-                                             {0, 1},
-                                             {0, 1, 1, 0, 2, 1, 0, 2, 2, 2, 0, 1, 1, 0, 3, 3}};
+TEST_CASE("two levels are proven for fabrics of all shapes") {
   int rows = 0;
   for (const AlgorithmRow& row : catalogue()) {
     if (row.level_cost == nullptr) continue;
     ++rows;
     CAPTURE(collective_name(row.collective));
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      CAPTURE(i);
-      const auto n = static_cast<int>(shapes[i].size());
+    for (const topology::Fabric& fabric : testing::fabrics()) {
+      CAPTURE(fabric.text());
+      const int n = fabric.size();
       for (int root = 0; root < (is_rooted(row.collective) ? n : 1); ++root) {
         CAPTURE(root);
         std::vector<Schedule> schedules;
         for (int r = 0; r < n; ++r) {
-          schedules.push_back(row.build({row.collective, {r}, n, {root}, shapes[i]}));
+          schedules.push_back(row.build({row.collective, {r}, n, {root}, &fabric}));
         }
         const Status status = verify(schedules);
         REQUIRE_MESSAGE(status.is_ok(), status.message());
@@ -78,24 +66,44 @@ TEST_CASE("two levels are proven for hosts of all shapes") {
   CHECK(rows == 5);
 }
 
-TEST_CASE("two levels are chosen for several hosts with several ranks only") {
-  const auto chosen = [](int size, int hosts, std::uint64_t bytes) {
-    return choose_algorithm({Collective::kAllReduce, size, hosts, bytes, topology::kTcpLink})
-        .algorithm;
-  };
-  CHECK(chosen(8, 2, 64U << 20) == "two_level");
-  CHECK(chosen(64, 8, 1U << 20) == "two_level");
-  CHECK(chosen(8, 1, 64U << 20) != "two_level");
-  CHECK(chosen(8, 8, 64U << 20) != "two_level");
+std::vector<int> peers_of(const topology::Fabric& fabric, const AlgorithmRow& row, int rank) {
+  std::vector<int> peers;
+  for (const Step& step : row.build({row.collective, {rank}, fabric.size(), {0}, &fabric}).steps) {
+    if (step.kind == StepKind::kSend) peers.push_back(step.peer.value);
+  }
+  return peers;
 }
 
-TEST_CASE("every collective finds a row, whatever the hosts") {
+TEST_CASE("two levels go by the innermost wide level, whatever is further in or out") {
+  const topology::Fabric hosts = testing::on_hosts({0, 1, 0, 1, 2, 2});
+  const topology::Fabric deeper =
+      testing::on_devices({{0, 0}, {1, 0}, {0, 0}, {1, 0}, {1, 1}, {1, 1}});
+  for (const AlgorithmRow& row : catalogue()) {
+    if (row.level_cost == nullptr) continue;
+    for (int r = 0; r < 6; ++r) CHECK(peers_of(hosts, row, r) == peers_of(deeper, row, r));
+  }
+}
+
+topology::Fabric evenly(int size, int hosts) {
+  return topology::Fabric::evenly(size, hosts, topology::kTcpLink).value();
+}
+
+TEST_CASE("two levels are chosen for several hosts with several ranks only") {
+  const auto chosen = [](const topology::Fabric& fabric, std::uint64_t bytes) {
+    return choose_algorithm({Collective::kAllReduce, bytes, fabric}).algorithm;
+  };
+  CHECK(chosen(evenly(8, 2), 64U << 20) == "two_level");
+  CHECK(chosen(evenly(64, 8), 1U << 20) == "two_level");
+  CHECK(chosen(evenly(8, 1), 64U << 20) != "two_level");
+  CHECK(chosen(evenly(8, 8), 64U << 20) != "two_level");
+}
+
+TEST_CASE("every collective finds a row, whatever the fabric") {
   for (int c = 0; c < static_cast<int>(Collective::kSend); ++c) {
-    for (const auto& [size, hosts] : {std::pair{1, 1}, {7, 4}, {8, 3}, {8, 8}}) {
+    for (const topology::Fabric& fabric : testing::fabrics()) {
       for (const std::uint64_t bytes : {0ULL, 4096ULL, 1ULL << 30}) {
         const auto collective = static_cast<Collective>(c);
-        const AlgorithmRow& row =
-            choose_algorithm({collective, size, hosts, bytes, topology::kTcpLink});
+        const AlgorithmRow& row = choose_algorithm({collective, bytes, fabric});
         CHECK(row.collective == collective);
         CHECK(row.blocks == Blocks::kAny);
       }

@@ -40,7 +40,7 @@ struct Member {
     config.links = {{}, {to_one.get(), to_one.get()}, {to_two.get(), to_two.get()}};
     config.ranks = {{0}, {1}, {2}};
     config.group_size = 3;
-    config.link_model = topology::kShmLink;
+    config.fabric = topology::Fabric::evenly(3, 1, topology::kShmLink).value();
     group = std::make_unique<ViewCommunicator>(std::move(config), owner,
                                                std::make_shared<MonotonicClock>());
   }

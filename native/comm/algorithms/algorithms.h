@@ -5,6 +5,7 @@
 
 #include "comm/schedule/builder.h"
 #include "topology/cost_model.h"
+#include "topology/fabric.h"
 
 namespace holdfast::comm {
 
@@ -59,17 +60,19 @@ int two_phase_pieces(std::uint64_t elements);
 Schedule build_pairwise_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
 
-// Terms inside the hosts and across them, one after the other.
+// Terms of each rank inside its domain, and of each domain across, one after the other; the domains
+// are those of a wide level.
 struct LevelCost {
   topology::CostTerms inside;
   topology::CostTerms across;
 };
 Schedule build_two_level(const BuildSpec& spec);
-LevelCost cost_two_level_all_reduce(int size, int hosts, std::uint64_t bytes);
-LevelCost cost_two_level_reduce_scatter(int size, int hosts, std::uint64_t bytes);
-LevelCost cost_two_level_all_gather(int size, int hosts, std::uint64_t bytes);
-LevelCost cost_two_level_broadcast(int size, int hosts, std::uint64_t bytes);
-LevelCost cost_two_level_reduce(int size, int hosts, std::uint64_t bytes);
+LevelCost cost_two_level_all_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
+LevelCost cost_two_level_reduce_scatter(const topology::Fabric& fabric, int level,
+                                        std::uint64_t bytes);
+LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level, std::uint64_t bytes);
+LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes);
+LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 
 Schedule build_dissemination_barrier(const BuildSpec& spec);
 topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);

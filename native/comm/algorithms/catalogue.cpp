@@ -1,10 +1,10 @@
 #include "comm/algorithms/catalogue.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
-#include "comm/schedule/places.h"
 
 namespace holdfast::comm {
 namespace {
@@ -21,13 +21,18 @@ constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3
 // Halving keeps partial sums of half the payload, a flat fold what it gets from all but one.
 constexpr std::uint64_t kMostInScratch = 64ULL << 20;
 
+// One hop of the ring leaves a domain, if its ranks are numbered one after the other.
+constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const BuildSpec&),
+                            topology::CostTerms (*cost)(int, std::uint64_t)) {
+  AlgorithmRow row{"ring", collective, build, cost, kRing};
+  row.senders = Senders::kOne;
+  return row;
+}
+
 constexpr std::array kRows{
-    AlgorithmRow{"ring", Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce,
-                 kRing},
-    AlgorithmRow{"ring", Collective::kReduceScatter, build_ring_reduce_scatter,
-                 cost_ring_reduce_scatter, kRing},
-    AlgorithmRow{"ring", Collective::kAllGather, build_ring_all_gather, cost_ring_all_gather,
-                 kRing},
+    ring(Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce),
+    ring(Collective::kReduceScatter, build_ring_reduce_scatter, cost_ring_reduce_scatter),
+    ring(Collective::kAllGather, build_ring_all_gather, cost_ring_all_gather),
     AlgorithmRow{"binomial_tree", Collective::kBroadcast, build_binomial_broadcast,
                  cost_binomial_broadcast, kThakur},
     AlgorithmRow{"binomial_tree", Collective::kReduce, build_binomial_reduce, cost_binomial_reduce,
@@ -109,6 +114,26 @@ const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collecti
   return nullptr;
 }
 
+// Seconds of what each of `senders` sends across the fabric, the slowest of its ways deciding.
+// Senders of one domain share its way out, as if the domains of a level were alike.
+double seconds_across(topology::CostTerms cost, const topology::Fabric& fabric, int senders) {
+  const int common = fabric.common_level();
+  topology::LinkModel link = fabric.level(common).link;
+  double slowest = link.beta_s_per_byte;
+  double shared_by = 1;
+  for (int level = common + 1; level <= fabric.depth(); ++level) {
+    const auto out = fabric.level(level).out_s_per_byte;
+    if (!out) continue;
+    const double share = std::max(1.0, static_cast<double>(senders) / fabric.domains(level));
+    if (share * *out <= slowest) continue;
+    slowest = share * *out;
+    shared_by = share;
+    link.beta_s_per_byte = *out;
+  }
+  cost.wire_bytes *= shared_by;
+  return topology::predict_seconds(cost, link);
+}
+
 }  // namespace
 
 std::span<const AlgorithmRow> catalogue() { return kRows; }
@@ -134,20 +159,17 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
 }
 
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
-  const bool levels = has_levels({problem.size, problem.hosts});
+  const topology::Fabric& fabric = problem.fabric;
   if (row.collective != problem.collective || problem.bytes > row.most_bytes) return std::nullopt;
   if (row.level_cost != nullptr) {
-    if (!levels) return std::nullopt;
-    const LevelCost cost = row.level_cost(problem.size, problem.hosts, problem.bytes);
-    return topology::predict_seconds(cost.inside, topology::kShmLink) +
-           topology::predict_seconds(cost.across, problem.link);
+    const auto wide = fabric.wide_level();
+    if (!wide) return std::nullopt;
+    const LevelCost cost = row.level_cost(fabric, *wide, problem.bytes);
+    return topology::predict_seconds(cost.inside, fabric.level(*wide).link) +
+           seconds_across(cost.across, fabric, fabric.domains(*wide));
   }
-  topology::CostTerms cost = row.cost(problem.size, problem.bytes);
-  // All ranks of a host share its way out; of a ring, one in and one out crosses it.
-  if (levels && row.algorithm != "ring") {
-    cost.wire_bytes *= static_cast<double>(problem.size) / problem.hosts;
-  }
-  return topology::predict_seconds(cost, problem.link);
+  const int senders = row.senders == Senders::kAll ? fabric.size() : 1;
+  return seconds_across(row.cost(fabric.size(), problem.bytes), fabric, senders);
 }
 
 const AlgorithmRow& choose_algorithm(const Problem& problem) {

@@ -1,17 +1,18 @@
-// Two levels: inside each host first, then across hosts, so that a byte crosses between two hosts
-// about once however many ranks they have.
+// Two levels: inside each domain first, then across domains, so that a byte crosses between two of
+// them about once however many ranks they have. The domains are those of the fabric's innermost
+// wide level: hosts, where nothing is known but hosts.
 // Source: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance", IPDPS 2000, sections 3-4; the lanes of the all-reduce are
 // those of Jia et al., "Highly scalable deep learning training system", 2018, section 3.3.
 //
-// H hosts, L ranks on a host (m on the smallest), S bytes of payload. Across, per host:
+// H domains, L ranks in a domain (m in the smallest), S bytes of payload. Across, per domain:
 //   all_reduce      2(H-1) messages a lane, m lanes, 2(H-1)/H S; inside: 2(L-1)/L S per rank
 //   reduce_scatter  H-1 messages and (H-1)/H S/H per rank; inside: (L-1)/L S
-//   all_gather      each block once to each other host; inside: to each other rank
+//   all_gather      each block once to each other domain; inside: to each other rank
 //   broadcast, reduce  log2 H messages of S, then (before) log2 L inside
-// Hosts may differ in their ranks, and ranks may be numbered in any order. Copies beyond the wire's
-// own: none. Partial sums live in scratch; sums go by rank inside a host, then by host.
-// Why: docs/decisions/0014-two-levels-are-placement.md
+// Domains may differ in their ranks, and ranks may be numbered in any order. Copies beyond the
+// wire's own: none. Partial sums live in scratch; sums go by rank inside a domain, then by domain.
+// Why: docs/decisions/0014-two-levels-are-placement.md, docs/decisions/0131-a-fabric-has-levels.md
 #include <algorithm>
 #include <vector>
 
@@ -21,22 +22,24 @@
 namespace holdfast::comm {
 namespace {
 
-// A ring of one rank per host over the chunks first .. first + H - 1, of which this rank holds its
-// host's sums.
+// A ring of one rank per domain over the chunks first .. first + H - 1, of which this rank holds
+// its domain's sums.
 void ring_across(Builder& b, const Places& places, int first, const std::vector<Slot>& held) {
-  const auto hosts = static_cast<int>(places.hosts());
-  const auto host = static_cast<int>(places.host);
-  const int next = places.ranks[static_cast<std::size_t>((host + 1) % hosts)][places.place];
+  const auto domains = static_cast<int>(places.domains());
+  const auto domain = static_cast<int>(places.domain);
+  const int next = places.ranks[static_cast<std::size_t>((domain + 1) % domains)][places.place];
   const int before =
-      places.ranks[static_cast<std::size_t>((host + hosts - 1) % hosts)][places.place];
-  const auto behind = [&](int distance) { return ((host - distance) % hosts + hosts) % hosts; };
+      places.ranks[static_cast<std::size_t>((domain + domains - 1) % domains)][places.place];
+  const auto behind = [&](int distance) {
+    return ((domain - distance) % domains + domains) % domains;
+  };
   b.send(next, held[static_cast<std::size_t>(behind(1))]);
-  for (int step = 2; step <= hosts; ++step) {
+  for (int step = 2; step <= domains; ++step) {
     const Slot own = held[static_cast<std::size_t>(behind(step))];
     const int chunk = first + behind(step);
     const Slot arriving = b.scratch(Builder::input(chunk));
     b.recv(before, arriving);
-    if (step == hosts) {
+    if (step == domains) {
       b.reduce_final(Builder::output(chunk), arriving, own);
     } else {
       const Slot partial = b.scratch(Builder::input(chunk));
@@ -44,35 +47,35 @@ void ring_across(Builder& b, const Places& places, int first, const std::vector<
       b.send(next, partial);
     }
   }
-  for (int step = 0; step + 1 < hosts; ++step) {
+  for (int step = 0; step + 1 < domains; ++step) {
     b.send(next, Builder::output(first + behind(step)));
     b.recv(before, Builder::output(first + behind(step + 1)));
   }
 }
 
-// Lane l is summed by the l-th rank of each host: chunks l * H .. l * H + H - 1.
+// Lane l is summed by the l-th rank of each domain: chunks l * H .. l * H + H - 1.
 Schedule all_reduce(const BuildSpec& spec) {
   const Places places(spec);
-  const auto hosts = static_cast<int>(places.hosts());
+  const auto domains = static_cast<int>(places.domains());
   const auto lanes = static_cast<int>(places.smallest());
   const auto place = static_cast<int>(places.place);
-  Builder b(spec, static_cast<std::uint32_t>(hosts * lanes));
-  for (int c = 0; c < hosts * lanes; ++c) {
-    if (c / hosts != place)
-      b.send(places.own()[static_cast<std::size_t>(c / hosts)], Builder::input(c));
+  Builder b(spec, static_cast<std::uint32_t>(domains * lanes));
+  for (int c = 0; c < domains * lanes; ++c) {
+    if (c / domains != place)
+      b.send(places.own()[static_cast<std::size_t>(c / domains)], Builder::input(c));
   }
   if (place < lanes) {
     std::vector<Slot> held;
-    held.reserve(places.hosts());
-    for (int j = 0; j < hosts; ++j) {
+    held.reserve(places.domains());
+    for (int j = 0; j < domains; ++j) {
       held.push_back(
-          fold(b, places.own(), spec.rank.value, place * hosts + j, places.hosts() == 1));
+          fold(b, places.own(), spec.rank.value, place * domains + j, places.domains() == 1));
     }
-    if (hosts > 1) ring_across(b, places, place * hosts, held);
+    if (domains > 1) ring_across(b, places, place * domains, held);
     if (spec.size == 1) b.copy(Builder::output(0), Builder::input(0));
   }
-  for (int c = 0; c < hosts * lanes; ++c) {
-    const int owner = places.own()[static_cast<std::size_t>(c / hosts)];
+  for (int c = 0; c < domains * lanes; ++c) {
+    const int owner = places.own()[static_cast<std::size_t>(c / domains)];
     if (owner != spec.rank.value) {
       b.recv(owner, Builder::output(c));
       continue;
@@ -90,8 +93,7 @@ Schedule reduce_scatter(const BuildSpec& spec) {
   Builder b(spec, static_cast<std::uint32_t>(spec.size));
   if (spec.size == 1) b.copy(Builder::output(0), Builder::input(0));
   const auto counterpart = [&](int r) {
-    const std::size_t home = Places::host_of(spec, r);
-    return places.counterpart(places.host, places.place_of(r, home));
+    return places.counterpart(places.domain, places.place_of(r));
   };
   for (int r = 0; r < spec.size; ++r) {
     if (counterpart(r) != self) b.send(counterpart(r), Builder::input(r));
@@ -99,19 +101,19 @@ Schedule reduce_scatter(const BuildSpec& spec) {
   Slot mine = Builder::input(self);
   for (int r = 0; r < spec.size; ++r) {
     if (counterpart(r) != self) continue;
-    const Slot sum = fold(b, places.own(), self, r, r == self && places.hosts() == 1);
+    const Slot sum = fold(b, places.own(), self, r, r == self && places.domains() == 1);
     if (r == self) {
       mine = sum;
-    } else if (Places::host_of(spec, r) != places.host) {
+    } else if (places.domain_of(r) != places.domain) {
       b.send(r, sum);
     }
   }
   Slot sum = mine;
-  std::size_t left = places.hosts() - 1;
-  for (std::size_t h = 0; h < places.hosts(); ++h) {
-    if (h == places.host) continue;
+  std::size_t left = places.domains() - 1;
+  for (std::size_t d = 0; d < places.domains(); ++d) {
+    if (d == places.domain) continue;
     const Slot arriving = b.scratch(Builder::input(self));
-    b.recv(places.counterpart(h, places.place), arriving);
+    b.recv(places.counterpart(d, places.place), arriving);
     if (--left == 0) {
       b.reduce_final(Builder::output(self), sum, arriving);
     } else {
@@ -128,8 +130,8 @@ Schedule all_gather(const BuildSpec& spec) {
   const int self = spec.rank.value;
   Builder b(spec, static_cast<std::uint32_t>(spec.size));
   b.copy(Builder::output(self), Builder::input(self));
-  for (std::size_t h = 0; h < places.hosts(); ++h) {
-    if (h != places.host) b.send(places.counterpart(h, places.place), Builder::input(self));
+  for (std::size_t d = 0; d < places.domains(); ++d) {
+    if (d != places.domain) b.send(places.counterpart(d, places.place), Builder::input(self));
   }
   for (const int peer : places.own()) {
     if (peer != self) b.send(peer, Builder::input(self));
@@ -138,9 +140,8 @@ Schedule all_gather(const BuildSpec& spec) {
     if (peer != self) b.recv(peer, Builder::output(peer));
   }
   for (int r = 0; r < spec.size; ++r) {
-    const std::size_t home = Places::host_of(spec, r);
-    if (home == places.host) continue;
-    const int first = places.counterpart(places.host, places.place_of(r, home));
+    if (places.domain_of(r) == places.domain) continue;
+    const int first = places.counterpart(places.domain, places.place_of(r));
     b.recv(first == self ? r : first, Builder::output(r));
     for (const int peer : places.own()) {
       if (first == self && peer != self) b.send(peer, Builder::output(r));
@@ -169,17 +170,17 @@ struct Edges {
   }
 };
 
-// The tree across hosts, over the root and a rank for each other host, and the one inside.
+// The tree across, over the root and a rank for each other domain, and the one inside.
 struct RootedTrees {
   Edges across;
   Edges inside;
 
   static std::vector<int> heads(const BuildSpec& spec, const Places& places) {
-    const std::size_t home = Places::host_of(spec, spec.root.value);
-    const std::size_t place = places.place_of(spec.root.value, home);
+    const std::size_t home = places.domain_of(spec.root.value);
+    const std::size_t place = places.place_of(spec.root.value);
     std::vector<int> all;
-    for (std::size_t i = 0; i < places.hosts(); ++i) {
-      all.push_back(places.counterpart((home + i) % places.hosts(), place));
+    for (std::size_t i = 0; i < places.domains(); ++i) {
+      all.push_back(places.counterpart((home + i) % places.domains(), place));
     }
     return all;
   }
@@ -250,39 +251,46 @@ Schedule build_two_level(const BuildSpec& spec) {
   }
 }
 
-// L = n / H, as if hosts were alike. All lanes of a host share its way out; messages to several
-// hosts are in flight together and count as one.
-LevelCost cost_two_level_all_reduce(int size, int hosts, std::uint64_t bytes) {
+// L = n / H, as if domains were alike. What goes across is counted by domain, since all its lanes
+// share a way out; messages to several domains are in flight together and count as one.
+LevelCost cost_two_level_all_reduce(const topology::Fabric& fabric, int level,
+                                    std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double local = std::max(1.0, static_cast<double>(size) / hosts);
+  const int domains = fabric.domains(level);
+  const double local = static_cast<double>(fabric.size()) / domains;
   const double inside = (local - 1) / local * s;
-  const double across = (hosts - 1.0) / hosts * s;
-  return {{2, 2 * inside, inside}, {2.0 * (hosts - 1), 2 * across, across / local}};
+  const double across = (domains - 1.0) / domains * s;
+  return {{2, 2 * inside, inside}, {2.0 * (domains - 1), 2 * across, across / local}};
 }
 
-LevelCost cost_two_level_reduce_scatter(int size, int hosts, std::uint64_t bytes) {
+LevelCost cost_two_level_reduce_scatter(const topology::Fabric& fabric, int level,
+                                        std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double local = std::max(1.0, static_cast<double>(size) / hosts);
+  const int domains = fabric.domains(level);
+  const double local = static_cast<double>(fabric.size()) / domains;
   const double inside = (local - 1) / local * s;
-  const double across = (hosts - 1.0) / hosts * s;
+  const double across = (domains - 1.0) / domains * s;
   return {{1, inside, inside}, {1, across, across / local}};
 }
 
-LevelCost cost_two_level_all_gather(int size, int hosts, std::uint64_t bytes) {
+LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level,
+                                    std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double local = std::max(1.0, static_cast<double>(size) / hosts);
-  return {{1, (local - 1) / local * s, 0}, {1, (hosts - 1.0) / hosts * s, 0}};
+  const int domains = fabric.domains(level);
+  const double local = static_cast<double>(fabric.size()) / domains;
+  return {{1, (local - 1) / local * s, 0}, {1, (domains - 1.0) / domains * s, 0}};
 }
 
-LevelCost cost_two_level_broadcast(int size, int hosts, std::uint64_t bytes) {
+LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const double inside = topology::doublings((size + hosts - 1) / hosts);
-  const double across = topology::doublings(hosts);
+  const int domains = fabric.domains(level);
+  const double inside = topology::doublings((fabric.size() + domains - 1) / domains);
+  const double across = topology::doublings(domains);
   return {{inside, inside * s, 0}, {across, across * s, 0}};
 }
 
-LevelCost cost_two_level_reduce(int size, int hosts, std::uint64_t bytes) {
-  LevelCost cost = cost_two_level_broadcast(size, hosts, bytes);
+LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes) {
+  LevelCost cost = cost_two_level_broadcast(fabric, level, bytes);
   cost.inside.reduced_bytes = cost.inside.wire_bytes;
   cost.across.reduced_bytes = cost.across.wire_bytes;
   return cost;

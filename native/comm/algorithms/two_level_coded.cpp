@@ -1,11 +1,11 @@
-// Two levels with a codec: sums inside each host as they are, in the call's dtype, and two phases
-// of frames across hosts, so that what crosses between hosts is small, and little of it is lost.
-// Source: lanes as in two_level.cpp; the phases across hosts are those of two_phase.cpp.
+// Two levels with a codec: sums inside each domain as they are, in the call's dtype, and two phases
+// of frames across domains, so that what crosses between them is small, and little of it is lost.
+// Source: domains and lanes as in two_level.cpp; the phases across are those of two_phase.cpp.
 //
-// H hosts, L ranks on a host (m on the smallest), S bytes of payload, F those of its frames: a host
-// sends 2 (H-1)/H F to others, where two phases among all ranks send about L times that. Inside:
-// 2 (L-1)/L S per rank. An element is encoded twice, S/m by each rank of a lane. The sums of a host
-// are nobody's input: there is no error feedback here.
+// H domains, L ranks in a domain (m in the smallest), S bytes of payload, F those of its frames: a
+// domain sends 2 (H-1)/H F to others, where two phases among all ranks send about L times that.
+// Inside: 2 (L-1)/L S per rank. An element is encoded twice, S/m by each rank of a lane. The sums
+// of a domain are nobody's input: there is no error feedback here.
 // Why: docs/decisions/0055-two-levels-without-error-feedback.md
 #include "comm/algorithms/algorithms.h"
 #include "comm/schedule/places.h"
@@ -13,23 +13,23 @@
 namespace holdfast::comm {
 namespace {
 
-// Lane l is summed by the l-th rank of each host, and of that the part of host h by its own.
+// Lane l is summed by the l-th rank of each domain, and of that the part of domain d by its own.
 class EncodedLanes {
  public:
   explicit EncodedLanes(const BuildSpec& spec)
       : places_(spec),
         self_(spec.rank.value),
-        hosts_(static_cast<int>(places_.hosts())),
+        domains_(static_cast<int>(places_.domains())),
         lanes_(static_cast<int>(places_.smallest())),
         lane_(static_cast<int>(places_.place)),
         pieces_(spec.pieces),
-        b_(spec, static_cast<std::uint32_t>(hosts_ * lanes_ * pieces_)) {}
+        b_(spec, static_cast<std::uint32_t>(domains_ * lanes_ * pieces_)) {}
 
   Schedule run() && {
     for (int lane = 0; lane < lanes_; ++lane) {
       if (lane == lane_) continue;
-      for_each_part([&](int host, int piece) {
-        b_.send(owner(lane), Builder::input(chunk(lane, host, piece)));
+      for_each_part([&](int domain, int piece) {
+        b_.send(owner(lane), Builder::input(chunk(lane, domain, piece)));
       });
     }
     if (lane_ < lanes_) {
@@ -37,72 +37,72 @@ class EncodedLanes {
       for (int p = 0; p < pieces_; ++p) publish(p, own[static_cast<std::size_t>(p)]);
       take_all();
     }
-    for (int c = 0; c < lanes_ * hosts_ * pieces_; ++c) share(c / (hosts_ * pieces_), c);
+    for (int c = 0; c < lanes_ * domains_ * pieces_; ++c) share(c / (domains_ * pieces_), c);
     return std::move(b_).finish();
   }
 
  private:
-  int chunk(int lane, int host, int piece) const {
-    return (lane * hosts_ + host) * pieces_ + piece;
+  int chunk(int lane, int domain, int piece) const {
+    return (lane * domains_ + domain) * pieces_ + piece;
   }
-  int chunk(int host, int piece) const { return chunk(lane_, host, piece); }
-  int own_host() const { return static_cast<int>(places_.host); }
+  int chunk(int domain, int piece) const { return chunk(lane_, domain, piece); }
+  int own_domain() const { return static_cast<int>(places_.domain); }
   int owner(int lane) const { return places_.own()[static_cast<std::size_t>(lane)]; }
-  // The rank of this lane on a host.
-  int across(int host) const {
-    return places_.ranks[static_cast<std::size_t>(host)][static_cast<std::size_t>(lane_)];
+  // The rank of this lane in a domain.
+  int across(int domain) const {
+    return places_.ranks[static_cast<std::size_t>(domain)][static_cast<std::size_t>(lane_)];
   }
 
   // Starting behind oneself spreads the load.
   template <class Action>
-  void for_each_other_host(Action action) {
-    for (int i = 1; i < hosts_; ++i) action((own_host() + i) % hosts_);
+  void for_each_other_domain(Action action) {
+    for (int i = 1; i < domains_; ++i) action((own_domain() + i) % domains_);
   }
 
   // A lane's parts in the order in which its owner takes them.
   template <class Action>
   void for_each_part(Action action) {
     for (int p = 0; p < pieces_; ++p) {
-      for_each_other_host([&](int host) { action(host, p); });
-      action(own_host(), p);
+      for_each_other_domain([&](int domain) { action(domain, p); });
+      action(own_domain(), p);
     }
   }
 
-  // The frame of this host's sum.
+  // The frame of this domain's sum.
   Slot encoded_sum(int chunk) {
     const Slot frame = b_.frame(Builder::input(chunk));
     b_.encode(frame, fold(b_, places_.own(), self_, chunk, false));
     return frame;
   }
 
-  // Each host's part to that host; returns the frames of this one's.
+  // Each domain's part to that domain; returns the frames of this one's.
   std::vector<Slot> scatter_sums() {
     std::vector<Slot> own;
-    for_each_part([&](int host, int piece) {
-      const Slot frame = encoded_sum(chunk(host, piece));
-      if (host == own_host()) {
+    for_each_part([&](int domain, int piece) {
+      const Slot frame = encoded_sum(chunk(domain, piece));
+      if (domain == own_domain()) {
         own.push_back(frame);
       } else {
-        b_.send(across(host), frame);
+        b_.send(across(domain), frame);
       }
     });
     return own;
   }
 
-  // Sums up the hosts' frames of an own piece, by host, and sends the frame of that to all.
+  // Sums up the domains' frames of an own piece, by domain, and sends the frame of that to all.
   void publish(int piece, Slot own_frame) {
-    const int mine = chunk(own_host(), piece);
+    const int mine = chunk(own_domain(), piece);
     const Slot like = Builder::input(mine);
     const Slot sum = b_.wide(like);
-    for (int h = 0; h < hosts_; ++h) {
+    for (int d = 0; d < domains_; ++d) {
       Slot frame = own_frame;
-      if (h != own_host()) {
+      if (d != own_domain()) {
         frame = b_.frame(like);
-        b_.recv(across(h), frame);
+        b_.recv(across(d), frame);
       }
-      if (h == 0) {
+      if (d == 0) {
         b_.decode(sum, frame);
-      } else if (h < hosts_ - 1) {
+      } else if (d < domains_ - 1) {
         b_.reduce(sum, sum, frame);
       } else {
         b_.reduce_final(sum, sum, frame);
@@ -110,22 +110,22 @@ class EncodedLanes {
     }
     const Slot result = b_.frame(like);
     b_.encode(result, sum);
-    for_each_other_host([&](int host) { b_.send(across(host), result); });
+    for_each_other_domain([&](int domain) { b_.send(across(domain), result); });
     b_.decode(Builder::output(mine), result);
   }
 
   void take_all() {
     for (int p = 0; p < pieces_; ++p) {
-      for_each_other_host([&](int host) {
-        const Slot output = Builder::output(chunk(host, p));
+      for_each_other_domain([&](int domain) {
+        const Slot output = Builder::output(chunk(domain, p));
         const Slot frame = b_.frame(output);
-        b_.recv(across(host), frame);
+        b_.recv(across(domain), frame);
         b_.decode(output, frame);
       });
     }
   }
 
-  // A chunk of the result, inside the host.
+  // A chunk of the result, inside the domain.
   void share(int lane, int chunk) {
     if (lane != lane_) return b_.recv(owner(lane), Builder::output(chunk));
     for (const int peer : places_.own()) {
@@ -135,7 +135,7 @@ class EncodedLanes {
 
   const Places places_;
   const int self_;
-  const int hosts_;
+  const int domains_;
   const int lanes_;
   const int lane_;
   const int pieces_;
@@ -145,8 +145,8 @@ class EncodedLanes {
 }  // namespace
 
 Schedule build_two_level_coded(const BuildSpec& spec) {
-  // With one host there is no second level.
-  return Places(spec).hosts() == 1 ? build_two_phase(spec) : EncodedLanes(spec).run();
+  // With one domain there is no second level.
+  return Places(spec).domains() == 1 ? build_two_phase(spec) : EncodedLanes(spec).run();
 }
 
 }  // namespace holdfast::comm

@@ -63,8 +63,8 @@ Status run_to_end(Communicator& group, OpRequest request) {
 
 std::vector<std::string> candidates(const PlanKey& key, const OpRequest& request,
                                     const topology::LinkModel& link) {
-  const Problem problem{key.collective, key.place.ranks, key.place.hosts, payload_bytes(request),
-                        link};
+  const auto fabric = topology::Fabric::evenly(key.place.ranks, key.place.hosts, link).value();
+  const Problem problem{key.collective, payload_bytes(request), fabric};
   std::vector<std::pair<double, std::string_view>> found;
   for (const AlgorithmRow& row : catalogue()) {
     const auto seconds = predict_seconds(row, problem);

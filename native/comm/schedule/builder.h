@@ -10,6 +10,7 @@
 #pragma once
 
 #include "comm/schedule/schedule.h"
+#include "topology/fabric.h"
 
 namespace holdfast::comm {
 
@@ -19,8 +20,8 @@ struct BuildSpec {
   Rank rank{};
   int size = 1;
   Rank root{};
-  // By rank, numbered from 0 by first appearance; empty: all ranks on one host.
-  std::vector<int> hosts = {};
+  // Where the ranks are; must live while the schedule is built. nullptr: all in one place.
+  const topology::Fabric* fabric = nullptr;
   // Chunks of a rank's block, where the algorithm cuts blocks into pieces.
   int pieces = 1;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "base/check.h"
+
 namespace holdfast::comm {
 
 Spread spread_of(const std::vector<int>& host_of) {
@@ -17,25 +19,29 @@ Spread spread_of(const std::vector<int>& host_of) {
   return spread;
 }
 
-Places::Places(const BuildSpec& spec) {
-  for (int r = 0; r < spec.size; ++r) {
-    const std::size_t h = host_of(spec, r);
-    if (h >= ranks.size()) ranks.resize(h + 1);
-    if (r == spec.rank.value) {
-      host = h;
-      place = ranks[h].size();
+Places::Places(const BuildSpec& spec) : domain_of_(static_cast<std::size_t>(spec.size), 0) {
+  if (spec.fabric != nullptr) {
+    const topology::Fabric& fabric = *spec.fabric;
+    CHECK(fabric.size() == spec.size);
+    const int level = fabric.wide_level().value_or(fabric.depth());
+    for (int r = 0; r < spec.size; ++r) {
+      domain_of_[static_cast<std::size_t>(r)] =
+          static_cast<std::size_t>(fabric.domain_of({r}, level));
     }
-    ranks[h].push_back(r);
+  }
+  for (int r = 0; r < spec.size; ++r) {
+    const std::size_t d = domain_of(r);
+    if (d >= ranks.size()) ranks.resize(d + 1);
+    if (r == spec.rank.value) {
+      domain = d;
+      place = ranks[d].size();
+    }
+    ranks[d].push_back(r);
   }
 }
 
-std::size_t Places::host_of(const BuildSpec& spec, int rank) {
-  return spec.hosts.empty() ? 0
-                            : static_cast<std::size_t>(spec.hosts[static_cast<std::size_t>(rank)]);
-}
-
-std::size_t Places::place_of(int rank, std::size_t on) const {
-  const auto& all = ranks[on];
+std::size_t Places::place_of(int rank) const {
+  const auto& all = ranks[domain_of(rank)];
   return static_cast<std::size_t>(std::find(all.begin(), all.end(), rank) - all.begin());
 }
 

@@ -9,7 +9,7 @@
 #include "comm/engine/flat_exchange.h"
 #include "comm/engine/slice_exchange.h"
 #include "comm/transport/link.h"
-#include "topology/cost_model.h"
+#include "topology/fabric.h"
 
 namespace holdfast::comm {
 
@@ -31,9 +31,8 @@ struct CommunicatorConfig {
   // Where all members share memory: of small ops, and of large ones, by SliceLane.
   std::optional<FlatExchange> flat;
   std::vector<SliceExchange> slices = {};
-  std::vector<int> hosts;  // by rank, as in BuildSpec
-  topology::LinkModel link_model;
-  bool protect = true;  // ops can be repaired when a member is lost
+  topology::Fabric fabric;  // of the members, by rank in the view
+  bool protect = true;      // ops can be repaired when a member is lost
 };
 
 }  // namespace holdfast::comm

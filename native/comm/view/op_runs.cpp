@@ -6,7 +6,6 @@
 #include "base/planted.h"
 #include "comm/call/call.h"
 #include "comm/call/request_check.h"
-#include "comm/schedule/places.h"
 
 namespace holdfast::comm {
 
@@ -66,10 +65,8 @@ const AlgorithmRow& OpRuns::row_for(const OpRequest& request) {
       last.bytes == bytes) {
     return *last.row;
   }
-  const int hosts =
-      config_.hosts.empty() ? 1 : 1 + *std::max_element(config_.hosts.begin(), config_.hosts.end());
-  if (request.codec) return encoded_row_for(request, has_levels({size(), hosts}));
-  const Problem problem{request.collective, size(), hosts, bytes, config_.link_model};
+  if (request.codec) return encoded_row_for(request, config_.fabric.wide_level().has_value());
+  const Problem problem{request.collective, bytes, config_.fabric};
   last = {request.collective, bytes, &choose_algorithm(problem)};
   return *last.row;
 }
@@ -99,7 +96,7 @@ const FusedSchedule& OpRuns::schedule_for(const OpRequest& request) {
   const std::tuple key{request.collective, row.algorithm, request.root.value, pieces};
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) return found->second;
-  BuildSpec spec{request.collective, config_.rank, size(), request.root, config_.hosts};
+  BuildSpec spec{request.collective, config_.rank, size(), request.root, &config_.fabric};
   spec.pieces = pieces;
   return schedules_.emplace(key, FusedSchedule(row.build(spec))).first->second;
 }
