@@ -12,7 +12,7 @@
 // Today a fabric is made of the host of each rank and of one link model. A planner that has a map
 // makes one of more levels, with a link and a way out measured for each. Pairs of one level that
 // differ from each other have no place here yet; it would be behind link_between().
-// Why: docs/decisions/0131-a-fabric-has-levels.md
+// Why: docs/decisions/0129-a-fabric-has-levels.md
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@
 //   broadcast, reduce  log2 H messages of S, then (before) log2 L inside
 // Domains may differ in their ranks, and ranks may be numbered in any order. Copies beyond the
 // wire's own: none. Partial sums live in scratch; sums go by rank inside a domain, then by domain.
-// Why: docs/decisions/0014-two-levels-are-placement.md, docs/decisions/0131-a-fabric-has-levels.md
+// Why: docs/decisions/0014-two-levels-are-placement.md, docs/decisions/0129-a-fabric-has-levels.md
 #include <algorithm>
 #include <vector>
 
