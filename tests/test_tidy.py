@@ -475,6 +475,42 @@ def test_decisions_that_are_linked_exist() -> None:
     assert not missing, "\n".join(missing)
 
 
+PYTHON_TESTS = ROOT / "tests/python"
+
+
+def test_the_map_of_the_python_tests_has_every_folder() -> None:
+    listed = re.findall(r"(?m)^\| `(\w+)` \|", (PYTHON_TESTS / "README.md").read_text())
+    folders = {path.parent.name for path in PYTHON_TESTS.glob("*/*.py")}
+    assert sorted(listed) == sorted(folders)
+    assert not list(PYTHON_TESTS.glob("*.py"))
+
+
+def test_python_tests_import_what_is_beside_them_or_in_support() -> None:
+    modules = sorted(PYTHON_TESTS.glob("*/*.py"))
+    folder_of = {path.stem: path.parent.name for path in modules}
+    assert len(folder_of) == len(modules), "two modules have one name"
+    strays = [
+        f"{name(path)}: {module}"
+        for path in modules
+        for module in re.findall(r"(?m)^\s*(?:from|import) (\w+)", path.read_text())
+        if folder_of.get(module, "support") not in ("support", path.parent.name)
+    ]
+    assert not strays, "\n".join(strays)
+
+
+def test_test_files_that_are_named_exist() -> None:
+    named = re.compile(r"\btests/((?:\w+/)+[a-z]\w*\.(?:py|cpp|c|h|txt))\b")
+    in_table = re.compile(r"`((?:python|native|bench)/[\w/]+\.(?:py|cpp|c|txt))\b")
+    table = ROOT / "docs/failure-cases.md"
+    missing = [
+        f"{name(path)}: {target}"
+        for path in tree(*CPP, ".c", ".py", ".sh", ".toml", ".md")
+        for target in (in_table if path == table else named).findall(path.read_text())
+        if not (ROOT / "tests" / target).exists()
+    ]
+    assert not missing, "\n".join(missing)
+
+
 def test_the_changelog_knows_the_version() -> None:
     version = re.search(r'(?m)^version = "([^"]+)"', (ROOT / "pyproject.toml").read_text())
     assert version is not None
