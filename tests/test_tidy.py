@@ -9,7 +9,9 @@ Why: docs/decisions/0005-house-rules-are-a-test.md
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -401,6 +403,46 @@ def test_every_included_header_exists() -> None:
         if not (ROOT / "native" / target).exists()
     ]
     assert not missing, "\n".join(missing)
+
+
+# What is met in two files of native/ must be told apart by name. The lanes of an instruction level
+# are one interface, compiled once a level (compress/loops, comm/reduce).
+TYPE = re.compile(
+    r"(?m)^\s*(?:template\s*<.*>\s*)?(?:class|struct|enum(?: class)?)\s+(\w+)\s*"
+    r"(?=:(?!:)|\{|final\b)"
+)
+
+
+def test_no_two_types_of_native_share_a_name() -> None:
+    files: dict[str, list[str]] = {}
+    for path in tree(*CPP):
+        if not name(path).startswith("native/") or path.name.startswith("lanes"):
+            continue
+        for found in sorted(set(TYPE.findall(strip_cpp(path.read_text(encoding="utf-8"))))):
+            files.setdefault(found, []).append(name(path))
+    shared = {found: where for found, where in files.items() if len(where) > 1}
+    assert not shared, "\n".join(f"{found}: {', '.join(where)}" for found, where in shared.items())
+
+
+# A folder beyond this holds two trades.
+MAX_FOLDER_FILES = 40
+
+
+def test_no_folder_of_native_is_crowded() -> None:
+    count = Counter(path.parent for path in (ROOT / "native").rglob("*") if path.is_file())
+    crowded = [f"{name(folder)}: {n}" for folder, n in count.items() if n > MAX_FOLDER_FILES]
+    assert not crowded, "\n".join(crowded)
+
+
+def test_no_header_of_native_includes_itself_by_way_of_others() -> None:
+    includes = {
+        name(path).removeprefix("native/"): re.findall(
+            r'(?m)^\s*#\s*include\s+"([^"]+)"', path.read_text(encoding="utf-8")
+        )
+        for path in tree(".h")
+        if name(path).startswith("native/")
+    }
+    graphlib.TopologicalSorter(includes).prepare()
 
 
 def test_every_algorithm_is_in_the_catalogue() -> None:
