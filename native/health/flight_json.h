@@ -1,4 +1,4 @@
-// Flight JSON: a flight record as text for people and tools; docs/health.md says what is in it.
+// Flight JSON: a flight record as text for people and tools; docs/health.md describes its fields.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Flight layout: where a flight record has what. Words of eight bytes in the order of the host,
-// which the first one tells. Shared by the writer and the reader of
-// native/health/flight_recorder.h.
+// Flight layout: where each part of a flight record lies. A record is words of eight bytes in the
+// byte order of its host, which the first word shows. The writer and the reader of
+// native/health/flight_recorder.h share these offsets.
 //
 //   header    512 words  magic, version and sizes, process, clocks, count of ops, host
 //   groups    512 words  64 x (id, name of at most 56 bytes); id 0: unused
@@ -20,10 +20,10 @@ inline constexpr std::size_t kGroupWords = 1 + kFlightNameBytes / 8;
 inline constexpr std::size_t kGroupsWords = kFlightGroups * kGroupWords;
 inline constexpr std::size_t kEntryWords = 16;
 inline constexpr std::size_t kFrontWords = kHeaderWords + kGroupsWords;
-// More would be no file of ours.
+// A file that claims more entries was not written by a recorder.
 inline constexpr std::uint32_t kMaxEntries = 1U << 20;
 
-// Of the header.
+// Word offsets in the header.
 inline constexpr std::size_t kMagicAt = 0;
 inline constexpr std::size_t kVersionAt = 1;  // version | entries << 32
 inline constexpr std::size_t kProcessAt = 2;  // pid | rank << 32
@@ -33,11 +33,11 @@ inline constexpr std::size_t kOpsAt = 5;
 inline constexpr std::size_t kHostAt = 8;
 inline constexpr std::size_t kHostBytes = 256;
 
-// Of an entry.
+// Word offsets in an entry.
 inline constexpr std::size_t kStamp = 0;
 inline constexpr std::size_t kGroup = 1;
 inline constexpr std::size_t kPlace = 2;  // sequence
-// One byte each: collective, dtype, op, path, state, code, repaired, count of waited
+// Eight bytes: collective, dtype, op, path, state, code, repaired, count of waited
 inline constexpr std::size_t kKind = 3;
 inline constexpr std::size_t kBytes = 4;
 inline constexpr std::size_t kEnqueued = 5;

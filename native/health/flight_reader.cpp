@@ -1,4 +1,5 @@
-// The reader of flight records: pure, and total, because a record may be cut off, torn or damaged.
+// The reader of flight records. It is pure and total, because a record may be cut off, torn or
+// damaged.
 #include <algorithm>
 #include <cstring>
 
@@ -14,7 +15,7 @@ std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t index) {
   return word;
 }
 
-// Text up to the first zero, or `most` bytes; other characters than printable ASCII and UTF-8's
+// Text up to the first zero, or `most` bytes; bytes that are neither printable ASCII nor UTF-8
 // become question marks.
 std::string text_at(std::span<const std::byte> bytes, std::size_t index, std::size_t most) {
   std::string text(reinterpret_cast<const char*>(bytes.data()) + index * 8, most);
@@ -29,12 +30,12 @@ Instant instant(std::uint64_t word) { return {Duration(static_cast<std::int64_t>
 
 Rank rank(std::uint32_t word) { return {static_cast<std::int32_t>(word)}; }
 
-// Of two bytes; ft::kMaxRanks are fewer.
+// A rank takes two bytes, enough for ft::kMaxRanks.
 Rank rank_in_group(std::uint64_t word) { return {static_cast<std::int16_t>(word)}; }
 
 enum class Found { kWhole, kUnused, kTorn, kDamaged };
 
-// The entry whose words begin at `at`, in place `index` of `entries`.
+// Reads the entry whose words begin at `at`, in place `index` of `entries`.
 Found read_entry(std::span<const std::byte> bytes, std::size_t at, std::uint32_t index,
                  std::uint32_t entries, FlightEntry& entry) {
   const auto word = [&](std::size_t i) { return word_at(bytes, at + i); };

@@ -20,7 +20,7 @@ namespace {
 using Word = std::atomic<std::uint64_t>;
 static_assert(sizeof(Word) == 8 && Word::is_always_lock_free);
 
-// Text into words, cut and padded with zeros.
+// Text as words, cut to their size and padded with zeros.
 template <std::size_t kWords>
 std::array<std::uint64_t, kWords> text_words(std::string_view text) {
   std::array<std::uint64_t, kWords> words{};
@@ -29,7 +29,7 @@ std::array<std::uint64_t, kWords> text_words(std::string_view text) {
 }
 
 void put(Word* to, std::span<const std::uint64_t> words) {
-  // relaxed, here and below: what makes an entry whole are its stamps, and their fences.
+  // relaxed, here and below: the stamps and their fences make an entry whole.
   for (std::size_t i = 0; i < words.size(); ++i) {
     to[i].store(words[i], std::memory_order_relaxed);
   }
@@ -49,7 +49,8 @@ Status no_file(const std::string& path, int error) {
                              " (option flight_dir): " + std::strerror(error)};
 }
 
-// All of its blocks now: a page that the disk has no room for would end the process later.
+// Allocates all blocks of the file now: a page without room on the disk would end the process
+// later.
 Result<void*> map_file(const std::string& path, std::size_t bytes) {
   const int fd = open_unforked(
       [&] { return ::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600); });
@@ -84,9 +85,9 @@ struct FlightRecorder::Entry {
     const std::uint64_t stamp = load(flight::kStamp);
     store(flight::kStamp, stamp + 1);
     store(flight::kStampAgain, stamp + 1);
-    std::atomic_thread_fence(std::memory_order_release);  // odd before anything else
+    std::atomic_thread_fence(std::memory_order_release);  // the odd stamp comes before the words
     write(*this);
-    // release: after all else
+    // release: the even stamps come after the words
     words[flight::kStampAgain].store(stamp + 2, std::memory_order_release);
     words[flight::kStamp].store(stamp + 2, std::memory_order_release);
   }
@@ -94,7 +95,7 @@ struct FlightRecorder::Entry {
   bool copy(std::uint64_t* to) const {
     const std::uint64_t before = words[flight::kStamp].load(std::memory_order_acquire);
     for (std::size_t i = 0; i < flight::kEntryWords; ++i) to[i] = load(i);
-    std::atomic_thread_fence(std::memory_order_acquire);  // all of it before the second look
+    std::atomic_thread_fence(std::memory_order_acquire);  // the words are read before the stamp
     return before % 2 == 0 && load(flight::kStamp) == before;
   }
 };
@@ -134,7 +135,8 @@ void FlightRecorder::write_header(const FlightSettings& settings) {
   set(flight::kWallAt, static_cast<std::uint64_t>(settings.wall_offset.count()));
   put(words() + flight::kHostAt, text_words<flight::kHostBytes / 8>(settings.host));
   set_rank({-1});
-  words()[flight::kMagicAt].store(flight::kMagic, std::memory_order_release);  // the rest is there
+  // release: the rest of the header is written before.
+  words()[flight::kMagicAt].store(flight::kMagic, std::memory_order_release);
 }
 
 void FlightRecorder::set_rank(Rank world_rank) {
@@ -147,7 +149,7 @@ void FlightRecorder::name_group(CommId id, const std::string& name) {
   if (groups_ == kFlightGroups || id == CommId{}) return;
   Word* at = words() + flight::kHeaderWords + groups_++ * flight::kGroupWords;
   put(at + 1, text_words<flight::kGroupWords - 1>(name));
-  at->store(id.value, std::memory_order_release);  // after the name
+  at->store(id.value, std::memory_order_release);  // release: after the name
 }
 
 FlightRecorder::Entry* FlightRecorder::entry(std::uint64_t number) const {
@@ -224,7 +226,7 @@ void FlightRecorder::end(std::uint64_t number, Code code, bool repaired, Instant
 
 std::vector<std::byte> FlightRecorder::snapshot() const {
   std::vector<std::uint64_t> copy(bytes_ / sizeof(Word));
-  // acquire: a group's name, where its id is there.
+  // acquire: a group's name is complete once its id is seen.
   for (std::size_t i = 0; i < flight::kFrontWords; ++i) {
     copy[i] = words()[i].load(std::memory_order_acquire);
   }

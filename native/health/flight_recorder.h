@@ -2,9 +2,10 @@
 // mapped file, so that it can be read after the process was killed. The idea is PyTorch's Flight
 // Recorder; the format is our own, and docs/health.md describes it.
 //
-// Writer: the holder of the runtime, who never waits, and allocates nothing. Every entry carries a
-// stamp at its front and at its end, odd while it is being written (a sequence lock, Boehm 2012):
-// whoever reads it while it changes, or after its writer died in the middle, can tell.
+// The writer is the thread that holds the runtime; it never waits and allocates nothing. Every
+// entry carries a stamp at its front and at its end, odd while it is being written (a sequence
+// lock, Boehm 2012): a reader can tell that the entry is changing, or that its writer died in the
+// middle.
 // Why: docs/decisions/0050-the-flight-record-is-a-mapped-file.md
 #pragma once
 
@@ -26,8 +27,8 @@ namespace holdfast::comm {
 inline constexpr std::uint32_t kFlightVersion = 2;
 inline constexpr std::uint32_t kFlightEntries = 4096;
 inline constexpr std::size_t kFlightWaited = 8;      // peers that an entry has room for
-inline constexpr std::size_t kFlightGroups = 64;     // groups whose names are kept: the first ones
-inline constexpr std::size_t kFlightNameBytes = 56;  // of a name, at most; cut where longer
+inline constexpr std::size_t kFlightGroups = 64;     // only the first groups' names are kept
+inline constexpr std::size_t kFlightNameBytes = 56;  // a longer name is cut
 
 enum class OpState : std::uint8_t { kStarted = 1, kEnded = 2 };
 
@@ -46,11 +47,11 @@ struct FlightEntry {
   std::uint64_t bytes = 0;
   Instant enqueued{};
   Instant started{};
-  Instant ended{};  // zero: it has not
+  Instant ended{};  // zero: it has not ended
   std::string algorithm;
   Rank rank;                 // in the group
   Rank other;                // the root, or the peer of a message
-  std::vector<Rank> waited;  // ranks of the world that it waited for when it was last looked at
+  std::vector<Rank> waited;  // world ranks that the op waited for when last polled
 };
 
 struct FlightLog {
@@ -59,20 +60,20 @@ struct FlightLog {
   Rank rank{-1};  // in the world
   std::string host;
   Duration wall_offset{};  // wall-clock time of an instant of this process's monotonic clock
-  std::uint64_t ops = 0;   // begun so far
+  std::uint64_t ops = 0;   // ops begun so far
   std::vector<std::pair<CommId, std::string>> groups;
   std::vector<FlightEntry> entries;  // by number, rising
   std::uint32_t torn = 0;            // entries that were being written
-  std::uint32_t damaged = 0;         // entries that hold what no writer writes
+  std::uint32_t damaged = 0;         // entries with values that no writer writes
   bool truncated = false;            // the end of the file is missing
 };
 
-// What a recorder's memory, or a copy of it, says. kProtocolError when it is no flight record, or
-// of another version; a part that is missing or damaged is counted, and the rest is read.
+// Parses a recorder's memory, or a copy of it. kProtocolError when the bytes are no flight record,
+// or one of another version; a part that is missing or damaged is counted, and the rest is read.
 Result<FlightLog> read_flight(std::span<const std::byte> bytes);
 
 struct FlightSettings {
-  std::string folder;  // where the file is to be; empty: memory of this process only
+  std::string folder;  // where the file is made; empty: memory of this process only
   std::string host;
   MemberId member;
   std::uint32_t entries = kFlightEntries;
@@ -87,18 +88,18 @@ class FlightRecorder {
   FlightRecorder(const FlightRecorder&) = delete;
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
-  // Holder of the runtime. Returns the op's number.
+  // Thread that holds the runtime, up to name_group(). Returns the op's number.
   std::uint64_t begin(const Observer::ObservedOp& op, const OpTicket& ticket);
-  // Of an op whose entry has been used again since, nothing is kept.
+  // A change to an op whose entry has been reused since is dropped.
   void set_path(const OpTicket& ticket);
   void set_waited(std::uint64_t number, std::span<const Rank> peers);
   void end(std::uint64_t number, Code code, bool repaired, Instant now);
   void set_rank(Rank world_rank);
   void name_group(CommId id, const std::string& name);
 
-  // Any thread: a copy, which read_flight() reads.
+  // Any thread. A copy of the record, for read_flight().
   std::vector<std::byte> snapshot() const;
-  // Where the file is; empty without.
+  // Path of the file; empty when there is none.
   const std::string& path() const { return path_; }
 
  private:

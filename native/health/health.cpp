@@ -13,7 +13,7 @@ namespace {
 constexpr Duration kShortestPatience = std::chrono::seconds(5);
 constexpr int kPatienceBeats = 10;
 
-// Without a new op, before the stacks of a rank are told.
+// Stacks of a rank are given only when no op began for this long.
 constexpr Duration kQuiet = std::chrono::seconds(1);
 
 Duration wall_offset_of(const Clock& clock) {
@@ -92,7 +92,7 @@ void Health::count_overlap(const comm::OpTicket& ticket, Instant now) {
   const Duration latest =
       wait.since == Instant{} ? Duration::zero() : now - std::max(wait.since, ticket.started);
   const Duration waited = std::min(wait.earlier + latest, now - ticket.started);
-  // Waits that were given up count as if they had been the end of the op: what matters is how long.
+  // Waits that were given up are placed at the end of the op: only their length matters.
   if (waited > Duration::zero()) {
     metrics_.exposed.add({now.since_origin - waited}, now, ticket.exposed_before_ns);
   }

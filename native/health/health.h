@@ -1,6 +1,6 @@
-// Health: the observer of production: counts into Metrics, writes the flight record, and tells
-// whether the process is alive and a member. One per process, owned by the runtime; what links and
-// groups know of it they know as an Observer or a LinkMeter.
+// Health: the observer used in production. It counts into Metrics, writes the flight record, and
+// tells whether the process is alive and a member. Each process has one, owned by the runtime;
+// links and groups see it only as a LinkMeter or an Observer.
 // Why: docs/decisions/0049-health-is-one-observer.md
 #pragma once
 
@@ -17,8 +17,8 @@
 namespace holdfast::runtime {
 
 struct HealthSettings {
-  std::string flight_dir;  // of the flight record; empty: in memory
-  Duration heartbeat{};    // of the driver: several missed ones are a sickness
+  std::string flight_dir;  // where the flight record is made; empty: in memory
+  Duration heartbeat{};    // interval of the driver; several missed beats are a sickness
 };
 
 class Health final : public comm::Observer {
@@ -45,16 +45,16 @@ class Health final : public comm::Observer {
   void on_standing(comm::Standing standing) override {
     standing_.store(standing, std::memory_order_relaxed);  // relaxed: a value by itself
   }
-  // The driving thread is at work.
+  // Tells that the driving thread has just run.
   void turned(Instant now) {
-    turned_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: likewise
+    turned_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: as above
   }
 
   // Any thread.
   std::string metrics_text(metrics::TextFormat format) const {
     return metrics_.text(format, wall_offset_);
   }
-  // Empty: well; else what is wrong.
+  // What is wrong with the process; empty when it is well.
   std::string sickness() const;
   std::string unreadiness() const;
   const comm::FlightRecorder& flight() const { return *flight_; }
@@ -64,8 +64,8 @@ class Health final : public comm::Observer {
   comm::Standing standing() const { return standing_.load(std::memory_order_relaxed); }
   Instant now() const { return clock_->now(); }
   Stacks& stacks() { return stacks_; }
-  // What the threads above the core are at. kUnsupported while ops begin: to walk the stacks of
-  // threads that run is not safe, and a rank that makes progress has nothing to explain.
+  // Stacks of the threads above the core. kUnsupported while ops begin: walking the stacks of
+  // running threads is not safe, and a rank that makes progress has nothing to explain.
   Result<std::string> stack() const;
 
  private:
@@ -74,12 +74,12 @@ class Health final : public comm::Observer {
   Metrics metrics_;
   Stacks stacks_;
   std::unique_ptr<comm::FlightRecorder> flight_;
-  const Duration patience_;  // with a driver that does not turn
+  const Duration patience_;  // how long the driver may not run
   const Duration wall_offset_;
   const std::shared_ptr<const Clock> clock_;  // owners: the runtime and all that it made
   std::atomic<comm::Standing> standing_{comm::Standing::kAlone};
   std::atomic<std::int64_t> turned_{0};
-  std::atomic<std::int64_t> began_{0};  // when the latest op did
+  std::atomic<std::int64_t> began_{0};  // when the latest op began
 };
 
 }  // namespace holdfast::runtime

@@ -20,21 +20,22 @@
 namespace holdfast::runtime {
 namespace {
 
-// Silent connections cost little, so there may be many: whoever floods the endpoint must open as
-// many within kGrace to keep others out.
+// Silent connections cost little, so there may be many: a client that floods the endpoint must open
+// this many within kGrace to keep others out.
 constexpr std::size_t kMaxConnections = 256;
-// A scraper, a person, a few more; each answer may be a flight record of some megabytes.
+// Enough for a scraper, a person and a few more; each answer may be a flight record of some
+// megabytes.
 constexpr std::size_t kMaxAnswers = 16;
-// Nobody is hung up on to make room before.
+// A connection younger than this is not closed to make room.
 constexpr Duration kGrace = std::chrono::milliseconds(500);
 constexpr std::size_t kAcceptsPerTurn = 64;
-// To say what is wanted, to take the answer, and to hang up after it.
+// Time for a client to send its request, to take the answer, and to close after it.
 constexpr Duration kRequestTime = std::chrono::seconds(5);
 constexpr Duration kAnswerTime = std::chrono::seconds(10);
 constexpr Duration kHangUpTime = std::chrono::seconds(1);
 constexpr Duration kDescriptorPause = std::chrono::milliseconds(100);
 constexpr std::size_t kReadBytes = 4096;
-// Collectives come first.
+// The thread's nice value: collectives come first.
 constexpr int kNice = 10;
 
 std::string_view reason(int status) {
@@ -64,7 +65,7 @@ std::string to_text(const HttpResponse& response, bool head) {
   return head ? text : text + response.body;
 }
 
-// "[::1]:80" of an IPv6 address.
+// "host:port"; an IPv6 address gets brackets: "[::1]:80".
 std::string joined(const std::string& host, std::uint16_t port) {
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
@@ -79,7 +80,7 @@ struct HttpEndpoint::Connection {
   Instant deadline;
   ConnectionStage stage = ConnectionStage::kRequest;
   std::string text = {};    // the request, then the answer
-  std::size_t written = 0;  // of the answer
+  std::size_t written = 0;  // bytes of the answer
 
   Connection(int descriptor, Instant now)
       : fd(descriptor), opened(now), deadline(now + kRequestTime) {}
@@ -205,7 +206,7 @@ void HttpEndpoint::accept_callers(Instant now) {
     }
     if (connections_.size() >= kMaxConnections) make_room();
     connections_.push_back(std::make_unique<Connection>(fd, now));
-    // Most have spoken by now; and the next ones may take their place.
+    // Most clients have sent their request by now; the next ones may take this connection's place.
     read_from(*connections_.back(), now);
   }
 }
@@ -215,7 +216,7 @@ Instant HttpEndpoint::room_at() const {
   return connections_.front()->opened + kGrace;
 }
 
-// Whoever has not said what it wants goes first.
+// A connection that is not being answered is closed first.
 void HttpEndpoint::make_room() {
   const auto silent = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) {
     return c->stage != Connection::ConnectionStage::kAnswer;
@@ -258,7 +259,7 @@ void HttpEndpoint::answer(Connection& c, Instant now) {
   write_to(c, now);
 }
 
-// Answers that are not taken hold memory.
+// Answers that clients do not read hold memory, so the oldest is dropped.
 void HttpEndpoint::limit_answers() {
   Connection* oldest = nullptr;
   std::size_t answers = 0;
@@ -283,7 +284,7 @@ void HttpEndpoint::write_to(Connection& c, Instant now) {
     }
     c.written += static_cast<std::size_t>(count);
   }
-  // Bytes that nobody has read would make close() take the answer back (RFC 9112, 9.6).
+  // Unread bytes of the client would make close() discard the answer (RFC 9112, 9.6).
   ::shutdown(c.fd, SHUT_WR);
   c.stage = Connection::ConnectionStage::kHangUp;
   c.deadline = now + kHangUpTime;

@@ -1,8 +1,7 @@
 // HTTP endpoint: serves a few pages on a thread of its own, so that they can be read while the rest
-// of the process is stuck. One request per connection, GET and HEAD only, no TLS, no
-// authentication. Everything a client can do is bounded: connections, bytes, time; when there is no
-// room, the oldest connection makes it, so that those who open connections and say nothing keep
-// nobody out for long.
+// of the process is stuck. It takes one request per connection, GET and HEAD only, without TLS or
+// authentication. Connections, bytes and time of a client are bounded; when there is no room, the
+// oldest connection is closed, so that clients that send nothing keep others out only briefly.
 // Why: docs/decisions/0051-pages-by-our-own-server.md
 #pragma once
 
@@ -24,8 +23,8 @@ struct HttpAddress {
   std::uint16_t port = 0;
 };
 
-// "host:port", ":port" or "port"; no host, or "localhost", is 127.0.0.1. An IPv6 address stands in
-// brackets. kConfigError with what is accepted.
+// Parses "host:port", ":port" or "port"; no host, or "localhost", means 127.0.0.1. An IPv6 address
+// stands in brackets. kConfigError names the accepted forms.
 Result<HttpAddress> parse_http_address(const std::string& text);
 
 struct HttpResponse {
@@ -47,9 +46,10 @@ class HttpEndpoint {
 
   // "host:port" as it listens, with the real port. Any thread.
   const std::string& address() const { return address_; }
-  // The same for others, where it listens on all interfaces of the host that they know by `host`.
+  // The address for other hosts: when the endpoint listens on all interfaces, `host` takes their
+  // place.
   std::string reached_at(const std::string& host) const;
-  // Closes all connections; again: nothing. Any thread but its own.
+  // Closes all connections and ends the thread; a second call does nothing. Any thread but its own.
   void stop();
 
  private:
@@ -69,9 +69,9 @@ class HttpEndpoint {
   const std::string address_;
   const Serve serve_;
   const MonotonicClock clock_;
-  // Of the thread.
+  // Used by the thread only.
   std::vector<std::unique_ptr<Connection>> connections_;  // oldest first
-  Instant accepts_again_{};                               // when there were no descriptors left
+  Instant accepts_again_{};  // later than now: no descriptors were left
   std::thread thread_;
 };
 

@@ -31,7 +31,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The next line, without its end (CR LF, or LF alone, which RFC 9112 2.2 lets through); nothing
+// The next line, without its end (CR LF, or LF alone, which RFC 9112 2.2 lets through); nullopt
 // when it has not ended.
 std::optional<std::string_view> take_line(std::string_view& rest) {
   const std::size_t end = rest.find('\n');
@@ -42,7 +42,7 @@ std::optional<std::string_view> take_line(std::string_view& rest) {
   return line;
 }
 
-// 0, or the status of what is wrong.
+// Returns 0, or the HTTP status that says what is wrong.
 int read_request_line(std::string_view line, HttpRequest& request) {
   const std::size_t first = line.find(' ');
   const std::size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);
@@ -70,7 +70,7 @@ int read_header(std::string_view line, HttpRequest& request) {
   const std::string_view name = line.substr(0, colon);
   const std::string_view value = trimmed(line.substr(colon + 1));
   if (equal_but_case(name, "accept")) request.accept = value;
-  // Nothing here takes a body, and a part of one must not be taken for the next request.
+  // No page takes a body, and bytes of a body must not be read as the next request.
   if (equal_but_case(name, "transfer-encoding")) return kBodyRefused;
   if (equal_but_case(name, "content-length") && value != "0") return kBodyRefused;
   return 0;
@@ -79,7 +79,7 @@ int read_header(std::string_view line, HttpRequest& request) {
 }  // namespace
 
 HttpParse parse_request(std::string_view bytes) {
-  // What cannot be the beginning of a request is not waited for.
+  // Bytes that cannot begin a request are refused at once, without waiting for more.
   const std::string_view method = bytes.substr(0, std::min(bytes.find(' '), bytes.size()));
   if (!std::all_of(method.begin(), method.end(), is_upper) || method.size() > kMaxMethodBytes) {
     return bad(kBadRequest);

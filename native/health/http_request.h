@@ -1,5 +1,5 @@
-// HTTP request: as much of HTTP/1.1 (RFC 9112) as a reader of metrics says: a request line,
-// headers, no body. Pure and total: what comes from a socket may be anything.
+// HTTP request: the part of HTTP/1.1 (RFC 9112) that a reader of metrics sends: a request line,
+// headers, no body. The parser is pure and total, because a socket may bring any bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace holdfast::runtime {
 
-// Request line and headers together. Prometheus sends some 300 bytes, browsers up to 2 KiB.
+// Limit of request line and headers. Prometheus sends some 300 bytes, browsers up to 2 KiB.
 inline constexpr std::size_t kMaxRequestBytes = 8192;
 
 struct HttpRequest {
@@ -21,11 +21,11 @@ struct HttpRequest {
 struct HttpParse {
   enum class ParseState { kIncomplete, kWhole, kBad };
   ParseState state = ParseState::kIncomplete;
-  int status = 0;  // kBad: what to answer
+  int status = 0;  // kBad: the HTTP status to answer
   HttpRequest request;
 };
 
-// `bytes`: all that has come of one request so far.
+// `bytes`: everything received of one request so far.
 HttpParse parse_request(std::string_view bytes);
 
 }  // namespace holdfast::runtime

@@ -8,8 +8,8 @@
 namespace holdfast::runtime {
 namespace {
 
-// Bytes of the UTF-8 character at the front (RFC 3629, without overlong forms and surrogates); 0:
-// there is none.
+// Length in bytes of the UTF-8 character at the front (RFC 3629, without overlong forms and
+// surrogates); 0 when there is none.
 std::size_t character_bytes(std::string_view text) {
   const auto at = [&](std::size_t i) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};

@@ -1,4 +1,4 @@
-// JSON text (RFC 8259), written by hand: what is written here is flat and small.
+// JSON text (RFC 8259), written by hand: our documents are flat and small.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ namespace holdfast::runtime {
 // The string in quotes, with escapes; bytes that are no UTF-8 become U+FFFD.
 std::string json_text(std::string_view text);
 
-// Objects and lists, comma by comma. Whoever opens one closes it.
+// Writes objects and lists, with the commas between items. The caller closes each one that it
+// opens.
 class JsonWriter {
  public:
-  // Of a field, or of an item of a list where there is no name.
+  // `name`: the field's name; empty for an item of a list.
   void open(std::string_view name, char bracket);
   void close(char bracket);
   void text(std::string_view name, std::string_view value);

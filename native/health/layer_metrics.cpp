@@ -43,7 +43,7 @@ void LayerMetrics::set_residual_norm(std::string_view name, double norm) {
   method(name).residual_norm = norm;
 }
 
-// Under the mutex.
+// The caller holds mutex_.
 LayerMetrics::Method& LayerMetrics::method(std::string_view name) {
   const bool full = methods_.size() >= kMostMethods;
   for (const std::string_view wanted : {name, std::string_view("other")}) {

@@ -1,6 +1,6 @@
-// Layer metrics: what the layers above the core tell of themselves: states that were made the same
-// on all ranks, and what methods of compression made of gradients. Told a few times per step, not
-// per element: under a mutex.
+// Layer metrics: what the layers above the core report: syncs of states over all ranks, and bytes
+// that compression methods saved on gradients. Layers report a few times per step, not per element,
+// so a mutex is cheap enough.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace holdfast::runtime {
 // Every method is for any thread.
 class LayerMetrics {
  public:
-  // There are ten; whatever a program adds beyond these is one "other".
+  // Ten methods are built in; methods of a program beyond this limit are counted as one "other".
   static constexpr std::size_t kMostMethods = 16;
 
-  // Part of a sync, or all of one.
+  // Counts of a part of a sync, or of a whole one.
   struct Sync {
     std::uint64_t sent = 0;  // bytes of the state
     std::uint64_t received = 0;
@@ -28,7 +28,7 @@ class LayerMetrics {
   };
   void add_sync(const Sync& sync);
 
-  // Bytes that this rank would have sent, and did.
+  // Bytes that this rank would have sent uncompressed (raw), and that it sent (wire).
   struct Saving {
     std::uint64_t raw = 0;
     std::uint64_t wire = 0;
@@ -42,13 +42,13 @@ class LayerMetrics {
   struct Method {
     std::string name;
     Saving saving;
-    double residual_norm = -1;  // negative: not told
+    double residual_norm = -1;  // negative: not reported
   };
   Method& method(std::string_view name);
 
-  mutable std::mutex mutex_;  // guards the rest
+  mutable std::mutex mutex_;  // guards sync_ and methods_
   Sync sync_;
-  std::vector<Method> methods_;  // in the order in which they were first told of
+  std::vector<Method> methods_;  // in the order of their first report
 };
 
 }  // namespace holdfast::runtime

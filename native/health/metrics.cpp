@@ -57,7 +57,7 @@ std::string_view collective(std::size_t index) {
   return comm::collective_name(static_cast<comm::Collective>(index));
 }
 
-// Every cell that was ever counted; one that never was would be a series for nothing.
+// Writes every cell that was ever counted; a cell at zero would be a useless series.
 template <class Table>
 void write_by_path(TextEncoder& out, const Family& family, const Table& table) {
   out.family(family);
@@ -71,7 +71,7 @@ void write_by_path(TextEncoder& out, const Family& family, const Table& table) {
   }
 }
 
-// Of the links that carry control channels, whose paths are measured.
+// Calls `write` for links of transports that carry control channels; their paths are measured.
 template <class Write>
 void each_measured(const Metrics& metrics, const Write& write) {
   for (std::size_t t = 0; t < comm::kTransportCount; ++t) {
@@ -97,7 +97,7 @@ void Metrics::write_ops(TextEncoder& out) const {
     out.sample({{"cause", code_name(static_cast<Code>(code))}}, ops_failed[code].value());
   }
   out.family(kQueueDepth);
-  // What has ended has begun before: read in this order, the difference is never negative.
+  // Every op begins before it ends: read in this order, the difference is never negative.
   const std::uint64_t over = ended.value();
   const std::uint64_t all = begun.value();
   out.sample({}, all > over ? all - over : 0);
@@ -107,7 +107,7 @@ void Metrics::write_overlap(TextEncoder& out) const {
   const auto time = [](const metrics::Coverage& c) {
     return Duration(static_cast<std::int64_t>(c.total_ns()));
   };
-  // In this order: what is exposed was active before.
+  // Read in this order: exposed time was active before.
   const Duration waited = time(exposed);
   out.family(kActive);
   out.sample({}, time(active));

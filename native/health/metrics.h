@@ -1,6 +1,6 @@
-// Metrics: what a process counts, in instruments that are made once and bounded in number: by
-// collective, path and cause, and by peer up to kPeers; all ranks beyond are one "other". What each
-// one means, and its unit, is in docs/health.md.
+// Metrics: what a process counts, in instruments that are made once and bounded in number. They are
+// indexed by collective, path and cause, and by peer up to kPeers; all ranks beyond are one
+// "other". docs/health.md gives the meaning and the unit of each.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ namespace holdfast::runtime {
 
 class Metrics {
  public:
-  // Ranks of the world with numbers of their own: a host's worth of links, and no more series than
-  // a scraper of ten thousand ranks can hold.
+  // World ranks with counters of their own: enough for the links of one host, and few enough for a
+  // scraper of ten thousand ranks.
   static constexpr std::size_t kPeers = 64;
 
   template <class T>
@@ -35,7 +35,7 @@ class Metrics {
     const auto rank = static_cast<std::size_t>(world_rank.value);
     return world_rank.value >= 0 && rank < kPeers ? rank : kPeers;
   }
-  // Null: the transport is none of the catalogue's.
+  // Null when the transport is not in the catalogue.
   comm::LinkMeter* link(Rank world_rank, std::string_view transport) {
     const auto index = comm::transport_index(transport);
     return index ? &links[*index][peer_index(world_rank)] : nullptr;
@@ -47,14 +47,14 @@ class Metrics {
   std::array<metrics::Counter, kCodeCount> ops_failed;
   metrics::Counter begun;
   metrics::Counter ended;
-  metrics::Coverage active;   // by ops
-  metrics::Coverage exposed;  // by waits for them
+  metrics::Coverage active;   // time covered by ops
+  metrics::Coverage exposed;  // time covered by waits for ops
   ByPeer<metrics::Counter> peer_wait_ns;
-  std::array<ByPeer<comm::LinkMeter>, comm::kTransportCount> links;  // as in the catalogue
+  std::array<ByPeer<comm::LinkMeter>, comm::kTransportCount> links;  // in the catalogue's order
 
   struct CodecMetrics {
     metrics::Counter raw;   // bytes
-    metrics::Counter wire;  // likewise
+    metrics::Counter wire;  // bytes
     metrics::Level residual_norm;
   };
   std::array<CodecMetrics, compress::kCodecCount> codecs;  // by CodecId
@@ -62,7 +62,7 @@ class Metrics {
 
   metrics::Gauge epoch;
   metrics::Gauge members;
-  metrics::Gauge rank;  // in the world; of a process in several: the latest
+  metrics::Gauge rank;  // in the world whose view changed last
   std::array<metrics::Counter, comm::kLossCauseCount> losses;
   metrics::Counter repairs;
   metrics::Counter joins;
@@ -80,7 +80,7 @@ class Metrics {
   void write_views(metrics::TextEncoder& out) const;
 };
 
-// The family holdfast_build_info.
+// Writes the family holdfast_build_info.
 void write_build(metrics::TextEncoder& out);
 const char* version_text();
 

@@ -45,7 +45,7 @@ HttpResponse status_answer(const PageSources& from) {
   return {200, "application/json", status_json(from.status.state(), header)};
 }
 
-// Of the threads above the core: for those who ask why a rank has not called an op.
+// Stacks of the threads above the core, which show why a rank has not called an op.
 HttpResponse stack_page(const Health& health) {
   auto text = health.stack();
   if (!text.is_ok()) return verdict(text.status().message());

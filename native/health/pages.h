@@ -1,6 +1,6 @@
-// Health pages: what the endpoint serves: the status page and its JSON, /metrics, /healthz,
-// /readyz, of a rank /flight and /stack, of a coordinator /targets. Any thread; nothing here waits
-// for the runtime.
+// Health pages: the paths that the endpoint serves: the status page and its JSON, /metrics,
+// /healthz and /readyz; a rank also serves /flight and /stack, a coordinator /targets. Any thread;
+// nothing here waits for the runtime.
 #pragma once
 
 #include "health/health.h"
@@ -12,7 +12,7 @@ namespace holdfast::runtime {
 struct PageSources {
   const Health& health;
   const StatusModel& status;
-  bool coordinates = false;  // or is a rank
+  bool coordinates = false;  // a coordinator; else a rank
   Duration heartbeat{};
 };
 

@@ -8,9 +8,9 @@
 namespace holdfast::runtime {
 namespace {
 
-// Rates forget by half in some seconds: a page that people watch must neither jump nor lag.
+// Time constant of the rates: a page that people watch must neither jump nor lag.
 constexpr double kMemorySeconds = 5;
-// Another layout, another number: an old member's summary is refused, not misread.
+// Each layout has its own number, so that an old member's summary is refused, not misread.
 constexpr std::uint8_t kLayout = 2;
 constexpr std::size_t kCellBytes = 4 + 3 * 8;
 constexpr std::int32_t kHighestPeer = static_cast<std::int32_t>(Metrics::kPeers) - 1;
@@ -31,7 +31,7 @@ std::vector<Cell> all_cells(const Metrics& metrics) {
   return cells;
 }
 
-// The half with the most wait goes first, the rest by bytes.
+// Keeps the cells with the most wait in one half, and those with the most bytes in the other.
 void keep_the_most(std::vector<Cell>& cells) {
   if (cells.size() <= kMaxCells) return;
   const auto half = cells.begin() + kMaxCells / 2;
@@ -43,7 +43,7 @@ void keep_the_most(std::vector<Cell>& cells) {
   cells.resize(kMaxCells);
 }
 
-// Growth per second; a counter that fell is another process's.
+// Growth per second; 0 for a counter that fell, which belongs to another process.
 double rate(std::uint64_t before, std::uint64_t after, double seconds) {
   return after < before ? 0 : static_cast<double>(after - before) / seconds;
 }
@@ -63,7 +63,7 @@ RankSummary summarize(const Metrics& metrics, comm::Standing standing) {
   for (std::size_t code = 1; code < metrics.ops_failed.size(); ++code) {
     summary.failed += metrics.ops_failed[code].value();
   }
-  // In this order, as in Metrics::write_ops.
+  // Read in this order, as in Metrics::write_ops: the difference is never negative.
   const std::uint64_t over = metrics.ended.value();
   const std::uint64_t all = metrics.begun.value();
   summary.queue = all > over ? all - over : 0;
@@ -115,11 +115,11 @@ Result<RankSummary> parse_summary(std::span<const std::byte> bytes) {
 
 void RankNumbers::update(const RankSummary& next, Instant now) {
   const double seconds = std::chrono::duration<double>(now - at_).count();
-  // Two heartbeats in one turn, after a pause: the later one counts next time.
+  // After a pause one turn may bring two heartbeats: the later one counts next time.
   constexpr double kLeastSeconds = 0.01;
   if (begun_ && seconds < kLeastSeconds) return;
-  // What a rank says first is what it did before anybody listened: no rate comes of it. From then
-  // on the mean, until there is enough to forget some.
+  // A rank's first summary counts what it did before this process listened, so it gives no rate.
+  // Later rates are means over all time, until kMemorySeconds have passed.
   if (begun_) take_rates(next, seconds);
   if (!begun_) {
     for (const Cell& cell : next.cells) links_.push_back({cell});
@@ -134,7 +134,7 @@ void RankNumbers::take_rates(const RankSummary& next, double seconds) {
       std::min(std::exp(-seconds / kMemorySeconds), watched_ / (watched_ + seconds));
   watched_ += seconds;
   const auto blend = [keep](double old, double fresh) { return old * keep + fresh * (1 - keep); };
-  // A peer that was not told of has counted nothing, unless there was no room for it.
+  // A peer without a cell has counted nothing, unless there was no room for its cell.
   const bool told_all = total_.cells.size() < kMaxCells;
   std::vector<LinkSummary> links;
   auto before = links_.begin();

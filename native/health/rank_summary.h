@@ -1,6 +1,6 @@
-// Rank summary: what a rank's heartbeat tells the process that keeps the board of its world: a few
-// counters, and the peers that it waited for most and moved most with. It comes from a socket:
-// parsing is total and bounded.
+// Rank summary: what a rank's heartbeat tells the process that keeps the status model of its world:
+// a few counters, and the peers that the rank waited for most and exchanged most bytes with. It
+// comes from a socket, so parsing is total and bounded.
 // Why: docs/decisions/0057-status-comes-by-heartbeat.md
 #pragma once
 
@@ -15,16 +15,16 @@
 
 namespace holdfast::runtime {
 
-// Half of them by wait, half by bytes: a host of 32 ranks is told whole, and ten thousand ranks at
-// two heartbeats a second are 20 MB/s for the one that listens.
+// Half of the cells are chosen by wait, half by bytes. A host of 32 ranks is described whole, and
+// ten thousand ranks at two heartbeats a second send 20 MB/s to the process that collects them.
 inline constexpr std::size_t kMaxCells = 32;
-// In a cell: all peers that Metrics does not tell apart.
+// The peer of a cell that stands for all peers that Metrics does not tell apart.
 inline constexpr Rank kOtherPeers{-1};
 
 struct RankSummary {
-  // Towards one peer; since the process began.
+  // Counters of one peer since the process began.
   struct Cell {
-    Rank peer;  // of the world
+    Rank peer;  // its rank in the world
     std::uint64_t wait_ns = 0;
     std::uint64_t sent = 0;  // bytes on links
     std::uint64_t received = 0;
@@ -35,7 +35,7 @@ struct RankSummary {
   std::uint64_t ops = 0;  // that ended well
   std::uint64_t bytes = 0;
   std::uint64_t failed = 0;
-  std::uint64_t queue = 0;  // under way
+  std::uint64_t queue = 0;  // ops under way
   std::vector<Cell> cells;  // by peer, at most kMaxCells
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 };
@@ -47,12 +47,12 @@ std::vector<std::byte> encode_summary(const RankSummary& summary);
 // kProtocolError for anything encode_summary() does not make.
 Result<RankSummary> parse_summary(std::span<const std::byte> bytes);
 
-// A rank's numbers as they come, and how fast they grow.
+// The latest counters of a rank, and how fast they grow.
 class RankNumbers {
  public:
   struct LinkSummary {
     RankSummary::Cell total;
-    double wait_share = 0;  // of the time, 0 to 1
+    double wait_share = 0;  // fraction of the time, 0 to 1
     double bytes_rate = 0;  // per second, both directions
   };
   void update(const RankSummary& next, Instant now);

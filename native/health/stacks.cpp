@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// A file that everybody who asks makes longer.
+// Limit of the file, which every call makes longer.
 constexpr off_t kMaxFileBytes = off_t{4} << 20;
 
 // Without a handler the signal would end the process.
@@ -20,7 +20,7 @@ bool is_handled(int signal) {
   return now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN;
 }
 
-// A signal that a thread sends itself is delivered before the call returns, where it is not
+// A signal that a thread sends to itself is delivered before the call returns, unless it is
 // blocked.
 bool run_handler(int signal) {
   sigset_t one;

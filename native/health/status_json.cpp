@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// Whom others wait for less than this part of the time is no straggler.
+// A rank that others wait for less than this part of the time is no straggler.
 constexpr double kLeastShare = 0.05;
 
 double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
@@ -20,7 +20,7 @@ double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 
 bool is_well(RankState state) { return state == RankState::kWell || state == RankState::kVacant; }
 
-// What it said last is what it does now.
+// Whether the rank's latest numbers still describe it.
 bool speaks(const RankStatus& status) {
   switch (status.state) {
     case RankState::kGone:
@@ -31,11 +31,11 @@ bool speaks(const RankStatus& status) {
 }
 
 struct Waits {
-  double share = 0;           // of their time, the mean of all other ranks
-  std::uint64_t waiters = 0;  // that wait for it more than kLeastShare of the time
+  double share = 0;           // fraction of time, mean of all other ranks
+  std::uint64_t waiters = 0;  // ranks that wait for it more than kLeastShare
 };
 
-// By the rank that is waited for.
+// Indexed by the rank that is waited for.
 std::map<Rank, Waits> waits_of(const WorldStatus& world) {
   std::map<Rank, Waits> waits;
   std::size_t speakers = 0;
@@ -81,7 +81,7 @@ class WorldText {
     return at == waits_.end() ? 0 : at->second.share;
   }
 
-  // Those that are not well, then those that others wait for.
+  // Ranks that are not well come first, then those that others wait for.
   std::vector<std::size_t> chosen_ranks() const {
     std::vector<std::size_t> ranks(world_.ranks().size());
     for (std::size_t r = 0; r < ranks.size(); ++r) ranks[r] = r;

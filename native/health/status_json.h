@@ -1,5 +1,6 @@
-// Status JSON: what a board knows, for the status page and for programs; its fields are those of
-// docs/health.md. Bounded: of a large world the ranks and links that matter most.
+// Status JSON: the status model as JSON, for the status page and for programs; docs/health.md
+// describes its fields. Its size is bounded: for a large world it has the ranks and links that
+// matter most.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace holdfast::runtime {
 
-// Of one world. Some 60 KB for the ranks and 100 KB for the links, at most.
+// Limits for one world: at most some 60 KB for the ranks and 100 KB for the links.
 inline constexpr std::size_t kRanksShown = 256;
 inline constexpr std::size_t kLinksShown = 1024;
 inline constexpr std::size_t kStragglersShown = 8;
@@ -16,7 +17,7 @@ inline constexpr std::size_t kStragglersShown = 8;
 struct StatusHeader {
   bool coordinates = false;
   Instant now;
-  Duration wall_offset{};  // to be added to an instant: time since 1970
+  Duration wall_offset{};  // added to an instant gives the time since 1970
   Duration heartbeat{};
   std::string sickness;  // empty: none
 };

@@ -28,7 +28,7 @@ std::string label(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-// A world that two jobs name alike would be two worlds; a coordinator refuses the second.
+// Worlds are matched by name: a coordinator refuses a second job with the same name.
 void StatusModel::set(const std::vector<WorldNews>& worlds, const ContactOf& look, Instant now) {
   forget_absent(worlds);
   const auto numbers_of = [this](MemberId member) {
@@ -60,7 +60,7 @@ void StatusModel::hear(MemberId from, const RankSummary& summary, Instant now) {
   numbers = std::move(next);
 }
 
-// Whoever is in no view says nothing to this status, or has gone.
+// A member that is in no view sends no summaries, or has gone.
 void StatusModel::forget_absent(const std::vector<WorldNews>& worlds) {
   std::set<MemberId> present;
   for (const WorldNews& news : worlds) {

@@ -1,6 +1,7 @@
-// StatusModel: what a process tells of its worlds on its pages: a coordinator of those it decides
-// for, a rank of those it is in. The driving thread writes it, the endpoint's thread reads it. Why:
-// docs/decisions/0058-the-page-compares-views.md
+// StatusModel: what a process shows of its worlds on its pages. A coordinator shows the worlds that
+// it decides for, a rank the worlds that it is in. The driving thread writes the model, the
+// endpoint's thread reads it.
+// Why: docs/decisions/0058-the-page-compares-views.md
 #pragma once
 
 #include <deque>
@@ -17,26 +18,29 @@ namespace holdfast::runtime {
 
 inline constexpr std::size_t kEventsKept = 128;
 
-// All that a status page is made of, at one moment.
+// Everything a status page shows, at one moment.
 struct StatusSnapshot {
   std::vector<WorldStatus> worlds;  // by name
-  std::deque<StatusEvent> events;   // the latest last
-  Instant seen;                     // when it was brought up to date
+  std::deque<StatusEvent> events;   // oldest first
+  Instant seen;                     // when it was last updated
 };
 
 class StatusModel {
  public:
   explicit StatusModel(PlaceOf place_of) : place_of_(place_of) {}
 
-  // Where this process itself is scraped. Before anybody reads.
+  // Sets the address at which this process itself is scraped. Call before any thread reads the
+  // model.
   void set_own_address(std::string address) { own_address_ = std::move(address); }
 
-  // Driving thread. What all worlds are now; `look` says how the connection to a member is.
+  // Driving thread. Takes the present state of all worlds; `look` gives the state of the connection
+  // to a member.
   void set(const std::vector<WorldNews>& worlds, const ContactOf& look, Instant now);
-  // Driving thread. What a member's heartbeat brought.
+  // Driving thread. Takes the summary that a member's heartbeat brought.
   void hear(MemberId from, const RankSummary& summary, Instant now);
 
-  // Any thread. Prometheus http_sd: all ranks that serve pages, and the coordinator.
+  // Any thread. All ranks that serve pages, and the coordinator, in the format of Prometheus
+  // http_sd.
   std::string targets() const;
   void write_metrics(metrics::TextEncoder& out) const;
   StatusSnapshot state() const;
@@ -47,7 +51,8 @@ class StatusModel {
 
   const PlaceOf place_of_;
   std::string own_address_;
-  // Of the driving thread. Owners: this, seats, and copies of those that are being written out.
+  // Used by the driving thread only. Owners: this, each RankStatus, and its copies that are being
+  // written out.
   std::map<MemberId, std::shared_ptr<const RankNumbers>> numbers_;
   mutable std::mutex mutex_;  // guards state_
   StatusSnapshot state_;

@@ -1,5 +1,5 @@
-// Status page: one HTML file with its style and script inside, made of native/health/page by the
-// build (cmake/page.cmake).
+// Status page: one HTML file with its style and script inside, which the build makes from
+// native/health/page (cmake/page.cmake).
 #pragma once
 
 #include <string_view>

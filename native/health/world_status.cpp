@@ -9,7 +9,7 @@ namespace {
 using comm::LossCause;
 using Contacted = ft::Contact::ContactState;
 
-// Of a member that a view has just lost, by its connection: members may have had other reasons.
+// Guesses from its connection why a view has lost a member; the members may have had other reasons.
 LossCause cause_of(Contacted contact) {
   switch (contact) {
     case Contacted::kGone: return LossCause::kDied;

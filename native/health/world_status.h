@@ -1,6 +1,6 @@
-// World board: what is told of one world: who sits at which rank and how it is, which views there
-// were, what came and went. Values only: told of views and of connections, it compares them with
-// what it knew before.
+// World status: what the pages show of one world: the member and the state of each rank, past
+// views, and events of members that joined or were lost. It is pure data: each update compares the
+// view and the connections with those before.
 #pragma once
 
 #include <deque>
@@ -16,9 +16,9 @@
 
 namespace holdfast::runtime {
 
-// The last ones; what is older is for a metrics store.
+// The latest epochs are kept; older ones are a matter for a metrics store.
 inline constexpr std::size_t kEpochsKept = 64;
-// Ranks named in one event; the others are counted.
+// Limit of the ranks named in one event; the others are only counted.
 inline constexpr std::size_t kRanksNamed = 16;
 
 struct StatusEvent {
@@ -27,36 +27,36 @@ struct StatusEvent {
   std::string_view kind;   // began, joined, lost, blocked, ended
   std::string_view cause;  // of a loss: died, silent, cut, left
   Epoch epoch;
-  std::size_t count = 0;           // of ranks
-  std::vector<Rank> ranks;         // the first of them
-  std::vector<std::string> hosts;  // of those, each once
-  std::string why;                 // it is blocked
+  std::size_t count = 0;           // number of ranks
+  std::vector<Rank> ranks;         // the first kRanksNamed of them
+  std::vector<std::string> hosts;  // hosts of `ranks`, each once
+  std::string why;                 // blocked: the reason
 };
 
 enum class RankState : std::uint8_t {
-  kVacant,    // nobody has sat there
+  kVacant,    // no member has had this rank
   kWell,      // ops can run
   kChanging,  // a change of view is under way
   kFailed,    // its group has failed, or it was voted out
-  kUnheard,   // never heard of: whoever listens has just begun to
-  kSilent,    // nothing has come for too long
-  kGone,      // its connection has ended, and the view still has it
+  kUnheard,   // not heard yet: this process has just begun to listen
+  kSilent,    // nothing was received for too long
+  kGone,      // its connection has ended, but the view still has the member
   kLeft,      // it said goodbye
-  kLost,      // the view has lost it, and nobody has come in its place
+  kLost,      // the view has lost the member, and none has replaced it
 };
 inline constexpr int kRankStateCount = 9;
 std::string_view rank_state_name(RankState state);  // "vacant", ...
 
-// A rank of a world, and who has it.
+// A rank of a world, and the member that has it.
 struct RankStatus {
-  MemberId member = ft::kNobody;  // the last one that had it
+  MemberId member = ft::kNobody;  // the latest member with this rank
   RankState state = RankState::kVacant;
   std::string_view cause;  // kLost: as in StatusEvent
   std::string host;
   std::string http;  // "host:port" of its pages; empty: none
-  Instant heard;     // the last time
-  Instant since;     // of the state
-  // Of its process. Owners: this, and copies that are being written out.
+  Instant heard;     // when it was last heard
+  Instant since;     // when `state` began
+  // Counters of its process. Owners: this, StatusModel, and copies that are being written out.
   std::shared_ptr<const RankNumbers> numbers;
 };
 
@@ -68,15 +68,16 @@ struct ViewRecord {
   std::size_t lost = 0;
 };
 
-// What a world is now, as whoever knows it says.
+// The present state of a world, as its group or its coordinator gives it.
 struct WorldNews {
   std::string name;
   const ft::WorldView* view;  // outlives the call
-  std::size_t waiting = 0;    // strangers before a step boundary
-  std::string blocked;        // why a loss cannot be decided; empty: nothing is in the way
+  std::size_t waiting = 0;    // newcomers that wait for a step boundary
+  std::string blocked;        // why a loss cannot be decided; empty: it can
 };
 
-// Where a member is, as its card says: "host", and "host:port" of its pages. Empty: not known.
+// Where a member is, according to its card: its host, and "host:port" of its pages. Empty: not
+// known.
 struct MemberPlace {
   std::string host;
   std::string http;
@@ -89,7 +90,7 @@ class WorldStatus {
  public:
   WorldStatus(std::string name, PlaceOf place_of) : name_(std::move(name)), place_of_(place_of) {}
 
-  // What has happened since, in order.
+  // Returns the events since the last update, in order.
   std::vector<StatusEvent> update(const WorldNews& news, const ContactOf& look,
                                   const NumbersOf& numbers_of, Instant now);
 

@@ -4,7 +4,7 @@
 
 const kPeriodMs = 500;
 const kTimeoutMs = 4000;
-// A cell a rank and peer; more than this are no picture, but a list of the worst.
+// The picture has a cell for each rank and peer; larger worlds get a list of the worst links.
 const kMatrixRanks = 64;
 const kListed = 40;
 const kDrawn = { width: 600, height: 70, margin: 6 };
@@ -107,7 +107,8 @@ function linkCell(link, measure, most) {
 
 function matrix(world, measure) {
   const links = new Map(world.links.map((link) => [link.rank + " " + link.peer, link]));
-  // A fifth of the time is bad enough: below it, colours keep their meaning from look to look.
+  // The scale ends at a fifth of the time at least, so that colours keep their meaning between
+  // updates.
   const least = measure === "wait_share" ? 0.2 : 0;
   const most = world.links.reduce((m, link) => Math.max(m, measured(link, measure)), least);
   const rows = [make("tr")];
@@ -154,7 +155,7 @@ function epochs(world, now) {
     const title = "epoch " + view.epoch + " at " + clock(view.time_s) + ": " + view.members +
         " members, " + view.joined + " joined, " + view.lost + " lost";
     const kind = view.lost ? "lost" : "joined";
-    // A line without length: round, whatever the picture is stretched to.
+    // A line without length stays round however the picture is stretched.
     dots.push(draw("path", { d: "M" + left + " " + level + "h0", class: "dot " + kind }, title));
   }
   const ground = { x1: 0, x2: width, y1: height - margin, y2: height - margin };
@@ -245,7 +246,7 @@ async function look() {
     byId("fresh").textContent = "no answer (" + error.message + "); what follows is old";
     byId("fresh").className = "bad";
   }
-  // A large world's answer takes longer, and need not come as often.
+  // A large world's answer takes longer, so it is asked for less often.
   setTimeout(look, Math.max(kPeriodMs, 5 * (performance.now() - began)));
 }
 
