@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::uint32_t kKind = 0x31426648U;  // "HfB1"
 constexpr std::uint64_t kGroupElements = 32;
-constexpr std::uint64_t kCodeBytes = 12;  // of a group
-// Elements of a block: few enough for the first cache, many enough for 8 bytes of header to be
-// nothing (0.05 %). Huffman codes want more to learn from.
+constexpr std::uint64_t kCodeBytes = 12;  // per group
+// Elements of a block: few enough for the L1 cache, and enough to make 8 bytes of header negligible
+// (0.05 %). Huffman codes need more elements to learn from.
 constexpr std::uint64_t kFastBlock = 8192;
 constexpr std::uint64_t kDenseBlock = 32768;
 constexpr std::uint64_t kSampleRuns = 8;
@@ -42,7 +42,8 @@ std::uint64_t block_of(const Setup& setup) {
 
 std::uint64_t groups_of(std::uint64_t n) { return (n + kGroupElements - 1) / kGroupElements; }
 
-// Where it is, and what it says of itself, must be right, too.
+// A block's checksum. Its seed mixes in the block's index and its header fields, so that these are
+// checked, too.
 std::uint32_t check_of(const BlockHeader& header, std::uint64_t index,
                        std::span<const std::byte> body) {
   const std::uint32_t says = static_cast<std::uint32_t>(header.coding) |
@@ -56,16 +57,16 @@ std::uint32_t exponent_at(const std::byte* elements, std::uint64_t i) {
   return x >> 7 & 0xffU;
 }
 
-// How often an exponent is in a sample; zeros between blocks.
+// Count of each exponent in a sample; all zero between blocks.
 using ExponentCounts = std::array<std::uint8_t, 256 + kWindow>;
 
-// The first of the seven exponents that cover most of a sample.
+// Returns the first of the seven consecutive exponents that cover most of a sample.
 std::uint8_t choose_base(const std::byte* elements, std::uint64_t n, ExponentCounts& seen) {
   std::uint32_t low = 255;
   std::uint32_t high = 0;
   const std::uint64_t samples = std::min(n, kSamples);
   for (std::uint64_t i = 0; i < samples; ++i) {
-    // In runs of sixteen: few cache lines, from all over the block.
+    // Samples are runs of sixteen: few cache lines, from all over the block.
     const std::uint64_t at = n > kSamples ? i / kSampleRun * (n / kSampleRuns) + i % kSampleRun : i;
     const std::uint32_t exponent = exponent_at(elements, at);
     ++seen[exponent];
@@ -94,7 +95,7 @@ struct BfloatBlock {
   const std::byte* elements;
 };
 
-// Elements of the last group, the missing ones with the exponent `base`.
+// Elements of the last group; missing ones get the exponent `base`.
 std::array<std::byte, 2 * kGroupElements> padded(const BfloatBlock& block, std::uint64_t from,
                                                  std::uint8_t base) {
   std::array<std::uint16_t, kGroupElements> group;
@@ -103,14 +104,14 @@ std::array<std::byte, 2 * kGroupElements> padded(const BfloatBlock& block, std::
   return std::bit_cast<std::array<std::byte, 2 * kGroupElements>>(group);
 }
 
-// A block's body is put together in a cache's worth of memory, where its checksum is taken, too.
+// Memory that fits a cache, in which a block's body is built and its checksum taken.
 struct BfloatScratch {
   std::array<std::byte, 2 * kDenseBlock> body;
   ExponentCounts seen{};
-  std::optional<ZstdEncoder> encoder;  // of the dense tier
+  std::optional<ZstdEncoder> encoder;  // dense tier only
 };
 
-// Returns the body's size and fills header in, or 0 when the block is better left raw.
+// Returns the body's size and fills in `header`, or returns 0 when the block is better left raw.
 std::size_t write_encoded(const ScanKernels& kernels, const BfloatBlock& block, BlockHeader& header,
                           BfloatScratch& scratch) {
   std::byte* const body = scratch.body.data();
@@ -221,7 +222,7 @@ bool read_dense(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& 
   return true;
 }
 
-// Size of a block's body; nothing when its header makes no sense.
+// Size of a block's body; SIZE_MAX when its header is invalid.
 std::size_t body_size(const BlockHeader& header, std::uint64_t n) {
   switch (header.coding) {
     case BlockCoding::kRaw: return 2 * n;
@@ -241,7 +242,7 @@ bool read_body(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& h
   return false;
 }
 
-// Decodes block after block to where `place(first, n)` says, and calls `done(first, n)`.
+// Decodes each block to the address that `place(first, n)` returns, then calls `done(first, n)`.
 template <class Place, class Done>
 Status read_blocks(const Setup& setup, std::span<const std::byte> frame, std::uint64_t count,
                    Place place, Done done) {

@@ -1,6 +1,7 @@
-// bfloat: bf16 without loss. Trained weights and gradients use few exponents, while their signs
-// and mantissas are noise (Hershcovitch et al., 2024, "ZipNN"): those stay as they are, exponents
-// get three bits around the block's most frequent ones, or, in the dense tier, a Huffman code.
+// bfloat: bf16 without loss. Trained weights and gradients use few exponents, while their signs and
+// mantissas are noise (Hershcovitch et al., 2024, "ZipNN"). Signs and mantissas stay as they are;
+// exponents get three bits around the block's most frequent ones or, in the dense tier, a Huffman
+// code.
 //
 // A frame: a header, then blocks, each with a header, a checksum and one of
 //   raw     its elements

@@ -15,7 +15,7 @@ BlockLayout layout_of(const Setup& setup, std::uint64_t count) {
   return {setup.options.block, format_of(setup.id, setup.options), count};
 }
 
-// A block that is not full, in memory of its own: the loops read and write whole ones.
+// A copy of a partial last block, because the loops read and write whole blocks.
 struct Tail {
   std::array<float, kGreatestBlock> values{};
   std::array<float, kGreatestBlock> residual{};
@@ -60,7 +60,7 @@ void decode_tail(const BlockKernels& kernels, DecodeRun run, const BlockLayout& 
   }
 }
 
-// Elements [first, first + n) of the frame; n is one run at most.
+// Decodes elements [first, first + n) of the frame; n is one run at most.
 void decode_part(const BlockKernels& kernels, const BlockLayout& layout, const std::byte* frame,
                  std::uint64_t first, std::uint64_t n, float* out, bool add) {
   const std::uint64_t whole = n / layout.block;
@@ -104,7 +104,7 @@ std::uint64_t key_base(const RoundingKey& key) {
   return mix(mix(mix(key.seed) ^ key.op) ^ key.chunk);
 }
 
-// A half codec's frame is its elements: widening them is decoding it.
+// The frame of a half codec is just its elements, so widening is decoding.
 void widen(CpuLevel level, DType dtype, const std::byte* from, float* to, std::uint64_t count) {
   const Setup setup{halves_of(dtype), {}, level};
   const BlockKernels kernels = block_kernels(level, setup.id, setup.options);

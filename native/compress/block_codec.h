@@ -1,5 +1,6 @@
-// The codecs of fixed size: scales first, one to a block, then a few bits to each element. This
-// file knows sizes, tails and element types; the arithmetic is in the loops (kernels.h).
+// The codecs whose frames have a fixed size: first one scale per block, then a few bits per
+// element. This file knows sizes, tails and element types; the arithmetic is in the loops
+// (kernels.h).
 // Why: docs/decisions/0044-steps-of-16-bits.md
 #pragma once
 
@@ -14,7 +15,7 @@ Status block_decode(const Setup& setup, std::span<const std::byte> frame, DType 
                     std::span<std::byte> out);
 Status block_decode_add(const Setup& setup, std::span<const std::byte> frame, std::span<float> sum);
 
-// Elements of bf16 or f16 as f32, and rounded back to nearest even.
+// Convert elements of bf16 or f16 to f32, and back with rounding to nearest even.
 void widen(CpuLevel level, DType dtype, const std::byte* from, float* to, std::uint64_t count);
 void narrow(CpuLevel level, DType dtype, const float* from, std::byte* to, std::uint64_t count);
 

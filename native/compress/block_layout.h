@@ -1,5 +1,6 @@
-// Where the parts of a block codec's frame are, and which chance its elements have: what the CPU's
-// encoder and the device's must agree on. constexpr, so that device code may call it.
+// Block layout: where the parts of a block codec's frame are, and the keys of its stochastic
+// rounding. The encoders of the CPU and of devices must agree on both. The functions are constexpr,
+// so that device code may call them.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +11,13 @@
 namespace holdfast::compress {
 
 struct Format {
-  std::uint32_t scale_bytes;  // to a block
-  std::uint32_t bits;         // to an element
+  std::uint32_t scale_bytes;  // per block
+  std::uint32_t bits;         // per element
 };
 
 Format format_of(CodecId id, const CodecOptions& options);
 
-// Elements that are widened at a time: 32 KiB of f32 stay in the first cache beside what they
-// become.
+// Elements that are widened at a time: 32 KiB of f32 stay in the L1 cache beside their codes.
 inline constexpr std::uint32_t kRunElements = 8192;
 
 struct BlockLayout {
@@ -46,7 +46,8 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 }
 
 std::uint64_t key_base(const RoundingKey& key);
-// Of a run, whose first element this is: draws know the lower half of its number only.
+// Key of the run whose first element is `first`: draws see only the lower half of an element's
+// number.
 constexpr std::uint64_t key_of(std::uint64_t base, std::uint64_t first) {
   return mix(base ^ (first >> 32));
 }

@@ -56,7 +56,7 @@ constexpr std::array kRows{
 };
 static_assert(kRows.size() == kCodecCount);
 
-// Beyond any memory: sizes computed from it do not overflow.
+// More elements than any memory holds; sizes computed from this count do not overflow.
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48;
 
 std::uint64_t count_of(std::size_t bytes, DType dtype) {

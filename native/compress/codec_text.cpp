@@ -1,4 +1,5 @@
-// Codecs as texts, for options, errors, and ranks that compare theirs: "int8(block=64,stochastic)".
+// Codecs as text, such as "int8(block=64,stochastic)", for options and errors, and for ranks that
+// compare their codecs.
 #include <array>
 #include <charconv>
 #include <string>
@@ -55,7 +56,7 @@ std::string ratio_text(double ratio) {
   return "ratio=" + std::string(digits.data(), end.ptr);
 }
 
-// What matters to the codec, and is not always so.
+// The options that change this codec's frames and are not at their defaults.
 std::vector<std::string> words_of(CodecId id, const CodecOptions& o) {
   const std::string block = "block=" + std::to_string(o.block);
   const bool random = o.rounding == Rounding::kStochastic;

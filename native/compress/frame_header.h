@@ -1,4 +1,4 @@
-// The first 16 bytes of a lossless frame: what it is, how many elements it has.
+// The first 16 bytes of a lossless frame: its kind and its number of elements.
 // Why: docs/decisions/0045-lossless-frames-check-themselves.md
 #pragma once
 
@@ -27,7 +27,7 @@ inline void write_header(const CodecHeader& header, std::span<std::byte> frame) 
   std::memcpy(frame.data(), &header, kHeaderBytes);
 }
 
-// The header, whose count is the caller's; kind and detail are for the caller to look at.
+// Reads the header and checks that its count is `count`; the caller checks kind and detail.
 inline Result<CodecHeader> read_header(std::span<const std::byte> frame, std::uint64_t count) {
   if (frame.size() < kHeaderBytes) return damaged("a frame that is shorter than its header");
   CodecHeader header{};

@@ -30,7 +30,7 @@ Status check_options(CodecId id, const CodecOptions& options) {
   if (options.grid == Grid::kMinMax && !has_grid) {
     return refuse("grid is min-max, which only int8 and int4 have; accepted is symmetric");
   }
-  // Written so that NaN is refused, too.
+  // The condition is written so that NaN is refused, too.
   if (!(options.ratio > 0.0 && options.ratio <= 1.0)) {
     return refuse("ratio is " + std::to_string(options.ratio) +
                   ", accepted is what is above 0 and at most 1");

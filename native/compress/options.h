@@ -1,4 +1,4 @@
-// What can be chosen about a codec. One value, checked once, when the codec is made.
+// The options of a codec: one value, checked once, when the codec is made.
 #pragma once
 
 #include <cstdint>
@@ -32,21 +32,21 @@ inline constexpr std::uint32_t kGreatestBlock = 512;
 inline constexpr int kLeastZstdLevel = -7;
 inline constexpr int kGreatestZstdLevel = 19;
 
-// A codec ignores what is not about it; what it cannot do is refused.
+// A codec ignores options of other codecs; it refuses values that it cannot use.
 struct CodecOptions {
-  std::uint32_t block = 128;  // elements to one scale; a multiple of 32
+  std::uint32_t block = 128;  // elements per scale; a multiple of 32
   Rounding rounding = Rounding::kNearest;
   Grid grid = Grid::kSymmetric;
   SignScale sign_scale = SignScale::kRms;
-  double ratio = 0.01;  // topk: the part of the elements that is sent
+  double ratio = 0.01;  // topk: fraction of the elements that is sent
   int zstd_level = 1;
   Tier tier = Tier::kFast;
 
   bool operator==(const CodecOptions&) const = default;
 };
 
-// What a codec is made with where nothing is said: onebit has longer blocks, for its scales would
-// be a fifth of its frames.
+// The defaults of a codec. onebit has longer blocks, because its scales would else be a fifth of
+// its frames.
 CodecOptions default_options(CodecId id);
 
 Status check_options(CodecId id, const CodecOptions& options);

@@ -1,5 +1,5 @@
-// What the frame of a sum does not say, added to its owner's residual (docs/codecs.md), on a device
-// and with the bits that the processor gives.
+// Sum residual: the part of a sum that its frame loses is added to its owner's residual
+// (docs/codecs.md), on a device and with the same bits as on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace holdfast::compress {
 
-// owed[i] += times * (sum[i] - decoded[i]), where that is a number.
+// residual[i] += times * (sum[i] - decoded[i]), where the difference is finite.
 struct SumResidualArgument {
   float* residual;
   const float* sum;

@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::uint32_t kMagnitude = 0x7fffffffU;
 constexpr std::uint32_t kInfinity = 0x7f800000U;
-// Numbers are u32.
+// Element numbers are u32.
 constexpr std::uint64_t kMostNumbered = std::uint64_t{1} << 32;
-// Elements looked at to guess a threshold that a little more than k reach: one in 64.
+// One element in 64 is sampled, within these limits, to guess a threshold that slightly more than k
+// elements reach.
 constexpr std::uint64_t kFewestSamples = 1024;
 constexpr std::uint64_t kMostSamples = 8192;
 constexpr std::uint64_t kTile = 4096;
@@ -30,7 +31,7 @@ std::uint64_t kept(double ratio, std::uint64_t count) {
   return std::min(k, count);
 }
 
-// f32 at any address, and what is added to them: both or the sums alone.
+// f32 values at any address, and a residual to add to them, or the sums alone.
 struct TopkSource {
   const std::byte* bytes;
   float* residual;  // nullptr when there is none, or it has been added
@@ -43,7 +44,7 @@ struct TopkSource {
   }
 };
 
-// A magnitude that, on data without malice, a few more than k elements reach.
+// Guesses a magnitude that a few more than k elements reach, unless the data is made to defeat it.
 std::uint32_t guess_threshold(const TopkSource& x, std::uint64_t k) {
   const std::uint64_t samples =
       std::min(x.count, std::clamp(x.count / 64, kFewestSamples, kMostSamples));
@@ -60,7 +61,7 @@ std::uint32_t guess_threshold(const TopkSource& x, std::uint64_t k) {
   return sizes[place];
 }
 
-// Ranks of all elements that reach the threshold, by number. Adds what is to be added.
+// Ranks of all elements that reach the threshold, ordered by number. Stores the sums in x.residual.
 std::vector<std::uint64_t> candidates(CpuLevel level, const TopkSource& x,
                                       std::uint32_t threshold) {
   const ScanKernels kernels = scan_kernels(level);
@@ -84,7 +85,7 @@ std::vector<std::uint64_t> candidates(CpuLevel level, const TopkSource& x,
   return found;
 }
 
-// The k greatest ranks, by number.
+// The k greatest ranks, ordered by number.
 std::vector<std::uint64_t> greatest_of(CpuLevel level, const TopkSource& x, std::uint64_t k) {
   auto found = candidates(level, x, guess_threshold(x, k));
   if (found.size() < k) {
@@ -171,7 +172,7 @@ std::size_t topk_encode(const Setup& setup, const EncodeRequest& request,
     least = std::min(least, magnitude_of(chosen[j]));
     if (x.residual != nullptr) x.residual[number] = 0;
   }
-  if (x.residual != nullptr && least >= kInfinity) {  // more of them than were sent
+  if (x.residual != nullptr && least >= kInfinity) {  // more non-finite values than were sent
     for (float& r : request.residual) r = std::isfinite(r) ? r : 0;
   }
   return 8 * k;

@@ -1,5 +1,5 @@
-// topk: the largest magnitudes of a chunk, as numbers and values (Aji and Heafield, 2017; with
-// error feedback: Stich et al., 2018). Ties go to the lowest number.
+// topk: the elements of a chunk with the largest magnitudes, as numbers and values (Aji and
+// Heafield, 2017; with error feedback: Stich et al., 2018). Ties go to the lowest number.
 //
 // A frame: k numbers (u32, ascending), then their k values (f32). k = ceil(ratio * count).
 #pragma once

@@ -1,7 +1,7 @@
 #include "compress/zstd_bytes.h"
 
 #ifdef HOLDFAST_ZSTD
-#define ZSTD_STATIC_LINKING_ONLY  // for the literals' mode; any libzstd since 1.3.8 knows it
+#define ZSTD_STATIC_LINKING_ONLY  // for the literals' mode, in libzstd since 1.3.8
 #include <zstd.h>
 #endif
 
@@ -27,7 +27,7 @@ ZstdEncoder::ZstdEncoder(int level, Repetitions repetitions) : context_(ZSTD_cre
     set(ZSTD_c_strategy, ZSTD_fast);
     set(ZSTD_c_minMatch, 7);
     set(ZSTD_c_hashLog, 6);
-    set(ZSTD_c_targetLength, 1 << 16);  // looks once in so many bytes
+    set(ZSTD_c_targetLength, 1 << 16);  // bytes between two searches
     set(ZSTD_c_literalCompressionMode, ZSTD_lcm_huffman);
   }
 }

@@ -1,5 +1,5 @@
-// libzstd, without its types. A coder is one thread's, and lives for a call: making one costs more
-// than coding a small block.
+// libzstd, without its types. One thread uses a coder, for all blocks of a call: making one costs
+// more than coding a small block.
 // Why: docs/decisions/0046-libzstd-where-the-build-finds-it.md
 #pragma once
 
@@ -11,8 +11,8 @@ namespace holdfast::compress {
 // Whether this build has libzstd. Without it the coders below always fail.
 bool has_zstd();
 
-// What is looked for: repetitions and frequencies, or frequencies alone (a Huffman code), for data
-// whose order is noise.
+// Whether the encoder looks for repetitions and frequencies, or for frequencies alone (a Huffman
+// code), for data whose order is noise.
 enum class Repetitions : bool { kFind, kIgnore };
 
 class ZstdEncoder {

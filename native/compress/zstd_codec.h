@@ -1,4 +1,4 @@
-// zstd: the elements' bytes through libzstd, or as they are where that would be larger.
+// zstd: the elements' bytes compressed by libzstd, or uncompressed where libzstd makes them larger.
 #pragma once
 
 #include "compress/codec.h"
@@ -9,7 +9,7 @@ std::size_t zstd_bound(const Setup& setup, DType dtype, std::uint64_t count);
 std::size_t zstd_encode(const Setup& setup, const EncodeRequest& request, std::span<std::byte> out);
 Status zstd_decode(const Setup& setup, std::span<const std::byte> frame, DType dtype,
                    std::span<std::byte> out);
-// Of a frame of f32.
+// The frame must be of f32.
 Status zstd_decode_add(const Setup& setup, std::span<const std::byte> frame, std::span<float> sum);
 
 }  // namespace holdfast::compress

@@ -1,6 +1,7 @@
-// bfloat (bfloat.h) on the device: a warp to a block of 8192 elements, a lane to each of a group.
-// Blocks vary in size, so encoding measures them, adds up where each begins, and writes; decoding
-// walks from header to header first, which one thread does, and then reads all blocks at once.
+// bfloat (bfloat.h) on the device: a warp handles a block of 8192 elements, a lane one element of
+// each group. Blocks vary in size, so encoding measures them, adds up where each begins, and
+// writes. Decoding first walks from header to header, with one thread, and then reads all blocks at
+// once.
 #include <bit>
 
 #include "compress/device/bfloat.h"
@@ -21,7 +22,7 @@ inline constexpr std::uint32_t kWarps = kThreads / kWarp;
 inline constexpr std::uint32_t kSamples = 128;
 inline constexpr std::uint32_t kSampleRun = 16;
 inline constexpr std::uint32_t kWindow = 7;
-inline constexpr std::uint32_t kCodeBytes = 12;  // of a group
+inline constexpr std::uint32_t kCodeBytes = 12;  // per group
 inline constexpr std::uint32_t kFrameHeader = 16;
 inline constexpr std::uint32_t kBlockHeader = 8;
 
@@ -52,7 +53,8 @@ HOLDFAST_DEVICE std::uint32_t groups_of(std::uint32_t n) { return (n + kWarp - 1
 
 // ---- encoding ----
 
-// Of one warp: how often an exponent is in a sample. Bins of a window may be beyond the last one.
+// One warp's count of each exponent in a sample. A window of bins may reach beyond the last
+// exponent.
 struct WarpHistogram {
   std::uint8_t seen[kWarp * 9];
 };
@@ -61,7 +63,7 @@ struct Sampled {
   std::uint8_t exponent[kWarps][kSamples];
 };
 
-// The first of the seven exponents that cover most of a sample.
+// Returns the first of the seven consecutive exponents that cover most of a sample.
 HOLDFAST_DEVICE std::uint32_t base_of(const Team& team, const std::byte* in, std::uint32_t n) {
   Sampled& all = team.shared<Sampled>();
   std::uint8_t* const seen = all.of[team.index() / kWarp].seen;
@@ -82,12 +84,12 @@ HOLDFAST_DEVICE std::uint32_t base_of(const Team& team, const std::byte* in, std
   low = team.least(low);
   high = team.greatest(high);
   team.sync_warp();
-  // A lane counts the exponents that are its own.
+  // A lane counts the exponents that equal its index modulo 32.
   for (std::uint32_t i = 0; i < samples; ++i) {
     if (sample[i] % kWarp == lane) ++seen[sample[i]];
   }
   team.sync_warp();
-  // Most of the sample, then the lowest: one number to compare.
+  // The base that covers most wins, then the lowest: both are in one number to compare.
   std::uint32_t best = 0;
   for (std::uint32_t first = low + lane; first < 256; first += kWarp) {
     if (first != low && first + kWindow > high + 1) break;
@@ -101,7 +103,7 @@ HOLDFAST_DEVICE std::uint32_t base_of(const Team& team, const std::byte* in, std
   return 255 - (best & 0xffU);
 }
 
-// Three words of codes, one to a bit; a lane's element is in its bit of each.
+// Three words of codes, one per bit of a code; bit i of each word belongs to lane i's element.
 struct WarpCodes {
   std::uint32_t bit[3];
   HOLDFAST_DEVICE std::uint32_t escapes() const { return bit[0] & bit[1] & bit[2]; }
@@ -132,7 +134,7 @@ HOLDFAST_DEVICE void measure(const Team& team, const BfloatEncode& a) {
       before_last = escapes;
       escapes += ones_of(codes_of(team, exponent_of(x), base, i < n).escapes());
     }
-    // Raw, unless there has been room for a whole group of escapes before each group.
+    // The block stays raw unless there was room for a whole group of escapes before each group.
     const std::uint32_t codes = kCodeBytes * groups;
     const bool encoded = codes + before_last + kWarp <= n;
     if (team.lane() != 0) continue;
@@ -147,8 +149,8 @@ struct Shares {
   std::uint64_t bytes[kThreads];
 };
 
-// One block: where blocks begin. A thread adds up as many as there are to each, one after the
-// other, and knows then what is before its own.
+// Computes where each block begins, with one block of threads: each thread adds up the sizes of an
+// equal share of blocks, then starts after the shares of the threads before it.
 HOLDFAST_DEVICE void place(const Team& team, const BfloatEncode& a) {
   if (team.block() != 0) return;
   Shares& shares = team.shared<Shares>();
@@ -226,7 +228,7 @@ HOLDFAST_DEVICE void write(const Team& team, const BfloatEncode& a) {
 
 // ---- decoding ----
 
-// The plan that a header makes; false: none.
+// Makes the plan of a block from its header; false when the header is invalid.
 HOLDFAST_DEVICE bool read_plan(const BfloatDecode& a, std::uint64_t at, std::uint32_t n,
                                BfloatPlan& plan) {
   if (a.frame_bytes - at < kBlockHeader) return false;
@@ -245,7 +247,8 @@ HOLDFAST_DEVICE bool read_plan(const BfloatDecode& a, std::uint64_t at, std::uin
   return plan.bytes <= a.frame_bytes - at - kBlockHeader;
 }
 
-// One thread. A frame that does not hang together is wrong, and nothing of it is read.
+// Runs on one thread. A frame whose headers are inconsistent is wrong, and none of its blocks is
+// read.
 HOLDFAST_DEVICE void walk(const Thread& thread, const BfloatDecode& a) {
   if (thread.global() != 0) return;
   a.report->wrong = 1;
@@ -277,7 +280,7 @@ HOLDFAST_DEVICE void put(const BfloatDecode& a, std::uint64_t i, std::uint32_t x
   }
 }
 
-// Whether it has as many escapes as it says.
+// Returns whether the block has as many escapes as its header says.
 HOLDFAST_DEVICE bool read_encoded(const Team& team, const BfloatDecode& a, const BfloatPlan& plan,
                                   std::uint64_t first, std::uint32_t n) {
   const std::byte* const body = a.frame + plan.at + kBlockHeader;
@@ -308,7 +311,7 @@ HOLDFAST_DEVICE bool read_encoded(const Team& team, const BfloatDecode& a, const
 }
 
 HOLDFAST_DEVICE void read(const Team& team, const BfloatDecode& a) {
-  // Not `wrong`, which changes while blocks are read.
+  // Checks `torn`, not `wrong`, which changes while blocks are read.
   if (a.report->torn != 0) return;
   const std::uint64_t blocks = blocks_of(a.count);
   for (std::uint64_t b = team.warp(); b < blocks; b += team.warps()) {
@@ -325,7 +328,7 @@ HOLDFAST_DEVICE void read(const Team& team, const BfloatDecode& a) {
         put(a, b * kBfloatBlock + i, device::load_loose<std::uint16_t>(body + 2 * i));
       }
     }
-    if (!right && team.lane() == 0) a.report->wrong = 1;  // whoever writes it writes this
+    if (!right && team.lane() == 0) a.report->wrong = 1;  // all writers write 1
   }
 }
 

@@ -1,4 +1,5 @@
-// Arguments of bfloat's kernels (bfloat.cu), and what of a frame they and the CPU's code agree on.
+// Arguments of bfloat's kernels (bfloat.cu), and the constants of a frame that they share with the
+// CPU's code.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,16 @@
 
 namespace holdfast::compress {
 
-// Of the fast tier; Huffman codes of the dense one are the processor's.
+// Elements of a block in the fast tier. Devices have no dense tier: only the CPU makes Huffman
+// codes.
 inline constexpr std::uint64_t kBfloatBlock = 8192;
 inline constexpr std::uint32_t kBfloatKind = 0x31426648U;  // "HfB1"
 inline constexpr std::uint32_t kBfloatRaw = 0;
 inline constexpr std::uint32_t kBfloatCoded = 1;
 
 struct BfloatPlan {
-  std::uint64_t at;     // of a block's header, in the frame
-  std::uint32_t bytes;  // of the body
+  std::uint64_t at;     // offset of the block's header in the frame
+  std::uint32_t bytes;  // size of the body
   std::uint8_t coding;
   std::uint8_t base;
   std::uint16_t extra;
@@ -25,7 +27,7 @@ struct BfloatEncode {
   const std::byte* input;
   std::byte* frame;
   std::uint64_t count;
-  BfloatPlan* plans;  // one to a block
+  BfloatPlan* plans;  // one per block
   StageReport* report;
 };
 

@@ -1,6 +1,6 @@
-// Frames of the block codecs, made and read on the device. Codecs with scales: a warp to a block,
-// which is read once, in rows of 32 elements at any alignment, and stays in registers. Codecs
-// without: eight elements to a thread, in vectors where all addresses are those of vectors.
+// Frames of the block codecs, made and read on the device. Codecs with scales: a warp reads its
+// block once, in rows of 32 elements at any alignment, and keeps it in registers. Codecs without
+// scales: a thread handles eight elements, as vectors where all addresses are aligned for vectors.
 #include "compress/block_layout.h"
 #include "compress/device/codec.h"
 #include "compress/device/formats.h"
@@ -14,14 +14,14 @@ namespace {
 using device::Thread;
 using device::Vector;
 
-// ---- with scales ----
+// ---- codecs with scales ----
 
 template <class Codec>
 HOLDFAST_DEVICE BlockLayout layout_of(std::uint32_t block, std::uint64_t count) {
   return {block, Codec::kFormat, count};
 }
 
-// `parts` is a constant for the blocks that are common.
+// `parts` is a compile-time constant for the common block sizes.
 HOLDFAST_DEVICE LaneValues hold(const Team& team, const DeviceEncode& a, std::uint64_t number,
                                 std::uint32_t parts) {
   const std::uint64_t at = number * a.block;
@@ -62,8 +62,8 @@ HOLDFAST_DEVICE void encode_block(const Team& team, const DeviceEncode& a, std::
   });
 }
 
-// A warp reads as many blocks as its registers hold before it writes the first: what is on its way
-// is what makes a memory fast.
+// A warp reads as many blocks as its registers hold before it writes the first: many loads in
+// flight use the memory's bandwidth.
 template <class Codec, std::uint32_t kParts>
 HOLDFAST_DEVICE void encode_all(const Team& team, const DeviceEncode& a) {
   constexpr std::uint32_t kGroup = kParts != 0 ? kMostParts / kParts : 1;
@@ -91,7 +91,8 @@ HOLDFAST_DEVICE void encode_blocks(const Team& team, const DeviceEncode& a) {
   }
 }
 
-// Rows of 32 elements, of which each has one scale; as many at a time as keeps the memory busy.
+// Rows of 32 elements that a warp loads at a time, enough to keep the memory busy; a row has one
+// scale.
 inline constexpr std::uint32_t kRowsAhead = 8;
 
 template <class Codec>
@@ -134,7 +135,7 @@ HOLDFAST_DEVICE void decode_blocks(const Thread& thread, const DeviceDecode& a) 
   }
 }
 
-// ---- without ----
+// ---- codecs without scales ----
 
 inline constexpr std::uint32_t kOctet = 8;
 
@@ -202,7 +203,8 @@ HOLDFAST_DEVICE std::uint16_t narrow(float value, std::uint64_t number, std::uin
   }
 }
 
-// What the code leaves out; nothing where it is not finite, or it would be fed back for ever.
+// The part of `value` that the code loses; 0 where the code is not finite, or the error would be
+// fed back for ever.
 template <class As>
 HOLDFAST_DEVICE float left_out(float value, std::uint16_t code) {
   const float sent = As::widen(code);
@@ -298,7 +300,8 @@ using E5M2 = Fp8Format<5, 2>;
 
 namespace holdfast {
 
-// One letter-for-letter name to a codec and what has been chosen about it (device_codec.cpp).
+// The kernels' names spell the codec and its options, exactly as compress/device/codec.cpp builds
+// them.
 #define ENCODE(KERNEL, name, Codec) \
   KERNEL(holdfast_encode_##name, compress::encode_blocks<compress::Codec>)
 #define DECODE(KERNEL, name, Codec) \

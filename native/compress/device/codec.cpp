@@ -8,7 +8,7 @@
 namespace holdfast::compress {
 namespace {
 
-// Elements of a thread of the kernels without blocks.
+// Elements per thread in kernels without blocks.
 constexpr std::uint64_t kPerThread = 8;
 
 bool has_kernels(CodecId id) {

@@ -1,6 +1,6 @@
-// Block codecs on a GPU: the kernels that make and read the CPU's frames, bit for bit, with the
-// error feedback in the same pass. Which NaN stays one is the CPU's, too; only decode_add's sum of
-// a NaN is whichever the device makes.
+// Block codecs on a GPU: kernels that make and read the CPU's frames, bit for bit, with the error
+// feedback in the same pass. The bits of a NaN are the CPU's, too; only a NaN that decode_add()
+// sums gets the device's bits.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace holdfast::compress {
 // Element types that lossy codecs take.
 enum class DeviceElements : std::uint32_t { kF32, kBF16, kF16 };
 
-// As EncodeRequest has it. Any address will do; those of multiples of 16 are the fast ones.
+// EncodeRequest on a device. Any address will do; multiples of 16 are fast.
 struct DeviceEncode {
   const void* input;
-  float* residual;  // nullptr, or one to an element
+  float* residual;  // nullptr, or one per element
   std::byte* frame;
   std::uint64_t count;
   std::uint64_t key;  // key_base()
@@ -30,18 +30,18 @@ struct DeviceDecode {
   std::uint64_t count;
   std::uint32_t block;
   DeviceElements elements;
-  std::uint32_t add;  // 1: out += decoded, of f32 only
+  std::uint32_t add;  // 1: out += decoded, f32 only
 };
 
 // Code::kUnsupported for a codec without kernels, naming those that have some.
 Result<const device::KernelRow*> encode_kernel(const Codec& codec);
 Result<const device::KernelRow*> decode_kernel(const Codec& codec);
-// dtype is one that the codec takes.
+// `dtype` must be one that the codec takes.
 DeviceElements device_elements(DType dtype);
 // Threads that `count` elements keep busy, for device::persistent().
 std::uint64_t codec_threads(const Codec& codec, std::uint64_t count);
 
-// Whole arguments. The codec has kernels.
+// Complete arguments for the kernels. The codec must have kernels.
 DeviceEncode device_encode(const Codec& codec, const void* input, DType dtype, std::uint64_t count,
                            const RoundingKey& key, float* residual, std::byte* frame);
 DeviceDecode device_decode(const Codec& codec, const std::byte* frame, DType dtype,

@@ -1,4 +1,5 @@
-// base/checksum.h by a warp: its four streams are four lanes, each of which goes word by word.
+// The checksum of base/checksum.h computed by a warp: four lanes take its four streams, word by
+// word.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct CrcTables {
   std::uint32_t of[8][256];
 };
 
-// Byte b followed by j zero bytes, as base/checksum.cpp has them.
+// of[j][b]: the CRC of byte b followed by j zero bytes, as in base/checksum.cpp.
 constexpr CrcTables make_crc_tables() {
   constexpr std::uint32_t kCastagnoli = 0x82f63b78U;
   CrcTables tables{};
@@ -42,7 +43,7 @@ HOLDFAST_DEVICE std::uint32_t crc_step(std::uint32_t crc, std::uint64_t word) {
   return out;
 }
 
-// Eight bytes at any address, of which `left` are there; the others are zeros.
+// Loads eight bytes from any address; bytes after the first `left` are zeros.
 HOLDFAST_DEVICE std::uint64_t crc_word(const std::byte* at, std::uint64_t left) {
   if (left >= 8) return device::load_loose<std::uint64_t>(at);
   std::uint64_t word = 0;
@@ -52,7 +53,7 @@ HOLDFAST_DEVICE std::uint64_t crc_word(const std::byte* at, std::uint64_t left) 
   return word;
 }
 
-// All lanes come, and all get it.
+// All lanes of the warp must call it, and all get the result.
 HOLDFAST_DEVICE std::uint32_t checksum_of(const device::Team& team, const std::byte* bytes,
                                           std::uint64_t size, std::uint32_t seed) {
   constexpr std::uint64_t kRow = 8 * kCrcStreams;

@@ -1,6 +1,6 @@
 // The block codecs of the device, one struct each: a block's scale, an element's code, what a code
 // stands for, and how a warp stores 32 of them. The arithmetic is that of affine_loops.h,
-// fp8_loops.h and onebit_loops.h, whose comments say why; a warp holds a block, lane i the elements
+// fp8_loops.h and onebit_loops.h, whose comments say why. A warp holds a block, lane i the elements
 // i, i + 32, ...
 #pragma once
 
@@ -29,7 +29,8 @@ struct LaneValues {
   }
 };
 
-// For every part, as a constant index where the compiler knows how many there are.
+// Calls visit(j) for every part j, with constant indices where the compiler knows the number of
+// parts.
 template <class Visit>
 HOLDFAST_DEVICE void for_parts(const LaneValues& held, Visit visit) {
   HOLDFAST_UNROLL
@@ -232,14 +233,15 @@ struct Onebit {
   static HOLDFAST_DEVICE float weight(float x) {
     return kScale == SignScale::kRms ? x * x : as_float(magnitude(x));
   }
-  // In the order of the format: sixteen sums over every sixteenth element, and halves onto halves.
+  // Sums in the order of the format: sixteen sums over every sixteenth element, then halves onto
+  // halves.
   static HOLDFAST_DEVICE float total(const Team& team, const LaneValues& held, float unit) {
     float sum = 0;
     for_parts(held, [&](std::uint32_t j) {
       const float own = weight(held.value[j] * unit);
       const float other = team.swap(own, 16);
       sum = sum + own;
-      sum = sum + other;  // in the lower lanes, of which the others are a mirror without meaning
+      sum = sum + other;  // valid in the lower 16 lanes only
     });
     HOLDFAST_UNROLL
     for (std::uint32_t half = 8; half > 0; half /= 2) {
@@ -255,7 +257,7 @@ struct Onebit {
   static HOLDFAST_DEVICE Scale scale_of(const Team& team, const LaneValues& held) {
     const float all = total(team, held, 1.0F);
     if (all >= 0x1p-80F && all <= 0x1.fffffep127F) return {mean_of(all, held.live), true};
-    // In units of the largest element; all lanes come here together.
+    // Sum again in units of the largest element. All lanes take this branch together.
     const std::uint32_t most = greatest_magnitude(team, held);
     if (most >= kInfinityBits) return {as_float(kNanBits), false};
     if (most == 0) return {0.0F, true};
@@ -278,7 +280,7 @@ struct Onebit {
     return as_float(as_bits(scale.value) ^ code << 31);
   }
 
-  // Four bytes to 32 lanes, of which the first four store one each.
+  // 32 lanes make four bytes; the first four lanes store one each.
   static HOLDFAST_DEVICE void store(const Team& team, std::byte* payload, std::uint32_t i,
                                     std::uint32_t code, bool live) {
     const std::uint32_t lane = team.lane();

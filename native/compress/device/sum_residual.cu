@@ -1,4 +1,5 @@
-// The rest of a sum that its frame leaves out: an element to a thread.
+// Adds the part of a sum that its frame loses to the residual; a thread handles an element at a
+// time.
 #include "compress/sum_residual.h"
 #include "device/kernel_sets.h"
 #include "device/simt.h"
@@ -12,7 +13,7 @@ HOLDFAST_DEVICE void take_sum_residual(const Thread& thread, const SumResidualAr
   constexpr float kLargest = 3.402823466e38F;
   for (std::uint64_t i = thread.global(); i < a.count; i += thread.stride()) {
     const float more = a.decoded[i] - a.sum[i];
-    // A block that is not a number owes nothing.
+    // A block with a NaN or an infinity adds no residual.
     if (more >= -kLargest && more <= kLargest) a.residual[i] -= a.times * more;
   }
 }

@@ -1,10 +1,10 @@
 // topk on the device. Encoding is a radix selection without atomic operations: sections of the
-// input are counted by a digit of their magnitudes, warps by ballots; one block adds the counts and
-// chooses the digit; and again, until the k-th magnitude is known. Then sections count what is
-// above it and at it, one block says where each begins in the frame, and they write. Ties go to
-// the lowest numbers, as the sections are in order.
+// input count one digit of their magnitudes, by warp ballots; one block of threads adds the counts
+// and chooses the digit; this repeats until the k-th magnitude is known. Then sections count their
+// elements above and at this magnitude, one block computes where each section begins in the frame,
+// and the sections write. Ties go to the lowest numbers, as the sections are in order.
 // Source of the selection: Alabi et al., "Fast k-selection algorithms for graphics processing
-// units", 2012 (radix select); theirs counts by atomic operations.
+// units", 2012 (radix select); their version counts by atomic operations.
 #include <bit>
 
 #include "compress/device/topk.h"
@@ -49,7 +49,7 @@ HOLDFAST_DEVICE Section section_of(const TopkEncode& a, std::uint64_t s) {
   return {first, end < a.codec.count ? end : a.codec.count};
 }
 
-// Of a lane: how often each of its digits is: those whose lower five bits are its number.
+// Adds a row to a lane's bins: a lane counts the digits whose lower five bits are its index.
 HOLDFAST_DEVICE void count_row(const Team& team, std::uint32_t live, std::uint32_t digit,
                                std::uint32_t* bins) {
   std::uint32_t mine = live;
@@ -103,7 +103,7 @@ struct Totals {
   std::uint64_t of[kTopkBins];
 };
 
-// One block: a thread to a digit.
+// Runs on one block of threads, one thread per digit.
 HOLDFAST_DEVICE void choose_digit(const Team& team, const TopkEncode& a) {
   if (team.block() != 0) return;
   Totals& totals = team.shared<Totals>();
@@ -161,7 +161,7 @@ struct Tallies {
   TopkTally of[kMostSections];
 };
 
-// One block: what is before each section.
+// Runs on one block of threads: sums the entries before each section.
 HOLDFAST_DEVICE void place_sections(const Team& team, const TopkEncode& a) {
   if (team.block() != 0) return;
   Tallies& tallies = team.shared<Tallies>();
@@ -180,7 +180,7 @@ HOLDFAST_DEVICE void place_sections(const Team& team, const TopkEncode& a) {
   }
 }
 
-// Of all warps before this one, and of all of them.
+// Sums over the warps before this one, and over all warps.
 struct Before {
   std::uint32_t mine;
   std::uint32_t all;
@@ -205,7 +205,7 @@ HOLDFAST_DEVICE void write_section(const Team& team, const TopkEncode& a, const 
                                    TopkTally before) {
   Sums& sums = team.shared<Sums>();
   const TopkState state = *a.state;
-  const bool forgets = state.prefix >= kInfinityBits;  // more that are not finite than were sent
+  const bool forgets = state.prefix >= kInfinityBits;  // more non-finite values than were sent
   const std::uint32_t warp = team.index() / kWarp;
   const std::uint32_t below = (1U << team.lane()) - 1;
   for (std::uint64_t at = section.first; at < section.end; at += kThreads) {
@@ -251,7 +251,8 @@ HOLDFAST_DEVICE void clear(const Thread& thread, const TopkDecode& a) {
   }
 }
 
-// As the CPU's scalar code narrows, whose NaN of bf16 is not that of the other codecs' loops.
+// Narrows like the CPU's scalar code, whose NaN in bf16 differs from that of the other codecs'
+// loops.
 HOLDFAST_DEVICE void place_value(const DeviceDecode& a, std::uint64_t i, float value) {
   if (a.elements == DeviceElements::kBF16) {
     device::store_element(bytes_at(a.out, 2 * i), Bfloat::narrow(value).bits);
@@ -266,7 +267,7 @@ HOLDFAST_DEVICE void scatter(const Thread& thread, const TopkDecode& a) {
     const auto i = device::load_element<std::uint32_t>(numbers + 4 * j);
     const bool follows = j == 0 || device::load_element<std::uint32_t>(numbers + 4 * (j - 1)) < i;
     if (!follows || i >= a.codec.count) {
-      *a.wrong = 1;  // whoever writes it writes this
+      *a.wrong = 1;  // all writers write 1
       continue;
     }
     float value = as_float(device::load_element<std::uint32_t>(numbers + 4 * (a.k + j)));

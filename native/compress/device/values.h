@@ -1,5 +1,6 @@
-// Elements of the codecs' kernels: loaded and widened, narrowed and stored; and the chance of
-// stochastic rounding. One value at a time where the CPU has sixteen (lanes.h), and the same bits.
+// Elements of the codecs' kernels: loading and widening, narrowing and storing, and the random bits
+// of stochastic rounding. A thread handles one value where the CPU handles sixteen (lanes.h), with
+// the same bits.
 #pragma once
 
 #include <cmath>
@@ -24,8 +25,8 @@ inline constexpr std::uint32_t kQuietBit = 0x400000U;
 
 HOLDFAST_DEVICE std::uint32_t magnitude(float x) { return as_bits(x) & kMagnitudeBits; }
 
-// Devices know one NaN; processors keep the first operand's, and have a negative one for infinity
-// minus infinity. A frame may hold which it is.
+// Devices make one NaN only; CPUs keep the first operand's NaN, and make a negative one for
+// infinity minus infinity. Frames may hold the NaN's bits, so this function gives the CPU's.
 HOLDFAST_DEVICE float add(float a, float b) {
   const float sum = a + b;
 #if defined(__CUDACC__)
@@ -39,7 +40,7 @@ HOLDFAST_DEVICE float add(float a, float b) {
 
 struct Bf16 {
   static HOLDFAST_DEVICE float widen(std::uint16_t x) { return as_float(std::uint32_t{x} << 16); }
-  // `rest`: what is added below the last place.
+  // `rest` is added below the last place, to round.
   static HOLDFAST_DEVICE std::uint16_t cut(float value, std::uint32_t rest) {
     const std::uint32_t bits = as_bits(value);
     const bool nan = magnitude(value) > kInfinityBits;
@@ -49,7 +50,7 @@ struct Bf16 {
     return cut(value, (as_bits(value) >> 16 & 1U) + 0x7fffU);
   }
   static HOLDFAST_DEVICE std::uint16_t narrow_by_chance(float value, std::uint32_t chance) {
-    // Must not turn an infinity into a NaN.
+    // The random bits must not turn an infinity into a NaN.
     return cut(value, magnitude(value) < kInfinityBits ? chance >> 16 : 0);
   }
 };
@@ -90,13 +91,13 @@ HOLDFAST_DEVICE void store_value(void* base, DeviceElements elements, std::uint6
   }
 }
 
-// What is encoded of element i.
+// The value that is encoded for element i: input plus residual.
 HOLDFAST_DEVICE float encoded_value(const DeviceEncode& a, std::uint64_t i) {
   const float x = load_value(a.input, a.elements, i);
   return a.residual != nullptr ? add(x, a.residual[i]) : x;
 }
 
-// lanes.h, draw(): 32 bits that look random.
+// The same as draw() in lanes.h: 32 bits that look random.
 HOLDFAST_DEVICE std::uint32_t draw(std::uint32_t number, std::uint64_t key) {
   std::uint32_t x = number * 0x9e3779b9U + static_cast<std::uint32_t>(key);
   x = (x ^ (x >> 16)) * 0x7feb352dU;

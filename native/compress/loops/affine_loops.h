@@ -1,10 +1,10 @@
-// int8 and int4: integers on a grid of equal steps, one grid to a block. Symmetric grids are
-// centred at zero, min-max ones at the middle of the block's range; both reach as far to either
-// side, which wastes one code and makes the two one.
+// int8 and int4: integers on a grid of equal steps, one grid per block. Symmetric grids are centred
+// at zero, min-max ones at the middle of the block's range; both reach equally far to either side,
+// which wastes one code but lets one loop serve both.
 //
 // A step has 16 significant bits. Its product with an integer of 8 bits is then exact, so that a
 // processor that fuses the multiplication with the addition gives the same bits as one that does
-// not. Steps are rounded up: nothing but the very largest floats is cut off.
+// not. Steps are rounded up, so that only the very largest floats are cut off.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Steps {
   bool finite;
 };
 
-// Below this reach a block counts as zero (or constant): the step's inverse must be finite.
+// A block with a smaller reach counts as zero (or constant): the step's inverse must be finite.
 inline constexpr float kLeastReach = 0x1p-100F;
 
 inline float round_up_to_16_bits(float x) { return as_float((as_bits(x) + 0xffU) & ~0xffU); }
@@ -36,7 +36,8 @@ inline Steps steps_of(float low, float high, float levels) {
   const float middle = low == -high ? 0.0F : low * 0.5F + high * 0.5F;
   const float reach = std::max(std::max(high - middle, middle - low), kLeastReach);
   float step = round_up_to_16_bits(reach / levels);
-  // At the end of the range of f32 some parts in 2^15 are missing: less than half a step.
+  // At the end of the range of f32 the step shrinks by some parts in 2^15, which costs less than
+  // half a step.
   while (!(std::fabs(middle) + levels * step <= 0x1.fffffep127F)) {
     step = as_float(as_bits(step) - 0x100U);
   }
@@ -115,12 +116,12 @@ void encode_steps(EncodeRun run, std::uint64_t at, const BlockValues& held, Bloc
     Words code;
     if constexpr (kRounding == Rounding::kStochastic) {
       const Words lane = lane_numbers(run.first + static_cast<std::uint32_t>(i));
-      // 16 bits of chance, centred: all of them survive beside a code.
+      // 16 random bits, centred: f32 has room for all of them beside a code.
       const Words chance = draw(lane, run.key_low, run.key_high) >> 16;
       code = round_down(scaled + (from_signed(chance) * floats(0x1p-16F) + floats(0x1p-17F)));
       code = less(greater(code, fewest), most);
     } else {
-      code = round_nearest(scaled);  // steps_of() sees to it that none is beyond the last
+      code = round_nearest(scaled);  // steps_of() makes all codes fit
     }
     store_codes<kBits>(run.payload, i, code);
     if constexpr (kResidual) {

@@ -1,6 +1,6 @@
-// bfloat's planes: sign and mantissa of an element in a byte, the exponent in three bits, which
-// count up from the block's base; seven is for all others, whose exponents follow in a list of
-// bytes. Codes of 32 elements are three words, one to a bit.
+// bfloat's planes: an element's sign and mantissa in a byte, and its exponent in three bits, which
+// count up from the block's base. Code seven is an escape: the exponents of escaped elements follow
+// in a list of bytes. The codes of 32 elements are three words, one per bit.
 #pragma once
 
 #include <array>
@@ -15,7 +15,8 @@ namespace holdfast::compress {
 namespace {
 
 inline constexpr std::uint32_t kGroup = 32;  // elements whose codes are three words
-// Bytes; a block of the fast tier, whose exponents are sampled before it is read.
+// Prefetch distance in bytes: one block of the fast tier, because a block's exponents are sampled
+// before it is read.
 inline constexpr std::size_t kAhead = 16384;
 
 struct Codes {
@@ -24,7 +25,7 @@ struct Codes {
   std::uint32_t escapes() const { return bit[0] & bit[1] & bit[2]; }
 };
 
-// Word by word: a wider copy would wait for the words to be written.
+// Copies word by word: a wider copy would wait for the words to be written.
 inline void store_codes(std::byte* to, const Codes& codes) {
   for (std::size_t j = 0; j < 3; ++j) std::memcpy(to + 4 * j, &codes.bit[j], 4);
 }
@@ -40,8 +41,8 @@ inline std::uint16_t element_at(const std::byte* from, std::uint32_t i) {
   return x;
 }
 
-// The exponents of the elements that the mask names. How many there are is a matter of chance,
-// which branches do not guess: the first few are copied whether they are there or not.
+// Copies the exponents of the elements in the mask. Their number is random, so branches would be
+// mispredicted: the first few are always copied, even where the mask has fewer.
 inline std::byte* copy_escapes(const std::byte* in, std::uint32_t mask, std::byte* escape) {
   constexpr int kFew = 3;
   const auto copy_one = [&](std::byte* to) {
@@ -55,8 +56,8 @@ inline std::byte* copy_escapes(const std::byte* in, std::uint32_t mask, std::byt
   return end;
 }
 
-// The other way, among the exponents of a group. What is copied without being there lands on the
-// next group, which is not written yet.
+// The inverse of copy_escapes(): puts escaped exponents among those of a group. Copies beyond the
+// mask's elements land on the next group, which is not written yet.
 inline const std::byte* place_escapes(const std::byte* escape, std::uint32_t mask, std::byte* to) {
   constexpr int kFew = 3;
   std::uint64_t left = mask | std::uint64_t{1} << kGroup;
@@ -71,7 +72,7 @@ inline const std::byte* place_escapes(const std::byte* escape, std::uint32_t mas
 }
 
 #if !defined(HOLDFAST_PLAIN_LANES) && defined(__AVX2__)
-// Of bytes below eight.
+// `code`: bytes below eight.
 inline Codes codes_of(__m256i code) {
   return {{static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 7))),
            static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_slli_epi16(code, 6))),
@@ -176,7 +177,7 @@ inline void join(const std::byte* rest, __m256i a, __m256i b, std::byte* out) {
   _mm256_storeu_si256(to, join_half(_mm256_castsi256_si128(all), a));
   _mm256_storeu_si256(to + 1, join_half(_mm256_extracti128_si256(all, 1), b));
 }
-// 32 bits to 32 bytes: `value` where the bit is one.
+// Spreads 32 bits to 32 bytes, with `value` where the bit is one.
 inline __m256i spread(std::uint32_t bits, int value) {
   const __m256i place =
       _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
@@ -244,7 +245,7 @@ inline void merge_group(const std::byte* rest, const std::byte* exponent, std::b
 #endif
 
 [[maybe_unused]] std::uint64_t split_loop(const SplitRun& shared) {
-  const SplitRun run = shared;  // its own: what is written through bytes could be anything
+  const SplitRun run = shared;  // a local copy: writes through byte pointers could alias `shared`
   std::byte* escape = run.escapes;
   for (std::uint64_t g = 0; g < run.groups; ++g) {
     if (escape - run.escapes > run.most_escapes - std::int64_t{kGroup}) return kTooManyEscapes;
@@ -257,7 +258,8 @@ inline void merge_group(const std::byte* rest, const std::byte* exponent, std::b
   return static_cast<std::uint64_t>(escape - run.escapes);
 }
 
-// Exponents first, into the first cache, then elements: escapes need no second look at them.
+// Writes a tile of exponents first, which stays in the L1 cache, then its elements, so that escapes
+// need no second pass over the elements.
 [[maybe_unused]] std::uint64_t join_loop(const JoinRun& shared) {
   constexpr std::uint64_t kTile = 256;
   const JoinRun run = shared;

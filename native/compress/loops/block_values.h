@@ -1,4 +1,4 @@
-// What the encoders of blocks have in common: input and residual as vectors, a block at a time.
+// Shared by the block encoders: input and residual as vectors, a block at a time.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ using DefaultBlock = std::integral_constant<std::uint32_t, CodecOptions{}.block>
 inline constexpr std::uint64_t kAheadBytes = 4096;
 using BlockValues = std::array<Floats, kGreatestBlock / kLanes>;
 
-// What is encoded of the block at `at`: read once, though used twice.
+// The values to encode of the block at `at`, kept because they are used twice.
 template <bool kResidual, class Block>
 BlockValues hold(const EncodeRun& run, std::uint64_t at, Block block) {
   BlockValues held;
@@ -44,7 +44,7 @@ std::uint32_t greatest_magnitude(const BlockValues& held, Block block) {
   return static_cast<std::uint32_t>(greatest(reach));
 }
 
-// A block that is not finite: nothing but its scale says so.
+// Encodes a block with a NaN or an infinity: only its scale shows it, codes and residual are zero.
 template <bool kResidual>
 void encode_nothing(const EncodeRun& run, std::uint64_t at, std::uint32_t bits) {
   std::memset(run.payload + at * bits / 8, 0, std::size_t{run.block} * bits / 8);

@@ -1,6 +1,6 @@
-// fp8_e4m3 and fp8_e5m2 with a power of two to a block, one byte of it (E8M0, as the OCP
-// Microscaling formats have it): the largest power that lets the block's largest element fit, so
-// that nothing saturates. Scaling is exact, and elements round to nearest even once.
+// fp8_e4m3 and fp8_e5m2 with a scale per block, a power of two in one byte (E8M0, as in the OCP
+// Microscaling formats): the smallest power with which the block's largest element fits, so that
+// nothing saturates. Scaling is exact, and elements round to nearest even once.
 #pragma once
 
 #include <cstring>
@@ -26,7 +26,7 @@ struct Fp8 {
   static constexpr std::uint32_t kLargest = (kTop + kBias) << kMantissa | (kMantissa == 3 ? 6 : 3);
   static constexpr std::uint32_t kBelowTop = ((kTop + kBias) << kMantissa) - 1;
 
-  // Of values that are no larger than the format's largest.
+  // `value` must not exceed the format's largest value.
   static Words narrow(Floats value, Words limit) {
     const Words x = magnitude(value);
     const Words odd = (x >> kShift) & words(1);
@@ -41,7 +41,7 @@ struct Fp8 {
   static Floats widen(Words code) {
     const Words x = code & words(0x7f);
     const Words normal = (x << kShift) + words(kRebias);
-    // Without the implicit one, and with the exponent of the smallest normal number.
+    // Subtracting removes the implicit one of a number with the smallest normal exponent.
     const Floats rest = floats_of(normal) - floats_of(words(kRebias));
     const Words tiny = bits_of(rest + rest);
     const Words value = pick_less(x, words(1U << kMantissa), tiny, normal);
@@ -75,7 +75,7 @@ void encode_fp8_as(EncodeRun run, Block block) {
     }
     const Floats step = floats(power_of(scale));
     const Floats inverse = floats(power_of(254 - scale));
-    // The largest floats of all would round up to 2^128.
+    // At the largest scale, the largest floats would round up to 2^128.
     const bool at_the_end = scale == 255 - F::kTop;
     const Words limit = words(at_the_end ? F::kBelowTop : F::kLargest);
     for (std::uint32_t j = 0; j < block / kLanes; ++j) {

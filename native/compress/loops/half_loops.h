@@ -1,4 +1,4 @@
-// bf16 and fp16: each element by itself, no scales.
+// bf16 and fp16: each element is encoded by itself, without scales.
 #pragma once
 
 #include "compress/loops/block_values.h"
@@ -10,8 +10,8 @@ namespace {
 
 template <bool kStochastic>
 struct AsBf16 {
-  // To nearest even; with chance, what is cut off becomes the probability to go up. A NaN becomes
-  // a quiet one.
+  // Rounds to nearest even; when stochastic, the part cut off is the probability of rounding up. A
+  // NaN becomes a quiet one.
   static Words narrow(Floats value, const EncodeRun& run, std::uint64_t i) {
     const Words bits = bits_of(value);
     Words rest;
@@ -23,7 +23,7 @@ struct AsBf16 {
     }
     const Words size = magnitude(value);
     Words sum = bits + rest;
-    // Chance must not turn an infinity into a NaN; half of the last place cannot.
+    // Random bits must not turn an infinity into a NaN; half of the last place cannot.
     if constexpr (kStochastic) sum = pick_less(size, words(kInfinityBits), sum, bits);
     return pick_less(words(kInfinityBits), size, (bits >> 16) | words(0x40), sum >> 16);
   }

@@ -1,6 +1,6 @@
-// The inner loops of the block codecs: runs of whole blocks, no sizes to check, no element types
-// but f32. Compiled once per instruction level; every level writes the same bytes. What a run does
-// not fill (the tail of a tensor) is padded by the caller, see block_codec.cpp.
+// The inner loops of the block codecs. They take runs of whole blocks of f32 and check no sizes.
+// They are compiled once per instruction level; every level writes the same bytes. The caller pads
+// the tail of a tensor to a whole block (block_codec.cpp).
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace holdfast::compress {
 
-// Loops take runs by value: a reference could change, for all the compiler knows, with every byte
-// that is written.
+// Loops copy their run: the compiler must assume that every byte written may change a referenced
+// one.
 struct EncodeRun {
   const std::byte* input;  // f32, at any address
-  float* residual;         // nullptr, or what is added to the input and becomes the new error
+  float* residual;         // nullptr, or added to the input; becomes the new error
   std::uint64_t blocks;
-  std::uint32_t block;  // elements of one
-  std::uint32_t live;   // elements of each that are no padding
+  std::uint32_t block;  // elements per block
+  std::uint32_t live;   // elements per block that are no padding
   std::byte* scales;
   std::byte* payload;
   std::uint32_t first;  // the run's first element, for the draws of stochastic rounding
@@ -40,14 +40,14 @@ struct BlockKernels {
   void (*decode_add)(DecodeRun);
 };
 
-// topk and bfloat; see their loops for what each one does.
+// Runs of topk and bfloat; topk_loops.h and bfloat_loops.h describe them.
 inline constexpr std::uint64_t kTooManyEscapes = ~std::uint64_t{0};
 
 inline constexpr std::size_t kEscapeSlack = 48;
 
 struct CollectRun {
   const std::byte* input;  // f32
-  float* residual;         // nullptr, or what the input is added to
+  float* residual;         // nullptr, or the input is added to it
   std::uint64_t count;     // a multiple of 16
   std::uint32_t first;     // number of the first element
   std::uint32_t threshold;
@@ -61,13 +61,13 @@ struct SplitRun {
   std::byte* rest;
   std::byte* codes;
   std::byte* escapes;
-  std::int64_t most_escapes;  // of which the last group leaves 32 unused
+  std::int64_t most_escapes;  // room for escapes; a group starts only with 32 free
 };
 
 struct JoinRun {
   const std::byte* rest;
   const std::byte* codes;
-  const std::byte* escapes;  // kEscapeSlack more may be read
+  const std::byte* escapes;  // kEscapeSlack more bytes may be read
   std::int64_t most_escapes;
   std::uint64_t groups;
   std::uint32_t base;
@@ -77,7 +77,7 @@ struct JoinRun {
 struct ScanKernels {
   std::uint64_t (*collect)(const CollectRun&);
   std::uint64_t (*split)(const SplitRun&);  // number of escapes, or kTooManyEscapes
-  std::uint64_t (*join)(const JoinRun&);    // the same
+  std::uint64_t (*join)(const JoinRun&);    // the same result
   void (*part)(const std::byte* elements, std::uint64_t groups, std::byte* rest,
                std::byte* exponents);
   void (*merge)(const std::byte* rest, const std::byte* exponents, std::uint64_t groups,

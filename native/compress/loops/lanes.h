@@ -1,7 +1,7 @@
-// Sixteen lanes of f32 or u32, the one vector every block codec is written in. Versions with the
-// same names and the same bits: plain loops (the reference and unknown processors), AVX2, AVX-512,
-// and NEON. Each instruction level includes its own; everything has internal linkage, or the linker
-// could pick a copy compiled for a newer processor.
+// Sixteen lanes of f32 or u32: the vector that every block codec is written with. Its versions have
+// the same names and give the same bits: plain loops (the reference and unknown processors), AVX2,
+// AVX-512, and NEON. Each instruction level includes its own version; everything has internal
+// linkage, or the linker could pick a copy compiled for a newer processor.
 // Why: docs/decisions/0043-sixteen-lanes.md
 #pragma once
 
@@ -38,7 +38,7 @@ inline Words draw(Words lane, std::uint32_t key_low, std::uint32_t key_high) {
   return x ^ (x >> 16);
 }
 
-// Zero where what was sent is not finite: an error of infinity would be fed back for ever.
+// The residual is zero where `sent` is not finite: an infinite error would be fed back for ever.
 inline Floats residual_of(Floats value, Floats sent) {
   const Words error = bits_of(value - sent);
   return floats_of(pick_less(magnitude(sent), words(kInfinityBits), error, words(0)));

@@ -1,4 +1,5 @@
-// Sixteen lanes as two AVX2 registers; see lanes.h, and lanes_plain.h for what each one means.
+// Sixteen lanes as two AVX2 registers; see lanes.h, and lanes_plain.h for the meaning of each
+// operation.
 #pragma once
 
 #include <immintrin.h>
@@ -126,7 +127,7 @@ inline std::uint32_t signs(Floats x) {
   return static_cast<std::uint32_t>(_mm256_movemask_ps(x.a)) |
          static_cast<std::uint32_t>(_mm256_movemask_ps(x.b)) << 8;
 }
-// Lane i's bit moved into its sign.
+// Moves bit i of the mask into the sign of lane i.
 inline Floats with_signs(std::uint32_t mask, Floats x) {
   const __m256i all = _mm256_set1_epi32(static_cast<int>(mask));
   const __m256i to_a = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
@@ -136,7 +137,7 @@ inline Floats with_signs(std::uint32_t mask, Floats x) {
   return floats_of(bits_of(x) ^ sign);
 }
 
-// The lanes' low half words, which must fit, side by side.
+// Packs the low half words of the lanes side by side.
 inline __m256i to_halfwords(Words x) {
   const Words low = x & words(0xffff);
   return _mm256_permute4x64_epi64(_mm256_packus_epi32(low.a, low.b), 0xd8);

@@ -1,4 +1,5 @@
-// Sixteen lanes as one AVX-512 register; see lanes.h, and lanes_plain.h for what each one means.
+// Sixteen lanes as one AVX-512 register; see lanes.h, and lanes_plain.h for the meaning of each
+// operation.
 #pragma once
 
 #include <immintrin.h>
@@ -84,7 +85,7 @@ inline void store_bytes(void* to, Words x) {
 inline Words load_bytes(const void* from) {
   return {_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from)))};
 }
-// Two lanes to a 64-bit word: the odd one moves to just above the even one.
+// A 64-bit word has two lanes: the odd lane's four bits move to just above the even lane's.
 inline void store_nibbles(void* to, Words x) {
   const __m512i low = _mm512_and_si512(x.v, _mm512_set1_epi32(15));
   const __m512i pair = _mm512_or_si512(low, _mm512_srli_epi64(low, 28));

@@ -1,4 +1,5 @@
-// Sixteen lanes as four NEON registers; see lanes.h, and lanes_plain.h for what each one means.
+// Sixteen lanes as four NEON registers; see lanes.h, and lanes_plain.h for the meaning of each
+// operation.
 #pragma once
 
 #include <arm_neon.h>
@@ -19,7 +20,7 @@ struct Words {
   uint32x4_t v[4];
 };
 
-// Register by register.
+// Applies f to each of the four registers.
 template <class Out, class F>
 Out each(F f) {
   return {{f(0), f(1), f(2), f(3)}};
@@ -38,7 +39,7 @@ inline Words lane_numbers(std::uint32_t first) {
   const uint32x4_t start = vaddq_u32(vld1q_u32(kSteps), vdupq_n_u32(first));
   return each<Words>([&](unsigned i) { return vaddq_u32(start, vdupq_n_u32(4 * i)); });
 }
-// By bytes: an f32 may lie at any address.
+// Loads bytes, because an f32 may lie at any address.
 inline Floats load(const void* from) {
   const auto* in = static_cast<const std::uint8_t*>(from);
   return each<Floats>([&](int i) { return vreinterpretq_f32_u8(vld1q_u8(in + 16 * i)); });
@@ -130,7 +131,7 @@ inline float sum(Floats x) {
   return vget_lane_f32(two, 0) + vget_lane_f32(two, 1);
 }
 
-// The numbers of a register's lanes, for shifts.
+// The lane numbers within a register, used as shift counts.
 inline int32x4_t places() {
   static constexpr std::int32_t kPlaces[4] = {0, 1, 2, 3};
   return vld1q_s32(kPlaces);
@@ -143,7 +144,7 @@ inline std::uint32_t signs(Floats x) {
   }
   return vaddvq_u32(all);
 }
-// Lane i's bit moved into its sign.
+// Moves bit i of the mask into the sign of lane i.
 inline Floats with_signs(std::uint32_t mask, Floats x) {
   const uint32x4_t all = vdupq_n_u32(mask);
   const Words sign = each<Words>(
@@ -151,7 +152,7 @@ inline Floats with_signs(std::uint32_t mask, Floats x) {
   return floats_of(bits_of(x) ^ (sign & words(0x80000000U)));
 }
 
-// The lanes' low half words, or bytes, side by side.
+// The low half words, or bytes, of all lanes side by side.
 struct HalfWords {
   uint16x8_t lower;
   uint16x8_t upper;

@@ -1,4 +1,5 @@
-// Sixteen lanes as loops over arrays; see lanes.h. The definition of what each operation means.
+// Sixteen lanes as loops over arrays; see lanes.h. This version defines the meaning of each
+// operation.
 #pragma once
 
 #include <array>
@@ -85,12 +86,12 @@ inline Words operator>>(Words a, int by) {
 }
 inline std::int32_t as_signed(std::uint32_t x) { return static_cast<std::int32_t>(x); }
 
-// a < b ? x : y, of magnitudes below 2^31.
+// a < b ? x : y for each lane; a and b must be below 2^31.
 inline Words pick_less(Words a, Words b, Words x, Words y) {
   return lanewise<Words>(
       [&](std::size_t i) { return a.lane[i] < b.lane[i] ? x.lane[i] : y.lane[i]; });
 }
-// Greater and less of signed numbers.
+// Maximum and minimum of lanes as signed numbers.
 inline Words greater(Words a, Words b) {
   return lanewise<Words>([&](std::size_t i) {
     return as_signed(a.lane[i]) > as_signed(b.lane[i]) ? a.lane[i] : b.lane[i];
@@ -101,13 +102,13 @@ inline Words less(Words a, Words b) {
     return as_signed(a.lane[i]) < as_signed(b.lane[i]) ? a.lane[i] : b.lane[i];
   });
 }
-// Shifts the sign bit in.
+// Shifts right and copies the sign bit in.
 inline Words shift_signed(Words a, int by) {
   return lanewise<Words>(
       [&](std::size_t i) { return static_cast<std::uint32_t>(as_signed(a.lane[i]) >> by); });
 }
 
-// To nearest integer, ties to even; for magnitudes below 2^22.
+// Rounds to the nearest integer, ties to even; magnitudes must be below 2^22.
 inline Words round_nearest(Floats x) {
   constexpr float kAligner = 12582912.0F;  // 1.5 * 2^23: its last bit weighs 1
   return lanewise<Words>(
@@ -132,7 +133,7 @@ inline std::int32_t least(Words x) {
   for (const std::uint32_t v : x.lane) best = as_signed(v) < best ? as_signed(v) : best;
   return best;
 }
-// Halves onto halves: the order of additions is part of the format.
+// Adds halves onto halves: the order of additions is part of the format.
 inline float sum(Floats x) {
   for (std::size_t half = 8; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) x.lane[i] = x.lane[i] + x.lane[i + half];
@@ -188,7 +189,7 @@ inline Words half_bits(Floats x) {
   return lanewise<Words>(
       [&](std::size_t i) { return std::uint32_t{Half::narrow(x.lane[i]).bits}; });
 }
-// A signalling NaN becomes a quiet one, as processors have it.
+// A signalling NaN becomes a quiet one, as on processors.
 inline Floats from_half_bits(Words x) {
   return lanewise<Floats>([&](std::size_t i) {
     const float wide = Half{static_cast<std::uint16_t>(x.lane[i])}.widen();

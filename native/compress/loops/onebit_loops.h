@@ -1,4 +1,4 @@
-// onebit: each element's sign bit, one magnitude to a block (Seide et al., 2014; RMS as in 1-bit
+// onebit: each element's sign bit, and one magnitude per block (Seide et al., 2014; RMS as in 1-bit
 // Adam, L1 as in signSGD with error feedback). The sign is the float's own bit, in the code and in
 // the residual alike: minus zero is negative in both.
 #pragma once

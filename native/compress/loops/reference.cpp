@@ -1,4 +1,5 @@
-// The references: the loops on plain lanes, compiled without vectorisation (cmake/simd.cmake).
+// The reference kernels: the loops on plain lanes, compiled without vectorisation
+// (cmake/simd.cmake).
 #define HOLDFAST_PLAIN_LANES
 #include "compress/loops/select.h"
 

@@ -1,4 +1,4 @@
-// From codec and options to loops; each instruction level compiles this once more.
+// Selects the loops for a codec and its options; each instruction level compiles this file again.
 #pragma once
 
 #include "base/check.h"

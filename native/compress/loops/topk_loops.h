@@ -1,4 +1,5 @@
-// topk's one pass over everything: which elements reach a magnitude. The rest works on the few.
+// topk's only pass over all elements: it collects those that reach a magnitude. Later steps work on
+// these few.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@ std::uint64_t collect_as(CollectRun run) {
       x = x + load(run.residual + i);
       store(run.residual + i, x);
     }
-    // Both are below 2^31: the difference's sign says which is less.
+    // Both numbers are below 2^31, so the sign of the difference says which is less.
     std::uint32_t mask = signs(floats_of(magnitude(x) - words(run.threshold))) ^ 0xffffU;
     if (mask == 0) continue;
     std::array<std::uint32_t, kLanes> bits;

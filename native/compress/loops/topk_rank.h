@@ -1,5 +1,6 @@
-// An element of topk as one number: greater means sooner sent. Magnitude first, then the lower
-// number; the sign, which no two elements differ in alone, comes last.
+// An element of topk as one number, its rank: a greater rank is sent first. The highest bits are
+// the magnitude, then the inverted element number, so that the lower number wins; the sign bit is
+// last and decides nothing, as numbers are unique.
 #pragma once
 
 #include <cstdint>
