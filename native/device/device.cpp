@@ -7,12 +7,12 @@ namespace holdfast::device {
 namespace {
 
 constexpr std::uint64_t kPage = 4096;
-// Pinning takes long, and pieces of a few sizes are easily used again.
+// Pinning is slow, so pieces have few sizes and are easily reused.
 constexpr std::uint64_t kSmallestPiece = 64 * 1024;
-// A piece of the pool may be this much larger than what is wanted of it.
+// A piece of the pool may be this many times as large as the request.
 constexpr std::uint64_t kMostSlack = 4;
-constexpr int kHighestPriority = -5;      // clamped by the driver to what it has
-constexpr std::uint64_t kFlagBytes = 64;  // a cache line each
+constexpr int kHighestPriority = -5;      // the driver clamps it to its range
+constexpr std::uint64_t kFlagBytes = 64;  // a cache line per flag
 constexpr std::uint64_t kFlagsAtOnce = kPage / kFlagBytes;
 
 DevicePointer address(const void* memory) { return reinterpret_cast<DevicePointer>(memory); }
@@ -21,7 +21,8 @@ std::uint64_t round_up(std::uint64_t value, std::uint64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// Powers of two, and the middle between two, so that little is wasted and much is used again.
+// Sizes are powers of two and the middles between them, so that little is wasted and much is
+// reused.
 std::uint64_t piece_bytes(std::uint64_t wanted) {
   std::uint64_t size = kSmallestPiece;
   while (size < wanted) {
@@ -43,7 +44,7 @@ Device::Current::Current(const Device& device) : device_(device) {
 }
 
 Device::Current::~Current() {
-  // The thread may be the framework's, with a device of its own.
+  // The thread may be a framework's, with a device of its own.
   if (changed_) device_.driver().ctx_set_current(before_);
 }
 
@@ -55,7 +56,7 @@ Result<std::shared_ptr<Device>> Device::open(DriverTable driver, int ordinal, Ho
                                           (count == 0 ? "none, there is no device"
                                                       : "0 to " + std::to_string(count - 1)));
   }
-  // Private: make_shared cannot.
+  // The constructor is private, so make_shared cannot call it.
   std::shared_ptr<Device> device(new Device(std::move(driver), std::move(host), ordinal));
   TRY(device->start());
   return device;
@@ -84,7 +85,7 @@ Result<std::uint32_t> Device::processors() const {
   return static_cast<std::uint32_t>(count);
 }
 
-// Some systems have no memory operations on streams; only trying tells.
+// Some systems have no memory operations on streams; only a trial shows it.
 Status Device::probe_waits() {
   auto stream = make_stream();
   if (!stream.is_ok()) return stream.status();
@@ -151,7 +152,7 @@ Result<Pinned> Device::take(std::uint64_t bytes) {
 }
 
 Result<Pinned> Device::pin(std::uint64_t bytes) {
-  // No page is pinned twice: pieces begin and end at one.
+  // Pieces begin and end at page boundaries, so that no page is pinned twice.
   std::byte* given = host_.allocate(bytes + kPage);
   if (given == nullptr) {
     return Status(Code::kSystem, "no host memory for " + bytes_text(bytes) + " to be pinned");
@@ -180,7 +181,8 @@ void Device::give_after(Pinned memory, const std::vector<CuEvent>& events) {
   lent_.push_back({memory, events});
 }
 
-// Under the lock: what events have set free. A device that is lost sets free what it has.
+// The caller holds mutex_. Takes back memory whose events have happened; on a lost device, all of
+// it.
 void Device::take_back() {
   std::erase_if(lent_, [this](const LentMemory& lent) {
     const bool pending = std::any_of(lent.events.begin(), lent.events.end(), [this](CuEvent event) {
@@ -193,7 +195,7 @@ void Device::take_back() {
   });
 }
 
-// Under the lock.
+// The caller holds mutex_.
 void Device::trim() {
   for (const auto& [bytes, piece] : idle_) {
     driver_->mem_host_unregister(piece.data);
@@ -239,7 +241,7 @@ Result<Flag> Device::take_flag() {
   }
 }
 
-// They stay: their page is never given back to the pool.
+// Flags live as long as the device: their page is never given back to the pool.
 Status Device::add_flags() {
   auto page = take(kPage);
   if (!page.is_ok()) return page.status();
@@ -261,7 +263,7 @@ void Device::give_flag(const Flag& flag) {
 }
 
 void Device::raise(const Flag& flag) {
-  // release: nothing that was written for its waiters may come later
+  // release: all writes for the stream that waits come before it
   std::atomic_ref(*flag.host).store(flag.due, std::memory_order_release);
 }
 
@@ -272,7 +274,7 @@ Status Device::order(CuStream first, CuStream second) {
   if (ordered.is_ok()) {
     ordered = check(driver_->stream_wait_event(second, event.value(), 0), "waiting for an event");
   }
-  // A wait is for what was recorded when it was enqueued.
+  // The wait is for the event's record at this moment, so the event may be reused.
   give_event(event.value());
   return ordered;
 }

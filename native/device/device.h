@@ -1,7 +1,7 @@
 // Device: one GPU as the runtime uses it: its context, streams, events, and host memory that it can
-// reach, all of them pooled. Streams are arguments, events chain work; nothing here waits for the
-// device. What costs a synchronisation (pinning, freeing) happens on callers' threads only: the
-// runtime's thread enqueues copies and looks at events, so that a stream which waits for an op
+// reach; events and memory are pooled. Streams are arguments, events chain work; nothing here waits
+// for the device. Calls that may synchronise (pinning, freeing) happen on callers' threads only:
+// the runtime's thread enqueues copies and polls events, so that a stream which waits for an op
 // cannot hold up the op.
 #pragma once
 
@@ -18,23 +18,23 @@
 
 namespace holdfast::device {
 
-// Pinned memory that one device has, at most; more is an error of whoever wants it.
+// Limit of pinned memory per device; take() fails beyond it.
 inline constexpr std::uint64_t kMostPinned = 64ULL << 30;
 
-// Where host memory to be pinned comes from: null when there is none. Any thread.
+// Source of the host memory to pin; allocate() returns null when there is none. Any thread.
 struct HostMemory {
   std::function<std::byte*(std::uint64_t bytes)> allocate;
   std::function<void(std::byte* data)> release;
 };
 
-// A piece of pinned host memory; `bytes` at least what was asked for.
+// A piece of pinned host memory; `bytes` may be more than was asked for.
 struct Pinned {
   std::byte* data = nullptr;
   std::uint64_t bytes = 0;
 };
 
-// A number in pinned memory that rises: streams wait until it has reached `due`. Used again at
-// once, with the next number, for whoever still waits waits for less.
+// A rising number in pinned memory: streams wait until it has reached `due`. A flag is reused at
+// once, with the next number: a stream that still waits, waits for a lower one.
 struct Flag {
   std::uint32_t* host = nullptr;
   DevicePointer device = 0;
@@ -43,24 +43,24 @@ struct Flag {
 
 class Device final {
  public:
-  // Retains the primary context, which frameworks use, too. kConfigError for an ordinal that there
-  // is not, naming those there are.
+  // Retains the primary context, which frameworks use, too. kConfigError for an unknown ordinal;
+  // the message names the known ones.
   static Result<std::shared_ptr<Device>> open(DriverTable driver, int ordinal, HostMemory host);
-  // No stream may use its memory any more.
+  // No stream may still use its memory.
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
   int ordinal() const { return ordinal_; }
   const std::string& name() const { return name_; }
-  // Whether memory is taken and freed in the order of streams, without waiting for any.
+  // Whether memory can be allocated and freed in stream order, without waiting for a stream.
   bool has_pools() const { return has_pools_; }
   const CudaDriver& driver() const { return *driver_; }
   const DriverTable& driver_table() const { return driver_; }
-  // ok, or `what` on this device failed, in the driver's words.
+  // ok, or an error that says in the driver's words that `what` failed on this device.
   Status check(Cu result, std::string_view what) const;
 
-  // The device's context on the calling thread, for as long as this lives.
+  // Makes the device's context current on the calling thread, for as long as this lives.
   class Current {
    public:
     explicit Current(const Device& device);
@@ -76,44 +76,44 @@ class Device final {
     Status status_;
   };
 
-  // All below: in the context (Current) and from any thread, unless said otherwise.
+  // Call all below in the context (Current), from any thread, unless said otherwise.
 
-  // Multiprocessors.
+  // Number of multiprocessors.
   Result<std::uint32_t> processors() const;
-  // Not blocked by the default stream, of the highest priority: it shares no queue with streams
-  // that wait for it.
+  // A stream that the default stream does not block, of the highest priority, so that it shares no
+  // queue with streams that wait for it.
   Result<CuStream> make_stream() const;
-  // From the pool; or pins memory, which may wait for the device: callers' threads only. kSystem
-  // when there is none.
+  // Takes pinned memory from the pool, or pins more, which may wait for the device: callers'
+  // threads only. kSystem when there is none.
   Result<Pinned> take(std::uint64_t bytes);
   // No context needed.
   void give(Pinned memory);
-  // Takes it back when the events have happened; the events, too.
+  // Returns the memory and the events to their pools when the events have happened.
   void give_after(Pinned memory, const std::vector<CuEvent>& events);
   Result<CuEvent> take_event();
   // No context needed.
   void give_event(CuEvent event);
   Result<Flag> take_flag();
-  // What was due has come, or nobody waits any more. No context needed.
+  // Returns a flag that has reached `due`, or that no stream waits for any more. No context needed.
   void give_flag(const Flag& flag);
-  // By the host, where no stream raises it any more. No context needed.
+  // Sets the flag to `due` from the host, when no stream raises it any more. No context needed.
   static void raise(const Flag& flag);
 
-  // Whether streams can wait for a flag; else their callers have to.
+  // Whether streams can wait for a flag; else the calling threads have to.
   bool streams_wait() const { return streams_wait_; }
-  // Makes `second` wait for all that `first` has been given up to now.
+  // Makes `second` wait for all work enqueued on `first` up to now.
   Status order(CuStream first, CuStream second);
   Status copy(DevicePointer to, DevicePointer from, std::uint64_t bytes, CuStream stream) const;
-  // In the stream's order, where the device has memory pools. kSystem when it is full, saying how
-  // much is left.
+  // Allocates in stream order where the device has memory pools. kSystem when the device is full;
+  // the message says how much is left.
   Result<DevicePointer> allocate(std::uint64_t bytes, CuStream stream) const;
   Status release(DevicePointer memory, CuStream stream) const;
-  // kConfigError where these bytes are not memory of this device, naming `what` they are of.
+  // kConfigError when these bytes are not memory of this device; the message names `what`.
   Status check_memory(DevicePointer memory, std::uint64_t bytes, std::string_view what) const;
-  // kUnsupported while the stream is captured into a graph, naming `what`.
+  // kUnsupported while the stream is captured into a graph; the message names `what`.
   Status check_capture(CuStream stream, std::string_view what) const;
 
-  // Of the pool, in use or not. No context needed.
+  // Bytes of the pool, in use or not. No context needed.
   std::uint64_t pinned_bytes() const;
 
  private:
@@ -141,7 +141,7 @@ class Device final {
   bool streams_wait_ = false;
 
   mutable std::mutex mutex_;                   // guards all below
-  std::map<std::byte*, std::byte*> slabs_;     // pinned: as the host memory gave it
+  std::map<std::byte*, std::byte*> slabs_;     // pinned address -> address that HostMemory gave
   std::multimap<std::uint64_t, Pinned> idle_;  // by size
   std::vector<LentMemory> lent_;
   std::uint64_t pinned_bytes_ = 0;

@@ -1,4 +1,5 @@
-// Addresses of device memory as numbers, which the driver takes, and as pointers, which kernels do.
+// Converts addresses of device memory between numbers, which the driver takes, and pointers, which
+// kernels take.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ using IpcOpenMemory = Cu(DevicePointer*, CuIpcMemory, unsigned);
 using IpcOpenEvent = Cu(CuEvent*, CuIpcEvent);
 
 // Looks functions up by the names that the driver's library exports, which carry the version of
-// their ABI (`_v2`): what is found is what the table declares.
+// their ABI (`_v2`): a function that is found has the signature that the table declares.
 class Symbols {
  public:
   explicit Symbols(void* library) : library_(library) {}
@@ -31,7 +31,7 @@ class Symbols {
     return reinterpret_cast<Signature*>(symbol);
   }
 
-  // The first that was not there; empty: none.
+  // The first function that was missing; empty when none was.
   const std::string& missing() const { return missing_; }
 
  private:
@@ -130,7 +130,7 @@ bool is_lacking(Cu result) {
 }  // namespace
 
 Result<DriverTable> open_driver(const char* library) {
-  // For good: a driver that is unloaded while its threads run takes the process with it.
+  // The library is never unloaded: that would crash the process while the driver's threads run.
   void* opened = dlopen(library, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (opened == nullptr) {
     // dlerror() is per thread with glibc and musl.

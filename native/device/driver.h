@@ -1,6 +1,7 @@
-// The CUDA driver API as a table of functions: those we use, under our names, without a header or
+// The CUDA driver API as a table of the functions that we use, under our names, without a header or
 // library of CUDA. open_driver() fills it from the driver's library; emulated_driver.h fills the
-// same table with a device made of host memory. Nothing is opened before somebody asks.
+// same table with a device made of host memory. No library is opened before open_driver() is
+// called.
 //
 // Numbers, layouts and signatures are the driver's ABI: docs.nvidia.com/cuda/cuda-driver-api.
 // Why: docs/decisions/0079-the-cuda-driver-is-a-table.md
@@ -17,7 +18,7 @@
 
 namespace holdfast::device {
 
-// CUresult. Those we tell apart; all others are errors, too.
+// CUresult: the values that we tell apart; all other values are errors, too.
 enum class Cu : int {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -39,12 +40,12 @@ enum class Cu : int {
   kUnknown = 999,
 };
 
-// CUdeviceptr; with unified addressing the number of the pointer that kernels see.
+// CUdeviceptr; with unified addressing it equals the pointer that kernels see.
 using DevicePointer = std::uint64_t;
 // CUdevice: an ordinal that the driver gives out.
 using DeviceId = int;
 
-// Opaque handles: one type each, so that they are not mixed up.
+// Opaque handles; each has its own type, so that they are not mixed up.
 template <class Tag>
 struct CuHandle {
   void* value = nullptr;
@@ -65,7 +66,7 @@ struct CuUuid {
   std::array<std::byte, 16> bytes{};
   friend bool operator==(const CuUuid&, const CuUuid&) = default;
 };
-// Opened by another process of the same host.
+// Handles that another process of the same host can open.
 struct CuIpcMemory {
   std::array<std::byte, 64> bytes{};
 };
@@ -87,12 +88,12 @@ enum class Attribute : int {
 enum class PointerAttribute : int {
   kContext = 1,
   kMemoryType = 2,
-  kBufferId = 7,  // of each allocation another, within the process
+  kBufferId = 7,  // unique per allocation, within the process
   kDevice = 9,
   kRangeStart = 11,
   kRangeBytes = 12,
 };
-// CUmemorytype, as PointerAttribute::kMemoryType says it.
+// CUmemorytype: values of PointerAttribute::kMemoryType.
 inline constexpr unsigned kMemoryTypeHost = 1;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 // CUstreamCaptureStatus.
@@ -114,8 +115,8 @@ struct LaunchGrid {
   unsigned z = 1;
 };
 
-// Any thread may call any of them; those that take no stream or event work in the context that is
-// current on the calling thread. Names: the driver's without `cu`.
+// Any thread may call any function; a function that takes no stream or event works in the context
+// that is current on the calling thread. Names are the driver's without `cu`.
 struct CudaDriver {
   template <class Signature>
   using Call = std::function<Signature>;
@@ -173,13 +174,13 @@ struct CudaDriver {
   Call<Cu(void* memory, std::size_t bytes, unsigned flags)> mem_host_register;
   Call<Cu(void* memory)> mem_host_unregister;
   Call<Cu(DevicePointer* device, void* host, unsigned flags)> mem_host_get_device_pointer;
-  // Any direction: unified addressing says which memory an address is of.
+  // Copies in any direction: unified addressing tells which memory an address belongs to.
   Call<Cu(DevicePointer to, DevicePointer from, std::size_t bytes, CuStream stream)> memcpy_async;
   Call<Cu(DevicePointer to, unsigned char value, std::size_t bytes, CuStream stream)>
       memset_d8_async;
   Call<Cu(void* value, PointerAttribute attribute, DevicePointer pointer)> pointer_get_attribute;
 
-  // Kernels are found by name without an image of theirs: an emulated device.
+  // True for an emulated device: kernels are found by name, without an image.
   bool runs_rows = false;
   Call<Cu(CuModule* module, const void* image)> module_load_data;
   Call<Cu(CuModule module)> module_unload;
@@ -197,16 +198,16 @@ struct CudaDriver {
   Call<Cu(CuEvent* event, const CuIpcEvent& handle)> ipc_open_event_handle;
 };
 
-// Owners of a table: whoever opened it, and the devices made of it.
+// Owners: the code that opened the table, and the devices made from it.
 using DriverTable = std::shared_ptr<const CudaDriver>;
 
-// The system's driver, initialised. kUnsupported, with what is missing: no libcuda.so.1, a driver
-// that is too old (naming the function it lacks), one that refuses to start (no device, no rights).
-// `library`: a file name as dlopen() takes it. Any thread; loads nothing twice.
+// Opens and initialises the system's driver. kUnsupported when there is no libcuda.so.1, when the
+// driver is too old (the message names the function it lacks), or when it refuses to start (no
+// device, no rights). `library`: a file name as dlopen() takes it. Any thread; loads nothing twice.
 Result<DriverTable> open_driver(const char* library = "libcuda.so.1");
 
 // ok, or `what` with the driver's name and text of the error. Out of memory and lost devices are
-// kSystem, what a device cannot do is kUnsupported.
+// kSystem; operations that a device cannot do are kUnsupported.
 Status check(const CudaDriver& driver, Cu result, std::string_view what);
 
 }  // namespace holdfast::device

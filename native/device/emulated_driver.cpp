@@ -43,7 +43,7 @@ const char* name_of(Cu error) {
   }
 }
 
-// The table's functions own the machine; what is enqueued does not, for the machine owns that.
+// The table's functions own the machine; enqueued steps do not, because the machine owns them.
 
 // Whether the device has not failed and the thread has a context.
 Cu ready(const Machine& m) {
@@ -102,7 +102,7 @@ void add_devices(CudaDriver& d, const Machine& m) {
   d.mem_pool_set_attribute = [](void*, int, void*) { return Cu::kNotSupported; };
 }
 
-// A context's handle is the number of its device, from 1 on.
+// A context's handle is its device's number plus 1.
 void add_contexts(CudaDriver& d, const Machine& m) {
   const auto context_of = [](DeviceId device) {
     return CuContext{writable_at(static_cast<DevicePointer>(device) + 1)};
@@ -130,7 +130,7 @@ void add_contexts(CudaDriver& d, const Machine& m) {
   d.ctx_enable_peer_access = [](CuContext, unsigned) { return Cu::kNotSupported; };
 }
 
-// An address is of pinned host memory; values there may change under any thread.
+// `at` is in pinned host memory; any thread may change the value.
 std::atomic_ref<std::uint32_t> value_at(DevicePointer at) {
   return std::atomic_ref(*static_cast<std::uint32_t*>(writable_at(at)));
 }
@@ -143,7 +143,7 @@ void add_values(CudaDriver& d, const Machine& m) {
     if (!known || at % sizeof value != 0 || !m->find(at, sizeof value)) return Cu::kInvalidValue;
     return m->enqueue(stream, [m = m.get(), at, value, flags]() -> std::optional<Cu> {
       if (!m->find(at, sizeof value)) return Cu::kIllegalAddress;
-      // acquire: what was written before the value
+      // acquire: sees all writes before the value
       const std::uint32_t seen = value_at(at).load(std::memory_order_acquire);
       const bool there =
           flags == kWaitEqual ? seen == value : static_cast<std::int32_t>(seen - value) >= 0;
@@ -155,7 +155,7 @@ void add_values(CudaDriver& d, const Machine& m) {
     if (at % sizeof value != 0 || !m->find(at, sizeof value)) return Cu::kInvalidValue;
     return m->enqueue(stream, [m = m.get(), at, value]() -> std::optional<Cu> {
       if (!m->find(at, sizeof value)) return Cu::kIllegalAddress;
-      // release: what the stream did before
+      // release: publishes the stream's work so far
       value_at(at).store(value, std::memory_order_release);
       return Cu::kSuccess;
     });
@@ -202,7 +202,7 @@ void add_memory(CudaDriver& d, const Machine& m) {
     return m->allocate(Memory::kDevice, bytes, m->settings().exports, *memory);
   };
   d.mem_free = [m](DevicePointer memory) { return m->release(memory, Memory::kDevice); };
-  // Of a pool, which has no handles of this kind.
+  // Memory of a pool cannot be shared with other processes.
   d.mem_alloc_async = [m](DevicePointer* memory, std::size_t bytes, CuStream) {
     if (const Cu not_ready = ready(m); not_ready != Cu::kSuccess) return not_ready;
     return m->allocate(Memory::kDevice, bytes, false, *memory);
@@ -242,7 +242,7 @@ void add_copies(CudaDriver& d, const Machine& m) {
     if (bytes == 0) return Cu::kSuccess;
     if (!m->find(to, bytes) || !m->find(from, bytes)) return Cu::kInvalidValue;
     return m->enqueue(stream, [m = m.get(), to, from, bytes]() -> std::optional<Cu> {
-      // Held while it is copied: another thread may free it.
+      // Both ranges are held during the copy: another thread may free them.
       const auto target = m->find(to, bytes);
       const auto source = m->find(from, bytes);
       if (!target || !source) return Cu::kIllegalAddress;
@@ -287,7 +287,7 @@ void add_copies(CudaDriver& d, const Machine& m) {
   };
 }
 
-// A module is all kernels there are; a function is its row.
+// Every module holds all kernels; a function's handle is the address of its KernelRow.
 void add_kernels(CudaDriver& d, const Machine& m) {
   d.runs_rows = true;
   d.module_load_data = [](CuModule* module, const void* image) {

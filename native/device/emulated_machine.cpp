@@ -7,10 +7,10 @@
 namespace holdfast::device {
 namespace {
 
-// A value in memory that a stream waits for is looked at this often.
+// Interval at which a stream polls a value in memory that it waits for.
 constexpr Duration kValueLook = std::chrono::microseconds(50);
 constexpr Duration kIdle = std::chrono::milliseconds(200);
-// Nobody's float, index or bool.
+// The bytes make an implausible float, index or bool.
 constexpr int kPattern = 0xCD;
 
 Instant now() { return {std::chrono::steady_clock::now().time_since_epoch()}; }
@@ -175,7 +175,8 @@ Cu EmulatedMachine::export_memory(DevicePointer at, CuIpcMemory& handle) const {
   return Cu::kSuccess;
 }
 
-// As the driver has it: not in the process that made it; opened again, it is where it was.
+// Like the driver, refuses memory of its own process, and maps memory that is open already at the
+// same address.
 Cu EmulatedMachine::import_memory(const CuIpcMemory& handle, DevicePointer& at) {
   if (EmulatedShare::machine_of(handle) == number_) return Cu::kInvalidContext;
   const auto share = EmulatedShare::open(handle);
@@ -208,7 +209,7 @@ std::optional<std::pair<DevicePointer, EmulatedMachine::MemoryRange>> EmulatedMa
   if (found == memory_.begin()) return std::nullopt;
   --found;
   if (at + bytes > found->first + found->second.bytes) return std::nullopt;
-  // Its owner has taken it away.
+  // The owner of an imported range may have freed it.
   const bool imported = found->second.kind == Memory::kImported;
   if (imported && found->second.share->freed()) return std::nullopt;
   return *found;

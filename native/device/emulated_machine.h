@@ -1,5 +1,5 @@
-// The emulated device's insides: memory that is known by its ranges, and streams as queues that one
-// thread works off. emulated_driver.cpp makes the driver's functions of it.
+// The inside of the emulated device: memory as a map of ranges, and streams as queues that one
+// thread works off. emulated_driver.cpp builds the driver's functions on it.
 #pragma once
 
 #include <atomic>
@@ -25,22 +25,23 @@ class EmulatedMachine final : public EmulatedControl {
   EmulatedMachine(const EmulatedMachine&) = delete;
   EmulatedMachine& operator=(const EmulatedMachine&) = delete;
 
-  // One thing on a stream: nothing: not yet; else how it went. Called without the lock.
+  // One step of a stream: returns nullopt while it cannot finish, else its result. Called without
+  // the lock.
   using StreamStep = std::function<std::optional<Cu>()>;
   enum class Memory : std::uint8_t { kDevice, kPinned, kRegistered, kImported };
   struct MemoryRange {
     Memory kind{};
     DeviceId device = 0;
     std::uint64_t bytes = 0;
-    std::shared_ptr<std::byte[]> owned;  // nothing: the caller's. Owners: the map, enqueued copies
-    std::shared_ptr<EmulatedShare> share = nullptr;  // likewise: in place of `owned`
-    std::uint64_t number = 0;                        // of each allocation another
-    int opened = 0;                                  // kImported: so many times
-    bool leaving = false;                            // a stream is to free it
+    std::shared_ptr<std::byte[]> owned;  // null: caller's. Owners: the map, enqueued copies
+    std::shared_ptr<EmulatedShare> share = nullptr;  // in place of `owned`; same owners
+    std::uint64_t number = 0;                        // unique per allocation
+    int opened = 0;                                  // kImported: how many times
+    bool leaving = false;                            // a stream will free it
     bool on_device() const { return kind == Memory::kDevice || kind == Memory::kImported; }
   };
-  // A place in a stream. Who waits for an event waits for the record of that moment, wherever the
-  // event is recorded after it.
+  // A place in a stream. A wait for an event is for its latest record at that moment, even if the
+  // event is recorded again later.
   struct EventRecord {
     bool reached = false;
     Duration at{};
@@ -69,19 +70,19 @@ class EmulatedMachine final : public EmulatedControl {
   DeviceId current() const;
   void set_current(DeviceId device);
 
-  // `at` is filled with a pattern, so that whoever reads before writing sees it.
-  // `shared`: other processes can map it.
+  // Fills the memory with a pattern, so that a read before the first write shows up. `shared`:
+  // other processes can map it.
   Cu allocate(Memory kind, std::uint64_t bytes, bool shared, DevicePointer& at);
-  // Memory of one process in another.
+  // These three map memory of one process in another.
   Cu export_memory(DevicePointer at, CuIpcMemory& handle) const;
   Cu import_memory(const CuIpcMemory& handle, DevicePointer& at);
   Cu close_memory(DevicePointer at);
   Cu adopt(void* host, std::uint64_t bytes);
   Cu release(DevicePointer at, Memory kind);
-  // When the stream comes to it. Makes room at once: the driver lets what is allocated next wait
-  // for it, on whatever stream.
+  // Releases when the stream reaches this step. The bytes count as free at once: the driver makes
+  // the next allocation wait for the release, on any stream.
   Cu release_later(DevicePointer at, CuStream stream);
-  // The range that holds all of this; nothing: none does.
+  // The range that holds all these bytes; nullopt when none does.
   std::optional<std::pair<DevicePointer, MemoryRange>> find(DevicePointer at,
                                                             std::uint64_t bytes) const;
 
@@ -109,21 +110,21 @@ class EmulatedMachine final : public EmulatedControl {
     std::deque<Item> items;
     bool running = false;
     bool capturing = false;
-    bool doomed = false;  // goes when it is empty
+    bool doomed = false;  // destroyed once it is empty
     bool idle() const { return items.empty() && !running; }
   };
 
   void thread_main();
-  // Whether anything moved; `next`: when to look again.
+  // Returns whether any step ended; `next`: when to try again.
   bool turn(std::unique_lock<std::mutex>& lock, Instant& next);
   // 0 and the two default handles are one stream.
   std::shared_ptr<Stream> stream_of(CuStream stream) const;
   std::shared_ptr<EmulatedEvent> event_of(CuEvent event) const;
 
   const EmulatedSettings settings_;
-  const std::uint64_t number_;  // of this machine, among those of all processes
+  const std::uint64_t number_;  // of this machine, unique among all processes
 
-  std::atomic<std::uint64_t> bus_bytes_{0};  // a count, of no consequence
+  std::atomic<std::uint64_t> bus_bytes_{0};  // a statistic; orders nothing
 
   mutable std::mutex mutex_;  // guards all below
   Cu failure_ = Cu::kSuccess;
@@ -137,7 +138,7 @@ class EmulatedMachine final : public EmulatedControl {
   std::map<std::uint64_t, std::shared_ptr<EmulatedEvent>> events_;
   std::uint64_t allocations_ = 0;
   std::condition_variable work_;  // for the thread
-  std::condition_variable done_;  // for whoever synchronises
+  std::condition_variable done_;  // for synchronize()
   std::thread thread_;
 };
 

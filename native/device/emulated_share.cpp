@@ -37,14 +37,14 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
 
 }  // namespace
 
-// In the file's first page: numbers of files are used again, so it says whose it is.
+// The file's first page. It identifies the file, because file descriptors are reused.
 struct EmulatedShare::Label {
   std::uint64_t serial;
   std::atomic<std::uint32_t> freed;
 };
 
 std::shared_ptr<EmulatedShare> EmulatedShare::make(std::uint64_t machine, std::uint64_t bytes) {
-  std::shared_ptr<EmulatedShare> share(new EmulatedShare);  // private: make_shared cannot
+  std::shared_ptr<EmulatedShare> share(new EmulatedShare);  // private constructor: no make_shared
   std::random_device random;
   share->serial_ = std::uint64_t{random()} << 32 | random();
   share->machine_ = machine;
@@ -75,7 +75,7 @@ std::shared_ptr<EmulatedShare> EmulatedShare::open(const CuIpcMemory& memory) {
   return same ? share : nullptr;
 }
 
-// The label, the memory, and nothing.
+// Maps the label, the memory, and an inaccessible page.
 bool EmulatedShare::map(int file) {
   const std::uint64_t length = kSharePage + whole_pages(bytes_);
   const NoFork no_fork;
@@ -85,7 +85,7 @@ bool EmulatedShare::map(int file) {
     munmap(base, length + kSharePage);
     return false;
   }
-  // As no driver's device memory is.
+  // Device memory of a real driver is not inherited by forked children either.
   NoFork::keep_from_children(base, length + kSharePage);
   label_ = static_cast<Label*>(base);
   data_ = static_cast<std::byte*>(base) + kSharePage;
@@ -109,7 +109,7 @@ CuIpcMemory EmulatedShare::handle() const {
   return memory;
 }
 
-// relaxed, both: each is a value by itself; what is in the memory is ordered by its users.
+// relaxed in both: the flag is a value by itself; the users of the memory order its contents.
 void EmulatedShare::mark_freed() {
   if (!is_forked()) label_->freed.store(1, std::memory_order_relaxed);
 }

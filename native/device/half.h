@@ -1,5 +1,5 @@
-// f16 as the device converts it: by its own instructions, which round as small_floats.h does but
-// know one NaN without a sign.
+// f16 as the device converts it: with its own instructions, which round like small_floats.h but
+// make only one NaN, without a sign.
 #pragma once
 
 #include <cstdint>

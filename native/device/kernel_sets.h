@@ -1,5 +1,5 @@
-// One set of kernels to a `.cu` file, of whose name it is, beside the CPU's code for the same
-// thing.
+// Each `.cu` file defines one set of kernels, named after the file, and lies beside the CPU's code
+// for the same task.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// The catalogue: every set of kernels, one line each.
+// The catalogue of kernels: one line per set.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -6,7 +6,7 @@
 
 namespace holdfast::device {
 
-// Under the lock.
+// The caller holds mutex_.
 Result<CuModule> LoadedKernels::load_image(const KernelRow& row) {
   if (const auto loaded = modules_.find(row.image); loaded != modules_.end()) return loaded->second;
   const auto images = kernel_images();

@@ -17,14 +17,14 @@ class LoadedKernels final {
   LoadedKernels(DriverTable driver, std::uint32_t processors)
       : driver_(std::move(driver)), processors_(processors) {}
 
-  // Loads the kernel, so that launch() finds it loaded: loading may wait for the device. In the
-  // device's context; a caller's thread. Errors: as launch().
+  // Loads the kernel ahead of launch(), because loading may wait for the device. In the device's
+  // context; a caller's thread. The errors are those of launch().
   Status load(const KernelRow& row);
   // Enqueues the kernel on a persistent grid. In the device's context; any thread. kUnsupported
-  // where the build has no image of it.
+  // when the build has no image of the kernel.
   Status launch(const KernelRow& row, std::uint64_t threads_of_work, const void* argument,
                 CuStream stream);
-  // Nothing that was launched may still run. In the device's context.
+  // No launched kernel may still run. In the device's context.
   void unload();
 
  private:
@@ -33,7 +33,7 @@ class LoadedKernels final {
 
   const DriverTable driver_;
   const std::uint32_t processors_;
-  std::mutex mutex_;                              // guards both
+  std::mutex mutex_;                              // guards both maps
   std::map<std::string_view, CuModule> modules_;  // by image
   std::map<std::string_view, CuFunction> functions_;
 };

@@ -1,5 +1,6 @@
-// Sixteen bytes at a time, from and to any address. A GPU has no unaligned accesses: what straddles
-// two aligned vectors is put together from both, and neighbours find the second one in the cache.
+// Loads and stores of sixteen bytes at any address. A GPU has no unaligned accesses: a value that
+// straddles two aligned vectors is built from both, and the neighbour thread finds the second
+// vector in the cache.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ HOLDFAST_DEVICE std::byte* bytes_at(void* base, std::uint64_t offset) {
   return static_cast<std::byte*>(base) + offset;
 }
 
-// At any address; the compiler knows no alignment, and loads byte by byte.
+// These take any address; the compiler knows no alignment, and accesses byte by byte.
 template <class T>
 HOLDFAST_DEVICE T load_loose(const void* at) {
   T out;
@@ -41,7 +42,7 @@ HOLDFAST_DEVICE void store_loose(void* at, const T& value) {
   memcpy(at, static_cast<const void*>(&value), sizeof value);
 }
 
-// The fastest way that the address allows: an element of 2, 4 or 8 bytes.
+// These access an element of 2, 4 or 8 bytes in the fastest way that its address allows.
 template <class T>
 HOLDFAST_DEVICE T load_element(const void* at) {
   if (address_of(at) % sizeof(T) == 0) return *static_cast<const T*>(at);
@@ -72,11 +73,11 @@ HOLDFAST_DEVICE void store_vector(void* at, const Vector& value) {
 #endif
 }
 
-// Bytes [offset, offset + 16) of low and high, one behind the other.
+// Bytes [offset, offset + 16) of `low` followed by `high`.
 HOLDFAST_DEVICE Vector straddle(const Vector& low, const Vector& high, std::uint32_t offset) {
   std::uint32_t word[8] = {low.word[0],  low.word[1],  low.word[2],  low.word[3],
                            high.word[0], high.word[1], high.word[2], high.word[3]};
-  // Steps of constant width, so that all words stay in registers.
+  // The shifts have constant widths, so that all words stay in registers.
   if ((offset & 8U) != 0) {
     for (int i = 0; i < 6; ++i) word[i] = word[i + 2];
   }
@@ -92,13 +93,13 @@ HOLDFAST_DEVICE Vector straddle(const Vector& low, const Vector& high, std::uint
   return out;
 }
 
-// What may be read: an array, of which no byte outside is touched.
+// The array that may be read; no byte outside it is touched.
 struct Extent {
   const std::byte* begin;
   const std::byte* end;
 };
 
-// Sixteen bytes at any address within it.
+// Loads sixteen bytes at any address within `extent`.
 HOLDFAST_DEVICE Vector load_any(const std::byte* at, const Extent& extent) {
   const std::uint32_t offset = offset_in_vector(at);
   if (offset == 0) return load_vector(at);

@@ -28,7 +28,7 @@ std::optional<PeerPiece> DeviceMemoryOfPeers::expose(DevicePointer memory,
 }
 
 Result<DevicePointer> DeviceMemoryOfPeers::open(std::uint64_t owner, const PeerPiece& piece) {
-  // Another process's word.
+  // The piece comes from another process, so it is checked.
   if (piece.offset > piece.range || piece.bytes > piece.range - piece.offset) {
     return Status(Code::kProtocolError, "a piece of device memory that is not in its allocation");
   }
@@ -48,7 +48,7 @@ Result<DevicePointer> DeviceMemoryOfPeers::open(std::uint64_t owner, const PeerP
   return mapping.at + piece.offset;
 }
 
-// Under the lock. Where there is other memory now, what was there has been freed.
+// The caller holds mutex_. The owner has freed any allocation that overlaps its new one.
 void DeviceMemoryOfPeers::retire_overlapping(std::uint64_t owner, const PeerPiece& piece) {
   for (auto& [key, mapping] : mappings_) {
     const bool overlaps =
@@ -67,7 +67,7 @@ void DeviceMemoryOfPeers::seat(const std::string& group, int rank, std::uint64_t
   std::uint64_t& seated = seats_[{group, rank}];
   const std::uint64_t before = std::exchange(seated, owner);
   if (before == owner || before == 0) return;
-  // It may have a place in another group.
+  // The owner before may still have a rank in another group.
   const bool stays = std::any_of(seats_.begin(), seats_.end(),
                                  [&](const auto& seat) { return seat.second == before; });
   if (stays) return;

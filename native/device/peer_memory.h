@@ -1,7 +1,7 @@
 // Peer memory: device memory of other processes of the host, mapped by CUDA IPC so that kernels
-// here read it where it lies. Nobody writes another's memory. Mappings are kept for the next op and
-// closed on callers' threads, for closing may wait for the device: those of a process that has
-// left, of memory that its owner has replaced, and the oldest of too many.
+// here read it in place. No process writes another's memory. Mappings are kept for the next op and
+// closed on callers' threads, because closing may wait for the device. Closed are mappings of a
+// process that has left, of memory that its owner has replaced, and the oldest of too many.
 #pragma once
 
 #include <cstdint>
@@ -16,44 +16,46 @@
 
 namespace holdfast::device {
 
-// Mappings that are kept, at most; those in use come on top.
+// Limit of kept mappings; mappings in use may exceed it.
 inline constexpr std::size_t kMostMappings = 256;
 
-// Where memory lies, for other processes. Travels as bytes between ranks of one build.
+// Describes a piece of memory for other processes. Sent as bytes between ranks of one build.
 struct PeerPiece {
   CuIpcMemory handle;
-  std::uint64_t buffer = 0;  // of each allocation of its process another
-  std::uint64_t base = 0;    // where the allocation begins, in its process
-  std::uint64_t range = 0;   // and how long it is
+  std::uint64_t buffer = 0;  // unique per allocation of its process
+  std::uint64_t base = 0;    // begin of the allocation in its process
+  std::uint64_t range = 0;   // bytes of the allocation
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
 class DeviceMemoryOfPeers final {
  public:
-  // An owner's allocation.
+  // The owner's number, and the buffer's.
   using AllocationKey = std::pair<std::uint64_t, std::uint64_t>;
 
   // `device` outlives this.
   explicit DeviceMemoryOfPeers(const Device& device) : device_(device) {}
-  // Nothing of it may be in use on the device. In its context.
+  // No mapping may be in use on the device. In the device's context.
   ~DeviceMemoryOfPeers();
   DeviceMemoryOfPeers(const DeviceMemoryOfPeers&) = delete;
   DeviceMemoryOfPeers& operator=(const DeviceMemoryOfPeers&) = delete;
 
-  // All below in the device's context; any thread.
+  // Call all below in the device's context, from any thread.
 
-  // Nothing where this memory has no handle: of a pool, or mapped piece by piece.
+  // nullopt when this memory has no handle: it is of a pool, or mapped piece by piece.
   std::optional<PeerPiece> expose(DevicePointer memory, std::uint64_t bytes) const;
-  // A piece of another process, which is in use until done(key); `owner` is its number. With the
-  // driver's error where this device does not reach it, or the process has ended.
+  // Maps a piece of another process, which is in use until done(key); `owner` is that process's
+  // number. The driver's error when this device does not reach the memory, or the process has
+  // ended.
   Result<DevicePointer> open(std::uint64_t owner, const PeerPiece& piece);
   void done(const AllocationKey& key);
-  // Who has this place of a group now; 0: nobody. Mappings of who had it before are closed soon.
+  // Sets the owner that has this rank of a group now; 0: none. Mappings of the owner before are
+  // closed soon.
   void seat(const std::string& group, int rank, std::uint64_t owner);
   // How many allocations are mapped. No context needed.
   std::size_t mapped() const;
-  // Closes what is due. Callers' threads only.
+  // Closes mappings that are due. Callers' threads only.
   void close_due();
 
  private:
@@ -61,7 +63,7 @@ class DeviceMemoryOfPeers final {
     DevicePointer at = 0;
     std::uint64_t base = 0;
     std::uint64_t range = 0;
-    std::uint64_t used = 0;  // when last
+    std::uint64_t used = 0;  // clock_ of the last use
     int users = 0;
     bool due = false;
   };

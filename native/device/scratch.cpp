@@ -6,9 +6,9 @@
 namespace holdfast::device {
 namespace {
 
-// The driver's own granularity of what processes share.
+// The driver's granularity of memory that processes share.
 constexpr std::uint64_t kScratchStep = 2ULL << 20;
-// An idle piece may be this many times as large as what is wanted of it.
+// An idle piece may be this many times as large as the request.
 constexpr std::uint64_t kScratchSlack = 4;
 
 }  // namespace
@@ -48,7 +48,7 @@ Result<Scratch::Piece> Scratch::take(std::uint64_t bytes) {
   return piece;
 }
 
-// Under the lock.
+// The caller holds mutex_.
 void Scratch::take_back() {
   std::erase_if(lent_, [this](const LentScratch& lent) {
     const bool pending = std::any_of(lent.events.begin(), lent.events.end(), [this](CuEvent event) {

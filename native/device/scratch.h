@@ -1,5 +1,6 @@
-// Scratch: device memory of our own that other processes can map, kept for the next op. What is too
-// small for a new wish is freed before more is taken, so that ops of growing sizes do not add up.
+// Scratch: device memory of our own that other processes can map, kept for the next op. When no
+// idle piece fits a request, idle pieces are freed before more is allocated, so that ops of growing
+// sizes do not add up.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class Scratch final {
 
   // `device` outlives this.
   explicit Scratch(Device& device) : device_(device) {}
-  // No stream uses it any more. In the device's context, as all below.
+  // No stream may still use the memory. In the device's context, as all below.
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -28,7 +29,8 @@ class Scratch final {
   Result<Piece> take(std::uint64_t bytes);
   // Any thread.
   void give(const Piece& piece);
-  // When the events, which are the device's again then, have happened. Any thread.
+  // Takes the piece back when the events have happened, and then gives the events to the device.
+  // Any thread.
   void give_after(const Piece& piece, std::vector<CuEvent> events);
   // Any thread.
   std::uint64_t bytes() const;
@@ -44,7 +46,7 @@ class Scratch final {
   mutable std::mutex mutex_;  // guards all below
   std::vector<Piece> idle_;
   std::vector<LentScratch> lent_;
-  std::uint64_t bytes_ = 0;  // in use or not
+  std::uint64_t bytes_ = 0;  // of all pieces, in use or not
 };
 
 }  // namespace holdfast::device

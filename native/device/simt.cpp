@@ -1,5 +1,6 @@
-// The threads of a block on one processor: each is a context with a stack of its own, run in turn
-// until it has to wait for others. No parallelism, and the same order on every run.
+// Runs the threads of a block on one CPU thread. Each is a context with a stack of its own, and
+// runs in turn until it has to wait for others. There is no parallelism, and every run has the same
+// order.
 #include "device/simt.h"
 
 #include <ucontext.h>
@@ -26,20 +27,20 @@
 namespace holdfast::device {
 namespace {
 
-constexpr std::size_t kStackBytes = 64 * 1024;  // kernels have small frames, also when sanitized
+constexpr std::size_t kStackBytes = 64 * 1024;  // enough for kernels, even sanitized
 constexpr std::uint32_t kMostBlocks = 1U << 30;
-// What uninitialised shared memory holds: a NaN, and no plausible count.
+// Fills uninitialised shared memory: it makes a NaN, and an implausible count.
 constexpr auto kPoison = static_cast<std::byte>(0xff);
 
 struct Stack {
   alignas(64) std::array<std::byte, kStackBytes> bytes;
 };
 
-// What AddressSanitizer is told of a change of stacks; nothing where it is not there.
+// Tells AddressSanitizer of each change of stacks; does nothing in builds without it.
 #if defined(HOLDFAST_ASAN)
 class Sanitizer {
  public:
-  // The last one who had it left without unwinding.
+  // The last thread on this stack left without unwinding.
   static void renew(const Stack& stack) {
     __asan_unpoison_memory_region(stack.bytes.data(), kStackBytes);
   }
@@ -84,7 +85,7 @@ class ThreadBlock final : public ThreadBarrier {
 
   const std::uint64_t* exchange(std::uint32_t thread, std::uint64_t value) override {
     Gathering& warp = warps_[thread / kWarp];
-    // Two rounds' values, for who reads late: nobody is further ahead than that.
+    // Values of two rounds are kept for lanes that read late; no lane is more than one round ahead.
     std::array<std::uint64_t, kWarp>& values = warp.values[warp.round % 2];
     values[thread % kWarp] = value;
     meet(warp, kWarp);
@@ -119,11 +120,11 @@ class ThreadBlock final : public ThreadBarrier {
   std::uint32_t current_ = 0;
   std::uint32_t block_ = 0;
   std::uint32_t blocks_ = 1;
-  std::uint64_t steps_ = 0;  // arrivals and ends
+  std::uint64_t steps_ = 0;  // counts arrivals at a barrier and ends of threads
 };
 
-// Of the calling thread, kept for its next launch: pages that are fresh cost more than a small
-// kernel. A kernel launches no other.
+// The stacks of the calling thread, kept for its next launch, because fresh pages cost more than a
+// small kernel. One set is enough: a kernel launches no other kernel.
 Stack* ThreadBlock::stacks() {
   thread_local const auto all = std::make_unique_for_overwrite<Stack[]>(kThreads);
   return all.get();
@@ -175,8 +176,8 @@ void ThreadBlock::prepare(std::uint32_t thread) {
   const auto self = reinterpret_cast<std::uintptr_t>(this);
   makecontext(&fiber.context, reinterpret_cast<void (*)()>(&ThreadBlock::enter), 2,
               static_cast<unsigned>(self), static_cast<unsigned>(self >> 32));
-  // In use from here on, by what makecontext() has set. AddressSanitizer would clear all that it
-  // knows of a context's stack at each change to it.
+  // makecontext() has set up the stack, so uc_stack is no longer needed. If it stayed,
+  // AddressSanitizer would clear its state of the stack at each switch to the context.
   fiber.context.uc_stack = {};
 }
 
@@ -192,7 +193,8 @@ void ThreadBlock::run(std::uint32_t block, std::uint32_t blocks) {
       if (!fibers_[i].done) switch_to(i);
       left = left || !fibers_[i].done;
     }
-    // A thread has left, or taken another way, while others wait for it: undefined on a GPU.
+    // No progress means that a thread has ended, or taken another branch, while others wait for it,
+    // which is undefined on a GPU.
     CHECK(steps_ != before);
   }
 }

@@ -1,5 +1,5 @@
-// What kernels are written in: a few words that mean the same to nvcc and to the C++ compiler,
-// which runs them thread by thread (simt.cpp). A kernel is a function of a thread and ONE argument:
+// The vocabulary of kernels: a few names that mean the same to nvcc and to the C++ compiler, for
+// which simt.cpp runs threads in turn. A kernel is a function of a thread and ONE argument:
 //
 //   HOLDFAST_DEVICE void twice(const Thread& thread, const TwiceArgument& a) {
 //     for (u64 i = thread.global(); i < a.count; i += thread.stride()) a.data[i] *= 2;
@@ -7,11 +7,12 @@
 //   #define KERNELS(KERNEL) KERNEL(holdfast_twice, twice)
 //   HOLDFAST_KERNELS(doubling, KERNELS)
 //
-// Who works by itself takes a Thread, and runs as a loop where there is no GPU. Who meets others
-// takes a Team: warps of 32 whose lanes all come to every exchange, blocks that all come to sync().
+// A kernel whose threads work alone takes a Thread, and runs as a loop where there is no GPU. A
+// kernel whose threads cooperate takes a Team: all 32 lanes of a warp must come to every exchange,
+// and all threads of a block to sync().
 //
-// Same bits as on processors: no contraction (-fmad=false, -ffp-contract=off), no approximate
-// division or root (nvcc's defaults), denormals kept. Only which NaN comes out differs.
+// Kernels give the same bits as CPUs: no contraction (-fmad=false, -ffp-contract=off), no
+// approximate division or root (nvcc's defaults), denormals kept. Only the bits of a NaN differ.
 // Why: docs/decisions/0073-kernels-are-compiled-twice.md
 #pragma once
 
@@ -30,20 +31,20 @@
 #else
 #define HOLDFAST_DEVICE inline
 #define HOLDFAST_CONSTANT inline constexpr
-#define HOLDFAST_UNROLL  // a matter of registers, of which there are none to keep here
+#define HOLDFAST_UNROLL  // unrolling only saves registers of a GPU
 #endif
 
 namespace holdfast::device {
 
 inline constexpr std::uint32_t kWarp = 32;
-inline constexpr std::size_t kSharedBytes = 48 * 1024;  // that every device has
+inline constexpr std::size_t kSharedBytes = 48 * 1024;  // every device has these
 
 #if !defined(__CUDACC__)
 // A block whose threads wait for each other; see simt.cpp.
 class ThreadBarrier {
  public:
   virtual ~ThreadBarrier() = default;
-  // Returns what the warp's lanes brought, all of them.
+  // Returns the values of all lanes of the warp.
   virtual const std::uint64_t* exchange(std::uint32_t thread, std::uint64_t value) = 0;
   virtual void sync(std::uint32_t thread) = 0;
   virtual void* shared() = 0;
@@ -56,7 +57,7 @@ struct ThreadPlace {
 };
 #endif
 
-// Which one of the grid it is.
+// A thread, and its place in the grid.
 class Thread {
  public:
 #if defined(__CUDACC__)
@@ -70,12 +71,12 @@ class Thread {
   std::uint32_t blocks() const { return place_.blocks; }
 #endif
   HOLDFAST_DEVICE std::uint32_t lane() const { return index() % kWarp; }
-  // Of all threads of the grid, and how many there are.
+  // Index among all threads of the grid, and their number.
   HOLDFAST_DEVICE std::uint64_t global() const {
     return std::uint64_t{block()} * kThreads + index();
   }
   HOLDFAST_DEVICE std::uint64_t stride() const { return std::uint64_t{blocks()} * kThreads; }
-  // The same of warps.
+  // Index among all warps of the grid, and their number.
   HOLDFAST_DEVICE std::uint64_t warp() const { return global() / kWarp; }
   HOLDFAST_DEVICE std::uint64_t warps() const { return stride() / kWarp; }
 
@@ -85,7 +86,7 @@ class Thread {
 #endif
 };
 
-// A thread among others.
+// A thread that cooperates with others of its warp and block.
 class Team : public Thread {
  public:
 #if defined(__CUDACC__)
@@ -102,7 +103,7 @@ class Team : public Thread {
   HOLDFAST_DEVICE std::uint32_t least(std::uint32_t value) const {
     return __reduce_min_sync(~0U, value);
   }
-  // One of these for all threads of the block; not initialised.
+  // One T for all threads of the block; not initialised.
   template <class T>
   HOLDFAST_DEVICE T& shared() const {
     static_assert(sizeof(T) <= kSharedBytes);
@@ -131,7 +132,7 @@ class Team : public Thread {
     return *static_cast<T*>(place_.meeting->shared());
   }
 #endif
-  // The value of the lane whose number differs in these bits.
+  // Returns the value of the lane whose index differs in these bits.
   template <class T>
   HOLDFAST_DEVICE T swap(T value, std::uint32_t bits) const {
     return shuffle(value, lane() ^ bits);
@@ -147,7 +148,7 @@ struct Signature<void (*)(const Who&, const What&)> {
 };
 
 #if !defined(__CUDACC__)
-// Blocks one after the other, the threads of each in turns: a switch at each exchange.
+// Runs blocks one after the other, and the threads of each in turns, switching at each exchange.
 void run_teams(const KernelLaunch& launch, void (*body)(const Team&, const void*),
                const void* argument);
 void check_launch(const KernelLaunch& launch);
@@ -177,8 +178,8 @@ void emulate(const KernelLaunch& launch, const void* argument) {
 
 }  // namespace holdfast::device
 
-// The kernels of a file, in namespace holdfast: KERNELS(KERNEL) is a list of KERNEL(symbol, body).
-// To nvcc they are entry points; to the C++ compiler, the rows of a set (kernel_sets.h).
+// Defines the kernels of a file, in namespace holdfast: KERNELS(KERNEL) is a list of KERNEL(symbol,
+// body). nvcc makes entry points of them; the C++ compiler makes the rows of a set (kernel_sets.h).
 #if defined(__CUDACC__)
 #define HOLDFAST_ENTRY(symbol, ...)                                                               \
   extern "C" __global__ void __launch_bounds__(device::kThreads, device::kBlocksPerProcessor)     \

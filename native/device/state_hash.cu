@@ -1,6 +1,6 @@
-// XXH3 of many chunks at once (xxh3.h says what it is made of). Two passes: sums of all blocks,
-// which read the memory once and at its speed; then, for each chunk, the serial part over the sums
-// alone, a sixteenth of the bytes.
+// XXH3 of many chunks at once (xxh3.h describes the hash). The first pass sums all blocks and reads
+// the memory once, at full bandwidth. The second does, for each chunk, the serial part over the
+// sums alone, a sixteenth of the bytes.
 #include "device/kernel_sets.h"
 #include "device/memory.h"
 #include "device/simt.h"
@@ -21,15 +21,15 @@ HOLDFAST_DEVICE Word word_of(const Vector& x, int i) {
   return Word{x.word[2 * i + 1]} << 32 | x.word[2 * i];
 }
 
-// Sixteen bytes: two words, each with its secret, and with its neighbour.
+// The contribution of sixteen bytes: two words, each with its secret, plus its neighbour word.
 HOLDFAST_DEVICE WordPair pair_weight(const Vector& x, const WordPair& secret) {
   const Word even = word_of(x, 0);
   const Word odd = word_of(x, 1);
   return {xxh3::weight(even, secret.even) + odd, xxh3::weight(odd, secret.odd) + even};
 }
 
-// A vector is a quarter of a stripe: lanes whose numbers differ by four have the same words of
-// different stripes.
+// The secret of a vector, which is a quarter of a stripe: lanes whose indices differ by four have
+// the same words of different stripes.
 HOLDFAST_DEVICE WordPair secret_of(std::uint32_t vector) {
   const std::uint32_t byte = 8 * (vector / 4) + 16 * (vector % 4);
   return {xxh3::secret64(byte), xxh3::secret64(byte + 8)};
@@ -63,7 +63,7 @@ HOLDFAST_DEVICE void hash_blocks(const Team& team, const HashArgument& a) {
   }
 }
 
-// Loads ahead of the chain that waits for them.
+// Number of blocks whose sums are loaded ahead of the serial chain.
 inline constexpr std::uint32_t kBlocksAhead = 8;
 
 HOLDFAST_DEVICE Word chained(Word sum, const std::uint64_t* sums, std::uint64_t blocks,
@@ -82,7 +82,7 @@ HOLDFAST_DEVICE Word chained(Word sum, const std::uint64_t* sums, std::uint64_t 
   return sum;
 }
 
-// Four copies of the eight sums in a warp, of which one is written.
+// A warp holds four copies of the eight sums; only lane 0 writes the digest.
 HOLDFAST_DEVICE void hash_chunks(const Team& team, const HashArgument& a) {
   const std::uint32_t lane = team.lane() % kHashLanes;
   for (std::uint64_t i = team.warp(); i < a.count; i += team.warps()) {

@@ -1,8 +1,7 @@
 // XXH3, 128 bits, without a seed: the hash that `sync` compares chunks of state by
 // (comm/state/chunks.py takes it from the xxhash package). Written from its definition in the XXH3
-// algorithm overview, github.com/Cyan4973/xxHash. What is long is summed in blocks of 1024 bytes
-// that know nothing of each other; only what is done between blocks is serial, so a device sums all
-// blocks at once.
+// algorithm overview, github.com/Cyan4973/xxHash. Long inputs are summed in independent blocks of
+// 1024 bytes; only the step between blocks is serial, so a device sums all blocks at once.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@ namespace holdfast::device {
 inline constexpr std::uint32_t kStripeBytes = 64;
 inline constexpr std::uint32_t kHashBlockBytes = 1024;
 inline constexpr std::uint32_t kHashLanes = 8;
-// Up to here an input is short, and has ways of its own.
+// Inputs up to this size are short, and have formulas of their own.
 inline constexpr std::uint64_t kShortInput = 240;
 
 struct Hash128 {
@@ -52,7 +51,7 @@ inline constexpr Word kShortMultiplier = 0x9FB21C651E98DF25ULL;
 
 HOLDFAST_DEVICE Word read64(const std::byte* at) { return load_loose<Word>(at); }
 HOLDFAST_DEVICE Word read32(const std::byte* at) { return load_loose<std::uint32_t>(at); }
-// At any byte of it.
+// Reads the secret at any byte.
 HOLDFAST_DEVICE Word secret64(std::uint32_t byte) {
   const std::uint32_t shift = 8 * (byte % 8);
   const Word low = kSecret[byte / 8];
@@ -80,7 +79,7 @@ HOLDFAST_DEVICE Word avalanche(Word x) {
   x = (x ^ x >> 37) * kAvalanche;
   return x ^ x >> 32;
 }
-// That of XXH64.
+// The avalanche of XXH64.
 HOLDFAST_DEVICE Word old_avalanche(Word x) {
   x = (x ^ x >> 33) * kPrime64_2;
   x = (x ^ x >> 29) * kPrime64_3;
@@ -151,7 +150,7 @@ HOLDFAST_DEVICE Hash128 up_to_240(const std::byte* in, Word bytes) {
   for (std::uint32_t i = 128; i + 32 <= bytes; i += 32) {
     x = mix_pair(x, in + i, in + i + 16, i - 128 + 3);
   }
-  // The last one's halves are the other way round.
+  // The last pair has its halves swapped.
   const std::byte* const end = in + bytes;
   return finished(mix_pair(x, end - 16, end - 32, kShortSecretBytes - 17 - 16), bytes);
 }
@@ -180,12 +179,12 @@ HOLDFAST_DEVICE Word first_sum(std::uint32_t lane) {
   }
 }
 
-// What a word brings to its own lane; its neighbour's gets the word as it is.
+// A word's product for its own lane; the neighbour lane adds the word itself.
 HOLDFAST_DEVICE Word weight(Word word, Word secret) {
   const Word key = word ^ secret;
   return low_half(key) * (key >> 32);
 }
-// What a stripe brings to one lane, with the secret from this byte on.
+// A stripe's contribution to one lane, with the secret from byte `secret` on.
 HOLDFAST_DEVICE Word stripe_weight(const std::byte* stripe, std::uint32_t lane,
                                    std::uint32_t secret) {
   return weight(read64(stripe + 8 * lane), secret64(secret + 8 * lane)) +
@@ -194,11 +193,11 @@ HOLDFAST_DEVICE Word stripe_weight(const std::byte* stripe, std::uint32_t lane,
 HOLDFAST_DEVICE Word scrambled(Word sum, std::uint32_t lane) {
   return (sum ^ sum >> 47 ^ secret64(kSecretBytes - kStripeBytes + 8 * lane)) * kPrime32_1;
 }
-// Blocks that are followed by something.
+// Number of blocks that are followed by more bytes.
 HOLDFAST_DEVICE Word whole_blocks(Word bytes) {
   return bytes > kShortInput ? (bytes - 1) / kHashBlockBytes : 0;
 }
-// What comes behind the whole blocks.
+// Adds the bytes after the whole blocks to a lane's sum.
 HOLDFAST_DEVICE Word with_rest(Word sum, const std::byte* in, Word bytes, std::uint32_t lane) {
   const Word done = whole_blocks(bytes) * kHashBlockBytes;
   const auto stripes = static_cast<std::uint32_t>((bytes - 1 - done) / kStripeBytes);
