@@ -1,5 +1,5 @@
-// CPython before 3.14 ends a thread that waits for its lock when the interpreter goes away, by
-// unwinding the thread's stack; no C++ frame with a noexcept destructor survives that.
+// When the interpreter shuts down, CPython before 3.14 ends a thread that waits for the GIL by
+// unwinding the thread's stack; a C++ frame with a noexcept destructor does not survive that.
 // Why: docs/decisions/0103-waiting-threads-are-parked.md
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace holdfast::bindings {
 
-// For a thread that must not come back: until the process is gone.
+// Blocks a thread that must not go on, until the process ends.
 [[noreturn]] inline void park() {
   for (;;) ::pause();
 }
 
-// Calls what waits for the interpreter's lock, or runs Python code, which does so at times. A
-// thread that is ended there is parked, as it is since CPython 3.14.
+// Calls a function that waits for the GIL, or runs Python code, which may wait for it. A thread
+// that CPython would end there is parked, as CPython does since 3.14.
 template <class Call>
 decltype(auto) parked_at_exit(Call&& call) {
   try {

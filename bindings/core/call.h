@@ -1,4 +1,4 @@
-// Call: a collective's arguments as Python gives them, on their way to a request.
+// Call: a collective's arguments as Python gives them, before they become a request.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -38,7 +38,7 @@ struct Call {
   bool at_entrance;
   bool equal_blocks;
   std::string codec;                     // its text; empty: none
-  std::vector<std::uintptr_t> residual;  // by input block; empty: none
+  std::vector<std::uintptr_t> residual;  // one per input block; empty: none
   int priority;
   std::string on_hole;  // "raise" or "zero"; empty: the group's
 };

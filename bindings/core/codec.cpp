@@ -31,7 +31,8 @@ nb::ndarray<nb::numpy, T> array_of(std::unique_ptr<T[]> memory, std::size_t coun
   return {memory.release(), {count}, owner};
 }
 
-// The frame of `values`, or of their sum with the residual, which becomes what it does not say.
+// The frame of `values`, or of values + residual; the residual becomes the part that the frame
+// loses.
 nb::ndarray<nb::numpy, std::uint8_t> encode(const std::string& text, const Floats& values,
                                             const std::optional<Floats>& residual,
                                             std::uint64_t seed) {
@@ -57,7 +58,7 @@ nb::ndarray<nb::numpy, std::uint8_t> encode(const std::string& text, const Float
   return array_of(std::move(frame), bytes);
 }
 
-// Into memory that is there; bytes of the frame.
+// Encodes into the memory of `frame`; returns the frame's size in bytes.
 std::size_t encode_into(const Bytes& frame, const std::string& text, const Floats& values) {
   const Codec codec = value_or_raise(Codec::parse(text));
   if (!codec.takes(DType::kF32)) throw nb::value_error("this codec does not take float32");
@@ -88,7 +89,7 @@ nb::ndarray<nb::numpy, float> decode(const std::string& text, const Bytes& frame
   return array_of(std::move(values), count);
 }
 
-// The same of elements of any dtype, as bytes: lossless codecs take more than float32.
+// The dtype of this name, if the codec takes it: lossless codecs take bytes of more dtypes.
 DType taken(const Codec& codec, const std::string& name, std::size_t bytes) {
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);

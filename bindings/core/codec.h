@@ -1,4 +1,4 @@
-// Codecs for Python: their texts, and frames of arrays.
+// Codecs for Python: codecs as text, and frames of arrays.
 #pragma once
 
 #include <nanobind/nanobind.h>

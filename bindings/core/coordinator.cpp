@@ -23,7 +23,7 @@ Duration seconds(double value) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(value));
 }
 
-// [(name, epoch, [rank that is there], ranks, waiting, what blocks it)]
+// [(name, epoch, [rank with a member], ranks, waiting, why it is blocked)]
 nb::list worlds(CoordinatorProcess& coordinator) {
   std::vector<ft::CoordinatorService::WorldStanding> standings;
   {

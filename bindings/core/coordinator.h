@@ -4,7 +4,7 @@
 
 namespace holdfast::bindings {
 
-// Coordinator.
+// Binds Coordinator.
 void bind_coordinator(nanobind::module_& m);
 
 }  // namespace holdfast::bindings

@@ -19,7 +19,7 @@ using device::HashChunk;
 using runtime::DeviceState;
 using runtime::Staged;
 
-// A piece of the device's pinned memory, back in its pool when nobody needs it.
+// A piece of the device's pinned memory, which returns to its pool with the last reference.
 class PinnedPiece {
  public:
   PinnedPiece(std::shared_ptr<Staged> staged, std::uint64_t bytes) : staged_(std::move(staged)) {
@@ -38,7 +38,7 @@ class PinnedPiece {
   PinnedPiece& operator=(const PinnedPiece&) = delete;
 
   std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(memory_.data); }
-  // Its bytes from `offset` on, of which `bytes` are wanted.
+  // The address of `offset`; checks that `bytes` follow it.
   std::byte* at(std::uint64_t offset, std::uint64_t bytes) const {
     if (offset > memory_.bytes || bytes > memory_.bytes - offset) {
       throw nb::value_error("more bytes than were pinned");

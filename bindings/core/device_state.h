@@ -5,7 +5,7 @@
 
 namespace holdfast::bindings {
 
-// After bind_staged().
+// Call after bind_staged().
 void bind_device_state(nanobind::module_& m);
 
 }  // namespace holdfast::bindings

@@ -20,7 +20,7 @@ GilReleased::GilReleased() {
 
 GilReleased::~GilReleased() {
   if (state_ == nullptr) return;
-  // Another thread finalizes; this one has nothing left to do in Python. The process ends soon.
+  // Another thread finalizes the interpreter; this thread has nothing left to do in Python.
   if (interpreter_is_leaving()) park();
   parked_at_exit([this] { PyEval_RestoreThread(state_); });
 }

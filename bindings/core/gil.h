@@ -1,16 +1,18 @@
-// The interpreter's lock around native code, made safe for an interpreter that is going away: we do
-// not ask for the lock then, and who waited for it already is parked (thread_exit.h).
+// The interpreter's lock (GIL) around native code, made safe while the interpreter shuts down: no
+// thread of ours asks for the lock then, and a thread that waits for it already is parked
+// (thread_exit.h).
 #pragma once
 
 #include <Python.h>
 
 namespace holdfast::bindings {
 
-// Whether the interpreter is finalizing or gone. Any thread, with or without the lock.
+// Whether the interpreter is finalizing or gone. Any thread, with or without the GIL.
 bool interpreter_is_leaving();
 
-// Gives the lock away for a scope, so that a native wait stops nobody. During finalization it keeps
-// the lock (callbacks then do without, see GilTaken); a thread that comes back too late is parked.
+// Releases the GIL for a scope, so that a native wait blocks no other thread. During finalization
+// it keeps the GIL (callbacks then do without, see GilTaken); a thread that comes back too late is
+// parked.
 class GilReleased {
  public:
   GilReleased();
@@ -22,8 +24,8 @@ class GilReleased {
   PyThreadState* state_ = nullptr;
 };
 
-// Takes the lock on a thread of ours for a scope. False when the interpreter is leaving: then touch
-// no Python object; what is not freed ends with the process.
+// Takes the GIL on a thread of ours for a scope. False when the interpreter is leaving: then touch
+// no Python object; objects that are not freed end with the process.
 class GilTaken {
  public:
   GilTaken();
@@ -37,7 +39,7 @@ class GilTaken {
   PyGILState_STATE state_{};
 };
 
-// The id of this process, and whether this still is the process with that id and no forked child.
+// The id of this process, and whether this is still the process with that id, not a forked child.
 int this_process();
 bool is_process(int id);
 

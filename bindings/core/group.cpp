@@ -34,14 +34,14 @@ PyWork start(Communicator& group, const Call& call, nb::object keep) {
   Result<std::shared_ptr<comm::Work>> started = Status(Code::kAborted, "not started");
   OpRequest request = to_request(call);
   {
-    // With the option tune, a first use measures.
+    // With the option tune, a first use measures, which takes time.
     const GilReleased released;
     started = group.start(std::move(request));
   }
   return {value_or_raise(std::move(started)), std::move(keep)};
 }
 
-// Ends when all members have come; (epoch, ranks that are there).
+// Returns (epoch, ranks with a member) when all members have called it.
 nb::tuple advance(Communicator& group, double timeout_s) {
   const auto work = group.advance(from_seconds(timeout_s));
   raise_if(wait_for(*work, kForever));
@@ -53,14 +53,14 @@ nb::tuple advance(Communicator& group, double timeout_s) {
   return nb::make_tuple(passed.epoch.value, nb::tuple(ranks), nb::tuple(joined));
 }
 
-// To give the lock away and to take it again costs as much as half of a small op.
+// Releasing and retaking the GIL costs as much as half of a small op.
 Result<comm::Ran> begin(Communicator& group, OpRequest&& request) {
   if (group.is_instant(request)) return group.run(std::move(request));
   const GilReleased released;
   return group.run(std::move(request));
 }
 
-// A Work, or an Ended.
+// Returns a Work, or an Ended.
 nb::object run_to_end(Communicator& group, OpRequest request) {
   const auto [work, outcome] = value_or_raise(begin(group, std::move(request)));
   if (!work) return nb::cast(PyEnded{outcome});
@@ -72,7 +72,7 @@ nb::object run(Communicator& group, const Call& call) {
   return run_to_end(group, to_request(call));
 }
 
-// An array as the blocks of a collective: one, or one per rank of equal size.
+// Cuts an array into the blocks of a collective: one block, or equal blocks per rank.
 comm::BlockList cut(const PlainArray& array, std::uint64_t blocks) {
   const std::uint64_t count = array.count() / blocks;
   comm::BlockList result;
@@ -82,7 +82,8 @@ comm::BlockList cut(const PlainArray& array, std::uint64_t blocks) {
   return result;
 }
 
-// None for what is not plain: the caller then goes the long way, which knows it all, errors too.
+// Returns None for arguments that are not plain: the caller then takes the slow path, which handles
+// all arguments and errors.
 nb::object run_plain(Communicator& group, const char* collective, nb::handle input,
                      nb::handle output, nb::handle op, nb::handle root_rank, bool atomic) {
   if (PyUnicode_Check(op.ptr()) == 0 || PyLong_CheckExact(root_rank.ptr()) == 0) return nb::none();
@@ -91,7 +92,7 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   const char* name = PyUnicode_AsUTF8(op.ptr());
   const auto reduction = find_name(name == nullptr ? "" : name, kReduceOpCount, reduce_op_name);
   if (!kind || !reduction || root < 0 || root >= group.size()) {
-    PyErr_Clear();  // of a number, or a text, that is no C one
+    PyErr_Clear();  // the conversions may have set an error
     return nb::none();
   }
   const bool sends_only = *kind == comm::Collective::kBroadcast && root == group.rank().value;
@@ -116,9 +117,9 @@ nb::object run_plain(Communicator& group, const char* collective, nb::handle inp
   return run_to_end(group, std::move(request));
 }
 
-// The last owner may be Python, holding the GIL, while the runtime's thread waits for it in a
-// callback: whoever lets go of a native object must not hold the GIL. A forked child does not let
-// go at all: the destructor would speak to the parent's peers.
+// Destroys the object without the GIL: the last owner may be Python, holding the GIL, while the
+// runtime's thread waits for the GIL in a callback. A forked child never destroys it, because the
+// destructor would talk to the parent's peers.
 template <class T>
 std::shared_ptr<T> without_gil(std::shared_ptr<T> object) {
   T* pointer = object.get();
@@ -136,7 +137,8 @@ nb::bytes to_bytes(const std::vector<std::byte>& bytes) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-// How the c10d module, which is not built with nanobind, gets the process's node, or a group.
+// A capsule passes the process's node, or a group, to the c10d module, which is not built with
+// nanobind.
 template <class T>
 nb::object capsule(const std::shared_ptr<T>& object) {
   static constexpr const char* kName = std::is_same_v<T, Node> ? "holdfast.Node" : "holdfast.Group";
@@ -171,13 +173,13 @@ std::shared_ptr<Communicator> join_elastic(Node& node, const std::string& group,
   return without_gil(value_or_raise(std::move(joined)));
 }
 
-// Owned natively: nanobind's way to share a Python object with native code takes the GIL when the
-// last owner goes, which may be a thread that no longer gets it (thread_exit.h).
+// A pool owned natively. nanobind's way to share a Python object takes the GIL when the last owner
+// goes, which may be a thread that no longer gets the GIL (thread_exit.h).
 struct PyPool {
   std::shared_ptr<comm::MemoryPool> native = std::make_shared<comm::MemoryPool>();
 };
 
-// `bytes` of memory of the pool, as an array that keeps it.
+// Allocates `bytes` of the pool, as an array that keeps the pool alive.
 nb::ndarray<nb::numpy, std::uint8_t> allocate(const PyPool& pool, std::uint64_t bytes) {
   struct Held {
     std::shared_ptr<comm::MemoryPool> pool;

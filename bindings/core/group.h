@@ -4,7 +4,7 @@
 
 namespace holdfast::bindings {
 
-// Options, Node, Communicator, Work.
+// Binds Options, Node, Communicator and Work.
 void bind_group(nanobind::module_& m);
 
 }  // namespace holdfast::bindings

@@ -20,7 +20,7 @@ CuStream table_stream(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)
 }
 
-// Keeps the object whose memory the table is.
+// A HostTable that keeps alive the object whose memory it is.
 class PyHostTable {
  public:
   PyHostTable(std::shared_ptr<Staged> staged, nb::object keep, std::uintptr_t address,

@@ -1,4 +1,4 @@
-// What the Python layers tell a node to count (health/layer_metrics.h).
+// Counts that the Python layers report to a node (health/layer_metrics.h).
 #pragma once
 
 #include <nanobind/nanobind.h>

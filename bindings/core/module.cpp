@@ -27,7 +27,7 @@ namespace {
 
 using namespace holdfast;
 
-// (name, collective, source, whether it is for calls with a codec).
+// Rows of (name, collective, source, whether it is for calls with a codec).
 std::vector<std::tuple<std::string, std::string, std::string, bool>> algorithms() {
   std::vector<std::tuple<std::string, std::string, std::string, bool>> rows;
   for (const bool encoded : {false, true}) {
@@ -43,7 +43,7 @@ comm::Collective collective_of(const std::string& name) {
   throw nb::value_error(("unknown collective: " + name).c_str());
 }
 
-// (algorithm, predicted seconds) of all that a collective could run.
+// Pairs (algorithm, predicted seconds) of all algorithms that a collective could run.
 std::vector<std::pair<std::string, double>> predictions(const std::string& collective, int ranks,
                                                         int hosts, bool shared, std::uint64_t bytes,
                                                         const std::string& plan) {
@@ -60,7 +60,7 @@ std::vector<std::pair<std::string, double>> predictions(const std::string& colle
   return found;
 }
 
-// (messages, bytes on the wire, bytes reduced) of the cost model, for algorithms of one level.
+// The cost model's (messages, bytes on the wire, bytes reduced), for algorithms of one level.
 std::optional<std::tuple<double, double, double>> cost_terms(const std::string& collective,
                                                              const std::string& algorithm,
                                                              int ranks, std::uint64_t bytes) {
@@ -70,7 +70,7 @@ std::optional<std::tuple<double, double, double>> cost_terms(const std::string& 
   return std::tuple(terms.messages, terms.wire_bytes, terms.reduced_bytes);
 }
 
-// (name, title, inside hosts only, whether all ranks must name it).
+// Rows of (name, title, whether it works inside hosts only, whether all ranks must name it).
 std::vector<std::tuple<std::string_view, std::string_view, bool, bool>> transports() {
   std::vector<std::tuple<std::string_view, std::string_view, bool, bool>> rows;
   for (const comm::TransportRow& row : comm::transports()) {
@@ -130,7 +130,8 @@ nb::object read_flight(const std::string& path) {
 
 NB_MODULE(_core, m) {
   m.doc() = "Native core of Holdfast. Use the holdfast package, not this module.";
-  // The classes live as long as the interpreter; what it does not free at exit is no leak of ours.
+  // The classes live as long as the interpreter; objects that it does not free at exit are no leaks
+  // of ours.
   nb::set_leak_warnings(false);
   m.attr("compiler") = HOLDFAST_COMPILER;
   m.def("transports", transports);

@@ -29,7 +29,7 @@ const OptionRow& row_of(const std::string& name) {
   return *row;
 }
 
-// Of a type that options.py has seen to: a time in seconds, a word as it is.
+// Sets one option. options.py has checked the value's type: a time is in seconds, a word a string.
 void set_option(Options& options, const std::string& name, nb::handle value) {
   const OptionRow& row = row_of(name);
   const auto set = [&](auto field) {
@@ -45,8 +45,8 @@ void set_option(Options& options, const std::string& name, nb::handle value) {
   std::visit(set, row.field);
 }
 
-// (name, variable, type, default as the variable's text, words of which it is one, whether 0 is a
-// value beside its limits).
+// (name, variable, type, default as the variable's text, accepted words, whether 0 is accepted
+// outside its limits).
 using RowForPython =
     std::tuple<std::string, std::string, std::string, std::string, std::vector<std::string>, bool>;
 

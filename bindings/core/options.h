@@ -1,4 +1,4 @@
-// Options for Python: the native struct, and the table that says what each of its fields is.
+// Options for Python: the native struct, and the table that describes its fields.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -9,7 +9,7 @@ namespace nb = nanobind;
 namespace holdfast::bindings {
 namespace {
 
-// What is looked up once and lives as long as the interpreter.
+// Looks up a type; the reference lives as long as the interpreter.
 PyTypeObject* type_named(const char* module, const char* name) {
   nb::object type = nb::module_::import_(module).attr(name);
   return reinterpret_cast<PyTypeObject*>(type.release().ptr());
@@ -24,7 +24,7 @@ DType whole(bool is_signed, Py_ssize_t bytes) {
   }
 }
 
-// Of the codes of Python's struct module; none for another byte order.
+// The dtype of a format code of Python's struct module; nullopt for another byte order.
 std::optional<DType> dtype_of(std::string_view format, Py_ssize_t bytes) {
   if (format == "Zf") return DType::kC64;
   if (format == "Zd") return DType::kC128;
@@ -48,7 +48,7 @@ std::optional<DType> dtype_of(std::string_view format, Py_ssize_t bytes) {
   }
 }
 
-// torch's dtypes are objects, one each.
+// torch's types; each of its dtypes is one Python object.
 struct Torch {
   PyTypeObject* tensor = type_named("torch", "Tensor");
   nb::handle strided = nb::object(nb::module_::import_("torch").attr("strided")).release();
@@ -82,7 +82,7 @@ struct Torch {
   }
 };
 
-// Null as long as nobody has imported torch: then there are no tensors.
+// Null as long as torch is not imported: then there are no tensors.
 const Torch* torch() {
   static const Torch* known = nullptr;
   if (known != nullptr) return known;
@@ -92,7 +92,8 @@ const Torch* torch() {
   return known;
 }
 
-// Heaps and mappings of a program that is loaded anywhere lie above: nobody else is asked more.
+// Heaps and mappings of position-independent programs lie above this address, so that most tensors
+// need no further check.
 constexpr std::uintptr_t kHeaps = std::uintptr_t{1} << 44;
 
 bool is_offset_alone(nb::handle tensor, std::uintptr_t address) {
@@ -131,15 +132,16 @@ std::optional<PlainArray> PlainArray::of_torch(nb::handle tensor) {
     for (const auto& [object, dtype] : torch()->dtypes) {
       if (object != wanted.ptr()) continue;
       const auto address = nb::cast<std::uintptr_t>(tensor.attr("data_ptr")());
-      // A tensor that stands for others has no address: 0, and the offset of its view.
+      // A tensor without memory (a wrapper of others) reports address 0 plus the offset of its
+      // view.
       if (address < kHeaps && is_offset_alone(tensor, address)) return std::nullopt;
       return PlainArray(reinterpret_cast<void*>(address),  // NOLINT(performance-no-int-to-ptr)
                         nb::cast<std::uint64_t>(tensor.attr("numel")()), dtype);
     }
   } catch (const nb::python_error&) {
-    // A subclass that has no memory of its own, perhaps.
+    // The tensor may be of a subclass without memory of its own.
   } catch (const nb::cast_error&) {
-    // Likewise.
+    // The same holds when a value has an unexpected type.
   }
   return std::nullopt;
 }

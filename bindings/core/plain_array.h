@@ -1,7 +1,7 @@
-// Plain arrays: NumPy arrays and CPU tensors of torch that are one run of elements of this
-// machine's. They are looked at natively: Python's look costs a small op more than moving its data.
-// Whatever else a caller passes is none of these, and takes the way through holdfast.comm.requests,
-// with its checks and copies.
+// Plain arrays: NumPy arrays and CPU tensors of torch that are one run of elements in this
+// machine's byte order. They are inspected natively, because inspection in Python costs a small op
+// more than moving its data. Any other object takes the path through holdfast.comm.requests, with
+// its checks and copies.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -16,7 +16,7 @@ namespace holdfast::bindings {
 
 class PlainArray {
  public:
-  // `written`: whether the op writes it.
+  // nullopt when `object` is not plain. `written`: whether the op writes the array.
   static std::optional<PlainArray> of(nanobind::handle object, bool written);
 
   PlainArray(PlainArray&& other) noexcept;
@@ -36,7 +36,7 @@ class PlainArray {
   std::byte* data_;
   std::uint64_t count_;
   DType dtype_;
-  Py_buffer view_{};  // NumPy's promise that the memory stays; obj is null where there is none
+  Py_buffer view_{};  // keeps NumPy's memory; obj is null for torch
 };
 
 }  // namespace holdfast::bindings

@@ -1,5 +1,4 @@
-// Errors across the border: a Status becomes the exception class of holdfast.errors with the same
-// name.
+// Errors for Python: a Status becomes the exception class of holdfast.errors with the same name.
 #pragma once
 
 #include "base/result.h"

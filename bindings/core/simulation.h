@@ -4,7 +4,7 @@
 
 namespace holdfast::bindings {
 
-// Simulated worlds.
+// Binds simulated worlds.
 void bind_simulation(nanobind::module_& m);
 
 }  // namespace holdfast::bindings

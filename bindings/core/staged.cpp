@@ -39,8 +39,8 @@ std::vector<CuStream> streams_at(const std::vector<std::uintptr_t>& handles) {
   return streams;
 }
 
-// As runtime::VirtualBlock: address, the array's first element, bytes of one, counts, strides,
-// whether it is written.
+// A runtime::VirtualBlock as (address, the array's first element, bytes per element, counts,
+// strides, whether it is written).
 using Gap = std::tuple<std::uintptr_t, std::uintptr_t, std::uint64_t, std::vector<std::uint64_t>,
                        std::vector<std::int64_t>, bool>;
 using Gaps = std::vector<Gap>;
@@ -78,7 +78,7 @@ PyWork run_staged(Staged& staged, comm::Communicator& group, const Call& call,
   return {work, nb::none()};
 }
 
-// The ordinal of the device that an address is of.
+// The ordinal of the device that owns the address; -1: none.
 int device_of(Node& node, std::uintptr_t address) {
   const auto driver = value_or_raise(node.cuda_driver());
   unsigned type = 0;
@@ -101,7 +101,7 @@ std::shared_ptr<Staged> staged_of(Node& node, int ordinal) {
   return value_or_raise(std::move(staged));
 }
 
-// (version, names of the devices), of the driver that the option cuda_driver names.
+// Returns (version, names of the devices) of the driver that the option cuda_driver names.
 std::tuple<int, std::vector<std::string>> cuda_devices(const std::string& driver) {
   runtime::Devices devices({driver, {}}, nullptr, nullptr);
   const auto table = value_or_raise(devices.driver());
@@ -121,17 +121,17 @@ std::tuple<int, std::vector<std::string>> cuda_devices(const std::string& driver
   return {version, std::move(names)};
 }
 
-// Names of the images of kernels that this build has.
+// Names of this build's kernel images.
 std::vector<std::string> kernel_images() {
   std::vector<std::string> names;
   for (const device::KernelImage& image : device::kernel_images()) names.emplace_back(image.name);
   return names;
 }
 
-// Memory of a device, for tests and examples that have no framework at hand.
+// Memory of a device, for tests and examples without a framework.
 class DeviceMemory {
  public:
-  // `shared`: of no pool, so that other processes can map it.
+  // `shared`: allocated outside pools, so that other processes can map it.
   DeviceMemory(std::shared_ptr<Staged> staged, std::uint64_t bytes, bool shared)
       : staged_(std::move(staged)), bytes_(bytes), shared_(shared) {
     const Device::Current current(device());
@@ -145,7 +145,7 @@ class DeviceMemory {
   }
   ~DeviceMemory() {
     const Device::Current current(device());
-    // A device that is lost has taken its memory along.
+    // Errors are ignored: on a lost device the memory is gone.
     if (shared_) {
       device().driver().mem_free(at_);
     } else {
@@ -165,7 +165,7 @@ class DeviceMemory {
       return device().copy(at_, reinterpret_cast<DevicePointer>(pinned), bytes_, on);
     });
   }
-  // Waits until it is done.
+  // Waits until the copy is done.
   void copy_from(const DeviceMemory& other, std::uintptr_t stream) {
     if (other.bytes_ != bytes_) throw nb::value_error("as many bytes as the memory has");
     Status status;
@@ -195,7 +195,7 @@ class DeviceMemory {
  private:
   Device& device() const { return staged_->device(); }
 
-  // `out`: where to copy the pinned memory to, in the end; null: nowhere.
+  // `out`: where the pinned memory is copied to at the end; may be null.
   template <class Enqueue>
   void through_pinned(std::uintptr_t stream, const Enqueue& enqueue, std::byte* out = nullptr) {
     Status status;

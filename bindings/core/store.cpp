@@ -12,19 +12,19 @@ namespace nb = nanobind;
 namespace holdfast::bindings {
 namespace {
 
-// torch's stores wait in native code and hear no signal: ask in slices, and Ctrl-C works in
-// between. Not shorter, for each slice that passes in vain makes torch's TCPStore write two
-// warnings.
+// torch's stores wait in native code, which no signal interrupts: waits are cut into slices, and
+// Ctrl-C works in between. Slices are not shorter, because torch's TCPStore writes two warnings for
+// each slice without a result.
 constexpr Duration kSlice = std::chrono::seconds(5);
 
-// Class and text, without the trace: what() has all of it.
+// The error's class and text, without the trace that what() contains.
 std::string text_of(const nb::python_error& error) {
   const std::string kind = nb::cast<std::string>(error.type().attr("__name__"));
   return kind + ": " + nb::str(error.value()).c_str();
 }
 
-// Stores say "it never came" in several ways: TimeoutError, torch's DistStoreError, a RuntimeError
-// that says so.
+// Stores report a timeout in several ways: TimeoutError, torch's DistStoreError, or a RuntimeError
+// with such a text.
 bool is_timeout(const nb::python_error& error) {
   if (error.matches(PyExc_TimeoutError)) return true;
   const std::string text = text_of(error);
@@ -85,7 +85,7 @@ Result<bool> PythonStore::has(const std::string& key) {
       if (nb::hasattr(store_, "check")) {
         nb::list keys;
         keys.append(key);
-        // Whoever looks again and again is to hear Ctrl-C.
+        // A caller that polls must notice Ctrl-C.
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
         return nb::cast<bool>(store_.attr("check")(keys));
       }

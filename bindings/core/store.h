@@ -1,5 +1,5 @@
-// A Python store as the runtime's Store port: any object with torch's set(key, value),
-// wait(keys, timeout) and get(key). Called without the interpreter's lock; takes it for each call.
+// A Python store as the runtime's Store: any object with torch's set(key, value), wait(keys,
+// timeout) and get(key). Call it without the GIL; it takes the GIL for each call.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -21,7 +21,7 @@ class PythonStore final : public Store {
   Result<std::string> compare_set(const std::string& key, const std::string& expected,
                                   const std::string& desired) override;
 
-  // Throws what was no failure of the store: Ctrl-C, SystemExit. Needs the lock.
+  // Rethrows an exception that was no failure of the store: Ctrl-C, SystemExit. Needs the GIL.
   void raise_interrupt();
 
  private:

@@ -20,7 +20,7 @@ namespace {
 // How long a native wait may keep a signal (Ctrl-C) from its Python handler.
 constexpr Duration kSignalLook = std::chrono::milliseconds(100);
 
-// Drops a reference from whatever thread ended the op.
+// Drops a reference; called by any thread that ends an op.
 void drop(PyObject* object) {
   if (const GilTaken gil; gil) Py_DECREF(object);
 }
@@ -52,7 +52,7 @@ void on_done(const PyWork& work, const nb::callable& callback) {
 }  // namespace
 
 Duration from_seconds(double seconds) {
-  constexpr double kLongest = 3e9;  // what 64 bits of nanoseconds hold, with room
+  constexpr double kLongest = 3e9;  // fits 64 bits of nanoseconds
   const double bounded = seconds < 0 ? 0 : seconds > kLongest ? kLongest : seconds;
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(bounded));
 }
@@ -68,7 +68,7 @@ Status wait_for(comm::Work& work, Duration timeout) {
     const Duration left = end - std::chrono::steady_clock::now();
     {
       const GilReleased released;
-      // How the op ended is asked below: it may end just after a slice did in vain.
+      // The op's status is read below: the op may end just after this slice timed out.
       [[maybe_unused]] const Status slice =
           work.wait(std::max(Duration::zero(), std::min(left, kSignalLook)));
     }
@@ -84,7 +84,7 @@ Status wait_for(comm::Work& work, Duration timeout) {
 }
 
 void wait_to_end(comm::Communicator& group, comm::Work& work) {
-  // The op has a time limit of its own.
+  // The wait needs no limit: the op has its own.
   try {
     raise_if(wait_for(work, kForever));
   } catch (nb::python_error&) {

@@ -1,4 +1,4 @@
-// Works as Python holds them, and how Python waits for one.
+// Works as Python holds them, and waits of Python for a work.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,12 +11,12 @@
 
 namespace holdfast::bindings {
 
-// Negative is none; more than the clock can hold is what it can.
+// Negative seconds give 0; more than the clock can hold gives its maximum.
 Duration from_seconds(double seconds);
 
-// A work and the buffers it uses, which live until the op has ended even if Python forgets both.
-// Only then the runtime's thread has to wait for the interpreter to drop them: it moves the data of
-// all ops, and a busy interpreter would hold up every one.
+// A work and the buffers it uses, which live until the op has ended even if Python drops both
+// before. Only in that case does the runtime's thread wait for the interpreter to free them: that
+// thread moves the data of all ops, and a busy interpreter would hold up every one.
 class PyWork {
  public:
   PyWork(std::shared_ptr<comm::Work> work, nanobind::object keep)
@@ -35,16 +35,16 @@ class PyWork {
   nanobind::object keep_;
 };
 
-// What is left of a blocking call that ended at once, well.
+// The result of a blocking call that ended well at once.
 struct PyEnded {
   std::shared_ptr<const comm::Outcome> outcome;
 };
 
-// Waits with the GIL released, and lets Python see signals now and then.
+// Waits with the GIL released, and lets Python handle signals at intervals.
 Status wait_for(comm::Work& work, Duration timeout);
 
-// For a call that blocks: ends with the op, for the caller's buffers must not go before. A signal's
-// exception ends the op first.
+// The wait of a blocking call: returns only when the op has ended, because the caller's buffers
+// must live until then. An exception of a signal handler aborts the group first.
 void wait_to_end(comm::Communicator& group, comm::Work& work);
 
 void bind_work(nanobind::module_& m);

@@ -46,8 +46,8 @@ constexpr std::uint64_t mix(std::uint64_t x) {
 }
 
 std::uint64_t key_base(const RoundingKey& key);
-// Key of the run whose first element is `first`: draws see only the lower half of an element's
-// number.
+// RoundingKey of the run whose first element is `first`: draws see only the lower half of an
+// element's number.
 constexpr std::uint64_t key_of(std::uint64_t base, std::uint64_t first) {
   return mix(base ^ (first >> 32));
 }
