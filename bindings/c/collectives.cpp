@@ -1,4 +1,4 @@
-// The collectives of the C interface: pointers and counts as blocks.
+// The collectives of the C interface: turns pointers and counts into blocks.
 #include <numeric>
 
 #include "device_comm/device_work.h"
@@ -18,7 +18,7 @@ static_assert(HF_BXOR == static_cast<int>(ReduceOp::kBxor));
 
 // Ops have their own time limit; blocking calls wait for it.
 
-// One call on its way: what is wrong with its arguments, or its request.
+// One call: its request, or the error in its arguments.
 struct Call {
   hf_group* group;
   hf_work** work;
@@ -47,7 +47,7 @@ struct Call {
     return *this;
   }
 
-  // Of a rooted op: on device memory it goes in slices, if all ranks know each other's sizes.
+  // For a rooted op: on device memory it runs in slices if all ranks know each other's sizes.
   void says_equal() { request.equal_blocks = group != nullptr && group->staged != nullptr; }
 
   bool is_root() const { return wrong.is_ok() && group->group->rank() == request.root; }
@@ -82,7 +82,7 @@ struct Call {
     return blocks;
   }
 
-  // What has a work in any case.
+  // Starts an op that has a work in any case.
   Status start(int32_t* source) {
     std::shared_ptr<comm::Work> begun;
     if (group->staged != nullptr) {

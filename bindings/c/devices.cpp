@@ -15,7 +15,7 @@ using runtime::Staged;
 
 namespace {
 
-// Of pinned memory that copies between device and pageable memory go through.
+// Limit of the pinned piece that copies between device and pageable memory go through.
 constexpr std::uint64_t kMostPiece = 8U << 20;
 
 std::vector<CuStream> streams_of(void* stream) {
@@ -29,7 +29,7 @@ Status check_stream(void* stream) {
           "stream HF_NO_STREAM; accepted: NULL (the legacy default stream), 1, 2 or a stream"};
 }
 
-// -1: of no device, as far as the driver knows.
+// The ordinal of the device that owns `memory`; -1 when the driver knows none.
 std::int32_t device_of(const device::CudaDriver& driver, const void* memory) {
   using device::PointerAttribute;
   unsigned type = 0;
@@ -43,7 +43,7 @@ std::int32_t device_of(const device::CudaDriver& driver, const void* memory) {
   return known ? ordinal : HF_HOST_MEMORY;
 }
 
-// Runs `body` with the device, in its context.
+// Runs `body` with the device, in the device's context.
 template <class Body>
 hf_status on_device(hf_node* node, std::int32_t ordinal, const Body& body) {
   return c::guarded([&]() -> Status {
@@ -63,7 +63,7 @@ struct Copy {
   std::uint64_t bytes;
 };
 
-// Host memory that is not pinned goes through a piece that is.
+// Copies between pageable host memory and the device through a pinned piece.
 Status copy_piecewise(Device& device, const Copy& copy, CuStream stream) {
   const device::CudaDriver& d = device.driver();
   const bool up = device_of(d, copy.to) >= 0;

@@ -10,7 +10,7 @@ static_assert(static_cast<int>(Code::kPeerLost) == HF_PEER_LOST);
 static_assert(static_cast<int>(Code::kProtocolError) == HF_PROTOCOL_ERROR);
 static_assert(static_cast<int>(Code::kSystem) == HF_SYSTEM);
 
-// Of the thread, as errno is; nothing else sees it.
+// The error of the calling thread, like errno; no other thread sees it.
 Status& last_error() {
   thread_local Status status;
   return status;
@@ -23,7 +23,7 @@ hf_status record(const Status& status) noexcept {
   try {
     last_error() = status;
   } catch (...) {
-    last_error() = Status();  // no memory for the text; the code below still tells
+    last_error() = Status();  // no memory for the text; the code is returned
   }
   return static_cast<hf_status>(status.code());
 }

@@ -1,4 +1,4 @@
-// What is behind the C interface's handles, and how a call's outcome becomes a status.
+// The structs behind the C interface's handles, and the conversion of a call's outcome to a status.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 #include "holdfast/holdfast_device.h"
 #include "runtime/node.h"
 
-// Owners: the handle, and (node, communicator, work) what the runtime still runs.
+// Owners: the handle; for node, communicator and work also the ops that the runtime still runs.
 struct hf_node {
   std::shared_ptr<holdfast::runtime::Node> node;
   std::string http_address;
@@ -24,10 +24,10 @@ struct hf_group {
   std::shared_ptr<holdfast::comm::Communicator> group;
   std::vector<std::string> transports;
   std::weak_ptr<holdfast::runtime::Node> node;
-  // Of a handle for device memory; null: for the host's. Owners: as device_comm/staged.h, and
-  // these.
+  // Set in a handle for device memory; null in one for host memory. Owners: those of
+  // device_comm/staged.h, and these handles.
   std::shared_ptr<holdfast::runtime::Staged> staged = nullptr;
-  std::vector<holdfast::device::CuStream> streams = {};  // one, or none to wait for
+  std::vector<holdfast::device::CuStream> streams = {};  // one stream; none: no wait
   std::atomic<std::int32_t> priority = 0;                // relaxed: a number, guards nothing
   holdfast::comm::HoleChoice on_hole = {};
 };
@@ -37,14 +37,14 @@ struct hf_work {
 
 namespace holdfast::c {
 
-// Notes the outcome for hf_last_error() of this thread.
+// Stores the outcome for hf_last_error() of this thread.
 hf_status record(const Status& status) noexcept;
 
 inline Status missing(const char* what) {
   return {Code::kConfigError, std::string(what) + " is NULL"};
 }
 
-// Runs `body`, which returns a Status; nothing it throws gets out.
+// Runs `body`, which returns a Status, and turns every exception into a status.
 template <class Body>
 hf_status guarded(Body body) noexcept {
   try {
@@ -56,7 +56,8 @@ hf_status guarded(Body body) noexcept {
   }
 }
 
-// A store in a directory that all ranks share; the layout is that of the Python package's.
+// A store in a directory that all ranks share, with the layout of the Python package's
+// DirectoryStore.
 Result<std::unique_ptr<Store>> open_directory(const std::string& path);
 
 }  // namespace holdfast::c

@@ -1,4 +1,4 @@
-// Memory of the pool, as the C interface hands it out: whose it is stands in front of it.
+// Memory of the pool for the C interface. In front of each piece lies a reference to its pool.
 #include <cstdint>
 #include <new>
 
@@ -9,7 +9,7 @@ using namespace holdfast;
 namespace {
 
 using Owner = std::shared_ptr<comm::MemoryPool>;
-// As the pool aligns.
+// The pool's alignment.
 constexpr std::size_t kOwnerBytes = 64;
 static_assert(sizeof(Owner) <= kOwnerBytes);
 

@@ -16,7 +16,7 @@ namespace {
 using runtime::OptionRow;
 using runtime::Options;
 
-// A time is in nanoseconds; 0 is the default, -1 is 0 where that is a value.
+// A time is in nanoseconds; 0 means the default, and -1 means 0 where the option accepts 0.
 template <class S>
 using MemberOf =
     std::variant<const char * S::*, std::int64_t S::*, std::uint16_t S::*, std::uint64_t S::*,
@@ -24,10 +24,10 @@ using MemberOf =
 
 template <class S>
 struct StructField {
-  std::string_view name;  // of the option
+  std::string_view name;  // the option's name
   MemberOf<S> member;
-  bool inverted = false;     // a flag that is 1 where the option is 0
-  bool zero_counts = false;  // of sizes: 0 is a value, not the default
+  bool inverted = false;     // the flag is the negated option
+  bool zero_counts = false;  // for sizes: 0 is a value, not the default
   std::array<const char*, 2> enumerators{};
 };
 
@@ -84,7 +84,7 @@ Status refuse_enumerator(const StructField<S>& field, int value) {
                                   field.enumerators[1] + " (1)"};
 }
 
-// A value of the struct to the option's.
+// Converts a value of the struct to the option's.
 template <class S, class From, class To>
 Status take(const StructField<S>& field, const From& from, To& to) {
   if constexpr (std::is_same_v<From, std::int64_t> && std::is_same_v<To, Duration>) {
@@ -93,7 +93,7 @@ Status take(const StructField<S>& field, const From& from, To& to) {
   } else if constexpr (std::is_same_v<From, std::int32_t> && std::is_same_v<To, bool>) {
     to = (from != 0) != field.inverted;
   } else if constexpr (std::is_enum_v<From> && std::is_enum_v<To>) {
-    // A C program may have put any number there, which C++ may not read as the enumeration.
+    // A C program may have stored any number, which C++ must not read as the enumeration.
     int value = 0;
     static_assert(sizeof from == sizeof value);
     std::memcpy(&value, &from, sizeof value);
@@ -102,12 +102,12 @@ Status take(const StructField<S>& field, const From& from, To& to) {
   } else if constexpr (std::is_unsigned_v<From> && std::is_same_v<From, To>) {
     if (from != 0 || field.zero_counts) to = from;
   } else {
-    CHECK(false);  // a field of another type than its option
+    CHECK(false);  // the field's type does not match its option's
   }
   return Status::ok();
 }
 
-// The other way.
+// Converts an option's value to the struct's.
 template <class S, class From, class To>
 void give(const StructField<S>& field, const From& from, To& to) {
   if constexpr (std::is_same_v<From, Duration> && std::is_same_v<To, std::int64_t>) {
@@ -135,7 +135,7 @@ Status take_field(const StructField<S>& field, const S& from, Options& to) {
   if (const char* const* text = text_of(field, from)) {
     if (*text == nullptr || **text == '\0') return Status::ok();
     if (const auto* member = std::get_if<std::string Options::*>(&row.field)) {
-      to.** member = *text;  // what it may be is for validate(), which names the option
+      to.** member = *text;  // validate() checks the value and names the option
       return Status::ok();
     }
     return read_option(row, *text, to);
@@ -146,7 +146,7 @@ Status take_field(const StructField<S>& field, const S& from, Options& to) {
 
 template <class S>
 void give_field(const StructField<S>& field, const Options& from, S& to) {
-  if (text_of(field, to) != nullptr) return;  // whose memory would it be?
+  if (text_of(field, to) != nullptr) return;  // a string has no owner here
   std::visit([&](auto of, auto option) { give(field, from.*option, to.*of); }, field.member,
              row_of(field).field);
 }
@@ -192,22 +192,19 @@ Status check_size(std::size_t size) {
                                   NamesOf<S>::kAdvice + std::to_string(sizeof(S))};
 }
 
-hf_options defaults_of(const hf_options&) {
-  hf_options options = {};
-  options.transports = "shm,tcp";
-  const Options defaults;
-  for (const auto& field : kFields) give_field(field, defaults, options);
-  return options;
-}
-
-// Zeros are what every field of it has by default.
-hf_device_options defaults_of(const hf_device_options&) { return {}; }
-
-// What the caller's struct has, which is smaller where an older header declares it, and defaults.
-template <class S>
-Result<S> whole_struct(const S& from) {
-  TRY(check_size<S>(from.size));
-  S whole = defaults_of(from);
+// Completes a struct of an older header, which ends earlier. No version of hf_options ended before
+// its second field.
+Result<hf_options> whole_struct(const hf_options& from) {
+  constexpr std::size_t kLeast = offsetof(hf_options, timeout_ns);
+  if (from.size < kLeast || from.size > sizeof(hf_options)) {
+    const char* newer = "; the program was compiled with the header of a newer library, or: ";
+    return Status{Code::kConfigError, "hf_options.size is " + std::to_string(from.size) +
+                                          (from.size < kLeast ? "; " : newer) +
+                                          "call hf_options_init(), which sets it to " +
+                                          std::to_string(sizeof(hf_options))};
+  }
+  hf_options whole;
+  set_defaults(whole);
   std::memcpy(&whole, &from, from.size);
   return whole;
 }

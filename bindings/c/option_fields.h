@@ -1,5 +1,5 @@
-// The structs of options of the C interface, field by field, as rows of the table of options
-// (runtime/option_table.h): their defaults, their variables, and what they mean.
+// The C interface's structs of options, field by field, mapped to rows of the table of options
+// (runtime/option_table.h), which gives defaults, variables and meanings.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +8,16 @@
 
 namespace holdfast::c {
 
-// What hf_options had before version 8 of the interface, when hf_options_init() was not told how
-// large its caller's struct is.
-inline constexpr std::size_t kOptionsBefore8 =
-    (offsetof(hf_options, trust_resets) + sizeof(hf_trust_resets) + alignof(hf_options) - 1) /
-    alignof(hf_options) * alignof(hf_options);
+// Sets the whole struct. hf_options_init() does not know the size of its caller's struct: the first
+// new field needs an hf_options_init() that writes only the fields of version 7 of the interface.
+void set_defaults(hf_options& options);
 
-// Of a struct of this size, which may be an older header's and smaller, or else is refused; nothing
-// behind it is touched.
-Status set_defaults(hf_options& options, std::size_t size);
-
-// What the environment sets, over what is there, of what the struct's `size` has. The strings are
-// the environment's.
+// Overwrites fields that the environment sets. The strings belong to the environment.
 Status read_environment(hf_options& options);
 Status read_environment(hf_device_options& options);
 
-// NULL: the defaults. Of a struct that an older header declares, which is smaller, what it lacks
-// has its default; one that is larger than this library's is refused.
+// NULL gives the defaults. A struct of an older header is smaller: fields that it lacks get their
+// defaults. A struct that is larger than this library's is refused.
 Result<runtime::Options> native_options(const hf_options* options,
                                         const hf_device_options* devices);
 

@@ -1,4 +1,4 @@
-// Stores for C programs: a shared directory, and functions of the caller's.
+// Stores for C programs: a shared directory, and a store made of the caller's functions.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,10 +17,10 @@
 namespace holdfast::c {
 namespace {
 
-// Polling starts eager, for ranks that start together, and calms down for those that wait.
+// Polling starts fast, for ranks that start together, and slows down for ranks that wait long.
 constexpr auto kFirstPause = std::chrono::microseconds(500);
 constexpr auto kLongestPause = std::chrono::milliseconds(20);
-// Member cards are far smaller.
+// Limit of a value; member cards are far smaller.
 constexpr std::size_t kMaxValueBytes = 1 << 20;
 
 std::string quoted(const std::string& key) {
@@ -42,7 +42,7 @@ class Directory final : public Store {
  public:
   explicit Directory(std::filesystem::path path) : path_(std::move(path)) {}
 
-  // Under another name first: readers see the whole value or none.
+  // Writes under another name first, so that readers see the whole value or none.
   Status set(const std::string& key, const std::string& value) override {
     const auto draft = draft_of(key);
     TRY(write(draft, value));
@@ -52,7 +52,7 @@ class Directory final : public Store {
     return Status::ok();
   }
 
-  // A link is made by one of many only.
+  // Of several processes, only one succeeds in making the link.
   Result<std::string> set_once(const std::string& key, const std::string& value) override {
     const auto draft = draft_of(key);
     TRY(write(draft, value));
