@@ -11,11 +11,11 @@
 namespace holdfast::torch_backend {
 namespace {
 
-// A process that goes down in order waits this long for its running ops.
+// An orderly shutdown waits this long for the process's running ops.
 constexpr Duration kCloseTime = std::chrono::seconds(10);
 
-// Messages that go without being asked for need no thread to look after them: most callers wait at
-// once, and who does not finds them when he comes.
+// Eager messages need no thread to drive them: most callers wait at once, and a later wait() finds
+// the message received.
 bool is_small_message(const comm::OpRequest& request) {
   if (!comm::is_point_to_point(request.collective)) return false;
   const comm::Block& block = request.input.empty() ? request.output[0] : request.input[0];
@@ -90,14 +90,15 @@ void HoldfastBackend::abort() {
 }
 
 void HoldfastBackend::shutdown() {
-  // A group that was there before the backend stays.
+  // A group that existed before the backend stays.
   if (is_forked() || !home_.node || !group_) return;
   Status status;
   {
     const WithoutGil release;
     status = group_->close(kCloseTime);
   }
-  // Of others a group whose ops cannot end any more has told already.
+  // Other errors mean that the group's ops cannot end any more, which the group has reported
+  // already.
   if (status.code() == Code::kUnconfirmed) TORCH_WARN(status.message());
 }
 

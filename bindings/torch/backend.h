@@ -1,7 +1,6 @@
-// The c10d backend: one communicator per process group. What each collective does with its tensors
-// is in collectives.cpp, sparse.cpp and monitored_barrier.cpp, how groups come from groups in
-// groups.cpp, how one gets other members in reconfigure.cpp; life cycle, coalescing and errors are
-// in backend.cpp.
+// The c10d backend: one communicator per process group. collectives.cpp, sparse.cpp and
+// monitored_barrier.cpp hold the collectives, groups.cpp makes groups from groups, reconfigure.cpp
+// changes a group's members, and backend.cpp has life cycle, coalescing and errors.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -29,10 +28,10 @@ using TensorList = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using c10d::OpType;
 
-// The tag of monitoredBarrier's messages, above what callers may use.
+// The tag of monitoredBarrier's messages, above the tags that callers may use.
 inline constexpr std::uint32_t kMonitorTag = 0x7fff'ffff;
 
-// What dist.* calls hand over besides tensors.
+// Arguments of dist.* calls besides tensors.
 struct CallOptions {
   std::chrono::milliseconds timeout;
   bool async;
@@ -50,7 +49,8 @@ class HoldfastBackend final : public c10d::Backend {
   };
 
   HoldfastBackend(std::shared_ptr<comm::Communicator> group, Home home);
-  // Without members until reconfigure(); rank and size are what the caller calls itself meanwhile.
+  // A backend without members until reconfigure(); until then it reports the caller's rank and
+  // size.
   HoldfastBackend(Home home, int rank, int size);
   ~HoldfastBackend() override;
 
@@ -64,7 +64,7 @@ class HoldfastBackend final : public c10d::Backend {
   bool supportsSplitting() const override { return true; }
   bool supportsShrinking() const override { return true; }
   bool supportsTimeEstimation() const override { return false; }
-  // Memory that the other ranks of the host read where it lies.
+  // Allocates memory that the other ranks of the host read in place.
   bool supportsTensorAlloc(c10::DeviceIndex device) override;
   std::shared_ptr<c10::Allocator> getMemAllocator() override;
   at::Tensor allocateTensor(long elements, at::TensorOptions options) override;
@@ -74,7 +74,8 @@ class HoldfastBackend final : public c10d::Backend {
   uint64_t getSequenceNumberForGroup() override {
     return sequence_.load(std::memory_order_relaxed);  // relaxed: a number, guards nothing
   }
-  // Collective over the new group's members; they meet through `store` (shrink: this group's own).
+  // Collective over the new group's members; their rendezvous is `store` (shrink: this group's
+  // own).
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
                                     const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& options) override;
@@ -85,30 +86,31 @@ class HoldfastBackend final : public c10d::Backend {
                                      const c10::intrusive_ptr<Options>& options) override;
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   bool supportsReconfigure() const override { return home_.node != nullptr; }
-  // Names this process to the others. Good as long as the backend lives.
+  // A handle that names this process to the others; valid as long as the backend lives.
   c10d::ReconfigureHandle get_reconfigure_handle() const override;
   // Gives the backend the members that the handles name: all of them call it, with the same uuid
-  // and handles. No other call may run on the backend meanwhile. The ops of the old membership are
-  // ended once all have met; when that fails, it stays as it was.
+  // and handles. No other call may run on the backend meanwhile. The ops of the old membership end
+  // once the rendezvous of the new members is complete; when that fails, the membership stays as it
+  // was.
   WorkPtr reconfigure(const c10d::ReconfigureOptions& opts) override;
 #endif
   void registerOnCompletionHook(Observers::Hook&& hook) override;
   void waitForPendingWorks() override;
-  // The members' communicator; raises as long as there is none.
+  // The communicator of the members; raises while the backend has none.
   const std::shared_ptr<comm::Communicator>& group() const;
   // Ranks that have a member in the current view.
   std::vector<int> live_ranks() const;
-  // A step boundary: (epoch, ranks that are there). Collective over those ranks.
-  // Epoch, ranks that are there, ranks that have come in.
+  // A step boundary, collective over all members. Returns the epoch, the ranks that have a member,
+  // and the ranks that have joined.
   std::tuple<std::uint32_t, std::vector<int>, std::vector<int>> advance(
       std::chrono::milliseconds timeout);
-  // A newcomer that has not taken over the others' state yet.
+  // Whether this is a newcomer that has not taken over the others' state yet.
   bool is_fresh() const { return fresh_; }
   void set_fresh(bool fresh) { fresh_ = fresh; }
-  // Of the ops that are called from now on.
+  // Priority of the ops that are called from now on.
   std::int32_t priority() const { return priority_.load(std::memory_order_relaxed); }
   void set_priority(std::int32_t priority) { priority_.store(priority, std::memory_order_relaxed); }
-  // Of the ops that are called from now on; nothing: as the group has it.
+  // Setting of the ops that are called from now on; nullopt: the group's.
   std::optional<comm::OnHole> on_hole() const { return on_hole_.get(); }
   void set_on_hole(std::optional<comm::OnHole> value) { on_hole_.set(value); }
   void enableCollectivesTiming() override { timed_ = true; }
@@ -155,7 +157,7 @@ class HoldfastBackend final : public c10d::Backend {
                    const c10d::AllToAllOptions& opts) override;
   WorkPtr gather(std::vector<TensorList>& outputs, TensorList& inputs,
                  const c10d::GatherOptions& opts) override;
-#ifdef C10D_BACKEND_HAS_RECONFIGURE  // which came with the single-tensor names
+#ifdef C10D_BACKEND_HAS_RECONFIGURE  // came with the single-tensor names
   WorkPtr gather_into_tensor(Tensor& output, Tensor& input,
                              const c10d::GatherOptions& opts) override;
 #endif
@@ -173,7 +175,7 @@ class HoldfastBackend final : public c10d::Backend {
     Tensors tensors;
   };
 
-  // How a call shows in profiles, and what its Future holds.
+  // How a call appears in profiles, and the results that its Future holds.
   struct Face {
     OpType type = OpType::UNKNOWN;
     const char* title = nullptr;  // a literal
@@ -197,16 +199,16 @@ class HoldfastBackend final : public c10d::Backend {
   Item reduce_scatter_item(const Tensor& output, const Tensor& input, const c10d::ReduceOp& op);
   Item message_item(const TensorList& tensors, comm::Collective kind, int peer, int tag);
 
-  // Owners: this backend and its works. Null before the first reconfigure(), for one made for it.
+  // Owners: this backend and its works. Null in a backend made for reconfigure(), before its first.
   std::shared_ptr<comm::Communicator> group_;
   bool fresh_ = false;
-  // Owners: this backend, its works, the threads in it.
+  // Owners: this backend, its works, its threads.
   const std::shared_ptr<Callbacks> callbacks_ = std::make_shared<Callbacks>();
   c10::intrusive_ptr<BackendOptions> options_;
   Home home_;
 #ifdef C10D_BACKEND_HAS_RECONFIGURE
   mutable std::mutex door_mutex_;
-  // The store that others meet in when this process is their first. Guarded by door_mutex_.
+  // The store of the rendezvous when this process has the first handle. Guarded by door_mutex_.
   mutable c10::intrusive_ptr<c10d::TCPStore> door_;
   std::set<int64_t> used_uuids_;
 #endif
@@ -214,11 +216,11 @@ class HoldfastBackend final : public c10d::Backend {
   // Owners: this backend, its works, the threads of callbacks_.
   const std::shared_ptr<Observers> observers_ = std::make_shared<Observers>();
   bool timed_ = false;
-  std::atomic<std::uint64_t> sequence_{0};  // of collectives
+  std::atomic<std::uint64_t> sequence_{0};  // counts collectives
   std::atomic<std::int32_t> priority_{0};   // relaxed: a number, guards nothing
   comm::HoleChoice on_hole_;
 
-  // Between startCoalescing and endCoalescing: what was started. One thread calls both.
+  // The ops started between startCoalescing and endCoalescing. One thread calls both.
   bool coalescing_ = false;
   Started coalesced_;
   TensorList coalesced_results_;

@@ -7,13 +7,13 @@
 namespace holdfast::torch_backend {
 namespace {
 
-// Between two steps of a training loop a thread should not come and go.
+// Idle threads stay this long, so that they survive from one step of a training loop to the next.
 constexpr auto kLinger = std::chrono::seconds(10);
-// Callbacks that block at the same time: a DDP hook has one per bucket in flight. Beyond this they
-// queue.
+// Limit of callbacks that block at the same time, beyond which they queue: a DDP hook has one per
+// bucket in flight.
 constexpr std::size_t kMaxThreads = 256;
 
-// The tasks of this process. Threads that nobody joins use it until the process is gone.
+// The tasks of this process, never freed: detached threads use them until the process ends.
 struct Tasks {
   std::mutex mutex;  // guards the rest
   std::condition_variable fewer;
@@ -25,7 +25,7 @@ Tasks& tasks() {
   return all;
 }
 
-// Nothing frees what the caller holds once the process ends.
+// Parks the caller once the process ends, so that the objects it holds are not freed.
 void park_at_end() {
   std::unique_lock lock(tasks().mutex);
   if (!tasks().ended) return;
@@ -65,7 +65,7 @@ void Callbacks::run(Task task) {
     return;
   }
   ++threads_;
-  // Detached, because the last owner may be a callback; it owns what it uses.
+  // The thread is detached, because the last owner may be a callback; it owns the objects it uses.
   std::thread([self = shared_from_this()] { self->serve(); }).detach();
 }
 
@@ -82,7 +82,7 @@ void Callbacks::serve() {
     park_at_end();
     bindings::parked_at_exit(task);
     park_at_end();
-    task = nullptr;  // before the lock: it may hold the last reference to a group
+    task = nullptr;  // freed before locking: it may own a group
     task_is_over();
     lock.lock();
   }

@@ -1,7 +1,7 @@
-// Callbacks: threads for what users hang on a Future. Such a callback may block, even on the Future
+// Callbacks: threads that run users' callbacks of Futures. A callback may block, even on the Future
 // of an op that it starts itself (PowerSGD's DDP hook does), so it must not run on the thread that
-// moves the data, nor queue behind another one. Hence a new thread whenever all others are busy;
-// idle ones go after a while.
+// moves the data, nor queue behind another callback. So a new thread starts whenever all others are
+// busy; idle threads end after a while.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,14 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
  public:
   using Task = std::function<void()>;
 
-  // Runs `task` soon, whatever the others do. Any thread.
+  // Runs `task` soon, even if other tasks block. Any thread.
   void run(Task task);
 
-  // Waits until no task of this process is left, those of all Callbacks; false: `limit` was over.
+  // Waits until no task of any Callbacks of this process is left; false when `limit` was over.
   // Without the GIL.
   static bool drain(std::chrono::milliseconds limit);
-  // From now on a task that comes to its end is kept: it may have the last reference to a tensor,
-  // and a Python object cannot be freed by a thread of ours while the interpreter goes away.
+  // From now on tasks are not freed when they end: a task may hold the last reference to a tensor,
+  // and a thread of ours cannot free a Python object while the interpreter shuts down.
   static void end();
 
  private:
@@ -33,7 +33,7 @@ class Callbacks : public std::enable_shared_from_this<Callbacks> {
   std::mutex mutex_;  // guards the rest
   std::condition_variable more_;
   std::deque<Task> queue_;
-  std::size_t idle_ = 0;  // waiting threads, including those that were just told of a task
+  std::size_t idle_ = 0;  // waiting threads, including notified ones
   std::size_t threads_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Every collective of c10d as requests to the communicator: which tensors are which blocks, and
-// nothing else.
+// Turns every collective of c10d into requests to the communicator: this file only maps tensors to
+// blocks.
 #include <ATen/ops/scalar_tensor.h>
 
 #include <optional>
@@ -22,7 +22,7 @@ ReduceOp reduce_op(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::BAND: return ReduceOp::kBand;
     case c10d::ReduceOp::BOR: return ReduceOp::kBor;
     case c10d::ReduceOp::BXOR: return ReduceOp::kBxor;
-    case c10d::ReduceOp::PREMUL_SUM: return ReduceOp::kSum;  // of what scaled() gives
+    case c10d::ReduceOp::PREMUL_SUM: return ReduceOp::kSum;  // sums the results of scaled()
     default:
       raise({Code::kUnsupported,
              "reduction op " + std::to_string(static_cast<int>(op.op_)) +
@@ -30,13 +30,13 @@ ReduceOp reduce_op(const c10d::ReduceOp& op) {
   }
 }
 
-// PREMUL_SUM: every rank's contribution times its factor, in the tensor's own dtype.
+// PREMUL_SUM: multiplies this rank's contribution by its factor, in the tensor's own dtype.
 std::optional<Tensor> scaled(const Tensor& tensor, const c10d::ReduceOp& op) {
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return std::nullopt;
   const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
   if (factor == nullptr) raise({Code::kConfigError, "PREMUL_SUM without a factor"});
   const auto type = tensor.scalar_type();
-  // fp8 has no arithmetic of its own.
+  // fp8 has no arithmetic, so f32 is used.
   const auto compute = at::isFloat8Type(type) ? at::kFloat : type;
   const Tensor by = factor->tensor_factor.defined()
                         ? factor->tensor_factor.reshape({}).to(tensor.device(), compute)
@@ -186,7 +186,7 @@ WorkPtr HoldfastBackend::_allgather_base(Tensor& output, Tensor& input,
 
 WorkPtr HoldfastBackend::allgather_coalesced(std::vector<TensorList>& outputs, TensorList& inputs,
                                              const c10d::AllgatherOptions& opts) {
-  // outputs[rank][i] is what rank's inputs[i] becomes.
+  // outputs[rank][i] receives inputs[i] of that rank.
   std::vector<Item> items;
   TensorList results;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -11,11 +11,11 @@ namespace {
 device::CuStream current_stream(c10::Device device) {
   const c10::impl::VirtualGuardImpl streams(device.type());
   void* handle = streams.getStream(device).native_handle();
-  // 0 is the legacy default stream, which has a name of its own.
+  // Handle 0 is the legacy default stream, which has a handle of its own in the driver.
   return handle == nullptr ? device::legacy_stream() : device::CuStream{handle};
 }
 
-// Repaired after a loss, so that only the end of the group makes it fail.
+// Whether an op is repaired after a loss, so that only the end of the group makes it fail.
 bool fails_with_its_group(comm::Collective collective) {
   return comm::has_elements(collective) && !comm::is_rooted(collective) &&
          !comm::is_point_to_point(collective);
@@ -55,7 +55,7 @@ std::optional<c10::Stream> stream_behind(const std::vector<std::shared_ptr<comm:
     const bool fits = work != nullptr && work->device().streams_wait() &&
                       fails_with_its_group(work->collective()) &&
                       (works.empty() || &works.front()->device() == &work->device());
-    // What has ended may have failed, and then says so at once.
+    // An op that has ended may have failed, and then reports it at once.
     if (!fits || work->done()) return std::nullopt;
     works.push_back(work);
   }

@@ -1,4 +1,4 @@
-// Python's global lock, for code that does not know whether Python is its caller.
+// Python's global lock (GIL), for code that does not know whether its caller holds it.
 #pragma once
 
 #include <Python.h>
@@ -9,7 +9,7 @@ namespace holdfast::torch_backend {
 
 inline bool holds_gil() { return Py_IsInitialized() != 0 && PyGILState_Check() != 0; }
 
-// Lets go of the GIL where this thread holds it: another thread may need it in a callback.
+// Releases the GIL for a scope if this thread holds it: another thread may need it in a callback.
 class WithoutGil {
  public:
   WithoutGil() : state_(holds_gil() ? PyEval_SaveThread() : nullptr) {}
@@ -23,12 +23,12 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
-// Called by the thread that ends the process, before the groups are closed. The others' waits fail
-// then, and each would ask for the GIL in torch's own bindings, which an interpreter that goes away
-// aborts the process for.
+// Called by the thread that ends the process, before the groups are closed. Waits of other threads
+// then fail, and each would ask for the GIL in torch's own bindings, for which an interpreter that
+// shuts down aborts the process.
 void process_ends();
 
-// Parks a thread of Python's from then on, except the one that ends the process.
+// After process_ends(), parks every calling thread except the one that ends the process.
 void park_if_process_ends();
 
 }  // namespace holdfast::torch_backend

@@ -14,7 +14,7 @@
 namespace holdfast::torch_backend {
 namespace {
 
-// torch's shrink flag: what still runs is ended first.
+// torch's shrink flag: running ops are aborted first.
 constexpr int kShrinkAbort = 1;
 
 c10::intrusive_ptr<c10d::Store> part_of(const c10::intrusive_ptr<c10d::Store>& store,
@@ -66,7 +66,7 @@ c10::intrusive_ptr<c10d::Backend> HoldfastBackend::split(
     const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
     const c10::intrusive_ptr<Options>& options) {
   const int place = place_of(getRank(), ranks);
-  if (place < 0) return nullptr;  // goes on without
+  if (place < 0) return nullptr;  // this rank is not in the new group
   return join(home_for(store, "split", options), place, static_cast<int>(ranks.size()),
               {ranks, group()});
 }

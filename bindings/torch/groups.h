@@ -1,4 +1,4 @@
-// Groups: how a backend comes to be, and how other groups are made from it: split, merge, shrink.
+// Groups: makes a backend, and other groups from it by split, merge and shrink.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -14,7 +14,7 @@ namespace holdfast::torch_backend {
 
 class HoldfastBackend;
 
-// What a group needs beside its members; later groups of the same process are made with it.
+// The data that a group needs besides its members; later groups of the process are made with it.
 struct Home {
   // Owners: every backend of the process, its Python module.
   std::shared_ptr<runtime::Node> node;
@@ -25,18 +25,18 @@ struct Home {
   bool losses_raise = false;  // the option on_peer_loss
 };
 
-// Who is in a group: ranks of `parent`, or of the process group that torch made first where that is
-// not one of ours. Neither: the store's group is the only one of its name.
+// The members of a group: ranks of `parent`, or of torch's first process group when that one is not
+// ours. Without ranks, the store's group is the only one of its name.
 struct Members {
   std::vector<int> ranks;
-  // Owners: the backend over it, and this.
+  // Owners: the backend over the parent, and this.
   std::shared_ptr<comm::Communicator> parent;
 };
 
-// Meets the other members in home.store; collective over them. Throws StatusError.
+// Runs the rendezvous of the members in home.store; collective over them. Throws StatusError.
 std::shared_ptr<comm::Communicator> meet(const Home& home, int rank, int size,
                                          const Members& members = {});
-// The same, as a backend.
+// The same; makes a backend of the result.
 c10::intrusive_ptr<HoldfastBackend> join(Home home, int rank, int size,
                                          const Members& members = {});
 

@@ -38,7 +38,7 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
                                            const c10::intrusive_ptr<c10d::Backend>& parent) {
   const torch_backend::Home home{node_in(node), store,           group,
                                  timeout,       connect_timeout, losses_raise};
-  // Later its members come by reconfigure().
+  // reconfigure() gives the backend its members later.
   if (later) return c10::make_intrusive<HoldfastBackend>(home, rank, size);
   torch_backend::Members members{std::move(ranks), nullptr};
   const auto* ours = dynamic_cast<const HoldfastBackend*>(parent.get());
@@ -46,7 +46,7 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
   return torch_backend::join(home, rank, size, members);
 }
 
-// A backend over a group that is there already, and stays when the backend goes.
+// A backend over an existing group, which stays when the backend goes.
 c10::intrusive_ptr<HoldfastBackend> wrap(const py::capsule& group,
                                          std::chrono::milliseconds timeout) {
   const auto& held = *group.get_pointer<std::shared_ptr<comm::Communicator>>();
@@ -103,8 +103,8 @@ py::tuple outcome(const c10::intrusive_ptr<c10d::Work>& work) {
                         numbers(made_of.missing), made_of.retried);
 }
 
-// Whether a caller stands still for the op from its start to its end, where its Future is what is
-// waited for. Nothing is known of other backends' works.
+// `whole`: whether a caller that waits for the op's Future is blocked from the op's start to its
+// end. Works of other backends are ignored.
 void tell_wait(const c10::intrusive_ptr<c10d::Work>& work, bool whole) {
   const auto* ours = dynamic_cast<const torch_backend::HoldfastWork*>(work.get());
   if (ours != nullptr) ours->tell_wait(whole ? comm::OtherWait::kWhole : comm::OtherWait::kNone);

@@ -1,5 +1,6 @@
-// The barrier that names who is missing. Rank 0 hears from everybody, then lets everybody go; who
-// does not report in time is named by rank 0, and the group ends, for its members are apart now.
+// The barrier that names missing ranks. Rank 0 receives a message from every rank, then releases
+// every rank. It names the ranks that do not report in time, and aborts the group, because its
+// members are out of step then.
 #include "backend.h"
 #include "gil.h"
 #include "raise.h"
@@ -19,7 +20,7 @@ std::string rank_names(const std::vector<int>& ranks) {
 
 }  // namespace
 
-// An empty message.
+// Starts sending or receiving an empty message.
 std::shared_ptr<comm::Work> HoldfastBackend::signal(Collective kind, int peer) {
   comm::OpRequest request;
   request.collective = kind;
@@ -27,7 +28,7 @@ std::shared_ptr<comm::Work> HoldfastBackend::signal(Collective kind, int peer) {
   request.dtype = DType::kU8;
   request.peer = {peer};
   request.tag = kMonitorTag;
-  request.timeout = kForever;  // rank 0 itself decides when it has waited enough
+  request.timeout = kForever;  // the callers' wait() has the limit
   return value_or_raise(group()->start(std::move(request)));
 }
 

@@ -1,5 +1,5 @@
-// Observers: who wants to know of works that have ended, and of groups that fail. Torch 2.13 has
-// one completion hook per group; later versions add numbered hooks (their guard macro says so).
+// Observers: hooks for works that have ended, and for groups that fail. Torch 2.13 has one
+// completion hook per group; later versions add numbered hooks (their guard macro shows it).
 #pragma once
 
 #include <torch/version.h>
@@ -12,38 +12,38 @@
 #include <mutex>
 #include <utility>
 
-// The guard macro came with 2.14, the completion hooks that it covers, too, with 2.15.
+// The guard macro came with 2.14; the completion hooks, which it also covers, came with 2.15.
 #if defined(C10D_BACKEND_HAS_HOOKS) && (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15)
 #define HOLDFAST_HAS_COMPLETION_HOOKS 1
 #endif
 
 namespace holdfast::torch_backend {
 
-// Thread: any, unless a method says otherwise.
+// Any thread, unless a method says otherwise.
 class Observers {
  public:
   using Hook = std::function<void(std::shared_ptr<c10d::WorkInfo>)>;
 
-  // Before the first work that it shall see.
+  // Call before the first work that the hook shall see.
   void set_hook(Hook hook) {
     hook_ = std::move(hook);
-    watched_.store(true, std::memory_order_release);  // release: hook_
+    watched_.store(true, std::memory_order_release);  // release: publishes hook_
   }
-  // Whether works must be timed and told.
+  // Whether works must be timed and reported.
   bool watched() const { return watched_.load(std::memory_order_acquire); }
 
   void begun() { pending_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: a count
-  // May block as long as the hook does.
+  // Runs the hook; blocks as long as the hook does.
   void ended(std::shared_ptr<c10d::WorkInfo> work) {
     try {
       if (hook_) hook_(std::move(work));
     } catch (const std::exception& error) {
       TORCH_WARN("a completion hook raised: ", error.what());
     }
-    // release: what the hook did is seen by who waited for it
+    // release: a thread in wait() sees what the hook did
     if (pending_.fetch_sub(1, std::memory_order_release) == 1) pending_.notify_all();
   }
-  // Every op has a time limit, so this has an end.
+  // Waits for all pending works. Every op has a time limit, so the wait ends.
   void wait() const {
     for (auto left = pending_.load(std::memory_order_acquire); left != 0;
          left = pending_.load(std::memory_order_acquire)) {
@@ -61,7 +61,7 @@ class Observers {
     abort_hooks_.erase(id);
   }
 #endif
-  // The group fails, or is about to be aborted.
+  // Runs the abort hooks: the group fails, or is about to be aborted.
   void failing() {
 #ifdef C10D_BACKEND_HAS_HOOKS
     std::map<int64_t, c10d::AbortHook> hooks;

@@ -33,7 +33,7 @@ class PoolAllocator final : public c10::Allocator {
   }
 
  private:
-  const std::shared_ptr<comm::MemoryPool> pool_;  // owners: as Node::pool() says
+  const std::shared_ptr<comm::MemoryPool> pool_;  // owners: see Node::pool()
 };
 
 }  // namespace

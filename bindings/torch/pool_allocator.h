@@ -1,4 +1,4 @@
-// torch's face of the memory pool: tensors that the other ranks of the host read where they lie.
+// The memory pool as an allocator of torch: the other ranks of the host read its tensors in place.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,10 +10,10 @@
 
 namespace holdfast::torch_backend {
 
-// CPU memory of the pool. Tensors keep the pool; they may outlive the allocator.
+// Allocates CPU memory of the pool. Tensors keep the pool alive, and may outlive the allocator.
 std::shared_ptr<c10::Allocator> make_allocator(std::shared_ptr<comm::MemoryPool> pool);
 
-// Of one dimension, uninitialised. Throws when there is no memory, or for another device.
+// A tensor of one dimension, uninitialised. Throws when there is no memory, or for another device.
 at::Tensor allocate_tensor(c10::Allocator& allocator, std::int64_t elements,
                            const at::TensorOptions& options);
 

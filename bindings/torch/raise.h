@@ -1,4 +1,4 @@
-// A Status as the C++ exception that torch carries; the module translates it to the class of
+// A Status as a C++ exception, which passes through torch; the module translates it to the class of
 // holdfast.errors.
 #pragma once
 

@@ -1,6 +1,7 @@
-// torch's reconfigure seam (2.14 on): the members of a process group are named by handles that the
-// caller has exchanged. The handle is the address of a store in the process that gives it; whose
-// handle comes first has them all meet there, so no store has to outlive its job's first process.
+// torch's reconfigure interface (since 2.14): handles that the caller has exchanged name the
+// members of a process group. A handle is the address of a store in the process that gives it. The
+// rendezvous of all members is in the store of the first handle, so no store has to outlive its
+// job's first process.
 #include <algorithm>
 #include <variant>
 
@@ -41,7 +42,8 @@ Place parse_handle(const std::string& handle) {
                                  "returned in a member"});
 }
 
-// In the order of the ranks. The caller's, or for a set any that all members find alike.
+// The handles in rank order: the caller's order, or for a set an order that is the same on all
+// members.
 std::vector<std::string> ordered(const c10d::ReconfigureOptions& opts) {
   if (const auto* given = std::get_if<std::vector<std::string>>(&opts.handles)) return *given;
   const auto& set = std::get<std::unordered_set<std::string>>(opts.handles);

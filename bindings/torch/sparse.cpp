@@ -1,6 +1,6 @@
-// All-reduce of sparse (COO) tensors: everybody gathers everybody's entries and adds them up. The
-// numbers of entries differ by rank, so they are exchanged first; that small exchange blocks the
-// caller, the large ones that follow do not.
+// All-reduce of sparse (COO) tensors: every rank gathers the entries of all ranks and adds them up.
+// The numbers of entries differ by rank, so they are exchanged first; that small exchange blocks
+// the caller, the large ones that follow do not.
 #include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <ATen/ops/cat.h>
 #include <c10/core/InferenceMode.h>
@@ -12,7 +12,7 @@
 namespace holdfast::torch_backend {
 namespace {
 
-// Entries, sparse dimensions, sizes.
+// A tensor of the number of entries, the sparse dimensions, and the sizes.
 Tensor describe(const Tensor& tensor) {
   std::vector<int64_t> facts{tensor._nnz(), tensor.sparse_dim()};
   facts.insert(facts.end(), tensor.sizes().begin(), tensor.sizes().end());
@@ -50,7 +50,7 @@ WorkPtr HoldfastBackend::allreduce_sparse(TensorList& tensors, const c10d::Allre
   Tensor mine = describe(own);
   TensorList facts;
   for (int r = 0; r < getSize(); ++r) facts.push_back(at::empty_like(mine));
-  // A sum goes on without those that are away: they have no entries.
+  // The sum goes on without ranks that are away: they count as having no entries.
   const auto gather_item = [&](const TensorList& outputs, const Tensor& input) {
     Item item = all_gather_item(outputs, input);
     item.request.on_hole = comm::OnHole::kZero;

@@ -5,7 +5,7 @@
 namespace holdfast::torch_backend {
 namespace {
 
-// torch's stores say "it never came" in words only.
+// torch's stores report a timeout in the error's text only.
 Status status_of(const std::exception& error, const std::string& key) {
   const std::string text = error.what();
   const bool timed_out =
@@ -26,7 +26,7 @@ Status StoreAdapter::set(const std::string& key, const std::string& value) {
 
 Result<std::string> StoreAdapter::get(const std::string& key, Duration timeout) {
   try {
-    // At least a millisecond: stores take zero for "no limit".
+    // The limit is at least a millisecond, because stores take zero for "no limit".
     const auto limit = std::max(std::chrono::duration_cast<std::chrono::milliseconds>(timeout),
                                 std::chrono::milliseconds(1));
     store_->wait({key}, limit);

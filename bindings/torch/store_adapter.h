@@ -1,4 +1,4 @@
-// torch's store as the runtime's Store port.
+// torch's store as the runtime's Store.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

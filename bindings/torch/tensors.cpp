@@ -31,20 +31,20 @@ std::optional<DType> dtype_of(at::ScalarType type) {
   }
 }
 
-// The tensor itself where its memory holds its values in order, else a copy of which that is true:
-// strides, and bits that say "conjugate me" or "negate me" when read.
+// The tensor itself if its memory holds its values in order, else such a copy: a tensor may have
+// strides, or flags that conjugate or negate its values when read.
 at::Tensor plain(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
-// Whether there are elements, and no address that they lie at: of a tensor that stands for others,
-// or whose storage was freed. torch tells the address 0 then, and adds the offset of a view.
+// Whether a tensor has elements but no memory: it wraps other tensors, or its storage was freed.
+// torch then reports the address 0 plus the offset of the view.
 bool has_no_memory(const at::Tensor& tensor) {
   try {
     const auto address = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
     const auto offset = static_cast<std::uint64_t>(tensor.storage_offset()) * tensor.element_size();
     return address == offset && tensor.numel() > 0;
-  } catch (const c10::Error&) {  // as some kinds say it
+  } catch (const c10::Error&) {  // some kinds of tensors throw
     return true;
   }
 }
@@ -141,7 +141,8 @@ comm::Block Tensors::gapped(const at::Tensor& tensor) {
 void Tensors::store_results() {
   if (const auto then = std::exchange(then_, nullptr)) then();
   if (copies_.empty()) return;
-  // Neither autograd's business, nor refused when the caller's tensors were made in this mode.
+  // The copies are hidden from autograd, and allowed when the caller's tensors were made in this
+  // mode.
   const c10::InferenceMode no_autograd;
   for (auto& [original, copy] : copies_) original.copy_(copy);
   copies_.clear();

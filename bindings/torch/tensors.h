@@ -1,4 +1,4 @@
-// Tensors as blocks: what of a torch tensor the runtime needs, and what it refuses.
+// Tensors as blocks: reads from torch tensors what the runtime needs, and refuses unsupported ones.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -15,36 +15,36 @@
 
 namespace holdfast::torch_backend {
 
-// The tensors of one op: keeps them alive, gives non-contiguous ones a contiguous stand-in, and
-// copies results back.
+// The tensors of one op: keeps them alive, gives non-contiguous ones a contiguous copy, and copies
+// results back.
 class Tensors {
  public:
   // `op` names the collective in errors.
   explicit Tensors(std::string op) : op_(std::move(op)) {}
 
-  // Elements as the runtime counts them. Throws for sparse tensors, other devices, mixed dtypes and
-  // devices, and for an output on a CUDA device that is a conjugated or negated view: what is
-  // copied back would come after the streams that wait for the op. Outputs there that are not
-  // contiguous are packed and unpacked as part of the op.
+  // The block of a tensor's elements. Throws for sparse tensors, other devices, mixed dtypes and
+  // devices, and for an output on a CUDA device that is a conjugated or negated view: its copy back
+  // would come after the streams that wait for the op. Non-contiguous outputs on CUDA devices are
+  // packed and unpacked as part of the op.
   comm::Block input(const at::Tensor& tensor);
   comm::Block output(const at::Tensor& tensor);
-  // One tensor that is read and written in place.
+  // The block of a tensor that is read and written in place.
   comm::Block both(const at::Tensor& tensor) { return output(tensor); }
 
-  // The dtype of the op; any dtype can be moved, as bytes, but only known ones reduced.
+  // The op's dtype: any dtype can be moved, as bytes, but only known ones can be reduced.
   DType moved() const { return moves_bytes_ ? DType::kU8 : dtype_; }
   DType reduced() const;
-  // Where all of them are; the CPU when there are none.
+  // The device of all tensors; the CPU when there are none.
   c10::Device device() const { return device_; }
-  // Outputs on a CUDA device that are not contiguous.
+  // The outputs on a CUDA device that are not contiguous.
   const std::vector<runtime::VirtualBlock>& virtual_blocks() const { return virtual_blocks_; }
-  // After the op; whether it finds nothing to do.
+  // Copies results back; call it after the op. is_stored(): whether there is nothing to copy.
   void store_results();
   bool is_stored() const { return copies_.empty() && then_ == nullptr; }
-  // What is still to be done then, where copying back is not all.
+  // Adds a step that store_results() runs, besides copying back.
   void when_stored(std::function<void()> then) { then_ = std::move(then); }
 
-  // Cuts a block into equal ones, or into rows of a tensor of `rows` rows.
+  // Cuts a block into `count` equal blocks, or into blocks of the tensor's rows.
   std::vector<comm::Block> equal(const comm::Block& whole, int count) const;
   std::vector<comm::Block> rows(const comm::Block& whole, const at::Tensor& tensor, int count,
                                 const std::vector<int64_t>& splits) const;
@@ -61,7 +61,7 @@ class Tensors {
   DType dtype_ = DType::kF32;
   c10::Device device_ = at::kCPU;
   std::vector<at::Tensor> held_;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, stand-in)
+  std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, contiguous copy)
   std::vector<runtime::VirtualBlock> virtual_blocks_;
   std::function<void()> then_;
 };

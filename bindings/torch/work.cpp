@@ -16,7 +16,7 @@ void HoldfastWork::follow(Started started) {
   may_have_holes_ = started.may_have_holes;
   is_stored_ = std::all_of(tensors_.begin(), tensors_.end(),
                            [](const Tensors& tensors) { return tensors.is_stored(); });
-  lazy_.store(started.lazy, std::memory_order_relaxed);  // relaxed: whoever asks has this work
+  lazy_.store(started.lazy, std::memory_order_relaxed);  // relaxed: readers already have this work
   if (timed_) began_ = std::chrono::steady_clock::now();
   if (watched_) observers_->begun();
   left_.store(ops_.size(), std::memory_order_relaxed);  // relaxed: published by on_done's lock
@@ -31,13 +31,13 @@ void HoldfastWork::follow(Started started) {
 void HoldfastWork::push() {
   constexpr Duration kOneLook = std::chrono::microseconds(1);
   for (const auto& op : ops_) {
-    // Not done is no failure.
+    // An op that is not done yet is no failure.
     [[maybe_unused]] const Status status = op->wait(kOneLook);
   }
   if (!ended_.load(std::memory_order_acquire)) look_after();
 }
 
-// Somebody wants to be told, or asks again and again: the op must get on without a wait.
+// The caller wants a notification, or polls: the op must make progress without a wait.
 void HoldfastWork::look_after() {
   if (lazy_.exchange(false, std::memory_order_relaxed)) group_->wake();
 }
@@ -47,7 +47,7 @@ void HoldfastWork::end_one(const Status& status) {
     const std::lock_guard lock(state_mutex_);
     if (!failure_) failure_ = std::make_exception_ptr(StatusError(status));
   }
-  // acq_rel: the last one sees what the others left
+  // acq_rel: the thread of the last op sees the writes of the others
   if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) end();
 }
 
@@ -72,9 +72,9 @@ void HoldfastWork::end() {
     result = future_result_;
     may_block = has_python_callbacks_;
   }
-  // torch's own state, which its base class reads.
+  // finish() sets torch's own state, which the base class reads.
   finish(failure);
-  ended_.store(true, std::memory_order_release);  // release: results
+  ended_.store(true, std::memory_order_release);  // release: publishes the results
   if (failure) observers_->failing();
   if (watched_) tell_observers();
   if (!may_block) {
@@ -99,7 +99,7 @@ void HoldfastWork::tell_observers() {
   callbacks_->run([observers = observers_, info] { observers->ended(info); });
 }
 
-// What is settled does not change: no lock.
+// Needs no lock: once settled_, failure_ does not change.
 c10d::WorkResult HoldfastWork::outcome() const {
   if (!failure_) return c10d::WorkResult::SUCCESS;
   try {
@@ -128,7 +128,7 @@ float HoldfastWork::getDuration() const {
   return std::chrono::duration<float, std::milli>(ended_at_ - began_).count();
 }
 
-// What is settled does not change: no lock.
+// Needs no lock: once settled_, failure_ does not change.
 void HoldfastWork::complete(c10::ivalue::Future& future) const {
   if (failure_) {
     future.setErrorIfNeeded(failure_);
@@ -141,7 +141,7 @@ bool HoldfastWork::isSuccess() const {
   return ended_.load(std::memory_order_acquire) && exception() == nullptr;
 }
 
-// Whether nothing is left for the host to wait for.
+// Makes the current streams wait; returns whether the host has nothing left to wait for.
 bool HoldfastWork::streams_wait() const {
   bool all = !ops_.empty();
   for (const auto& op : ops_) all = value_or_raise(current_stream_waits(*op)) && all;
@@ -157,7 +157,7 @@ bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
     const Status status = op->wait(std::max(Duration::zero(), left));
     if (!op->done()) raise(status);
   }
-  // Who has waited for the op may look at its Future.
+  // After wait() the caller may read the Future, so it must be complete.
   if (const auto future = completing()) future->wait();
   if (const std::exception_ptr failure = exception()) {
     park_if_process_ends();
@@ -170,18 +170,18 @@ void HoldfastWork::abort() { group_->abort("Work.abort() was called"); }
 
 c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   look_after();
-  // A Future does not tell who waits for it.
+  // A Future does not tell how callers wait for it.
   tell_wait(comm::OtherWait::kUnknown);
   {
     const std::lock_guard lock(state_mutex_);
     has_python_callbacks_ = has_python_callbacks_ || holds_gil();
     if (future_) return future_;
   }
-  // Made on demand: blocking calls never ask, and it costs as much as a small op.
-  // On CUDA tensors whoever waits for it has his streams seen to as well.
+  // The Future is made on demand, because it costs as much as a small op, and blocking calls never
+  // ask for it. On CUDA tensors it also synchronises the streams of its waiters.
   auto future = c10::make_intrusive<c10::ivalue::Future>(
       c10::ListType::create(c10::TensorType::get()), devices());
-  // Nobody else has it yet, so that nothing is called back.
+  // No other thread has the Future yet, so no callback runs here.
   const bool ahead = complete_ahead(*future);
   const std::lock_guard lock(state_mutex_);
   if (future_) return future_;
@@ -191,8 +191,8 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   return future_;
 }
 
-// As torch's NCCL backend does: a stream of the pool waits for the ops, and the Future notes that
-// it comes behind what this stream has been given.
+// Completes the Future before the ops end, as torch's NCCL backend does: a stream of the pool waits
+// for the ops, and the Future records an event on this stream.
 bool HoldfastWork::complete_ahead(c10::ivalue::Future& future) const {
   if (!later_ops_tell_ || may_have_holes_ || !is_stored_ || ended_.load(std::memory_order_acquire))
     return false;

@@ -1,4 +1,4 @@
-// c10d::Work over one or more ops of a communicator (coalesced calls are several).
+// c10d::Work over one or more ops of a communicator (coalesced calls have several).
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -18,12 +18,12 @@
 
 namespace holdfast::torch_backend {
 
-// Ops that were started, and what they work on.
+// Ops that were started, and their tensors.
 struct Started {
   std::vector<std::shared_ptr<comm::Work>> ops;
   std::vector<Tensors> tensors;
-  bool lazy = false;  // the caller is expected to wait; no thread looks after them meanwhile
-  bool may_have_holes = false;  // and fail with them, while the group goes on
+  bool lazy = false;  // the caller is expected to wait; no thread drives the ops meanwhile
+  bool may_have_holes = false;  // an op may fail for a hole, while the group goes on
 
   void append(Started more) {
     std::move(more.ops.begin(), more.ops.end(), std::back_inserter(ops));
@@ -34,7 +34,7 @@ struct Started {
 
 class HoldfastWork final : public c10d::Work {
  public:
-  // What a Work is about, beyond its ops.
+  // The data of a Work besides its ops.
   struct About {
     int rank = 0;
     c10d::OpType type = c10d::OpType::UNKNOWN;
@@ -43,7 +43,7 @@ class HoldfastWork final : public c10d::Work {
     std::vector<at::Tensor> results;  // the Future's value
     std::uint64_t sequence = 0;
     bool timed = false;
-    // A failed op may be told of by the group's later ops alone.
+    // True when it is enough that later ops of the group report the failure of an op.
     bool later_ops_tell = false;
   };
   HoldfastWork(About about, std::shared_ptr<comm::Communicator> group,
@@ -59,8 +59,9 @@ class HoldfastWork final : public c10d::Work {
         callbacks_(std::move(callbacks)),
         observers_(std::move(observers)) {}
 
-  void follow(Started started);  // once
-  // Gives what was started lazily a moment of the calling thread, then the runtime's thread.
+  void follow(Started started);  // call once
+  // Drives lazily started ops for a moment on the calling thread, then leaves them to the runtime's
+  // thread.
   void push();
 
   bool isCompleted() override {
@@ -69,26 +70,27 @@ class HoldfastWork final : public c10d::Work {
     return false;
   }
   bool isSuccess() const override;
-  // On CUDA tensors and without a timeout, the current stream waits, and the host goes on; but not
-  // of an op that may fail for a hole: a stream cannot raise, and would compute with it.
+  // On CUDA tensors and without a timeout, the current stream waits, and the host goes on. For an
+  // op that may fail for a hole the host waits: a stream cannot raise, and would compute with the
+  // hole.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
-  // CUDA tensors: the current stream waits, not the host. Nothing to do for others.
+  // On CUDA tensors the current stream waits, not the host. Does nothing for other tensors.
   void synchronize() override { [[maybe_unused]] const bool all = streams_wait(); }
   void abort() override;
   std::vector<at::Tensor> result() override { return results_; }
-  // On CUDA tensors, where streams can wait and a failure is told of by later ops: complete at
-  // once, and whoever is called back, or waits for it, has his streams wait for the op. Else
-  // complete when the op has ended.
+  // On CUDA tensors, when streams can wait and later ops report a failure, the Future is complete
+  // at once, and the streams of its callbacks and waiters wait for the op. Otherwise it completes
+  // when the op has ended.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-  // Its value is a c10d::WorkResult; it never fails.
+  // A Future whose value is a c10d::WorkResult; it never fails.
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
   int sourceRank() const override;
-  float getDuration() const override;  // milliseconds; throws where timing is off
+  float getDuration() const override;  // milliseconds; throws when timing is off
   uint64_t getSequencenumber() const override { return sequence_; }
-  // What is known of waits for its Futures. getFuture() knows nothing of them; who does tells it
-  // afterwards.
+  // Tells how a caller waits for the Futures of this work. getFuture() does not know, so a caller
+  // that does tells it afterwards.
   void tell_wait(comm::OtherWait other) const;
-  // Of all its ops together, once it has ended well; throws before.
+  // The outcome of all its ops together, once it has ended well; throws before.
   comm::Outcome made_of() const;
 
  private:
@@ -105,29 +107,29 @@ class HoldfastWork final : public c10d::Work {
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
-  const bool watched_;  // observers are told
+  const bool watched_;  // works are reported to observers
   const bool timed_;
   const bool later_ops_tell_;
   // Owners: the process group, its works.
   const std::shared_ptr<comm::Communicator> group_;
   const std::shared_ptr<Callbacks> callbacks_;
   const std::shared_ptr<Observers> observers_;
-  std::chrono::steady_clock::time_point began_;  // where timed
+  std::chrono::steady_clock::time_point began_;  // set when timed_
   std::chrono::steady_clock::time_point ended_at_;
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
   bool may_have_holes_ = false;  // as in Started
-  bool is_stored_ = false;       // nothing is left for the host to do behind the ops
+  bool is_stored_ = false;       // the host has nothing to do after the ops
   std::atomic<bool> lazy_{false};
   std::atomic<std::size_t> left_{0};
   std::atomic<bool> ended_{false};
-  mutable std::mutex state_mutex_;  // guards the rest
+  mutable std::mutex state_mutex_;  // guards the members below
   bool settled_ = false;            // failure_ is final
   std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
-  bool future_is_ahead_ = false;  // complete before the op has ended: streams wait for it
+  bool future_is_ahead_ = false;  // completed before the op's end: streams wait
   c10::intrusive_ptr<c10::ivalue::Future> future_result_;
-  bool has_python_callbacks_ = false;  // or may have
+  bool has_python_callbacks_ = false;  // true when it may have some
 };
 
 }  // namespace holdfast::torch_backend
