@@ -32,7 +32,7 @@ struct RankSummary {
   };
   comm::Standing standing = comm::Standing::kAlone;
   std::uint64_t epoch = 0;
-  std::uint64_t ops = 0;  // that ended well
+  std::uint64_t ops = 0;  // ops that ended well
   std::uint64_t bytes = 0;
   std::uint64_t failed = 0;
   std::uint64_t queue = 0;  // ops under way
