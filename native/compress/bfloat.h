@@ -3,10 +3,11 @@
 // exponents get three bits around the block's most frequent ones or, in the dense tier, a Huffman
 // code.
 //
-// A frame: a header, then blocks, each with a header, a checksum and one of
-//   raw     its elements
-//   encoded   a byte of sign and mantissa to each; three words of codes to 32; escaped exponents
-//   dense   a byte of sign and mantissa to each; the exponents through zstd_bytes.h
+// A frame: a header, then blocks, each with a header, a checksum and one of these bodies:
+//   raw       its elements
+//   encoded   a byte of sign and mantissa per element; three words of codes per 32 elements;
+//             escaped exponents
+//   dense     a byte of sign and mantissa per element; the exponents through zstd_bytes.h
 #pragma once
 
 #include "compress/codec.h"
