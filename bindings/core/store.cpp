@@ -45,7 +45,7 @@ std::string to_bytes(const nb::object& value) {
 bool wait_once(const nb::object& store, const std::string& key, Duration slice) {
   nb::list keys;
   keys.append(key);
-  // At least a millisecond: stores take zero for "no limit".
+  // The limit is at least a millisecond, because stores take zero for "no limit".
   const auto limit = std::max<Duration>(slice, std::chrono::milliseconds(1));
   try {
     store.attr("wait")(keys, std::chrono::duration_cast<std::chrono::microseconds>(limit));
