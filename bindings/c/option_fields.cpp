@@ -192,19 +192,22 @@ Status check_size(std::size_t size) {
                                   NamesOf<S>::kAdvice + std::to_string(sizeof(S))};
 }
 
-// Completes a struct of an older header, which ends earlier. No version of hf_options ended before
-// its second field.
-Result<hf_options> whole_struct(const hf_options& from) {
-  constexpr std::size_t kLeast = offsetof(hf_options, timeout_ns);
-  if (from.size < kLeast || from.size > sizeof(hf_options)) {
-    const char* newer = "; the program was compiled with the header of a newer library, or: ";
-    return Status{Code::kConfigError, "hf_options.size is " + std::to_string(from.size) +
-                                          (from.size < kLeast ? "; " : newer) +
-                                          "call hf_options_init(), which sets it to " +
-                                          std::to_string(sizeof(hf_options))};
-  }
-  hf_options whole;
-  set_defaults(whole);
+hf_options defaults_of(const hf_options&) {
+  hf_options options = {};
+  options.transports = "shm,tcp";
+  const Options defaults;
+  for (const auto& field : kFields) give_field(field, defaults, options);
+  return options;
+}
+
+// Zeros are what every field of it has by default.
+hf_device_options defaults_of(const hf_device_options&) { return {}; }
+
+// What the caller's struct has, which is smaller where an older header declares it, and defaults.
+template <class S>
+Result<S> whole_struct(const S& from) {
+  TRY(check_size<S>(from.size));
+  S whole = defaults_of(from);
   std::memcpy(&whole, &from, from.size);
   return whole;
 }

@@ -8,11 +8,18 @@
 
 namespace holdfast::c {
 
-// Sets the whole struct. hf_options_init() does not know the size of its caller's struct: the first
-// new field needs an hf_options_init() that writes only the fields of version 7 of the interface.
-void set_defaults(hf_options& options);
+// What hf_options had before version 8 of the interface, when hf_options_init() was not told how
+// large its caller's struct is.
+inline constexpr std::size_t kOptionsBefore8 =
+    (offsetof(hf_options, trust_resets) + sizeof(hf_trust_resets) + alignof(hf_options) - 1) /
+    alignof(hf_options) * alignof(hf_options);
 
-// Overwrites fields that the environment sets. The strings belong to the environment.
+// Of a struct of this size, which may be an older header's and smaller, or else is refused; nothing
+// behind it is touched.
+Status set_defaults(hf_options& options, std::size_t size);
+
+// What the environment sets, over what is there, of what the struct's `size` has. The strings are
+// the environment's.
 Status read_environment(hf_options& options);
 Status read_environment(hf_device_options& options);
 

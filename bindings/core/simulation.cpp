@@ -38,8 +38,8 @@ sim::Scenario scenario_of(std::uint64_t seed, bool outside) {
   return outside ? sim::with_coordinator(seed) : sim::make_scenario(seed);
 }
 
-// Runs worlds of consecutive seeds; returns (ops that ended, [(seed, violation)], [hash of each]).
-nb::tuple run_many(std::uint64_t first, std::uint64_t count, bool outside) {
+// Worlds of consecutive seeds: (ops that ended, [(seed, violation)], [hash of each]).
+nb::tuple run_worlds(std::uint64_t first, std::uint64_t count, bool outside) {
   std::uint64_t ops = 0;
   std::vector<std::pair<std::uint64_t, std::string>> violations;
   std::vector<std::uint64_t> hashes;
