@@ -22,7 +22,7 @@ class BufferPool {
   void give(Buffer buffer);
 
  private:
-  // Idle memory beyond this goes back to the system.
+  // Idle memory beyond this many bytes goes back to the system.
   static constexpr std::size_t kMaxIdleBytes = 256 << 20;
   std::vector<Buffer> idle_;
   std::size_t idle_bytes_ = 0;

@@ -14,7 +14,8 @@ std::span<const std::byte> frame_of(const CodeMemory& memory) {
   return {memory.src, memory.frame_bytes};
 }
 
-// The codec whose frames are the elements of this dtype: to encode is to round, to decode to widen.
+// The codec whose frames are the elements of this dtype: encoding rounds f32 to it, decoding widens
+// it to f32.
 compress::Codec half_of(DType dtype) {
   auto half = compress::Codec::make(dtype == DType::kBF16 ? "bf16" : "fp16");
   CHECK(half.is_ok());
@@ -30,14 +31,15 @@ void narrow(std::uint64_t count, const std::byte* from, DType dtype, std::byte* 
                         {to, count * dtype_bytes(dtype)});
 }
 
-// Whoever owns a sum owes what its frame does not say, as part of its own next input.
+// What the frame of a sum lost becomes the sum residual of the chunk's owner, which is added to the
+// owner's next input.
 void add_error(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec) {
   const std::span<float> sum{step.sum, step.count};
   for (float& x : sum) x = -x;
   CHECK(codec.decode_add({memory.dst, memory.frame_bytes}, sum).is_ok());
   const auto times = static_cast<float>(step.divisor);
   for (std::size_t i = 0; i < sum.size(); ++i) {
-    // A block that is not a number owes nothing.
+    // A block that is not finite leaves no residual.
     if (std::isfinite(sum[i])) step.sum_residual[i] -= times * sum[i];
   }
 }
@@ -53,7 +55,8 @@ void encode(const CodeStep& step, const CodeMemory& memory, const compress::Code
   const std::byte* from = memory.src;
   DType dtype = step.dtype;
   if (codec.spec().lossless && dtype != step.encoded) {
-    // A sum: rounded once, so that what its owner has, too, is what the frame says.
+    // The source is a sum in f32. It is rounded before encoding, so that its owner uses the same
+    // values as the frame.
     dtype = step.encoded;
     narrow(step.count, from, dtype, memory.unpacked.data());
     from = memory.unpacked.data();
@@ -66,7 +69,7 @@ void encode(const CodeStep& step, const CodeMemory& memory, const compress::Code
   if (step.sum_residual != nullptr) add_error(step, memory, codec);
 }
 
-// A lossless frame's elements, once all of them are known to be right.
+// The elements of a lossless frame; an error unless all of them are valid.
 Result<std::span<const std::byte>> unpack(const CodeStep& step, const CodeMemory& memory,
                                           const compress::Codec& codec) {
   const std::uint64_t bytes = step.count * dtype_bytes(step.encoded);

@@ -1,4 +1,5 @@
-// Coding: what the engine does with frames. A step that takes or makes one works on a whole chunk.
+// Coding: how the engine makes, decodes and adds frames. A step that takes or makes a frame works
+// on a whole chunk.
 // Why: docs/decisions/0052-compressed-collectives-are-schedules.md
 #pragma once
 
@@ -14,46 +15,46 @@
 
 namespace holdfast::comm {
 
-// How an op's frames are made. Without a codec there are none.
+// How an op's frames are made. An op without a codec has no frames.
 struct Coding {
   std::optional<compress::Codec> codec = {};
-  // Of stochastic rounding; the chunk's number is put in by the engine.
+  // The key of stochastic rounding; the engine fills in the chunk's number.
   compress::RoundingKey key = {};
-  // Error feedback, by input block; empty: none. What is added to the input, and where what the
-  // frames do not say goes: the first is the caller's, and stays as it is.
+  // Error feedback, indexed by input block; both are empty without it. `residual` is added to the
+  // input; it is the caller's and is not changed. `feedback` receives what the frames lost.
   std::vector<const float*> residual = {};
   std::vector<float*> feedback = {};
 };
 
 enum class CodeKind : std::uint8_t { kEncode, kDecode, kDecodeAdd, kNarrow };
 
-// One such step, bound to memory.
+// One step that encodes, decodes or narrows a chunk, bound to memory.
 struct CodeStep {
   CodeKind kind{};
-  DType dtype = DType::kF32;    // of what is not a frame; narrow: of the destination
-  DType encoded = DType::kF32;  // of what a lossless frame says
-  bool plain = false;           // decode: the source is no frame, but what a lossless one says
+  DType dtype = DType::kF32;    // of the side that is no frame; narrow: of the destination
+  DType encoded = DType::kF32;  // of the elements in a lossless frame
+  bool plain = false;           // decode: the source is not a lossless frame, but its elements
   std::uint64_t count = 0;      // elements
   std::uint64_t chunk = 0;      // encode: part of the key
   const float* residual = nullptr;
   float* feedback = nullptr;
-  // Encode of a sum with error feedback: its memory, for which the frame is the last use, and the
-  // owner's residual, to which what the frame does not say is added, `divisor` times.
+  // Encode of a sum with error feedback: `sum` is the sum's memory, which nothing uses after the
+  // encode. What the frame lost is added to `sum_residual`, the owner's residual, `divisor` times.
   float* sum = nullptr;
   float* sum_residual = nullptr;
-  DivideKernel divide = nullptr;  // decode_add: afterwards
+  DivideKernel divide = nullptr;  // decode_add: applied to the sum
   std::uint32_t divisor = 1;
 };
 
 struct CodeMemory {
   std::byte* dst = nullptr;
   const std::byte* src = nullptr;
-  std::uint64_t& frame_bytes;     // of the frame; encode: of its room, and then of what was made
+  std::uint64_t& frame_bytes;     // of the frame; encode: its room before, its size after
   std::span<std::byte> unpacked;  // lossless: room for the elements in the frame's dtype
 };
 
-// A frame that cannot be one is told as kProtocolError; a lossless one is then not in `dst`, for
-// it is looked at as a whole before any of it is put there.
+// Returns kProtocolError for a malformed frame. A lossless frame is checked as a whole before any
+// of it is written, so a malformed one leaves `dst` as it was.
 Status run_code(const CodeStep& step, const CodeMemory& memory, const compress::Codec& codec,
                 compress::RoundingKey key);
 

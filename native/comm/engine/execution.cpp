@@ -5,9 +5,9 @@
 namespace holdfast::comm {
 namespace {
 
-// Lies before the object.
+// Precedes every object in memory, so that delete knows where the memory came from.
 struct alignas(std::max_align_t) Origin {
-  Recycler* recycler;  // null: the system
+  Recycler* recycler;  // null: allocated by the system
   std::size_t bytes;
 };
 
@@ -31,7 +31,7 @@ void Execution::operator delete(void* memory) {
   origin->recycler->give(origin, origin->bytes);
 }
 
-// When a constructor throws.
+// Called when a constructor throws.
 void Execution::operator delete(void* memory, Recycler&) { operator delete(memory); }
 
 }  // namespace holdfast::comm

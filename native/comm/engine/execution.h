@@ -1,4 +1,4 @@
-// Execution: one op in flight, whatever carries it: messages over links (Run) or slices in shared
+// Execution: one op in flight, whether it moves as messages over links (Run) or as slices in shared
 // memory (SliceRun). Thread: only the holder of the runtime.
 #pragma once
 
@@ -17,13 +17,14 @@ class Execution {
  public:
   virtual ~Execution() = default;
 
-  // One is made for every op: `new (recycler) Run(...)`. The recycler outlives it.
+  // One execution is made for every op: `new (recycler) Run(...)`. The recycler outlives the
+  // execution.
   static void* operator new(std::size_t bytes, Recycler& recycler);
   static void* operator new(std::size_t bytes);
   static void operator delete(void* memory);
   static void operator delete(void* memory, Recycler& recycler);
 
-  // Does a piece of what can be done now. Cheap when nothing was touched.
+  // Does some of the work that is possible now. The call is cheap when nothing was touched.
   virtual void advance() = 0;
   // Whether there may be something to do.
   virtual bool touched() const = 0;
@@ -32,16 +33,18 @@ class Execution {
   bool failed() const { return !failure().is_ok(); }
   virtual Rank failed_peer() const = 0;
   virtual std::vector<Rank> waited_for() const = 0;
-  // What has got its final value so far, piece by piece: a result is filled from the front of each
-  // piece, in whole elements.
+  // A piece of the result: its first `bytes` bytes hold their final value. Pieces are filled from
+  // the front, in whole elements.
   struct HeldPiece {
     const std::byte* data = nullptr;
     std::uint64_t bytes = 0;
   };
   virtual std::vector<HeldPiece> held() const = 0;
-  // What it sends as frames; where their sizes depend on the data, known when it has finished.
+  // How much the op sends as frames; final only when it has finished if their sizes depend on the
+  // data.
   virtual EncodedBytes encoded() const { return {}; }
-  // Ends it where it is: afterwards nothing refers to the op's memory. Returns its scratch memory.
+  // Ends the op where it is: afterwards nothing refers to the op's memory. Returns its scratch
+  // memory.
   virtual BufferPool::Buffer stop() = 0;
 };
 

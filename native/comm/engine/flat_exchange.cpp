@@ -28,7 +28,8 @@ FlatExchange::FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, 
       half_(epoch.value % 2),
       first_(first_count(epoch) + done),
       op_(first_) {
-  // Older than the view before last, it is nobody's; left alone, it could become this view's.
+  // A counter left from before the view before last belongs to no view that a rank still reads. It
+  // must not stay: the counter's epoch bits wrap, so it could be taken for this view's.
   std::atomic<std::uint64_t>& posted = area(rank_).posted;
   const std::uint64_t left = posted.load(std::memory_order_relaxed);  // relaxed: its own
   if (!same_view(left, first_ - first_count({2}))) take_back(posted, first_);
@@ -36,7 +37,7 @@ FlatExchange::FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, 
 
 bool FlatExchange::carries(const OpRequest& request, int size) {
   if (size < 2 || request.codec) return false;
-  // A sum reads everybody's input: with many ranks that is worth it for smaller inputs only.
+  // A sum reads all ranks' inputs: with many ranks that pays for smaller inputs only.
   const std::uint64_t limit =
       std::min(kFlatBytes, kFlatReadBytes / static_cast<std::uint64_t>(size));
   switch (request.collective) {
@@ -90,7 +91,7 @@ bool FlatExchange::advance() {
 
 void FlatExchange::publish() {
   FlatArea::FlatHalf& own = area(rank_);
-  // Whoever still reads this half, in the view before last.
+  // A rank may still read this half for the view before last: its reads must fail from here on.
   if (!same_view(own.posted.load(std::memory_order_relaxed), first_)) take_back(own.posted, first_);
   FlatArea::Head& head = own.heads[op_ % 2];
   std::byte* at = input_bytes_ <= kFlatFewBytes ? head.few : own.slots[op_ % 2].data;
@@ -110,7 +111,7 @@ void FlatExchange::publish() {
   }
 }
 
-// Whose input this rank's result is made of.
+// Whether this rank's result depends on the input of `rank`.
 bool FlatExchange::reads(Rank rank) const {
   switch (request_->collective) {
     case Collective::kBroadcast: return rank == request_->root;
@@ -191,8 +192,8 @@ void FlatExchange::finish() {
   }
 }
 
-// After a read of others' slots: a member that is two views ahead writes to the same ones. This
-// rank is in none of them then, and will be told; its op ends here.
+// Called after a read of others' slots: a member that is two views ahead writes to the same slots.
+// This rank is then in neither of those views, and will be told so; its op ends here.
 bool FlatExchange::was_left_behind() const {
   if (is_planted(Planted::kNoLeftBehind)) return false;
   std::atomic_thread_fence(std::memory_order_acquire);

@@ -1,15 +1,16 @@
 // Flat exchange: the small-message path of one host. Every rank publishes its input once in memory
-// that it owns and everybody maps; each reads what it needs and folds in rank order, the same fold
-// as the "flat" schedule. Per op and rank: one copy in, one pass over the inputs, no message, no
-// allocation. No rank ever writes another rank's memory, so a rank that dies leaves nothing torn
-// behind.
+// that it owns and all ranks of the host map; each rank reads what it needs and folds in rank
+// order, the same fold as the "flat" schedule. Per op and rank: one copy in, one pass over the
+// inputs, no message, no allocation. No rank ever writes another rank's memory, so a rank that dies
+// leaves nothing torn behind.
 //
-// Two slots per rank alternate: an op ends only when all have published theirs, and who has
-// published an op is done with the one before, so that nobody reads a slot any more when its turn
-// comes again. The areas outlive a view: the next one counts on in the other pair of slots, so that
-// ops of the last view that everybody had published can still be finished from its slots, those of
-// a dead rank included. An op ends only when all have published, so that it ends for all or for
-// none. Thread: only the holder of the runtime.
+// Each rank alternates between two slots. An op ends only when all ranks have published their input
+// to it, and a rank that has published an op has ended the one before, so no rank still reads a
+// slot when it is written again. The areas outlive a view: the next view counts on in the other
+// pair of slots, so that ops which all ranks had published in the last view can still be finished
+// from its slots, those of a dead rank included. Since an op ends only when all ranks have
+// published, it ends for all of them or for none.
+// Thread: only the holder of the runtime.
 // Why: docs/decisions/0082-flat-slots-count-no-readers.md
 #pragma once
 
@@ -26,22 +27,24 @@
 
 namespace holdfast::comm {
 
-// Input bytes per rank up to which reading everybody's input beats moving partial sums; and bytes
-// of all ranks' inputs together.
+// Input bytes per rank up to which reading all ranks' inputs beats moving partial sums, and the
+// limit for the bytes of all ranks' inputs together.
 inline constexpr std::uint64_t kFlatBytes = 32 * 1024;
 inline constexpr std::uint64_t kFlatReadBytes = 256 * 1024;
 
-// What only moves: bytes that a rank publishes, and gathers, up to which two copies cost less than
-// looks into each other's memory, each of which waits for its owner's turn on a core.
+// For collectives that only move data: bytes that a rank publishes, and that it gathers, up to
+// which two copies cost less than reading each other's memory, where each read waits until the
+// owner runs on a core.
 inline constexpr std::uint64_t kFlatMoveBytes = 256 * 1024;
 inline constexpr std::uint64_t kFlatGatherBytes = 1024 * 1024;
 
-// Bytes that need no line of their own.
+// Inputs of up to this many bytes lie in the counter's cache line and need none of their own.
 inline constexpr std::size_t kFlatFewBytes = 16;
 
 // One rank's area; part of its HostArea.
 struct FlatArea {
-  // What is published, and all of it when it is little: it comes with the counter, in one line.
+  // Describes the published input, and holds a small one whole: it then arrives with the counter in
+  // one cache line.
   struct Head {
     std::uint32_t signature;
     std::uint32_t bytes;
@@ -50,7 +53,7 @@ struct FlatArea {
   struct FlatSlot {
     alignas(64) std::byte data[kFlatMoveBytes];
   };
-  // One view's counter and slots; views alternate.
+  // One view's counter and slots; successive views alternate between the halves.
   struct FlatHalf {
     alignas(64) std::atomic<std::uint64_t> posted;  // ops whose input is published
     Head heads[2];
@@ -62,8 +65,8 @@ struct FlatArea {
 
 class FlatExchange {
  public:
-  // `peers[r]`: rank r's area, own one included.
-  // `epoch`: of the view; `done`: what its counter begins with.
+  // `peers[r]`: rank r's area, this rank's own included.
+  // `epoch`: of the view; `done`: the count at which its counter begins.
   FlatExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t done = 0);
 
   // Whether this exchange carries the op: the same answer on every rank that makes the same call.
@@ -71,9 +74,9 @@ class FlatExchange {
 
   // One op at a time, in the order of the communicator.
   void begin(const OpRequest& request, std::uint32_t signature);
-  // The same op, whose request lies elsewhere now.
+  // Continues the same op with its request, which has moved in memory.
   void rebind(const OpRequest& request) { request_ = &request; }
-  // Goes as far as it can; true when the op has ended.
+  // Advances the op as far as possible; true when the op has ended.
   bool advance();
   bool moved() const { return moved_; }
   const Status& failure() const { return failure_; }
@@ -94,7 +97,7 @@ class FlatExchange {
   bool was_left_behind() const;
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
   const FlatArea::Head& head(Rank rank) const { return area(rank).heads[op_ % 2]; }
-  // What a rank has published.
+  // The input that a rank has published.
   const std::byte* slot(Rank rank) const {
     const FlatArea::Head& from = head(rank);
     return from.bytes <= kFlatFewBytes ? from.few : area(rank).slots[op_ % 2].data;

@@ -1,4 +1,5 @@
-// The layout of a rank's shared area: who it is, and a part for each of the exchanges.
+// The layout of a rank's shared area: the process that owns it, a part for each of the exchanges,
+// and what its memory pool lends.
 #pragma once
 
 #include "comm/engine/flat_exchange.h"

@@ -1,5 +1,5 @@
-// What the ranks of one host share, beside their links: an area of memory per rank that its owner
-// writes and everybody reads, and a bell to wake the owner.
+// Host peer: what the ranks of one host share beside their links: an area of memory per rank, which
+// its owner writes and all ranks of the host read, and a bell to wake the owner.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,18 @@ struct HostPeer {
   std::shared_ptr<Segment> segment;  // of sizeof(HostArea)
   Bell bell;
   std::function<void()> wake_by_socket;
-  // Owners: as of segment. Null where it cannot be read; then none of the group's is.
+  // Owners: as of segment. Null where the peer's memory cannot be read; then no rank of the group
+  // reads any other's.
   std::shared_ptr<ProcessMemory> memory = nullptr;
-  // Owners: as of segment. Null where nothing is to be mapped; own_pool: of the own entry only.
+  // Owners: as of segment. Null where nothing is to be mapped; own_pool is set in this rank's own
+  // entry only.
   std::shared_ptr<PeerPool> pool = nullptr;
   std::shared_ptr<OwnPool> own_pool = nullptr;
 
   void ring() {
     if (bell.ring() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();
   }
-  // Behind a full fence of the caller's.
+  // For callers that have put a full fence behind what they published.
   void ring_published() {
     if (bell.ring_published() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();
   }

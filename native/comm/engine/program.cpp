@@ -77,7 +77,8 @@ class Lowering {
 
   bool is_lossless() const { return coding_.codec && coding_.codec->spec().lossless; }
 
-  // Sets each frame's room; returns what the elements of any lossless one take.
+  // Sets the room of each frame; returns how many bytes the elements of any lossless frame take at
+  // most.
   std::uint64_t measure_frames(std::vector<std::uint64_t>& rooms) const {
     if (!coding_.codec) return 0;
     std::uint64_t most = 0;
@@ -90,7 +91,7 @@ class Lowering {
     return is_lossless() ? most : 0;
   }
 
-  // The frame's number, or -1.
+  // The index of the frame that the slot holds, or -1.
   int frame(const Slot& slot) const {
     return form_of(schedule_, slot) == Form::kFrame ? static_cast<int>(slot.chunk) : -1;
   }
@@ -104,7 +105,7 @@ class Lowering {
     return nullptr;
   }
 
-  // Elements that the slot holds, in whatever form.
+  // How many elements the slot holds, in whatever form.
   std::uint64_t count(const Slot& slot) const {
     switch (slot.space) {
       case Space::kInput: return layout_.input[slot.chunk].count;
@@ -118,7 +119,7 @@ class Lowering {
     switch (form_of(schedule_, slot)) {
       case Form::kPlain: break;
       case Form::kFrame:
-        // Of nothing, nothing is sent: not even a header.
+        // The frame of an empty chunk is empty: it has not even a header.
         return count(slot) == 0 ? 0 : coding_.codec->encoded_bound(arithmetic_.dtype, count(slot));
       case Form::kWide: return count(slot) * sizeof(float);
     }
@@ -189,8 +190,9 @@ class Lowering {
     return result;
   }
 
-  // Where the step takes a lossless frame that this rank has made of its input, or of a sum: what
-  // made it. What it says is there without it, until an output is written that depends on it.
+  // The step that made the lossless frame which `s` takes, if this rank made the frame, of its
+  // input or of a sum; otherwise null. The frame's elements can then be read at their source, which
+  // stays until an output that depends on them is written.
   const Step* made_here(const Step& s) const {
     const Slot& frame = s.kind == StepKind::kReduce ? s.rhs : s.lhs;
     const bool takes = s.kind == StepKind::kReduce || s.kind == StepKind::kDecode;
@@ -255,11 +257,11 @@ class Lowering {
     result.kind = CodeKind::kEncode;
     const Slot& like = schedule_.scratch[s.dst.chunk].like;
     result.chunk = like.chunk;
-    // A frame that nobody gets, and that says nothing new to its maker.
+    // No rank gets this frame, and its maker reads the elements at their source: none is encoded.
     const ScratchUse& use = uses_[s.dst.chunk];
     if (use.passes_once() && made_here(step(use.consumer)) != nullptr) result.count = 0;
     if (is_wide(s.lhs)) return set_owed(s, result);
-    // No rank rounds like another, nor like the sum's owner.
+    // Each rank rounds its input differently from other ranks, and from the sum's owner.
     result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
     if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
     const auto [block, at] = place_in_input(s.lhs.chunk);
@@ -267,7 +269,7 @@ class Lowering {
     result.feedback = coding_.feedback[block] + at;
   }
 
-  // A sum is encoded by the rank that owns the chunk; only all-reduce encodes any.
+  // A sum is encoded by the rank that owns the chunk; only all-reduce encodes sums.
   void set_owed(const Step& s, CodeStep& result) const {
     if (coding_.feedback.empty()) return;
     CHECK(schedule_.collective == Collective::kAllReduce);
@@ -276,7 +278,7 @@ class Lowering {
     if (arithmetic_.op == ReduceOp::kAvg) result.divisor = arithmetic_.contributors;
   }
 
-  // The block that an input chunk is part of, and where in it.
+  // The block that an input chunk is part of, and its first element there.
   std::pair<std::uint32_t, std::uint64_t> place_in_input(std::uint64_t chunk) const {
     std::uint64_t first = 0;
     std::uint32_t block = 0;
@@ -313,7 +315,7 @@ class Lowering {
     result.combine.operand = result.combine.operand_first ? result.src : result.right;
   }
 
-  // Those of a step, and of the receive that became part of it.
+  // Adds the dependencies of a step, and of the receive that became part of it.
   void add_deps(int i, Program& program) const {
     const int self = index_[static_cast<std::size_t>(i)];
     Instruction& own = program.instructions[static_cast<std::size_t>(self)];

@@ -1,6 +1,6 @@
-// Program: a schedule bound to memory and lowered to what a link can do. The one fusion so far: a
-// receive whose bytes only feed one reduction becomes a receive that reduces on arrival, so no
-// partial sum is staged. A partial sum that is only forwarded streams through a small window
+// Program: a schedule bound to memory and lowered to what a link can do. There is one fusion so
+// far: a receive whose bytes feed only one reduction becomes a receive that reduces on arrival, so
+// no partial sum is staged. A partial sum that is only forwarded streams through a small window
 // instead of a buffer of its full size.
 #pragma once
 
@@ -20,8 +20,8 @@
 
 namespace holdfast::comm {
 
-// Windows of forwarded partial sums: a few frames, so that both neighbours stay busy while one of
-// them is off its core.
+// Size of the window of a forwarded partial sum: a few frames, so that both neighbours stay busy
+// while one of them is off its core.
 inline constexpr std::uint64_t kWindowBytes = 2048 * 1024;
 
 enum class InstructionKind : std::uint8_t { kSend, kRecv, kCopy, kReduce, kCode };
@@ -35,11 +35,11 @@ struct Instruction {
   const std::byte* right = nullptr;  // reduce
   Combine combine;                   // recv: on arrival; reduce: kernel and divide
   std::uint64_t bytes = 0;
-  std::uint64_t window = 0;  // send: of src; recv: of dst
+  std::uint64_t window = 0;  // bytes; send: of src; recv: of dst
   int drain = -1;            // recv with a window: the send that empties it
-  int code = -1;             // code: index among the program's steps of that kind; `peer` sent the
-                             // frame, or is this rank
-  int frame = -1;            // send, recv, code: the frame that it takes or makes
+  int code = -1;             // code: index in Program::codes; `peer` sent the frame, or is this
+                             // rank
+  int frame = -1;            // send, recv, code: index of the frame that it takes or makes
   bool writes_output = false;
   std::uint32_t first_dep = 0;  // among the program's dependencies
   std::uint32_t deps = 0;       // how many
@@ -56,19 +56,20 @@ struct Program {
   std::vector<CodeStep> codes;
   std::optional<compress::Codec> codec;
   EncodedBytes encoded;  // of all its sends together
-  // By scratch chunk: the most that its frame may have, and once it is there, what it has.
+  // Indexed by scratch chunk: the most bytes that its frame may have, and the frame's size once it
+  // is there.
   std::vector<std::uint64_t> frame_bytes;
   std::span<std::byte> unpacked;  // lossless: room for the elements of any chunk
   compress::RoundingKey key;
   BufferPool::Buffer scratch;
-  // Of a run.
+  // State of a run.
   std::vector<SendPost> sends;
   std::vector<RecvPost> recvs;
 
-  void clear();  // its memory stays
+  void clear();  // keeps the memory
 };
 
-// A schedule, and what its every lowering asks of it.
+// A schedule with the facts about it that every lowering needs.
 struct FusedSchedule {
   explicit FusedSchedule(Schedule s)
       : schedule(std::move(s)), uses(scratch_uses(schedule)), into(find_fusions(schedule)) {}
@@ -77,7 +78,7 @@ struct FusedSchedule {
   std::vector<int> into;  // by step: the reduction a receive became part of
 };
 
-// Memory of lowerings and of programs that have ended, for the next ones.
+// Memory of past lowerings and of programs that have ended, reused by the next ones.
 struct LoweringSpace {
   static constexpr std::size_t kMostSpares = 16;
 

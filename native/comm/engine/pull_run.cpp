@@ -8,13 +8,14 @@
 namespace holdfast::comm {
 namespace {
 
-// Fetched in one go before links are looked at again.
+// Bytes fetched in one go before links are polled again.
 constexpr std::uint64_t kFetchBytes = 1024 * 1024;
 
-// Of one rank for the others: what is smaller is fetched when all of it is there.
+// Bytes of one rank for the others from which waking them early pays; smaller ops are fetched when
+// all ranks have exposed.
 constexpr std::uint64_t kWorthWaking = 1024 * 1024;
 
-// Of memory that its owner may write to at any time.
+// Reads a value exactly once, from memory that its owner may write to at any time.
 template <class T>
 T once(const T& shared) {
   return *static_cast<const volatile T*>(&shared);
@@ -58,13 +59,13 @@ const Block* PullRun::incoming(int rank) const {
   }
 }
 
-// The table of the op before last is written over: nobody may need it any more.
+// An op overwrites the table of the op before last, so all ranks must have ended that op.
 bool PullRun::can_begin() const {
   return number_ < 2 || x_.all_at(&SliceArea::SliceHalf::ended, mark() - 2);
 }
 
 int PullRun::next_source() const {
-  // The ranks behind this one in turn, so that not all of them fetch from the same.
+  // Each rank starts with the rank after it, so that not all of them fetch from the same one.
   for (int i = 1; i < x_.size(); ++i) {
     const int r = (x_.rank_ + i) % x_.size();
     const PullSource& source = sources_[static_cast<std::size_t>(r)];
@@ -92,7 +93,7 @@ void PullRun::begin() {
   begun_ = true;
   const std::uint64_t exposed = expose();
   SliceArea::SliceHalf& own = x_.area(x_.rank_);
-  own.begun.store(mark(), std::memory_order_release);  // release: the table, and what lies in it
+  own.begun.store(mark(), std::memory_order_release);  // release: the table is written
   ring(exposed);
   const Block* out = outgoing(x_.rank_);
   const Block* in = incoming(x_.rank_);
@@ -100,7 +101,8 @@ void PullRun::begin() {
   copy_bytes(in->data, out->data, bytes_of(*out));
 }
 
-// One wake-up for all that is to be fetched, unless the first of it takes longer than that.
+// Peers get one wake-up when all ranks have exposed their blocks, or an early one where fetching
+// this rank's blocks takes longer than a wake-up.
 void PullRun::ring(std::uint64_t bytes) {
   const bool alone = facts_of(request_.collective).root == RootRole::kGives;
   if (alone ? is_root(x_.rank_) : bytes > kWorthWaking) {
@@ -139,7 +141,7 @@ std::uint64_t PullRun::expose() {
   return total;
 }
 
-// What lies in the pool can be read without the system's help.
+// Says where blocks lie in the memory pool: peers read those without a system call.
 void PullRun::lend(SliceArea::Exposed& table) const {
   for (int r = 0; r < x_.size(); ++r) {
     auto& entry = table.blocks[static_cast<std::size_t>(r)];
@@ -168,11 +170,11 @@ void PullRun::check(int rank, const SliceArea::Exposed& theirs) {
                   (bytes == source.bytes ? " but another call, now or earlier" : "")};
 }
 
-// The next bytes of a block; false when they cannot be had.
+// Copies the next bytes of a block; false when they cannot be read.
 bool PullRun::take(int rank, const SliceArea::Exposed& theirs, std::uint64_t bytes) {
   const PullSource& source = sources_[static_cast<std::size_t>(rank)];
   std::byte* to = source.to + source.done;
-  // Read once: the table's owner may write to it meanwhile, for a later view.
+  // Read once: the table's owner may write to it at the same time, for a later view.
   const std::uint64_t address = once(theirs.blocks[static_cast<std::size_t>(x_.rank_)].address);
   if (once(theirs.is_inline) == 0) {
     const auto& entry = theirs.blocks[static_cast<std::size_t>(x_.rank_)];
@@ -199,10 +201,10 @@ void PullRun::fetch(int rank) {
   if (!failure_.is_ok() || source.gone) return;
   const std::uint64_t part = std::min(source.bytes - source.done, kFetchBytes);
   if (part > 0) {
-    // The last two are asked after the bytes were read.
+    // The checks after take() must follow the read.
     source.gone =
         !take(rank, theirs, part) || !x_.is_still_here(rank) || passed(area.withdrawn, mark());
-    if (source.gone) return;  // its death is for others to find out
+    if (source.gone) return;  // failure detection reports it
   }
   source.done += part;
   source.ended = source.done == source.bytes;

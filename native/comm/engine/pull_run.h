@@ -1,11 +1,12 @@
-// One op whose blocks only move: every rank says where its blocks for the others lie, and each
-// fetches what is for it straight into the caller's output. One copy per byte, made by whoever
-// needs it; blocks of little bytes are left in the shared area instead, which saves the system
-// call. An op's memory is exposed until its run stops or all have fetched. A block counts as
-// fetched only if it still was exposed afterwards, so that a reader that was late by a view cannot
-// take what the owner has written since for a result.
+// Pull run: one op whose blocks only move. Every rank says where its blocks for the others lie, and
+// each rank fetches the blocks for it straight into the caller's output. Each byte is copied once,
+// by the rank that needs it; small blocks are left in the shared area instead, which saves the
+// system call. An op's memory is exposed until its run stops or all ranks have fetched. A block
+// counts as fetched only if it was still exposed after the read, so that a reader that is late by a
+// view cannot take what the owner has written since for a result.
 //
-// all_gather, broadcast, all_to_all(v), gather, scatter; blocks of any size, empty ones too.
+// Serves all_gather, broadcast, all_to_all(v), gather and scatter; blocks may have any size, or be
+// empty.
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0034-moves-are-fetched-where-they-lie.md
 #pragma once
@@ -36,7 +37,7 @@ class PullRun final : public Execution {
   BufferPool::Buffer stop() override;
 
  private:
-  // What comes from one rank.
+  // A block that comes from one rank.
   struct PullSource {
     std::byte* to = nullptr;
     std::uint64_t bytes = 0;
@@ -51,16 +52,16 @@ class PullRun final : public Execution {
   std::uint64_t bytes_of(const Block& block) const {
     return block.count * dtype_bytes(request_.dtype);
   }
-  // What this rank has for another one; null: nothing.
+  // This rank's block for another rank; null: none.
   const Block* outgoing(int rank) const;
-  // Where another one's goes; null: nothing comes.
+  // Where the block of another rank goes; null: that rank sends none.
   const Block* incoming(int rank) const;
   std::uint64_t mark() const { return x_.mark(number_); }
   bool can_begin() const;
-  // A rank that something can be fetched from now, or -1.
+  // A rank whose block can be fetched now, or -1.
   int next_source() const;
   void begin();
-  // Returns the bytes that are exposed.
+  // Writes the table of this rank's blocks; returns how many bytes it exposes.
   std::uint64_t expose();
   void ring(std::uint64_t bytes);
   void lend(SliceArea::Exposed& table) const;

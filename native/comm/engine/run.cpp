@@ -9,7 +9,7 @@
 namespace holdfast::comm {
 namespace {
 
-// Local work done in one go before links are looked at again.
+// Bytes of local work done in one go before links are polled again.
 constexpr std::uint64_t kLocalSlice = 256 * 1024;
 constexpr std::uint64_t kBlocked = std::numeric_limits<std::uint64_t>::max();
 
@@ -23,7 +23,7 @@ Run::Run(Program program, const RunKey& key, const std::vector<Link*>& links, Lo
     if (i.kind == InstructionKind::kSend) i.post = static_cast<int>(sends++);
     if (i.kind == InstructionKind::kRecv) i.post = static_cast<int>(recvs++);
   }
-  program_.sends.resize(sends);  // never again: links hold pointers into both
+  program_.sends.resize(sends);  // not resized again: links hold pointers into both
   program_.recvs.resize(recvs);
   remaining_ = program_.instructions.size();
 }
@@ -48,7 +48,7 @@ void Run::advance() {
         return;
       }
     }
-    if (touched_) return;  // a long local step: let the links have their turn
+    if (touched_) return;  // after part of a long local step, the links have their turn
   }
   touched_ = false;
 }
@@ -70,15 +70,16 @@ bool Run::advance_one(Instruction& instruction) {
   return started || instruction.done != before || instruction.complete != was_complete;
 }
 
-// Bytes of the instruction whose inputs exist; kBlocked when it must not start.
+// How many bytes of the instruction can be done with the inputs that exist; kBlocked when it must
+// not start.
 std::uint64_t Run::available(const Instruction& instruction) const {
   std::uint64_t bytes = instruction.bytes;
   for (std::uint32_t i = 0; i < instruction.deps; ++i) {
     const Dependency& d = program_.deps[instruction.first_dep + i];
     const Instruction& on = program_.instructions[d.step];
     if (on.complete) continue;
-    // A token of no bytes has no stream to follow: it is there when its producer has ended.
-    // So it is with a frame that is as long as it turns out to be.
+    // A token of no bytes has no stream to follow: it exists when its producer has ended.
+    // The same holds for a frame whose length depends on the data.
     const bool varies = instruction.frame >= 0 && !program_.codec->spec().fixed_size;
     if (!d.streamed || instruction.bytes == 0 || varies) return kBlocked;
     bytes = std::min(bytes, on.done);
@@ -95,7 +96,7 @@ void Run::prepare(Instruction& instruction, P& post) {
   post.touched = &touched_;
 }
 
-// Takes over a post's progress; false when there was none.
+// Copies a post's progress to its instruction; false when there was none.
 template <class P>
 bool Run::follow(Instruction& instruction, const P& post) {
   if (post.failed) {
@@ -185,7 +186,7 @@ bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
       instruction.combine.divide(instruction.dst + at, count, instruction.combine.divisor);
     }
   } else if (instruction.src == instruction.dst) {
-    length = available - at;  // in place: nothing to move
+    length = available - at;  // in place: no copy is needed
   } else if (length > 0) {
     copy_bytes(instruction.dst + at, instruction.src + at, length);
   }

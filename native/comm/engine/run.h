@@ -1,6 +1,6 @@
-// Run: one op in flight, the only interpreter of schedules. It posts what its dependencies allow
-// and follows streams byte by byte; what moves the bytes are the links. Thread: only the holder of
-// the runtime.
+// Run: one op in flight, the only interpreter of schedules. It posts what the dependencies allow
+// and follows streams byte by byte; the links move the bytes.
+// Thread: only the holder of the runtime.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct RunKey {
 
 class Run final : public Execution {
  public:
-  // `links[r]` is the link to rank r; it must outlive the run, as must `space`, where the
-  // program's memory goes.
+  // `links[r]` is the link to rank r; it must outlive the run, as must `space`, which gets the
+  // program's memory when the run ends.
   Run(Program program, const RunKey& key, const std::vector<Link*>& links,
       LoweringSpace* space = nullptr);
   ~Run() override;
@@ -66,7 +66,7 @@ class Run final : public Execution {
   const std::vector<Link*>& links_;
   LoweringSpace* space_;
   std::size_t remaining_ = 0;
-  std::uint64_t encoded_ = 0;  // bytes since the links had their turn
+  std::uint64_t encoded_ = 0;  // bytes encoded since the links had their turn
   bool touched_ = true;
   Status failure_;
   Rank failed_peer_{-1};

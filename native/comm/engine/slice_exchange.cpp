@@ -11,14 +11,14 @@
 namespace holdfast::comm {
 namespace {
 
-// Of a slice: what is smaller is copied in no time, and its owner need not wait until all have
-// read it.
+// An input is lent from 1 / kLeastLentShare of a slice on: a smaller one is copied quickly, and its
+// owner then need not wait until all ranks have read it.
 constexpr std::uint64_t kLeastLentShare = 4;
 
-// Between two ranks, one system call costs less than two more copies of what is larger.
+// Bytes of payload above which, between two ranks, one system call costs less than two more copies.
 constexpr std::uint64_t kLittle = 32 * 1024;
 
-// Among so many a wake-up for nothing costs less than one that comes late.
+// Ranks up to which a wake-up for nothing costs less than one that comes late.
 constexpr int kFewRanks = 4;
 
 bool all_equal(const BlockList& blocks) {
@@ -28,7 +28,7 @@ bool all_equal(const BlockList& blocks) {
 
 }  // namespace
 
-// Sizes of blocks that differ by rank are not everybody's knowledge.
+// Where block sizes differ by rank, no rank knows them all, so they cannot decide the lane.
 SliceLane lane_of(const OpRequest& request) {
   if (!is_sized_alike(request)) return SliceLane::kBulk;
   return payload_bytes(request) <= kSmallLaneBytes ? SliceLane::kSmall : SliceLane::kBulk;
@@ -52,7 +52,7 @@ SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers
       first_(first_count(epoch) + done),
       next_slice_(first_) {
   CHECK(slice_bytes > 0 && slice_bytes <= kSliceBytes);
-  // Whoever still reads this half, in the view before last.
+  // A rank may still read this half for the view before last: its reads must fail from here on.
   take_back(area(rank_).begun, first_);
   take_back(area(rank_).withdrawn, first_);
 }
@@ -105,10 +105,10 @@ void SliceExchange::ring_all() {
 
 void SliceExchange::ring_if_last(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter,
                                  std::uint64_t before) {
-  // A small op ends before a sleeper has its turn: all are to be awake by then.
+  // A small op ends sooner than a sleeper wakes up, so all ranks are woken at once.
   const bool is_small = lane_ == static_cast<std::size_t>(SliceLane::kSmall);
   if (is_small || size() <= kFewRanks) return ring_all();
-  // Of those who publish at the same time, the one whose fence is last sees what all have counted.
+  // Of the ranks that publish at the same time, the one whose fence is last sees the counts of all.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   int behind = -1;
   for (int r = 0; r < size(); ++r) {
@@ -117,14 +117,14 @@ void SliceExchange::ring_if_last(std::atomic<std::uint64_t> SliceArea::SliceHalf
     behind = r;
   }
   for (int r = 0; r < size(); ++r) {
-    // Who is behind itself may wait for all others.
+    // The rank that is itself behind may wait for all others.
     if (r != rank_ && (behind < 0 || r == behind)) {
       peers_[static_cast<std::size_t>(r)].ring_published();
     }
   }
 }
 
-// This rank has ended an op that took so many slices.
+// Records that this rank has ended an op that took `slices` slices.
 void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
   ++ended_;
   next_slice_ += slices;

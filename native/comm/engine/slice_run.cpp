@@ -11,17 +11,17 @@
 namespace holdfast::comm {
 namespace {
 
-// Partial results of a fold stay in the first-level cache.
+// Bytes folded at a time: partial results stay in the first-level cache.
 constexpr std::uint64_t kFoldBytes = 8 * 1024;
 
-// Elements of each block.
+// How many elements each block has.
 std::uint64_t extent(const OpRequest& request) {
   const bool by_output =
       request.collective == Collective::kBroadcast || request.collective == Collective::kAllGather;
   return by_output ? request.output[0].count : request.input[0].count;
 }
 
-// Elements that fill cache lines; what ranks do in parallel begins on one.
+// Elements to a cache line. The parts that ranks work on in parallel begin on such lines.
 std::uint64_t line_elements(std::uint64_t element_bytes) {
   return std::max<std::uint64_t>(1, kCacheLine / element_bytes);
 }
@@ -71,7 +71,7 @@ void SliceRun::advance() {
   if (!begun_) begin();
   if (can_check()) check();
   if (left_behind_ || !failure_.is_ok()) return;
-  // What others wait for goes first.
+  // Reductions go first: other ranks wait for them.
   if (can_reduce()) reduce();
   if (can_stage()) stage();
   if (!left_behind_ && can_pull()) pull();
@@ -88,7 +88,7 @@ void SliceRun::begin() {
   lends_ = place.arena != 0;
   own.calls[number_ % 2] = {count_ * blocks_ * element_, signature_, place.arena, place.offset};
   own.begun.store(mark(), std::memory_order_release);
-  // What this rank has no part in counts as done.
+  // Phases in which this rank has no part count as done.
   if (!stages() || lends_) publish(&SliceArea::SliceHalf::staged, staged_ = slices_);
   if (!folds()) publish(&SliceArea::SliceHalf::reduced, reduced_ = slices_);
   if (!pulls() && !folds()) publish(&SliceArea::SliceHalf::pulled, pulled_ = slices_);
@@ -97,10 +97,10 @@ void SliceRun::begin() {
 void SliceRun::publish(std::atomic<std::uint64_t> SliceArea::SliceHalf::*counter,
                        std::uint64_t done) {
   std::atomic<std::uint64_t>& own = x_.area(x_.rank_).*counter;
-  // relaxed: nobody else writes it
+  // relaxed: only this rank writes it
   const std::uint64_t before = own.load(std::memory_order_relaxed);
   own.store(x_.next_slice_ + done, std::memory_order_release);
-  // The root's slices are awaited from the root alone.
+  // In a broadcast the others wait for the root alone.
   if (is(Collective::kBroadcast) && is_root() && counter == &SliceArea::SliceHalf::staged) {
     x_.ring_all();
   } else {
@@ -161,7 +161,7 @@ void SliceRun::stage() {
       [[fallthrough]];
     case Collective::kAllGather: copy(0, input(0, s.begin), s.count); break;
     default: {
-      // All but the own share, which nobody else needs: the result goes there.
+      // This rank stages all but its own share, which no other rank needs: the result goes there.
       const ElementSpan own = share(s, x_.rank_);
       const std::uint64_t after = own.begin + own.count;
       copy(0, input(0, s.begin), own.begin);
@@ -188,7 +188,8 @@ const std::byte* SliceRun::operand(int rank, const ElementSpan& whole,
   return slot(rank, reduced_) + element * element_;
 }
 
-// The first-level cache keeps a piece from its first sum until it is where it belongs.
+// Works on pieces that stay in the first-level cache from their first sum until they are copied to
+// the output.
 void SliceRun::fold(const ElementSpan& whole, const ElementSpan& own, std::byte* to,
                     std::byte* copy) const {
   const std::uint64_t step = kFoldBytes / element_;
@@ -203,8 +204,9 @@ void SliceRun::fold(const ElementSpan& whole, const ElementSpan& own, std::byte*
   }
 }
 
-// Into the own slot, where the others look for it, and to the output. The slot comes first even
-// where nobody looks: the output may be the memory of one of the operands.
+// Reduces into this rank's own slot, where the others read the result, and copies it to the output.
+// The slot comes first even where no rank reads it: the output may be the memory of one of the
+// operands.
 void SliceRun::reduce() {
   yield_point();
   const ElementSpan s = slice(reduced_);
@@ -213,7 +215,8 @@ void SliceRun::reduce() {
   const std::uint64_t place = scatters ? static_cast<std::uint64_t>(x_.rank_) * slice_ : own.begin;
   std::byte* sum = slot(x_.rank_, reduced_) + place * element_;
   std::byte* result = keeps_own() ? output(0, s.begin + own.begin) : nullptr;
-  // What may turn out to be no result must not take the place of this rank's input.
+  // A result that may turn out to be invalid must not overwrite this rank's input, so it goes to
+  // the slot only.
   fold(s, own, sum, borrows_ ? nullptr : result);
   if (was_left_behind()) return;
   if (borrows_ && was_withdrawn()) {
@@ -247,8 +250,8 @@ void SliceRun::pull() {
   publish(&SliceArea::SliceHalf::pulled, ++pulled_);
 }
 
-// After a read of others' slots: a member that is two views ahead writes to the same ones. This
-// rank is in none of them then, and will be told; its op ends here.
+// Called after a read of others' slots: a member that is two views ahead writes to the same slots.
+// This rank is then in neither of those views, and will be told so; its op ends here.
 bool SliceRun::was_left_behind() {
   if (is_planted(Planted::kNoLeftBehind)) return false;
   for (int r = 0; r < x_.size(); ++r) {

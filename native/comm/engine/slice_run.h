@@ -1,4 +1,5 @@
-// One op on the slice exchange: what a rank does with every slice of it, as three cursors.
+// Slice run: one op on the slice exchange. Three cursors say how many of its slices a rank has
+// staged, reduced and pulled.
 // Thread: only the holder of the runtime.
 #pragma once
 
@@ -37,7 +38,8 @@ class SliceRun final : public Execution {
 
   bool is(Collective c) const { return request_.collective == c; }
   bool is_root() const { return request_.root.value == x_.rank_; }
-  // Whether this rank's input goes into its slots; whether it has something to pull, or to keep.
+  // Whether this rank's input goes into its slots, whether elements are combined, whether this rank
+  // pulls results of others, and whether it has a result of its own.
   bool stages() const { return input_counts(request_.collective, is_root()); }
   bool folds() const { return reduces(request_.collective); }
   bool pulls() const {
@@ -50,7 +52,7 @@ class SliceRun final : public Execution {
   ElementSpan slice(std::uint64_t i) const {
     return {i * slice_, std::min(slice_, count_ - i * slice_)};
   }
-  // A rank's part of a slice that is reduced in parts; within the slice.
+  // A rank's part of a slice that is reduced in parts; its bounds are relative to the slice.
   ElementSpan share(const ElementSpan& of, int rank) const;
   std::byte* slot(int rank, std::uint64_t i) const {
     return x_.area(rank).slots[(x_.next_slice_ + i) % kSliceSlots];
@@ -63,7 +65,7 @@ class SliceRun final : public Execution {
   }
   std::uint64_t through(std::uint64_t i) const { return x_.next_slice_ + i + 1; }
 
-  // Whether nobody needs any more what the slot of a slice held before.
+  // Whether no rank still needs what the slot of a slice held before.
   bool has_slot(std::uint64_t i) const {
     const std::uint64_t at = x_.next_slice_ + i;
     return at - x_.first_ < kSliceSlots ||
@@ -87,7 +89,8 @@ class SliceRun final : public Execution {
   const std::byte* operand(int rank, const ElementSpan& whole, std::uint64_t element) const;
   void pull();
   bool was_left_behind();
-  // Asked after a read of others' input where it lies: whether one of them may have changed it.
+  // Called after a read of others' inputs where they lie: whether the owner of one may have changed
+  // it.
   bool was_withdrawn() const;
   bool has_withdrawn(int rank) const;
   void deliver(std::byte* to, const std::byte* from, std::uint64_t elements) const {
@@ -100,7 +103,7 @@ class SliceRun final : public Execution {
   const std::uint32_t signature_;
   const std::uint64_t number_;  // among the exchange's ops
   const std::uint64_t element_;
-  const std::uint64_t blocks_;  // that a slice has a piece of
+  const std::uint64_t blocks_;  // blocks of which a slice has a piece
   const std::uint64_t count_;   // elements of each
   std::uint64_t slice_;         // elements of a slice's piece
   std::uint64_t slices_;
@@ -112,8 +115,8 @@ class SliceRun final : public Execution {
   bool finished_ = false;
   bool left_behind_ = false;
   bool lends_ = false;                       // others read this rank's input where it lies
-  bool borrows_ = false;                     // some of the others' is read so
-  ShortList<const std::byte*, 8> borrowed_;  // by rank: for this rank, or all; null: in its slots
+  bool borrows_ = false;                     // this rank reads some other's input where it lies
+  ShortList<const std::byte*, 8> borrowed_;  // by rank: where its input lies; null: in its slots
   std::uint64_t staged_ = 0;
   std::uint64_t reduced_ = 0;
   std::uint64_t pulled_ = 0;
