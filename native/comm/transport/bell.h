@@ -1,9 +1,9 @@
-// Bell: how a process that sleeps is woken through shared memory. One per process; its words lie in
-// a small segment that every peer of the host maps.
+// Bell: wakes a sleeping process through shared memory. Each process has one; its words lie in a
+// small segment that every peer of the host maps.
 //
-// Sleeper: announce(), look for work once more, then sleep; a ringer that published work before it
-// saw no sleeper is seen by that second look (both sides put a full fence between their store and
-// their load).
+// The sleeper calls announce(), looks for work once more, and only then sleeps. If a ringer
+// published work and saw no sleeper, that second look finds the work (both sides put a full fence
+// between their store and their load).
 // Why: docs/decisions/0098-who-comes-last-wakes.md
 #pragma once
 
@@ -28,20 +28,21 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 class Bell {
  public:
-  // Nobody's: stands where there is none to ring.
+  // A bell of no process, for peers that have none; it must not be rung.
   Bell() = default;
   explicit Bell(BellWords* words) : words_(words) {}
 
-  // Sleeper's side. announce() returns the ticket for sleep().
+  // The sleeper's side. announce() returns the ticket for sleep().
   std::uint32_t announce(Sleep how);
   void sleep(std::uint32_t ticket, Duration timeout);
   void awake();
-  // Also from other threads of the sleeper's own process.
+  // Wakes the sleeper from any thread of its own process.
   void ring_self();
 
-  // Ringer's side: returns kOnSocket when the caller must send a kWake frame.
+  // The ringer's side: returns kOnSocket when the caller must send a kWake frame.
   Sleep ring();
-  // The same, where the caller has put a full fence behind what it published (one for many bells).
+  // As ring(), for a caller that has put a full fence behind what it published (one fence serves
+  // many bells).
   Sleep ring_published();
 
  private:

@@ -11,15 +11,15 @@
 namespace holdfast::comm {
 namespace {
 
-// Two names of segments.
+// An offer is the names of two segments.
 constexpr std::size_t kMaxShmOffer = 512;
 
 std::unique_ptr<StreamLink> make_tcp(int fd) { return std::make_unique<TcpLink>(fd); }
 
 Result<std::string> look_at_tcp() { return std::string{}; }
 
-// A name, a title, its reach, whether all ranks must name it, bytes of its offer; then how it
-// carries a control channel, how it makes paths beside one, and what is here of it.
+// Columns: name, title, reach, whether all ranks must name it, bytes of its offer; then how it
+// makes a control channel, how it makes paths beside one, and what of it is available here.
 constexpr std::array<TransportRow, kTransportCount> kTransports{{
     {"shm", "shared memory", Reach::kHost, false, kMaxShmOffer, nullptr, open_shm, look_at_shm},
     {"tcp", "TCP", Reach::kAnywhere, false, 0, make_tcp, nullptr, look_at_tcp},

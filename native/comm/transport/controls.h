@@ -1,5 +1,5 @@
-// Controls: frames of a link that wait to go out beside its messages. They are not held up by them:
-// what a session has to say goes first.
+// Controls: control frames of a link that wait to go out. Messages do not hold them up: control
+// frames go first.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ class Controls {
  public:
   bool empty() const { return frames_.empty(); }
   void push(OutFrame frame) { frames_.push_back(std::move(frame)); }
-  // About a message: its post names it.
+  // Queues a frame about a message, which its post names.
   void tell(FrameKind kind, const Post& post, std::uint64_t offset) {
     OutFrame out;
     out.header = {kind, 0, post.key, post.signature, offset, post.total_bytes};
     frames_.push_back(std::move(out));
   }
-  // The one that has waited longest; there is one.
+  // Takes the frame that has waited longest; there must be one.
   void pop(OutFrame& out) {
     out = std::move(frames_[next_++]);
     out.payload = out.owned_payload;
@@ -40,11 +40,11 @@ class Controls {
   }
 
  private:
-  // Frames that have gone, before their places are used again.
+  // Frames that have gone before their places are used again.
   static constexpr std::size_t kMostGone = 64;
 
-  std::vector<OutFrame> frames_;  // whose memory stays from frame to frame
-  std::size_t next_ = 0;          // those before it have gone
+  std::vector<OutFrame> frames_;  // its memory is kept between frames
+  std::size_t next_ = 0;          // index of the next frame; those before it have gone
 };
 
 }  // namespace holdfast::comm

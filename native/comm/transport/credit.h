@@ -1,21 +1,22 @@
 // Credit: how far a sender may be ahead of its peer. Small messages go out unasked, and the peer
-// keeps those that it has not asked for yet; so that what it keeps is bounded, each costs credit
-// from when it is posted until it has left the peer's memory. The peer returns credit in lumps:
-// where messages come and go, that is a frame now and then.
+// keeps those that it has not asked for yet. To bound what the peer keeps, each message costs
+// credit from when it is posted until it has left the peer's memory. The peer returns credit in
+// lumps, so steady traffic needs only a frame now and then.
 //
-// Without credit a message waits as a large one does: the sender tells of it, and the receiver
-// grants it once its receive is posted. So what nobody asks for blocks nothing, in whatever order
-// messages are asked for. Nothing that a side keeps of the other's notices is needed for that, and
-// what is beyond a limit is forgotten:
+// Without credit a small message waits as a large one does: the sender announces it, and the
+// receiver grants it once its receive is posted. So a message that no receive asks for blocks no
+// other, in whatever order messages are asked for. This works even where a side keeps none of the
+// other's notices (announces, asks and grants), so each side forgets those beyond a limit:
 //
-// Each side speaks when it posts, and the later of the two finds the other. Let a message be posted
-// at both ends. If the receive was posted before the sender's kAsk came, that finds it and is
-// answered. Else it comes before, and is kept, or forgotten. Where it is kept the receive finds it
-// and answers; where it was forgotten the session knows that it forgets, and a receive that finds
-// nothing answers unasked: its answer is behind the ask, so it finds the send. A grant of a large
-// message that was forgotten is replaced likewise: who forgets grants asks, instead of announcing.
-// A receive that names no sender waits for no key, it looks for some: where announces are forgotten
-// it tells its peers which, and what it looks for is kept.
+// Each side sends a notice when it posts, and the later of the two finds the other. Let a message
+// be posted at both ends. If the receive was posted before the sender's kAsk came, the ask finds
+// the receive and is answered. Otherwise the ask comes first, and is kept or forgotten. If it is
+// kept, the receive finds it and answers. If it was forgotten, the session knows that it forgets
+// asks, and a receive that finds none answers unasked: the answer follows the ask, so it finds the
+// send. A forgotten grant of a large message is replaced in the same way: a sender that forgets
+// grants sends kAsk instead of kAnnounce. A receive that names no sender waits for no key, but
+// looks for some: where announces are forgotten it tells its peers which keys it looks for, and
+// announces of those are kept.
 // Why: docs/decisions/0123-eager-messages-have-credit.md
 #pragma once
 
@@ -24,19 +25,19 @@
 
 namespace holdfast::comm {
 
-// What one side of a link keeps of the other's at most.
+// The most that one side of a link keeps of the other's messages and notices.
 struct EarlyLimits {
-  std::uint64_t bytes = 256ULL << 20;  // of messages, with kEarlyOverhead for each
+  std::uint64_t bytes = 256ULL << 20;  // of messages, plus kEarlyOverhead for each
   std::size_t notices = 1U << 16;      // announces, and as many grants
 };
-// More than it costs to keep a message beside its bytes.
+// Bytes charged for each message beside its payload; more than keeping one costs.
 inline constexpr std::uint64_t kEarlyOverhead = 256;
 
 constexpr std::uint64_t early_cost(std::uint64_t payload_bytes) {
   return payload_bytes + kEarlyOverhead;
 }
 
-// The sender's side.
+// The sender's side of credit: what is left of it.
 class Credit {
  public:
   explicit Credit(std::uint64_t limit = EarlyLimits().bytes) : left_(limit), limit_(limit) {}
@@ -46,9 +47,9 @@ class Credit {
     left_ -= cost;
     return true;
   }
-  // As at first.
+  // Restores the full credit.
   void restart() { left_ = limit_; }
-  // False: more than was taken.
+  // False: `cost` is more than was taken.
   bool give_back(std::uint64_t cost) {
     if (cost > limit_ - left_) return false;
     left_ += cost;
@@ -60,12 +61,12 @@ class Credit {
   std::uint64_t limit_;
 };
 
-// The receiver's: what it has not returned yet.
+// The receiver's side of credit: what it has not returned yet.
 class Debt {
  public:
   explicit Debt(std::uint64_t limit = EarlyLimits().bytes) : lump_(limit / 4) {}
 
-  // What is to be returned now, mostly nothing.
+  // How much credit is to be returned now; mostly 0.
   std::uint64_t add(std::uint64_t cost) {
     owed_ += cost;
     if (owed_ < lump_) return 0;

@@ -7,7 +7,7 @@
 namespace holdfast::comm {
 namespace {
 
-// Buffers that are kept for the next messages.
+// Most buffers that are kept for later messages.
 constexpr std::size_t kMostSpareBuffers = 32;
 
 std::uint64_t cost_of(const EarlyMessage& message) {
@@ -67,7 +67,7 @@ std::vector<std::byte> EarlyMessages::take_spare(std::size_t size) {
   return bytes;
 }
 
-// Where there are enough, the largest stay.
+// Keeps a buffer for later messages; when there are enough, the largest stay.
 void EarlyMessages::give_spare(std::vector<std::byte> bytes) {
   if (bytes.capacity() == 0) return;
   bytes.clear();

@@ -1,4 +1,4 @@
-// Early messages: small ones that came before anybody asked for them, kept until somebody does. A
+// Early messages: small messages that came before a receive asked for them, kept until one does. A
 // peer that keeps to its credit is never ahead by more than the limit.
 #pragma once
 
@@ -16,33 +16,34 @@ struct EarlyMessage {
   std::uint32_t signature = 0;
   std::uint64_t total_bytes = 0;
   std::vector<std::byte> bytes;
-  bool outlived = false;  // its connection: its sender has its credit back
+  bool outlived = false;  // the message outlived its connection: its sender has its credit back
 };
 
 class EarlyMessages {
  public:
-  // The frame's message is about to come; false: it is beyond the limit.
+  // Called when the frame's message is about to come; false: it is beyond the limit.
   bool begin(const FrameHeader& header, std::uint64_t limit);
-  // Where the rest of it goes.
+  // The memory for the rest of that message.
   std::span<std::byte> rest() { return std::span(arriving_.bytes).subspan(received_); }
   void filled(std::uint64_t bytes) { received_ += bytes; }
   const MessageKey& arriving() const { return key_; }
-  // It has come: whose it is now.
+  // Called when the message has come: it goes to the caller, or is kept.
   EarlyMessage take_arrived() { return std::move(arriving_); }
   void keep_arrived();
 
   bool has(const MessageKey& key) const { return kept_.find(key) != nullptr; }
   std::optional<EarlyMessage> take(const MessageKey& key) { return kept_.take(key); }
-  // The message is not needed any more; what it cost.
+  // The message is not needed any more; returns what it cost.
   std::uint64_t release(EarlyMessage message);
-  // Those of the view go; what they cost.
+  // Drops the messages of the view; returns what they cost.
   std::uint64_t retire(CommId comm, Epoch epoch);
 
-  // Another connection begins: those that are here stay, and cost nothing any more; but not those
-  // that had outlived one before, so that there is never more than twice the limit.
+  // Called when another connection begins: messages that are here stay, and cost nothing any more.
+  // Those that had already outlived a connection are dropped, so that there is never more than
+  // twice the limit.
   void outlive_connection();
 
-  // What is kept of this connection, with the overhead.
+  // Bytes kept of this connection's messages, with the overhead.
   std::uint64_t cost() const { return cost_; }
 
  private:
@@ -50,11 +51,11 @@ class EarlyMessages {
   void give_spare(std::vector<std::byte> bytes);
 
   KeyTable<EarlyMessage> kept_;
-  MessageKey key_;  // of the one that is coming
+  MessageKey key_;  // of the message that is coming
   EarlyMessage arriving_;
   std::size_t received_ = 0;
   std::uint64_t cost_ = 0;
-  std::vector<std::vector<std::byte>> spare_;  // of messages that were taken
+  std::vector<std::vector<std::byte>> spare_;  // buffers of messages that were taken
 };
 
 }  // namespace holdfast::comm

@@ -1,7 +1,7 @@
-// Frame: the unit on every link, a fixed header and a bounded payload. What it is not: a message; a
-// message is one or more data frames with consecutive offsets. A message has as many bytes as both
-// ends have computed, or, where the receiver has room for the most it may have, ends with a frame
-// that says so. All fields little endian, 48 bytes, no padding.
+// Frame: the unit on every link, a fixed header and a bounded payload. A frame is not a message; a
+// message is one or more data frames with consecutive offsets. Both ends compute how many bytes a
+// message has, or the receiver has room for the most that it may have and the last frame says that
+// it ends. All fields little endian, 48 bytes, no padding.
 #pragma once
 
 #include <array>
@@ -28,26 +28,26 @@ enum class FrameKind : std::uint8_t {
   kAnnounce,    // sender -> receiver: a message that waits for a grant
   kRevoke,      // the communicator's view has ended; payload: encoded reason
   kGoodbye,     // the sender closes its side on purpose
-  kWake,        // look at shared memory
-  kHello,       // first frame of a connection; payload: who calls
-  kWelcome,     // its answer
+  kWake,        // the receiver must look at shared memory
+  kHello,       // first frame of a connection; payload: identity of the caller
+  kWelcome,     // the answer to kHello
   kPad,         // shared memory only: skip to the start of the ring
   kCall,        // the sender has waited long in this call; payload: encoded call
-  kMembership,  // part of a message of membership: at `offset` of `total_bytes`
-  kHeartbeat,   // the sender lives
-  kDataEnd,     // data, the last of a message that ends before `total_bytes`
+  kMembership,  // part of a membership message: at `offset` of `total_bytes`
+  kHeartbeat,   // the sender is alive
+  kDataEnd,     // last data frame of a message that ends before `total_bytes`
   kClosing,     // the sender wants to leave the group: `key.op`: low bits of the next collective
-  kSettled,     // the answer: so has this sender, or it never will
-  kArea,        // what the sender shares of its memory in the view; payload: encoded notice
-  kSent,        // after a connection was made anew: which messages had been sent over the last one
+  kSettled,     // the answer to kClosing: its sender has ended the ops before that, or never will
+  kArea,        // memory that the sender shares in the view; payload: encoded notice
+  kSent,        // on a new connection: messages that had been sent over the last one
   kEager,       // a whole message of at most `total_bytes`, unasked
-  kAsk,         // an announce whose grant does not come unasked, or was forgotten
-  kAnswer,      // a grant, of use only if its message waits for it
+  kAsk,         // as kAnnounce, where the grant does not come unasked or was forgotten
+  kAnswer,      // as kGrant, of use only if its message waits for it
   kCredit,      // receiver -> sender: `total_bytes` of eager messages are kept no more
   kLook,        // receiver -> sender: announce this message again if it waits
 };
 
-// Names a message: both ends compute it, nothing depends on arrival order.
+// Names a message. Both ends compute the key, so no match depends on arrival order.
 struct MessageKey {
   CommId comm;
   Epoch epoch;
@@ -57,19 +57,19 @@ struct MessageKey {
 };
 // Top bit of MessageKey::op; collectives count below it.
 inline constexpr std::uint32_t kPointToPoint = 0x8000'0000;
-// Beside the number of a collective: the round in which its members tell each other that they hold
-// its result.
+// Set in MessageKey::op beside a collective's number: the round in which its members tell each
+// other that they hold its result.
 inline constexpr std::uint32_t kRoundBit = 0x4000'0000;
 
-// The round's number, where ops have theirs.
+// The number of a collective's round, as an op number.
 inline constexpr OpSeq round_of(OpSeq collective) { return {collective.value | 1ULL << 63}; }
-// Keys have the lowest bits of a collective's number: those under way at the same time are too
-// close to each other to be taken for one another.
+// Keys have the lowest bits of a collective's number: the numbers of collectives that are under way
+// at the same time are too close to be confused.
 inline constexpr std::uint32_t number_in_key(OpSeq number) {
   const auto low = static_cast<std::uint32_t>(number.value) & (kRoundBit - 1);
   return round_of(number) == number ? low | kRoundBit : low;
 }
-// The number with these lowest 32 bits that is nearest to another.
+// The number with the lowest 32 bits `low` that is nearest to `to`.
 inline constexpr OpSeq nearest_number(std::uint32_t low, OpSeq to) {
   const auto ahead = static_cast<std::int32_t>(low - static_cast<std::uint32_t>(to.value));
   return {to.value + static_cast<std::uint64_t>(std::int64_t{ahead})};

@@ -7,7 +7,7 @@
 namespace holdfast::comm {
 namespace {
 
-// As many as a sender has on their way at once.
+// As many buffers as a sender has frames on their way at once.
 constexpr std::size_t kSpareBuffers = 8;
 
 Status give_frame(Session& session, const FrameHeader& header, std::span<const std::byte> payload) {
@@ -68,7 +68,7 @@ Result<FrameOrder::EarlyFrame*> FrameOrder::keep(std::uint64_t number, const Fra
   return &early;
 }
 
-// All that is whole and whose turn it is.
+// Delivers the frames that are whole and whose turn has come.
 Status FrameOrder::deliver(Session& session) {
   for (auto first = early_.begin(); first != early_.end(); first = early_.begin()) {
     EarlyFrame& early = first->second;
@@ -85,7 +85,8 @@ Status FrameOrder::deliver(Session& session) {
   return Status::ok();
 }
 
-// Large ones are all of one size, so that each serves the next, and an adapter knows it.
+// Large buffers are all of one size, so that each can be reused for any large frame and a network
+// adapter keeps it registered.
 FrameOrder::FrameBuffer FrameOrder::take_buffer(std::size_t bytes) {
   if (bytes == 0) return {};
   if (bytes > kEagerBytes && !spare_.empty()) {

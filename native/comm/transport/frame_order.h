@@ -1,6 +1,6 @@
-// Frame order: gives frames that carry a number to a session by their numbers, for a network that
-// may bring them out of order: a small message overtakes a large one, which the receiver has to
-// fetch. What has come early is kept, within limits.
+// Frame order: gives numbered frames to a session in the order of their numbers, for a network that
+// may deliver them out of order: a small message overtakes a large one, which the receiver has to
+// fetch. Frames that come early are kept, within limits.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -16,19 +16,20 @@
 
 namespace holdfast::comm {
 
-// Frames ahead of the one that is awaited, and their bytes: a sender has fewer under way. Beyond
-// them it is broken or hostile.
+// Limits of frames ahead of the awaited one, and of their bytes. A correct sender has fewer under
+// way, so one beyond them is broken or hostile.
 inline constexpr std::uint64_t kMostAhead = 1024;
 inline constexpr std::size_t kMostBytesAhead = 32U << 20;
 
 class FrameOrder {
  public:
-  // A frame that is here whole: delivered before this returns, or copied. kProtocolError for a
-  // number that has been, or is too far ahead, and what the session says of it.
+  // Takes a frame that is here whole: it is delivered or copied before this returns. Returns
+  // kProtocolError for a number that was used before or is too far ahead, and the session's error
+  // for a bad frame.
   Status take(std::uint64_t number, const FrameHeader& header, std::span<const std::byte> payload,
               Session& session);
-  // A frame whose payload is about to be written to the memory that is returned, which stays where
-  // it is until filled().
+  // Takes a frame whose payload is yet to come: returns the memory for it, which does not move
+  // until filled().
   Result<std::byte*> expect(std::uint64_t number, const FrameHeader& header);
   Status filled(std::uint64_t number, Session& session);
 
@@ -52,7 +53,7 @@ class FrameOrder {
   std::uint64_t next_ = 0;
   std::map<std::uint64_t, EarlyFrame> early_;
   std::size_t early_bytes_ = 0;
-  std::vector<FrameBuffer> spare_;  // large ones, for the next
+  std::vector<FrameBuffer> spare_;  // large buffers, for the next frames
 };
 
 }  // namespace holdfast::comm

@@ -24,7 +24,7 @@ struct Queue {
 
 class InprocLink final : public Link {
  public:
-  // Owners of the queues: both ends.
+  // Owners: both ends share the two queues.
   InprocLink(std::shared_ptr<Queue> in, std::shared_ptr<Queue> out)
       : in_(std::move(in)), out_(std::move(out)) {}
   ~InprocLink() override {

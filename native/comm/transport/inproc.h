@@ -1,5 +1,5 @@
-// In-process pipe: two links of one process joined by bounded queues. For tests, the simulator's
-// parity suite and ranks that are threads. Each frame is copied once on either side.
+// In-process pipe: two links of one process joined by bounded queues. It serves tests, the
+// simulator's parity suite and ranks that are threads. Each frame is copied once on either side.
 #pragma once
 
 #include <memory>

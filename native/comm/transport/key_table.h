@@ -1,6 +1,6 @@
-// Key table: values by the keys of messages, each found without a look at the others. Open
-// addressing with linear probing (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and
-// R). Its memory stays while there is something in it: what comes and goes allocates nothing.
+// Key table: a hash table of values by message key. It uses open addressing with linear probing
+// (Knuth, The Art of Computer Programming 3, 6.4, algorithms L and R). Its memory is kept while it
+// has values, so that values come and go without an allocation.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class KeyTable {
     return const_cast<Value*>(std::as_const(*this).find(key));  // this table is not const
   }
 
-  // In place of what it has by that key.
+  // Stores the value, and replaces the one with the same key if there is one.
   void put(const MessageKey& key, Value value) {
     if (2 * (size_ + 1) > places_.size()) grow();
     KeyPlace& place = places_[seek(key)];
@@ -46,7 +46,7 @@ class KeyTable {
     return value;
   }
 
-  // Those of which `has_ended` says so go; it is asked at least once about each.
+  // Removes the values for which `has_ended` is true; it is called at least once for each value.
   template <class Ended>
   void erase_if(const Ended& has_ended) {
     for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -62,7 +62,7 @@ class KeyTable {
     Value value{};
   };
   static constexpr std::size_t kFewPlaces = 64;
-  // More than these are not kept for nothing.
+  // An empty table keeps no more places than this.
   static constexpr std::size_t kMostIdlePlaces = 4096;
 
   std::size_t home(const MessageKey& key) const {
@@ -72,7 +72,7 @@ class KeyTable {
     hash = (hash + key.ordinal) * 0xbf58'476d'1ce4'e5b9;
     return static_cast<std::size_t>(hash ^ (hash >> 32)) & (places_.size() - 1);
   }
-  // Where the key is, or the free place where it would be.
+  // The place of the key, or the free place where it would go.
   std::size_t seek(const MessageKey& key) const {
     std::size_t at = home(key);
     while (places_[at].taken && places_[at].key != key) at = next(at);
@@ -87,7 +87,7 @@ class KeyTable {
       if (place.taken) places_[seek(place.key)] = std::move(place);
     }
   }
-  // Those behind it that would not be found any more move up.
+  // Frees a place; entries behind it that could no longer be found move up.
   void remove(std::size_t hole) {
     for (std::size_t at = next(hole); places_[at].taken; at = next(at)) {
       const std::size_t mask = places_.size() - 1;

@@ -1,7 +1,7 @@
-// Link: the transport port. One link joins this process to one peer; what it carries is decided by
-// its Session, how bytes get across by the pipe that implements pump().
+// Link: the transport port. One link joins this process to one peer. Its Session decides what goes
+// over it, and the pipe that implements pump() decides how bytes get across.
 //
-// Thread: only the holder of the runtime. Nothing here blocks.
+// Thread: only the holder of the runtime. No call blocks.
 #pragma once
 
 #include <string_view>
@@ -19,22 +19,23 @@ class Link {
   Session& session() { return session_; }
   const Session& session() const { return session_; }
 
-  virtual std::string_view transport() const = 0;  // as in the catalogue, or "inproc"
-  // Moves what can be moved in both directions now; whether anything moved. After a failure it
+  virtual std::string_view transport() const = 0;  // name in the catalogue, or "inproc"
+  // Moves all that can be moved now in both directions; whether anything moved. After a failure it
   // moves nothing.
   virtual bool pump() = 0;
-  // ok, or why the link cannot be used any more (the peer died, broke the protocol, closed).
+  // ok, or the reason why the link cannot be used any more (the peer died, broke the protocol,
+  // closed).
   const Status& status() const { return status_; }
-  // After a failure: whether it came from the other side. Who closed a connection, the peer's
-  // process or something between, cannot be told from it.
+  // After a failure: whether it came from the other side. It does not tell whether the peer's
+  // process or something between closed the connection.
   virtual bool closed_by_peer() const { return false; }
-  // Bytes that have come so far, where the link counts them.
+  // Bytes received so far, if the link counts them.
   virtual std::uint64_t received() const { return 0; }
 
-  // What goes over the link is counted there from now on; `meter` outlives the link.
+  // Counts the link's traffic in `meter` from now on; `meter` outlives the link.
   void set_meter(LinkMeter* meter) { meter_ = meter; }
 
-  // Ends a post early. Afterwards neither the session nor the pipe refers to the post or its
+  // Ends a post early. Afterwards neither the session nor the pipe refers to the post or to its
   // memory.
   void cancel(SendPost& post) {
     release(post);

@@ -1,5 +1,4 @@
-// Link meter: what has gone over the links to one peer. Belongs to whoever reads it; links only
-// add.
+// Link meter: counts what has gone over the links to one peer. Its reader owns it; links only add.
 #pragma once
 
 #include "base/metrics/instruments.h"
@@ -7,8 +6,8 @@
 namespace holdfast::comm {
 
 struct LinkMeter {
-  metrics::Counter sent;      // bytes, frames' headers included
-  metrics::Counter received;  // likewise
+  metrics::Counter sent;      // bytes, headers included
+  metrics::Counter received;  // bytes, headers included
   metrics::Counter retransmits;
   metrics::Gauge round_trip_ns;  // 0: not known
 };

@@ -1,5 +1,5 @@
-// Notices: announces or grants that came before the post that they are for. They save a message
-// where they are kept; what is beyond the limit is forgotten, and credit.h says why that is safe.
+// Notices: announces or grants that came before the post that they are for. A kept notice saves a
+// message; notices beyond the limit are forgotten, and credit.h says why that is safe.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace holdfast::comm {
 
 class Notices {
  public:
-  // The latest of a key is kept, and those that somebody looks for in any case.
+  // Keeps the latest notice of a key. One that a receive looks for is kept even beyond the limit.
   void keep(const FrameHeader& notice, std::size_t limit, bool looked_for = false) {
     if (kept_.size() >= limit && !looked_for && !has(notice.key)) {
       forgets_ = true;

@@ -1,5 +1,5 @@
-// Null link: stands in for a member that is in the view but was gone before it could be reached.
-// Nothing moves; the next view is without the member.
+// Null link: the link to a member that is in the view but was gone before it could be reached. It
+// moves nothing; the next view is without the member.
 #pragma once
 
 #include "comm/transport/link.h"

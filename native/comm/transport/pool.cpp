@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kPoolAlignment = 64;
 constexpr std::uint64_t kHugePage = 2ULL << 20;
-// More than any machine has, and little enough for sums of two.
+// More than any machine has, yet small enough that the sum of two sizes does not overflow.
 constexpr std::uint64_t kMostBytes = 1ULL << 56;
 
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t to) { return (bytes + to - 1) / to * to; }
@@ -54,11 +54,11 @@ bool MemoryPool::is_forked() const { return process_ != static_cast<std::uint64_
 
 MemoryPool::~MemoryPool() {
   if (!is_forked()) return;
-  // The names are the parent's.
+  // In a forked child the segments' names are the parent's, so they must not be unlinked here.
   for (auto& arena : arenas_) [[maybe_unused]] const auto* forgotten = arena.release();
 }
 
-// First fit: tensors of a program are few, and live long.
+// Takes the first place that fits: a program's tensors are few and live long.
 std::byte* MemoryPool::take(Arena& arena, std::uint64_t bytes) {
   for (auto at = arena.free.begin(); at != arena.free.end(); ++at) {
     const auto [offset, size] = *at;
@@ -84,7 +84,7 @@ bool MemoryPool::add_arena(std::uint64_t bytes) {
 }
 
 std::byte* MemoryPool::allocate(std::uint64_t bytes) {
-  // A forked child would write where its parent does.
+  // A forked child would write to the same memory as its parent.
   if (bytes > kMostBytes || is_forked()) return nullptr;
   const std::uint64_t size = round_up(std::max<std::uint64_t>(bytes, 1), kPoolAlignment);
   const std::lock_guard lock(mutex_);
@@ -107,8 +107,8 @@ MemoryPool::Arena* MemoryPool::arena_of(const std::byte* data) {
 }
 
 void MemoryPool::release(std::byte* data) {
-  // A forked child: the memory is its parent's to give away, and another thread of the parent may
-  // have had the lock.
+  // In a forked child the memory is still the parent's, and another thread of the parent may have
+  // held the lock at the fork.
   if (is_forked()) return;
   const std::lock_guard lock(mutex_);
   const auto at = used_.find(data);
@@ -147,14 +147,14 @@ PoolPlace MemoryPool::find(const std::byte* data, std::uint64_t bytes, PoolDirec
   if (bytes > arena->segment.size() - offset) return {};
   std::uint32_t number = 0;
   while (arenas_[number++].get() != arena) continue;
-  // Only this process writes the directory: what it reads there, it wrote.
+  // relaxed: only this process writes the directory.
   for (std::uint32_t i = directory.count.load(std::memory_order_relaxed); i < number; ++i) {
     const Segment& segment = arenas_[i]->segment;
     PoolDirectory::LentArena& entry = directory.arenas[i];
     if (segment.name().size() >= sizeof entry.name) return {};
     std::memcpy(entry.name, segment.name().c_str(), segment.name().size() + 1);
     entry.bytes = segment.size();
-    directory.count.store(i + 1, std::memory_order_release);  // release: the entry comes first
+    directory.count.store(i + 1, std::memory_order_release);  // release: the entry is written
   }
   return {number, offset};
 }

@@ -1,9 +1,9 @@
 // Memory pool: memory for tensors that the other processes of the host can map, so that they read
-// it where it lies, without a system call and without a copy on the way. Its owner says in a
-// directory what there is to map; who reads maps an arena when it first needs to. What was mapped
+// it where it lies, without a system call and without a copy on the way. Its owner lists in a
+// directory what there is to map; a reader maps an arena when it first needs it. Mapped memory
 // outlives its owner: a rank that dies leaves its input readable.
 //
-// Nobody writes another's pool. When memory may be read is the exchanges' affair.
+// No process writes another's pool. The exchanges decide when memory may be read.
 // Why: docs/decisions/0042-pooled-memory-is-lent.md
 #pragma once
 
@@ -19,12 +19,13 @@
 
 namespace holdfast::comm {
 
-// Of one process; each is at least as large as all before it, until they are this large.
+// Limits of one process's arenas. Each new arena is at least as large as all before it together,
+// until that is kLargestStep.
 inline constexpr std::uint32_t kMaxArenas = 64;
 inline constexpr std::uint64_t kSmallestArena = 64ULL << 20;
 inline constexpr std::uint64_t kLargestStep = 4ULL << 30;
 
-// What a process lends, in an area that it shares with the others.
+// Lists what a process lends, in an area that it shares with the others.
 struct PoolDirectory {
   struct LentArena {
     char name[200];
@@ -34,9 +35,9 @@ struct PoolDirectory {
   LentArena arenas[kMaxArenas];
 };
 
-// Where memory lies in a pool.
+// A place in a pool.
 struct PoolPlace {
-  std::uint32_t arena = 0;  // from 1 on; 0: in none
+  std::uint32_t arena = 0;  // number, from 1 on; 0: in no arena
   std::uint64_t offset = 0;
 };
 
@@ -44,7 +45,8 @@ struct PoolPlace {
 class OwnPool {
  public:
   virtual ~OwnPool() = default;
-  // Writes the arena into the directory, if it is not there. Any thread.
+  // The place of the memory; arena 0 if it is not in the pool. Writes its arena into the directory
+  // if it is not there. Any thread.
   virtual PoolPlace find(const std::byte* data, std::uint64_t bytes, PoolDirectory& directory) = 0;
 };
 
@@ -52,8 +54,8 @@ class OwnPool {
 class PeerPool {
  public:
   virtual ~PeerPool() = default;
-  // Null where it cannot be mapped. `place` and the directory are the other's word. Holder of the
-  // runtime only.
+  // The address of a place, mapped here; null where it cannot be mapped. `place` and the directory
+  // come from the other process and are not trusted. Holder of the runtime only.
   virtual const std::byte* at(const PoolDirectory& directory, const PoolPlace& place,
                               std::uint64_t bytes) = 0;
 };
@@ -65,20 +67,22 @@ class MemoryPool final : public OwnPool {
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
 
-  // Not initialised, aligned to 64 bytes. Where the system has no shared memory left (or the pool
-  // no arena), it is private memory, which serves as well, less fast. Null: there is none either,
-  // or this is a forked child, which can read what there was. Any thread.
+  // Returns uninitialised memory, aligned to 64 bytes. Where the system has no shared memory left
+  // (or the pool no arena), it is private memory, which works as well but is slower. Null: there is
+  // no private memory either, or this is a forked child, which can only read what its parent had.
+  // Any thread.
   std::byte* allocate(std::uint64_t bytes);
-  // What allocate() gave; nothing in a forked child. Any thread.
+  // Frees memory that allocate() gave; does nothing in a forked child. Any thread.
   void release(std::byte* data);
-  // Nobody can map anything new any more; for the end of the process. Any thread.
+  // Removes the names of all arenas, so that no process can map any more of them; for the end of
+  // the process. Any thread.
   void unlink();
   PoolPlace find(const std::byte* data, std::uint64_t bytes, PoolDirectory& directory) override;
 
  private:
   struct Arena {
     Segment segment;
-    std::map<std::uint64_t, std::uint64_t> free;  // by offset: bytes
+    std::map<std::uint64_t, std::uint64_t> free;  // by offset: bytes free there
   };
   std::byte* take(Arena& arena, std::uint64_t bytes);
   bool is_forked() const;

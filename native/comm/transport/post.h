@@ -1,5 +1,6 @@
-// Posts: what the engine asks of a link. A post belongs to the engine, lives until it is complete,
-// failed or cancelled, and is only touched by the thread that holds the runtime.
+// Posts: messages that the engine asks a link to send or receive. A post belongs to the engine,
+// lives until it is complete, failed or cancelled, and is only touched by the thread that holds the
+// runtime.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,8 @@ namespace holdfast::comm {
 // credit.
 inline constexpr std::uint64_t kEagerBytes = 64 * 1024;
 
-// A message that streams behind its producer goes out in multiples of this: whole elements, and
-// frames that are worth their header.
+// A message that streams behind its producer goes out in multiples of this many bytes: they hold
+// whole elements, and such frames are worth their header.
 inline constexpr std::uint64_t kStreamBytes = 16 * 1024;
 
 // State common to both directions. `window` > 0: the memory is a ring of that many bytes through
@@ -40,7 +41,7 @@ struct Post {
   bool matches(const FrameHeader& header) const {
     return total_bytes == header.total_bytes && signature == header.signature;
   }
-  // How a frame of its message does not.
+  // The error for a frame of this message that does not match.
   Status mismatch(const FrameHeader& header) const;
   void fail(Status why) {
     failed = true;
@@ -49,7 +50,7 @@ struct Post {
   }
 
  protected:
-  // Longest contiguous run at cursor `at`, at most `length` bytes.
+  // The longest contiguous run at cursor `at`, at most `length` bytes.
   std::uint64_t contiguous(std::uint64_t at, std::uint64_t length) const {
     return window == 0 ? length : std::min(length, window - at % window);
   }
@@ -61,11 +62,12 @@ struct SendPost : Post {
   int priority = 0;           // higher goes first
   std::uint64_t ready = 0;    // bytes of the source that hold their value; grows
   std::uint64_t granted = 0;  // bytes the receiver has room for; grows
-  bool unasked = false;       // credit was taken for it
-  bool welcome = false;       // there was a grant or credit
-  bool told_again = false;    // a peer that looked for it
+  bool unasked = false;       // goes out without a grant: credit was taken for it
+  bool welcome = false;       // there was a grant, or credit was taken
+  bool told_again = false;    // it was announced again to a peer that looked for it
   std::uint64_t turn = 0;     // among those without credit; 0: not one of them
-  // Of total_bytes, those at the end that are not sent: the receiver learns it with the last frame.
+  // Bytes at the end of total_bytes that are not sent: the receiver learns of them with the last
+  // frame.
   std::uint64_t unused = 0;
   std::uint64_t issued = 0;  // bytes given to the link
   bool queued = false;       // is in the session's send queue
@@ -97,8 +99,9 @@ struct RecvPost : Post {
   Combine combine;
   std::uint64_t limit = 0;    // bytes that may be delivered; grows
   std::uint64_t granted = 0;  // bytes the sender was told of
-  bool answered = false;      // the sender's kAsk
-  // Whether total_bytes is the most it may have: `done` is what it has when it is finished.
+  bool answered = false;      // the sender's kAsk was answered
+  // Whether total_bytes is only the most that the message may have: `done` is its size when it is
+  // finished.
   bool may_end_early = false;
 
   // Delivers `bytes` at the cursor; their number is a multiple of the element size.

@@ -10,7 +10,8 @@
 namespace holdfast::comm {
 namespace {
 
-// Of this process; a forked child has the same, but no peer of its parent speaks to it.
+// The number of this process. A forked child has the same one, but no peer of its parent
+// communicates with it.
 const std::uint64_t& own_nonce() {
   static const std::uint64_t nonce = [] {
     std::random_device device;
@@ -28,7 +29,7 @@ class CrossMemory final : public ProcessMemory {
   explicit CrossMemory(const MemoryOwner& owner) : owner_(owner) {}
 
   bool read(std::byte* to, std::uint64_t address, std::uint64_t bytes) const override {
-    // The kernel moves at most two gigabytes a call.
+    // The kernel moves at most 2 GiB a call.
     constexpr std::uint64_t kMost = 1 << 30;
     do {
       const std::uint64_t part = std::min(bytes, kMost);

@@ -25,13 +25,13 @@ RingWriter::RingWriter(std::byte* memory, std::size_t ready)
 void RingWriter::set_ready(std::size_t bytes) {
   CHECK(bytes >= ready_ && bytes >= kRingFirstBytes && bytes <= kRingBytes);
   ready_ = bytes;
-  // Behind the last frame goes the header of a pad.
+  // The header of a pad goes behind the last frame, so it needs room there.
   end_ = bytes == kRingBytes ? kRingBytes : bytes - kLine;
-  // Of two frames there is always room for one, wherever the other lies.
+  // Of two largest frames one always fits, wherever the other lies.
   most_payload_ = std::min(kRingFramePayload, end_ / 2 / kLine * kLine - kLine);
 }
 
-// Of the frame and what is left out before it.
+// Bytes for the frame and for the gap that is skipped before it.
 std::uint64_t RingWriter::needs(std::uint64_t frame) const {
   const std::uint64_t at = head_ % kRingBytes;
   return at + frame <= end_ ? frame : kRingBytes - at + frame;
@@ -44,7 +44,7 @@ bool RingWriter::has(std::uint64_t room) const {
 bool RingWriter::has_room(std::uint64_t payload_bytes) {
   const std::uint64_t need = needs(frame_bytes(payload_bytes));
   if (has(need)) return true;
-  tail_seen_ = cursors_->tail.load(std::memory_order_acquire);  // acquire: their reads are over
+  tail_seen_ = cursors_->tail.load(std::memory_order_acquire);  // acquire: its reads are over
   if (has(need)) return true;
   // seq_cst: raised before the last look, against the consumer's move-then-look.
   cursors_->producer_waits.store(1, std::memory_order_seq_cst);

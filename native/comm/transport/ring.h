@@ -1,6 +1,7 @@
 // Ring: one direction of a shared-memory link, a single-producer single-consumer queue of frames. A
 // frame lies in one piece, so that its payload can be reduced where it is. The other side is
-// another process: nothing it writes is trusted (cursors and headers are copied, then checked).
+// another process, and nothing that it writes is trusted (cursors and headers are copied, then
+// checked).
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,7 @@
 
 namespace holdfast::comm {
 
-// Two megabytes of both rings of a link stay in a core's L2 while they stream.
+// The two rings of a link take two megabytes, which stay in a core's L2 while they stream.
 inline constexpr std::size_t kRingBytes = 1 << 20;
 inline constexpr std::uint64_t kRingFramePayload = 128 * 1024;
 
@@ -26,22 +27,22 @@ struct RingCursors {
 };
 inline constexpr std::size_t kRingDataAt = 4096;
 inline constexpr std::size_t kRingSegmentBytes = kRingDataAt + kRingBytes;
-// What a ring has of its data before there is much to carry: two frames with the largest message
-// that goes in one. Links to all ranks of a host, few of which ever carry more, would take two
-// megabytes each.
+// Bytes of data that a ring has before there is much to carry: enough for two frames with the
+// largest message that fits in one frame. Otherwise each link to a rank of the host would take two
+// megabytes, though few ever carry much.
 inline constexpr std::size_t kRingFirstBytes = 132 * 1024;
 static_assert(kRingFirstBytes > 2 * (kEagerBytes + 64) + 64);
 static_assert(sizeof(RingCursors) <= 4096);
 
-// The producer's view. Memory of kRingSegmentBytes, zero-filled at birth, of whose data the first
-// `ready` bytes can be used: it goes on from the start where they end.
+// The producer's side. `memory` has kRingSegmentBytes, zero-filled when it was made. Only the first
+// `ready` bytes of its data can be used: at their end the ring goes on from the start.
 class RingWriter {
  public:
   explicit RingWriter(std::byte* memory, std::size_t ready = kRingBytes);
   // Copies the frame in and publishes it; false when there is no room.
   bool write(const FrameHeader& header, std::span<const std::byte> payload);
   bool has_room(std::uint64_t payload_bytes);
-  // Of one frame.
+  // Most payload bytes of one frame.
   std::uint64_t most_payload() const { return most_payload_; }
   std::size_t ready() const { return ready_; }
   void set_ready(std::size_t bytes);
@@ -54,7 +55,7 @@ class RingWriter {
   RingCursors* cursors_;
   std::byte* data_;
   std::size_t ready_ = 0;
-  std::uint64_t end_ = 0;  // of what frames may lie in
+  std::uint64_t end_ = 0;  // end of the bytes in which frames may lie
   std::uint64_t most_payload_ = 0;
   std::uint64_t head_ = 0;
   std::uint64_t tail_seen_ = 0;  // a stale tail is safe: it only hides room
@@ -68,7 +69,8 @@ struct RingFrame {
 class RingReader {
  public:
   explicit RingReader(std::byte* memory);
-  // The next frame, nothing when the ring is empty, or kProtocolError for what no producer writes.
+  // The next frame, nothing when the ring is empty, or kProtocolError for content that no correct
+  // producer writes.
   Result<std::optional<RingFrame>> peek();
   void consume(const RingFrame& frame);
   // Whether the producer waits for room; asking clears it.

@@ -69,8 +69,8 @@ Result<std::byte*> map(int fd, std::size_t bytes, Segment::Children children) {
   return static_cast<std::byte*>(data);
 }
 
-// Of all shared memory, one part in so many is left to others: data loaders use it, too; and who
-// grows can do without, which areas and bells cannot.
+// One part in this many of all shared memory is left to others: data loaders use it as well, and a
+// segment that grows can do without more, while areas and bells cannot.
 constexpr unsigned kKeptOfPools = 4;
 constexpr unsigned kKeptOfGrowth = 2;
 
@@ -81,7 +81,7 @@ bool leaves_room(int fd, std::uint64_t bytes, unsigned kept) {
   return info.f_bavail * block >= bytes + info.f_blocks * block / kept;
 }
 
-// Has `flags` say what shm_open() is to do.
+// Opens or creates shared memory, as `flags` say (see shm_open()).
 int open_shared(const std::string& name, int flags) {
   return open_unforked([&] { return ::shm_open(("/" + name).c_str(), flags, 0600); });
 }

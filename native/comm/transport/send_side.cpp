@@ -6,8 +6,8 @@
 namespace holdfast::comm {
 namespace {
 
-// Messages in the queue beyond which those without credit go on waiting outside of it: it is looked
-// through for each frame.
+// Length of the queue from which messages that wait for credit stay outside it: the whole queue is
+// searched for each frame.
 constexpr std::size_t kMostQueued = 64;
 
 }  // namespace
@@ -22,8 +22,8 @@ void SendSide::post(SendPost& post) {
   CHECK(post.unused == 0 || post.unused < post.total_bytes);
   post.posted = true;
   if (post.eager()) {
-    CHECK(post.ready >= post.length());  // it goes whole
-    // Who comes later does not take the credit of those that wait for it.
+    CHECK(post.ready >= post.length());  // an eager message goes out whole
+    // A later message must not take credit for which earlier ones wait.
     if (withheld_.empty() && spend_credit(post)) return enqueue(post);
     post.turn = ++last_turn_;
     withheld_.emplace(post.turn, &post);
@@ -52,7 +52,8 @@ void SendSide::admit_withheld() {
   }
 }
 
-// The receiver answers an ask. A grant that comes unasked, and is not forgotten here, needs none.
+// Tells the receiver of a message that waits. The receiver answers an ask; an announce suffices
+// where the grant comes unasked and is not forgotten here.
 void SendSide::announce(const SendPost& post) {
   const bool comes = !post.eager() && !grants_.forgets();
   controls_.tell(comes ? FrameKind::kAnnounce : FrameKind::kAsk, post, 0);
@@ -101,7 +102,8 @@ void SendSide::forget(const SendPost& post) {
   if (found != nullptr && *found == &post) sends_.take(post.key);
 }
 
-// The most urgent message, and in turn the one that has waited longest, so that none starves.
+// Takes the most urgent message, and after kMostPassed frames the one that has waited longest, so
+// that none starves.
 SendPost& SendSide::take_next() {
   const auto less = [](const SendPost* a, const SendPost* b) { return a->priority < b->priority; };
   auto next = queue_.begin();
@@ -151,7 +153,8 @@ void SendSide::on_grant(const FrameHeader& header) {
   }
 }
 
-// Once: a peer that reads nothing cannot make frames pile up.
+// A message is announced again only once, so that a peer that reads nothing cannot make frames pile
+// up.
 void SendSide::on_look(const FrameHeader& header) {
   SendPost** const post = sends_.find(header.key);
   if (post == nullptr || std::exchange((*post)->told_again, true)) return;

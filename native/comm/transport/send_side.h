@@ -1,5 +1,5 @@
-// Send side: the messages that a session sends: which of them waits for a grant or for credit, and
-// whose frame goes out next.
+// Send side: the messages that a session sends. It knows which of them wait for a grant or for
+// credit, and chooses the message whose frame goes out next.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -15,12 +15,13 @@
 
 namespace holdfast::comm {
 
-// Frames that may pass the message that has waited longest; then it goes, whatever its priority.
+// How many frames may pass the message that has waited longest; then that one goes, whatever its
+// priority.
 inline constexpr std::uint32_t kMostPassed = 8;
 
 class SendSide {
  public:
-  // `controls` outlives it.
+  // `controls` outlives the send side.
   explicit SendSide(Controls& controls) : controls_(controls) {}
   SendSide(const SendSide&) = delete;
   SendSide& operator=(const SendSide&) = delete;
@@ -34,7 +35,7 @@ class SendSide {
   void resume(SendPost& post) { enqueue(post); }
   void cancel(SendPost& post);
   void retire(CommId comm, Epoch epoch) { grants_.retire(comm, epoch); }
-  // Another connection begins; what was to go over the last one fails.
+  // Called when another connection begins; messages that were to go over the last one fail.
   void restart(const Status& why);
   bool idle() const { return queue_.empty() && sends_.empty(); }
   bool may_have_frame() const { return !queue_.empty() || !withheld_.empty(); }
@@ -43,10 +44,10 @@ class SendSide {
   bool next_frame(std::uint64_t max_payload, OutFrame& out);
   void sent(const OutFrame& frame);
 
-  // What the receiver says.
+  // Frames from the receiver.
   void on_grant(const FrameHeader& header);
   void on_look(const FrameHeader& header);
-  // False: more than this side has spent.
+  // False: `bytes` is more credit than this side has spent.
   bool on_credit(std::uint64_t bytes) { return credit_.give_back(bytes); }
 
  private:
@@ -60,10 +61,10 @@ class SendSide {
 
   Controls& controls_;
   std::vector<SendPost*> queue_;  // posts with bytes to send; round robin among equals
-  std::uint32_t passed_ = 0;      // frames in a row that did not come from its front
-  KeyTable<SendPost*> sends_;     // incomplete ones for which no credit was spent
-  std::map<std::uint64_t, SendPost*> withheld_;  // of them, those that credit would let go
-  std::uint64_t last_turn_ = 0;                  // given to one of these
+  std::uint32_t passed_ = 0;      // frames in a row that were not from the queue's front
+  KeyTable<SendPost*> sends_;     // incomplete posts for which no credit was spent
+  std::map<std::uint64_t, SendPost*> withheld_;  // by turn: those of `sends_` that wait for credit
+  std::uint64_t last_turn_ = 0;                  // last turn given to a post in withheld_
   Credit credit_;
   Notices grants_;
   std::size_t most_grants_ = EarlyLimits().notices;

@@ -8,7 +8,7 @@
 namespace holdfast::comm {
 namespace {
 
-// A copy of so much costs less than a system call.
+// Copying this many bytes costs less than a system call.
 constexpr std::uint64_t kWorthCopying = 16 * 1024;
 
 // A grant is worth a frame when it opens at least this much (or all the rest).
@@ -54,7 +54,8 @@ void Session::grant(RecvPost& post) {
   controls_.tell(FrameKind::kGrant, post, post.granted);
 }
 
-// A large one says what it has granted; a small one is granted by this alone.
+// Answers an ask. For a large message the answer repeats what was granted; for a small one it is
+// the grant.
 void Session::answer(RecvPost& post) {
   if (post.eager()) post.granted = post.total_bytes;
   controls_.tell(FrameKind::kAnswer, post, post.granted);
@@ -237,7 +238,8 @@ void Session::on_announce(const FrameHeader& header) {
   }
 }
 
-// Of each tag it looks for one message at a time.
+// Asks the peer to announce a message again. The session looks for one message of each tag at a
+// time.
 void Session::look_for(const MessageKey& key) {
   auto same = std::find_if(looked_for_.begin(), looked_for_.end(), [&](const MessageKey& other) {
     return other.comm == key.comm && other.epoch == key.epoch && other.op == key.op;
@@ -274,7 +276,7 @@ void Session::deliver_early(RecvPost& post, EarlyMessage early) {
   settle(early_.release(std::move(early)));
 }
 
-// What a message cost its sender is returned.
+// Returns to the sender what a message cost, once a lump has gathered.
 void Session::settle(std::uint64_t cost) {
   const std::uint64_t lump = debt_.add(cost);
   if (lump == 0) return;
@@ -288,7 +290,7 @@ std::size_t Session::worth_buffering() const {
   if (recvs_.empty()) return 0;
   const RecvPost& next = *recvs_.front();
   const std::uint64_t left = next.total_bytes - next.done;
-  // What is reduced passes through a buffer anyway.
+  // A message that is reduced passes through a buffer anyway.
   const std::uint64_t most = next.combine.kernel != nullptr ? kEagerBytes : kWorthCopying;
   return left <= most ? left : 0;
 }

@@ -2,10 +2,11 @@
 // next, and bounds what a peer can make this side remember. Pipes (inproc, shm, tcp, ucx) only move
 // its frames.
 //
-// Small messages are eager: sent at once, and kept by the receiver when they come early, as far as
-// its peer has credit (credit.h). Large ones wait for a grant, which the receiver sends of its own
-// accord when it posts, and so do small ones without credit. So a data frame always has a place to
-// go, and a link never blocks behind a message that nobody has asked for yet.
+// Small messages are eager: they are sent at once as far as the sender has credit (credit.h), and
+// the receiver keeps those that come early. Large messages wait for a grant, which the receiver
+// sends of its own accord when it posts, and so do small ones without credit. So a data frame
+// always has a place to go, and a link never blocks behind a message for which no receive is posted
+// yet.
 //
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0006-large-messages-wait-for-a-grant.md
@@ -29,7 +30,7 @@ namespace holdfast::comm {
 // Ended views whose late frames are still recognised and dropped.
 inline constexpr std::size_t kMaxRetired = 4096;
 
-// A control frame that arrived and is not the session's business: revoke, goodbye.
+// A received control frame that the session does not handle itself: revoke, goodbye.
 struct ControlFrame {
   FrameHeader header;
   std::vector<std::byte> payload;
@@ -37,7 +38,8 @@ struct ControlFrame {
 
 class Session {
  public:
-  // Before anything is posted. Both ends of a link have the same; tests have lower ones.
+  // To be called before anything is posted. Both ends of a link have the same limits; tests have
+  // lower ones.
   void limit_early(const EarlyLimits& limits);
 
   // Engine side.
@@ -47,25 +49,27 @@ class Session {
   void resume(RecvPost& post) { grant(post); }            // `limit` grew
   void cancel(SendPost& post) { sending_.cancel(post); }
   void cancel(RecvPost& post);
-  // The view (comm, epoch) has ended: forget its early arrivals and drop its later frames.
+  // The view (comm, epoch) has ended: the session forgets its early messages and drops its later
+  // frames.
   void retire(CommId comm, Epoch epoch);
-  // A new connection takes the place of one that broke: what was under way over that fails, and
-  // whole messages that had come stay.
+  // A new connection takes the place of one that broke: messages under way over the old one fail,
+  // and whole messages that had come stay.
   void restart(const Status& why);
   void send_control(FrameKind kind, CommId comm, Epoch epoch, std::vector<std::byte> payload);
   void send_control(const FrameHeader& header, std::vector<std::byte> payload);
   std::optional<ControlFrame> take_control();
   // Whether this message is here, or waits at the peer for a grant, with no receive posted for it.
-  // Of a session that forgets announces this asks the peer, and a later call finds the answer.
+  // A session that forgets announces asks the peer, and a later call finds the answer.
   bool has_arrived(const MessageKey& key);
   bool idle() const { return sending_.idle() && recvs_.empty(); }
   bool awaits() const { return !recvs_.empty(); }
-  // Bytes of the next message, if reading them with their header costs less than a read apart.
+  // How many bytes of the next message are worth reading together with its header, because that
+  // costs less than a separate read.
   std::size_t worth_buffering() const;
   bool wants_to_send() const { return !controls_.empty() || sending_.may_have_frame(); }
 
-  // Pipe side, outgoing: the next frame with at most `max_payload` bytes; false when nothing can go
-  // now.
+  // Pipe side, outgoing: gives the next frame, with at most `max_payload` bytes; false when none
+  // can go now.
   bool next_frame(std::uint64_t max_payload, OutFrame& out);
   // The payload of a data frame has left the caller's memory.
   void sent(const OutFrame& frame) { sending_.sent(frame); }
@@ -73,10 +77,11 @@ class Session {
   // Pipe side, incoming: begin_frame, then exactly payload_bytes through direct()/filled() or
   // payload().
   Status begin_frame(const FrameHeader& header);
-  // Where the rest of the payload may be written directly; empty when it must go through payload().
+  // Memory to which the rest of the payload may be written directly; empty when it must go through
+  // payload().
   std::span<std::byte> direct();
-  // Bytes of an element: what direct() is filled in multiples of. A result may lie over its input,
-  // so an element that is half overwritten would be lost with the peer that sends it.
+  // Bytes of an element; direct() is filled in multiples of this. A result may lie over its input,
+  // so a half overwritten element would be lost if the peer that sends it died.
   std::uint64_t unit() const;
   void filled(std::uint64_t bytes);
   // Hands over payload bytes; consumes whole elements, returns how many bytes it took.
@@ -84,7 +89,7 @@ class Session {
   std::uint64_t payload_left() const { return left_; }
 
   std::uint64_t dropped_frames() const { return dropped_frames_; }
-  // What is kept of messages that nobody has asked for, with the overhead.
+  // Bytes kept of messages for which no receive is posted, with the overhead.
   std::uint64_t early_bytes() const { return early_.cost(); }
 
  private:
@@ -111,7 +116,7 @@ class Session {
   Debt debt_;
   EarlyMessages early_;
   Notices announces_;
-  std::vector<MessageKey> looked_for_;  // by this process's receives, once it forgets announces
+  std::vector<MessageKey> looked_for_;  // keys that receives look for, once announces are forgotten
   std::deque<std::pair<CommId, Epoch>> retired_;
   std::deque<ControlFrame> arrived_controls_;
   std::uint64_t dropped_frames_ = 0;
@@ -119,7 +124,7 @@ class Session {
   // The frame being received.
   Target target_ = Target::kNone;
   RecvPost* recv_ = nullptr;
-  bool is_last_ = false;  // the message ends with it
+  bool is_last_ = false;  // the message ends with this frame
   std::uint64_t left_ = 0;
 };
 

@@ -41,7 +41,7 @@ bool ShmLink::push() {
     if (!session().next_frame(writer_.most_payload(), frame)) break;
     CHECK(writer_.write(frame.header, frame.payload));
     count_sent(kFrameHeaderBytes + frame.payload.size());
-    // There is more where this was cut off.
+    // A full frame was probably cut off a larger message, so there is more to send.
     if (frame.payload.size() == writer_.most_payload()) grow();
     session().sent(frame);
     frame = {};
@@ -51,7 +51,7 @@ bool ShmLink::push() {
   return moved;
 }
 
-// Whether the ring has become larger, and so has room.
+// Tries to make the ring larger; true if it has room then.
 bool ShmLink::grow() {
   const std::size_t ready = writer_.ready();
   if (ready == kRingBytes) return false;

@@ -1,6 +1,6 @@
 // Shared-memory pipe: two rings in one segment of two processes of a host. Copies: one in by the
-// sender, and one out by the receiver, which for a reduction is the reduction itself. What it
-// cannot see is the peer's death: the control connection beside it does.
+// sender, and one out by the receiver, which for a reduction is the reduction itself. The pipe
+// cannot see the peer's death: the control connection beside it does.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,13 @@ namespace holdfast::comm {
 
 inline constexpr std::size_t kShmLinkBytes = 2 * kRingSegmentBytes;
 
-// A segment for a link. Its rings grow when they have much to carry and there is memory.
+// Makes a segment for a link. Its rings grow when they have much to carry and there is memory.
 Result<Segment> create_shm_link();
 
 class ShmLink final : public Link {
  public:
-  // `segment`: of create_shm_link(), or opened likewise; the creator writes its first half.
-  // `peer_bell` must outlive the link; `wake_by_socket` is called when the peer sleeps on its
+  // `segment`: from create_shm_link(), or the peer's, opened by name; the creator writes its first
+  // half. `peer_bell` must outlive the link; `wake_by_socket` is called when the peer sleeps on its
   // sockets.
   ShmLink(Segment segment, bool creator, Bell peer_bell, std::function<void()> wake_by_socket);
 
@@ -38,7 +38,7 @@ class ShmLink final : public Link {
   bool grow();
 
   Segment segment_;
-  std::size_t own_;  // where its ring begins
+  std::size_t own_;  // offset of the ring that this side writes
   RingWriter writer_;
   RingReader reader_;
   Bell peer_bell_;

@@ -50,7 +50,7 @@ class ShmPaths final : public PathMaker {
     auto offer = offered_.extract(peer);
     if (offer.empty()) return nullptr;
     Segment link = std::move(offer.mapped());
-    link.unlink();  // both sides have mapped it: nothing to leak any more
+    link.unlink();  // both sides have mapped it: it cannot leak any more
     auto bell = Segment::open(said.substr(0, said.find(' ')), sizeof(BellWords));
     if (!bell.is_ok()) return nullptr;
     return std::make_unique<ShmPath>(std::move(bell).value(), std::move(link), is_caller, control);
@@ -63,7 +63,7 @@ class ShmPaths final : public PathMaker {
 
  private:
   const std::string bell_;
-  // Segments of links that wait for the end of the greetings, by the other side.
+  // Segments of links whose greetings have not ended, by peer.
   std::map<MemberId, Segment> offered_;
 };
 

@@ -17,18 +17,19 @@
 namespace holdfast::comm {
 namespace {
 
-// One slice: read, then reduced while it is in L2.
+// Bytes of one slice, which is read, then reduced while it is in L2.
 constexpr std::size_t kTcpReadBytes = 256 * 1024;
-// Read-ahead while a header is awaited: whole small messages come in one call, but a large payload
-// is not dragged through the buffer when it could go straight to its place.
+// Bytes read ahead while a header is awaited: whole small messages come in one call, but little of
+// a large payload passes through the buffer when it could go straight to its place.
 constexpr std::size_t kReadAhead = 4096 + 256;
-// Below this a direct read saves less than its system call costs.
+// Bytes below which a direct read saves less than its system call costs.
 constexpr std::size_t kDirectBytes = 2048;
-// After so many the other direction, and other links, have their turn: an urgent message waits for
-// no more, and a turn costs little by the 1 MiB that it moves.
+// Reads and writes after which the other direction, and other links, have their turn. An urgent
+// message waits for no more than these, and changing turns costs little compared with the 1 MiB
+// that a turn moves.
 constexpr int kReadsPerTurn = 4;
 constexpr int kTcpFramesPerTurn = 2;
-// With so much payload, frames are not kept for more of them to go in the same call.
+// Bytes of payload from which no more frames are gathered for the same call.
 constexpr std::size_t kTogetherBytes = 64 * 1024;
 
 }  // namespace
@@ -45,7 +46,7 @@ void TcpLink::sever(Status why) {
 void TcpLink::renew(int fd) {
   close_unforked(std::exchange(fd_, fd));
   const Status why(Code::kPeerLost, "the connection to it broke, and was made anew");
-  // Those that the session has given away.
+  // Posts of frames that the session has already given to this link fail here.
   for (std::size_t i = writing_; i < taken_; ++i) {
     if (out_[i].frame.post != nullptr) out_[i].frame.post->fail(why);
   }
@@ -71,7 +72,7 @@ bool TcpLink::pump() {
   if (!status().is_ok()) return false;
   const bool sent = push();
   const bool received = (readable_ || write_error_ != 0) && pull();
-  // What the peer said before it went is read first: it may be why.
+  // Data that the peer sent before it closed is read before the link fails: it may give the reason.
   if (write_error_ != 0 && !received && status().is_ok()) {
     errno = write_error_;
     lost("send");
@@ -94,13 +95,13 @@ bool TcpLink::push() {
   return moved;
 }
 
-// One frame, and with it what else is small: a call costs more than its bytes.
+// Takes one frame, and more while they are small: a system call costs more than their bytes.
 bool TcpLink::take_frames() {
   taken_ = writing_ = written_ = 0;
   std::size_t bytes = 0;
   while (taken_ < kMostTogether && bytes < kTogetherBytes) {
     Outgoing& out = out_[taken_];
-    // Never less than a whole frame: early messages do not come in pieces.
+    // A frame gets no smaller limit here: early messages must not come in pieces.
     if (!session().next_frame(kMaxFramePayload, out.frame)) break;
     encode_header(out.frame.header, out.header);
     bytes += out.frame.payload.size();
@@ -168,7 +169,8 @@ void TcpLink::release(const SendPost& post) {
   for (std::size_t i = writing_; i < taken_; ++i) {
     OutFrame& out = out_[i].frame;
     if (out.post != &post) continue;
-    // The frame has to end as it began, but its memory goes back to the caller now.
+    // The frame must still go out whole, but its memory goes back to the caller now, so it is
+    // copied.
     out.owned_payload.assign(out.payload.begin(), out.payload.end());
     out.payload = out.owned_payload;
     out.post = nullptr;
@@ -186,7 +188,7 @@ bool TcpLink::pull() {
   return moved;
 }
 
-// One read, to where the bytes are wanted.
+// Reads once, straight to where the bytes are wanted if that pays.
 bool TcpLink::fill() {
   if (begin_ == end_) begin_ = end_ = 0;
   if (in_payload_ && begin_ == end_) {
@@ -207,7 +209,8 @@ bool TcpLink::fill() {
   return true;
 }
 
-// To its place, and with its last byte what comes after it.
+// Reads a payload to its place; a read that reaches its end also takes what follows into the
+// buffer.
 bool TcpLink::fill_directly(std::span<std::byte> place) {
   const bool ends = place.size() == session().payload_left();
   std::array<iovec, 2> parts{iovec{place.data(), place.size()}, iovec{in_.data(), kReadAhead}};
@@ -223,7 +226,7 @@ bool TcpLink::fill_directly(std::span<std::byte> place) {
   return true;
 }
 
-// As much of `place` as whole elements have arrived for.
+// The part of `place` for which whole elements have arrived.
 std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
   const std::uint64_t unit = session().unit();
   if (unit == 1 || place.size() < kDirectBytes) return place;
@@ -235,7 +238,7 @@ std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
 
 bool TcpLink::on_read(ssize_t count, std::size_t asked) {
   if (count > 0) {
-    // Less than asked for is all there was; what comes later is announced again.
+    // A short read took all there was; the poller reports later data again.
     readable_ = static_cast<std::size_t>(count) == asked;
     received_ += static_cast<std::uint64_t>(count);
     count_received(static_cast<std::uint64_t>(count));

@@ -14,7 +14,7 @@ namespace holdfast::comm {
 
 class TcpLink final : public StreamLink {
  public:
-  explicit TcpLink(int fd);  // takes the descriptor, connected and greeted
+  explicit TcpLink(int fd);  // takes ownership of `fd`, which is connected and has greeted
   ~TcpLink() override;
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
@@ -30,10 +30,10 @@ class TcpLink final : public StreamLink {
   bool awaits() const override { return in_payload_ || session().awaits(); }
   bool wants_to_write() override { return blocked_ && status().is_ok(); }
   void set_writable() override { blocked_ = false; }
-  // The other end is closed, or something between has said so.
+  // Whether the other end closed the connection, or something between did.
   bool closed_by_peer() const override { return closed_by_peer_; }
   std::uint64_t received() const override { return received_; }
-  // Asks the kernel, which measures all the time.
+  // Asks the kernel, which measures the path all the time.
   void look_at_path() override;
 
  protected:
@@ -58,9 +58,9 @@ class TcpLink final : public StreamLink {
   int write_error_ = 0;  // errno of a send that failed
   bool closed_by_peer_ = false;
   std::uint64_t received_ = 0;
-  std::uint32_t retransmits_ = 0;  // that the meter knows of
+  std::uint32_t retransmits_ = 0;  // already added to the meter
 
-  // Frames that go out in one call.
+  // Most frames that go out in one call.
   static constexpr std::size_t kMostTogether = 8;
   struct Outgoing {
     OutFrame frame;
@@ -68,9 +68,9 @@ class TcpLink final : public StreamLink {
     std::size_t size() const { return kFrameHeaderBytes + frame.payload.size(); }
   };
   std::array<Outgoing, kMostTogether> out_;
-  std::size_t taken_ = 0;    // how many there are
-  std::size_t writing_ = 0;  // the first that has not gone; taken_: none
-  std::size_t written_ = 0;  // of its header and payload
+  std::size_t taken_ = 0;    // frames in out_
+  std::size_t writing_ = 0;  // the first frame that has not gone; taken_: none
+  std::size_t written_ = 0;  // bytes of that frame's header and payload
 
   // Bytes read and not yet consumed: [begin_, end_).
   std::vector<std::byte> in_;

@@ -15,8 +15,8 @@ namespace {
 constexpr const char* kUcxLibrary = "libucp.so.0";
 
 // UCX takes over signals as soon as its library is open: those of a crash, and one that asks for a
-// dump. They are the program's (faulthandler's, a launcher's, the JVM's), so whoever had them has
-// them again.
+// dump. They belong to the program (faulthandler, a launcher, the JVM), so this class restores the
+// handlers that were there before.
 class KeptSignals {
  public:
   KeptSignals() {
@@ -33,7 +33,7 @@ class KeptSignals {
   KeptSignals& operator=(const KeptSignals&) = delete;
 
  private:
-  static constexpr std::size_t kSignals = 31;  // all but those of real time
+  static constexpr std::size_t kSignals = 31;  // all but real-time signals
   std::array<struct sigaction, kSignals> actions_{};
   std::array<bool, kSignals> known_{};
 };
@@ -73,7 +73,7 @@ Status ucx_refused(const std::string& why) {
 
 Result<UcxApi> UcxApi::open() {
   const KeptSignals signals;
-  // Never closed: its threads and hooks do not come off a running process.
+  // The library is never closed: its threads and hooks cannot be removed from a running process.
   void* library = ::dlopen(kUcxLibrary, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == nullptr) {
     const char* why = ::dlerror();
@@ -95,7 +95,7 @@ Result<UcxApi> UcxApi::open() {
   symbols.find("ucp_am_recv_data_nbx", api.am_recv_data);
   symbols.find("ucp_request_free", api.request_free);
   symbols.find("ucp_request_check_status", api.request_check_status);
-  // Of a library that the one above is linked with.
+  // This function is in a library with which the one above is linked.
   symbols.find("ucs_status_string", api.status_string);
   if (!symbols.missing().empty()) {
     return ucx_refused(std::string(kUcxLibrary) + " has no " + symbols.missing() +

@@ -1,6 +1,6 @@
-// UCX API: the functions of UCX's library that the pipe calls, looked up by name in the library
-// that is opened when it is first asked for and stays open. Their types are those of UCX's own
-// headers, which know what may grow: each of its structures says which of its fields are set.
+// UCX API: the functions of UCX's library that the pipe calls. They are looked up by name in the
+// library, which is opened on first use and stays open. Their types come from UCX's own headers,
+// and work with later versions: each UCX structure says which of its fields are set.
 #pragma once
 
 #ifdef HOLDFAST_UCX
@@ -36,12 +36,12 @@ struct UcxApi {
   decltype(&::ucp_request_check_status) request_check_status = nullptr;
   decltype(&::ucs_status_string) status_string = nullptr;
 
-  // kConfigError naming the library and what is wrong with it.
+  // Returns kConfigError naming the library and what is wrong with it.
   static Result<UcxApi> open();
   std::string version() const;
 };
 
-// The oldest release that has all of it.
+// The oldest UCX release that has all of these functions.
 inline constexpr unsigned kUcxMajor = 1;
 inline constexpr unsigned kUcxMinor = 11;
 

@@ -102,7 +102,7 @@ void UcxChannel::release(const SendPost& post) {
   }
 }
 
-// UCS_INPROGRESS: the data's description was taken over.
+// Returns UCS_INPROGRESS if it took over the data's descriptor, which UCX must then keep.
 ucs_status_t UcxChannel::receive(const UcxHeader& header, void* data, std::size_t length,
                                  bool is_here) {
   auto frame = parse_header(header.frame);

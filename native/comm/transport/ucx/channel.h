@@ -1,5 +1,5 @@
-// UCX channel: one end of a link at UCX: its endpoint, the buffers that UCX reads from, and those
-// it writes to. Outlives its link until UCX has let go of them.
+// UCX channel: a link's endpoint in UCX, with the buffers that UCX reads from and writes to. It
+// outlives its link until UCX has released the buffers.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -18,8 +18,9 @@
 
 namespace holdfast::comm {
 
-// What goes before each payload: the receiver's name for the link, which only its peer was told, so
-// that frames of strangers and of earlier links are nobody's; the frame's number; the frame.
+// The header of each active message: the receiver's token for the link, the frame's number and the
+// frame's header. Only the peer was told the token, so frames of strangers and of earlier links
+// match no link.
 struct UcxHeader {
   std::uint64_t token;
   std::uint64_t number;
@@ -29,7 +30,7 @@ inline constexpr std::size_t kUcxHeaderBytes = 16 + kFrameHeaderBytes;
 static_assert(sizeof(UcxHeader) == kUcxHeaderBytes);
 inline constexpr unsigned kUcxMessage = 0;  // id of our active messages
 
-// The link of a channel, which hears of what UCX does.
+// The link of a channel, as UCX's callbacks see it.
 class UcxListener {
  public:
   virtual ~UcxListener() = default;
@@ -50,11 +51,12 @@ class UcxChannel {
   Status connect(std::span<const std::byte> address, std::uint64_t peer_token);
   bool may_send() const;
   void send(OutFrame frame);
-  // The post of a frame under way is its owner's again.
+  // Forgets the post of a frame under way: it is its owner's again.
   void release(const SendPost& post);
   ucs_status_t receive(const UcxHeader& header, void* data, std::size_t length, bool is_here);
 
-  // The link has gone. True when UCX holds nothing of it any more: to be asked until then.
+  // abandon(): the link has gone. has_ended(): UCX holds nothing of the channel any more; to be
+  // polled after abandon().
   void abandon();
   bool has_ended();
 
@@ -74,7 +76,7 @@ class UcxChannel {
   };
   static constexpr std::size_t kSlots = 8;     // frames that UCX may hold, 512 KiB each
   static constexpr std::size_t kPulls = 16;    // more than a sender has slots
-  static constexpr std::uint64_t kAhead = 64;  // frames that may pass the first of them
+  static constexpr std::uint64_t kAhead = 64;  // frames sent after the oldest one under way
 
   UcxSlot* free_slot();
   void fill(UcxSlot& slot, OutFrame frame);

@@ -26,14 +26,14 @@ class UcxPaths final : public PathMaker {
     return link->card();
   }
 
-  // Who is called connects at once: a caller that is through with the greetings may send.
+  // The answerer connects at once: the caller may send as soon as it has the answer.
   std::string accept(MemberId caller, const std::string& offer) override {
     auto& link = offered_[caller] = worker_->make_link();
     link->connect(offer);
     return link->card();
   }
 
-  // The control channel tells whether the peer lives.
+  // `control` is not needed: the control channel itself finds out whether the peer lives.
   std::unique_ptr<DataPath> make(MemberId peer, const std::string& said, bool is_caller,
                                  StreamLink&) override {
     auto offer = offered_.extract(peer);

@@ -1,4 +1,5 @@
-// Paths over UCX: each side's card of its end of a link is the offer and the answer.
+// Paths over UCX: the offer and the answer are each side's card, which describes its end of the
+// link.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace holdfast::comm {
 
-// kConfigError as UcxWorker::create().
+// Returns kConfigError as UcxWorker::create() does.
 Result<std::unique_ptr<PathMaker>> open_ucx(const PathSettings& settings);
 
 }  // namespace holdfast::comm

@@ -1,12 +1,13 @@
-// UCX pipe: frames as active messages of UCX, which carries them over InfiniBand or RoCE where
-// there is some. Copies: one in by the sender and one out by the receiver, which for a reduction is
-// the reduction itself; in between the network adapter reads and writes our own buffers. It could
-// move callers' memory itself, but UCX cannot take back what it was given, and a cancelled post's
-// memory is its owner's at once: a repair would send what nobody meant.
+// UCX pipe: sends frames as active messages of UCX, which carries them over InfiniBand or RoCE
+// where available. Copies: one in by the sender and one out by the receiver, which for a reduction
+// is the reduction itself; in between the network adapter reads and writes our own buffers. UCX
+// could read callers' memory itself, but it cannot take back what it was given, while a cancelled
+// post's memory is its owner's at once: after a repair it could send wrong data.
 //
-// UCX's library is opened when it is asked for; a build without its headers has none of it.
+// UCX's library is opened when the transport is asked for; a build without UCX's headers has no
+// UCX.
 //
-// Thread: only the holder of the runtime. Nothing here blocks, but create().
+// Thread: only the holder of the runtime. No call blocks, except create().
 // Why: docs/decisions/0108-ucx-beside-tcp.md
 #pragma once
 
@@ -20,7 +21,8 @@
 
 namespace holdfast::comm {
 
-// What one side tells the other of its end of a link, as text without spaces.
+// Most bytes of a card, by which one side describes its end of a link to the other, as text without
+// spaces.
 inline constexpr std::size_t kMaxUcxCard = 8192;
 
 class UcxWorker;
@@ -28,32 +30,35 @@ class UcxWorker;
 class UcxLink : public Link {
  public:
   std::string_view transport() const override { return "ucx"; }
-  // How the peer reaches this end, from now on: what it sends is kept before connect().
+  // Says how the peer reaches this end. The peer may send from now on: what it sends before
+  // connect() is kept.
   virtual std::string card() const = 0;
-  // The peer's card: from now on frames go out. A card that is none makes the link fail.
+  // Takes the peer's card; from now on frames go out. A malformed card makes the link fail.
   virtual void connect(const std::string& card) = 0;
-  // In whose progress() it receives.
+  // The worker in whose progress() the link receives.
   virtual UcxWorker& worker() = 0;
 };
 
-// All that a process does with UCX. One per runtime; outlives its links.
+// A process's UCX worker. There is one per runtime; it outlives its links.
 class UcxWorker {
  public:
-  // kConfigError that names what is missing: UCX in this build, its library, what it can do.
+  // Returns kConfigError that names what is missing: UCX in this build, its library, or a feature
+  // of it.
   static Result<std::unique_ptr<UcxWorker>> create();
   virtual ~UcxWorker() = default;
 
   virtual std::unique_ptr<UcxLink> make_link() = 0;
-  // Lets UCX work: links receive, and what they have sent ends. Whether anything happened.
+  // Lets UCX work: links receive, and their sends end. Whether anything happened.
   virtual bool progress() = 0;
-  // Whether something was sent that UCX still holds.
+  // Whether UCX still holds something that was sent.
   virtual bool busy() const = 0;
-  // Becomes readable when there is work, once arm() has said that there is none now.
+  // A descriptor that becomes readable when there is work, once arm() has said that there is none
+  // now.
   virtual int fd() const = 0;
   virtual bool arm() = 0;
 };
 
-// Version of UCX's library here; kConfigError as create().
+// The version of UCX's library here; kConfigError as create() returns it.
 Result<std::string> ucx_version();
 
 }  // namespace holdfast::comm

@@ -13,11 +13,11 @@
 namespace holdfast::comm {
 namespace {
 
-// Frames that one link sends before others have their turn.
+// Frames that one link sends before other links have their turn.
 constexpr int kUcxFramesPerTurn = 8;
-// Looks at UCX in a turn: it may have many connections.
+// Polls of UCX in a turn: it may have many connections.
 constexpr int kLooksPerTurn = 16;
-// At the end, so that UCX lets go of what it holds; each look takes what there is.
+// Polls of UCX at the end, so that it releases what it holds.
 constexpr int kLastLooks = 1000;
 
 std::uint64_t random_token() {
@@ -25,7 +25,7 @@ std::uint64_t random_token() {
   return (std::uint64_t{device()} << 32) | device();
 }
 
-// Token and address, as hexadecimal digits.
+// A card: token and address, as hexadecimal digits.
 std::string encode_ucx_card(std::uint64_t token, const std::string& address) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string bytes(sizeof token, '\0');
@@ -40,7 +40,7 @@ std::string encode_ucx_card(std::uint64_t token, const std::string& address) {
   return text;
 }
 
-// Empty: none.
+// The address in a card, and its token; empty: the card is malformed.
 std::vector<std::byte> parse_ucx_card(const std::string& text, std::uint64_t& token) {
   std::vector<std::byte> bytes(text.size() / 2);
   if (text.size() % 2 != 0 || text.size() > kMaxUcxCard || bytes.size() <= sizeof token) return {};
@@ -123,7 +123,7 @@ class Worker final : public UcxWorker {
   std::string address_;
   std::size_t in_flight_ = 0;
   std::map<std::uint64_t, UcxWorkerLink*> links_;       // by token
-  std::vector<std::unique_ptr<UcxChannel>> forgotten_;  // whose links have gone
+  std::vector<std::unique_ptr<UcxChannel>> forgotten_;  // channels whose links have gone
 };
 
 UcxWorkerLink::UcxWorkerLink(Worker& worker, std::uint64_t token)
@@ -142,7 +142,7 @@ void UcxWorkerLink::connect(const std::string& card) {
   if (Status status = channel_->connect(address, token); !status.is_ok()) fail(std::move(status));
 }
 
-// What comes, comes in the worker's progress().
+// Only sends: frames are received in the worker's progress().
 bool UcxWorkerLink::pump() {
   bool moved = false;
   for (int i = 0; i < kUcxFramesPerTurn && status().is_ok(); ++i) {
@@ -190,7 +190,7 @@ Status Worker::start_context() {
 Status Worker::start_worker() {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-  // Whoever holds the runtime, one after the other.
+  // Threads call UCX one after the other: only the holder of the runtime does.
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
   ucs_status_t status = api_.worker_create(context_, &params, &worker_);
   if (status != UCS_OK) return refused("make a worker", status);
@@ -221,7 +221,7 @@ Status Worker::start_worker() {
 Status Worker::read_address() {
   ucp_worker_attr_t attributes{};
   attributes.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS;
-  // Networks alone: inside a host there is "shm".
+  // The address has networks only: inside a host "shm" is used.
   attributes.address_flags = UCP_WORKER_ADDRESS_FLAG_NET_ONLY;
   const ucs_status_t status = api_.worker_query(worker_, &attributes);
   if (status != UCS_OK) return refused("tell its address", status);
