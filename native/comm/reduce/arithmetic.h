@@ -1,6 +1,6 @@
-// What an operator does to two elements: the one definition that the loops of every instruction
-// level and the kernels share. Internal linkage, as in small_floats.h; constexpr, so that device
-// code may call it.
+// Arithmetic: what each operator does to two elements. The loops of every instruction level and the
+// device kernels share this one definition. It has internal linkage, as in small_floats.h, and is
+// constexpr so that device code may call it.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ constexpr T arithmetic(Product, T a, T b) {
     return a * b;
   }
 }
-// NaN wins: comparisons with it are false, so it is asked for first.
+// NaN wins: comparisons with NaN are false, so `a != a` tests for it.
 template <class T>
 constexpr T arithmetic(Min, T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {

@@ -8,11 +8,12 @@
 namespace holdfast::comm {
 namespace {
 
-// What an element is to an operator that does not look at all of it.
+// How a kernel sees an element of a dtype: one that treats parts of it alike takes them as several
+// smaller elements.
 struct Seen {
   std::string_view type;
   std::uint32_t elements = 1;
-  std::uint32_t bytes = 0;  // of one of them
+  std::uint32_t bytes = 0;  // of one such element
 };
 
 bool is_ordering(ReduceOp op) { return op == ReduceOp::kMin || op == ReduceOp::kMax; }

@@ -1,4 +1,5 @@
-// Reduction kernels: dst[i] = lhs[i] (op) rhs[i], one per (dtype, op), chosen once per collective.
+// Reduction kernels: dst[i] = lhs[i] (op) rhs[i]. There is one per (dtype, op), chosen once per
+// collective.
 //
 // 16-bit and 8-bit floats are widened to f32 per element, reduced and rounded to nearest even once;
 // NaN in gives NaN out (min and max too). Integers wrap. Bool: sum and max are OR, product and min
@@ -15,14 +16,15 @@
 namespace holdfast::comm {
 
 using ReduceKernel = void (*)(void* dst, const void* lhs, const void* rhs, std::uint64_t count);
-// In place: data[i] = data[i] / divisor, rounded once. Only where kAvg is defined.
+// Divides in place: data[i] = data[i] / divisor, rounded once. Defined only where kAvg is.
 using DivideKernel = void (*)(void* data, std::uint64_t count, std::uint32_t divisor);
 
-// nullptr when reduce_defined() is false. kAvg gives the sum kernel. The processor has the level.
+// The kernel of a level, which the processor must have; nullptr when reduce_defined() is false.
+// kAvg gives the sum kernel.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op, CpuLevel level);
 DivideKernel divide_kernel(DType dtype, CpuLevel level);
 
-// The fastest that this processor runs.
+// The fastest kernels that this processor can run.
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op);
 DivideKernel divide_kernel(DType dtype);
 

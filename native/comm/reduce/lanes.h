@@ -1,6 +1,7 @@
-// Vectors of 16- and 8-bit floats, widened to f32 and narrowed again in registers: what the
-// compiler does not find by itself. The same bits as small_floats.h: rounding to nearest even, one
-// NaN. Included by the instruction levels that have what it takes; internal linkage, as there.
+// Lanes: vectors of 16- and 8-bit floats, widened to f32 and narrowed again in registers, which the
+// compiler does not do well by itself. Results have the same bits as those of small_floats.h:
+// rounding to nearest even, one NaN. The instruction levels that have such instructions include
+// this file; it has internal linkage, as small_floats.h has.
 // Why: docs/decisions/0039-small-floats-by-hand.md
 #pragma once
 
@@ -9,7 +10,7 @@
 
 #include "base/small_floats.h"
 
-// Whether there are any at this level.
+// Defined if this level has lanes.
 #if defined(__AVX2__) || defined(HOLDFAST_NEON)
 #define HOLDFAST_LANES
 #endif
@@ -35,7 +36,7 @@ inline __m256i load_words(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// Bytes to the upper halves of words, where an e5m2 is a Half.
+// Puts bytes into the upper halves of words, where an e5m2 is a Half.
 inline __m256i load_bytes(const void* from) {
   const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(from));
   return _mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8);
@@ -63,7 +64,8 @@ inline auto load_lanes<Float8E5M2>(const void* from) {
   return _mm512_cvtph_ps(load_bytes(from));
 }
 
-// As a Half with a bias of 15 in place of 7: 256 times too small, which is exact.
+// An e4m3 is read as a Half, whose bias is 15 in place of 7: the value is 256 times too small, and
+// scaling it is exact.
 template <>
 inline auto load_lanes<Float8E4M3>(const void* from) {
   const __m256i bits = load_bytes(from);
@@ -83,7 +85,8 @@ inline __mmask16 nans(Lanes x) { return _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q); 
 template <class T>
 struct Storing;
 
-// Two to a word: the upper one is an f32 but for its lower half, the lower one shifted is another.
+// A word has two bfloats: the upper one is an f32 without its lower half, and so is the lower one
+// after a shift.
 template <>
 struct Storing<Bfloat> {
   static __m512i round(Lanes x) {
@@ -115,7 +118,7 @@ struct Storing<Half> {
   }
 };
 
-// SmallFloat::narrow(), lane by lane.
+// Does what SmallFloat::narrow() does, lane by lane.
 template <int kExponent, int kMantissa, bool kFinite>
 struct Storing<SmallFloat<kExponent, kMantissa, kFinite, std::uint8_t>> {
   using T = SmallFloat<kExponent, kMantissa, kFinite, std::uint8_t>;
@@ -198,7 +201,7 @@ inline Lanes greatest_lanes(Lanes a, Lanes b) {
   return pick(a, b, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
 }
 
-// The compiler does the others well.
+// The compiler vectorises the other types well.
 template <class T>
 inline constexpr bool kHasLanes = std::is_same_v<T, Half>;
 

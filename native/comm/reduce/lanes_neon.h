@@ -17,14 +17,14 @@ struct Lanes {
 template <class T>
 inline constexpr std::uint64_t kLanes = 8;
 
-// By bytes: elements may lie at any address.
+// Loads bytes, since elements may lie at any address.
 inline uint16x8_t load_words(const void* from) {
   return vreinterpretq_u16_u8(vld1q_u8(static_cast<const std::uint8_t*>(from)));
 }
 inline void store_words(void* to, uint16x8_t words) {
   vst1q_u8(static_cast<std::uint8_t*>(to), vreinterpretq_u8_u16(words));
 }
-// To the upper halves of words, where an e5m2 is a Half.
+// Puts bytes into the upper halves of words, where an e5m2 is a Half.
 inline uint16x8_t load_bytes(const void* from) {
   return vshll_n_u8(vld1_u8(static_cast<const std::uint8_t*>(from)), 8);
 }
@@ -53,7 +53,8 @@ inline Lanes load_lanes<Float8E5M2>(const void* from) {
   return widen_halves(load_bytes(from));
 }
 
-// As a Half with a bias of 15 in place of 7: 256 times too small, which is exact.
+// An e4m3 is read as a Half, whose bias is 15 in place of 7: the value is 256 times too small, and
+// scaling it is exact.
 template <>
 inline Lanes load_lanes<Float8E4M3>(const void* from) {
   const uint16x8_t bits = load_bytes(from);
@@ -62,7 +63,7 @@ inline Lanes load_lanes<Float8E4M3>(const void* from) {
   const uint16x8_t nan = vceqq_u16(magnitude, vdupq_n_u16(0x7f00));
   const Lanes small = widen_halves(vorrq_u16(vshrq_n_u16(magnitude, 1), sign));
   const auto scale = [](float32x4_t x, uint16x4_t is_nan) {
-    // All ones where it is one, as the mask was.
+    // A mask of ones widens to a mask of ones.
     const int32x4_t wide = vmovl_s16(vreinterpret_s16_u16(is_nan));
     const uint32x4_t quiet = vandq_u32(vreinterpretq_u32_s32(wide), vdupq_n_u32(0x7fc00000));
     const float32x4_t value = vmulq_f32(x, vdupq_n_f32(256.0F));
@@ -71,7 +72,7 @@ inline Lanes load_lanes<Float8E4M3>(const void* from) {
   return {scale(small.lower, vget_low_u16(nan)), scale(small.upper, vget_high_u16(nan))};
 }
 
-inline uint32x4_t numbers(float32x4_t x) { return vceqq_f32(x, x); }  // all that are no NaN
+inline uint32x4_t numbers(float32x4_t x) { return vceqq_f32(x, x); }  // lanes that are not NaN
 
 template <class T>
 struct Storing;
@@ -103,7 +104,7 @@ struct Storing<Half> {
   }
 };
 
-// SmallFloat::narrow(), lane by lane.
+// Does what SmallFloat::narrow() does, lane by lane.
 template <int kExponent, int kMantissa, bool kFinite>
 struct Storing<SmallFloat<kExponent, kMantissa, kFinite, std::uint8_t>> {
   using T = SmallFloat<kExponent, kMantissa, kFinite, std::uint8_t>;
@@ -140,7 +141,7 @@ inline Lanes add_lanes(Lanes a, Lanes b) {
 inline Lanes multiply_lanes(Lanes a, Lanes b) {
   return {vmulq_f32(a.lower, b.lower), vmulq_f32(a.upper, b.upper)};
 }
-// `a` where it is better, or a NaN.
+// Picks `a` where it is better or NaN, and `b` elsewhere.
 inline float32x4_t pick(float32x4_t a, float32x4_t b, uint32x4_t better) {
   return vbslq_f32(vorrq_u32(better, vmvnq_u32(numbers(a))), a, b);
 }

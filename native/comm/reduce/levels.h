@@ -1,5 +1,5 @@
-// The reduction loops of each instruction level, and nothing but their names: whoever wants one
-// asks kernels.h.
+// Levels: declares the reduction loops of each instruction level. Only kernels.cpp uses them; other
+// code uses kernels.h.
 #pragma once
 
 #include "comm/reduce/kernels.h"

@@ -1,5 +1,5 @@
-// The reduction loops, as templates. Each instruction level compiles them once more, with internal
-// linkage.
+// Loops: the reduction loops, as templates. Each instruction level compiles its own copy, with
+// internal linkage.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ Pair combine_lanes(const Pair& a, const Pair& b) {
 }
 #endif
 
-// As far as whole vectors go; returns the number of elements.
+// Reduces as many whole vectors as there are; returns the number of elements reduced.
 template <class T, class Op>
 std::uint64_t reduce_lanes(void* dst, const void* lhs, const void* rhs, std::uint64_t count) {
   auto* out = static_cast<Loose<T>*>(dst);
@@ -81,7 +81,7 @@ void divide_loop(void* data, std::uint64_t count, std::uint32_t divisor) {
   }
 }
 
-// A complex number is two reals to a sum and to a divisor.
+// A divisor treats a complex number as two reals.
 template <class T>
 void divide_pairs(void* data, std::uint64_t count, std::uint32_t divisor) {
   divide_loop<T>(data, 2 * count, divisor);

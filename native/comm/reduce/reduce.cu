@@ -1,5 +1,5 @@
-// Reduction on the device. The arithmetic is the CPU's own (arithmetic.h); this file moves
-// elements: sixteen bytes of each input, once, into registers, and sixteen bytes out.
+// Reduction on the device. The arithmetic is the same as the CPU's (arithmetic.h). This file moves
+// elements: it loads sixteen bytes of each input into registers, once, and stores sixteen bytes.
 #include <bit>
 #include <cstdint>
 #include <type_traits>
@@ -68,7 +68,7 @@ HOLDFAST_DEVICE void reduce_vector(const ReduceArgument& a, std::uint64_t at) {
   device::store_vector(bytes_at(a.out, at), std::bit_cast<Vector>(sum));
 }
 
-// Whole vectors of `out`, and element by element what is before and behind them.
+// Reduces whole vectors of `out`, and the elements before and behind them one by one.
 template <class T, class Op>
 HOLDFAST_DEVICE void reduce(const Thread& thread, const ReduceArgument& a) {
   constexpr std::uint32_t kLanes = kVectorBytes / sizeof(T);
@@ -108,8 +108,9 @@ using C128 = Complex<double>;
 
 namespace holdfast {
 
-// Each function of bits once: sums and products wrap whatever the sign, bits of any integer go by
-// words of 32, a complex sum is two real ones (device_reduce.cpp knows who asks for what).
+// There is one kernel per distinct function of bits: sums and products wrap whatever the sign, a
+// bitwise operator treats any integer as bytes, and a complex sum is two real ones
+// (device_reduce.cpp maps each dtype to its kernel).
 #define ONE(KERNEL, Op, Type) \
   KERNEL(holdfast_reduce_##Op##_##Type, comm::reduce<comm::Type, comm::Op>)
 #define ARITHMETIC(KERNEL, Type) ONE(KERNEL, Sum, Type) ONE(KERNEL, Product, Type)
