@@ -16,7 +16,7 @@ bool reads_exactly(const Step& step, const Slot& slot) {
   return step.lhs == slot || (step.kind == StepKind::kReduce && step.rhs == slot);
 }
 
-// Whether the step gives and takes its bytes in order, and may do so as they come.
+// Whether the step reads and writes its bytes in order, so that it can stream.
 bool is_elementwise(const Schedule& schedule, const Step& step) {
   const bool codes = step.kind == StepKind::kEncode || step.kind == StepKind::kDecode;
   const auto plain = [&](const Slot& slot) { return form_of(schedule, slot) == Form::kPlain; };
@@ -24,7 +24,7 @@ bool is_elementwise(const Schedule& schedule, const Step& step) {
          (step.kind != StepKind::kReduce || plain(step.rhs));
 }
 
-// Adds what `step` needs of the earlier step number `i`.
+// Adds the dependency of `step` on the earlier step number `i`, if there is one.
 void depend(const Schedule& schedule, Step& step, std::uint32_t i, bool in_place) {
   const Step& earlier = schedule.steps[i];
   const bool after_write = writes(earlier) && reads_alias(step, earlier.dst, in_place);

@@ -4,9 +4,9 @@
 // Ordinals count messages per directed link in program order, so two ranks agree on them without
 // talking. Dependencies: read-after-write (streamed when the reader takes exactly the slot the
 // writer fills and both work element by element), write-after-read and write-after-write
-// (complete). What takes or makes a frame works on whole chunks and never streams. Input chunk c
-// and output chunk c are taken to alias for every collective whose caller may pass one buffer for
-// both.
+// (complete). A step that takes or makes a frame works on whole chunks and never streams. Input
+// chunk c and output chunk c are assumed to alias for every collective whose caller may pass one
+// buffer for both.
 #pragma once
 
 #include "comm/schedule/schedule.h"
@@ -14,13 +14,13 @@
 
 namespace holdfast::comm {
 
-// What an algorithm is asked to build.
+// Says what an algorithm is asked to build.
 struct BuildSpec {
   Collective collective{};
   Rank rank{};
   int size = 1;
   Rank root{};
-  // Where the ranks are; must live while the schedule is built. nullptr: all in one place.
+  // Where the ranks are; it must live while the schedule is built. nullptr: all are in one place.
   const topology::Fabric* fabric = nullptr;
   // Chunks of a rank's block, where the algorithm cuts blocks into pieces.
   int pieces = 1;
@@ -34,7 +34,7 @@ class Builder {
   static Slot output(int chunk);
   // A new scratch chunk as large as `like` (an input or output slot).
   Slot scratch(Slot like);
-  // Room for the codec's frame of `like`, and for a sum of such frames in f32.
+  // New scratch chunks: room for the codec's frame of `like`, and for a sum of such frames in f32.
   Slot frame(Slot like);
   Slot wide(Slot like);
 
@@ -44,7 +44,7 @@ class Builder {
   void reduce(Slot destination, Slot lhs, Slot rhs);
   void encode(Slot frame, Slot source);
   void decode(Slot destination, Slot frame);
-  // The last reduction of a chunk: averages divide here.
+  // Adds the last reduction of a chunk: averages divide here.
   void reduce_final(Slot destination, Slot lhs, Slot rhs);
 
   Schedule finish() &&;

@@ -1,6 +1,6 @@
-// The collectives and what each one asks of its blocks: one table, which whoever wants to know
-// something of a collective reads. What a collective does is elsewhere, in schedules and repairs. A
-// block is a run of elements owned by the caller.
+// Collectives: what each one asks of its blocks. All code that needs a fact about a collective
+// reads this one table. How a collective works is elsewhere, in schedules and repairs. A block is a
+// run of elements owned by the caller.
 #pragma once
 
 #include <array>
@@ -31,14 +31,14 @@ enum class BlockCount : std::uint8_t { kNone, kOne, kPerRank };
 
 struct BlockSide {
   BlockCount count = BlockCount::kNone;
-  bool at_root_only = false;  // the others have none
+  bool at_root_only = false;  // the other ranks have none
 };
 
-// What one rank, the root, does that the others do not: only its input counts, or only it has a
+// What sets one rank, the root, apart from the others: only its input counts, or only it has a
 // result.
 enum class RootRole : std::uint8_t { kNone, kGives, kTakes };
 
-// The side whose elements are as many at all ranks.
+// The side that has the same number of elements at all ranks.
 enum class CommonSide : std::uint8_t { kNone, kInput, kOutput };
 
 struct CollectiveFacts {
@@ -49,10 +49,10 @@ struct CollectiveFacts {
   CommonSide common = CommonSide::kNone;
   bool common_if_equal = false;  // only where blocks are known to be equal
   RootRole root = RootRole::kNone;
-  bool reduces = false;     // its elements are combined
+  bool reduces = false;     // elements are combined
   bool replicated = false;  // all members have the same result: one that holds it serves the others
   bool in_place = true;     // a caller may pass one buffer as input and output
-  bool point_to_point = false;  // concerns two ranks
+  bool point_to_point = false;  // between two ranks
 };
 
 inline constexpr std::array<CollectiveFacts, kCollectiveCount> kCollectives{{
@@ -75,7 +75,7 @@ inline constexpr std::array<CollectiveFacts, kCollectiveCount> kCollectives{{
      .output = {BlockCount::kPerRank},
      .common = CommonSide::kOutput,
      .replicated = true},
-    // Not in place: a block would be overwritten by its successor before it has gone.
+    // Not in place: a block would be overwritten by the one that replaces it before it was sent.
     {.collective = Collective::kAllToAll,
      .name = "all_to_all",
      .input = {BlockCount::kPerRank},
@@ -130,7 +130,7 @@ constexpr std::string_view collective_name(Collective c) { return facts_of(c).na
 
 std::optional<Collective> find_collective(std::string_view name);
 
-// One rank is its root.
+// Whether one rank is the root.
 constexpr bool is_rooted(Collective c) { return facts_of(c).root != RootRole::kNone; }
 // Whether what a rank passes as input counts.
 constexpr bool input_counts(Collective c, bool is_root) {
@@ -141,7 +141,7 @@ constexpr bool has_result(Collective c, bool is_root) {
   return is_root || facts_of(c).root != RootRole::kTakes;
 }
 
-// Its input, or its output, has a block for every rank.
+// Whether the input, or the output, has a block for every rank.
 constexpr bool has_input_blocks(Collective c) {
   return facts_of(c).input.count == BlockCount::kPerRank;
 }
@@ -151,7 +151,7 @@ constexpr bool has_output_blocks(Collective c) {
 constexpr bool has_blocks_by_rank(Collective c) {
   return has_input_blocks(c) || has_output_blocks(c);
 }
-// One side has a block for every rank, of which this side has this rank's alone.
+// Whether the other side has a block for every rank, and this side only this rank's block.
 constexpr bool has_own_input(Collective c) { return has_output_blocks(c) && !has_input_blocks(c); }
 constexpr bool has_own_output(Collective c) { return has_input_blocks(c) && !has_output_blocks(c); }
 
@@ -160,28 +160,28 @@ constexpr std::size_t block_count(const BlockSide& side, bool is_root, int size)
   return side.count == BlockCount::kOne ? 1 : static_cast<std::size_t>(size);
 }
 
-// It carries elements at all.
+// Whether the collective moves elements at all.
 constexpr bool has_elements(Collective c) {
   return facts_of(c).input.count != BlockCount::kNone ||
          facts_of(c).output.count != BlockCount::kNone;
 }
-// Its result has blocks of several ranks side by side: where one is lost there can be a hole.
+// Whether the result has blocks of several ranks side by side: a lost rank can leave a hole in it.
 constexpr bool gathers(Collective c) { return has_output_blocks(c); }
 constexpr bool reduces(Collective c) { return facts_of(c).reduces; }
 constexpr bool is_replicated(Collective c) { return facts_of(c).replicated; }
 constexpr bool is_point_to_point(Collective c) { return facts_of(c).point_to_point; }
-// Members bring each other elements, and combine none.
+// Whether members send each other elements, and combine none.
 constexpr bool only_moves(Collective c) {
   return has_elements(c) && !reduces(c) && !is_point_to_point(c);
 }
-// Whether chunk c of input and output may be one memory.
+// Whether chunk c of input and output may be the same memory.
 constexpr bool may_be_in_place(Collective c) { return facts_of(c).in_place; }
 
 constexpr CommonSide common_side(Collective c, bool equal_blocks) {
   return facts_of(c).common_if_equal && !equal_blocks ? CommonSide::kNone : facts_of(c).common;
 }
-// Whether the larger of input and output is as large at all ranks: of blocks for every rank that
-// the root alone has, the others have one.
+// Whether the larger of input and output has the same size at all ranks. This is not so where only
+// the root has a block for every rank: the other ranks then have one block.
 constexpr bool is_sized_alike(Collective c, bool equal_blocks) {
   if (!has_elements(c)) return true;
   return common_side(c, equal_blocks) != CommonSide::kNone &&

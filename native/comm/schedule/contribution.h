@@ -1,5 +1,5 @@
-// Contribution: what a chunk holds, symbolically: which input chunks of which ranks have been
-// reduced into it.
+// Contribution: the symbolic value of a chunk: which input chunks of which ranks have been reduced
+// into it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct Atom {
   friend auto operator<=>(const Atom&, const Atom&) = default;
 };
 
-// Sorted, without doubles: adding one twice is what the verifier refuses.
+// A sorted set of atoms, without doubles: the verifier refuses to add an atom twice.
 class Contribution {
  public:
   Contribution() = default;
@@ -26,7 +26,7 @@ class Contribution {
   const std::vector<Atom>& atoms() const { return atoms_; }
   friend bool operator==(const Contribution&, const Contribution&) = default;
 
-  // An atom that both have, or nullptr.
+  // An atom that both contributions have, or nullptr.
   static const Atom* common(const Contribution& a, const Contribution& b) {
     auto i = a.atoms_.begin();
     auto j = b.atoms_.begin();

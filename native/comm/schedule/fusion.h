@@ -1,7 +1,7 @@
 // Fusion: which receives of a schedule become part of the reduction they feed, so that bytes are
-// reduced as they arrive. Decided here, on the schedule, so that the verifier proves what the
-// engine runs: a fused receive is only posted once the reduction's other operands and its
-// destination are free.
+// reduced as they arrive. This is decided on the schedule, so that the verifier proves what the
+// engine runs: a fused receive is only posted once the reduction's other operand is there and its
+// destination is free.
 // Why: docs/decisions/0007-fusion-is-proven.md
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace holdfast::comm {
 
-// How often a scratch chunk is written and read, and by which step last.
+// How often a scratch chunk is written and read, and which step does so last.
 struct ScratchUse {
   int producer = -1;
   int producers = 0;
@@ -22,9 +22,9 @@ struct ScratchUse {
 
 std::vector<ScratchUse> scratch_uses(const Schedule& schedule);
 
-// By step: the reduction that a receive is part of, or -1. A receive is fused when its scratch
-// feeds one reduction only, and the reduction waits for no send: a rank that received only after
-// its own send could wait for a peer that does the same.
+// Indexed by step: the reduction that a receive is part of, or -1. A receive is fused when its
+// scratch feeds only one reduction, and the reduction waits for no send: a rank that received only
+// after its own send could wait for a peer that does the same.
 std::vector<int> find_fusions(const Schedule& schedule);
 
 }  // namespace holdfast::comm

@@ -10,7 +10,8 @@ namespace {
 // Calls visit(elements) for each of `chunks` pieces of `count`.
 template <class Visit>
 void cut(std::uint64_t count, std::uint32_t chunks, std::size_t element, Visit visit) {
-  // Whole cache lines when every chunk gets at least one: no two ranks then reduce into one line.
+  // Chunks are whole cache lines if each gets at least one: no two ranks then reduce into the same
+  // line.
   const std::uint64_t unit =
       count * element >= chunks * kCacheLine ? std::max<std::uint64_t>(1, kCacheLine / element) : 1;
   const std::uint64_t units = count / unit;
@@ -22,7 +23,7 @@ void cut(std::uint64_t count, std::uint32_t chunks, std::size_t element, Visit v
   }
 }
 
-// Puts the pieces of a block at the end.
+// Appends the pieces of a block.
 void cut_block(const Block& block, std::uint32_t chunks, std::size_t element,
                std::vector<Block>& into) {
   std::byte* at = block.data;

@@ -17,10 +17,10 @@ struct Block {
   std::uint64_t count = 0;  // elements
 };
 
-// Of one op: one, or one per rank.
+// The blocks of one side of an op: one, or one per rank.
 using BlockList = ShortList<Block, 8>;
 
-// Of all blocks together.
+// The elements of all blocks together.
 inline std::uint64_t elements(const BlockList& blocks) {
   std::uint64_t sum = 0;
   for (const Block& block : blocks) sum += block.count;
@@ -30,7 +30,7 @@ inline std::uint64_t elements(const BlockList& blocks) {
 struct Layout {
   std::vector<Block> input;   // by chunk; chunks that do not exist on this rank have count 0
   std::vector<Block> output;  // by chunk
-  std::vector<std::uint64_t> scratch;  // elements that each scratch chunk stands in for
+  std::vector<std::uint64_t> scratch;  // by chunk: elements of the chunk that it stands in for
   std::uint64_t scratch_elements = 0;  // their sum
 };
 
@@ -39,7 +39,7 @@ struct Layout {
 // rounded to 64-byte multiples where the block is long enough to give every chunk that much.
 Layout make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
                    std::size_t element_bytes);
-// The same, in the memory of another.
+// Makes the same layout in `into`, whose memory is reused.
 void make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
                  std::size_t element_bytes, Layout& into);
 

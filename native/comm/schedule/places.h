@@ -1,4 +1,4 @@
-// Places: who shares a domain with whom, and the sum of what one domain's ranks have.
+// Places: which ranks share a domain, and how one domain's ranks sum up their inputs.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct Spread {
   int hosts = 1;
 };
 
-// `host_of`: by rank, numbers of hosts; -1: nobody is there.
+// `host_of`: by rank, the number of its host; -1: no such rank.
 Spread spread_of(const std::vector<int>& host_of);
 
-// Whether hosts would be a wide level, for those who have no fabric at hand.
+// Whether hosts would be a wide level, for callers that have no fabric.
 constexpr bool has_levels(const Spread& spread) {
   return topology::is_wide(spread.ranks, spread.hosts);
 }
@@ -27,15 +27,16 @@ constexpr bool has_levels(const Spread& spread) {
 // wide level, or of its innermost level if none is wide; without a fabric there is one.
 struct Places {
   std::vector<std::vector<int>> ranks;
-  std::size_t domain = 0;  // this rank's
-  std::size_t place = 0;   // among the ranks of its domain
+  std::size_t domain = 0;  // this rank's domain
+  std::size_t place = 0;   // this rank's index among the ranks of its domain
 
   explicit Places(const BuildSpec& spec);
   const std::vector<int>& own() const { return ranks[domain]; }
   std::size_t domains() const { return ranks.size(); }
   std::size_t domain_of(int rank) const { return domain_of_[static_cast<std::size_t>(rank)]; }
   std::size_t place_of(int rank) const;
-  // Who in domain `in` does for a rank at `like` what it cannot do from its own.
+  // The rank in domain `in` that serves, inside that domain, a rank whose place in its own domain
+  // is `like`.
   int counterpart(std::size_t in, std::size_t like) const {
     return ranks[in][like % ranks[in].size()];
   }
@@ -45,8 +46,8 @@ struct Places {
   std::vector<std::size_t> domain_of_;  // by rank
 };
 
-// Adds what the others of `peers` send of the chunk, in the order of `peers`; `self` is in it. With
-// `last` the sum is everybody's.
+// Sums the chunk over `peers`, which include `self`, in their order; the others send theirs. With
+// `last` the sum is the final one, and goes to the output.
 Slot fold(Builder& b, const std::vector<int>& peers, int self, int chunk, bool last);
 
 }  // namespace holdfast::comm

@@ -17,7 +17,7 @@ bool conflict(const Step& a, const Step& b, bool in_place) {
   return (writes(a) && touches(b, a.dst, in_place)) || (writes(b) && touches(a, b.dst, in_place));
 }
 
-// Bit j of row i: step i comes after step j.
+// The order of steps: bit j of row i says that step i comes after step j.
 class Order {
  public:
   explicit Order(const Schedule& schedule) : words_((schedule.steps.size() + 63) / 64) {

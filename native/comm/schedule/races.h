@@ -1,5 +1,5 @@
-// Races: two steps of one rank that touch one slot, at least one writing, with no dependency
-// between them.
+// Races: finds two steps of one rank that touch the same slot, of which at least one writes, with
+// no dependency between them.
 #pragma once
 
 #include "base/result.h"

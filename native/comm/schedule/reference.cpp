@@ -28,7 +28,7 @@ class ReferenceRun {
 
   bool finished() const { return next_ == schedule_.steps.size(); }
 
-  // Runs steps in order until one must wait for a message; whether any ran.
+  // Runs steps in order until one must wait for a message; returns whether any ran.
   bool advance(Mail& mail) {
     const std::size_t before = next_;
     while (!finished() && run(schedule_.steps[next_], mail)) ++next_;

@@ -1,6 +1,6 @@
 // Reference executor: a deliberately dumb second implementation that all tests compare with. It
-// runs all ranks' schedules in one thread on plain memory with the scalar reference kernels, no
-// transport, no streaming, no fusion.
+// runs all ranks' schedules in one thread on plain memory with the scalar reference kernels, and
+// has no transport, no streaming and no fusion.
 #pragma once
 
 #include <vector>
@@ -17,7 +17,7 @@ struct ReferenceRank {
   std::vector<Block> output;
 };
 
-// Fills every rank's output; code kProtocolError when the schedules deadlock.
+// Fills every rank's output; returns kProtocolError when the schedules deadlock.
 Status run_reference(const std::vector<Schedule>& schedules, std::vector<ReferenceRank>& ranks,
                      DType dtype, ReduceOp op);
 

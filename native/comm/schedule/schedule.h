@@ -3,20 +3,25 @@
 //
 // Memory model. Every rank has three spaces of chunks:
 //   input    the caller's contribution; read only
-//   output   the caller's result; written only with final values (the chunk lemma of repair needs
-//   this:
-//            at every instant some rank holds final(c) or every rank still has its input(c))
+//   output   the caller's result; written only with final values. The chunk lemma of repair needs
+//            this: at every instant some rank holds final(c) or every rank still has its input(c)
 //   scratch  private temporaries; chunk i stands in for an input or output chunk: as it is, encoded
 //            (a frame), or as a sum in f32 (wide)
 // Input and output may be the same memory (in place, see may_be_in_place): chunk c of both then
 // alias.
 //
-// Chunk counts by collective (n ranks): all_reduce K -> K for a K that the algorithm chooses (the
-// caller's one block is cut into K nearly equal chunks), broadcast and reduce likewise;
-// reduce_scatter n -> n with only output[rank] existing; all_gather n -> n with only input[rank]
-// existing; all_to_all n -> n (these three may cut every block into P chunks, and then have P n);
-// gather n -> n with only input[rank] existing, output only at the
-// root; scatter the reverse; barrier 0 -> 0 with zero-byte scratch.
+// Chunk counts, input -> output, for n ranks:
+//   all_reduce      K -> K for a K that the algorithm chooses: the caller's one block is cut into K
+//                   nearly equal chunks
+//   broadcast       as all_reduce
+//   reduce          as all_reduce
+//   reduce_scatter  n -> n with only output[rank] existing
+//   all_gather      n -> n with only input[rank] existing
+//   all_to_all      n -> n
+//   gather          n -> n with only input[rank] existing, output only at the root
+//   scatter         n -> n with only output[rank] existing, input only at the root
+//   barrier         0 -> 0 with zero-byte scratch
+// Reduce_scatter, all_gather and all_to_all may cut every block into P chunks, and then have P n.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +34,7 @@ namespace holdfast::comm {
 
 enum class StepKind : std::uint8_t { kSend, kRecv, kCopy, kReduce, kEncode, kDecode };
 enum class Space : std::uint8_t { kInput, kOutput, kScratch };
-// What a scratch chunk holds of the chunk it stands in for.
+// The form in which a scratch chunk holds the chunk that it stands in for.
 enum class Form : std::uint8_t { kPlain, kFrame, kWide };
 
 struct Slot {
@@ -65,7 +70,7 @@ struct Step {
   std::vector<Dependency> deps;
 };
 
-// Whether it reads from `lhs`, and whether it writes to `dst`.
+// Whether the step reads from `lhs`, and whether it writes to `dst`.
 constexpr bool reads(const Step& step) { return step.kind != StepKind::kRecv; }
 constexpr bool writes(const Step& step) { return step.kind != StepKind::kSend; }
 
@@ -75,7 +80,7 @@ struct Schedule {
   int size = 0;
   Rank root{};               // broadcast, reduce, gather, scatter
   std::uint32_t chunks = 0;  // input and output chunks (see above)
-  std::uint32_t pieces = 1;  // chunks to a block, where every rank has a block
+  std::uint32_t pieces = 1;  // chunks per block, where every rank has a block
   std::vector<ScratchChunk> scratch;
   std::vector<Step> steps;  // in an order in which a single thread could run them
 };

@@ -33,7 +33,7 @@ struct SymbolicRank {
   }
 };
 
-// The rank whose block a chunk is of, where every rank has one.
+// The rank whose block has the chunk, where every rank has a block.
 std::uint32_t block_of(const Schedule& s, std::uint32_t chunk) { return chunk / s.pieces; }
 
 bool input_exists(const Schedule& s, std::uint32_t chunk) {
@@ -42,7 +42,7 @@ bool input_exists(const Schedule& s, std::uint32_t chunk) {
   return !has_own_input(s.collective) || block_of(s, chunk) == own;
 }
 
-// What its slots must hold; empty: it may be done.
+// Checks the forms of the step's slots; returns what is wrong, or an empty string.
 std::string check_forms(const Schedule& s, const Step& step) {
   const Form from = step.kind == StepKind::kRecv ? Form::kPlain : form_of(s, step.lhs);
   const Form to = step.kind == StepKind::kSend ? Form::kPlain : form_of(s, step.dst);
@@ -139,7 +139,7 @@ class Proof {
     return wrong.empty() ? Status::ok() : broken(at(s.rank.value, i) + wrong);
   }
 
-  // Every message has one send and one receive.
+  // Checks that every message has one send and one receive.
   Status check_pairing() {
     for (const SymbolicRank& r : ranks_) {
       const int self = r.schedule->rank.value;
@@ -176,7 +176,8 @@ class Proof {
                        [&](const Dependency& d) { return d.step == but || r.done[d.step]; });
   }
 
-  // A receive that was fused is posted only when its reduction could run but for it.
+  // Whether receive i is posted. A fused one is posted only when its reduction waits for nothing
+  // else.
   bool posted(const SymbolicRank& r, std::size_t i) const {
     if (!ready(r, i)) return false;
     return r.fused[i] < 0 || ready(r, static_cast<std::size_t>(r.fused[i]), i);
@@ -187,7 +188,7 @@ class Proof {
     bool moved = false;
     for (std::size_t i = 0; i < r.done.size(); ++i) {
       const Step& step = r.schedule->steps[i];
-      // A receive completes with its send, below.
+      // A receive completes together with its send, below.
       if (r.done[i] || step.kind == StepKind::kRecv || !ready(r, i)) continue;
       if (step.kind == StepKind::kSend) {
         const OrdinalKey key{static_cast<int>(rank), step.peer.value, step.ordinal};
@@ -243,13 +244,14 @@ class Proof {
     return Status::ok();
   }
 
-  // The last one of a chunk: into output, or into the sum that becomes it.
+  // Whether a reduction is the last one of its chunk: into output, or into the sum that becomes the
+  // output.
   bool is_final(const SymbolicRank& r, const Step& step, const Contribution& value) const {
     if (form_of(*r.schedule, step.dst) != Form::kWide) return step.dst.space == Space::kOutput;
     return value == everybody(r.schedule->scratch[step.dst.chunk].like.chunk);
   }
 
-  // What output chunk c of the rank must hold in the end; empty: nothing.
+  // What the output chunk must hold in the end; empty: the rank has no such chunk.
   Contribution expected(const Schedule& s, std::uint32_t chunk) const {
     const auto own = static_cast<std::uint32_t>(s.rank.value);
     const auto root = static_cast<std::uint32_t>(s.root.value);
