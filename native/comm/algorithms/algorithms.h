@@ -1,4 +1,4 @@
-// The builders of the catalogue, one file each.
+// Algorithms: the builders and costs of the catalogue's rows. Each algorithm has its own file.
 #pragma once
 
 #include <cstdint>
@@ -51,17 +51,17 @@ topology::CostTerms cost_double_tree_reduce(int size, std::uint64_t bytes);
 Schedule build_scatter_allgather_broadcast(const BuildSpec& spec);
 topology::CostTerms cost_scatter_allgather_broadcast(int size, std::uint64_t bytes);
 
-// For calls with a codec.
+// Builders for calls with a codec.
 Schedule build_two_phase(const BuildSpec& spec);
 Schedule build_two_level_coded(const BuildSpec& spec);
-// Into how many pieces a rank's chunk of so many elements is cut.
+// Into how many pieces a rank's chunk of `elements` elements is cut.
 int two_phase_pieces(std::uint64_t elements);
 
 Schedule build_pairwise_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
 
-// Terms of each rank inside its domain, and of each domain across, one after the other; the domains
-// are those of a wide level.
+// Cost of two phases that follow each other: terms of each rank inside its domain, and of each
+// domain across domains. The domains are those of a wide level.
 struct LevelCost {
   topology::CostTerms inside;
   topology::CostTerms across;

@@ -1,4 +1,5 @@
-// Binomial tree: log2(n) rounds from or to a root; for small and medium messages.
+// Binomial tree: broadcast and reduce in log2(n) rounds from or to a root; for small and medium
+// messages.
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 // MPICH", IJHPCA 2005, sections 5 (broadcast) and 6.2 (reduce).
 //
@@ -40,7 +41,7 @@ Schedule build_binomial_broadcast(const BuildSpec& spec) {
   if (!tree.is_root()) b.recv(tree.parent(), held);
   int distance = 1;
   while (distance < tree.reach() && tree.node + distance < tree.size) distance *= 2;
-  // The child with the largest subtree first: its path is the longest.
+  // The child with the largest subtree is served first: its path is the longest.
   for (distance /= 2; distance > 0; distance /= 2) {
     if (distance < tree.reach() && tree.node + distance < tree.size) {
       b.send(tree.rank_of(tree.node + distance), held);

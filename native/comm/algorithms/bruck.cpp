@@ -5,10 +5,10 @@
 //
 // Per rank, n ranks, S bytes of payload:
 //   all_gather  ceil(log2 n) rounds, (n-1)/n S sent; blocks may differ in size
-//   all_to_all  ceil(log2 n) rounds, about S/2 log2 n sent, for blocks travel several hops; a rank
-//               on the way knows nobody's block sizes but its own, so all blocks must be equal
+//   all_to_all  ceil(log2 n) rounds, about S/2 log2 n sent, since blocks travel several hops; no
+//               rank on the way knows block sizes other than its own, so all must be equal
 // A round is one message per block, all of them in flight together. Copies beyond the wire's own:
-// the rank's own block. No rotation before or after: slots are named, not placed.
+// the rank's own block. Blocks need no rotation before or after, since slots are named, not placed.
 // Why: docs/decisions/0015-bruck-only-on-request.md
 #include <vector>
 
@@ -36,8 +36,8 @@ Schedule build_bruck_all_gather(const BuildSpec& spec) {
   return std::move(b).finish();
 }
 
-// Place j of a rank holds a block with j places to go in all; in the round of distance d those
-// whose j has that bit go d ranks on.
+// Place j of a rank holds a block that has j ranks to go in all; in the round of distance d the
+// blocks whose j has bit d go d ranks on.
 Schedule build_bruck_all_to_all(const BuildSpec& spec) {
   const int n = spec.size;
   const int own = spec.rank.value;

@@ -18,10 +18,11 @@ constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
 constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
 constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
 
-// Halving keeps partial sums of half the payload, a flat fold what it gets from all but one.
+// Bytes of payload up to which partial sums may stay in scratch: halving keeps half the payload,
+// and a flat fold what it gets from all peers but one.
 constexpr std::uint64_t kMostInScratch = 64ULL << 20;
 
-// One hop of the ring leaves a domain, if its ranks are numbered one after the other.
+// A ring leaves a domain by one hop only, if the domain's ranks are numbered consecutively.
 constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const BuildSpec&),
                             topology::CostTerms (*cost)(int, std::uint64_t)) {
   AlgorithmRow row{"ring", collective, build, cost, kRing};
@@ -114,8 +115,8 @@ const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collecti
   return nullptr;
 }
 
-// Seconds of what each of `senders` sends across the fabric, the slowest of its ways deciding.
-// Senders of one domain share its way out, as if the domains of a level were alike.
+// Predicts seconds where each of `senders` ranks sends across the fabric; the slowest part of the
+// way decides. Senders of one domain share its way out, and the domains of a level count as alike.
 double seconds_across(topology::CostTerms cost, const topology::Fabric& fabric, int senders) {
   const int common = fabric.common_level();
   topology::LinkModel link = fabric.level(common).link;
@@ -176,7 +177,8 @@ const AlgorithmRow& choose_algorithm(const Problem& problem) {
   const AlgorithmRow* best = nullptr;
   double least = 0;
   for (const AlgorithmRow& row : kRows) {
-    // Whether all ranks' blocks are equal, no rank can know: only who asks for such a row can.
+    // No rank can know whether all ranks' blocks are equal, so a row that needs this must be named
+    // by the caller.
     if (row.blocks == Blocks::kEqual) continue;
     const auto seconds = predict_seconds(row, problem);
     if (!seconds || (best != nullptr && *seconds >= least)) continue;

@@ -1,10 +1,10 @@
 // Dissemination barrier: in round k every rank signals the rank 2^k ahead and waits for the one 2^k
-// behind; after ceil(log2 n) rounds everybody has heard, directly or not, from everybody. Any
-// number of ranks, no root. Source: Hensgen, Finkel, Manber, "Two algorithms for barrier
-// synchronization", IJPP 1988, section 3.
+// behind; after ceil(log2 n) rounds every rank has heard, directly or not, from every other. It
+// works for any number of ranks and has no root. Source: Hensgen, Finkel, Manber, "Two algorithms
+// for barrier synchronization", IJPP 1988, section 3.
 //
-// Per rank: ceil(log2 n) empty messages. The token is a chunk of no bytes: it carries only who was
-// heard from.
+// Per rank: ceil(log2 n) empty messages. The token is a chunk of no bytes: to the verifier it holds
+// the ranks that were heard from.
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {

@@ -7,8 +7,7 @@
 //
 // Critical path, n ranks, S bytes, K chunks: about (2 log2 n + K) S/K for broadcast and reduce,
 // twice that for all_reduce. Per rank: broadcast and reduce S received and S sent, all_reduce 2 S.
-// Copies beyond the wire's own: none. Partial sums live in scratch; the root's sums are
-// everybody's.
+// Copies beyond the wire's own: none. Partial sums live in scratch; all ranks get the root's sums.
 #include <vector>
 
 #include "comm/algorithms/algorithms.h"
@@ -16,13 +15,14 @@
 namespace holdfast::comm {
 namespace {
 
-// Chunks of a tree: enough that its levels work at the same time, few enough to be worth a message.
+// Chunks of a tree: enough that its levels work at the same time, and few enough that each is worth
+// a message.
 constexpr int kChunksPerTree = 8;
 constexpr int kTrees = 2;
 constexpr int kChunks = kTrees * kChunksPerTree;
 
-// One tree as this rank sees it. Nodes are ranks counted from the root; places are where they sit
-// in the in-order tree, the root at 0 above it.
+// One tree as this rank sees it. Nodes are ranks counted from the root. A place is a node's
+// position in the in-order tree; the root has place 0, above the tree.
 class Tree {
  public:
   Tree(const BuildSpec& spec, int which) : size_(spec.size), root_(spec.root.value), which_(which) {
@@ -37,7 +37,8 @@ class Tree {
   const std::vector<int>& children() const { return children_; }
 
  private:
-  // The place above, by the lowest set bit; past the last rank the next lower one that exists.
+  // The parent's place, found by the lowest set bit. If it is past the last rank, the next lower
+  // ancestor that exists.
   int above(int place) const {
     const int bit = place & -place;
     const int up = (place ^ bit) | (bit << 1);
@@ -89,7 +90,7 @@ void pass_down(Builder& b, const Tree& tree, Slot held) {
   for (const int child : tree.children()) b.send(child, held);
 }
 
-// Until the first chunk is through, then one chunk after the other.
+// The cost until the first chunk is through, and then of one chunk after the other.
 topology::CostTerms cost_one_way(int size, std::uint64_t bytes) {
   const double steps = topology::doublings(size) + kChunksPerTree;
   return {steps, steps / kChunksPerTree * static_cast<double>(bytes), 0};

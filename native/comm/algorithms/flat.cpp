@@ -1,6 +1,6 @@
-// Flat: everybody sends what others need in one hop and folds what arrives in rank order. One
-// message latency for everything; bytes grow with the ranks, so it is for small messages. Over
-// shared memory of one host the flat exchange (engine/flat_exchange.h) does the same fold without
+// Flat: every rank sends what others need in one hop and folds what arrives in rank order. It takes
+// the latency of one message, but bytes grow with the ranks, so it is for small messages. In shared
+// memory of one host the flat exchange (engine/flat_exchange.h) does the same fold without
 // messages. Source: the one-hop exchange of Chan et al., "Collective communication: theory,
 // practice, and experience", CCPE 2007, section 4 (minimum-spanning of depth one).
 //
@@ -40,7 +40,8 @@ void fold(Builder& b, const BuildSpec& spec, int chunk) {
 
 template <class Action>
 void for_each_peer(const BuildSpec& spec, Action action) {
-  // Starting behind oneself spreads the load: not everybody talks to rank 0 first.
+  // Each rank starts with the rank after it, which spreads the load: otherwise all would send to
+  // rank 0 first.
   for (int i = 1; i < spec.size; ++i) action((spec.rank.value + i) % spec.size);
 }
 
@@ -103,7 +104,8 @@ Schedule build_flat(const BuildSpec& spec) {
 
 namespace {
 
-// Messages to all at once are on their way together, but cost their sender half of its time each.
+// Messages to all ranks at once are on their way together, but each further one costs its sender
+// half a latency.
 constexpr double messages_to_all(int size) { return 1 + (size - 2) / 2.0; }
 
 }  // namespace

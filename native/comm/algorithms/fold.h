@@ -1,18 +1,18 @@
-// Fold: how any number of ranks takes part in an algorithm for a power of two.
+// Fold: lets any number of ranks take part in an algorithm for a power of two.
 #pragma once
 
 #include "comm/schedule/builder.h"
 
 namespace holdfast::comm {
 
-// p = the largest power of two <= n ranks take part, by numbers of their own; of each of the first
-// n - p pairs of ranks the odd one is folded into the even one before.
+// p = the largest power of two <= n ranks take part, and are numbered anew as participants. In each
+// of the first n - p pairs of ranks the odd rank is folded into the even one before it.
 struct Fold {
   int size;
   int rank;
   int parts = 1;  // p
   int pairs = 0;  // n - p
-  int part = -1;  // this rank's number; -1: folded into the rank before it
+  int part = -1;  // this rank's participant number; -1: folded into the rank before it
 
   explicit Fold(const BuildSpec& spec) : size(spec.size), rank(spec.rank.value) {
     while (parts * 2 <= size) parts *= 2;
@@ -25,7 +25,7 @@ struct Fold {
   }
   int rank_of(int other) const { return other < pairs ? 2 * other : other + pairs; }
   bool has_folded() const { return part >= 0 && part < pairs; }
-  // The first chunk of participant `other` where every rank has one chunk: those of a pair go
+  // The first chunk of participant `other` where every rank has one chunk: a pair's two chunks go
   // together.
   int first_chunk(int other) const { return rank_of(other); }
 

@@ -3,8 +3,9 @@
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 // MPICH", IJHPCA 2005, sections 4.1, 4.5.1 and 4.6 (Rabenseifner's all-reduce).
 //
-// p = the largest power of two <= n ranks take part; of each of the first n - p pairs of ranks the
-// odd one is folded into the even one before, and served after. Per rank, S bytes of payload:
+// p = the largest power of two <= n ranks take part; in each of the first n - p pairs of ranks the
+// odd rank is first folded into the even one before it, and gets the result from it at the end. Per
+// rank, S bytes of payload:
 //   all_reduce      2 log2 p rounds, 2(p-1)/p S sent, (p-1)/p S reduced; when n is not a power of
 //                   two another 2 S at a folded pair and S/2 reduced
 //   reduce_scatter  log2 p rounds, (p-1)/p S sent and reduced; folding adds S
@@ -21,7 +22,7 @@
 namespace holdfast::comm {
 namespace {
 
-// What this rank holds of each chunk: its input, then partial sums.
+// The slots in which this rank holds each chunk: its input at first, partial sums later.
 std::vector<Slot> inputs(int count) {
   std::vector<Slot> held;
   held.reserve(static_cast<std::size_t>(count));
@@ -43,8 +44,8 @@ void add(Builder& b, int peer, Slot& held, int chunk, bool arriving_first, bool 
   }
 }
 
-// The pair shares the work: the even rank adds the lower half of the chunks, the odd one the upper
-// half, which it hands over.
+// A pair shares the work: the even rank adds the lower half of the chunks, and the odd rank the
+// upper half, which it sends to the even rank.
 void fold_all_reduce(Builder& b, const Fold& fold, std::vector<Slot>& held) {
   const bool even = fold.has_folded();
   const int peer = even ? fold.rank + 1 : fold.rank - 1;
@@ -64,8 +65,9 @@ void fold_all_reduce(Builder& b, const Fold& fold, std::vector<Slot>& held) {
   }
 }
 
-// Halves the participants [low, high) that this one still sums for until it is alone.
-// `first(part)`: the first chunk of a participant; `is_own(chunk)`: ends here, complete.
+// Halves the range [low, high) of participants that this one still sums for, until it is alone.
+// `first(part)`: the first chunk of a participant; `is_own(chunk)`: whether the chunk's sum ends
+// here, complete.
 template <class First, class IsOwn>
 void halve(Builder& b, const Fold& fold, std::vector<Slot>& held, First first, IsOwn is_own) {
   int low = 0;
@@ -126,7 +128,7 @@ Schedule build_halving_doubling_reduce_scatter(const BuildSpec& spec) {
   std::vector<Slot> held = inputs(spec.size);
   if (spec.size == 1) b.copy(Builder::output(0), Builder::input(0));
   if (fold.part < 0) {
-    // Everything but its own chunk, to which it adds itself last.
+    // A folded rank sends all but its own chunk, to which it adds its input last.
     for (int c = 0; c < spec.size; ++c) {
       if (c != fold.rank) b.send(fold.rank - 1, Builder::input(c));
     }

@@ -1,13 +1,13 @@
 // Recursive doubling: all-reduce in log2(n) rounds, in each of which pairs exchange all they have
-// summed. The fewest messages one after the other that leave everybody with the sum, and of the
-// algorithms of that kind the fewest messages at all: for small payloads.
+// summed. No algorithm gives all ranks the sum with fewer messages in a row, and of those with as
+// few this one has the fewest in all. It is for small payloads.
 // Source: Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in
 // MPICH", IJHPCA 2005, section 4.5 (its first algorithm).
 //
-// p = the largest power of two <= n ranks take part; of each of the first n - p pairs of ranks the
-// odd one sends its input to the even one and gets the result. Per rank, S bytes of payload: log2 p
-// rounds of S sent and reduced; folding adds two more messages and an addition. Partial sums live
-// in scratch. Copies beyond the wire's own: none.
+// p = the largest power of two <= n ranks take part; in each of the first n - p pairs of ranks the
+// odd rank sends its input to the even one and gets the result from it. Per rank, S bytes of
+// payload: log2 p rounds of S sent and reduced; folding adds two more messages and an addition.
+// Partial sums live in scratch. Copies beyond the wire's own: none.
 // Why: docs/decisions/0076-small-sums-by-recursive-doubling.md
 #include "comm/algorithms/algorithms.h"
 #include "comm/algorithms/fold.h"
@@ -15,7 +15,7 @@
 namespace holdfast::comm {
 namespace {
 
-// Adds what `peer` sends, which comes first if it is the sum of lower ranks.
+// Adds what `peer` sends, as the first operand if it is the sum of lower ranks.
 void add(Builder& b, int peer, Slot& held, bool arriving_first, bool final) {
   const Slot arriving = b.scratch(Builder::input(0));
   b.recv(peer, arriving);

@@ -1,11 +1,11 @@
-// Broadcast as scatter and all-gather: the root sends every byte about once, where a tree sends all
-// of them log2(n) times over; for long messages.
+// Scatter and all-gather, a broadcast for long messages: the root sends every byte about once,
+// where a tree's root sends all of them log2(n) times.
 // Source: van de Geijn's broadcast as in Thakur, Rabenseifner, Gropp, IJHPCA 2005, section 4.2:
 // binomial scatter, then a ring.
 //
 // n ranks, S bytes: ceil(log2 n) + n - 1 rounds; the root sends (n-1)/n S and then its part of the
 // ring, the busiest rank at most 2(n-1)/n S in all. Copies beyond the wire's own: none. A rank that
-// got a chunk on its way down is not sent it again.
+// got a chunk in the scatter does not get it again in the ring.
 #include <algorithm>
 
 #include "comm/algorithms/algorithms.h"
@@ -13,8 +13,8 @@
 namespace holdfast::comm {
 namespace {
 
-// Ranks are numbered from the root; a node scatters to its binomial subtree, the nodes from itself
-// to the next with its lowest set bit.
+// Nodes are ranks numbered from the root. A node scatters to its binomial subtree: the nodes from
+// itself up to, and without, itself plus its lowest set bit.
 struct TreePart {
   int size;
   int root;
@@ -48,7 +48,7 @@ void scatter(Builder& b, const TreePart& part) {
   }
 }
 
-// Chunk c travels from node c up the ring; nodes that hold it already are passed over in silence.
+// Chunk c travels from node c up the ring; it is not sent to nodes that hold it already.
 void all_gather(Builder& b, const TreePart& part) {
   const int next = (part.node + 1) % part.size;
   for (int step = 0; step + 1 < part.size; ++step) {

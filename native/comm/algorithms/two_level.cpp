@@ -1,6 +1,6 @@
-// Two levels: inside each domain first, then across domains, so that a byte crosses between two of
-// them about once however many ranks they have. The domains are those of the fabric's innermost
-// wide level: hosts, where nothing is known but hosts.
+// Two levels: works inside each domain first, then across domains, so that a byte crosses between
+// two domains about once, however many ranks they have. The domains are those of the fabric's
+// innermost wide level; these are hosts, if only the hosts of ranks are known.
 // Source: Karonis et al., "Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance", IPDPS 2000, sections 3-4; the lanes of the all-reduce are
 // those of Jia et al., "Highly scalable deep learning training system", 2018, section 3.3.
@@ -10,8 +10,9 @@
 //   reduce_scatter  H-1 messages and (H-1)/H S/H per rank; inside: (L-1)/L S
 //   all_gather      each block once to each other domain; inside: to each other rank
 //   broadcast, reduce  log2 H messages of S, then (before) log2 L inside
-// Domains may differ in their ranks, and ranks may be numbered in any order. Copies beyond the
-// wire's own: none. Partial sums live in scratch; sums go by rank inside a domain, then by domain.
+// Domains may have different numbers of ranks, and ranks may be numbered in any order. Copies
+// beyond the wire's own: none. Partial sums live in scratch; sums go by rank inside a domain, then
+// by domain.
 // Why: docs/decisions/0014-two-levels-are-placement.md, docs/decisions/0129-a-fabric-has-levels.md
 #include <algorithm>
 #include <vector>
@@ -22,8 +23,8 @@
 namespace holdfast::comm {
 namespace {
 
-// A ring of one rank per domain over the chunks first .. first + H - 1, of which this rank holds
-// its domain's sums.
+// Runs a ring of one rank per domain over the chunks first .. first + H - 1, of which this rank
+// holds its domain's sums.
 void ring_across(Builder& b, const Places& places, int first, const std::vector<Slot>& held) {
   const auto domains = static_cast<int>(places.domains());
   const auto domain = static_cast<int>(places.domain);
@@ -150,7 +151,7 @@ Schedule all_gather(const BuildSpec& spec) {
   return std::move(b).finish();
 }
 
-// Edges of a binomial tree over `members`, whose first is the root.
+// This rank's edges in a binomial tree over `members`, of which the first is the root.
 struct Edges {
   int parent = -1;
   std::vector<int> children;  // the largest subtree first
@@ -159,7 +160,7 @@ struct Edges {
     const auto count = static_cast<int>(members.size());
     const auto node =
         static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
-    if (node == count) return;  // not in it
+    if (node == count) return;  // this rank is not in the tree
     const int lowest = node & -node;
     if (node > 0) parent = members[static_cast<std::size_t>(node - lowest)];
     for (int distance = node == 0 ? 1 << 30 : lowest >> 1; distance > 0; distance >>= 1) {
@@ -170,7 +171,8 @@ struct Edges {
   }
 };
 
-// The tree across, over the root and a rank for each other domain, and the one inside.
+// Two trees: one across domains, over the root and one rank of each other domain, and one inside
+// this rank's domain.
 struct RootedTrees {
   Edges across;
   Edges inside;
@@ -251,8 +253,8 @@ Schedule build_two_level(const BuildSpec& spec) {
   }
 }
 
-// L = n / H, as if domains were alike. What goes across is counted by domain, since all its lanes
-// share a way out; messages to several domains are in flight together and count as one.
+// The costs take L = n / H, as if domains were alike. Bytes across are counted by domain, since all
+// its lanes share a way out; messages to several domains are in flight together and count as one.
 LevelCost cost_two_level_all_reduce(const topology::Fabric& fabric, int level,
                                     std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);

@@ -1,11 +1,12 @@
-// Two levels with a codec: sums inside each domain as they are, in the call's dtype, and two phases
-// of frames across domains, so that what crosses between them is small, and little of it is lost.
+// Two levels with a codec: domains sum inside without encoding, in the call's dtype, and send
+// frames across in two phases, so that few bytes cross between domains, and little precision is
+// lost.
 // Source: domains and lanes as in two_level.cpp; the phases across are those of two_phase.cpp.
 //
 // H domains, L ranks in a domain (m in the smallest), S bytes of payload, F those of its frames: a
 // domain sends 2 (H-1)/H F to others, where two phases among all ranks send about L times that.
-// Inside: 2 (L-1)/L S per rank. An element is encoded twice, S/m by each rank of a lane. The sums
-// of a domain are nobody's input: there is no error feedback here.
+// Inside: 2 (L-1)/L S per rank. An element is encoded twice, S/m by each rank of a lane. A domain's
+// sum is not the input of any rank, so there is no error feedback here.
 // Why: docs/decisions/0055-two-levels-without-error-feedback.md
 #include "comm/algorithms/algorithms.h"
 #include "comm/schedule/places.h"
@@ -13,7 +14,8 @@
 namespace holdfast::comm {
 namespace {
 
-// Lane l is summed by the l-th rank of each domain, and of that the part of domain d by its own.
+// The l-th rank of each domain owns lane l: it sums the lane inside its domain, and its domain's
+// part of the lane over all domains.
 class EncodedLanes {
  public:
   explicit EncodedLanes(const BuildSpec& spec)
@@ -53,13 +55,13 @@ class EncodedLanes {
     return places_.ranks[static_cast<std::size_t>(domain)][static_cast<std::size_t>(lane_)];
   }
 
-  // Starting behind oneself spreads the load.
+  // Each domain starts with the one after it, which spreads the load.
   template <class Action>
   void for_each_other_domain(Action action) {
     for (int i = 1; i < domains_; ++i) action((own_domain() + i) % domains_);
   }
 
-  // A lane's parts in the order in which its owner takes them.
+  // Visits a lane's parts in the order in which its owner takes them.
   template <class Action>
   void for_each_part(Action action) {
     for (int p = 0; p < pieces_; ++p) {
@@ -68,14 +70,14 @@ class EncodedLanes {
     }
   }
 
-  // The frame of this domain's sum.
+  // Sums the chunk inside this domain and encodes the sum; returns its frame.
   Slot encoded_sum(int chunk) {
     const Slot frame = b_.frame(Builder::input(chunk));
     b_.encode(frame, fold(b_, places_.own(), self_, chunk, false));
     return frame;
   }
 
-  // Each domain's part to that domain; returns the frames of this one's.
+  // Sends each domain its part of this domain's sums; returns the frames of this domain's own part.
   std::vector<Slot> scatter_sums() {
     std::vector<Slot> own;
     for_each_part([&](int domain, int piece) {
@@ -89,7 +91,8 @@ class EncodedLanes {
     return own;
   }
 
-  // Sums up the domains' frames of an own piece, by domain, and sends the frame of that to all.
+  // Sums up the domains' frames of one of this rank's pieces, in the order of domains, and sends
+  // the frame of that sum to all domains.
   void publish(int piece, Slot own_frame) {
     const int mine = chunk(own_domain(), piece);
     const Slot like = Builder::input(mine);
@@ -125,7 +128,7 @@ class EncodedLanes {
     }
   }
 
-  // A chunk of the result, inside the domain.
+  // Sends or receives a chunk of the result inside the domain.
   void share(int lane, int chunk) {
     if (lane != lane_) return b_.recv(owner(lane), Builder::output(chunk));
     for (const int peer : places_.own()) {

@@ -1,14 +1,14 @@
 // Two phases: compressed collectives in which every element is encoded at most twice, whatever the
 // number of ranks. All-reduce: each rank encodes all chunks and sends each to its owner; the owner
 // sums the frames in f32 and in rank order, its own among them, divides, encodes the sum once, and
-// sends that frame to all. Everybody decodes it, the owner too: it uses what it sends, so that all
-// ranks have the same bits.
+// sends that frame to all. All ranks decode that frame, the owner as well, so that all have the
+// same bits.
 // Source: Tang et al., "1-bit Adam: Communication Efficient Large-Scale Training with Adam's
 // Convergence Speed", ICML 2021 (arXiv 2102.02888), section 5 and algorithm 2. Unlike there, chunks
-// are cut into pieces, so that encoding, wire and decoding overlap, and there is no residual of the
-// server's: what the second encoding loses is added to the worker's residual of the chunk's owner.
-// The next sum has it in it, though encoded with the owner's input and not as it is, as there; and
-// it goes where a residual goes when a rank is lost.
+// are cut into pieces, so that encoding, sending and decoding overlap, and the server has no
+// residual of its own: what the second encoding loses is added to the chunk owner's residual as a
+// worker. The next sum then contains it, though encoded with the owner's input, where the paper
+// adds it unencoded. When a rank is lost, it is treated as any residual.
 //
 // Per rank, n ranks, S bytes of payload, F those of its frames, one hop to a phase:
 //   all_reduce      2 (n-1) messages to a piece, 2 (n-1)/n F sent; S + S/n encoded, 2 S decoded
@@ -27,7 +27,7 @@ namespace holdfast::comm {
 namespace {
 
 // 1 MiB of f32 is encoded in a fraction of a millisecond, and its frame is worth a message; more
-// pieces than this hide nothing more.
+// than kMostPieces pieces overlap no better.
 constexpr std::uint64_t kPieceElements = 256 * 1024;
 constexpr std::uint64_t kMostPieces = 16;
 
@@ -54,7 +54,8 @@ class TwoPhase {
  private:
   int chunk(int rank, int piece) const { return rank * spec_.pieces + piece; }
 
-  // Starting behind oneself spreads the load: not everybody talks to rank 0 first.
+  // Each rank starts with the rank after it, which spreads the load: otherwise all would send to
+  // rank 0 first.
   template <class Action>
   void for_each_peer(Action action) {
     for (int i = 1; i < n_; ++i) action((own_ + i) % n_);
@@ -66,7 +67,8 @@ class TwoPhase {
     return frame;
   }
 
-  // Every piece to its owner, first all first ones, so that owners can begin; returns its own.
+  // Sends every piece to its owner, beginning with the first piece of each, so that owners can
+  // begin; returns the frames of this rank's own pieces.
   std::vector<Slot> scatter_frames() {
     std::vector<Slot> own;
     for (int p = 0; p < spec_.pieces; ++p) {
@@ -76,7 +78,7 @@ class TwoPhase {
     return own;
   }
 
-  // Sums up what all have sent of an own piece.
+  // Sums up the frames that all ranks have sent of one of this rank's pieces.
   Slot gather_sum(int piece, Slot own_frame) {
     const Slot like = Builder::input(chunk(own_, piece));
     const Slot sum = b_.wide(like);
@@ -109,7 +111,7 @@ class TwoPhase {
     }
   }
 
-  // A piece of the result, to all and to oneself.
+  // Encodes a piece of the result and sends it to all ranks, this one included.
   void publish(int piece, Slot value) {
     const Slot frame = encoded(value);
     for_each_peer([&](int peer) { b_.send(peer, frame); });
@@ -145,7 +147,8 @@ class TwoPhase {
     take_all();
   }
 
-  // The root sends each rank's chunk to that rank, and its own to all; each passes its on.
+  // The root sends each rank its chunk, and its own chunk to all; each rank passes its chunk on to
+  // the others.
   void broadcast() {
     const bool root = spec_.rank == spec_.root;
     for (int p = 0; p < spec_.pieces; ++p) root ? give_piece(p) : pass_piece(p);
