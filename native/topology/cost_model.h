@@ -1,7 +1,7 @@
-// The alpha-beta-gamma model: time = messages * alpha + bytes on the wire * beta + bytes reduced *
-// gamma. Source: Hockney 1994; Thakur, Rabenseifner, Gropp, "Optimization of Collective
-// Communication Operations in MPICH", IJHPCA 2005, section 2. Pure arithmetic: who measures the
-// constants is not decided here.
+// The cost model is the alpha-beta-gamma model: time = messages * alpha + bytes on the wire * beta
+// + bytes reduced * gamma. Source: Hockney 1994; Thakur, Rabenseifner, Gropp, "Optimization of
+// Collective Communication Operations in MPICH", IJHPCA 2005, section 2. It is pure arithmetic;
+// other code measures the constants.
 #pragma once
 
 namespace holdfast::topology {
@@ -31,7 +31,7 @@ constexpr double doublings(int count) {
   return rounds;
 }
 
-// Defaults measured on two-core loopback machines; `holdfast bench` replaces them by measured ones
+// Defaults, measured on two-core loopback machines; `holdfast bench` replaces them by measured ones
 // later.
 inline constexpr LinkModel kShmLink{4e-6, 1.0 / 6e9, 1.0 / 12e9};
 inline constexpr LinkModel kTcpLink{20e-6, 1.0 / 2.5e9, 1.0 / 12e9};

@@ -75,7 +75,7 @@ std::string domain_text(const Fabric& fabric, int level, int domain) {
       add(std::to_string(rank.value));
       continue;
     }
-    // A domain further in is written where its lowest rank is met.
+    // An inner domain is written where the loop meets its lowest rank.
     const int inner = fabric.domain_of(rank, level + 1);
     if (fabric.members(level + 1, inner)[0] != rank) continue;
     add("(" + domain_text(fabric, level + 1, inner) + ")");

@@ -1,13 +1,13 @@
 // Fabric: where the ranks of a group are, and what the ways between them cost. It is a pure value,
 // the same on all ranks; algorithms, their costs and the planner see nothing else of the topology.
 //
-// Ranks sit in domains and these in larger ones (devices in hosts, hosts in racks, racks in sites),
-// to any depth. A level is all domains of one kind. Level 0 is the whole, one domain with everybody
-// in it; the last level is the innermost. Domains of a level may differ in size, and ranks may be
-// numbered in any order. Domains are numbered by level, in the order of their lowest ranks.
+// Ranks are in domains, and domains in larger ones (devices in hosts, hosts in racks, racks in
+// sites), to any depth. A level is all domains of one kind. Level 0 is the whole, one domain with
+// all ranks; the last level is the innermost. Domains of a level may differ in size, and ranks may
+// be numbered in any order. Domains are numbered by level, in the order of their lowest ranks.
 //
 // Two ranks are joined by the link of the innermost level at which they share a domain. The ranks
-// of a domain may share one way out of it, to all who are outside; a level says how fast it is.
+// of a domain may share one way out of it, to all ranks outside; a level says how fast that is.
 //
 // Today a fabric is made of the host of each rank and of one link model. A planner that has a map
 // makes one of more levels, with a link and a way out measured for each. Pairs of one level that
@@ -26,21 +26,21 @@
 
 namespace holdfast::topology {
 
-// The whole, region, site, hall, row, rack, host and device: nobody names more.
+// Enough for the whole, region, site, hall, row, rack, host and device.
 inline constexpr int kMostFabricLevels = 8;
-// As many as a table of plans may speak of.
+// The most ranks that a table of plans may name.
 inline constexpr int kMostFabricRanks = 1 << 20;
 inline constexpr std::size_t kMostLevelNameBytes = 64;
 
-// Whether there are several domains, and a rank in one of them that has company. This is what
-// algorithms of two levels are for.
+// Whether there are several domains, and one of them has several ranks. Algorithms of two levels
+// are for such levels.
 constexpr bool is_wide(int ranks, int domains) { return domains > 1 && domains < ranks; }
 
 struct FabricLevel {
   std::string name;  // for people: "site", "host"
   LinkModel link{};  // between ranks that share a domain of this level, and none further in
   // Inverse bandwidth of the way out that all ranks of one such domain share. Nothing: it is not
-  // known, or each of them has its own.
+  // known, or each rank has its own way out.
   std::optional<double> out_s_per_byte = std::nullopt;
   friend bool operator==(const FabricLevel&, const FabricLevel&) = default;
 };
@@ -51,14 +51,15 @@ class Fabric {
   Fabric();
 
   // `levels`: from the whole to the innermost. `paths`: by rank, its domain at each level but the
-  // whole, from the outside in; the numbers are any, and tell domains of one parent apart. Returns
+  // whole, from the outside in; any numbers will do that tell domains of one parent apart. Returns
   // kConfigError naming level or rank.
   static Result<Fabric> make(std::vector<FabricLevel> levels,
                              const std::vector<std::vector<int>>& paths);
-  // Of what is known without a map. `link` is between hosts if there are several, whose ranks share
-  // their way out; inside these it is kShmLink. On one host, `link` is between its ranks.
+  // The fabric of ranks whose hosts alone are known. With several hosts `link` joins hosts, the
+  // ranks of a host share its way out, and the link inside a host is kShmLink. On one host `link`
+  // joins its ranks.
   static Result<Fabric> of_hosts(std::span<const int> host_of, const LinkModel& link);
-  // The same for ranks that are spread over the hosts evenly, in order.
+  // As of_hosts(), for ranks that are spread over the hosts evenly, in order.
   static Result<Fabric> evenly(int ranks, int hosts, const LinkModel& link);
 
   int size() const { return static_cast<int>(tiers_[0].domain_of.size()); }
@@ -69,7 +70,7 @@ class Fabric {
   int domain_of(Rank rank, int level) const;
   std::span<const Rank> members(int level, int domain) const;  // rising
 
-  // The innermost level at which they share a domain.
+  // The innermost level at which the two ranks share a domain.
   int level_between(Rank a, Rank b) const;
   const LinkModel& link_between(Rank a, Rank b) const { return level(level_between(a, b)).link; }
   // The innermost level at which all ranks share a domain; its link joins the furthest of them.
@@ -79,11 +80,12 @@ class Fabric {
   // The innermost level that is wide: every domain further in is a single rank.
   std::optional<int> wide_level() const;
 
-  // By domain of a level: how often a ring that goes through the ranks in this order, and from the
-  // last to the first, leaves it.
+  // Indexed by domain of a level: how often the domain is left by a ring that goes through the
+  // ranks in this order, and from the last back to the first.
   std::vector<int> crossings(std::span<const Rank> ring, int level) const;
 
-  // A line for each level, and one with the ranks in their domains, as "((0 1) (2)) ((3) (4 5))".
+  // Text with a line for each level, and one with the ranks in their domains, as "((0 1) (2)) ((3)
+  // (4 5))".
   std::string text() const;
 
   friend bool operator==(const Fabric&, const Fabric&) = default;
