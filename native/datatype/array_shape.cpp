@@ -16,7 +16,7 @@ struct Dim {
 
 std::int64_t reach(const Dim& dim) { return static_cast<std::int64_t>(dim.count - 1) * dim.stride; }
 
-// The same memory: without dimensions of one, and with those put together that follow each other.
+// The dimensions of the same memory, without those of one element, and with contiguous ones merged.
 std::vector<Dim> merged(const ArrayShape& shape) {
   std::vector<Dim> dims;
   for (std::size_t i = 0; i < shape.count.size(); ++i) {
@@ -32,7 +32,7 @@ std::vector<Dim> merged(const ArrayShape& shape) {
   return dims;
 }
 
-// Adds the piece in parts whose units a kernel can count.
+// Adds the piece, cut into parts that are small enough for a kernel to count their units.
 void add(std::vector<ArrayPiece>& all, const ArrayPiece& piece) {
   if (piece.shape.bytes() < kMostUnits) {
     all.push_back(piece);
@@ -101,7 +101,7 @@ Result<std::vector<ArrayPiece>> pieces(const ArrayShape& shape) {
     piece.shape.block_bytes *= dims.back().count;
     dims.pop_back();
   }
-  // A piece has the innermost dimensions; there is one to each index of the others.
+  // A piece has the innermost dimensions; there is one piece for each index of the outer ones.
   const std::size_t outer = dims.size() > kMostDims ? dims.size() - kMostDims : 0;
   for (std::size_t i = outer; i < dims.size(); ++i) {
     const std::size_t at = kMostDims - (dims.size() - i);

@@ -17,7 +17,7 @@ const device::KernelRow& rows_kernel() {
 RowsArgument rows_argument(const std::byte* table, std::uint64_t rows, std::uint64_t row_bytes,
                            std::uint64_t stride, std::span<const std::int64_t> index,
                            std::byte* out, std::uint64_t* wrong) {
-  // Rows, on either side, begin and end at multiples of this.
+  // On both sides, rows begin and end at multiples of the largest power of two that divides `all`.
   const std::uint64_t all = 16 | row_bytes | stride | reinterpret_cast<std::uintptr_t>(table) |
                             reinterpret_cast<std::uintptr_t>(out);
   return {.table = table,

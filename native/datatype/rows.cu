@@ -1,6 +1,6 @@
-// A warp to a row. Its loads begin at a line of 128 bytes, whatever the row begins at, so that each
-// of them is one request to memory, or over the bus to the host's (Min et al., 2021, who measured
-// what misaligned ones cost); lanes before the row and behind it do nothing.
+// Each warp copies a row. Its loads begin at a line of 128 bytes, wherever the row begins, so that
+// each load is one request to memory, or over the bus to the host's memory (Min et al., 2021,
+// measured what misaligned loads cost). Lanes before the row and behind it do nothing.
 #include "datatype/rows.h"
 #include "device/kernel_sets.h"
 #include "device/memory.h"
@@ -13,7 +13,7 @@ using device::kWarp;
 using device::Thread;
 
 inline constexpr std::uint32_t kLineBytes = 128;
-// Loads on their way before the first store.
+// Loads that each lane issues before its first store.
 inline constexpr std::uint32_t kAhead = 4;
 
 template <class Unit>

@@ -28,8 +28,9 @@ void for_blocks(const Strided& shape, Visit visit) {
   }
 }
 
-// For numerators below 2^31: with 2^shift the first power that is no less than `by`, the multiplier
-// ceil(2^(31 + shift) / by) fits, and its error stays below one part in 2^31.
+// The divisor is exact for numerators below 2^31: if 2^shift is the first power of two not less
+// than `by`, the multiplier ceil(2^(31 + shift) / by) fits in 32 bits, and its error stays below
+// one part in 2^31.
 UnitDivisor divisor(std::uint64_t by) {
   const auto shift = static_cast<std::uint32_t>(std::bit_width(by - 1));
   const std::uint64_t power = std::uint64_t{1} << (31 + shift);
@@ -56,7 +57,7 @@ const device::KernelRow& row(std::string_view name) {
 
 Strided canonical(const Strided& shape) {
   Strided out{.block_bytes = shape.block_bytes};
-  std::uint32_t at = kMostDims;  // the dimensions that are left, at the end
+  std::uint32_t at = kMostDims;  // first dimension in use; dimensions are filled from the end
   for (std::uint32_t d = kMostDims; d-- > 0;) {
     const std::uint64_t count = shape.count[d];
     const std::int64_t stride = shape.stride[d];

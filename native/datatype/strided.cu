@@ -1,5 +1,5 @@
-// Packing and unpacking strided blocks: a unit of up to sixteen bytes to a thread, in the order of
-// the packed side, so that neighbours write (or read) there what lies side by side.
+// Packing and unpacking strided blocks. Each thread moves a unit of up to sixteen bytes, in the
+// order of the packed side, so that neighbouring threads write (or read) neighbouring units there.
 #include "datatype/strided.h"
 #include "device/kernel_sets.h"
 #include "device/memory.h"
@@ -14,7 +14,7 @@ HOLDFAST_DEVICE std::uint32_t quotient(std::uint32_t x, const UnitDivisor& d) {
   return static_cast<std::uint32_t>((std::uint64_t{x} * d.multiplier) >> (31 + d.shift));
 }
 
-// Where unit i of the packed side is on the other one.
+// The offset, on the strided side, of unit i of the packed side.
 HOLDFAST_DEVICE std::int64_t offset_of(const StridedArgument& a, std::uint32_t i) {
   std::uint32_t rest = quotient(i, a.count[0]);
   std::int64_t offset = std::int64_t{i - rest * a.count[0].by} * a.unit_bytes;
