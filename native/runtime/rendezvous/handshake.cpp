@@ -69,7 +69,7 @@ Handshake::State Handshake::step(Instant now) {
   if (!flush()) return failure_.is_ok() ? State::kPending : State::kFailed;
   if (!caller_ && answered_) return State::kReady;
   if (!read_greeting()) return failure_.is_ok() ? State::kPending : State::kFailed;
-  // One that gave up while this process was stopped has called again since.
+  // A caller that gave up while this process was stopped has called again since.
   if (!caller_ && is_closed()) return fail({Code::kProtocolError, "the caller has hung up"});
   return caller_ ? State::kReady : State::kPending;
 }
