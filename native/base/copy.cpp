@@ -28,8 +28,8 @@ __m128i load(const std::byte* from) {
 
 void store(std::byte* to, __m128i value) { _mm_store_si128(reinterpret_cast<__m128i*>(to), value); }
 
-// From the end, so that nothing is loaded whose place within a page was just stored to; by lines
-// of `to`.
+// Copies from the end, so that no load is from a place within a page that was just stored to; by
+// cache lines of `to`.
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) {
   const std::size_t tail = (reinterpret_cast<std::uintptr_t>(to) + bytes) % kLine;
   bytes -= tail;
