@@ -172,7 +172,7 @@ CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
   return nullptr;
 }
 
-// Why a world that nobody has formed cannot begin yet; empty: it can.
+// Why a world without members cannot begin yet; empty: it can.
 std::string CoordinatorService::reason_to_wait(const std::string& name, Instant now) {
   if (settings_.record == nullptr) {
     const Duration grace = settings_.grace.value_or(settings_.heartbeat * kGrace);

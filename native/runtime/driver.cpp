@@ -280,7 +280,7 @@ void Driver::rest(const std::function<bool()>& done, Instant now, Instant deadli
   bell_.awake();
 }
 
-// The progress thread: drives asynchronous ops, and keeps watch while nobody else does.
+// The progress thread: drives asynchronous ops, and keeps watch while no caller drives.
 void Driver::thread_main() {
   ask_for_time_slice(time_slice_);
   std::unique_lock lock(mutex_);

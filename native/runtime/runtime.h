@@ -41,7 +41,7 @@ struct Watched {
   Peer* peer = nullptr;
 };
 
-// One process we are connected to.
+// A process that this one is connected to.
 struct Peer {
   explicit Peer(MemberId member) : id(member) {}
   Peer(const Peer&) = delete;

@@ -24,7 +24,7 @@ class WireKeeper {
   virtual bool damages(int from, int to) = 0;
   // How many times a frame arrives: usually once.
   virtual int copies(int from, int to, const comm::OutFrame& frame) = 0;
-  // By how much longer than others this frame takes.
+  // How much longer than others this frame takes.
   virtual Duration lateness(int from, int to, const comm::OutFrame& frame) = 0;
   // Has the process look at its links at that time.
   virtual void wake(int process, Instant at) = 0;

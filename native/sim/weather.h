@@ -18,7 +18,7 @@ class Weather {
   void begin(const Fault& fault, Instant now);
   // When a frame that is sent now arrives.
   Instant arrival(Instant now, int from, int to, Random& random) const;
-  // By how much the next data on this way is late; once per fault.
+  // How late the next data on this way is; once per fault.
   Duration lateness(int from, int to);
   // Whether the next frame on this way is to be damaged; once per fault.
   bool damages(int from, int to) { return damaged_.erase({from, to}) > 0; }
