@@ -149,7 +149,7 @@ lint: system-check $(VENV)/.extras  ## ruff, clang-format, clang-tidy, names, la
 	$(BIN)/ruff format --check $(PYTHON_PATHS)
 	@echo clang-format --dry-run -Werror ...
 	@clang-format --dry-run -Werror $(CPP_FILES)
-	@$(call logged,one-unit,.ci/one_unit.sh $(CXX))
+	@$(call logged,one-unit,.ci/one_unit.sh $(CXX) $(BIN)/python)
 	@cmake -B build/commands $(CMAKE_SANITIZED) --log-level=WARNING
 	.ci/clang_tidy.sh build/commands $(JOBS)
 	.ci/typing_view.sh

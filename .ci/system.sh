@@ -42,7 +42,7 @@ for set in "$@"; do
       need prometheus command -v promtool
       need prometheus-pushgateway command -v prometheus-pushgateway
       need chromium command -v chromium
-      need iproute2 command -v tc  # hosts and bad links in tests/python/emulated_network.py
+      need iproute2 command -v tc  # hosts and bad links in tests/python/support/emulated_network.py
       need nftables command -v nft
       ;;
     check)

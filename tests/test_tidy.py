@@ -9,7 +9,9 @@ Why: docs/decisions/0005-house-rules-are-a-test.md
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -403,6 +405,46 @@ def test_every_included_header_exists() -> None:
     assert not missing, "\n".join(missing)
 
 
+# What is met in two files of native/ must be told apart by name. The lanes of an instruction level
+# are one interface, compiled once a level (compress/loops, comm/reduce).
+TYPE = re.compile(
+    r"(?m)^\s*(?:template\s*<.*>\s*)?(?:class|struct|enum(?: class)?)\s+(\w+)\s*"
+    r"(?=:(?!:)|\{|final\b)"
+)
+
+
+def test_no_two_types_of_native_share_a_name() -> None:
+    files: dict[str, list[str]] = {}
+    for path in tree(*CPP):
+        if not name(path).startswith("native/") or path.name.startswith("lanes"):
+            continue
+        for found in sorted(set(TYPE.findall(strip_cpp(path.read_text(encoding="utf-8"))))):
+            files.setdefault(found, []).append(name(path))
+    shared = {found: where for found, where in files.items() if len(where) > 1}
+    assert not shared, "\n".join(f"{found}: {', '.join(where)}" for found, where in shared.items())
+
+
+# A folder beyond this holds two trades.
+MAX_FOLDER_FILES = 40
+
+
+def test_no_folder_of_native_is_crowded() -> None:
+    count = Counter(path.parent for path in (ROOT / "native").rglob("*") if path.is_file())
+    crowded = [f"{name(folder)}: {n}" for folder, n in count.items() if n > MAX_FOLDER_FILES]
+    assert not crowded, "\n".join(crowded)
+
+
+def test_no_header_of_native_includes_itself_by_way_of_others() -> None:
+    includes = {
+        name(path).removeprefix("native/"): re.findall(
+            r'(?m)^\s*#\s*include\s+"([^"]+)"', path.read_text(encoding="utf-8")
+        )
+        for path in tree(".h")
+        if name(path).startswith("native/")
+    }
+    graphlib.TopologicalSorter(includes).prepare()
+
+
 def test_every_algorithm_is_in_the_catalogue() -> None:
     folder = ROOT / "native/comm/algorithms"
     catalogue = (folder / "catalogue.cpp").read_text() if folder.exists() else ""
@@ -471,6 +513,42 @@ def test_decisions_that_are_linked_exist() -> None:
         for path in tree(*CPP, ".py", ".sh", ".md")
         for target in link.findall(path.read_text(encoding="utf-8"))
         if not (DECISIONS / target).exists()
+    ]
+    assert not missing, "\n".join(missing)
+
+
+PYTHON_TESTS = ROOT / "tests/python"
+
+
+def test_the_map_of_the_python_tests_has_every_folder() -> None:
+    listed = re.findall(r"(?m)^\| `(\w+)` \|", (PYTHON_TESTS / "README.md").read_text())
+    folders = {path.parent.name for path in PYTHON_TESTS.glob("*/*.py")}
+    assert sorted(listed) == sorted(folders)
+    assert not list(PYTHON_TESTS.glob("*.py"))
+
+
+def test_python_tests_import_what_is_beside_them_or_in_support() -> None:
+    modules = sorted(PYTHON_TESTS.glob("*/*.py"))
+    folder_of = {path.stem: path.parent.name for path in modules}
+    assert len(folder_of) == len(modules), "two modules have one name"
+    strays = [
+        f"{name(path)}: {module}"
+        for path in modules
+        for module in re.findall(r"(?m)^\s*(?:from|import) (\w+)", path.read_text())
+        if folder_of.get(module, "support") not in ("support", path.parent.name)
+    ]
+    assert not strays, "\n".join(strays)
+
+
+def test_test_files_that_are_named_exist() -> None:
+    named = re.compile(r"\btests/((?:\w+/)+[a-z]\w*\.(?:py|cpp|c|h|txt))\b")
+    in_table = re.compile(r"`((?:python|native|bench)/[\w/]+\.(?:py|cpp|c|txt))\b")
+    table = ROOT / "docs/failure-cases.md"
+    missing = [
+        f"{name(path)}: {target}"
+        for path in tree(*CPP, ".c", ".py", ".sh", ".toml", ".md")
+        for target in (in_table if path == table else named).findall(path.read_text())
+        if not (ROOT / "tests" / target).exists()
     ]
     assert not missing, "\n".join(missing)
 

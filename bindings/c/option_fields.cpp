@@ -165,46 +165,75 @@ Status read_fields(const std::array<StructField<S>, kCount>& fields, S& to) {
   return Status::ok();
 }
 
-Status check_device_size(const hf_device_options& options) {
-  if (options.size == sizeof(hf_device_options)) return Status::ok();
-  return {Code::kConfigError, "hf_device_options.size is " + std::to_string(options.size) +
-                                  "; accepted: sizeof(hf_device_options), " +
-                                  std::to_string(sizeof(hf_device_options))};
+// No struct of either name ever ended before its second field.
+constexpr std::size_t kLeast = sizeof(std::size_t) + sizeof(const char*);
+static_assert(kLeast == offsetof(hf_options, timeout_ns));
+static_assert(kLeast == offsetof(hf_device_options, cuda_slice_bytes));
+
+template <class S>
+struct NamesOf;
+template <>
+struct NamesOf<hf_options> {
+  static constexpr const char* kStruct = "hf_options";
+  static constexpr const char* kAdvice = "call hf_options_init(), which sets it to ";
+};
+template <>
+struct NamesOf<hf_device_options> {
+  static constexpr const char* kStruct = "hf_device_options";
+  static constexpr const char* kAdvice = "set it to sizeof(hf_device_options), ";
+};
+
+template <class S>
+Status check_size(std::size_t size) {
+  if (size >= kLeast && size <= sizeof(S)) return Status::ok();
+  const char* newer = "; the program was compiled with the header of a newer library, or: ";
+  return {Code::kConfigError, std::string(NamesOf<S>::kStruct) + ".size is " +
+                                  std::to_string(size) + (size < kLeast ? "; " : newer) +
+                                  NamesOf<S>::kAdvice + std::to_string(sizeof(S))};
 }
 
-// What an older header declares ends earlier; nothing that was ever called hf_options ended before
-// its second field.
-Result<hf_options> whole_struct(const hf_options& from) {
-  constexpr std::size_t kLeast = offsetof(hf_options, timeout_ns);
-  if (from.size < kLeast || from.size > sizeof(hf_options)) {
-    const char* newer = "; the program was compiled with the header of a newer library, or: ";
-    return Status{Code::kConfigError, "hf_options.size is " + std::to_string(from.size) +
-                                          (from.size < kLeast ? "; " : newer) +
-                                          "call hf_options_init(), which sets it to " +
-                                          std::to_string(sizeof(hf_options))};
-  }
-  hf_options whole;
-  set_defaults(whole);
+hf_options defaults_of(const hf_options&) {
+  hf_options options = {};
+  options.transports = "shm,tcp";
+  const Options defaults;
+  for (const auto& field : kFields) give_field(field, defaults, options);
+  return options;
+}
+
+// Zeros are what every field of it has by default.
+hf_device_options defaults_of(const hf_device_options&) { return {}; }
+
+// What the caller's struct has, which is smaller where an older header declares it, and defaults.
+template <class S>
+Result<S> whole_struct(const S& from) {
+  TRY(check_size<S>(from.size));
+  S whole = defaults_of(from);
   std::memcpy(&whole, &from, from.size);
   return whole;
 }
 
+template <class S, std::size_t kCount>
+Status read_sized(const std::array<StructField<S>, kCount>& fields, S& to) {
+  auto whole = whole_struct(to);
+  if (!whole.is_ok()) return whole.status();
+  TRY(read_fields(fields, whole.value()));
+  std::memcpy(&to, &whole.value(), to.size);
+  return Status::ok();
+}
+
 }  // namespace
 
-void set_defaults(hf_options& options) {
-  options = {};
-  options.size = sizeof(hf_options);
-  options.transports = "shm,tcp";
-  const Options defaults;
-  for (const auto& field : kFields) give_field(field, defaults, options);
+Status set_defaults(hf_options& options, std::size_t size) {
+  TRY(check_size<hf_options>(size));
+  hf_options whole = defaults_of(options);
+  whole.size = size;
+  std::memcpy(&options, &whole, size);
+  return Status::ok();
 }
 
-Status read_environment(hf_options& options) { return read_fields(kFields, options); }
+Status read_environment(hf_options& options) { return read_sized(kFields, options); }
 
-Status read_environment(hf_device_options& options) {
-  TRY(check_device_size(options));
-  return read_fields(kDeviceFields, options);
-}
+Status read_environment(hf_device_options& options) { return read_sized(kDeviceFields, options); }
 
 Result<Options> native_options(const hf_options* options, const hf_device_options* devices) {
   Options to;
@@ -214,8 +243,9 @@ Result<Options> native_options(const hf_options* options, const hf_device_option
     for (const auto& field : kFields) TRY(take_field(field, whole.value(), to));
   }
   if (devices != nullptr) {
-    TRY(check_device_size(*devices));
-    for (const auto& field : kDeviceFields) TRY(take_field(field, *devices, to));
+    auto whole = whole_struct(*devices);
+    if (!whole.is_ok()) return whole.status();
+    for (const auto& field : kDeviceFields) TRY(take_field(field, whole.value(), to));
   }
   return to;
 }

@@ -2,15 +2,24 @@
 // (runtime/option_table.h): their defaults, their variables, and what they mean.
 #pragma once
 
+#include <cstddef>
+
 #include "handles.h"
 
 namespace holdfast::c {
 
-// The whole struct. hf_options_init() is not told how large its caller's is: the first new field
-// needs an hf_options_init() that stays within what version 7 of the interface had.
-void set_defaults(hf_options& options);
+// What hf_options had before version 8 of the interface, when hf_options_init() was not told how
+// large its caller's struct is.
+inline constexpr std::size_t kOptionsBefore8 =
+    (offsetof(hf_options, trust_resets) + sizeof(hf_trust_resets) + alignof(hf_options) - 1) /
+    alignof(hf_options) * alignof(hf_options);
 
-// What the environment sets, over what is there. The strings are the environment's.
+// Of a struct of this size, which may be an older header's and smaller, or else is refused; nothing
+// behind it is touched.
+Status set_defaults(hf_options& options, std::size_t size);
+
+// What the environment sets, over what is there, of what the struct's `size` has. The strings are
+// the environment's.
 Status read_environment(hf_options& options);
 Status read_environment(hf_device_options& options);
 

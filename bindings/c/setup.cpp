@@ -44,17 +44,28 @@ Status joined(const hf_node* node, Store& store, const char* name, int32_t rank,
 
 }  // namespace
 
-hf_status hf_options_init(hf_options* options) {
+hf_status hf_options_init_sized(hf_options* options, size_t size) {
   return c::guarded([&]() -> Status {
     if (options == nullptr) return c::missing("options");
-    c::set_defaults(*options);
-    return Status::ok();
+    return c::set_defaults(*options, size);
   });
 }
 
-hf_status hf_options_from_env(hf_options* options) {
-  if (const hf_status status = hf_options_init(options); status != HF_OK) return status;
-  return c::guarded([&]() -> Status { return c::read_environment(*options); });
+hf_status hf_options_from_env_sized(hf_options* options, size_t size) {
+  return c::guarded([&]() -> Status {
+    if (options == nullptr) return c::missing("options");
+    TRY(c::set_defaults(*options, size));
+    return c::read_environment(*options);
+  });
+}
+
+// The parentheses keep the header's macros of these names out.
+hf_status(hf_options_init)(hf_options* options) {
+  return hf_options_init_sized(options, c::kOptionsBefore8);
+}
+
+hf_status(hf_options_from_env)(hf_options* options) {
+  return hf_options_from_env_sized(options, c::kOptionsBefore8);
 }
 
 hf_status hf_device_options_from_env(hf_device_options* options) {

@@ -255,9 +255,9 @@ void bind_group(nb::module_& m) {
       .def("join_elastic", join_elastic, "group"_a, "min_peers"_a, "timeout_s"_a, "op_timeout_s"_a)
       .def(
           "close",
-          [](Node& node, double timeout_s) {
+          [](Node& self, double timeout_s) {
             const GilReleased released;
-            node.close(from_seconds(timeout_s));
+            self.close(from_seconds(timeout_s));
           },
           "timeout_s"_a)
       .def_prop_ro("http_address", &Node::http_address)

@@ -14,7 +14,7 @@ using namespace nb::literals;
 namespace holdfast::bindings {
 namespace {
 
-nb::dict run(const std::string& scenario, bool with_log) {
+nb::dict run_world(const std::string& scenario, bool with_log) {
   const sim::Scenario parsed = value_or_raise(sim::parse_scenario(scenario));
   sim::RunVerdict verdict;
   {
@@ -39,7 +39,7 @@ sim::Scenario scenario_of(std::uint64_t seed, bool outside) {
 }
 
 // Worlds of consecutive seeds: (ops that ended, [(seed, violation)], [hash of each]).
-nb::tuple run_many(std::uint64_t first, std::uint64_t count, bool outside) {
+nb::tuple run_worlds(std::uint64_t first, std::uint64_t count, bool outside) {
   std::uint64_t ops = 0;
   std::vector<std::pair<std::uint64_t, std::string>> violations;
   std::vector<std::uint64_t> hashes;
@@ -68,8 +68,8 @@ void bind_simulation(nb::module_& m) {
       "make_scenario",
       [](std::uint64_t seed, bool outside) { return sim::to_text(scenario_of(seed, outside)); },
       "seed"_a, "outside"_a = false);
-  m.def("simulate", run, "scenario"_a, "with_log"_a = false);
-  m.def("simulate_many", run_many, "first"_a, "count"_a, "outside"_a = false);
+  m.def("simulate", run_world, "scenario"_a, "with_log"_a = false);
+  m.def("simulate_many", run_worlds, "first"_a, "count"_a, "outside"_a = false);
   m.def("shrink_scenario", shrink, "scenario"_a);
 }
 

@@ -8,29 +8,29 @@ namespace {
 struct DTypeRow {
   std::string_view name;
   std::size_t bytes;
-  enum class Kind : std::uint8_t { kBool, kInteger, kFloat, kComplex } kind;
+  enum class DTypeKind : std::uint8_t { kBool, kInteger, kFloat, kComplex } kind;
 };
 
-using Kind = DTypeRow::Kind;
+using DTypeKind = DTypeRow::DTypeKind;
 
 constexpr std::array<DTypeRow, kDTypeCount> kRows{{
-    {"bool", 1, Kind::kBool},
-    {"u8", 1, Kind::kInteger},
-    {"i8", 1, Kind::kInteger},
-    {"u16", 2, Kind::kInteger},
-    {"i16", 2, Kind::kInteger},
-    {"u32", 4, Kind::kInteger},
-    {"i32", 4, Kind::kInteger},
-    {"u64", 8, Kind::kInteger},
-    {"i64", 8, Kind::kInteger},
-    {"f16", 2, Kind::kFloat},
-    {"bf16", 2, Kind::kFloat},
-    {"f8_e4m3", 1, Kind::kFloat},
-    {"f8_e5m2", 1, Kind::kFloat},
-    {"f32", 4, Kind::kFloat},
-    {"f64", 8, Kind::kFloat},
-    {"c64", 8, Kind::kComplex},
-    {"c128", 16, Kind::kComplex},
+    {"bool", 1, DTypeKind::kBool},
+    {"u8", 1, DTypeKind::kInteger},
+    {"i8", 1, DTypeKind::kInteger},
+    {"u16", 2, DTypeKind::kInteger},
+    {"i16", 2, DTypeKind::kInteger},
+    {"u32", 4, DTypeKind::kInteger},
+    {"i32", 4, DTypeKind::kInteger},
+    {"u64", 8, DTypeKind::kInteger},
+    {"i64", 8, DTypeKind::kInteger},
+    {"f16", 2, DTypeKind::kFloat},
+    {"bf16", 2, DTypeKind::kFloat},
+    {"f8_e4m3", 1, DTypeKind::kFloat},
+    {"f8_e5m2", 1, DTypeKind::kFloat},
+    {"f32", 4, DTypeKind::kFloat},
+    {"f64", 8, DTypeKind::kFloat},
+    {"c64", 8, DTypeKind::kComplex},
+    {"c128", 16, DTypeKind::kComplex},
 }};
 
 constexpr std::array<std::string_view, kReduceOpCount> kOps{"sum", "avg",  "product", "min",
@@ -45,16 +45,16 @@ std::string_view dtype_name(DType dtype) { return row(dtype).name; }
 std::string_view reduce_op_name(ReduceOp op) { return kOps[static_cast<std::size_t>(op)]; }
 
 bool reduce_defined(DType dtype, ReduceOp op) {
-  const Kind kind = row(dtype).kind;
+  const DTypeKind kind = row(dtype).kind;
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kProduct: return true;
-    case ReduceOp::kAvg: return kind == Kind::kFloat || kind == Kind::kComplex;
+    case ReduceOp::kAvg: return kind == DTypeKind::kFloat || kind == DTypeKind::kComplex;
     case ReduceOp::kMin:
-    case ReduceOp::kMax: return kind != Kind::kComplex;
+    case ReduceOp::kMax: return kind != DTypeKind::kComplex;
     case ReduceOp::kBand:
     case ReduceOp::kBor:
-    case ReduceOp::kBxor: return kind == Kind::kBool || kind == Kind::kInteger;
+    case ReduceOp::kBxor: return kind == DTypeKind::kBool || kind == DTypeKind::kInteger;
   }
   return false;
 }

@@ -26,10 +26,10 @@ constexpr std::uint64_t kSampleRun = 16;
 constexpr std::uint64_t kSamples = kSampleRuns * kSampleRun;
 constexpr std::uint32_t kWindow = 7;  // exponents that have a code
 
-enum class Coding : std::uint8_t { kRaw, kEncoded, kDense };
+enum class BlockCoding : std::uint8_t { kRaw, kEncoded, kDense };
 
 struct BlockHeader {
-  Coding coding;
+  BlockCoding coding;
   std::uint8_t base;
   std::uint16_t extra;  // encoded: escapes; dense: bytes of the exponents
   std::uint32_t check;
@@ -133,7 +133,7 @@ std::size_t write_encoded(const ScanKernels& kernels, const BfloatBlock& block, 
     found += more;
     std::memcpy(body + whole * kGroupElements, rest.data(), block.n - whole * kGroupElements);
   }
-  header.coding = Coding::kEncoded;
+  header.coding = BlockCoding::kEncoded;
   header.extra = static_cast<std::uint16_t>(found);
   return block.n + kCodeBytes * groups + found;
 }
@@ -153,20 +153,20 @@ std::size_t write_dense(const ScanKernels& kernels, const BfloatBlock& block, Bl
   const std::size_t size =
       scratch.encoder->encode(std::span(exponents).first(block.n), {body + block.n, block.n});
   if (size == 0) return 0;
-  header.coding = Coding::kDense;
+  header.coding = BlockCoding::kDense;
   header.extra = static_cast<std::uint16_t>(size);
   return block.n + size;
 }
 
 std::size_t write_block(const Setup& setup, const ScanKernels& kernels, const BfloatBlock& block,
                         BfloatScratch& scratch, std::byte* out) {
-  BlockHeader header{Coding::kRaw, 0, 0, 0};
+  BlockHeader header{BlockCoding::kRaw, 0, 0, 0};
   std::size_t size = setup.options.tier == Tier::kDense
                          ? write_dense(kernels, block, header, scratch)
                          : write_encoded(kernels, block, header, scratch);
   const std::byte* body = scratch.body.data();
   if (size == 0) {
-    header = {Coding::kRaw, 0, 0, 0};
+    header = {BlockCoding::kRaw, 0, 0, 0};
     size = 2 * block.n;
     body = block.elements;
   }
@@ -224,9 +224,9 @@ bool read_dense(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& 
 // Size of a block's body; nothing when its header makes no sense.
 std::size_t body_size(const BlockHeader& header, std::uint64_t n) {
   switch (header.coding) {
-    case Coding::kRaw: return 2 * n;
-    case Coding::kEncoded: return n + kCodeBytes * groups_of(n) + header.extra;
-    case Coding::kDense: return n + header.extra;
+    case BlockCoding::kRaw: return 2 * n;
+    case BlockCoding::kEncoded: return n + kCodeBytes * groups_of(n) + header.extra;
+    case BlockCoding::kDense: return n + header.extra;
   }
   return SIZE_MAX;
 }
@@ -234,9 +234,9 @@ std::size_t body_size(const BlockHeader& header, std::uint64_t n) {
 bool read_body(const ScanKernels& kernels, std::uint64_t n, const BlockHeader& header,
                std::span<const std::byte> body, std::byte* out, ZstdDecoder& decoder) {
   switch (header.coding) {
-    case Coding::kRaw: std::memcpy(out, body.data(), body.size()); return true;
-    case Coding::kEncoded: return read_encoded(kernels, n, header, body.data(), out);
-    case Coding::kDense: return read_dense(kernels, n, header, body.data(), out, decoder);
+    case BlockCoding::kRaw: std::memcpy(out, body.data(), body.size()); return true;
+    case BlockCoding::kEncoded: return read_encoded(kernels, n, header, body.data(), out);
+    case BlockCoding::kDense: return read_dense(kernels, n, header, body.data(), out, decoder);
   }
   return false;
 }

@@ -22,13 +22,13 @@ Result<comm::OpRequest> Bounce::bind(const comm::OpRequest& request, Rank rank) 
   return binding.bind(request, memory_.get());
 }
 
-void Bounce::start(Way way, std::function<void(const Status&)> ended) {
+void Bounce::start(Direction way, std::function<void(const Status&)> ended) {
   {
     const std::lock_guard lock(mutex_);
     state_.reset();
   }
   way_ = way;
-  copies_ = way == Way::kUp ? all_.up : all_.down;
+  copies_ = way == Direction::kUp ? all_.up : all_.down;
   at_ = 0;
   offset_ = 0;
   pending_ = 0;
@@ -39,7 +39,7 @@ void Bounce::start(Way way, std::function<void(const Status&)> ended) {
 void Bounce::step() {
   if (pending_ > 0) {
     const StagedCopy& copy = copies_[at_];
-    if (way_ == Way::kUp) copy_bytes(copy.host + offset_, piece_.data, pending_);
+    if (way_ == Direction::kUp) copy_bytes(copy.host + offset_, piece_.data, pending_);
     offset_ += std::exchange(pending_, 0);
     if (offset_ == copy.bytes) {
       ++at_;
@@ -56,10 +56,10 @@ Status Bounce::enqueue() {
   TRY(current.status());
   const StagedCopy& copy = copies_[at_];
   pending_ = std::min(piece_.bytes, copy.bytes - offset_);
-  if (way_ == Way::kDown) copy_bytes(piece_.data, copy.host + offset_, pending_);
+  if (way_ == Direction::kDown) copy_bytes(piece_.data, copy.host + offset_, pending_);
   const device::DevicePointer there = copy.device + offset_;
   const device::DevicePointer here = address(piece_.data);
-  const bool up = way_ == Way::kUp;
+  const bool up = way_ == Direction::kUp;
   TRY(device.copy(up ? here : there, up ? there : here, pending_, staged_->down()));
   auto* held = new std::shared_ptr<Bounce>(shared_from_this());
   const Cu told = device.driver().launch_host_func(staged_->down(), came, held);

@@ -26,10 +26,10 @@ class Bounce final : public std::enable_shared_from_this<Bounce> {
   // Host memory for a request, and the request with it; kSystem without memory.
   Result<comm::OpRequest> bind(const comm::OpRequest& request, Rank rank);
 
-  enum class Way : std::uint8_t { kUp, kDown };
+  enum class Direction : std::uint8_t { kUp, kDown };
   // Begins to copy what bind() has found. `ended` is called once, unless the device is lost: then
   // state() tells. Any thread.
-  void start(Way way, std::function<void(const Status&)> ended);
+  void start(Direction way, std::function<void(const Status&)> ended);
   // Nothing: under way. Any thread.
   std::optional<Status> state();
 
@@ -46,7 +46,7 @@ class Bounce final : public std::enable_shared_from_this<Bounce> {
   StagedCopies all_;
 
   // One step at a time.
-  Way way_ = Way::kUp;
+  Direction way_ = Direction::kUp;
   std::vector<StagedCopy> copies_;
   std::size_t at_ = 0;
   std::uint64_t offset_ = 0;   // in the copy

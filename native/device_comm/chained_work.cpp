@@ -141,7 +141,7 @@ void ChainedWork::on_all() {
     if (status_.is_ok()) bounce = bounce_;
   }
   if (bounce == nullptr) return end();
-  bounce->start(Bounce::Way::kDown, [work = self()](const Status& status) {
+  bounce->start(Bounce::Direction::kDown, [work = self()](const Status& status) {
     {
       const std::lock_guard lock(work->mutex_);
       if (work->status_.is_ok()) work->status_ = status;
@@ -193,7 +193,8 @@ void ChainedWork::stage() {
     }
   }
   if (stage_failure_.is_ok()) {
-    bounce->start(Bounce::Way::kUp, [work = self()](const Status&) { work->staged_->wake_now(); });
+    bounce->start(Bounce::Direction::kUp,
+                  [work = self()](const Status&) { work->staged_->wake_now(); });
   }
   decide(Decision::kStaged);
 }

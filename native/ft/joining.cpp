@@ -21,7 +21,7 @@ void Joining::want(const Joiner& joiner) {
 }
 
 void Joining::on_message(MemberId from, const Message& message) {
-  if (state_ == State::kAdmitted || state_ == State::kRefused) return;
+  if (state_ == JoiningState::kAdmitted || state_ == JoiningState::kRefused) return;
   switch (message.kind) {
     case MessageKind::kRedirect:
       if (message.joiners.size() != 1) return;
@@ -30,7 +30,7 @@ void Joining::on_message(MemberId from, const Message& message) {
       next_ask_ = {};
       return;
     case MessageKind::kLobby:
-      state_ = State::kWaiting;
+      state_ = JoiningState::kWaiting;
       coordinator_ = from;
       id_ = message.world;
       generation_ = message.generation;
@@ -48,11 +48,11 @@ void Joining::on_message(MemberId from, const Message& message) {
     case MessageKind::kDecide:
       decision_ = message;
       if (!spell_out(decision_, view_)) return fall_behind(from);
-      if (decision_.view.has(self_.member)) state_ = State::kAdmitted;
+      if (decision_.view.has(self_.member)) state_ = JoiningState::kAdmitted;
       return;
     case MessageKind::kRefused:
       refusal_ = message.text;
-      state_ = State::kRefused;
+      state_ = JoiningState::kRefused;
       return;
     default: return;
   }
@@ -72,7 +72,7 @@ void Joining::fall_behind(MemberId coordinator) {
 void Joining::on_closed(MemberId member) {
   if (coordinator_ == member) {
     coordinator_.reset();
-    state_ = State::kAsking;
+    state_ = JoiningState::kAsking;
     next_ask_ = {};
   }
 }
@@ -95,8 +95,8 @@ bool Joining::ask(const std::function<bool(MemberId)>& is_connected) {
 }
 
 void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connected) {
-  if (state_ == State::kAdmitted || state_ == State::kRefused) return;
-  if (state_ == State::kWaiting && (told_ != version_ || told_epoch_ != view_.epoch)) {
+  if (state_ == JoiningState::kAdmitted || state_ == JoiningState::kRefused) return;
+  if (state_ == JoiningState::kWaiting && (told_ != version_ || told_epoch_ != view_.epoch)) {
     const bool all = std::all_of(wanted_.begin(), wanted_.end(),
                                  [&](const Joiner& w) { return is_connected(w.member); });
     if (all) {
@@ -117,7 +117,7 @@ void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connecte
     if (now - unreached_since_ < patience_ * kPatience) return;
     // The process that named it may not have known yet that it had gone.
     coordinator_.reset();
-    state_ = State::kAsking;
+    state_ = JoiningState::kAsking;
   }
   unreached_since_ = {Duration::max()};
   // Asks again now and then: a coordinator that took over knows nothing of its lobby.

@@ -15,7 +15,7 @@ namespace holdfast::ft {
 
 class Joining {
  public:
-  enum class State : std::uint8_t { kAsking, kWaiting, kAdmitted, kRefused };
+  enum class JoiningState : std::uint8_t { kAsking, kWaiting, kAdmitted, kRefused };
 
   // `min_peers`: how many peers a world waits for that does not exist yet; 0: as the coordinator
   // decides.
@@ -26,7 +26,7 @@ class Joining {
         min_peers_(min_peers) {}
 
   const std::string& world() const { return world_; }
-  State state() const { return state_; }
+  JoiningState state() const { return state_; }
   // The view that has this process, once admitted.
   const Message& decision() const { return decision_; }
   const std::string& refusal() const { return refusal_; }
@@ -58,7 +58,7 @@ class Joining {
   Joiner self_;
   Duration patience_;
   std::size_t min_peers_;
-  State state_ = State::kAsking;
+  JoiningState state_ = JoiningState::kAsking;
   std::vector<MemberId> contacts_;
   std::size_t next_contact_ = 0;
   std::optional<MemberId> coordinator_;

@@ -51,7 +51,7 @@ class Health final : public comm::Observer {
   }
 
   // Any thread.
-  std::string metrics_text(metrics::Format format) const {
+  std::string metrics_text(metrics::TextFormat format) const {
     return metrics_.text(format, wall_offset_);
   }
   // Empty: well; else what is wrong.

@@ -73,11 +73,11 @@ std::string joined(const std::string& host, std::uint16_t port) {
 }  // namespace
 
 struct HttpEndpoint::Connection {
-  enum class Stage { kRequest, kAnswer, kHangUp, kOver };
+  enum class ConnectionStage { kRequest, kAnswer, kHangUp, kOver };
   const int fd;
   const Instant opened;
   Instant deadline;
-  Stage stage = Stage::kRequest;
+  ConnectionStage stage = ConnectionStage::kRequest;
   std::string text = {};    // the request, then the answer
   std::size_t written = 0;  // of the answer
 
@@ -167,7 +167,7 @@ void HttpEndpoint::run() {
   for (;;) {
     Instant now = clock_.now();
     std::erase_if(connections_, [now](const auto& c) {
-      return c->stage == Connection::Stage::kOver || now >= c->deadline;
+      return c->stage == Connection::ConnectionStage::kOver || now >= c->deadline;
     });
     const Instant accepts_at = std::max(accepts_again_, room_at());
     const bool accepts = now >= accepts_at;
@@ -175,7 +175,7 @@ void HttpEndpoint::run() {
         {{interrupt_, POLLIN, 0}, {listener_, static_cast<short>(accepts ? POLLIN : 0), 0}});
     Instant wake = accepts ? Instant{Duration::max()} : accepts_at;
     for (const auto& c : connections_) {
-      const bool answers = c->stage == Connection::Stage::kAnswer;
+      const bool answers = c->stage == Connection::ConnectionStage::kAnswer;
       polled.push_back({c->fd, static_cast<short>(answers ? POLLOUT : POLLIN), 0});
       wake = std::min(wake, c->deadline);
     }
@@ -188,7 +188,7 @@ void HttpEndpoint::run() {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       if (polled[i + 2].revents == 0) continue;
       Connection& c = *connections_[i];
-      c.stage == Connection::Stage::kAnswer ? write_to(c, now) : read_from(c, now);
+      c.stage == Connection::ConnectionStage::kAnswer ? write_to(c, now) : read_from(c, now);
     }
     if (polled[1].revents != 0) accept_callers(now);
   }
@@ -218,7 +218,7 @@ Instant HttpEndpoint::room_at() const {
 // Whoever has not said what it wants goes first.
 void HttpEndpoint::make_room() {
   const auto silent = std::find_if(connections_.begin(), connections_.end(), [](const auto& c) {
-    return c->stage != Connection::Stage::kAnswer;
+    return c->stage != Connection::ConnectionStage::kAnswer;
   });
   connections_.erase(silent == connections_.end() ? connections_.begin() : silent);
 }
@@ -228,20 +228,20 @@ void HttpEndpoint::read_from(Connection& c, Instant now) {
   const ssize_t count = ::recv(c.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   if (count <= 0) {
-    c.stage = Connection::Stage::kOver;
+    c.stage = Connection::ConnectionStage::kOver;
     return;
   }
-  if (c.stage == Connection::Stage::kHangUp) return;
+  if (c.stage == Connection::ConnectionStage::kHangUp) return;
   c.text.append(bytes.data(), static_cast<std::size_t>(count));
   answer(c, now);
 }
 
 void HttpEndpoint::answer(Connection& c, Instant now) {
   HttpParse parse = parse_request(c.text);
-  if (parse.state == HttpParse::State::kIncomplete) return;
+  if (parse.state == HttpParse::ParseState::kIncomplete) return;
   HttpResponse response;
   const bool head = parse.request.method == "HEAD";
-  if (parse.state == HttpParse::State::kBad) {
+  if (parse.state == HttpParse::ParseState::kBad) {
     response.status = parse.status;
   } else if (!head && parse.request.method != "GET") {
     response.status = 405;
@@ -253,7 +253,7 @@ void HttpEndpoint::answer(Connection& c, Instant now) {
   }
   limit_answers();
   c.text = to_text(response, head);
-  c.stage = Connection::Stage::kAnswer;
+  c.stage = Connection::ConnectionStage::kAnswer;
   c.deadline = now + kAnswerTime;
   write_to(c, now);
 }
@@ -263,11 +263,11 @@ void HttpEndpoint::limit_answers() {
   Connection* oldest = nullptr;
   std::size_t answers = 0;
   for (const auto& c : connections_) {
-    if (c->stage != Connection::Stage::kAnswer) continue;
+    if (c->stage != Connection::ConnectionStage::kAnswer) continue;
     if (answers++ == 0) oldest = c.get();
   }
   if (answers < kMaxAnswers) return;
-  oldest->stage = Connection::Stage::kOver;
+  oldest->stage = Connection::ConnectionStage::kOver;
   oldest->text = {};
 }
 
@@ -278,14 +278,14 @@ void HttpEndpoint::write_to(Connection& c, Instant now) {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count < 0) {
-      c.stage = Connection::Stage::kOver;
+      c.stage = Connection::ConnectionStage::kOver;
       return;
     }
     c.written += static_cast<std::size_t>(count);
   }
   // Bytes that nobody has read would make close() take the answer back (RFC 9112, 9.6).
   ::shutdown(c.fd, SHUT_WR);
-  c.stage = Connection::Stage::kHangUp;
+  c.stage = Connection::ConnectionStage::kHangUp;
   c.deadline = now + kHangUpTime;
   c.text.clear();
 }

@@ -13,7 +13,7 @@ constexpr int kBodyRefused = 413;
 constexpr int kTooLong = 431;
 constexpr int kVersionRefused = 505;
 
-HttpParse bad(int status) { return {HttpParse::State::kBad, status, {}}; }
+HttpParse bad(int status) { return {HttpParse::ParseState::kBad, status, {}}; }
 
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 
@@ -95,7 +95,7 @@ HttpParse parse_request(std::string_view bytes) {
         first ? read_request_line(*line, parse.request) : read_header(*line, parse.request);
     if (wrong != 0) return bad(wrong);
   }
-  parse.state = HttpParse::State::kWhole;
+  parse.state = HttpParse::ParseState::kWhole;
   return parse;
 }
 

@@ -19,8 +19,8 @@ struct HttpRequest {
 };
 
 struct HttpParse {
-  enum class State { kIncomplete, kWhole, kBad };
-  State state = State::kIncomplete;
+  enum class ParseState { kIncomplete, kWhole, kBad };
+  ParseState state = ParseState::kIncomplete;
   int status = 0;  // kBad: what to answer
   HttpRequest request;
 };

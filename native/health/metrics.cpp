@@ -193,7 +193,7 @@ void write_build(TextEncoder& out) {
 
 const char* version_text() { return HOLDFAST_VERSION; }
 
-std::string Metrics::text(metrics::Format format, Duration wall_offset) const {
+std::string Metrics::text(metrics::TextFormat format, Duration wall_offset) const {
   TextEncoder out(format, wall_offset);
   write_build(out);
   write_ops(out);

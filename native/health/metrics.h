@@ -69,7 +69,7 @@ class Metrics {
   metrics::Histogram recovery;
 
   // Any thread.
-  std::string text(metrics::Format format, Duration wall_offset) const;
+  std::string text(metrics::TextFormat format, Duration wall_offset) const;
 
  private:
   void write_ops(metrics::TextEncoder& out) const;

@@ -15,7 +15,7 @@ HttpResponse verdict(const std::string& wrong) {
 }
 
 HttpResponse metrics_page(const HttpRequest& request, const PageSources& from) {
-  const metrics::Format format = metrics::format_for(request.accept);
+  const metrics::TextFormat format = metrics::format_for(request.accept);
   HttpResponse response;
   response.type = metrics::content_type(format);
   if (!from.coordinates) {

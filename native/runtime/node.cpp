@@ -184,8 +184,8 @@ class NodeImpl final : public Node {
   std::string address() const override { return runtime_->own_card().addresses.front(); }
   std::string http_address() const override { return runtime_->http_address(); }
   std::string metrics_text(bool openmetrics) const override {
-    return runtime_->health().metrics_text(openmetrics ? metrics::Format::kOpenMetrics
-                                                       : metrics::Format::kPlain);
+    return runtime_->health().metrics_text(openmetrics ? metrics::TextFormat::kOpenMetrics
+                                                       : metrics::TextFormat::kPlain);
   }
   LayerMetrics& layers() override { return runtime_->layers(); }
   void set_stack(int file, int signal) override { runtime_->stacks().set(file, signal); }

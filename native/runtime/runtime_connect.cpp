@@ -130,16 +130,16 @@ void Runtime::step_handshakes(Instant now) {
   std::erase_if(attempts_, [&](const auto& a) { return now >= a.second.deadline; });
   for (std::size_t i = 0; i < handshakes_.size();) {
     Handshake& handshake = *handshakes_[i];
-    Handshake::State state = handshake.step(now);
-    if (state == Handshake::State::kPending && handshake.has_hello()) {
+    Handshake::HandshakeState state = handshake.step(now);
+    if (state == Handshake::HandshakeState::kPending && handshake.has_hello()) {
       answer(handshake);
       state = handshake.step(now);
     }
-    if (state == Handshake::State::kPending) {
+    if (state == Handshake::HandshakeState::kPending) {
       ++i;
       continue;
     }
-    if (state == Handshake::State::kReady) {
+    if (state == Handshake::HandshakeState::kReady) {
       establish(handshake);
     } else if (handshake.is_caller() && !handshake.is_withdrawn()) {
       const MemberId callee = handshake.hello().to;

@@ -125,11 +125,11 @@ void Process::coordinate(std::uint64_t instance, ft::Record* record) {
 }
 
 void Process::look_at_joining() {
-  if (joining_->state() == ft::Joining::State::kRefused) {
+  if (joining_->state() == ft::Joining::JoiningState::kRefused) {
     router_.set_joining(nullptr);
     return end_program("refused: " + joining_->refusal());
   }
-  if (joining_->state() != ft::Joining::State::kAdmitted) return;
+  if (joining_->state() != ft::Joining::JoiningState::kAdmitted) return;
   router_.set_joining(nullptr);
   const ft::Message decision = joining_->decision();
   world_ = std::make_shared<ft::World>(decision, ft::Membership(kName, id_, decision, settings()),

@@ -92,10 +92,10 @@ Result<Fabric> Fabric::make(std::vector<FabricLevel> levels,
   TRY(check_sizes(levels, paths));
   for (std::size_t k = 0; k < levels.size(); ++k) TRY(check_level(k, levels[k]));
   std::vector<int> parents(paths.size(), 0);
-  std::vector<Tier> tiers;
+  std::vector<PlacedLevel> tiers;
   for (std::size_t k = 0; k < levels.size(); ++k) {
     std::map<std::pair<int, int>, int> numbers;  // of a domain, by its parent and its own number
-    Tier tier{std::move(levels[k]), {}, {}};
+    PlacedLevel tier{std::move(levels[k]), {}, {}};
     for (std::size_t r = 0; r < paths.size(); ++r) {
       const std::pair own{parents[r], k == 0 ? 0 : paths[r][k - 1]};
       const int next = static_cast<int>(numbers.size());
@@ -130,7 +130,7 @@ Result<Fabric> Fabric::evenly(int ranks, int hosts, const LinkModel& link) {
   return of_hosts(host_of, link);
 }
 
-const Fabric::Tier& Fabric::tier(int level) const {
+const Fabric::PlacedLevel& Fabric::tier(int level) const {
   CHECK(level >= 0 && level <= depth());
   return tiers_[static_cast<std::size_t>(level)];
 }
@@ -176,7 +176,7 @@ std::vector<int> Fabric::crossings(std::span<const Rank> ring, int level) const 
 
 std::string Fabric::text() const {
   std::string lines;
-  for (const Tier& tier : tiers_) lines += line_of(tier.about);
+  for (const PlacedLevel& tier : tiers_) lines += line_of(tier.about);
   return lines + domain_text(*this, 0, 0) + "\n";
 }
 

@@ -89,17 +89,17 @@ class Fabric {
   friend bool operator==(const Fabric&, const Fabric&) = default;
 
  private:
-  struct Tier {
+  struct PlacedLevel {
     FabricLevel about;
     std::vector<int> domain_of;              // by rank
     std::vector<std::vector<Rank>> members;  // by domain
-    friend bool operator==(const Tier&, const Tier&) = default;
+    friend bool operator==(const PlacedLevel&, const PlacedLevel&) = default;
   };
 
-  explicit Fabric(std::vector<Tier> tiers) : tiers_(std::move(tiers)) {}
-  const Tier& tier(int level) const;
+  explicit Fabric(std::vector<PlacedLevel> tiers) : tiers_(std::move(tiers)) {}
+  const PlacedLevel& tier(int level) const;
 
-  std::vector<Tier> tiers_;  // by level
+  std::vector<PlacedLevel> tiers_;  // by level
 };
 
 }  // namespace holdfast::topology

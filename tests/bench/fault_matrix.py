@@ -16,7 +16,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python/health"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python/support"))
 
 from doctor_faults import FAULTS, Fault, Trial, show, try_fault, try_healthy
 from emulated_network import Unavailable

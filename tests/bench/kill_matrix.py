@@ -4,9 +4,10 @@
 
 Trains a small model over three or four processes with DDP, FSDP2, HSDP, ZeRO-1 and a pipeline,
 kills one with SIGKILL at a random moment of a step, and judges what all others saw by what
-docs/fault-tolerance.md says (tests/python/parallel_deaths.py). Prints a row as soon as it is
-known; times are from the kill until a survivor was told, or had ended its next step. Exit status 1
-when anything was not as documented. All of it are 320 deaths, of one to three seconds each.
+docs/fault-tolerance.md says (tests/python/membership/parallel_deaths.py). Prints a row as soon as
+it is known; times are from the kill until a survivor was told, or had ended its next step. Exit
+status 1 when anything was not as documented. All of it are 320 deaths, of one to three seconds
+each.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python/membership"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python/support"))
 
 from parallel_deaths import WAYS, Trial, Way, try_death
 

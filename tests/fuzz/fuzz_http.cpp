@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace holdfast::runtime;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const HttpParse parse = parse_request(bytes);
-  using State = HttpParse::State;
+  using State = HttpParse::ParseState;
   // More bytes do not change what a whole request says, nor make a refused one good.
   const HttpParse half = parse_request(bytes.substr(0, size / 2));
   if (half.state != State::kIncomplete && half.state != parse.state) __builtin_trap();

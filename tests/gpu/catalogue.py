@@ -114,11 +114,11 @@ ROWS: tuple[Row, ...] = (
     rates("pack", "pack and unpack kernels, likewise", "pack", "unpack"),
     checked(
         *("sync-torch", "`group.sync` of CUDA tensors", "equals the CPU run", 5),
-        *(("test_torch_cuda.py", "sync", ""), "torch_cuda"),
+        *(("devices/test_torch_cuda.py", "sync", ""), "torch_cuda"),
     ),
     checked(
         *("sync", "`group.sync` of arrays of the driver's memory", AS_EMULATED, 6),
-        ("test_device_sync.py", "", "what_made_the_state"),
+        ("devices/test_device_sync.py", "", "what_made_the_state"),
     ),
     Row(
         "state-hash",
@@ -133,15 +133,20 @@ ROWS: tuple[Row, ...] = (
     ),
     checked(
         *("futures", "Futures of torch's works on streams", AS_EMULATED, 5),
-        *(("test_torch_cuda.py", "collectives", ""), "torch_cuda"),
+        *(("devices/test_torch_cuda.py", "collectives", ""), "torch_cuda"),
     ),
     checked(
         *("c", "the C interface on device memory", AS_EMULATED, 3),
-        *(("test_c_devices.py", "", "cannot_be_done"), "cc"),
+        *(("c/test_c_devices.py", "", "cannot_be_done"), "cc"),
     ),
     checked(
         *("gaps-torch", "collectives on tensors that are not contiguous"),
-        *("the bits of the CPU run", 5, ("test_torch_cuda.py", "collectives", ""), "torch_cuda"),
+        *(
+            "the bits of the CPU run",
+            5,
+            ("devices/test_torch_cuda.py", "collectives", ""),
+            "torch_cuda",
+        ),
     ),
     *(ddp(2), ddp(4), ddp(8)),
     Row(
@@ -174,19 +179,19 @@ ROWS: tuple[Row, ...] = (
     ),
     checked(
         *("direct", "every collective from device to device, losses", AS_EMULATED, 6),
-        ("test_gpu_direct.py", "", "mappings"),
+        ("devices/test_gpu_direct.py", "", "mappings"),
     ),
     checked(
         *("coded", "collectives with a codec whose frames the device makes, losses"),
-        *(AS_EMULATED, 6, ("test_gpu_coded.py", "", "the_option_codec")),
+        *(AS_EMULATED, 6, ("devices/test_gpu_coded.py", "", "the_option_codec")),
     ),
     checked(
         *("levels", "collectives in two levels, hosts that are played, losses", AS_EMULATED, 6),
-        ("test_gpu_levels.py", "", "crosses_once"),
+        ("devices/test_gpu_levels.py", "", "crosses_once"),
     ),
     checked(
         *("staged", "every collective through the host, arrays with gaps, losses", AS_EMULATED, 6),
-        ("test_gpu_paths.py", "", "streams_wait"),
+        ("devices/test_gpu_paths.py", "", "streams_wait"),
     ),
     Row(
         "overlap",
@@ -202,7 +207,7 @@ ROWS: tuple[Row, ...] = (
     ),
     checked(
         *("host-tensor", "`HostTensor`: rows read by the device", AS_EMULATED, 3),
-        ("test_host_tensor.py", "on_the_device or real_gpu", "beside_the_current"),
+        ("devices/test_host_tensor.py", "on_the_device or real_gpu", "beside_the_current"),
         "torch",
     ),
     Row(

@@ -198,7 +198,7 @@ class CoordinatedWorld {
 
   void admit() {
     for (auto at = strangers_.begin(); at != strangers_.end();) {
-      if (at->second->state() != Joining::State::kAdmitted) {
+      if (at->second->state() != Joining::JoiningState::kAdmitted) {
         ++at;
         continue;
       }

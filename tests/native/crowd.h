@@ -91,7 +91,7 @@ class Crowd {
         m->at_boundary(m->lobby_version(), body_of(*m, s), now_);
       });
     }
-    run([&] { return joining.state() == Joining::State::kAdmitted && all_are_in(next); });
+    run([&] { return joining.state() == Joining::JoiningState::kAdmitted && all_are_in(next); });
     members_.emplace(newcomer_,
                      std::make_unique<Membership>("job", newcomer_, joining.decision(), kSettings));
     joining_ = nullptr;
@@ -223,7 +223,7 @@ class Crowd {
     });
   }
   bool waits_for_boundary() const {
-    return joining_->state() == Joining::State::kWaiting &&
+    return joining_->state() == Joining::JoiningState::kWaiting &&
            std::all_of(members_.begin(), members_.end(), [](const auto& member) {
              return member.second->lobby_version() > member.second->admitted_version();
            });

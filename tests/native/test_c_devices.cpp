@@ -1,5 +1,5 @@
 // The C interface on devices that only a test can make: two of them, and streams that are captured.
-// Everything else is in tests/python/test_c_devices.py.
+// Everything else is in tests/python/c/test_c_devices.py.
 #include <doctest/doctest.h>
 
 #include "handles.h"

@@ -17,7 +17,7 @@
 namespace holdfast::runtime {
 namespace {
 
-using State = HttpParse::State;
+using State = HttpParse::ParseState;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 

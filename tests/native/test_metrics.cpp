@@ -72,7 +72,7 @@ constexpr Family kCounted{"a_bytes", Type::kCounter, "bytes", "With \"quotes\".\
 constexpr Family kTimed{"t_seconds", Type::kHistogram, "seconds", "T."};
 
 TEST_CASE("openmetrics names families without _total, gives units, and ends") {
-  TextEncoder out(Format::kOpenMetrics);
+  TextEncoder out(TextFormat::kOpenMetrics);
   out.family(kCounted);
   out.sample({{"who", "a\\b\"c\nd"}}, std::uint64_t{18446744073709551615U});
   const std::string text = out.take();
@@ -82,7 +82,7 @@ TEST_CASE("openmetrics names families without _total, gives units, and ends") {
 }
 
 TEST_CASE("the plain format names families as their samples, without unit, example and end") {
-  TextEncoder out(Format::kPlain);
+  TextEncoder out(TextFormat::kPlain);
   out.family(kCounted);
   out.sample({}, 0.25);
   Histogram h;
@@ -101,7 +101,7 @@ TEST_CASE("buckets add up, end at +Inf, and carry the op and its wall-clock time
   Histogram h;
   h.record({0xab, 42, microseconds(3), {seconds(1)}});
   h.record({0xab, 43, microseconds(30), {seconds(2)}});
-  TextEncoder out(Format::kOpenMetrics, seconds(1000));
+  TextEncoder out(TextFormat::kOpenMetrics, seconds(1000));
   out.family(kTimed);
   out.histogram({{"collective", "barrier"}}, h);
   const std::string text = out.take();
@@ -115,9 +115,10 @@ TEST_CASE("buckets add up, end at +Inf, and carry the op and its wall-clock time
 }
 
 TEST_CASE("whoever accepts openmetrics gets it, everybody else the plain format") {
-  CHECK(format_for("application/openmetrics-text;version=1.0.0,*/*;q=0.1") == Format::kOpenMetrics);
+  CHECK(format_for("application/openmetrics-text;version=1.0.0,*/*;q=0.1") ==
+        TextFormat::kOpenMetrics);
   for (const auto* accept : {"", "*/*", "text/html", "text/plain;version=0.0.4"}) {
-    CHECK(format_for(accept) == Format::kPlain);
+    CHECK(format_for(accept) == TextFormat::kPlain);
   }
 }
 
@@ -127,7 +128,7 @@ TEST_CASE("a process's metrics are bounded however many ranks there are") {
     metrics->peer_wait_ns[runtime::Metrics::peer_index({rank})].add(1'000'000'000);
     metrics->link({rank}, "tcp")->sent.add(10);
   }
-  const std::string text = metrics->text(Format::kPlain, {});
+  const std::string text = metrics->text(TextFormat::kPlain, {});
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"63\"} 1\n"));
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"other\"} 9936\n"));
   CHECK(text.find("peer=\"64\"") == std::string::npos);
@@ -136,7 +137,7 @@ TEST_CASE("a process's metrics are bounded however many ranks there are") {
 
 TEST_CASE("what was never counted has no series, but failures and losses have theirs from zero") {
   const auto metrics = std::make_unique<runtime::Metrics>();
-  const std::string text = metrics->text(Format::kOpenMetrics, {});
+  const std::string text = metrics->text(TextFormat::kOpenMetrics, {});
   CHECK(text.find("holdfast_ops_total{") == std::string::npos);
   CHECK(has(text, "holdfast_ops_failed_total{cause=\"Timeout\"} 0\n"));
   CHECK(has(text, "holdfast_losses_total{cause=\"died\"} 0\n"));
@@ -173,7 +174,7 @@ TEST_CASE("methods are as many as fit, and the rest is one other") {
   }
   layers.set_residual_norm("method0", 0.5);
   layers.add_sync({1, 2, 3, 0.25});
-  TextEncoder out(Format::kPlain);
+  TextEncoder out(TextFormat::kPlain);
   layers.write(out);
   const std::string text = out.take();
   CHECK(has(text, "holdfast_reducer_raw_bytes_total{method=\"method0\"} 4\n"));

@@ -2,7 +2,9 @@
 // the page of the reference, and the structs of the C interface.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -10,6 +12,7 @@
 #include <set>
 
 #include "compress/codec.h"
+#include "holdfast/holdfast_device.h"
 #include "option_fields.h"
 #include "runtime/option_table.h"
 
@@ -137,7 +140,7 @@ std::unique_ptr<std::byte[]> cut_struct(hf_options options, std::size_t size) {
 
 TEST_CASE("a struct of an older header is taken, and what it lacks has its default") {
   hf_options options{};
-  c::set_defaults(options);
+  REQUIRE(c::set_defaults(options, sizeof options).is_ok());
   options.heartbeat_ns = 7'000'000;
   options.codec_min_bytes = 0;
   options.silence_ns = 99;  // beyond the end
@@ -157,9 +160,97 @@ TEST_CASE("a struct of an older header is taken, and what it lacks has its defau
   CHECK(least.value().codec_min_bytes == Options{}.codec_min_bytes);
 }
 
+// A struct of this size, and bytes behind it that belong to somebody else.
+template <class S>
+struct Cut {
+  explicit Cut(std::size_t least) : size(least) {
+    std::memset(bytes, 0x5a, sizeof bytes);
+    std::memset(bytes, 0, size);
+    std::memcpy(bytes, &size, sizeof size);
+  }
+  S* get() { return reinterpret_cast<S*>(bytes); }
+  bool is_untouched_behind() const {
+    return std::all_of(bytes + size, bytes + sizeof bytes,
+                       [](unsigned char byte) { return byte == 0x5a; });
+  }
+  S whole() const {
+    S read{};
+    std::memcpy(&read, bytes, size);
+    return read;
+  }
+
+  std::size_t size;
+  alignas(S) unsigned char bytes[sizeof(S) + 64];
+};
+
+TEST_CASE("nothing is written behind a struct that an older header declares") {
+  constexpr std::size_t kOld = offsetof(hf_options, silence_ns);
+  Cut<hf_options> options(kOld);
+  REQUIRE(hf_options_init_sized(options.get(), kOld) == HF_OK);
+  CHECK(options.is_untouched_behind());
+  CHECK(options.whole().size == kOld);
+  CHECK(options.whole().timeout_ns == Options().timeout.count());
+
+  REQUIRE(::setenv("HOLDFAST_SILENCE", "33", 1) == 0);
+  REQUIRE(::setenv("HOLDFAST_TIMEOUT", "44", 1) == 0);
+  REQUIRE(hf_options_from_env_sized(options.get(), kOld) == HF_OK);
+  CHECK(options.is_untouched_behind());
+  CHECK(options.whole().timeout_ns == 44'000'000'000);
+  const auto taken = c::native_options(options.get(), nullptr);
+  REQUIRE(taken.is_ok());
+  CHECK(taken.value().timeout == std::chrono::seconds(44));
+  CHECK(taken.value().silence == Options().silence);
+
+  // The functions that old programs call fill what there was then.
+  Cut<hf_options> before(c::kOptionsBefore8);
+  REQUIRE((hf_options_from_env)(before.get()) == HF_OK);
+  CHECK(before.is_untouched_behind());
+  CHECK(before.whole().size == c::kOptionsBefore8);
+  CHECK(before.whole().silence_ns == 33'000'000'000);
+  REQUIRE((hf_options_init)(before.get()) == HF_OK);
+  CHECK(before.is_untouched_behind());
+  CHECK(before.whole().silence_ns == Options().silence.count());
+  ::unsetenv("HOLDFAST_SILENCE");
+  ::unsetenv("HOLDFAST_TIMEOUT");
+}
+
+TEST_CASE("the header's names pass on the size that the program was compiled with") {
+  hf_options options;
+  REQUIRE(hf_options_init(&options) == HF_OK);
+  CHECK(options.size == sizeof(hf_options));
+  REQUIRE(hf_options_from_env(&options) == HF_OK);
+  CHECK(options.size == sizeof(hf_options));
+  CHECK(hf_options_init_sized(&options, sizeof options + 8) == HF_CONFIG_ERROR);
+  CHECK(std::string(hf_last_error()).find("the header of a newer library") != std::string::npos);
+  CHECK(hf_options_init_sized(&options, 3) == HF_CONFIG_ERROR);
+}
+
+TEST_CASE("a struct of device options of an older header is taken and filled, none of a newer") {
+  constexpr std::size_t kOld = offsetof(hf_device_options, cuda_codec);
+  REQUIRE(::setenv("HOLDFAST_CUDA_CODEC", "off", 1) == 0);
+  REQUIRE(::setenv("HOLDFAST_CUDA_SLICE_BYTES", "8192", 1) == 0);
+  Cut<hf_device_options> devices(kOld);
+  REQUIRE(hf_device_options_from_env(devices.get()) == HF_OK);
+  ::unsetenv("HOLDFAST_CUDA_CODEC");
+  ::unsetenv("HOLDFAST_CUDA_SLICE_BYTES");
+  CHECK(devices.is_untouched_behind());
+  CHECK(devices.whole().cuda_slice_bytes == 8192);
+  const auto taken = c::native_options(nullptr, devices.get());
+  REQUIRE(taken.is_ok());
+  CHECK(taken.value().cuda_slice_bytes == 8192);
+  CHECK(taken.value().cuda_codec == Options().cuda_codec);
+
+  hf_device_options newer{};
+  newer.size = sizeof newer + 8;
+  CHECK(hf_device_options_from_env(&newer) == HF_CONFIG_ERROR);
+  const std::string text = c::native_options(nullptr, &newer).status().message();
+  CHECK(text.find("hf_device_options.size is " + std::to_string(newer.size)) == 0);
+  CHECK(text.find("the header of a newer library") != std::string::npos);
+}
+
 TEST_CASE("a struct of a newer header, or of no size, is refused by name") {
   hf_options options{};
-  c::set_defaults(options);
+  REQUIRE(c::set_defaults(options, sizeof options).is_ok());
   CHECK(c::native_options(&options, nullptr).is_ok());
   options.size = sizeof options + 8;
   const std::string text = c::native_options(&options, nullptr).status().message();
@@ -171,7 +262,7 @@ TEST_CASE("a struct of a newer header, or of no size, is refused by name") {
 
 TEST_CASE("the struct of the C interface says what the options say") {
   hf_options options{};
-  c::set_defaults(options);
+  REQUIRE(c::set_defaults(options, sizeof options).is_ok());
   Options usual;
   const auto same = c::native_options(&options, nullptr);
   REQUIRE(same.is_ok());

@@ -1,5 +1,5 @@
 // The table of plans: what a look-up answers, and what its text may be. The planner that measures
-// runs in real ranks (tests/python/test_plan.py).
+// runs in real ranks (tests/python/cli/test_plan.py).
 #include <doctest/doctest.h>
 
 #include <fstream>

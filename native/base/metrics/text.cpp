@@ -9,12 +9,12 @@ namespace {
 
 double seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
-std::string_view type_name(Type type, Format format) {
+std::string_view type_name(Type type, TextFormat format) {
   switch (type) {
     case Type::kCounter: return "counter";
     case Type::kGauge: return "gauge";
     case Type::kHistogram: return "histogram";
-    case Type::kInfo: return format == Format::kOpenMetrics ? "info" : "gauge";
+    case Type::kInfo: return format == TextFormat::kOpenMetrics ? "info" : "gauge";
   }
   return "unknown";
 }
@@ -55,14 +55,14 @@ std::string number_text(double value) {
   return {digits.data(), end};
 }
 
-Format format_for(std::string_view accept) {
+TextFormat format_for(std::string_view accept) {
   return accept.find("application/openmetrics-text") == std::string_view::npos
-             ? Format::kPlain
-             : Format::kOpenMetrics;
+             ? TextFormat::kPlain
+             : TextFormat::kOpenMetrics;
 }
 
-std::string_view content_type(Format format) {
-  return format == Format::kOpenMetrics
+std::string_view content_type(TextFormat format) {
+  return format == TextFormat::kOpenMetrics
              ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
              : "text/plain; version=0.0.4; charset=utf-8";
 }
@@ -71,10 +71,10 @@ void TextEncoder::family(const Family& family) {
   family_ = family;
   std::string name(family.name);
   // The older format names a family after its samples.
-  if (format_ == Format::kPlain) name += sample_suffix(family.type);
+  if (format_ == TextFormat::kPlain) name += sample_suffix(family.type);
   text_ += "# TYPE " + name + " ";
   text_ += type_name(family.type, format_);
-  if (format_ == Format::kOpenMetrics && !family.unit.empty()) {
+  if (format_ == TextFormat::kOpenMetrics && !family.unit.empty()) {
     text_ += "\n# UNIT " + name + " ";
     text_ += family.unit;
   }
@@ -142,7 +142,7 @@ void TextEncoder::histogram(Labels labels, const Histogram& histogram) {
     begin_line("_bucket", labels, &le);
     text_ += std::to_string(below);
     const auto exemplar = histogram.exemplar(b);
-    if (format_ == Format::kOpenMetrics && exemplar) add_exemplar(*exemplar);
+    if (format_ == TextFormat::kOpenMetrics && exemplar) add_exemplar(*exemplar);
     text_ += '\n';
   }
   begin_line("_sum", labels);
@@ -152,7 +152,7 @@ void TextEncoder::histogram(Labels labels, const Histogram& histogram) {
 }
 
 std::string TextEncoder::take() {
-  if (format_ == Format::kOpenMetrics) text_ += "# EOF\n";
+  if (format_ == TextFormat::kOpenMetrics) text_ += "# EOF\n";
   return std::move(text_);
 }
 

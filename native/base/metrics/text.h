@@ -12,11 +12,11 @@
 
 namespace holdfast::metrics {
 
-enum class Format { kOpenMetrics, kPlain };
+enum class TextFormat { kOpenMetrics, kPlain };
 
 // The format that the request's header Accept asks for.
-Format format_for(std::string_view accept);
-std::string_view content_type(Format format);
+TextFormat format_for(std::string_view accept);
+std::string_view content_type(TextFormat format);
 
 enum class Type { kCounter, kGauge, kHistogram, kInfo };
 
@@ -33,7 +33,7 @@ using Labels = std::initializer_list<Label>;
 class TextEncoder {
  public:
   // `wall_offset`: added to a monotonic instant it makes wall-clock time, which exemplars carry.
-  explicit TextEncoder(Format format, Duration wall_offset = {})
+  explicit TextEncoder(TextFormat format, Duration wall_offset = {})
       : format_(format), wall_offset_(wall_offset) {}
 
   // Begins a family; the samples that follow belong to it.
@@ -52,7 +52,7 @@ class TextEncoder {
   void add_label(const Label& label);
   void add_exemplar(const Exemplar& exemplar);
 
-  Format format_;
+  TextFormat format_;
   Duration wall_offset_;
   Family family_{};
   std::string text_;

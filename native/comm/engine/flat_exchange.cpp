@@ -58,34 +58,34 @@ bool FlatExchange::carries(const OpRequest& request, int size) {
 }
 
 void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
-  CHECK(stage_ == Stage::kDone);
+  CHECK(stage_ == FlatStage::kDone);
   ++op_;
   request_ = &request;
   signature_ = signature;
   const bool publishes = input_counts(request.collective, request.root == rank_);
   input_bytes_ = publishes ? blocks_bytes(request.input, request.dtype) : 0;
-  stage_ = Stage::kBegun;
+  stage_ = FlatStage::kBegun;
 }
 
 bool FlatExchange::advance() {
   moved_ = false;
-  if (stage_ == Stage::kBegun) {
+  if (stage_ == FlatStage::kBegun) {
     publish();
-    stage_ = Stage::kCollect;
+    stage_ = FlatStage::kCollect;
     moved_ = true;
   }
-  if (stage_ == Stage::kCollect && collected()) {
+  if (stage_ == FlatStage::kCollect && collected()) {
     yield_point();
     if (failure_.is_ok()) finish();
     if (was_left_behind()) {
       failure_ = {};
-      stage_ = Stage::kLeftBehind;
+      stage_ = FlatStage::kLeftBehind;
       return false;
     }
-    stage_ = Stage::kDone;
+    stage_ = FlatStage::kDone;
     moved_ = true;
   }
-  return stage_ == Stage::kDone;
+  return stage_ == FlatStage::kDone;
 }
 
 void FlatExchange::publish() {
@@ -205,7 +205,7 @@ bool FlatExchange::was_left_behind() const {
 std::vector<Rank> FlatExchange::waited_for() const {
   std::vector<Rank> ranks;
   for (int r = 0; r < size(); ++r) {
-    if (stage_ == Stage::kCollect && !reached(area({r}).posted, op_)) ranks.push_back({r});
+    if (stage_ == FlatStage::kCollect && !reached(area({r}).posted, op_)) ranks.push_back({r});
   }
   return ranks;
 }

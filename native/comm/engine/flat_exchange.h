@@ -80,7 +80,7 @@ class FlatExchange {
   std::vector<Rank> waited_for() const;
 
  private:
-  enum class Stage : std::uint8_t { kBegun, kCollect, kDone, kLeftBehind };
+  enum class FlatStage : std::uint8_t { kBegun, kCollect, kDone, kLeftBehind };
 
   FlatArea::FlatHalf& area(Rank rank) const {
     return reinterpret_cast<FlatArea*>(peers_[index(rank)].segment->data())->halves[half_];
@@ -108,7 +108,7 @@ class FlatExchange {
   const OpRequest* request_ = nullptr;
   std::uint32_t signature_ = 0;
   std::uint64_t input_bytes_ = 0;
-  Stage stage_ = Stage::kDone;
+  FlatStage stage_ = FlatStage::kDone;
   bool moved_ = false;
   Status failure_;
 };

@@ -81,7 +81,7 @@ bool ViewCommunicator::ends_inline() {
 void ViewCommunicator::go_on(OpLaunch launch) {
   ActiveOp active;
   active.launch = std::move(launch);
-  active.stage = Stage::kFlat;
+  active.stage = OpStage::kFlat;
   active.begun = true;
   active.stalls = std::min(active.launch.deadline, clock_->now() + kStallTime);
   active.bytes = payload_bytes(*active.launch.request);
@@ -108,7 +108,7 @@ void ViewCommunicator::launch(OpLaunch launch) {
   next_deadline_ = std::min(next_deadline_, active.stalls);
   OpTicket& ticket = active.launch.work->ticket();
   if (is_flat(active.launch)) {
-    active.stage = Stage::kFlat;
+    active.stage = OpStage::kFlat;
     ticket.path = OpPath::kFlat;
   } else {
     const bool sliced = !active.launch.repair && is_sliced(request);
@@ -165,7 +165,7 @@ void ViewCommunicator::choose_ending(ActiveOp& active) {
 bool ViewCommunicator::moves_bulk() const {
   // The round at the end of a large op is as small as any.
   return std::any_of(active_.begin(), active_.end(), [](const ActiveOp& a) {
-    return a.bytes > kBulkBytes && a.stage != Stage::kRound;
+    return a.bytes > kBulkBytes && a.stage != OpStage::kRound;
   });
 }
 
@@ -185,7 +185,7 @@ MemoryPoll ViewCommunicator::poll_memory() {
   bool moved = advance_flat();
   moved = advance_runs() || moved;
   const bool enough = std::all_of(active_.begin(), active_.end(), [](const ActiveOp& a) {
-    return a.stage == Stage::kFlat || a.slices != nullptr;
+    return a.stage == OpStage::kFlat || a.slices != nullptr;
   });
   return {moved, enough && rounds_.empty() && !ending_};
 }
@@ -194,7 +194,7 @@ bool ViewCommunicator::advance_flat() {
   bool moved = false;
   for (std::size_t i = 0; i < active_.size();) {
     ActiveOp& active = active_[i];
-    if (active.stage != Stage::kFlat) {
+    if (active.stage != OpStage::kFlat) {
       ++i;
       continue;
     }
@@ -238,7 +238,7 @@ bool ViewCommunicator::advance_runs() {
   const int least = least_priority();
   for (std::size_t i = 0; i < active_.size();) {
     ActiveOp& active = active_[i];
-    if (active.stage == Stage::kHeldBack && rounds_.empty()) {
+    if (active.stage == OpStage::kHeldBack && rounds_.empty()) {
       next_stage(active);
       finish(active);
       active_.erase(active_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -284,7 +284,7 @@ bool ViewCommunicator::advance_run(ActiveOp& active) {
     }
     if (!active.run->finished()) return false;
     next_stage(active);
-    if (active.run == nullptr) return active.stage != Stage::kHeldBack;
+    if (active.run == nullptr) return active.stage != OpStage::kHeldBack;
   }
 }
 
@@ -292,13 +292,14 @@ bool ViewCommunicator::advance_run(ActiveOp& active) {
 void ViewCommunicator::next_stage(ActiveOp& active) {
   const OpSeq sequence = active.work().sequence();
   if (active.run) {
-    const bool made_here = active.stage == Stage::kRun && active.work().request().frames == nullptr;
+    const bool made_here =
+        active.stage == OpStage::kRun && active.work().request().frames == nullptr;
     if (made_here) active.launch.work->ticket().encoded = active.run->encoded();
     runs_.end(*active.run);
     active.run.reset();
   }
-  if (active.stage == Stage::kRun && !active.kept && !is_planted(Planted::kSkipRound)) {
-    active.stage = Stage::kRound;
+  if (active.stage == OpStage::kRun && !active.kept && !is_planted(Planted::kSkipRound)) {
+    active.stage = OpStage::kRound;
     active.run = active.slices != nullptr ? active.slices->make_round()
                                           : make_round(sequence, active.work().request().priority);
     return;
@@ -306,7 +307,7 @@ void ViewCommunicator::next_stage(ActiveOp& active) {
   if (!active.closes_batch) return;
   // Two batches of kept results are enough: the next one waits until the last is stable.
   if (!rounds_.empty()) {
-    active.stage = Stage::kHeldBack;
+    active.stage = OpStage::kHeldBack;
     return;
   }
   rounds_.push_back({sequence, nullptr});
@@ -346,9 +347,9 @@ std::vector<Rank> ViewCommunicator::waited_for(const ActiveOp& active) const {
 void ViewCommunicator::finish(ActiveOp& active) {
   if (active.run) runs_.end(*active.run);
   const bool kept = active.kept && config_.protect && size() > 1;
-  const Held held = active.stage == Stage::kFlat ? Held::kFlat
-                    : kept                       ? Held::kHere
-                                                 : Held::kEverywhere;
+  const Held held = active.stage == OpStage::kFlat ? Held::kFlat
+                    : kept                         ? Held::kHere
+                                                   : Held::kEverywhere;
   owner_.on_op_ended(active.launch.work, held);
 }
 
@@ -357,7 +358,7 @@ bool ViewCommunicator::finish_flat(const OpLaunch& launch) {
   if (active_.empty() || active_.front().launch.work != launch.work) {
     ActiveOp active;
     active.launch = launch;
-    active.stage = Stage::kFlat;
+    active.stage = OpStage::kFlat;
     note_call(call_of(launch.work->request(), launch.work->sequence()));
     active.history = calls_.history();
     active_.insert(active_.begin(), std::move(active));

@@ -138,10 +138,10 @@ class ViewCommunicator {
   bool finish_flat(const OpLaunch& launch);
 
  private:
-  enum class Stage : std::uint8_t { kFlat, kRun, kRound, kHeldBack };
+  enum class OpStage : std::uint8_t { kFlat, kRun, kRound, kHeldBack };
   struct ActiveOp {
     OpLaunch launch;
-    Stage stage = Stage::kRun;
+    OpStage stage = OpStage::kRun;
     std::unique_ptr<Execution> run;  // of the op, then of its round
     Instant stalls;                  // from then on its peers are told what waits here
     std::uint64_t bytes = 0;

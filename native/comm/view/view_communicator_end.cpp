@@ -182,8 +182,8 @@ std::vector<Stopped> ViewCommunicator::interrupt() {
   for (ActiveOp& active : active_) {
     Stopped stopped;
     stopped.work = active.launch.work;
-    stopped.flat = active.stage == Stage::kFlat;
-    stopped.complete = active.stage == Stage::kRound || active.stage == Stage::kHeldBack;
+    stopped.flat = active.stage == OpStage::kFlat;
+    stopped.complete = active.stage == OpStage::kRound || active.stage == OpStage::kHeldBack;
     if (active.run) {
       if (!stopped.complete) stopped.held = active.run->held();
       runs_.end(*active.run);
@@ -192,7 +192,7 @@ std::vector<Stopped> ViewCommunicator::interrupt() {
     result.push_back(std::move(stopped));
   }
   // A stopped op of the flat exchange keeps its place there: others may have ended it.
-  std::erase_if(active_, [](const ActiveOp& a) { return a.stage != Stage::kFlat; });
+  std::erase_if(active_, [](const ActiveOp& a) { return a.stage != OpStage::kFlat; });
   for (KeptRound& round : rounds_) {
     if (round.run) runs_.end(*round.run);
   }

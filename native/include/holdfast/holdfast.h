@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 7
+#define HF_ABI_VERSION 8
 
 typedef enum hf_status {
   HF_OK = 0,
@@ -100,7 +100,7 @@ typedef enum hf_trust_resets { HF_TRUST_NONE = 0, HF_TRUST_LAN = 1 } hf_trust_re
  * the call that takes the options. NULL or empty: the default. New fields only go at the end, where
  * `size` ended before, and never into padding: a program that was compiled with an older header
  * passes a smaller `size`, and what its struct lacks has the default. A larger `size` than this
- * library's is refused. */
+ * library's is refused. The same holds of every struct of options. */
 typedef struct hf_options {
   size_t size;
   const char* transports;     /* "shm,tcp" (default), "shm", "tcp", "shm,ucx", "ucx" */
@@ -151,10 +151,19 @@ size_t hf_last_error_ranks(int32_t* ranks, size_t capacity);
 
 /* ---- set-up ---- */
 
-hf_status hf_options_init(hf_options* options);
+/* Fills in the defaults; `size` is sizeof(hf_options) where the program was compiled, and nothing
+ * is written behind it. */
+hf_status hf_options_init_sized(hf_options* options, size_t size);
 /* Defaults, overridden by HOLDFAST_TRANSPORTS, HOLDFAST_TIMEOUT (seconds), HOLDFAST_PORT, ... The
  * strings are the environment's. */
+hf_status hf_options_from_env_sized(hf_options* options, size_t size);
+
+/* C and C++ call these names as macros. The functions are for programs compiled before version 8,
+ * and fill the fields that hf_options had then; languages without macros call those above. */
+hf_status hf_options_init(hf_options* options);
 hf_status hf_options_from_env(hf_options* options);
+#define hf_options_init(options) hf_options_init_sized((options), sizeof(hf_options))
+#define hf_options_from_env(options) hf_options_from_env_sized((options), sizeof(hf_options))
 
 /* `options` NULL: the defaults. */
 hf_status hf_node_create(const hf_options* options, hf_node** node);

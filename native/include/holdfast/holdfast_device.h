@@ -27,7 +27,8 @@ extern "C" {
 #define HF_HOST_MEMORY (-1)
 
 /* Set `size` to sizeof(hf_device_options) and all else to zero, which is the default of each:
- * hf_device_options devices = {sizeof devices}; */
+ * hf_device_options devices = {sizeof devices}; New fields go where those of hf_options go: what a
+ * smaller struct lacks has the default, and a larger one than this library's is refused. */
 typedef struct hf_device_options {
   size_t size;
   const char* cuda_driver;     /* NULL or empty: the system's libcuda.so.1; "emulated", a device of

@@ -31,9 +31,9 @@ int Handshake::take_fd() {
   return fd;
 }
 
-Handshake::State Handshake::fail(Status why) {
+Handshake::HandshakeState Handshake::fail(Status why) {
   failure_ = std::move(why);
-  return State::kFailed;
+  return HandshakeState::kFailed;
 }
 
 void Handshake::queue(bool is_hello, const Greeting& greeting) {
@@ -52,26 +52,27 @@ void Handshake::welcome(const Greeting& greeting) {
   queue(false, greeting);
 }
 
-Handshake::State Handshake::step(Instant now) {
-  if (!failure_.is_ok()) return State::kFailed;
+Handshake::HandshakeState Handshake::step(Instant now) {
+  if (!failure_.is_ok()) return HandshakeState::kFailed;
   if (now >= deadline_) {
     return fail({Code::kTimeout, caller_ ? "no answer from " + to_string(endpoint_)
                                          : "a connection that never said who it is"});
   }
   if (connecting_) {
     pollfd look{fd_, POLLOUT, 0};
-    if (::poll(&look, 1, 0) <= 0) return State::kPending;
+    if (::poll(&look, 1, 0) <= 0) return HandshakeState::kPending;
     if (Status status = connect_outcome(fd_, endpoint_); !status.is_ok()) {
       return fail(std::move(status));
     }
     connecting_ = false;
   }
-  if (!flush()) return failure_.is_ok() ? State::kPending : State::kFailed;
-  if (!caller_ && answered_) return State::kReady;
-  if (!read_greeting()) return failure_.is_ok() ? State::kPending : State::kFailed;
+  if (!flush()) return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
+  if (!caller_ && answered_) return HandshakeState::kReady;
+  if (!read_greeting())
+    return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
   // A caller that gave up while this process was stopped has called again since.
   if (!caller_ && is_closed()) return fail({Code::kProtocolError, "the caller has hung up"});
-  return caller_ ? State::kReady : State::kPending;
+  return caller_ ? HandshakeState::kReady : HandshakeState::kPending;
 }
 
 bool Handshake::is_closed() const {

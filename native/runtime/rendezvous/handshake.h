@@ -17,7 +17,7 @@ namespace holdfast::runtime {
 
 class Handshake {
  public:
-  enum class State : std::uint8_t { kPending, kReady, kFailed };
+  enum class HandshakeState : std::uint8_t { kPending, kReady, kFailed };
 
   // Caller: connects to the endpoint and sends `hello`.
   Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline);
@@ -28,7 +28,7 @@ class Handshake {
   Handshake& operator=(const Handshake&) = delete;
 
   // Moves on without blocking.
-  State step(Instant now);
+  HandshakeState step(Instant now);
   bool is_caller() const { return caller_; }
   bool wants_to_write() const { return connecting_ || !out_.empty(); }
   bool is_connected() const { return !connecting_; }
@@ -58,7 +58,7 @@ class Handshake {
   bool flush();
   bool is_closed() const;
   bool read_greeting();
-  State fail(Status why);
+  HandshakeState fail(Status why);
 
   int fd_;
   bool caller_;

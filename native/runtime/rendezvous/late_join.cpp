@@ -6,7 +6,7 @@
 
 namespace holdfast::runtime {
 
-using State = ft::Joining::State;
+using State = ft::Joining::JoiningState;
 
 namespace {
 

@@ -226,7 +226,7 @@ class ScenarioWorld {
       trace_.push_back(std::move(text));
     }
     for (const auto& [id, newcomer] : newcomers_) {
-      const bool waits = newcomer.state() == Joining::State::kWaiting;
+      const bool waits = newcomer.state() == Joining::JoiningState::kWaiting;
       trace_.push_back(name_of(id) + (waits ? " is in the lobby" : " is outside"));
     }
     if (!service_) return;
@@ -354,12 +354,12 @@ class ScenarioWorld {
     newcomer.tick(now_, [&](MemberId other) { return reaches(id, other); });
     for (auto& [to, message] : newcomer.take_sends()) send(id, to, std::move(message));
     say_why(id, " waits: ", newcomer.reason());
-    if (newcomer.state() == Joining::State::kRefused) {
+    if (newcomer.state() == Joining::JoiningState::kRefused) {
       trace_.push_back(name_of(id) + " is refused: " + newcomer.refusal());
       newcomers_.erase(id);
       return;
     }
-    if (newcomer.state() != Joining::State::kAdmitted) return;
+    if (newcomer.state() != Joining::JoiningState::kAdmitted) return;
     const Message decision = newcomer.decision();
     newcomers_.erase(id);
     begin_view(id, decision.view, decision.boundary);
