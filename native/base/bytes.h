@@ -22,7 +22,7 @@ class Writer {
       out_.push_back(static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i)));
     }
   }
-  // Seven bits to a byte, the lowest first: small values are short.
+  // Writes seven bits to a byte, the lowest first: small values are short.
   void count(std::uint64_t value) {
     for (; value >= 0x80; value >>= 7) out_.push_back(static_cast<std::byte>(value | 0x80));
     out_.push_back(static_cast<std::byte>(value));
@@ -31,7 +31,7 @@ class Writer {
     count(bytes.size());
     raw(bytes);
   }
-  // Bytes whose number the reader knows by itself.
+  // Writes bytes without their count, which the reader must know.
   void raw(std::span<const std::byte> bytes) {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
@@ -53,7 +53,7 @@ class Reader {
   explicit Reader(std::span<const std::byte> bytes) : rest_(bytes) {}
 
   bool failed() const { return failed_; }
-  // Everything was read, and nothing is left.
+  // Whether everything was read, and nothing is left.
   bool ended() const { return !failed_ && rest_.empty(); }
   void require(bool sound) { failed_ = failed_ || !sound; }
 
@@ -69,7 +69,8 @@ class Reader {
     rest_ = rest_.subspan(sizeof value);
     return value;
   }
-  // Each value has one form: what was read says itself again.
+  // Each value has one encoding: other forms are refused, so writing what was read gives the same
+  // bytes.
   std::uint64_t count() {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
@@ -82,14 +83,14 @@ class Reader {
     failed_ = true;
     return 0;
   }
-  // At most `most`.
+  // A count of at most `most`.
   std::uint64_t count(std::uint64_t most) {
     const std::uint64_t value = count();
     if (value <= most) return value;
     failed_ = true;
     return 0;
   }
-  // Below `size`.
+  // A count below `size`.
   std::uint64_t index(std::uint64_t size) {
     require(size > 0);
     return failed_ ? 0 : count(size - 1);
@@ -100,7 +101,7 @@ class Reader {
     require(value <= 1);
     return value == 1;
   }
-  // The next `size` bytes, in the reader's memory; none of them where there are fewer.
+  // The next `size` bytes, in the reader's memory; empty if there are fewer.
   std::span<const std::byte> raw(std::size_t size) {
     if (failed_ || size > rest_.size()) {
       failed_ = true;

@@ -1,5 +1,5 @@
-// CHECK: the errors we make. On in release builds, because a wrong collective is worse than a dead
-// one. The errors the world makes are values: see result.h.
+// CHECK: ends the process on an error in our own code. It is on in release builds, because a wrong
+// result is worse than a dead process. Errors from outside are values: see result.h.
 #pragma once
 
 namespace holdfast {

@@ -61,7 +61,7 @@ template <class Crc>
   for (std::size_t s = 0; s < kStreams; ++s) {
     crc[s] = Crc::step(crc[s], word_at(rest.data() + 8 * s));
   }
-  // The size tells zeros at the end from padding.
+  // The size distinguishes zeros at the end from padding.
   std::uint32_t all = Crc::step(~0U, bytes.size());
   for (const std::uint32_t each : crc) all = Crc::step(all, each);
   return ~all;

@@ -12,10 +12,11 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kLine = 64;
 constexpr std::size_t kVector = sizeof(__m128i);
 
-// From here to 32 bytes behind `from`, within any page, `rep movsb`, which C libraries take for
-// long copies, runs at a twentieth of its speed on AMD's Zen 3 and 4 (glibc bug 30995): each load
-// looks like one of what was just stored. What malloc returns for long blocks lies 16 bytes behind
-// the begin of a page, so that copies from shared memory to such arrays are all of this kind.
+// Whether `to` lies up to 32 bytes behind `from`, taken within a page. For such copies `rep movsb`,
+// which C libraries use for long ones, runs at a twentieth of its speed on AMD's Zen 3 and 4 (glibc
+// bug 30995): each load looks like one from what was just stored. malloc returns long blocks 16
+// bytes behind the begin of a page, so copies from shared memory to such arrays are all of this
+// kind.
 bool follows_closely(const std::byte* to, const std::byte* from) {
   const std::uintptr_t ahead =
       (reinterpret_cast<std::uintptr_t>(to) - reinterpret_cast<std::uintptr_t>(from)) % kPage;
@@ -28,8 +29,8 @@ __m128i load(const std::byte* from) {
 
 void store(std::byte* to, __m128i value) { _mm_store_si128(reinterpret_cast<__m128i*>(to), value); }
 
-// From the end, so that nothing is loaded whose place within a page was just stored to; by lines
-// of `to`.
+// Copies from the end, so that no load is from a place within a page that was just stored to; by
+// cache lines of `to`.
 void copy_backwards(std::byte* to, const std::byte* from, std::size_t bytes) {
   const std::size_t tail = (reinterpret_cast<std::uintptr_t>(to) + bytes) % kLine;
   bytes -= tail;

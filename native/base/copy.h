@@ -1,4 +1,4 @@
-// Copies between a caller's memory and ours, at the rate of memory whatever their addresses are.
+// Copies between a caller's memory and ours, at the speed of memory whatever their addresses are.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 
 namespace holdfast {
 
-// What is up to this size the C library copies by loops that mind no address.
+// Up to this size the C library copies by loops whose speed does not depend on addresses.
 inline constexpr std::size_t kShortCopy = 2048;
 
-// As below, of more than kShortCopy bytes.
+// As copy_bytes(), for more than kShortCopy bytes.
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
 
 // Copies `bytes`, 0 of them too, between ranges that do not overlap.

@@ -13,10 +13,10 @@ namespace {
 
 bool runs_anywhere() { return true; }
 
-[[maybe_unused]] bool runs_nowhere() { return false; }  // another architecture's
+[[maybe_unused]] bool runs_nowhere() { return false; }  // for levels of another architecture
 
 #if defined(__x86_64__)
-// With the conversions of Half, which came before AVX2.
+// Also checks for F16C, the conversions of Half, which came before AVX2.
 bool runs_avx2() {
   unsigned a = 0;
   unsigned b = 0;

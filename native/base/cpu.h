@@ -12,15 +12,16 @@
 
 namespace holdfast {
 
-// From the slowest to the fastest of each architecture. Compiler flags are in cmake/simd.cmake.
+// Ordered from the slowest to the fastest of each architecture. Compiler flags are in
+// cmake/simd.cmake.
 enum class CpuLevel : std::uint8_t { kReference, kBaseline, kAvx2, kAvx512, kNeon };
 inline constexpr int kCpuLevelCount = 5;
 
 std::string_view cpu_level_name(CpuLevel level);  // "reference", "AVX-512", ...
 
-// Whether this processor runs the level. Any thread, as all below.
+// Whether this processor runs the level. Any thread, as for all functions below.
 bool has_cpu_level(CpuLevel level);
-// All that this processor runs, the fastest last.
+// All levels that this processor runs, the fastest last.
 std::span<const CpuLevel> cpu_levels();
 CpuLevel best_cpu_level();
 

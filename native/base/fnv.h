@@ -1,7 +1,9 @@
-// FNV-1a: the same number on every machine, for telling things apart that nobody forges.
+// FNV-1a: a hash that is the same on every machine, for telling things apart that no attacker
+// forges.
 //
-// Of a text it is the published hash, byte by byte. A number is one step of it, as a whole, which
-// is quicker and no standard. Source: Fowler, Noll, Vo, "The FNV Non-Cryptographic Hash Algorithm".
+// For a text it is the published hash, byte by byte. A number is mixed in one step, as a whole,
+// which is quicker and not part of the standard. Source: Fowler, Noll, Vo, "The FNV
+// Non-Cryptographic Hash Algorithm".
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@ template <class Word, Word kBasis, Word kPrime>
 class Fnv {
  public:
   constexpr Fnv() = default;
-  // Goes on from the value of another one.
+  // Goes on from the value of another hash.
   constexpr explicit Fnv(Word value) : value_(value) {}
 
   constexpr void mix(Word value) { value_ = (value_ ^ value) * kPrime; }

@@ -19,18 +19,18 @@
 namespace holdfast {
 namespace {
 
-// A process gets the lowest numbers that are free, and few may have so many; what is beyond stays
-// open in children, as it was before.
+// Limit of descriptor numbers in the table: a process gets the lowest free numbers, and few may
+// have so many. Larger ones stay open in children.
 constexpr std::size_t kMostDescriptors = 1 << 16;
 constexpr std::size_t kWordBits = 64;
-// Of libraries: one for each runtime with UCX.
+// Limit of epoll sets of libraries: one for each runtime with UCX.
 constexpr std::size_t kMostSets = 16;
-// A set may hold sets: UCX's has one more level.
+// Limit of levels of sets that hold sets: UCX's has one more level.
 constexpr int kMostLevels = 3;
-// By which a library's thread is woken: UCX has two.
+// Limit of pipes by which a library's thread is woken: UCX has two.
 constexpr std::size_t kMostPipes = 64;
 
-// A set of them, of fixed size, without a destructor.
+// A set of descriptors, of fixed size, without a destructor.
 class Descriptors {
  public:
   bool has(int descriptor) const {
@@ -67,16 +67,17 @@ class Descriptors {
 };
 
 struct Table {
-  std::mutex mutex;    // guards all below; held across a fork by who forks
-  bool asked = false;  // the system, to call us
+  std::mutex mutex;    // guards all below; the forking thread holds it across a fork
+  bool asked = false;  // whether pthread_atfork was called
   Descriptors open;
-  std::array<int, kMostSets> sets{};  // and 1, so that 0 is none
-  Descriptors libraries;              // in a child: what they opened
+  std::array<int, kMostSets> sets{};  // descriptor + 1, so that 0 is none
+  Descriptors libraries;              // in a child: what libraries opened
 };
 constinit Table table;
 
-// Reads /proc/self/fdinfo/NUMBER of an epoll set, which has a line for all that the set holds:
-// "tfd: NUMBER events: .. data: .. pos:.. ino:HEX sdev:..". In a child, so by hand.
+// Reads /proc/self/fdinfo/NUMBER of an epoll set, which has a line for each descriptor in the set:
+// "tfd: NUMBER events: .. data: .. pos:.. ino:HEX sdev:..". Runs in a forked child, so it uses
+// system calls only.
 class SetReader {
  public:
   explicit SetReader(int set) {
@@ -101,7 +102,8 @@ class SetReader {
     while (find("tfd:")) {
       const auto held = static_cast<int>(number(10));
       if (!find("ino:")) return -1;
-      // A file stays in a set as long as somebody has it open; its number may be another's by now.
+      // A file stays in a set as long as any process has it open; its number may belong to another
+      // file by now.
       struct stat info {};
       if (::fstat(held, &info) == 0 && info.st_ino == number(16)) return held;
     }
@@ -146,7 +148,7 @@ class SetReader {
 // Calls `see` with every descriptor of this process.
 template <class See>
 void each_descriptor(See see) {
-  // Of struct linux_dirent64, which headers do not have.
+  // Offsets in struct linux_dirent64, which headers do not have.
   constexpr std::size_t kLengthAt = 16;
   constexpr std::size_t kNameAt = 19;
   const int folder = ::open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -173,7 +175,7 @@ void mark_held(int set, int levels) {
   for (int held = reader.next(); held >= 0; held = reader.next()) mark_held(held, levels - 1);
 }
 
-// A set that holds what is a library's is the library's own, of another of its threads.
+// A set that holds a descriptor of a library is the library's own, for another of its threads.
 void mark_if_it_holds_marked(int set) {
   if (table.open.has(set) || table.libraries.has(set)) return;
   bool holds = false;
@@ -191,7 +193,7 @@ ino_t pipe_of(int descriptor) {
   return ::fstat(descriptor, &info) == 0 && S_ISFIFO(info.st_mode) ? info.st_ino : 0;
 }
 
-// The other ends of pipes that libraries wait on.
+// Marks the other ends of pipes that libraries wait on.
 void mark_pipes() {
   std::array<ino_t, kMostPipes> pipes{};
   std::size_t count = 0;
@@ -224,7 +226,7 @@ void before_fork() { table.mutex.lock(); }
 
 void in_parent() { table.mutex.unlock(); }
 
-// By the only thread of the child, which is the one that has the lock.
+// Called by the only thread of the child, which holds the lock.
 void in_child() {
   mark_libraries();
   for (Descriptors* all : {&table.open, &table.libraries}) {
@@ -239,7 +241,7 @@ void in_child() {
 NoFork::NoFork() {
   table.mutex.lock();
   if (table.asked) return;
-  // It fails where there is no memory: children then have what they had before.
+  // The call fails where there is no memory: children then keep the descriptors.
   table.asked = true;
   [[maybe_unused]] const int error = ::pthread_atfork(before_fork, in_parent, in_child);
 }
@@ -265,7 +267,8 @@ void NoFork::close_what_it_holds(int epoll) {
 }
 
 void NoFork::keep_from_children(void* memory, std::size_t bytes) {
-  // Refused by a kernel that does not know it: children then have it, and it does no other harm.
+  // A kernel that does not know the flag refuses it: children then have the mapping, which does no
+  // other harm.
   ::madvise(memory, bytes, MADV_DONTFORK);
 }
 

@@ -1,13 +1,14 @@
-// What a process opens is its own: a forked child has none of it. A child that held a socket of its
-// parent would keep that alive in the eyes of the parent's peers, for as long as it lives itself.
+// Descriptors that a process opens are its own: a forked child has none of them. A child that held
+// a socket of its parent would keep the socket open, and the parent would seem alive to its peers
+// for as long as the child lives.
 //
-// The one place with mutable statics, for it cannot be otherwise: the system calls back at a fork
-// with no word of ours (pthread_atfork), in a child whose other threads are gone, and with them
-// whoever could have said what there is. So there is a table, of numbers alone, behind one lock,
-// which whoever forks holds meanwhile; and what is done in the child is system calls.
+// This is the one place with mutable statics, which cannot be avoided: the callbacks of
+// pthread_atfork take no argument, and in the child all other threads, and with them the owners of
+// the descriptors, are gone. So there is a table, of numbers alone, behind one lock, which the
+// forking thread holds during the fork; and the child makes only system calls.
 //
-// A child that is made without fork() (a raw clone), and whoever exec()s after vfork(), hears
-// nothing of this: for the latter everything is opened to be closed on exec.
+// These callbacks do not run for a child that is made without fork() (a raw clone), or after
+// vfork() and exec(): for the latter everything is opened to be closed on exec.
 // Why: docs/decisions/0115-a-death-is-the-kernels-word.md
 #pragma once
 
@@ -15,8 +16,8 @@
 
 namespace holdfast {
 
-// While one lives, this process does not fork; for as long as it takes to open something and to
-// put it down. Any thread; never two at once in one thread.
+// While a NoFork lives, this process does not fork: hold one while a descriptor is opened and put
+// into the table. Any thread; never two at once in one thread.
 class NoFork final {
  public:
   NoFork();
@@ -24,15 +25,15 @@ class NoFork final {
   NoFork(const NoFork&) = delete;
   NoFork& operator=(const NoFork&) = delete;
 
-  // Has the descriptor closed in children; a negative one is nothing. Returns it.
+  // Has the descriptor closed in children; ignores a negative one. Returns it.
   int close_in_children(int descriptor);
-  // What close_in_children() was told no longer holds.
+  // Undoes close_in_children() or close_what_it_holds().
   void forget(int descriptor);
-  // Has what a library opens by itself closed in children: what is in this epoll set of its, other
-  // sets that hold the same, and what is in those; and both ends of pipes among all that. A few
-  // sets; more are let be.
+  // Has descriptors that a library opens by itself closed in children: those in this epoll set of
+  // the library, other sets that hold one of them, and those in these sets; and both ends of pipes
+  // among them. Keeps a few sets (kMostSets); more are ignored.
   void close_what_it_holds(int epoll);
-  // The mapping is not in children.
+  // Keeps the mapping out of children.
   static void keep_from_children(void* memory, std::size_t bytes);
 };
 

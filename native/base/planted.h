@@ -8,7 +8,7 @@ enum class Planted {
   kNone,
   kSkipRepairPiece,   // the last transfer of a repair plan is left out
   kAcceptStaleEpoch,  // messages of an earlier view are taken for this one's
-  kForgetVote,        // members do not remember what they have accepted
+  kForgetVote,        // members forget the proposal they have accepted
   kCountTwice,        // a held piece is reduced again
   kForgetHeld,        // an interrupted op reports that it holds nothing
   kSkipRound,         // large ops end before all are known to hold them
@@ -17,27 +17,27 @@ enum class Planted {
   kIgnoreBallot,      // members accept proposals of coordinators that are outranked
   kLateStop,          // a boundary does not stop the groups
   kSpendUncoded,      // a residual counts as sent where a repair went without it
-  kLeaveAtOnce,       // who leaves does not wait until others have what it has
+  kLeaveAtOnce,       // a leaving member does not wait until others have its results
   kMixUncoded,        // a repair takes a giver's data as it is, though others hold it encoded
-  kShareAlone,        // a member shares memory because it can, whatever the others can
+  kShareAlone,        // a member shares memory though other members cannot
   kHideHole,          // a result with a hole counts as a good one
-  kOwnHole,           // only who has the hole is told of it
-  kMinority,          // whoever is left decides, however few they are
+  kOwnHole,           // only the rank with the hole is told of it
+  kMinority,          // the members that are left decide, however few
   kFreePrepare,       // a member that has stopped for a ballot takes proposals of lower ones
   kStaleReport,       // a report for another ballot counts as a promise for this one
-  kFreshKept,         // a kept result is served as if nothing had happened since it was made
+  kFreshKept,         // a kept result is served as if no view had begun since
   kNoWithdrawn,       // a sum is taken though the memory it was read from has been taken back
   kNoLeftBehind,      // a slot is read though its owner may be two views ahead
   kDamageIsDeath,     // a damaged frame proves that its sender has died
   kNoWeighing,        // complaints about silent members are never weighed
   kOwnOrder,          // a sum begins with the rank that makes it
-  kNeverTakeBack,     // a blocked coordinator does not take back who speaks again
-  kNeverTell,         // whoever was voted out is not told
+  kNeverTakeBack,     // a blocked coordinator does not take back a member that speaks
+  kNeverTell,         // a member that was voted out is not told
   kPartialSums,       // partial sums are written where the result will be
   kKeepBallot,        // a loss during a proposal does not raise the ballot
   kAdmitUnconnected,  // a newcomer comes in before it is connected to all
   kLowBallots,        // a coordinator that takes over begins with a ballot that was used
-  kNoSilence,         // nobody is ever found silent
+  kNoSilence,         // no member is ever found silent
   kBelieveReset,      // a connection that is closed from the other side proves a death
   kOwnClosing,        // a connection that this side has closed proves the other's death
   kUnrecorded,        // a view is published though the record of it was not written

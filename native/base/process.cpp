@@ -19,7 +19,7 @@
 namespace holdfast {
 namespace {
 
-// The same on all architectures; headers older than Linux 5.3 have no name for it.
+// The system call's number on all architectures; headers older than Linux 5.3 have no name for it.
 constexpr long kPidfdOpen = 434;
 
 std::uint64_t inode(const char* path) {
@@ -33,11 +33,11 @@ struct Told {
   char state = 0;  // as the kernel writes it: R, S, D, T, ...
 };
 
-// Fields 1, 3 and 22 of /proc/PID/stat.
+// Reads the fields 1, 3 and 22 of /proc/PID/stat.
 Told read_stat(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The second field, a name in parentheses, may have anything in it.
+  // The second field, a name in parentheses, may contain any character.
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return {};
   std::size_t at = name_end + 1;
@@ -78,19 +78,20 @@ ProcessId this_process(std::string_view host) {
   const std::uint64_t numbers = pid_namespace();
   const Told told = read_stat("self");
   const auto own = static_cast<std::uint64_t>(::getpid());
-  // A /proc of another namespace has other numbers than ours.
+  // A /proc of another namespace has other process numbers than ours.
   if (boot.empty() || numbers == 0 || told.started == 0 || told.number != own) return {};
   Fnv1a realm;
   realm.mix(host);
   realm.mix(boot);
   realm.mix(numbers);
-  // Start times are told by the clock of who asks. Older kernels have one clock for all.
+  // Start times are given by the clock of the process that asks. Older kernels have one clock for
+  // all.
   realm.mix(inode("/proc/self/ns/time"));
   return {realm.value(), own, told.started};
 }
 
-// First the descriptor, then the question whose it is: a number may pass on to another process, but
-// what has been opened stays what it was.
+// Opens the descriptor first, then checks which process it is for: a number may pass on to another
+// process, but an open descriptor keeps its process.
 WatchedProcess::WatchedProcess(const ProcessId& process, const ProcessId& self) {
   if (process.realm == 0 || process.realm != self.realm) return;
   descriptor_ = open_process(process.number);
@@ -112,7 +113,7 @@ WatchedProcess::WatchedProcess(const ProcessId& process, const ProcessId& self) 
 
 bool WatchedProcess::is_running() const {
   if (state_ != ProcessState::kWatched || is_readable(descriptor_)) return false;
-  // Stopped by a signal, or by a debugger; a zombie; dead.
+  // The states of processes that are stopped by a signal or a debugger, zombie, or dead.
   constexpr std::string_view kStill = "TtZXx";
   const char state = read_stat(std::to_string(number_)).state;
   return state != 0 && kStill.find(state) == std::string_view::npos;

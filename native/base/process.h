@@ -1,6 +1,6 @@
-// Processes of this machine, told from later ones with the same number, and the kernel's word that
-// one of them has ended. A connection may outlive its process, in the hands of the children that
-// it had; a process does not.
+// Processes of this machine, told from later ones with the same number, and the kernel's proof that
+// one of them has ended. A connection may outlive its process, because children of the process
+// still hold it, so its closing is no such proof.
 // Why: docs/decisions/0115-a-death-is-the-kernels-word.md
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace holdfast {
 
-// What a process says of itself. From the network: believe none of it.
+// What a process says of itself. It comes from the network: trust none of it.
 struct ProcessId {
-  // Of the kernel, the namespaces and the host that the process takes for its own: two processes
-  // of one realm mean the same by a number. 0: it cannot tell.
+  // Made of the kernel, the namespaces and the host that the process takes for its own: two
+  // processes of one realm mean the same by a number. 0: the process cannot tell.
   std::uint64_t realm = 0;
   std::uint64_t number = 0;   // pid
   std::uint64_t started = 0;  // in the kernel's ticks
@@ -20,16 +20,16 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-// `host`: processes of different hosts are of different realms, be they of one kernel.
+// `host`: processes with different hosts have different realms, even on one kernel.
 ProcessId this_process(std::string_view host);
 
-// In the kernel's ticks: tells a process from a later one with the same number. 0: no such process,
-// or none that this one may see.
+// Start time in the kernel's ticks: tells a process from a later one with the same number. 0: no
+// such process, or none that this one may see.
 std::uint64_t start_time(std::uint64_t number);
 std::uint64_t pid_namespace();  // 0: unknown
 
 // One process, watched by a descriptor that becomes readable when it has ended: when it is gone or
-// a zombie, whatever children it leaves. Owner of the descriptor.
+// a zombie, whatever children it leaves. Owns the descriptor.
 class WatchedProcess final {
  public:
   enum class ProcessState : std::uint8_t {
@@ -39,7 +39,7 @@ class WatchedProcess final {
   };
 
   WatchedProcess() = default;
-  // `self`: of this process.
+  // `self`: the id of this process.
   WatchedProcess(const ProcessId& process, const ProcessId& self);
   WatchedProcess(WatchedProcess&& other) noexcept;
   WatchedProcess& operator=(WatchedProcess&& other) noexcept;
@@ -48,7 +48,7 @@ class WatchedProcess final {
   ~WatchedProcess();
 
   ProcessState state() const { return state_; }
-  // Watched, and the kernel would let it run: it is not stopped, and has not ended.
+  // Whether it is watched and the kernel would let it run: it is not stopped, and has not ended.
   bool is_running() const;
   int descriptor() const { return descriptor_; }  // negative: not watched
 

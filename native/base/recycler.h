@@ -1,6 +1,6 @@
-// Recycler: memory of short-lived objects, kept for the next of about the same size, so that what
-// is made for every op costs no allocation once as many have been in flight as ever are. What is
-// too large for it comes from the system. Any thread.
+// Recycler: memory of short-lived objects, kept for the next objects of about the same size, so
+// that objects made for every op cost no allocation once the highest number in flight has been
+// reached. Objects that are too large for it come from the system. Any thread.
 // Why: docs/decisions/0062-kept-for-the-next-op.md
 #pragma once
 
@@ -15,7 +15,7 @@ namespace holdfast {
 
 class Recycler {
  public:
-  // Larger objects are rare.
+  // In bytes; larger objects are rare.
   static constexpr std::size_t kLargest = 2048;
 
   Recycler() = default;
@@ -27,7 +27,7 @@ class Recycler {
     }
   }
 
-  // Aligned as by operator new.
+  // Memory aligned as by operator new.
   void* take(std::size_t bytes) {
     if (bytes > kLargest) return ::operator new(bytes);
     {
@@ -38,7 +38,7 @@ class Recycler {
     return ::operator new((size_class(bytes) + 1) * kStep);
   }
 
-  // `bytes`: what take() was asked for.
+  // `bytes`: as given to take().
   void give(void* memory, std::size_t bytes) {
     if (bytes > kLargest) return ::operator delete(memory);
     const std::lock_guard lock(mutex_);
@@ -57,7 +57,7 @@ class Recycler {
   std::array<Idle*, kLargest / kStep> idle_{};
 };
 
-// For allocate_shared. Owners of the recycler: whoever made it, and every object from it.
+// An allocator for allocate_shared. Owners of the recycler: its maker, and every object from it.
 template <class T>
 class RecyclingAllocator {
  public:

@@ -1,5 +1,5 @@
-// Status and Result<T>: the errors the world makes, as values that cannot be ignored.
-// A small stand-in for std::expected, which g++ 12 and nvcc 13 do not have.
+// Status and Result<T>: errors from outside, as values that cannot be ignored.
+// A small substitute for std::expected, which g++ 12 and nvcc 13 do not have.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +81,7 @@ class [[nodiscard]] Result {
   }
 
  private:
-  // Not CHECK: tests that include this header have another one.
+  // Not CHECK, because tests that include this header have another CHECK.
   static void require(bool holds) {
     if (!holds) check_failed("a Result is either a value or an error", __FILE__, __LINE__);
   }

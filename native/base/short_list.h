@@ -1,5 +1,5 @@
-// ShortList: a list of small values, the first few of which lie in it, so that the usual one costs
-// no allocation. What it has in common with std::vector means the same.
+// ShortList: a list of small values that holds the first few inside itself, so that the usual list
+// costs no allocation. Functions named as in std::vector mean the same.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class ShortList {
     return *this;
   }
   ShortList(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
-  // Implicit on purpose: a list is a list.
+  // Implicit on purpose: callers pass vectors as lists.
   ShortList(const std::vector<T>& values) { assign(values.begin(), values.end()); }
 
   template <class It>
@@ -83,7 +83,7 @@ class ShortList {
     std::array<T, kInside> inside_;  // the first inside_count_: to clear all costs more than an op
   };
   std::size_t inside_count_ = 0;
-  std::vector<T> outside_;  // all of them, if they do not fit inside
+  std::vector<T> outside_;  // all values, if they do not fit inside
 };
 
 }  // namespace holdfast

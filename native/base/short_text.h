@@ -1,4 +1,4 @@
-// ShortText: a text of bounded length that lies in itself and is copied as a number is.
+// ShortText: a text of bounded length that is held inside itself, and copied like a number.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ class ShortText {
 
  public:
   constexpr ShortText() = default;
-  // Implicit on purpose: a text is a text. At most kMost characters.
+  // Implicit on purpose: callers pass texts. At most kMost characters.
   ShortText(std::string_view text) : length_(static_cast<std::uint8_t>(text.size())) {
     CHECK(text.size() <= kMost);
     text.copy(text_.data(), text.size());

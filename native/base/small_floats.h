@@ -13,8 +13,9 @@ namespace {
 constexpr float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 constexpr std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
-// A float of `kExponent` exponent and `kMantissa` mantissa bits, IEEE 754 but for what kFinite
-// says. kFinite: e4m3fn, without infinities: all ones is NaN, and what does not fit becomes NaN.
+// A float of `kExponent` exponent and `kMantissa` mantissa bits, as IEEE 754 has it, except with
+// kFinite. kFinite: e4m3fn, without infinities: all ones is NaN, and values that do not fit become
+// NaN.
 template <int kExponent, int kMantissa, bool kFinite, class Storage>
 struct SmallFloat {
   Storage bits;

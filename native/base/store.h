@@ -14,7 +14,7 @@ class Store {
   virtual Status set(const std::string& key, const std::string& value) = 0;
   // Waits until the key exists, at most `timeout`; Code::kTimeout when it never came.
   virtual Result<std::string> get(const std::string& key, Duration timeout) = 0;
-  // Whether has() tells at once; otherwise a wait in get() is the better way to find out.
+  // Whether has() answers at once; otherwise a wait in get() is the better way to find out.
   virtual bool tells_at_once() const { return false; }
   // Whether the key exists now. Stores that can tell without a wait have their own.
   virtual Result<bool> has(const std::string& key) {
@@ -24,8 +24,9 @@ class Store {
     if (got.status().code() == Code::kTimeout) return false;
     return got.status();
   }
-  // Sets the key unless it is set; its value then. Of two at the same time one wins, in stores that
-  // have an operation of their own for it; this one, for those that have none, may let both win.
+  // Sets the key unless it is set; returns its value afterwards. Of two callers at the same time
+  // one wins in stores that have an operation of their own for it; this default, for other stores,
+  // may let both win.
   virtual Result<std::string> set_once(const std::string& key, const std::string& value) {
     constexpr Duration kLook = std::chrono::seconds(5);
     auto there = has(key);
@@ -35,8 +36,8 @@ class Store {
     }
     return get(key, kLook);
   }
-  // Sets the key if its value is `expected` (empty: if it is not set); its value then. For stores
-  // that have an operation of their own for it.
+  // Sets the key if its value is `expected` (empty: if it is not set); returns its value
+  // afterwards. Only stores that have an operation of their own for it support this.
   virtual Result<std::string> compare_set(const std::string& key, const std::string&,
                                           const std::string&) {
     return Status{Code::kUnsupported, "store, key " + key + ": this store has no compare_set"};

@@ -1,5 +1,5 @@
-// Task: something to be done once, on whichever thread. As std::function<void()>, but what a task
-// usually captures lies in it, so that it costs no allocation.
+// Task: something to be done once, on any thread. Like std::function<void()>, but it holds usual
+// captures inside itself, so that it costs no allocation.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class Task {
   };
   struct Actions {
     void (*run)(void* function);
-    void (*move)(void* from, void* to);  // and ends what was moved from
+    void (*move)(void* from, void* to);  // also destroys the source
     void (*end)(void* function);
   };
   template <class F>

@@ -26,7 +26,7 @@ using CommId = Strong<struct CommIdTag, std::uint64_t>;
 using OpSeq = Strong<struct OpSeqTag, std::uint64_t>;
 
 using Duration = std::chrono::nanoseconds;
-// For a wait whose end something else sees to; may be added to any time.
+// For a wait that something else ends; small enough to be added to any time.
 inline constexpr Duration kForever = std::chrono::hours(24 * 400);
 
 // A point on some Clock's time line; only differences mean anything.

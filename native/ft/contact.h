@@ -1,4 +1,4 @@
-// Contact: what a process knows of a peer by their connection alone.
+// Contact: what a process knows of a peer from their connection alone.
 #pragma once
 
 #include "base/types.h"
@@ -7,7 +7,7 @@ namespace holdfast::ft {
 
 struct Contact {
   enum class ContactState : std::uint8_t {
-    kUnknown,  // there was no connection, or it was long ago
+    kUnknown,  // no connection yet, or long ago
     kHeard,
     kSilent,  // nothing came for longer than the detector allows
     kCut,     // the connection broke; the process may live
@@ -15,7 +15,7 @@ struct Contact {
     kLeft,    // it said goodbye
   };
   ContactState state = ContactState::kUnknown;
-  Instant heard{};  // kHeard, kSilent: the last time
+  Instant heard{};  // kHeard, kSilent: when the peer was heard last
 };
 
 }  // namespace holdfast::ft

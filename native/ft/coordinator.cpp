@@ -52,7 +52,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   learn(message);
   note_heard(from);
   if (!view_.has(from)) {
-    // A member of an older view that missed its own exclusion.
+    // The sender is a member of an older view that missed its own exclusion.
     if (view_.epoch.value == 0 || lobby_.contains(from)) return;
     return fence(from, "voted out: view " + std::to_string(view_.epoch.value) +
                            " of the group does not have this process any more");
@@ -82,7 +82,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.kind == MessageKind::kAccept) on_accept(from, message, now);
 }
 
-// Strangers' ids are not kept: there is no end of them.
+// Strangers' ids are not kept: their number has no limit.
 void Coordinator::note_heard(MemberId member) {
   if (view_.has(member) || lobby_.contains(member)) heard_.insert(member);
 }
@@ -100,7 +100,7 @@ void Coordinator::learn(const Message& message) {
   forget_reports();
   boundaries_.clear();
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
-  // Who asked to be let in may have been, by the one before.
+  // Processes in the lobby may have been admitted by the coordinator before this one.
   std::erase_if(lobby_, [&](const auto& entry) { return view_.has(entry.first); });
   promised_by_.clear();
   tie_since_ = rival_ = {};
@@ -114,7 +114,7 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
   std::vector<MemberId> lost;
   for (const auto& [m, proven] : losses_of(message, view_)) {
     lost.push_back(m);
-    // What is not proven echoes what was prepared, which may be out of date.
+    // A loss without proof repeats what was prepared, which may be out of date.
     if (proven && view_.has(m)) lose(m, true, now);
   }
   auto said = take_body(from, message);
@@ -124,17 +124,17 @@ void Coordinator::on_report(MemberId from, const Message& message, Instant now) 
     Report report{std::move(lost), std::move(*said), {}};
     if (!message.accepted.empty()) {
       auto accepted = decode(message.accepted);
-      // A promise without it would be none.
+      // Without its accepted proposal the report would be no promise.
       if (!accepted.is_ok()) return;
       if (!spell_out(accepted.value(), view_)) return ask(from);
       report.accepted = take_accepted(accepted.value());
     }
     reports_[from] = std::move(report);
   } else if (message.generation > generation_) {
-    // It has stopped, and goes on in the next view only: this coordinator must ask for one.
+    // The member has stopped, and goes on in the next view only: this coordinator must ask for one.
     stopped_elsewhere_ = true;
   } else if (!asked_) {
-    // It has stopped for one before this one.
+    // The member has stopped for a coordinator before this one.
     prepare(now);
   }
   try_decide(now);
@@ -160,7 +160,7 @@ void Coordinator::lose(MemberId member, bool proven, Instant now) {
   const auto [at, is_new] = lost_.emplace(member, proven);
   at->second = at->second || proven;
   if (!is_new) return;
-  // What was proposed under this ballot must not change.
+  // A proposal under this ballot must not change.
   if (proposal_ && !is_planted(Planted::kKeepBallot)) return raise_ballot(now);
   proposal_.reset();
   prepare(now);
@@ -180,7 +180,7 @@ void Coordinator::take_back(MemberId member, Instant now) {
   prepare(now);
 }
 
-// It is heard, and hears what it has missed, and the ballot that it is to promise.
+// The member is heard: it is sent the lobby's version, and the ballot that it is to promise.
 void Coordinator::on_greet(MemberId from) {
   if (settings_.outside && outranked_by_ > generation_ && !is_at_work()) {
     raise_generation();
@@ -200,7 +200,7 @@ void Coordinator::raise_generation() {
   promised_by_.clear();
 }
 
-// Begins again under a ballot of its own above all it knows of.
+// Begins again under a ballot above all ballots that it knows of.
 void Coordinator::raise_ballot(Instant now) {
   raise_generation();
   if (proposal_) withdrawn_ = take_accepted(*std::exchange(proposal_, std::nullopt));
@@ -223,7 +223,8 @@ void Coordinator::prepare(Instant now) {
   next_retry_ = now + retry_time();
 }
 
-// Of two coordinators that outrank each other, the lower rank gets a round to itself.
+// Grows with the rank, so that of two coordinators that outrank each other the lower rank gets a
+// round to itself.
 Duration Coordinator::retry_time() const {
   return settings_.heartbeat + settings_.heartbeat / 8 * static_cast<int>(generation_.value % 8);
 }
@@ -234,12 +235,13 @@ void Coordinator::tick(Instant now) {
   if (now < next_retry_) return;
   next_retry_ = now + retry_time();
   asked_for_.clear();
-  if (!blocked_.empty() && !is_recorded()) record_read_ = false;  // another one may have written it
+  if (!blocked_.empty() && !is_recorded())
+    record_read_ = false;  // another coordinator may have written it
   const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;
   if (outranked_by_ > generation_ && wanted) {
     return raise_ballot(now);
   }
-  // An unproven loss of everybody's opinion but the quorum's, or messages that went astray.
+  // Messages may have been lost, or a quorum was missing: try again.
   if (proposal_) {
     const Message again = by_difference(*proposal_, view_);
     for (const MemberId member : staying()) {
@@ -267,8 +269,8 @@ void Coordinator::try_decide(Instant now) {
   for (const MemberId member : all) {
     const auto report = reports_.find(member);
     if (too_few || report == reports_.end() || report->second.lost != gone) {
-      // Nobody is lost any more, but some have stopped: all stop, and go on in the next view. Each
-      // is asked once, and again in due time: reports must not put that off.
+      // No member is lost any more, but some have stopped: all stop, and go on in the next view.
+      // Each is asked once here, and again by tick(): reports must not put that off.
       if (gone.empty() && !asked_) prepare(now);
       return;
     }
@@ -370,8 +372,9 @@ void Coordinator::publish(Message value, Instant now) {
     if (view_.has(member)) send(member, said_to(member));
     if (outcasts_.contains(member)) fence(member, outcasts_.at(member));
   }
-  // Complaints begin anew, and so does what followed from them: who is in the view after all, by a
-  // proposal that was accepted before, has no reason to speak, and nobody would take it back.
+  // Complaints begin anew, and losses by complaint end. A proposal that was accepted before may
+  // have kept such a member in the view; it has no reason to speak, so take_back() would never be
+  // called.
   std::erase_if(lost_, [&](const auto& entry) {
     const auto& [member, proven] = entry;
     return !view_.has(member) || (!proven && accused_.contains(member) && !is_excluded(member));

@@ -1,15 +1,15 @@
-// Coordinator: decides the next view of one world. Sans-IO, soft state only: all of it can be had
-// again from the members, so a coordinator may die at any time. Where it lives (in a member, or in
-// a process of its own) is not its business.
+// Coordinator: decides the next view of one world. Sans-IO, soft state only: all of it can be
+// rebuilt from the members, so a coordinator may die at any time. It does not depend on where it
+// runs: in a member, or in a process of its own.
 //
-// A loss: members report that they have stopped, and what they hold; when all who stay have
-// reported for the same lost members, and the quorum allows it, it proposes the next view with all
-// reports, and decides it when all who stay have accepted. A join: strangers wait in the lobby
-// until they are connected to everybody; when all members are at a step boundary, the next view has
-// them.
+// A loss: members report that they have stopped, and what they hold. When all members that stay
+// have reported for the same lost members, and the quorum allows it, the coordinator proposes the
+// next view with all reports, and decides it when all members that stay have accepted. A join:
+// strangers wait in the lobby until they are connected to all members and to each other; when all
+// members are at a step boundary, the next view includes the strangers.
 //
-// Two coordinators may live at the same time. Each epoch is a round of Paxos (Lamport 2001), a
-// report being the promise: a report names the proposal that its member has accepted, and the
+// Two coordinators may live at the same time. Each epoch is a round of Paxos (Lamport 2001), in
+// which a report is the promise: it names the proposal that its member has accepted, and the
 // coordinator proposes the one of the highest ballot again.
 // Why: docs/decisions/0019-an-epoch-is-a-round-of-paxos.md
 #pragma once
@@ -26,16 +26,16 @@
 
 namespace holdfast::ft {
 
-// Strangers that may wait at the same time.
+// Limit of strangers that wait at the same time.
 inline constexpr std::size_t kMaxLobby = 1024;
 
 struct CoordinatorSettings {
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration silence = std::chrono::seconds(10);  // until a member that has gone may be voted out
-  bool outside = false;                         // lives outside the view
+  bool outside = false;                         // runs outside the view
   bool elastic = false;                         // the world may grow beyond its ranks
   std::size_t min_peers = 1;                    // elastic: the first view waits for so many
-  Record* record = nullptr;  // outside: where its decisions are kept, if anywhere; outlives it
+  Record* record = nullptr;  // outside: keeps its decisions, if set; outlives this
 };
 
 class Coordinator {
@@ -52,38 +52,40 @@ class Coordinator {
   CommId world() const { return world_; }
   std::size_t waiting() const { return lobby_.size(); }
   bool is_elastic() const { return settings_.elastic; }
-  // None of those who stay is heard.
+  // Whether no member that stays is heard.
   bool is_deaf() const;
-  // It had members, and all of them have gone, proven. Who cannot be reached may live.
+  // Whether it had members and all of them have ended, which is proven. A member that cannot be
+  // reached may live.
   bool is_deserted() const;
-  // Somebody was voted out and may not know it: it would go on alone.
+  // Whether a member was voted out and may not know it; it would go on alone.
   bool awaits_outcasts() const { return !outcasts_.empty(); }
-  // Before the first view: it waits for more than strangers. Empty: it does not.
+  // Says why the world waits (blocked()); it does not begin before this is empty.
   void hold(const std::string& why, Instant now);
   bool is_held() const { return !held_.empty(); }
-  // Its name is free again: who waits here asks for another world of that name.
+  // Frees its name: processes in its lobby ask for another world of that name.
   void give_up_name();
   std::size_t min_peers() const { return settings_.min_peers; }
-  // Before the first view.
+  // Only before the first view.
   void set_min_peers(std::size_t count) { settings_.min_peers = count; }
-  // The view to start from, when it is known.
+  // Starts from a view that is known.
   // `established`: all members have promised its ballot.
   void begin(WorldView view, Reports reports, bool boundary, bool established);
 
   void on_message(MemberId from, const Message& message, Instant now);
-  // The connection to the process was closed from its side.
+  // The process has ended, which is proven.
   void on_closed(MemberId member, Instant now);
   // Nothing was heard of the process for too long.
   void on_silent(MemberId member, Instant now);
-  // For a coordinator outside the view. Members may hear each other when it does not hear them: its
-  // word counts where a member is complained of, or is needed for a decision.
+  // For a coordinator outside the view: it does not hear the member. Members may still hear each
+  // other, so this counts only where a member is complained of, or is needed for a decision.
   void on_unheard(MemberId member, Instant now);
   void on_heard(MemberId member) { unheard_.erase(member); }
-  // A member that was silent is not: for a coordinator that is one of the members.
+  // For a coordinator that is one of the members: a silent member is heard again.
   void on_back(MemberId member, Instant now) { take_back(member, now); }
-  // The connection to it broke, and was made again: it is told again what it has not answered.
+  // The connection to the member broke and was made again: the member is told again what it has not
+  // answered.
   void on_relinked(MemberId member);
-  // The connection has ended; the process may come back.
+  // The connection to the process has ended; the process may come back.
   void on_strayed(MemberId member);
   void tick(Instant now);
   Instant next_tick() const { return next_retry_; }
@@ -95,7 +97,8 @@ class Coordinator {
   const std::string& blocked() const { return held_.empty() ? blocked_ : held_; }
 
  private:
-  // Of a member's groups, which many have alike, the digest (known_groups_).
+  // What a member said: the digest of its groups, which many members have alike (known_groups_),
+  // and its ops.
   struct SaidGroups {
     std::uint64_t groups = 0;
     Bytes ops;
@@ -104,7 +107,7 @@ class Coordinator {
   struct Accepted {
     Generation ballot;
     std::uint64_t digest = 0;      // of what it decides
-    std::optional<Message> whole;  // unless somebody else has said it
+    std::optional<Message> whole;  // the proposal; nullopt: another report has it
   };
   struct Report {
     std::vector<MemberId> lost;  // sorted
@@ -114,9 +117,9 @@ class Coordinator {
   struct WaitingJoiner {
     Joiner joiner;
     Instant since;
-    std::uint64_t joined = 0;     // number of the arrival
-    std::uint64_t ready = 0;      // arrivals it is connected to; 0: none
-    std::optional<Epoch> told{};  // the view that it has been told of
+    std::uint64_t joined = 0;     // number of its late join
+    std::uint64_t ready = 0;      // connected to all joiners up to this number; 0: none
+    std::optional<Epoch> told{};  // the view that the joiner has been told of
   };
   Message make(MessageKind kind) const;
   void send(MemberId to, Message message) { sends_.emplace_back(to, std::move(message)); }
@@ -164,7 +167,7 @@ class Coordinator {
   bool read_record();
   bool write_record(const WorldView& next);
   bool is_recorded() const { return recorded_ && *recorded_ == entry_of(view_); }
-  // The record says more than the members know.
+  // Whether the record has a later view of this world than the members.
   bool is_behind() const {
     return recorded_ && recorded_->world == world_ && recorded_->epoch > view_.epoch;
   }
@@ -202,17 +205,18 @@ class Coordinator {
   WorldView view_;
   Reports last_reports_;
   bool last_at_boundary_ = false;
-  std::optional<Message> last_change_;  // the decision, for those who have the view before
+  std::optional<Message> last_change_;  // the last decision, for members that have the view before
 
   bool established_ = false;
-  bool asked_ = false;              // all who stay have been, for their reports
-  bool stopped_elsewhere_ = false;  // a member has, for a coordinator of a higher ballot
-  Generation outranked_by_;         // the highest ballot that a member has promised to another
+  bool asked_ = false;              // all members that stay were asked for their reports
+  bool stopped_elsewhere_ = false;  // a member has stopped for a higher ballot
+  Generation outranked_by_;         // the highest ballot that a member has promised
   std::optional<Message> proposal_;
   std::set<MemberId> accepted_by_;
 
-  // By whom its ballot has been promised; the ballot since which it breaks ties in this view, if it
-  // does; the highest that a member has promised to another instance.
+  // The members that have promised this ballot; the ballot since which this coordinator breaks ties
+  // in this view (0: it does not); the highest ballot that a member has promised to another
+  // instance.
   std::set<MemberId> promised_by_;
   Generation tie_since_;
   Generation rival_;
@@ -221,23 +225,25 @@ class Coordinator {
   std::string held_;
 
   std::map<MemberId, bool> lost_;  // whether the death is proven
-  std::set<MemberId> accused_;     // of those: by complaints alone, this process may hear them
-  // By member: whom it does not hear, by its last word, and since when.
+  std::set<MemberId> accused_;     // lost by complaints alone; this process may hear them
+  // By member: the members it does not hear, by its last complaint, and since when.
   std::map<MemberId, std::map<MemberId, Instant>> complaints_;
-  // Of the view's outcasts: who is told until it has answered, or has gone; and who has.
+  // The view's outcasts: those that are told why until they have answered or ended; and those that
+  // have.
   std::map<MemberId, std::string> outcasts_;
   std::set<MemberId> absent_;
-  std::set<MemberId> heard_;  // who of the view and the lobby has said anything to this process
+  std::set<MemberId> heard_;             // processes of the view and the lobby that have been heard
   std::map<MemberId, Instant> unheard_;  // since when
-  Instant deaf_until_{};  // nobody was heard, and those who were have had no time to come back
+  Instant deaf_until_{};  // no member was heard: until then they have time to come back
   std::map<MemberId, Report> reports_;
   std::map<MemberId, std::pair<std::uint64_t, SaidGroups>>
-      bodies_;                         // that reports said last, by number
-  std::optional<Accepted> withdrawn_;  // proposed under a lower ballot
-  std::map<MemberId, std::pair<std::uint64_t, SaidGroups>> boundaries_;  // lobby version, counts
-  std::map<std::uint64_t, Bytes> known_groups_;  // by digest: of the last view, and new ones
-  std::set<std::uint64_t> asked_for_;            // by digest: one who has it has been
-  Instant view_asked_until_{};                   // somebody with a later view has been
+      bodies_;                         // of the members' last reports, with their numbers
+  std::optional<Accepted> withdrawn_;  // the own proposal of a lower ballot
+  std::map<MemberId, std::pair<std::uint64_t, SaidGroups>>
+      boundaries_;                               // lobby version, what was said
+  std::map<std::uint64_t, Bytes> known_groups_;  // by digest: those of the last view, and new ones
+  std::set<std::uint64_t> asked_for_;            // digests that a member was asked for
+  Instant view_asked_until_{};                   // a member with a later view was asked
   std::map<MemberId, WaitingJoiner> lobby_;
   std::uint64_t arrivals_ = 0;
   std::uint64_t version_ = 0;  // of the lobby, as members compare it

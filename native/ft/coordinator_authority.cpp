@@ -1,5 +1,6 @@
-// What gives a coordinator the right to decide: those who stay, a durable record, and, outside the
-// view, that it decided the view itself, or that most of its members have promised it so.
+// What gives a coordinator the right to decide: the members that stay, a durable record, and,
+// outside the view, that it decided the view itself, or that more than half of its members have
+// promised.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -54,8 +55,9 @@ bool Coordinator::allowed() {
   return false;
 }
 
-// A member that has promised this ballot, and has accepted nothing that another one proposed: when
-// they are more than half, none can have decided the next view, and none will without them.
+// Counts members that have promised this ballot and accepted no proposal of another coordinator:
+// when they are more than half, no other coordinator can have decided the next view, and none will
+// without them.
 void Coordinator::note_promise(MemberId from, const Message& message) {
   if (!settings_.outside || message.epoch != view_.epoch) return;
   const auto note_rival = [&](Generation ballot) {
@@ -72,7 +74,8 @@ void Coordinator::note_promise(MemberId from, const Message& message) {
   write_record(view_);
 }
 
-// Jobs of a fixed size are founded without the coordinator: several may have a name in turn.
+// Jobs of a fixed size are founded without the coordinator, so several may have one name in turn:
+// the world's id is part of the key.
 std::string Coordinator::record_key() const {
   if (settings_.elastic) return name_;
   std::array<char, 20> id{};
@@ -97,21 +100,23 @@ bool Coordinator::is_excluded(MemberId member) const {
   return is_behind() && view_.has(member) && !holds(recorded_->members, member);
 }
 
-// Decided without them, whoever else may not know it yet.
+// Loses the members that the record's view is without: that view is decided, even if no process
+// here knows it yet.
 void Coordinator::exclude() {
   for (const MemberId member : view_.present()) {
     if (is_excluded(member)) lost_.emplace(member, false);
   }
 }
 
-// It was written when all who stay had accepted it: one of them has it.
+// Proposes the record's view again: it was written when all members that stayed had accepted it, so
+// one of them has it.
 void Coordinator::follow_record(const Message* accepted, Instant now) {
   if (accepted != nullptr && entry_of(accepted->view) == *recorded_) return propose(*accepted, now);
   blocked_ = "its record says view " + std::to_string(recorded_->epoch.value) +
              ", and nobody who has accepted that view can be reached";
 }
 
-// Before the view is published. False: `blocked_` says why.
+// To be called before the view is published. False: `blocked_` says why.
 bool Coordinator::write_record(const WorldView& next) {
   if (settings_.record == nullptr) return true;
   if (!read_record()) return false;
@@ -120,7 +125,7 @@ bool Coordinator::write_record(const WorldView& next) {
   const bool others = recorded_ && recorded_->world != world_;
   if (others && (view_.epoch.value == 0 || recorded_->world < world_)) {
     blocked_ = "its record gives the name to an older world";
-    record_read_ = false;  // which may end
+    record_read_ = false;  // the older world may end
     return false;
   }
   if (recorded_ && recorded_->world == world_ && recorded_->epoch >= entry.epoch) {
@@ -145,7 +150,7 @@ bool Coordinator::write_record(const WorldView& next) {
 void Coordinator::give_up_name() {
   lobby_.clear();
   if (settings_.record == nullptr || !recorded_ || recorded_->world != world_) return;
-  // In vain: the next life finds the name taken, for a while.
+  // An error is ignored: the next life finds the name taken for a while.
   [[maybe_unused]] const auto gone =
       settings_.record->compare_and_set(record_key(), recorded_, std::nullopt);
   recorded_.reset();

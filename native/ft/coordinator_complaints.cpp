@@ -1,5 +1,5 @@
-// Whom a coordinator takes for silent, by its own ears and by what members say of each other; and
-// how it tells those who were voted out.
+// Which members a coordinator takes for silent, by what it hears itself and by what members say of
+// each other; and how it tells members that were voted out.
 #include <algorithm>
 
 #include "base/planted.h"
@@ -8,10 +8,10 @@
 namespace holdfast::ft {
 namespace {
 
-// Heartbeats in which connections come back after an outage of the network: TCP tries again after
-// as long as it has waited in vain.
+// Heartbeats in which connections come back after an outage of the network: TCP doubles the time
+// between its tries.
 constexpr int kComeBack = 10;
-// Likewise, by which all are found to be silent when this process is cut off.
+// Heartbeats after which all members are found to be silent when this process is cut off.
 constexpr int kAlone = 4;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr int kAlone = 4;
 void Coordinator::on_suspect(MemberId from, const Message& message, Instant now) {
   const MemberId accuser = message.origin == kNobody ? from : message.origin;
   if (settings_.outside && message.lost == std::vector<MemberId>{from}) {
-    // It leaves.
+    // The member leaves.
     lose(from, true, now);
     return try_decide(now);
   }
@@ -39,7 +39,8 @@ bool Coordinator::is_unheard(MemberId member) const {
   return unheard_.contains(member) || (settings_.outside && !heard_.contains(member));
 }
 
-// Not one that has ended: neither hears the other now, or this process does not hear the accused.
+// Whether a complaint is a quarrel that goes on: neither hears the other, or this process does not
+// hear the accused.
 bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const {
   if (now - since < settings_.heartbeat) return false;
   if (lost_.contains(accuser) || lost_.contains(accused)) return false;
@@ -48,7 +49,7 @@ bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, 
   return answer != complaints_.end() && answer->second.contains(accuser);
 }
 
-// Two members that do not hear each other: one has to go, though this process may hear both. The
+// Of two members that do not hear each other one has to go, though this process may hear both: the
 // one that is party to more such quarrels; of equals, the later in the view.
 bool Coordinator::weigh_complaints(Instant now) {
   if (is_planted(Planted::kNoWeighing)) return false;
@@ -56,7 +57,7 @@ bool Coordinator::weigh_complaints(Instant now) {
   for (const auto& [accuser, silent] : complaints_) {
     for (const auto& [accused, since] : silent) {
       if (!is_quarrel(accuser, accused, since, now)) continue;
-      // Of two of whom one is not heard here either, it is that one.
+      // If one of the two is not heard here either, only that one counts.
       const bool one = is_unheard(accuser) != is_unheard(accused);
       for (const MemberId m : {accuser, accused}) {
         if (!one || is_unheard(m)) ++quarrels[m];
@@ -79,7 +80,7 @@ void Coordinator::fence(MemberId member, const std::string& why) {
   send(member, std::move(fenced));
 }
 
-// The current view's successor, before anybody goes or comes.
+// The current view's successor, before any member leaves or joins.
 WorldView Coordinator::next_view() const {
   WorldView next = view_;
   ++next.epoch.value;
@@ -103,14 +104,14 @@ void Coordinator::take_outcasts() {
   }
 }
 
-// It has answered, or its process has ended: those who leave wait for that.
+// The outcast has answered, or its process has ended: members that leave wait for that.
 void Coordinator::on_absent(MemberId outcast) {
   outcasts_.erase(outcast);
   if (!view_.has_outcast(outcast) || !absent_.insert(outcast).second) return;
   for (const MemberId member : view_.present()) tell_absent(member, {outcast});
 }
 
-// Who asks may have left since.
+// Answers a member, or a process that has left since.
 void Coordinator::answer_absent(MemberId from, const Message& asked) {
   if (asked.epoch > view_.epoch) return;
   std::vector<MemberId> absent;
@@ -141,9 +142,10 @@ void Coordinator::on_strayed(MemberId member) {
   if (lobby_.erase(member) > 0) tell_lobby(false);
 }
 
-// A decision that needs those who do not hear it never comes; who waits in the lobby needs one.
+// Drops members that have not been heard for long where a decision is needed, also by processes in
+// the lobby: a decision that needs members that do not hear it would never come.
 bool Coordinator::drop_unheard(Instant now) {
-  // Whoever hears nobody is cut off itself.
+  // A process that hears no member is cut off itself.
   if (is_deaf()) deaf_until_ = now + settings_.heartbeat * kComeBack;
   if (now < deaf_until_) return false;
   if (unheard_.empty() || (!is_at_work() && boundaries_.empty() && lobby_.empty())) return false;

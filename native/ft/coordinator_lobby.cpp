@@ -1,4 +1,4 @@
-// The lobby of the coordinator: who waits, who may come in, and when.
+// The lobby of the coordinator: which processes wait, which may join, and when.
 #include <algorithm>
 
 #include "base/planted.h"
@@ -16,8 +16,8 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
     return send(from, std::move(refused));
   }
   if (lobby_.contains(from)) return;  // asked twice
-  // Admitted: its decision has crossed the question, or whoever decided died before saying so. One
-  // that has left may come again.
+  // The process is admitted: the decision has crossed its question, or the coordinator that decided
+  // died before it said so. A member that has left may join again.
   if (view_.has(from) && !lost_.contains(from)) return send(from, decided());
   if (view_.members.size() + lobby_.size() >= kMaxRanks && message.joiners[0].wanted.value < 0) {
     refused.text = "the group is full (" + std::to_string(kMaxRanks) + " ranks)";
@@ -37,7 +37,7 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
 }
 
 // Why the joiner cannot have what it wants. A rank that is taken may be vacant soon: its holder may
-// be dead without anybody having noticed yet.
+// be dead, and no process have noticed yet.
 std::optional<std::string> Coordinator::objection(const WaitingJoiner& waiting, Instant now) const {
   const Rank wanted = waiting.joiner.wanted;
   if (wanted.value < 0 && settings_.elastic) return std::nullopt;
@@ -70,8 +70,8 @@ void Coordinator::refuse_the_late(Instant now) {
   }
 }
 
-// To joiners: whom they must be connected to. To members: who comes, and, once somebody may be
-// admitted, a version that their next step boundary sees.
+// Tells joiners which processes they must be connected to, and members which processes wait and,
+// once one may be admitted, a version that their next step boundary sees.
 void Coordinator::tell_lobby(bool newly_ready) {
   if (newly_ready) {
     version_ = std::max(version_ + 1, generation_.value << 16);
@@ -84,7 +84,7 @@ void Coordinator::tell_lobby(bool newly_ready) {
   for (auto& [member, waiting] : lobby_) tell_waiting(waiting);
 }
 
-// The view once: it knows it by its digest then.
+// A joiner is sent a view once; after that the digest stands for it.
 void Coordinator::tell_waiting(WaitingJoiner& waiting) {
   Message m = make(MessageKind::kLobby);
   m.version = arrivals_;
@@ -108,7 +108,8 @@ void Coordinator::on_ready(MemberId from, const Message& message, Instant now) {
   if (first && at->second.ready > 0) tell_lobby(true);
 }
 
-// Joiners that are connected to all members and to each other, and whose rank is free, by arrival.
+// Joiners that are connected to all members and to each other, and whose rank is free, in the order
+// in which they came.
 std::vector<Coordinator::WaitingJoiner> Coordinator::admissible() const {
   std::vector<WaitingJoiner> queue;
   for (const auto& [member, waiting] : lobby_) queue.push_back(waiting);
@@ -156,8 +157,8 @@ void Coordinator::on_boundary(MemberId from, const Message& message, Instant now
   try_admit(now);
 }
 
-// All members are at the boundary: the next view begins there, with the joiners that are ready. It
-// begins even when none is left, for the members wait for it.
+// All members are at the boundary: the next view begins there, with the joiners that are ready. The
+// view begins even when no joiner is left, for the members wait for it.
 void Coordinator::try_admit(Instant now) {
   const std::vector<MemberId> members = view_.present();
   if (proposal_ || members.empty() || !lost_.empty() || !reports_.empty()) return;
@@ -168,7 +169,7 @@ void Coordinator::try_admit(Instant now) {
     if (at == boundaries_.end()) return;
     said.emplace_back(member, &at->second.second);
   }
-  // Nobody has promised this ballot yet: a view without changes first.
+  // No member has promised this ballot yet: a view without changes comes first.
   if (!established_) return prepare(now);
   if (!know_groups(said)) return;
   Message next = make(MessageKind::kPropose);
@@ -182,7 +183,7 @@ void Coordinator::try_admit(Instant now) {
   propose(std::move(next), now);
 }
 
-// A world that nobody has formed yet begins when enough strangers know each other.
+// A world without members begins when enough strangers are connected to each other.
 bool Coordinator::try_first_view(Instant now) {
   const std::vector<WaitingJoiner> joiners = admissible();
   if (!settings_.elastic || joiners.size() < settings_.min_peers || is_held()) return false;

@@ -5,17 +5,17 @@
 namespace holdfast::ft {
 namespace {
 
-// Heartbeats that a member has to connect again.
+// Heartbeats in which a member may connect again.
 constexpr int kReturn = 3;
-// Likewise, after the coordinator itself has gone: their kernels may have to find that out, and
-// what resolves its name to see another one there.
+// Heartbeats in which members may connect again after the coordinator itself has gone: their
+// kernels may have to find that out, and the name server to name another host.
 constexpr int kGrace = 10;
-// Ballots of members end in their rank; those of a process of its own in a number above all ranks.
+// Ballots of members end in their rank, those of a coordinator process in a number above all ranks.
 constexpr std::uint64_t kOutside = 0x8000;
 
 constexpr int kHashBits = 28;
 
-// The older the life that founds a world, the lower is the world's number.
+// The older the life that founds a world, the lower is the world's id.
 CommId world_id(std::uint64_t started, std::uint64_t instance, std::uint64_t number) {
   // The finalizer of SplitMix64 (Steele et al. 2014): no two numbers give the same.
   std::uint64_t x = instance + number * 0x9e3779b97f4a7c15;
@@ -35,7 +35,8 @@ std::string in_seconds(Duration time) {
 
 }  // namespace
 
-// One with members, of two jobs that have had the name in turn.
+// The world of that name; of two jobs that have had the name in turn, the one whose members can be
+// reached.
 CoordinatorService::ServedWorld* CoordinatorService::named(const std::string& name) {
   ServedWorld* found = nullptr;
   for (auto& [id, world] : worlds_) {
@@ -97,7 +98,7 @@ CoordinatorService::ServedWorld* CoordinatorService::begin(MemberId from, CommId
   settings.min_peers = settings_.min_peers;
   if (is_new) settings.min_peers = std::max<std::size_t>(settings.min_peers, message.version);
   settings.record = settings_.record;
-  // Above all that this member has promised.
+  // The ballot is above all that this member has promised.
   const std::uint64_t count = (message.generation.value >> 16) + 1;
   const Generation ballot{count << 16 | kOutside | (settings_.instance & (kOutside - 1))};
   Coordinator coordinator(id, message.text, ballot, settings);
@@ -106,7 +107,7 @@ CoordinatorService::ServedWorld* CoordinatorService::begin(MemberId from, CommId
   return &world;
 }
 
-// Nothing: the message is for a world that is not known, and cannot be made of it.
+// nullptr: the message is for a world that is not known here and that the message cannot create.
 CoordinatorService::ServedWorld* CoordinatorService::find(MemberId from, const Message& message,
                                                           Instant now) {
   if (message.kind == MessageKind::kJoin) {
@@ -124,7 +125,8 @@ CoordinatorService::ServedWorld* CoordinatorService::find(MemberId from, const M
         message.version > known->coordinator.min_peers()) {
       known->coordinator.set_min_peers(message.version);
     }
-    // Whoever wants a certain rank comes to a world that exists; its members have yet to greet.
+    // A process that wants a certain rank belongs to a world that exists, whose members have yet to
+    // greet.
     if (known != nullptr || !asks_any) return known;
     return begin(from, new_world(), message, true, now);
   }
@@ -133,12 +135,12 @@ CoordinatorService::ServedWorld* CoordinatorService::find(MemberId from, const M
   if (message.kind == MessageKind::kGreet) {
     return message.view.has(from) ? find_greeted(from, message, now) : nullptr;
   }
-  // It greets again, and says more.
+  // The member will greet again, and send its view.
   if (is_of_member(message.kind)) refuse(from, message.world, "");
   return nullptr;
 }
 
-// A member of a world that is not known here.
+// Handles the greeting of a member of a world that is not known here.
 CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
                                                                   const Message& message,
                                                                   Instant now) {
@@ -147,7 +149,7 @@ CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
   if (known == nullptr) return take_up();
   Coordinator& other = known->coordinator;
   if (other.view().epoch.value == 0) {
-    // Strangers, who ask again.
+    // The other world has only strangers in its lobby, which ask again.
     worlds_.erase(other.world());
     return take_up();
   }
@@ -170,7 +172,7 @@ CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
   return nullptr;
 }
 
-// Why a world that nobody has formed cannot begin yet; empty: it can.
+// Why a world without members cannot begin yet; empty: it can.
 std::string CoordinatorService::reason_to_wait(const std::string& name, Instant now) {
   if (settings_.record == nullptr) {
     const Duration grace = settings_.grace.value_or(settings_.heartbeat * kGrace);
@@ -190,7 +192,8 @@ std::string CoordinatorService::reason_to_wait(const std::string& name, Instant 
          in_seconds(settings_.keep) + " after the coordinator's start (--keep)";
 }
 
-// Who asks to come in is not in: the life that founded a world with it ended before it said so.
+// Removes a process from the record's view that asks to join: the life that founded a world with it
+// ended before it said so.
 void CoordinatorService::strike_off(MemberId stranger, const std::string& name) {
   if (settings_.record == nullptr) return;
   const auto said = settings_.record->load(name);
@@ -222,7 +225,8 @@ void CoordinatorService::look_at_hold(ServedWorld& world, Instant now) {
          now);
 }
 
-// Nobody is left of it, or none has been heard of for so long that others may have its name.
+// Whether no member of the world is left, or none could be reached for so long that others may have
+// its name.
 bool CoordinatorService::is_over(ServedWorld& world, Instant now) {
   Coordinator& c = world.coordinator;
   if (c.view().epoch.value == 0) return world.connected.empty();
@@ -231,7 +235,7 @@ bool CoordinatorService::is_over(ServedWorld& world, Instant now) {
   const bool late = world.unreached_since <= now && now - world.unreached_since >= settings_.keep;
   if (!late && !c.is_deserted()) return false;
   c.give_up_name();
-  // Whoever was voted out of it must hear so when it comes back.
+  // A process that was voted out must be told when it comes back.
   return late || !c.awaits_outcasts();
 }
 
@@ -246,7 +250,7 @@ void CoordinatorService::on_message(MemberId from, const Message& message, Insta
   named.world = world->coordinator.world();
   world->coordinator.on_message(from, named, now);
   collect(*world);
-  // Who waits for it asks again, and founds another one.
+  // A process in its lobby asks again, and founds another world.
   if (is_over(*world, now)) worlds_.erase(named.world);
 }
 

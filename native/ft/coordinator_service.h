@@ -1,8 +1,9 @@
 // CoordinatorService: what a coordinator in a process of its own does: one Coordinator per world,
-// made when a member of it greets, or when the first stranger asks for one that nobody has formed
-// yet. Sans-IO. A process that is started anew is told everything by the members, but who decided
-// last: that is in its record, if it has one. Members of a world come before strangers that would
-// found another one of its name, and of two worlds of a name the older one goes on.
+// made when a member of the world greets, or when the first stranger asks for a world that does not
+// exist yet. Sans-IO. A coordinator process that is started anew learns everything from the
+// members, except which coordinator decided last: that is in its record, if it has one. Members of
+// a world come before strangers that would found another one of its name, and of two worlds of one
+// name the older one goes on.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,10 @@
 
 namespace holdfast::ft {
 
-// Worlds that one process looks after.
+// Limit of the worlds that one process serves.
 inline constexpr std::size_t kMaxWorlds = 1024;
-// A switch or a name server is replaced in less; the state of a world is a few kilobytes.
+// How long a world is kept whose members cannot be reached: a switch or a name server is replaced
+// in less, and the state of a world is a few kilobytes.
 inline constexpr Duration kKeepWorlds = std::chrono::hours(2);
 
 class CoordinatorService {
@@ -27,14 +29,15 @@ class CoordinatorService {
   struct Settings {
     Duration heartbeat = std::chrono::milliseconds(500);
     Duration silence = std::chrono::seconds(10);
-    std::uint64_t instance = 0;  // random: tells the lives of a coordinator apart
-    // When this life began: later ones have higher numbers, and so have the worlds founded there.
+    std::uint64_t instance = 0;  // random; tells the lives of a coordinator apart
+    // When this life began: later lives have higher numbers, and so have the worlds founded in
+    // them.
     std::uint64_t started = 0;
-    std::size_t min_peers = 1;  // of worlds whose first member does not ask for more
-    // So long after the start nobody founds a world of which no record can say that it is new;
-    // nothing: as long as members need to greet again.
+    std::size_t min_peers = 1;  // for worlds whose first member does not ask for more
+    // For so long after the start no world is founded unless a record shows that its name is new;
+    // nullopt: as long as members need to greet again.
     std::optional<Duration> grace = std::nullopt;
-    // A world none of whose members can be reached keeps its name so long.
+    // How long a world keeps its name while none of its members can be reached.
     Duration keep = kKeepWorlds;
     Record* record = nullptr;  // outlives this
   };
@@ -48,7 +51,7 @@ class CoordinatorService {
   explicit CoordinatorService(const Settings& settings) : settings_(settings) {}
 
   void on_message(MemberId from, const Message& message, Instant now);
-  // `proven`: the process has ended. Otherwise the network between may be at fault.
+  // `proven`: the process has ended. Otherwise the network in between may be at fault.
   void on_closed(MemberId member, bool proven, Instant now);
   void on_silent(MemberId member, Instant now);
   void on_heard(MemberId member);
@@ -57,7 +60,8 @@ class CoordinatorService {
 
   Coordinator::Sends take_sends() { return std::exchange(sends_, {}); }
   std::vector<WorldStanding> worlds() const;
-  // Without copies, those that have members, or may have some: visit(const Coordinator&).
+  // Calls visit(const Coordinator&), without copies, for the worlds that have members or may have
+  // some.
   template <class Visit>
   void each_world(Visit visit) const {
     for (const auto& [id, world] : worlds_) {
@@ -69,8 +73,8 @@ class CoordinatorService {
   struct ServedWorld {
     Coordinator coordinator;
     std::set<MemberId> connected = {};
-    Instant unreached_since{Duration::max()};  // none of its members
-    Instant next_look{};                       // whether it may begin
+    Instant unreached_since{Duration::max()};  // since when no member of it is reached
+    Instant next_look{};                       // when to check again whether it may begin
   };
   ServedWorld* find(MemberId from, const Message& message, Instant now);
   ServedWorld* find_greeted(MemberId from, const Message& message, Instant now);
@@ -89,9 +93,9 @@ class CoordinatorService {
 
   Settings settings_;
   std::map<CommId, ServedWorld> worlds_;
-  std::map<MemberId, Instant> gone_;  // when their time to come back is over
+  std::map<MemberId, Instant> gone_;  // whose connection has ended; until when they may come back
   std::uint64_t begun_ = 0;
-  std::optional<Instant> started_;  // by the clock of `now`
+  std::optional<Instant> started_;  // the first `now`
   Coordinator::Sends sends_;
 };
 

@@ -1,17 +1,17 @@
-// What a coordinator refers to without saying it again, and what it asks of who does so: groups by
-// their digest, decisions by what members have accepted, views by their epoch.
+// References in a coordinator's messages, and how it asks for what it lacks: digests stand for
+// groups, what a member has accepted for a decision, epochs for views.
 #include "ft/coordinator.h"
 #include "ft/view_change.h"
 
 namespace holdfast::ft {
 namespace {
 
-// Far more than the members of two views have.
+// Limit of known groups: far more than the members of two views have.
 constexpr std::size_t kMostGroups = 4 * kMaxRanks;
 
 }  // namespace
 
-// One member at a time: a view of many members is long, and all have the same.
+// Asks one member at a time: a view of many members is long, and all have the same.
 void Coordinator::ask_for_view(MemberId member, Instant now) {
   if (now < view_asked_until_) return;
   view_asked_until_ = now + settings_.heartbeat;
@@ -26,7 +26,7 @@ Coordinator::SaidGroups Coordinator::take_said(const Message& message) {
   return {groups, message.body.ops};
 }
 
-// Asks for those that it does not know.
+// Whether all groups are known here; asks for those that are not.
 bool Coordinator::know_groups(const std::vector<std::pair<MemberId, const SaidGroups*>>& all) {
   bool known = true;
   for (const auto& [member, said] : all) {
@@ -37,12 +37,12 @@ bool Coordinator::know_groups(const std::vector<std::pair<MemberId, const SaidGr
   return known;
 }
 
-// Until it is time to ask again.
+// Asks once; tick() allows to ask again.
 void Coordinator::ask_once(MemberId member, std::uint64_t digest) {
   if (asked_for_.insert(digest).second) ask(member);
 }
 
-// Nothing: it repeats what has not been heard here, or not by this life.
+// nullopt: the message repeats a body that this coordinator has not been sent.
 std::optional<Coordinator::SaidGroups> Coordinator::take_body(MemberId from,
                                                               const Message& message) {
   if (!message.repeats) {
@@ -55,7 +55,7 @@ std::optional<Coordinator::SaidGroups> Coordinator::take_body(MemberId from,
   return known ? std::optional(at->second.second) : std::nullopt;
 }
 
-// Nothing: it is not for the next view.
+// nullopt: the proposal is not for the next view.
 std::optional<Coordinator::Accepted> Coordinator::take_accepted(const Message& value) const {
   if (value.epoch != view_.epoch) return std::nullopt;
   if (value.digest != 0) return Accepted{value.generation, value.digest, {}};
@@ -63,7 +63,7 @@ std::optional<Coordinator::Accepted> Coordinator::take_accepted(const Message& v
   return Accepted{value.generation, digest_of_value(value), value};
 }
 
-// Nothing: nobody has said it whole.
+// nullptr: no process has sent it whole.
 const Message* Coordinator::value_of(const Accepted& accepted) const {
   const auto is_it = [&](const std::optional<Accepted>& other) {
     return other && other->whole && other->digest == accepted.digest;
@@ -82,13 +82,14 @@ void Coordinator::forget_reports() {
   withdrawn_.reset();
 }
 
-// A member without groups says none; the others have those of the last view, mostly.
+// Keeps the empty list, of members without groups, and the groups of the last view, which most
+// members still have.
 void Coordinator::keep_groups(const Reports& reports) {
   known_groups_ = {{digest_of(Bytes{}), {}}};
   for (const Bytes& groups : reports.groups()) known_groups_.emplace(digest_of(groups), groups);
 }
 
-// Whole.
+// The last decision, whole.
 Message Coordinator::decided() const {
   Message m = make(MessageKind::kDecide);
   m.view = view_;

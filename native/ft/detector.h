@@ -1,6 +1,6 @@
-// Fault detector of one peer: tells silence from life. Sans-IO: told what arrives, asked now and
-// then. Its limit is fixed and long: a virtual machine may stand still for seconds, and whoever is
-// voted out is lost to the job, while the others only wait.
+// Fault detector of one peer: tells silence from life. Sans-IO: it is told what arrives, and asked
+// now and then. Its limit is fixed and long: a virtual machine may stand still for seconds, and a
+// member that is voted out is lost to the job, while the others only wait.
 // Why: docs/decisions/0121-silence-is-one-number.md
 #pragma once
 
@@ -17,7 +17,7 @@ class Detector {
 
   // Anything came from the peer.
   void on_frame(Instant now) { heard_ = std::max(heard_, now); }
-  // This process itself did not run until `now`: what did not arrive says nothing.
+  // This process itself did not run until `now`, so the peer's silence until then means nothing.
   void forgive(Instant now) { on_frame(now); }
 
   bool is_silent(Instant now) const {

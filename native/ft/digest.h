@@ -1,5 +1,5 @@
-// Digest: 64 bits that stand for a value, by which members tell each other what both hold. Against
-// chance, not against anybody who means harm: members of a world trust each other.
+// Digest: 64 bits that stand for a value, by which members tell each other what both hold. It
+// protects against chance, not against an attacker: members of a world trust each other.
 #pragma once
 
 #include <algorithm>

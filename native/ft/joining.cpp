@@ -7,8 +7,8 @@
 namespace holdfast::ft {
 namespace {
 
-// How long a coordinator that was named may take to be connected: somebody else is it by then, if
-// it has gone, and names itself.
+// For how many patience_ a coordinator that was named may stay unconnected: if it has gone, another
+// member coordinates by then.
 constexpr int kPatience = 4;
 
 }  // namespace
@@ -58,7 +58,7 @@ void Joining::on_message(MemberId from, const Message& message) {
   }
 }
 
-// What the coordinator refers to, this process does not have.
+// Tells the coordinator that this process lacks what its message refers to.
 void Joining::fall_behind(MemberId coordinator) {
   Message m;
   m.kind = MessageKind::kBehind;
@@ -68,7 +68,7 @@ void Joining::fall_behind(MemberId coordinator) {
   sends_.emplace_back(coordinator, std::move(m));
 }
 
-// The coordinator has gone: somebody else is it by now.
+// If the coordinator has gone, another process coordinates by now: asks again.
 void Joining::on_closed(MemberId member) {
   if (coordinator_ == member) {
     coordinator_.reset();
@@ -77,9 +77,9 @@ void Joining::on_closed(MemberId member) {
   }
 }
 
-// False: there is nobody to ask, yet.
+// False: there is no process to ask yet.
 bool Joining::ask(const std::function<bool(MemberId)>& is_connected) {
-  // Those that are here now; who has gone may come back.
+  // Contacts that are connected now; one that has gone may come back.
   std::vector<MemberId> here = contacts_;
   std::erase_if(here, [&](MemberId contact) { return !is_connected(contact); });
   if (!coordinator_ && here.empty()) return false;
@@ -115,12 +115,12 @@ void Joining::tick(Instant now, const std::function<bool(MemberId)>& is_connecte
   if (coordinator_ && !is_connected(*coordinator_)) {
     unreached_since_ = std::min(unreached_since_, now);
     if (now - unreached_since_ < patience_ * kPatience) return;
-    // Whoever named it may not have known yet that it had gone.
+    // The process that named it may not have known yet that it had gone.
     coordinator_.reset();
     state_ = JoiningState::kAsking;
   }
   unreached_since_ = {Duration::max()};
-  // Again now and then: a coordinator that took over knows nothing of its lobby.
+  // Asks again now and then: a coordinator that took over knows nothing of its lobby.
   if (ask(is_connected)) next_ask_ = now + patience_;
 }
 

@@ -1,6 +1,6 @@
-// Joining: a stranger's way into a world that exists, or that is about to begin: ask anybody, be
-// sent to the coordinator, connect to everybody in the lobby's list, be admitted at the members'
-// next step boundary. Sans-IO.
+// Joining: a stranger's way into a world that exists, or that is about to begin: it asks any
+// process of the world, is sent to the coordinator, connects to all processes in the lobby's list,
+// and is admitted at the members' next step boundary. Sans-IO.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ class Joining {
  public:
   enum class JoiningState : std::uint8_t { kAsking, kWaiting, kAdmitted, kRefused };
 
-  // `min_peers`: how many a world that nobody has formed yet waits for; 0: as the coordinator
-  // likes.
+  // `min_peers`: how many peers a world waits for that does not exist yet; 0: as the coordinator
+  // decides.
   Joining(std::string world, Joiner self, Duration patience, std::size_t min_peers = 0)
       : world_(std::move(world)),
         self_(std::move(self)),
@@ -30,19 +30,21 @@ class Joining {
   // The view that has this process, once admitted.
   const Message& decision() const { return decision_; }
   const std::string& refusal() const { return refusal_; }
-  // What the lobby waits for, where its coordinator knows; empty: for a step boundary, or for more.
+  // What the lobby waits for, if its coordinator says so; empty: for a step boundary, or for more
+  // peers.
   const std::string& reason() const { return reason_; }
   // Members of the world as far as they are known here.
   const WorldView& view() const { return view_; }
   bool is_member(MemberId other) const { return view_.has(other) || coordinator_ == other; }
 
-  // Somebody who may know the coordinator, or be it.
+  // Adds a process that may know the coordinator, or be it.
   void add_contact(MemberId contact) { contacts_.push_back(contact); }
   void on_message(MemberId from, const Message& message);
   void on_closed(MemberId member);
-  // Whom it must be connected to.
+  // The processes it must be connected to.
   const std::vector<Joiner>& wanted() const { return wanted_; }
-  // Asks, or says that it is ready, when it is time; `is_connected` answers for one of wanted().
+  // Asks, or says that it is ready, when it is time. `is_connected`: whether a process of wanted()
+  // is connected.
   void tick(Instant now, const std::function<bool(MemberId)>& is_connected);
 
   std::vector<std::pair<MemberId, Message>> take_sends() { return std::exchange(sends_, {}); }
@@ -60,11 +62,11 @@ class Joining {
   std::vector<MemberId> contacts_;
   std::size_t next_contact_ = 0;
   std::optional<MemberId> coordinator_;
-  Instant unreached_since_{Duration::max()};  // it has no connection to this process
+  Instant unreached_since_{Duration::max()};  // the coordinator is not connected
   std::vector<Joiner> wanted_;
   WorldView view_;
-  std::uint64_t version_ = 0;  // arrivals in the lobby, as last told
-  std::uint64_t told_ = 0;     // likewise, as last answered
+  std::uint64_t version_ = 0;  // arrivals in the lobby, as the coordinator said last
+  std::uint64_t told_ = 0;     // arrivals in the lobby, as this process answered last
   Epoch told_epoch_;
   CommId id_;
   Generation generation_;

@@ -8,7 +8,7 @@
 namespace holdfast::ft {
 namespace {
 
-// Reports that nobody has answered, before they go to all.
+// Reports that may stay unanswered before they go to all members.
 constexpr int kUnanswered = 3;
 // The ballot of the coordinator of rank `rank` that takes over after `past`.
 Generation next_generation(Generation past, std::size_t rank) {
@@ -24,7 +24,7 @@ Membership::Membership(CommId world, std::string name, MemberId self, WorldView 
       self_(self),
       view_(std::move(view)),
       settings_(settings) {
-  // The founders of a world agree on its first coordinator without a word.
+  // The founders of a world agree on its first coordinator without a message.
   const bool founded = view_.epoch == Epoch{1} && settings_.coordinator == kNobody;
   for (std::size_t rank = 0; founded && rank < view_.members.size(); ++rank) {
     if (view_.members[rank] == kNobody) continue;
@@ -61,7 +61,7 @@ Message Membership::make(MessageKind kind) const {
   return m;
 }
 
-// Whoever learns the view from this must know what it was decided on.
+// A process that learns the view from this message must know the reports it was decided on.
 void Membership::add_view(Message& m) const {
   m.view = view_;
   m.reports = reports_;
@@ -98,7 +98,7 @@ void Membership::to_own(MemberId from, const Message& message, Instant now) {
   flush_own(now);
 }
 
-// What the own coordinator says to this member it hears at once; the rest goes out.
+// Messages of the own coordinator to this member are handled at once; the others are sent.
 void Membership::flush_own(Instant now) {
   if (flushing_ > 0) return;
   ++flushing_;
@@ -142,7 +142,7 @@ void Membership::on_silent(MemberId member, Instant now) {
 void Membership::on_heard(MemberId member, Instant now) {
   if (fenced_ || silent_.erase(member) == 0) return;
   if (own_ && coordinator() != self_ && !is_planted(Planted::kNeverTakeBack)) {
-    // This member coordinated in the absence of one that comes before it.
+    // This member coordinated in the absence of a member that comes before it.
     own_.reset();
     voted_.clear();
     if (changing()) stop(now);
@@ -156,7 +156,7 @@ void Membership::on_heard(MemberId member, Instant now) {
 void Membership::on_relinked(MemberId member, Instant now) {
   if (fenced_ || !view_.has(member)) return;
   on_heard(member, now);
-  // What was said to it last may have gone with the connection.
+  // What was sent to it last may have been lost with the connection.
   if (told_ && told_->first == member) told_.reset();
   if (own_) {
     own_->on_relinked(member);
@@ -165,7 +165,7 @@ void Membership::on_relinked(MemberId member, Instant now) {
   stop(now);
 }
 
-// Again and again while there is somebody; and once more when there is nobody any longer.
+// Complains again and again while a member is silent, and once more when none is any longer.
 void Membership::complain(Instant now) {
   if (silent_.empty() && coordinator() == self_ && !own_) return;
   Message m = make(MessageKind::kSuspect);
@@ -183,7 +183,7 @@ std::vector<MemberId> Membership::lost() const {
   return lost;
 }
 
-// Stops for everybody who is known to be lost by now.
+// Stops for all members that are known to be lost by now.
 void Membership::stop(Instant now) {
   std::vector<MemberId> lost = this->lost();
   if (stopped_ && lost == stopped_for_) return report(now);
@@ -193,7 +193,7 @@ void Membership::stop(Instant now) {
 }
 
 void Membership::reported(Body body, Instant now) {
-  // What a view held says nothing of the next one.
+  // An answer for a view that has ended says nothing of the next one.
   if (fenced_ || !changing()) return;
   stopping_ = false;
   if (stopped_ != body) ++body_number_;
@@ -214,7 +214,7 @@ Message Membership::make_report() const {
   return m;
 }
 
-// Whoever has heard a body is told its number: it asks if it does not have it any more.
+// A receiver that has been sent a body is sent its number only: it asks if it lacks the body.
 void Membership::send_report(MemberId to, Message report, Instant now) {
   if (to == self_) {
     if (accepted_) report.accepted = encode(by_difference(*accepted_, view_));
@@ -237,14 +237,14 @@ void Membership::report(Instant now) {
   send_report(reported_.to, make_report(), now);
 }
 
-// What it asks for is on its way.
+// Whether the report that `to` asks for is on its way.
 bool Membership::has_reported(MemberId to, Instant now) const {
   return stopped_ && reported_.to == to && reported_.ballot == promised_ &&
          now - reported_.at < settings_.heartbeat && lost() == stopped_for_;
 }
 
-// Whoever this member takes for the coordinator may not be it: somebody else coordinates, or hears
-// it.
+// The process that this member takes for the coordinator may not be it: another member may
+// coordinate, or hear the coordinator.
 void Membership::report_to_all() {
   if (settings_.coordinator != kNobody) return;
   const Message report = abridged(make_report(), view_);
@@ -257,7 +257,7 @@ void Membership::report_to_all() {
 
 void Membership::at_boundary(std::uint64_t version, Body body, Instant now) {
   boundary_ = {version, std::move(body)};
-  // Who left will not come.
+  // Members that left will not come to the boundary.
   for (const MemberId left : std::set<MemberId>(left_)) on_closed(left, now);
   if (changing()) return;
   next_retry_ = now + settings_.heartbeat;
@@ -301,7 +301,7 @@ void Membership::leave(Instant now) {
   retire();
 }
 
-// Nothing that comes is for it any more, but word of outcasts.
+// From now on on_message() handles only messages about outcasts.
 void Membership::retire() {
   fenced_ = true;
   own_.reset();
@@ -320,7 +320,7 @@ void Membership::tick(Instant now) {
   if (settings_.coordinator != kNobody && (refused ? now >= next_greeting_ : !greeted_)) greet(now);
   if (refused) next_retry_ = std::min(next_retry_, next_greeting_);
   if (stopped_) {
-    told_.reset();  // it may not have been heard
+    told_.reset();  // the last body may have been lost
     report(now);
   }
   if (stopped_ && ++unanswered_ > kUnanswered) report_to_all();
@@ -339,8 +339,9 @@ void Membership::await_outcasts(Instant now) {
   look_at_outcasts(now);
 }
 
-// Every member tells them: who voted one out may have gone, or not hear it. Who leaves asks the
-// coordinator whether they have answered, and the member that would come after it.
+// Every member tells the outcasts: the coordinator that voted one out may have gone, or not reach
+// it. A member that leaves asks the coordinator whether they have answered, and the first other
+// member, which may coordinate next.
 void Membership::look_at_outcasts(Instant now) {
   next_ask_ = {Duration::max()};
   const std::vector<Outcast> outcasts = at_large();

@@ -1,8 +1,8 @@
-// Membership: one member's part in the sequence of views. Sans-IO: told of closed and silent
-// connections and of messages, it says what to send, when to stop and which view to adopt.
+// Membership: one member's part in the sequence of views. Sans-IO: it is told of closed and silent
+// connections and of messages, and says what to send, when to stop and which view to adopt.
 //
 // The coordinator is a process of its own when one is named, else the lowest rank that is not known
-// to be gone: when it dies, the next one takes over with a higher ballot.
+// to be gone: when that rank dies, the next one takes over with a higher ballot.
 #pragma once
 
 #include <map>
@@ -36,7 +36,7 @@ struct Adopt {
 struct Fenced {
   std::string why;
 };
-// Connections to these will be wanted.
+// Connections to these processes will be wanted.
 struct Expect {
   std::vector<Joiner> joiners;
 };
@@ -45,7 +45,7 @@ using Action = std::variant<SendTo, StopFor, Adopt, Fenced, Expect>;
 struct MembershipSettings {
   Duration heartbeat = std::chrono::milliseconds(500);
   Duration silence = std::chrono::seconds(10);  // as the owner's detector has it
-  MemberId coordinator = kNobody;               // outside the view; kNobody: the lowest rank is it
+  MemberId coordinator = kNobody;  // outside the view; kNobody: the lowest rank coordinates
   bool elastic = false;
 };
 
@@ -53,7 +53,7 @@ class Membership {
  public:
   Membership(CommId world, std::string name, MemberId self, WorldView view,
              const MembershipSettings& settings);
-  // One that was admitted to a world that exists.
+  // A member that was admitted to a world that exists.
   Membership(std::string name, MemberId self, const Message& decision,
              const MembershipSettings& settings);
 
@@ -62,30 +62,32 @@ class Membership {
   const std::string& name() const { return name_; }
   const MembershipSettings& settings() const { return settings_; }
   bool fenced() const { return fenced_; }
-  // Members that have gone or may have, by what this process knows.
+  // Whether the member has gone or may have, by what this process knows.
   bool is_suspect(MemberId member) const {
     return dead_.contains(member) || silent_.contains(member) || left_.contains(member);
   }
   // Whether a view change is under way.
   bool changing() const { return stopping_ || stopped_.has_value(); }
-  // Lobby version that a step boundary may admit; and the last one admitted.
+  // The lobby version that a step boundary may admit; and the last one admitted.
   std::uint64_t lobby_version() const { return lobby_version_; }
   std::uint64_t admitted_version() const { return view_.admitted; }
   MemberId coordinator() const;
-  // Outcasts of the view that may still act in an older one, as far as is known here.
+  // Outcasts of the view that may still act in an older view, as far as is known here.
   std::vector<Outcast> at_large() const;
   bool is_at_large(MemberId member) const {
     return view_.has_outcast(member) && !absent_.contains(member);
   }
-  // From now on they are told by this member, too, and the coordinator is asked about them: it
-  // leaves when there are none.
+  // This member leaves when no outcast is at large: until then it tells them, too, and asks the
+  // coordinator about them.
   void await_outcasts(Instant now);
-  // Why a change cannot be decided; empty when nothing is in the way, or nothing is known.
+  // Why a view change cannot be decided; empty when nothing is in the way, or the reason is not
+  // known here.
   std::string blocked() const { return own_ ? own_->blocked() : std::string{}; }
 
-  // The process has gone, proven.
+  // The process has ended, which is proven.
   void on_closed(MemberId member, Instant now);
-  // It said goodbye. Nothing changes until an op misses it: at a program's end all go, one by one.
+  // The member said goodbye. Nothing changes until an op misses it: at a program's end all members
+  // leave, one by one.
   void on_left(MemberId member) {
     if (view_.has(member)) left_.insert(member);
     if (view_.has_outcast(member)) absent_.insert(member);
@@ -96,21 +98,22 @@ class Membership {
   }
   void on_silent(MemberId member, Instant now);
   void on_heard(MemberId member, Instant now);
-  // A connection took the place of one that broke. What was said over that may not have been
-  // heard: the view ends, and loses nobody.
+  // A connection took the place of one that broke. What was sent over the broken one may be lost:
+  // the view ends, and loses no member.
   void on_relinked(MemberId member, Instant now);
   void on_message(MemberId from, const Message& message, Instant now);
   // The groups have stopped for StopFor's members; `body` says what they hold.
   void reported(Body body, Instant now);
   // This member is at a step boundary that shall admit the lobby's `version`.
   void at_boundary(std::uint64_t version, Body body, Instant now);
-  // A connection to a coordinator outside the view has begun: it may know nothing yet.
+  // A connection to a coordinator outside the view has begun; the coordinator may know nothing yet.
   void greet(Instant now);
   // This process leaves: a coordinator outside the view tells the others at once.
   void leave(Instant now);
-  // It has left, and decides nothing any more: others may decide without it.
+  // This member has left and decides nothing any more: the others may decide without it.
   void retire();
-  // Whether that coordinator has answered; and why it wants nothing to do with this world, if so.
+  // Whether the coordinator outside the view has answered; and why it refused this world, if it
+  // did.
   bool is_greeted() const { return greeted_; }
   const std::string& refusal() const { return refusal_; }
   void tick(Instant now);
@@ -166,28 +169,29 @@ class Membership {
   MemberId self_;
   WorldView view_;
   Reports reports_;           // of the last decision
-  bool at_boundary_ = false;  // likewise
+  bool at_boundary_ = false;  // of the last decision
   MembershipSettings settings_;
   Generation promised_;
-  Generation rival_;                      // the last that was promised to another coordinator
+  Generation rival_;                      // the last ballot promised to another coordinator
   std::optional<Message> accepted_;       // a proposal for the next epoch, in full
-  MemberId first_coordinator_ = kNobody;  // until it has been asked
+  MemberId first_coordinator_ = kNobody;  // of a founded world; until this member coordinates
   bool fenced_ = false;
   bool greeted_ = false;
   Generation greeted_with_;  // the promise that the last greeting told of
   std::string refusal_;
-  Instant next_greeting_{};  // of one that was refused
+  Instant next_greeting_{};  // of the next greeting after a refusal
 
   std::set<MemberId> dead_;  // proven
   std::set<MemberId> silent_;
   std::set<MemberId> left_;
   std::set<MemberId> absent_;  // outcasts of the view that have answered, or have gone
   bool awaits_outcasts_ = false;
-  Instant next_ask_{};           // about them, and they are told
-  std::set<MemberId> voted_;     // out, by a coordinator's word
+  Instant next_ask_{};           // when to tell outcasts and ask about them again
+  std::set<MemberId> voted_;     // voted out, as a coordinator says
   bool stopping_ = false;        // StopFor was asked for, and not answered yet
   std::optional<Body> stopped_;  // what was reported
-  // Bodies are numbered, in all views; the last one that was said, and to whom.
+  // Bodies are numbered across views; `told_`: the member that the last one was sent to, and its
+  // number.
   std::uint64_t body_number_ = 0;
   std::optional<std::pair<MemberId, std::uint64_t>> told_;
   Reported reported_;

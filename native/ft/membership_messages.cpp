@@ -1,4 +1,4 @@
-// What a member does about the messages of others.
+// How a member handles the messages of others.
 #include <algorithm>
 
 #include "base/planted.h"
@@ -8,7 +8,7 @@
 namespace holdfast::ft {
 namespace {
 
-// Heartbeats until a coordinator that has another job of this name is asked again.
+// Heartbeats until a coordinator that serves another job of this name is asked again.
 constexpr int kRefusedFor = 10;
 
 bool awaits_word(MessageKind kind) {
@@ -38,8 +38,8 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   if (fenced_) {
     if (message.kind == MessageKind::kAbsent) on_absent(from, message, now);
     if (message.kind == MessageKind::kOut) on_closed(from, now);
-    // Whoever takes it for the coordinator, or for a member, or wants to fence it, waits for a
-    // word.
+    // A sender that takes this process for the coordinator or a member, or wants to fence it, waits
+    // for an answer.
     if (awaits_word(message.kind)) say_out(from);
     return;
   }
@@ -48,7 +48,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   const bool stranger = from != settings_.coordinator && !view_.has(from);
   const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
   if (stranger && !knocks && message.epoch < view_.epoch) {
-    // It missed its own exclusion.
+    // The sender missed its own exclusion.
     Message fenced = make(MessageKind::kFenced);
     fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
                   " of the group does not have this process any more";
@@ -57,7 +57,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   const bool coordinates = coordinator() == self_ || own_;
   if (!stranger && message.epoch < view_.epoch && is_for_coordinator(message.kind) &&
       !coordinates) {
-    // It has missed the decision, with which another member came to coordinate.
+    // The sender has missed the decision with which another member became the coordinator.
     return act(SendTo{from, decision()});
   }
   if (from == settings_.coordinator && from != kNobody) {
@@ -99,11 +99,12 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
 }
 
 void Membership::on_join(MemberId from, const Message& message, Instant now) {
-  // Whoever comes may want the rank of one who left.
+  // The joiner may want the rank of a member that left.
   for (const MemberId m : std::set<MemberId>(left_)) on_closed(m, now);
   if (coordinator() == self_) return to_own(from, message, now);
   if (view_.has(from) && !is_suspect(from)) {
-    // The decision that let it in was lost, and others may take it for the coordinator already.
+    // The decision that admitted the joiner was lost, and others may take it for the coordinator
+    // already.
     return act(SendTo{from, decision()});
   }
   if (settings_.coordinator != kNobody) {
@@ -121,7 +122,7 @@ void Membership::on_join(MemberId from, const Message& message, Instant now) {
 
 void Membership::on_prepare(MemberId from, const Message& message, Instant now) {
   if ((message.epoch < view_.epoch || message.generation < promised_) && from != self_) {
-    // A coordinator that is behind learns of the later view, or ballot.
+    // A coordinator that is behind learns of the later view or ballot from any message.
     Message news = make(MessageKind::kSuspect);
     news.lost.assign(silent_.begin(), silent_.end());
     return act(SendTo{from, std::move(news)});
@@ -139,7 +140,8 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
   }
   if (!has_reported(from, now)) stop(now);
   if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
-    // Its ballot is the highest: the report is for it, whoever this member would have asked.
+    // The sender's ballot is the highest, so the report is for it, not for the process that this
+    // member takes for the coordinator.
     Message m = make_report();
     m.unproven = message.unproven;
     m.version = 0;
@@ -147,7 +149,7 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
   }
 }
 
-// It waits for what this member has only referred to, or has missed a decision.
+// The coordinator needs what this member has only referred to, or has missed a decision.
 void Membership::on_ask(MemberId from, const Message& message, Instant now) {
   Message m = make(MessageKind::kSuspect);
   if (stopped_) {
@@ -176,7 +178,7 @@ void Membership::on_propose(MemberId from, const Message& message, Instant now) 
   send(from, std::move(accept), now);
 }
 
-// What all have accepted holds, whatever ballot it had.
+// A decision that all have accepted holds, whatever ballot it had.
 void Membership::on_decide(MemberId from, const Message& message, Instant now) {
   promise(message.generation);
   if (own_ && own_->generation() < promised_) own_.reset();
@@ -185,7 +187,8 @@ void Membership::on_decide(MemberId from, const Message& message, Instant now) {
   send(from, make(MessageKind::kBehind), now);
 }
 
-// A decision may name what this member has accepted. Nothing: it has something else, or nothing.
+// A decision may stand for what this member has accepted. nullopt: it has accepted something else,
+// or nothing.
 std::optional<Message> Membership::in_full(const Message& decision) const {
   if (decision.digest == 0) {
     Message whole = decision;
@@ -241,7 +244,7 @@ void Membership::be_fenced(std::string why) {
   act(Fenced{std::move(why)});
 }
 
-// It has left, or was voted out. What it knows last may be a view that this process is not in.
+// The sender has left, or was voted out. Its last view may be one that this process is not in.
 void Membership::on_out(MemberId from, const Message& message, Instant now) {
   const auto& without = message.unproven;
   const bool is_without = std::find(without.begin(), without.end(), self_) != without.end();
@@ -257,7 +260,7 @@ void Membership::on_absent(MemberId from, const Message& message, Instant now) {
   if (!message.unproven.empty() && coordinates) to_own(from, message, now);
 }
 
-// It does not know this world yet, or has another one, which may end.
+// The coordinator does not know this world yet, or has another world of its name, which may end.
 void Membership::on_refused(const Message& message, Instant now) {
   if (message.text.empty()) return greet(now);
   refusal_ = message.text;
@@ -265,7 +268,7 @@ void Membership::on_refused(const Message& message, Instant now) {
   next_retry_ = std::min(next_retry_, next_greeting_);
 }
 
-// What another member has proof of is true here, too.
+// A loss that another member has proof of is proven here, too.
 void Membership::on_report(MemberId from, const Message& message, Instant now) {
   for (const auto& [m, proven] : losses_of(message, view_)) {
     const bool news = view_.has(m) && m != self_ && !dead_.contains(m);
@@ -276,7 +279,7 @@ void Membership::on_report(MemberId from, const Message& message, Instant now) {
 
 void Membership::on_suspect(MemberId from, const Message& message, Instant now) {
   if (coordinator() == self_ || own_) return to_own(from, message, now);
-  // Its sender does not hear the coordinator, which lives.
+  // The sender does not hear the coordinator, which lives: passes the complaint on to it.
   if (message.origin != kNobody) return;
   Message passed = message;
   passed.origin = from;

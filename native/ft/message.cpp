@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::size_t kMaxText = 4096;
 
-// Fields that most messages do without, by their bits. Those of reports come first: they fit into
-// a byte.
+// Bits of the fields that most messages lack. Those of reports come first, so that they fit into a
+// byte.
 enum Field : std::uint32_t {
   kLostRanks = 1,
   kDigest = 1 << 1,

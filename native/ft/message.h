@@ -1,5 +1,6 @@
-// Messages of membership: between members and the coordinator, on control links. One shape for all
-// of them, most fields empty in most. They come from the network: decoding is total and bounded.
+// Messages of membership: between members and the coordinator, on control links. All have one
+// shape, and most fields are empty in most messages. They come from the network: decoding is total
+// and bounded.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +20,16 @@ namespace holdfast::ft {
 // coordinators have the same.
 using Generation = Strong<struct GenerationTag, std::uint64_t>;
 
-// Ranks of a world, vacant ones included.
+// Limit of a world's ranks, vacant ones included.
 inline constexpr std::size_t kMaxRanks = 4096;
 inline constexpr std::size_t kMaxMessageBytes = 64U << 20;
 inline constexpr std::size_t kMaxCardBytes = 4096;
 
-// Who was voted out without proof of its end, and may not know it yet: it may act in an older view.
+// A member that was voted out without proof of its end, and may not know it yet: it may act in an
+// older view.
 struct Outcast {
   MemberId member;
-  Rank rank;  // that it had
+  Rank rank;  // the rank that it had
   std::string card;
   friend bool operator==(const Outcast&, const Outcast&) = default;
 };
@@ -37,7 +39,7 @@ struct WorldView {
   Epoch epoch;
   std::vector<MemberId> members;
   std::vector<std::string> cards;  // by rank: how to reach the member; opaque here
-  std::uint64_t admitted = 0;      // version of the lobby that a step boundary has dealt with
+  std::uint64_t admitted = 0;      // version of the lobby that the last step boundary admitted
   std::vector<Outcast> outcasts;   // of this view's decision and earlier ones
 
   bool has(MemberId member) const;
@@ -46,7 +48,7 @@ struct WorldView {
   friend bool operator==(const WorldView&, const WorldView&) = default;
 };
 
-// Whoever wants in, or comes in.
+// A process that wants to join, or joins.
 struct Joiner {
   MemberId member;
   Rank wanted{-1};  // -1: any
@@ -54,15 +56,15 @@ struct Joiner {
   friend bool operator==(const Joiner&, const Joiner&) = default;
 };
 
-// The view that follows another one, as what changes, for those who have that (view_change.h).
+// A view as its difference from the view before, for processes that have that one (view_change.h).
 struct ViewChange {
-  std::uint64_t base = 0;    // digest of the view that it follows,
-  std::uint64_t result = 0;  // and of what follows it
+  std::uint64_t base = 0;    // digest of the view before
+  std::uint64_t result = 0;  // digest of the view that follows
   std::vector<Rank> vacated;
-  std::vector<Joiner> seated;  // where they wanted to be
+  std::vector<Joiner> seated;  // `wanted`: the rank that each gets
   std::uint64_t admitted = 0;
-  std::vector<Rank> cast_out;    // of the vacated: their members are outcasts from now on
-  std::vector<MemberId> absent;  // outcasts who are none any more
+  std::vector<Rank> cast_out;    // those of `vacated` whose members are outcasts from now on
+  std::vector<MemberId> absent;  // members that are outcasts no longer
   friend bool operator==(const ViewChange&, const ViewChange&) = default;
 };
 
@@ -78,22 +80,22 @@ enum class MessageKind : std::uint8_t {
   kReport,       // member -> coordinator: has stopped for `lost`; body: what it holds
   kPrepare,      // coordinator -> members: stop for `lost`, and report
   kPropose,      // coordinator -> members: the next view, and what all reported
-  kAccept,       // member -> coordinator: takes the proposal, and none of a lower ballot
+  kAccept,       // member -> coordinator: accepts the proposal, and none of a lower ballot later
   kDecide,       // coordinator -> members: all have accepted; the view begins
-  kJoin,         // stranger -> anybody: `joiners[0]` wants in; text: name of the world
+  kJoin,         // stranger -> any process: `joiners[0]` wants in; text: name of the world
   kRedirect,     // member -> stranger: ask joiners[0], the coordinator
   kLobby,        // coordinator -> all: `joiners` wait; `version` of the lobby; text: what for
   kReady,        // joiner -> coordinator: connected to all of view `epoch`
   kBoundary,     // member -> coordinator: at a step boundary, for lobby `version`; body: counts
-  kRefused,      // coordinator -> anybody: text says why; none: it does not know this world yet
+  kRefused,      // coordinator -> any process: text says why; empty: it does not know this world
   kFenced,       // coordinator -> a member that was voted out; text says why
   kGreet,        // member -> coordinator outside the view: what it knows; text: name of the world
-  kOut,          // who is fenced, or has left -> anybody: it takes no part in the world any more;
-                 // `unproven`: who asked, if the view `epoch` is without it
-  kBehind,       // anybody -> coordinator: does not have what a message of its refers to
-  kAsk,          // coordinator -> member: say in full what it has referred to, and a later view
-  kAbsent,       // member -> coordinator: which outcasts it waits for (`unproven`); coordinator ->
-                 // member: which have answered, or ended (`lost`)
+  kOut,          // fenced or departed member -> any process: takes no part in the world any more;
+                 // `unproven`: the receiver, if the view `epoch` is without it
+  kBehind,       // any process -> coordinator: lacks what the coordinator's message refers to
+  kAsk,          // coordinator -> member: send in full what was referred to, and a later view
+  kAbsent,       // member -> coordinator: the outcasts it waits for (`unproven`); coordinator ->
+                 // member: those that have answered, or ended (`lost`)
 };
 inline constexpr int kMessageKindCount = 18;
 
@@ -102,34 +104,35 @@ struct Message {
   CommId world;
   Generation generation;
   Epoch epoch;  // the view that it is about; decide: the new one
-  // Of the lobby; join: how many peers a new world waits for; report, greet: the ballot that was
-  // promised to another coordinator before.
+  // Version of the lobby; join: how many peers a new world waits for; report, greet: the ballot
+  // that was promised to another coordinator before.
   std::uint64_t version = 0;
   bool boundary = false;      // decide: at a step boundary, not after a loss
   bool elastic = false;       // greet: the world may grow
-  MemberId origin = kNobody;  // suspect: who said so, when another member passes it on
+  MemberId origin = kNobody;  // suspect: the member that said so, when another one passes it on
   std::vector<MemberId> lost;
   std::vector<MemberId> unproven;    // those of `lost` that are only silent
   std::vector<LostRank> lost_ranks;  // report: instead of `lost` and `unproven`
-  // Report, boundary: of the groups in the body, which are left out. Decide, and a proposal in
-  // `accepted`: of what was accepted, which is. Lobby: of the view, likewise.
+  // Stands for what is left out. Report, boundary: for the groups in the body. Decide, and a
+  // proposal in `accepted`: for what was accepted. Lobby: for the view.
   std::uint64_t digest = 0;
   Body body;
-  // Report: of its member's bodies, which this is; `repeats`: it is left out, for it was said
-  // before.
+  // Report: the number of the body among its member's bodies; `repeats`: the body is left out, for
+  // it was sent before.
   std::uint64_t body_number = 0;
   bool repeats = false;
   Bytes accepted;  // report, greet: an encoded proposal
-  // Propose, decide: the next view; lobby; whatever else names a later view to who asks.
+  // Propose, decide: the next view; lobby: the current one; other kinds: a later view, for a
+  // coordinator that asked.
   WorldView view;
   std::optional<ViewChange> change;  // propose, decide: instead of the view
-  Reports reports;                   // propose, decide; without names beside `change`
+  Reports reports;                   // propose, decide; without member ids beside `change`
   std::vector<Joiner> joiners;
   std::string text;
   friend bool operator==(const Message&, const Message&) = default;
 };
 
-// A line for people.
+// One line that people can read.
 std::string to_string(const Message& message);
 
 Bytes encode(const Message& message);

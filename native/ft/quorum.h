@@ -1,13 +1,14 @@
-// Quorum: who may decide the next view. Pure.
+// Quorum: which members may decide the next view. Pure functions.
 //
 // Silence proves nothing; the peer may live behind a partition and hold a vote of its own. Hence:
-//   - all lost members are proven dead: whoever is left decides, however few;
-//   - some are only silent: those who stay must be more than half of the view, or exactly half with
-//     the one vote that breaks the tie.
+//   - all lost members are proven dead: the members that are left decide, however few;
+//   - some are only silent: the members that stay must be more than half of the view, or exactly
+//     half with the one vote that breaks the tie.
 // Two sets that satisfy this share a living member, which reports to one coordinator at a time, or
-// one of them is all dead: so views form one sequence. The tie is broken by the view's first
-// member, or, of a coordinator outside the view, by the one instance that decided this view itself,
-// or was promised it by more than half of the members: whoever was started later must not.
+// all members of one set are dead: so views form one sequence. The tie is broken by the view's
+// first member; for a coordinator outside the view, by the one instance that decided this view
+// itself, or was promised it by more than half of the members: an instance that was started later
+// must not break it.
 //
 // A durable record is the one voter that counts: what is written there is decided.
 // Why: docs/decisions/0124-an-outside-coordinator-is-one-voter.md
@@ -25,7 +26,7 @@ namespace holdfast::ft {
 enum class HalfOfView : std::uint8_t {
   kWithFirst,  // decides with the view's first member in it
   kEnough,     // this coordinator breaks the tie
-  kTooFew,     // it does not
+  kTooFew,     // this coordinator does not break the tie
 };
 
 struct Vote {

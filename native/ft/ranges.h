@@ -1,5 +1,5 @@
-// Ranges: a set of elements as sorted, disjoint runs [begin, end). Which parts of a result a rank
-// holds is such a set: a stream fills a block from its front, so a few runs say all.
+// Ranges: a set of elements as sorted, disjoint runs [begin, end). The parts of a result that a
+// rank holds are such a set: a stream fills a block from its front, so a few runs are enough.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace holdfast::ft {
 
-// Beyond every block: the end of "all of it, however long it is".
+// Lies beyond every block: the end of "all of it, however long it is".
 inline constexpr std::uint64_t kEndless = UINT64_MAX;
 
 struct Range {

@@ -1,5 +1,6 @@
-// Record: what a coordinator in a process of its own has decided, where its next life finds it.
-// Written before a view is published: what is there is decided, and nothing else is.
+// Record: the decisions of a coordinator in a process of its own, kept where its next life finds
+// them. A view is written before it is published: what the record has is decided, and nothing else
+// is.
 // Why: docs/decisions/0124-an-outside-coordinator-is-one-voter.md
 #pragma once
 
@@ -20,14 +21,14 @@ struct WorldRecord {
   friend bool operator==(const WorldRecord&, const WorldRecord&) = default;
 };
 
-// Where it is kept: a file, a store, a test's memory. Called by the driving thread: it may take as
-// long as a disk does.
+// Where the decisions are kept: a file, a store, a test's memory. Called by the driving thread; a
+// call may take as long as a disk does.
 class Record {
  public:
   virtual ~Record() = default;
-  // Nothing: no world of that name is known.
+  // nullopt: no world of that name is known.
   virtual Result<std::optional<WorldRecord>> load(const std::string& name) = 0;
-  // False: it says something else than `expected`. True: `next` is there, whatever breaks.
+  // False: the record differs from `expected`. True: `next` is written, and survives a crash.
   virtual Result<bool> compare_and_set(const std::string& name,
                                        const std::optional<WorldRecord>& expected,
                                        const std::optional<WorldRecord>& next) = 0;

@@ -10,7 +10,7 @@ namespace holdfast::ft {
 namespace {
 
 std::uint32_t number_of(std::vector<Bytes>& parts, const Bytes& part) {
-  // Most say what the last one did, or what nobody else does.
+  // Most members say what the last one said, or what no other member says.
   if (!parts.empty() && parts.back() == part) return static_cast<std::uint32_t>(parts.size() - 1);
   const auto at = std::find(parts.begin(), parts.end(), part);
   const auto number = static_cast<std::uint32_t>(at - parts.begin());
@@ -67,7 +67,7 @@ std::uint64_t Reports::digest() const {
   return digest.value();
 }
 
-// Members that say the same, one after the other, are one entry.
+// Consecutive members that say the same are one entry.
 void write(Writer& w, const Reports& reports) {
   write_parts(w, reports.groups_);
   write_parts(w, reports.ops_);

@@ -1,5 +1,5 @@
-// Reports: what the members of a view say of their groups when it ends. Many say the same, so each
-// part is kept, and sent, once.
+// Reports: what the members of a view report of their groups when the view ends. Many report the
+// same, so each part is kept, and sent, once.
 // Why: docs/decisions/0128-a-second-report-names-the-first.md
 #pragma once
 
@@ -20,8 +20,9 @@ using Bytes = std::vector<std::byte>;
 
 inline constexpr MemberId kNobody{0};
 
-// What a member says; opaque here (group_report.h). Its groups hardly ever change, and are the same
-// at many: whoever has seen them knows them by their digest. How far the ops have come is news.
+// What a member reports; opaque here (group_report.h). Its groups hardly ever change, and many
+// members have the same: a process that has seen them knows them by their digest. How far the ops
+// have come is always new.
 struct Body {
   Bytes groups;
   Bytes ops;
@@ -33,7 +34,7 @@ std::uint64_t digest_of(const Bytes& bytes);
 class Reports {
  public:
   struct Said {
-    MemberId member;  // kNobody: who it is follows from what the reports are part of
+    MemberId member;  // kNobody: follows from the message that has the reports
     std::uint32_t groups = 0;
     std::uint32_t ops = 0;
     friend bool operator==(const Said&, const Said&) = default;
@@ -43,13 +44,13 @@ class Reports {
   void add(MemberId member, const Bytes& groups, const Bytes& ops);
   void clear() { *this = {}; }
 
-  // In the order in which they were added.
+  // The entries in the order in which they were added.
   const std::vector<Said>& said() const { return said_; }
-  // Each once.
+  // The parts, each once.
   const std::vector<Bytes>& groups() const { return groups_; }
   const std::vector<Bytes>& ops() const { return ops_; }
 
-  // The same, with the members left out, or filled in again. False: there are not as many.
+  // Removes the members' ids, or fills them in again. False: the counts differ.
   void forget_members();
   bool name_members(const std::vector<MemberId>& members);
 

@@ -8,7 +8,7 @@
 namespace holdfast::ft {
 namespace {
 
-// Who reports when `base` ends: all who stay, by rank.
+// The members that report when `base` ends: all that stay, by rank.
 std::vector<MemberId> who_stay(const WorldView& base, const std::vector<Rank>& vacated) {
   std::vector<MemberId> members = base.members;
   for (const Rank rank : vacated) members[static_cast<std::size_t>(rank.value)] = kNobody;
@@ -24,7 +24,7 @@ bool is_among(const std::vector<MemberId>& members, MemberId member) {
   return std::find(members.begin(), members.end(), member) != members.end();
 }
 
-// In the order of their members' ids. Fewer, if somebody is no member of the view.
+// The lost ranks, in the order of report.lost; fewer, if a lost process is no member of the view.
 std::vector<LostRank> ranks_of(const Message& report, const WorldView& view) {
   std::vector<LostRank> ranks;
   for (const MemberId member : report.lost) {

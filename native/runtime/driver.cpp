@@ -15,22 +15,25 @@ using std::chrono::milliseconds;
 constexpr Duration kSocketLook = milliseconds(4);
 // A driver that is awake looks at its sockets this often when only shared memory matters.
 constexpr Duration kBusySocketLook = std::chrono::microseconds(500);
-// Between two looks at links and deadlines while all that is under way is in shared memory.
+// Pause between two turns (looks at links and deadlines) while all ops under way are in shared
+// memory.
 constexpr Duration kTurnPause = std::chrono::microseconds(20);
-// Looks of a caller who drives for one small op, where each rank has a core of its own, or not.
+// Looks of a caller that drives one small op inline: where each rank has a core of its own it
+// spins, else it yields.
 constexpr int kBriefSpins = 400;
 constexpr int kBriefYields = 16;
-// Links and deadlines are looked at once in so many small ops.
+// Links and deadlines are looked at once in so many inline ops.
 constexpr std::uint32_t kBriefsPerTurn = 16;
-// The progress thread leaves the field to callers for this long after one has driven, then keeps
-// watch itself.
+// After a caller has driven, the progress thread leaves driving to callers for this long, then
+// keeps watch itself.
 constexpr Duration kThreadPause = milliseconds(50);
-// While bulk data moves, a sleeper loses little, and other processes get its time slices whole.
+// While bulk data moves, a driver that sleeps loses little, and other processes get its whole time
+// slices.
 constexpr Patience kBulkPatience{0, 10};
 constexpr Duration kIdleSleep = milliseconds(500);
-// A caller that waits for another driver looks up this often, so no lost wake-up can hang it.
+// A caller that waits for another driver checks this often, so no lost wake-up can hang it.
 constexpr Duration kCallerLook = milliseconds(20);
-// Lists of tasks that are kept: one for each thread that drives at about the same time.
+// Limit of the task lists kept for reuse: one for each thread that drives at about the same time.
 constexpr std::size_t kMostSpareTasks = 4;
 
 void relax() {
@@ -49,7 +52,7 @@ Driver::Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Cloc
 
 Driver::~Driver() {
   stop_thread();
-  // A task may hold the last owner, and have ended before its submitter had woken anybody.
+  // A task may hold the last owner of this driver, and end before its submitter has woken a thread.
   while (waking_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
   run_submissions();
   run_deferred();
@@ -75,7 +78,7 @@ void Driver::set_patience(Patience patience) {
 }
 
 void Driver::submit(Task task, bool wake) {
-  // relaxed: it is the end that counts.
+  // relaxed: only the decrement at the end of submit() orders anything.
   if (wake) waking_.fetch_add(1, std::memory_order_relaxed);
   auto* submission = new (recycler_.take(sizeof(Submission))) Submission{std::move(task), nullptr};
   submission->next = submissions_.load(std::memory_order_relaxed);
@@ -123,7 +126,8 @@ void Driver::run_deferred() {
   }
 }
 
-// What is to be run with the baton released. By whoever still has it, under the mutex.
+// The tasks that are to be run with the baton released. Called under the mutex by the thread that
+// still has the baton.
 std::vector<Driver::Task> Driver::take_deferred() {
   if (deferred_.empty()) return {};
   std::vector<Task> next;
@@ -144,7 +148,7 @@ void Driver::run_taken(std::vector<Task> tasks, std::unique_lock<std::mutex>& lo
   }
 }
 
-// Rouses whoever drives from its sleep.
+// Wakes the driving thread if it sleeps.
 void Driver::wake_driver() {
   if (bell_.ring() == comm::Sleep::kOnSocket) machinery_.interrupt();
 }
@@ -172,7 +176,7 @@ void Driver::drive_until(const std::function<bool()>& done, Instant deadline) {
   }
 }
 
-// Hands the baton on; `leaves`: whether the caller will not take it again.
+// Gives the baton up; `leaves`: whether the caller will not take it again.
 void Driver::put_down(const std::function<bool()>& leaves) {
   const bool left_over = machinery_.busy();
   std::unique_lock lock(mutex_);
@@ -211,7 +215,8 @@ bool Driver::drive_inline(const std::function<bool(bool)>& step) {
   return true;
 }
 
-// Drives until there is something to run with the baton released, or done, or the deadline.
+// Drives until there is something to run with the baton released, or done() holds (true), or the
+// deadline has passed (false).
 bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience small) {
   int looks = 0;
   for (;;) {
@@ -219,7 +224,7 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
     const Instant now = clock_->now();
     const bool on_sockets = machinery_.sockets_matter();
     comm::MemoryPoll poll{false, false};
-    // A turn does what a poll does; but what has just begun is to be posted before it.
+    // A turn does what a poll does, but an op that has just begun must be posted before the turn.
     if (moved || !on_sockets) poll = machinery_.poll_memory();
     moved = poll.moved || moved;
     if (!deferred_.empty() || done()) return true;
@@ -228,7 +233,8 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
       if (!deferred_.empty() || done()) return true;
     }
     if (now >= deadline) return false;
-    // Where each rank has a core of its own, nobody needs the time slice that a look takes.
+    // Where each rank has a core of its own, no other process needs the time slice that a look
+    // takes.
     const bool crowded = small.spins == 0;
     const bool bulk = crowded && small.yields > kBulkPatience.yields && !machinery_.latency_bound();
     const Patience patience = bulk ? kBulkPatience : small;
@@ -255,7 +261,7 @@ bool Driver::look_everywhere(Instant now, bool on_sockets) {
   return machinery_.turn(now);
 }
 
-// Sleeps, unless a last look after the announcement finds work.
+// Announces that this thread will sleep, looks for work a last time, and sleeps if there is none.
 void Driver::rest(const std::function<bool()>& done, Instant now, Instant deadline) {
   const bool on_sockets = machinery_.sockets_matter() || !machinery_.busy();
   const std::uint32_t ticket =
@@ -274,7 +280,7 @@ void Driver::rest(const std::function<bool()>& done, Instant now, Instant deadli
   bell_.awake();
 }
 
-// The progress thread: drives asynchronous ops, and keeps watch while nobody else does.
+// The progress thread: drives asynchronous ops, and keeps watch while no caller drives.
 void Driver::thread_main() {
   ask_for_time_slice(time_slice_);
   std::unique_lock lock(mutex_);
@@ -291,7 +297,8 @@ void Driver::thread_main() {
     const auto give_way = [this] {
       return stopping() || (baton_wanted_.load(std::memory_order_relaxed) && !machinery_.busy());
     };
-    // No spinning here: the cores belong to the computation that this op hides behind.
+    // The progress thread does not spin: the cores belong to the computation that overlaps with
+    // this op.
     fly(give_way, clock_->now() + kIdleSleep, Patience{});
     const bool more = machinery_.busy();
     lock.lock();

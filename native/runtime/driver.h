@@ -1,9 +1,9 @@
 // Driver: the Executor of production. Exactly one thread drives at a time: a blocked caller that
-// lends itself, else the progress thread. Who drives owns all mutable runtime state; the baton's
-// mutex carries it from one to the next.
+// lends itself, else the progress thread. The driving thread owns all mutable runtime state; the
+// baton's mutex carries that state from one driving thread to the next.
 //
-// A driver with nothing to do spins briefly (less when ranks outnumber cores), then sleeps: on the
-// process's bell when only shared memory can wake it, on its sockets otherwise.
+// A driver with nothing to do spins for a short time (less when ranks outnumber cores), then
+// sleeps: on the process's bell when only shared memory can wake it, on its sockets otherwise.
 // Why: docs/decisions/0008-the-thread-that-waits-drives.md
 // Why: docs/decisions/0009-look-politely.md
 #pragma once
@@ -23,26 +23,26 @@
 
 namespace holdfast::runtime {
 
-// What is driven. Driving thread only.
+// What a Driver drives. Driving thread only.
 class Machinery {
  public:
   virtual ~Machinery() = default;
-  // Does all that can be done without blocking; whether anything moved.
+  // Does all work that does not block; returns whether anything moved.
   virtual bool turn(Instant now) = 0;
-  // Does what shared memory alone allows; a small part of a turn.
+  // Does the small part of a turn that needs shared memory alone.
   virtual comm::MemoryPoll poll_memory() = 0;
-  // Waits for sockets at most `timeout` (zero: looks).
+  // Waits for sockets at most `timeout`; zero: only looks at them.
   virtual void poll_sockets(Duration timeout) = 0;
-  // Looks at the sockets that something is awaited from, and now and then at all.
+  // Looks at the sockets from which something is awaited, and at all sockets now and then.
   virtual void look_at_sockets() = 0;
   // Whether a socket may bring the next piece of work (TCP data, handshakes).
   virtual bool sockets_matter() const = 0;
   // Whether ops or connections are under way.
   virtual bool busy() const = 0;
-  // Whether what is under way is small, so that each wait is worth looking for.
+  // Whether all ops under way are small, so that spinning for each wait pays.
   virtual bool latency_bound() const = 0;
   virtual Instant next_deadline() const = 0;
-  // Interrupts poll_sockets() of another thread. Any thread.
+  // Interrupts poll_sockets() on another thread. Any thread.
   virtual void interrupt() = 0;
 };
 
@@ -55,7 +55,7 @@ class Driver {
  public:
   using Task = comm::Executor::Task;
 
-  // `time_slice`: of the threads that drive (time_slice.h).
+  // `time_slice`: the time slice of the threads that drive (time_slice.h).
   Driver(Machinery& machinery, comm::Bell bell, std::shared_ptr<const Clock> clock,
          Duration time_slice);
   ~Driver();
@@ -98,19 +98,19 @@ class Driver {
 
   std::mutex mutex_;  // guards driving_, waiting_, spare_tasks_
   bool driving_ = false;
-  std::vector<std::vector<Task>> spare_tasks_;  // empty ones: memory for the next
+  std::vector<std::vector<Task>> spare_tasks_;  // empty lists, whose memory is reused
   int waiting_ = 0;
   std::condition_variable callers_;
   std::condition_variable thread_wakes_;
-  std::atomic<bool> has_cores_{false};      // of patience_
+  std::atomic<bool> has_cores_{false};      // whether patience_ has spins
   std::atomic<bool> stop_{false};           // relaxed: followed by a wake-up
-  std::atomic<bool> baton_wanted_{false};   // a caller wants it; the idle progress thread gives way
+  std::atomic<bool> baton_wanted_{false};   // by a caller; the idle progress thread gives way
   std::atomic<bool> async_pending_{false};  // submitted work that no caller will drive
-  std::atomic<int> waking_{0};              // submitters that may still touch this
+  std::atomic<int> waking_{0};              // submitters that may still touch this driver
 
-  // Memory of the submissions below: one is made for every op.
+  // Memory of the submissions below; every op makes one.
   Recycler recycler_;
-  // Newest first; push from any thread (release), emptied by the driving thread (acquire).
+  // Newest first. Any thread pushes (release); the driving thread empties the list (acquire).
   std::atomic<Submission*> submissions_{nullptr};
 
   // Driving thread only.

@@ -20,8 +20,8 @@
 namespace holdfast::runtime {
 namespace {
 
-// With what other groups have measured since. A table that cannot be written costs the next run a
-// measurement, and this one nothing.
+// Writes the table, merged with what other groups have written to the file since. A table that
+// cannot be written costs the next run a measurement, and this run nothing.
 void write_plan(const std::string& file, const comm::PlanTable& table) {
   Options options;
   options.plan = file;
@@ -41,7 +41,7 @@ void write_plan(const std::string& file, const comm::PlanTable& table) {
   }
 }
 
-// What users hold: dropping it without close() cleans up too.
+// The communicator that users hold; dropping it without close() cleans up too.
 class UserGroup final : public comm::Communicator {
  public:
   UserGroup(std::shared_ptr<ft::Group> live, std::shared_ptr<Runtime> runtime)
@@ -54,7 +54,7 @@ class UserGroup final : public comm::Communicator {
     }
   }
   ~UserGroup() override {
-    // Ops that still run are nobody's now: end them at once.
+    // Ops that still run have no owner any more: end them at once.
     [[maybe_unused]] const Status closed = live_->close(Duration::zero());
   }
 
@@ -80,7 +80,7 @@ class UserGroup final : public comm::Communicator {
     TRY(planner_->choose(*live_, request));
     return live_->run(std::move(request));
   }
-  // A first use that is measured takes its time.
+  // An op whose plan is measured at its first use is not instant.
   bool is_instant(const comm::OpRequest& request) const override {
     return !runtime_->parts().options.tune && live_->is_instant(request);
   }
@@ -129,7 +129,7 @@ class UserGroup final : public comm::Communicator {
   const std::shared_ptr<comm::PathAgreement> agreement_ = std::make_shared<comm::PathAgreement>();
   const std::shared_ptr<comm::PathAgreement> codec_agreement_ =
       std::make_shared<comm::PathAgreement>();
-  // Of the option; owners: this and the requests it was put in.
+  // The codec of the option; owners: this and the requests it was put in.
   std::shared_ptr<const compress::Codec> codec_;
 };
 
@@ -208,7 +208,7 @@ class NodeImpl final : public Node {
 
  private:
   static DeviceSettings device_settings(const Options& options) {
-    // What every op is to be encoded as, or to run by, goes for device memory, too.
+    // A codec or an algorithm that the options demand for every op holds for device memory, too.
     const bool direct =
         options.cuda_ipc == "auto" && options.codec.empty() && options.algorithm.empty();
     EncodedSettings encoded;
@@ -254,7 +254,8 @@ class NodeImpl final : public Node {
       }
       TRY(refuse_vacancies(request));
     }
-    // A group of a world that this process came to later: the others have it already.
+    // If this process joined the group's world later, the other members have made the group
+    // already.
     std::shared_ptr<ft::Group> known;
     runtime_->run([&] { known = runtime_->known_group(request); });
     if (known) return known;
@@ -268,7 +269,7 @@ class NodeImpl final : public Node {
     }
   }
 
-  // Nothing: the life that the store had is over.
+  // Null: the life that the store had is over.
   Result<std::shared_ptr<ft::Group>> meet_in_life(Store& store, const JoinRequest& request,
                                                   Instant deadline) {
     auto life = Life::find(store, request);
@@ -290,7 +291,7 @@ class NodeImpl final : public Node {
     return group;
   }
 
-  // Nothing: the parent is of another node, with options of its own.
+  // nullopt: the parent belongs to another node, with options of its own.
   std::optional<Subgroup::GroupPlace> place_in_parent(const JoinRequest& request) const {
     const auto parent = std::dynamic_pointer_cast<UserGroup>(request.parent);
     if (!parent || parent->runtime() != runtime_) return std::nullopt;
@@ -304,7 +305,7 @@ class NodeImpl final : public Node {
     return place;
   }
 
-  // Processes that are gone cannot be met, and a group that has only the store to go by would wait.
+  // A group that is made by the store alone would wait for processes that are gone: fails instead.
   static Status refuse_vacancies(const JoinRequest& request) {
     const std::vector<Rank> alive = request.parent->live_ranks();
     std::vector<Rank> lost;

@@ -16,7 +16,7 @@ which a program reads by `Options.from_env()` or `hf_options_from_env()`; `holdf
 which are in force. A list's names have commas between them, and a flag is 1 or 0.
 )";
 
-// Lines of at most kPageWidth, those after the first indented.
+// The text in lines of at most kPageWidth characters, those after the first indented.
 std::string wrapped(std::string_view text, std::string_view indent) {
   std::string page;
   std::size_t column = 0;

@@ -26,7 +26,7 @@ constexpr std::uint64_t kLargestSlice = 1ULL << 30;
 
 constexpr std::string_view kPaths = "\"auto\" or \"off\"";
 
-// "a", "b" and "c", quoted.
+// Names of the transports of that reach, quoted: "a", "b" and "c".
 std::string transports_of(comm::Reach reach) {
   std::vector<std::string> names;
   for (const comm::TransportRow& row : comm::transports()) {
@@ -61,7 +61,7 @@ Status check_transports(const OptionRow& row, const Options& options) {
   return Status::ok();
 }
 
-// Nothing where none is named that all must name.
+// Empty where no named transport is one that all ranks must name.
 std::string agreed_transports(const Options& options, const comm::PlanTable&) {
   std::string text;
   bool tells = false;
@@ -116,7 +116,7 @@ std::string agreed_algorithm(const Options& options, const comm::PlanTable&) {
 
 Status check_plan(const OptionRow&, const Options& options) { return read_plan(options).status(); }
 
-// A digest of its text, which is the same wherever its content is.
+// A digest of the plan's text; equal plans have the same text.
 std::string agreed_plan(const Options&, const comm::PlanTable& plan) {
   Fnv1a digest;
   digest.mix(plan.text());
@@ -137,7 +137,7 @@ Status check_codec(const OptionRow&, const Options& options) {
   return compress::Codec::parse(options.codec).status();
 }
 
-// With codec_min_bytes, which means nothing alone.
+// Includes codec_min_bytes, which means nothing alone.
 std::string agreed_codec(const Options& options, const comm::PlanTable&) {
   const auto codec = compress::Codec::parse(options.codec);
   if (options.codec.empty() || !codec.is_ok()) return "none";

@@ -1,5 +1,5 @@
-// What the rows of the table say of a value: its text, what is read from a text, and whether it is
-// within the row's limits.
+// What the rows of the option table do with a value: write it as text, read it from a text, and
+// check that it is within the row's limits.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kNanosecondsPerSecond = 1e9;
 
-// Of the enumerations, which are words.
+// Whether the field is an enumeration, whose values are written as words.
 template <class T>
 constexpr bool kIsWord = std::is_enum_v<T>;
 
@@ -51,7 +51,7 @@ std::vector<std::string> parse_names(const std::string& list) {
   return names;
 }
 
-// The value of the text; nothing where it has none, or one outside of the limits.
+// The value of the text; nullopt where the text has none, or one outside of the limits.
 template <class T>
 std::optional<T> parse(const OptionRow& row, const std::string& text) {
   if constexpr (std::is_same_v<T, std::vector<std::string>>) {

@@ -39,7 +39,7 @@ Result<comm::PlanTable> read_plan(const Options& options) {
   return table;
 }
 
-// First what is always compared, then what few set.
+// Lists the options that are always compared first, then those that are only listed if set.
 std::string settings_text(const Options& options, const comm::PlanTable& plan) {
   const Options usual;
   std::string always;

@@ -16,73 +16,77 @@ namespace holdfast::runtime {
 enum class ResetTrust : std::uint8_t { kNone, kLan };
 
 struct Options {
-  // Transports that may be used, best first. Accepted: "shm" inside a host, and beside it or alone
-  // one that goes everywhere: "tcp", or "ucx", which all ranks must have set alike.
+  // Transports that may be used, best first. Accepted: "shm" inside a host, and, beside it or
+  // alone, one that reaches other hosts: "tcp", or "ucx", which all ranks must have set alike.
   std::vector<std::string> transports = {"shm", "tcp"};
   // Time limit of an op, from start to end.
   Duration timeout = std::chrono::minutes(30);
   // Time limit for all members of a new group to appear.
   Duration connect_timeout = std::chrono::minutes(5);
   // Address to listen on and tell the others; empty: 127.0.0.1 when all members are on one host,
-  // else the address of the interface that routes to the store. "0.0.0.0" is refused: nobody can
+  // else the address of the interface that routes to the store. "0.0.0.0" is refused: no peer can
   // connect to it.
   std::string address;
   // TCP port to listen on; 0 lets the system choose.
   std::uint16_t port = 0;
-  // Who counts as "the same host"; empty: boot id and IPC namespace. Tests set it to play several
-  // hosts.
+  // Processes with the same text count as on the same host; empty: boot id and IPC namespace. Tests
+  // set it to play several hosts.
   std::string host_id;
   // Algorithm to use wherever it has a row for the collective; empty: the cost model chooses.
   std::string algorithm;
   // File with a table of plans, which says what algorithm is fastest where; empty: the cost model
   // with its built-in constants.
   std::string plan;
-  // Whether what the table lacks is measured at its first use, and, with a file, written there.
+  // Whether a plan that the table lacks is measured at its first use and, if `plan` names a file,
+  // written there.
   bool tune = false;
   // Whether ops that a lost member cut off are repaired and go on among the survivors. Without it
-  // the first loss ends the group; small ops then save a look at what others hold.
+  // the first loss ends the group; small ops then need not look at what other ranks hold.
   bool fault_tolerance = true;
   // What the loss of a member means: kContinue repairs the ops and goes on; kRaise fails them on
   // every survivor, from the same op on, until the next advance().
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
   // What it means that a gathered result lacks the block of a rank that is away: kRaise fails the
-  // op on all survivors, and the group goes on; kZero leaves zeros there. Of calls that do not say.
+  // op on all survivors, and the group goes on; kZero leaves zeros there. Holds for calls that do
+  // not say it themselves.
   comm::OnHole on_hole = comm::OnHole::kRaise;
   // Time between two signs of life.
   Duration heartbeat = std::chrono::milliseconds(500);
-  // A peer of which nothing has come for so long is silent, and may be voted out; three heartbeats
-  // or more. One of this host whose process lives and is not stopped never is.
+  // A peer from which nothing has come for so long is silent, and may be voted out; three
+  // heartbeats or more. A peer on this host whose process lives and is not stopped is never silent.
   Duration silence = std::chrono::seconds(10);
   // Whether a connection that is closed from the other side proves that its process has ended:
-  // kNone, never: who closed it is asked for; kLan, always, which splits a group whose connections
-  // a firewall or a lost mapping closes.
+  // kNone, never: the peer is called again to find out; kLan, always, which splits a group whose
+  // connections are closed by a firewall or a lost mapping.
   ResetTrust trust_resets = ResetTrust::kNone;
-  // Time slice of threads that wait for other ranks (time_slice.h), 100 us to 100 ms; zero: theirs.
+  // Time slice of threads that wait for other ranks (time_slice.h), 100 us to 100 ms; zero: threads
+  // keep their own.
   Duration time_slice = kShortestTimeSlice;
   // "host:port" or "host:port/NAME" of the job's coordinator; empty: the lowest living rank
-  // does its work.
+  // coordinates.
   std::string coordinator;
   // "host:port" where /metrics, /healthz, /readyz and /flight are served; port 0 lets the system
   // choose, no host is loopback, "0.0.0.0" all interfaces. Empty: nothing is served.
   std::string http;
   // Folder of the flight record, a file that outlives the process; empty: in memory only.
   std::string flight_dir;
-  // What sums and averages of floating elements travel as, from so many bytes on; empty: as they
-  // are. Nothing else is encoded without being asked for: copies carry parameters and states.
+  // Codec that sums and averages of floating elements travel in, from codec_min_bytes on; empty:
+  // none. A lossless codec also carries data that is only moved; a lossy one never does unasked,
+  // for copies carry parameters and states.
   std::string codec;
   std::uint64_t codec_min_bytes = 64 * 1024;
-  // Whose CUDA devices device memory is of: "", the system's driver, opened when it is first
-  // needed; "emulated", a device made of host memory, for tests; "none".
+  // The driver of CUDA devices: "", the system's, opened when it is first needed; "emulated", a
+  // device made of host memory, for tests; "none".
   std::string cuda_driver;
   // Pieces in which large collectives on device memory are copied and exchanged, so that one is
   // copied while another travels; all ranks alike.
   std::uint64_t cuda_slice_bytes = 4 * 1024 * 1024;
-  // Whether ranks of one host read each other's device memory where it lies: "auto", where their
-  // devices reach each other; "off". From so many bytes on. All ranks alike.
+  // Whether ranks of one host read each other's device memory where it lies, from
+  // cuda_ipc_min_bytes on: "auto", where their devices reach each other; "off". All ranks alike.
   std::string cuda_ipc = "auto";
   std::uint64_t cuda_ipc_min_bytes = 1024 * 1024;
-  // Whether what has a codec is encoded and decoded on the device: "auto", where it can be; "off".
-  // From so many bytes on. All ranks alike.
+  // Whether ops with a codec are encoded and decoded on the device, from cuda_codec_min_bytes on:
+  // "auto", where that is possible; "off". All ranks alike.
   std::string cuda_codec = "auto";
   std::uint64_t cuda_codec_min_bytes = 1024 * 1024;
 };

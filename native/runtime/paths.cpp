@@ -18,7 +18,7 @@ Result<Paths> Paths::open(const std::vector<std::string>& names,
   Paths paths;
   for (const comm::TransportRow& row : comm::transports()) {
     const bool named = is_among(names, row.name);
-    // Where none of those that were named carries a control channel, the first that does.
+    // If no named transport carries a control channel, the first one that can does.
     const bool first = paths.control_ == nullptr || named;
     if (row.make_stream != nullptr && first) paths.control_ = &row;
     if (!named || row.open == nullptr) continue;
@@ -68,7 +68,7 @@ std::vector<Offer> Paths::offers(const Card& callee, bool same_host,
 }
 
 std::vector<Offer> Paths::answer(MemberId caller, const std::vector<Offer>& offers) {
-  // Of a call that this process gave up.
+  // Drops what was offered in a call that this process gave up.
   forget(caller);
   for (const Offer& offer : offers) {
     comm::PathMaker* maker = find(offer.transport);

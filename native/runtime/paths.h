@@ -1,7 +1,8 @@
-// Paths: the transports that a runtime uses, and what is said about them in cards and greetings.
-// Knows none by name (comm/transport/catalogue.h).
+// Paths: the transports that a runtime uses, and what is said about them in cards and greetings. It
+// knows no transport by name (comm/transport/catalogue.h).
 //
-// Thread: only the holder of the runtime, but for what is told of the options.
+// Thread: only the holder of the runtime; names(), shares_memory() and lacks_memory() on any
+// thread.
 #pragma once
 
 #include <functional>
@@ -20,29 +21,30 @@ class Paths {
   static Result<Paths> open(const std::vector<std::string>& names,
                             const comm::PathSettings& settings);
 
-  // A peer's control channel over a connection that has greeted.
+  // A peer's control channel over a connection whose greetings have been exchanged.
   std::unique_ptr<comm::StreamLink> make_control(int fd) const { return control_->make_stream(fd); }
 
-  // For the card: those that make paths here.
+  // Names of the transports that make paths here, for the card.
   std::vector<std::string> names() const;
   // Whether this process lays its memory open to others of its host.
   bool shares_memory() const;
-  // A transport of this host was asked for, and is not there.
+  // Whether a shared-memory transport was asked for and is not available here.
   bool lacks_memory() const { return lacks_memory_; }
 
-  // Caller: what it says to whom it calls; `lacks` hears what could not be offered.
+  // Caller: its offers to the process that it calls; `lacks` is told why an offer could not be
+  // made.
   std::vector<Offer> offers(const Card& callee, bool same_host,
                             const std::function<void(const Status&)>& lacks);
-  // Answerer: the answer to the first offer that it accepts, or nothing.
+  // Answerer: the answer to the first offer that it accepts; empty: it accepts none.
   std::vector<Offer> answer(MemberId caller, const std::vector<Offer>& offers);
   // Either side, once both have greeted; null: the control channel carries the data.
   std::unique_ptr<comm::DataPath> make(MemberId peer, const std::vector<Offer>& said,
                                        bool is_caller, comm::StreamLink& control);
-  // What was offered to the peer, or accepted, comes to nothing.
+  // Drops what was offered to the peer or accepted from it: no path will be made of it.
   void forget(MemberId peer);
   void stop();
 
-  // Of those that have to be driven, as PathMaker says.
+  // These concern the transports that have to be driven, as PathMaker says.
   bool is_driven() const { return !driven_.empty(); }
   std::vector<int> descriptors() const;
   bool arm();

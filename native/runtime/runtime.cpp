@@ -18,8 +18,8 @@
 namespace holdfast::runtime {
 namespace {
 
-// Where more is awaited than from so many sockets, the kernel is asked which have something; so it
-// is once in so many looks, and before any sleep.
+// Where data is awaited from more than kFewAwaited sockets, the kernel is asked which have some;
+// also once in kLooksPerPoll looks, and before any sleep.
 constexpr std::size_t kFewAwaited = 3;
 constexpr std::size_t kFewPeers = 16;
 constexpr std::uint32_t kLooksPerPoll = 16;
@@ -30,7 +30,7 @@ MemberPlace place_of(const std::string& text) {
   return {std::move(card.value().host), std::move(card.value().http)};
 }
 
-// What is measured, and the thread that tells of it.
+// Makes the metrics of this process and the thread that serves them.
 Status serve_health(Runtime::RuntimeParts& parts) {
   const Options& options = parts.options;
   auto health =
@@ -84,7 +84,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   }
   auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
   const Status no_bell = bell.status();
-  // One that nobody else can ring.
+  // Without shared memory: a bell that no other process can ring.
   if (!bell.is_ok()) bell = comm::Segment::create_private(sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
@@ -145,7 +145,8 @@ void Runtime::watch(int fd, std::uint32_t events, Watched& watched) {
   ::epoll_ctl(parts_.epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-// Before it is closed: where a child has it as well, closing alone does not take it out of the set.
+// To be called before `fd` is closed: where a forked child has it as well, closing alone does not
+// remove it from the epoll set.
 void Runtime::unwatch(int fd) { ::epoll_ctl(parts_.epoll, EPOLL_CTL_DEL, fd, nullptr); }
 
 void Runtime::interrupt() {
@@ -155,7 +156,8 @@ void Runtime::interrupt() {
 
 void Runtime::poll_sockets(Duration timeout) {
   if (timeout > Duration::zero() && !parts_.paths.arm()) {
-    // It has work for the next turn; the core is lent to whoever this waits for.
+    // A driven path has work for the next turn; the core is lent to the ranks that this one waits
+    // for.
     sched_yield();
     timeout = Duration::zero();
   }
@@ -191,14 +193,14 @@ void Runtime::take_event(const Watched& watched, std::uint32_t events) {
   if ((events & (EPOLLHUP | EPOLLERR | EPOLLRDHUP)) != 0) hurry_to_coordinator(watched.peer->id);
 }
 
-// A look at few sockets costs less than to ask the kernel which of all have something.
+// Reading a few sockets costs less than asking the kernel which of all sockets have data.
 void Runtime::look_at_sockets() {
   if (++looks_ % kLooksPerPoll != 0 && handshakes_.empty() && mark_awaited()) return;
   poll_sockets(Duration::zero());
 }
 
-// Has the links that something is awaited from read in the next turn. False: they are many, or
-// none, or one waits until it may write.
+// Marks the links from which data is awaited to be read in the next turn. False: those links are
+// many, or none, or a link waits until it may write.
 bool Runtime::mark_awaited() {
   if (peers_.size() > kFewPeers) return false;
   std::size_t awaited = 0;
@@ -206,7 +208,7 @@ bool Runtime::mark_awaited() {
     if (peer->control->wants_to_write()) return false;
     awaited += peer->control->awaits() ? 1 : 0;
   }
-  // What driven paths bring is looked for in each turn.
+  // Driven paths need no mark: each turn looks at them.
   if ((awaited == 0 && !parts_.paths.is_driven()) || awaited > kFewAwaited) return false;
   for (const auto& [id, peer] : peers_) {
     if (peer->control->awaits()) peer->control->set_readable();
@@ -250,15 +252,16 @@ bool Runtime::turn(Instant now) {
   return turned || moved;
 }
 
-// A process that leaves or dies ends its path and its connection at about the same time. What the
-// connection says is heard first: it knows why.
+// A process that leaves or dies ends its path and its connection at about the same time. The
+// connection is read first, for it tells why.
 void Runtime::look_behind_broken_links() {
   for (const auto& [id, peer] : peers_) {
     if (peer->path && !peer->path->link().status().is_ok()) peer->control->set_readable();
   }
 }
 
-// Measured all the time, and read as often as anything changes that depends on it.
+// The kernel measures the paths all the time; the values are read as often as anything that depends
+// on them changes.
 void Runtime::look_at_paths() {
   for (const auto& [id, peer] : peers_) peer->control->look_at_path();
 }
@@ -279,7 +282,7 @@ Peer* Runtime::find_peer(MemberId id) {
   return found == peers_.end() ? nullptr : found->second.get();
 }
 
-// Its driver may sleep where only shared memory wakes it.
+// The peer's driver may sleep on its bell, where only shared memory wakes it.
 void Runtime::nudge(MemberId id) {
   const Peer* peer = find_peer(id);
   if (peer == nullptr || !peer->shares_memory()) return;

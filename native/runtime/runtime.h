@@ -1,5 +1,5 @@
 // Runtime: everything of a process that the driving thread owns: sockets, peers, links, worlds. It
-// turns; the driver decides when and on which thread.
+// does the work of each turn; the driver decides when, and on which thread.
 #pragma once
 
 #include <map>
@@ -29,11 +29,11 @@ namespace holdfast::runtime {
 
 struct Peer;
 
-// What an event of the poller is about.
+// What an event of the poller is about; the poller stores a pointer to it.
 struct Watched {
   enum class What : std::uint8_t {
     kCaller,   // the listener, a connection that has not greeted, a call of interrupt()
-    kPaths,    // turn() looks there
+    kPaths,    // a path that is driven: turn() looks there
     kLink,     // the connection to a peer
     kProcess,  // a peer's process: it has ended
   };
@@ -41,7 +41,7 @@ struct Watched {
   Peer* peer = nullptr;
 };
 
-// One process we are connected to.
+// A process that this one is connected to.
 struct Peer {
   explicit Peer(MemberId member) : id(member) {}
   Peer(const Peer&) = delete;
@@ -55,10 +55,10 @@ struct Peer {
   std::unique_ptr<comm::DataPath> path;
   std::vector<std::unique_ptr<comm::DataPath>> old_paths;
   bool same_host = false;
-  std::string address;  // where its end of the connection is
+  std::string address;  // address of the peer's end of the connection
   Instant last_cut{};
-  int cuts = 0;  // of its connection, one soon after the other
-  // Of its process. Owners: this and the groups with it.
+  int cuts = 0;  // breaks of its connection in a row, each soon after the last
+  // The memory pool of its process. Owners: this and the groups with this peer.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
   comm::Link& data() { return path ? path->link() : *control; }
@@ -74,25 +74,26 @@ class Runtime final : public comm::Executor,
     Options options;
     MemberId self;
     std::string host;
-    ProcessId process;  // this one
+    ProcessId process;  // this process
     int listener = -1;
     int epoll = -1;
     int interrupt = -1;  // eventfd
     std::uint16_t port = 0;
-    std::optional<Card> coordinator;            // as it was found at first
-    std::unique_ptr<CoordinatorSearch> search;  // for where it is later, if it has a name
-    std::string job;                            // its name at the coordinator
-    ft::CoordinatorService* service = nullptr;  // this process is a coordinator; outlives it
+    std::optional<Card> coordinator;            // as found at the start; nullopt: none is named
+    std::unique_ptr<CoordinatorSearch> search;  // finds it if it moves; null: numeric address
+    std::string job;                            // the job's name at the coordinator
+    ft::CoordinatorService* service = nullptr;  // set in a coordinator process; outlives this
     comm::Segment bell;
     comm::PlanTable plan;
-    std::shared_ptr<comm::MemoryPool> pool;  // owners: as Node::pool() says; a coordinator has none
+    std::shared_ptr<comm::MemoryPool> pool;  // owners: see Node::pool(); a coordinator has none
     Paths paths;
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<Health> health;
-    std::unique_ptr<StatusModel> status;  // of a coordinator, and where pages are served
-    std::unique_ptr<HttpEndpoint> http;   // serves from the two above; nothing: none is wanted
+    std::unique_ptr<StatusModel> status;  // made in a coordinator, and where pages are served
+    std::unique_ptr<HttpEndpoint> http;   // serves from the two above; null: none is wanted
   };
-  // Opens the listener and starts the driver. `coordination`: this process is to be a coordinator.
+  // Opens the listener and starts the driver. `service`: set where this process is to be a
+  // coordinator.
   static Result<std::shared_ptr<Runtime>> create(const Options& options,
                                                  ft::CoordinatorService* service = nullptr,
                                                  std::shared_ptr<comm::MemoryPool> pool = nullptr);
@@ -111,7 +112,7 @@ class Runtime final : public comm::Executor,
     driver_.drive_until(done, deadline);
   }
 
-  // Machinery: driving thread only, but interrupt().
+  // Machinery: driving thread only, except interrupt().
   bool turn(Instant now) override;
   comm::MemoryPoll poll_memory() override;
   void poll_sockets(Duration timeout) override;
@@ -145,18 +146,19 @@ class Runtime final : public comm::Executor,
   std::string world_name(const std::string& group) const;
 
   // Driving thread only.
-  // Whether what answers there is no coordinator: to call again is no use.
+  // Not ok: the process that answers there is no coordinator, and calling again is of no use.
   Status coordinator_failure() const;
   void connect(const Card& card, Instant deadline);
   Peer* find_peer(MemberId id);
   // Why the last attempt to reach the member failed; ok when none did.
   Status connect_failure(MemberId id) const;
-  // Nobody listens at any of the addresses at which the member is being called.
+  // Whether no process listens at any of the addresses at which the member is being called.
   bool is_refused(MemberId id) const;
-  // Calls the member no more.
+  // Stops calling the member.
   void stop_calling(MemberId id) { attempts_.erase(id); }
   ft::ControlRouter& router() { return router_; }
-  // This process's part in a group that a world had before it was admitted there, once.
+  // This process's part in a group that the world had before it was admitted; returned once, then
+  // null.
   std::shared_ptr<ft::Group> known_group(const JoinRequest& request);
   // Calls a member of a world that does not expect this process, whatever their ids.
   void call_member(const Card& card, Instant deadline);
@@ -164,7 +166,8 @@ class Runtime final : public comm::Executor,
   std::shared_ptr<ft::Group> enter_group(ft::GroupConfig config,
                                          const std::shared_ptr<ft::World>& world);
 
-  // Makes the group a part of the world, or of one that `make_world` makes when there is none.
+  // Makes the group a part of the world `world`, or, if that is 0, of the one that `make_world`
+  // makes.
   Result<std::shared_ptr<ft::Group>> make_group(
       ft::GroupConfig config, CommId world,
       const std::function<std::shared_ptr<ft::World>()>& make_world);
@@ -188,7 +191,7 @@ class Runtime final : public comm::Executor,
   comm::Bell own_bell() const;
   // Whether this process lays its memory open to others of its host.
   bool shares_memory() const { return parts_.paths.shares_memory(); }
-  // Says so, once. Any thread.
+  // Tells the user once that this process has no shared memory, and why. Any thread.
   void lacks_memory(const Status& why);
 
  private:
@@ -198,9 +201,9 @@ class Runtime final : public comm::Executor,
     Instant deadline;
     Instant not_before;
     std::size_t refusals = 0;  // in a row
-    bool mends = false;        // takes the place of a connection that broke
-    // The one address of the card at which the process is known to have been: if nobody listens
-    // there any more, it has ended. Empty: none.
+    bool mends = false;        // replaces a connection that broke
+    // The one address of the card at which the process is known to have been: if no process listens
+    // there any more, it has ended. Empty: no such address is known.
     std::string vouched = {};
   };
 
@@ -208,7 +211,8 @@ class Runtime final : public comm::Executor,
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
   void note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now);
-  // Whether what carries data to and from the peer still stands; its connection may have broken.
+  // Whether the path that carries data to and from the peer still works, though its connection may
+  // have broken.
   bool keeps_data(MemberId id);
   bool gives_way_to(const Greeting& hello) const;
   void drop_calls(MemberId callee);
@@ -238,14 +242,14 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, std::unique_ptr<Peer>> peers_;
   std::vector<std::unique_ptr<Handshake>> handshakes_;
   std::map<MemberId, Attempt> attempts_;
-  std::optional<Card> coordinator_now_;  // where it was found last
+  std::optional<Card> coordinator_now_;  // where the coordinator was found last
   std::map<MemberId, Status> connect_failures_;
   ft::ControlRouter router_;
   Instant next_reap_{};
-  Instant coordinator_since_{};  // it has been connected
+  Instant coordinator_since_{};  // since when the coordinator has been connected
   bool sockets_matter_ = false;
-  std::atomic<bool> lacks_memory_{false};  // has been said
-  std::uint32_t looks_ = 0;                // at sockets
+  std::atomic<bool> lacks_memory_{false};  // the user has been told
+  std::uint32_t looks_ = 0;                // calls of look_at_sockets()
   Driver driver_;                          // last: its thread stops before the rest goes
 };
 

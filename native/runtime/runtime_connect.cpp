@@ -1,4 +1,4 @@
-// How a runtime gets its peers: calling, answering, and what becomes of a connection.
+// How a runtime connects to its peers: calling, answering, and what a connection becomes.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,14 +13,14 @@ namespace {
 
 // A caller has this long to greet.
 constexpr Duration kGreetingTime = std::chrono::seconds(10);
-// One that calls again where a connection stood: what holds it up may be over soon.
+// A caller that replaces a broken connection has less time: what holds it up may be over soon.
 constexpr Duration kMendingTime = std::chrono::seconds(1);
-// Time to reach a newcomer, or a coordinator.
+// Time limit of reaching a newcomer or a coordinator.
 constexpr Duration kConnectTime = std::chrono::seconds(30);
-// A connection that has held for so long is made anew at once when it breaks.
+// A connection to the coordinator that has held for so long is made anew at once when it breaks.
 constexpr Duration kSteady = std::chrono::seconds(1);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
-// Connections that have not greeted yet; more wait in the kernel's queue.
+// Limit of connections that have not greeted yet; more wait in the kernel's queue.
 constexpr std::size_t kMaxHandshakes = 1024;
 
 }  // namespace
@@ -55,21 +55,22 @@ void Runtime::want(const ft::Joiner& joiner) {
   }
 }
 
-// A coordinator may go, and another one come in its place: whoever has a world with it calls again.
+// A coordinator may be replaced by another one: a process that has a world with it calls again.
 void Runtime::keep_coordinator(Instant now) {
   if (!parts_.coordinator) return;
   const MemberId id = parts_.coordinator->member;
   bool needed = false;
   router_.each_world([&](const auto&) { needed = true; });
   Peer* peer = find_peer(id);
-  // Its host may be gone, and its name be another's, of which this connection will never tell.
+  // Its host may be gone and its name lead to another host; this connection will never tell that.
   const bool silent = router_.contact_of(id, now).state == ft::Contact::ContactState::kSilent;
   if (needed && peer != nullptr && silent) peer->control->hang_up();
   if (peer == nullptr && (needed || attempts_.contains(id))) look_for_coordinator(now);
   if (needed) call_member(*parts_.coordinator, now + kConnectTime);
 }
 
-// Whose connection has ended: it is called again in this turn, unless it breaks again and again.
+// `lost`: a peer whose connection has ended. A coordinator is called again in this turn, unless its
+// connection breaks again and again.
 void Runtime::hurry_to_coordinator(MemberId lost) {
   if (!parts_.coordinator || parts_.coordinator->member != lost) return;
   if (parts_.clock->now() - coordinator_since_ >= kSteady) next_reap_ = {};
@@ -90,7 +91,8 @@ void Runtime::look_for_coordinator(Instant now) {
 
 void Runtime::call(Attempt& attempt, Instant now) {
   const bool same_host = attempt.card.host == parts_.host;
-  // What goes beside the connection outlives it, but the other may have forgotten this process.
+  // A data path beside the connection outlives it, but the other process may have forgotten this
+  // one.
   const bool keeps = keeps_data(attempt.card.member);
   Greeting hello{parts_.self, attempt.card.member, parts_.process, keeps, {}};
   hello.offers = parts_.paths.offers(attempt.card, same_host, [&](const Status& why) {
@@ -151,7 +153,7 @@ void Runtime::step_handshakes(Instant now) {
 
 void Runtime::answer(Handshake& handshake) {
   const Greeting& hello = handshake.peer();
-  // Callers know a coordinator by its address, and by no id.
+  // Callers know a coordinator by its address, not by its id.
   const bool meant = hello.to == parts_.self || parts_.service != nullptr;
   if (!meant || hello.from == parts_.self) {
     handshake.refuse({Code::kAuthFailed, "a caller that looks for another process"});
@@ -171,7 +173,8 @@ void Runtime::answer(Handshake& handshake) {
 void Runtime::establish(Handshake& handshake) {
   const Greeting& theirs = handshake.peer();
   if (Peer* known = find_peer(theirs.from)) return renew(*known, handshake);
-  // Forgotten while the two greeted: what is closed here is called again.
+  // This process forgot the peer while the two greeted: closing the connection makes the peer call
+  // again.
   if (handshake.keeps()) return;
   auto peer = std::make_unique<Peer>(theirs.from);
   const int fd = handshake.take_fd();
@@ -194,7 +197,7 @@ void Runtime::establish(Handshake& handshake) {
   count_local_ranks();
 }
 
-// Where it cannot be seen, a closed connection tells of its end, as it does between hosts.
+// If the process cannot be watched, its closed connection tells of its end, as between hosts.
 void Runtime::watch_process(Peer& peer, const ProcessId& process) {
   peer.process = WatchedProcess(process, parts_.process);
   switch (peer.process.state()) {
@@ -205,13 +208,13 @@ void Runtime::watch_process(Peer& peer, const ProcessId& process) {
   }
 }
 
-// The kernel's word, and proof: whoever may still hold the process's sockets, it will not be heard
-// of again. What it had sent is heard first.
+// The kernel's proof that the process has ended: it sends nothing more, even if another process
+// still holds its sockets. What it had sent is read first.
 void Runtime::process_has_ended(Peer& peer) {
   peer.control->set_readable();
   router_.on_process_ended(peer.id);
   if (peer.process.descriptor() < 0) return;
-  // It stays readable: once is enough.
+  // The descriptor stays readable: one event is enough.
   unwatch(peer.process.descriptor());
   peer.process = {};
 }
@@ -229,7 +232,7 @@ void Runtime::drop(MemberId id) {
   peers_.erase(found);
 }
 
-// All works without it, by way of sockets.
+// Everything works without shared memory, over sockets.
 void Runtime::lacks_memory(const Status& why) {
   if (lacks_memory_.exchange(true, std::memory_order_relaxed)) return;  // relaxed: alone
   say("this process goes on over TCP where it has no shared memory: " + why.message() + "; " +
@@ -271,8 +274,9 @@ std::optional<comm::HostPeer> Runtime::open_area(MemberId member, const std::str
 
 // How long to look before sleeping. Giving the core up between looks costs an idle machine
 // a fraction of a microsecond and saves a busy one its time slices: with other work on the cores, 2
-// ranks at 4 KiB take 7 us this way and 250 us when they spin. More ranks than cores take turns: 4
-// on 2 cores, 9 us against 26 us for sleeping at once; long looking only delays the others.
+// ranks at 4 KiB take 7 us this way and 250 us when they spin. Where ranks outnumber cores they
+// take turns: 4 on 2 cores take 9 us, and 26 us if they sleep at once; looking for long only delays
+// the other ranks.
 void Runtime::count_local_ranks() {
   int local = 1;
   for (const auto& [id, peer] : peers_) local += peer->same_host ? 1 : 0;

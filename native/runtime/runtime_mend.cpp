@@ -1,5 +1,6 @@
-// Connections that broke between processes that may live: both call again. Who of the two called
-// first does not matter, for what lies between may let only one of them through.
+// Mending: a connection broke between two processes that may both live, so both call again. Which
+// of the two called first does not matter, for the network between them may let only one of the
+// calls through.
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -10,8 +11,8 @@ namespace holdfast::runtime {
 namespace {
 
 constexpr Duration kPauseAfterFailure = std::chrono::milliseconds(50);
-// A connection that breaks soon, again and again, is made anew less and less often. One that holds
-// for a second is worth a call at once, which takes milliseconds.
+// A connection that breaks soon, again and again, is made anew less and less often. One that has
+// held for a second is called again at once, which takes milliseconds.
 constexpr Duration kFlapping = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr int kFreeCuts = 3;
@@ -57,7 +58,7 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
   attempt.not_before = now + kPauseAfterFailure;
   const bool refused = why.code() == Code::kPeerLost;
   attempt.refusals = refused ? attempt.refusals + 1 : 0;
-  // The kernel that it was on says that nobody listens for it there.
+  // The kernel of the peer's host says that no process listens at its address any more.
   if (!refused || !attempt.mends || at.address != attempt.vouched) return;
   attempts_.erase(found);
   router_.on_process_ended(callee);
@@ -68,7 +69,7 @@ bool Runtime::keeps_data(MemberId id) {
   return peer != nullptr && (!peer->path || peer->path->link().status().is_ok());
 }
 
-// Where two call each other, the connection of the larger id stands.
+// Where two processes call each other, the call of the one with the larger id stands.
 bool Runtime::gives_way_to(const Greeting& hello) const {
   if (hello.from > parts_.self) return true;
   return std::none_of(handshakes_.begin(), handshakes_.end(), [&](const auto& handshake) {
@@ -85,7 +86,7 @@ void Runtime::drop_calls(MemberId callee) {
   }
 }
 
-// All that knows the links goes on with them.
+// Gives the peer's links the new connection; all users of the links go on with them.
 void Runtime::renew(Peer& peer, Handshake& handshake) {
   const int fd = handshake.take_fd();
   unwatch(fd);
@@ -99,7 +100,7 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   if (handshake.keeps()) {
     parts_.paths.forget(peer.id);
   } else {
-    // What refers to the old ones lets go of them in the next view.
+    // Users of the old path drop it in the next view.
     peer.old_paths.push_back(std::move(peer.path));
     peer.path =
         parts_.paths.make(peer.id, handshake.peer().offers, handshake.is_caller(), *peer.control);
@@ -108,7 +109,7 @@ void Runtime::renew(Peer& peer, Handshake& handshake) {
   router_.add_peer(peer.id, peer.control.get(), &peer.data(), parts_.clock->now());
 }
 
-// Of those whom nobody here needs any more.
+// Ends the calls to peers that no world here needs any more.
 void Runtime::end_mending() {
   std::erase_if(attempts_, [this](const auto& attempt) {
     return attempt.second.mends && !router_.needs(attempt.first);

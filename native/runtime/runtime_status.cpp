@@ -1,5 +1,5 @@
-// What a runtime tells of its worlds: by its heartbeats to whoever keeps a board of them, and on
-// its own.
+// What a runtime tells of its worlds: by its heartbeats to the process that keeps a status model of
+// them, and in its own status model.
 #include <algorithm>
 #include <set>
 
@@ -8,7 +8,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// Where there is no coordinator, people look at the first rank.
+// Where there is no coordinator process, the first rank serves the status pages.
 MemberId first_member(const ft::WorldView& view) {
   const auto at = std::find_if(view.members.begin(), view.members.end(),
                                [](MemberId member) { return member != ft::kNobody; });
@@ -29,7 +29,8 @@ ft::Bytes Runtime::news_for(MemberId peer) {
 
 void Runtime::hear_news(MemberId from, std::span<const std::byte> bytes, Instant now) {
   if (!parts_.status) return;
-  // Of another version: no reason to end the connection, the numbers are for people only.
+  // A summary of another version is ignored: the numbers are for people only, so the connection
+  // goes on.
   const auto summary = parse_summary(bytes);
   if (summary.is_ok()) parts_.status->hear(from, summary.value(), now);
 }
@@ -46,7 +47,7 @@ void Runtime::write_status(Instant now) {
     std::set<std::string> names;
     router_.each_world([&](const auto& world) {
       const ft::Membership& membership = world->membership();
-      // Of two groups with one name, met at two stores, the first is told of.
+      // Of two groups with one name, made by two stores, only the first is shown.
       if (!names.insert(membership.name()).second) return;
       worlds.push_back({membership.name(), &membership.view(), 0, membership.blocked()});
     });

@@ -17,7 +17,7 @@ struct Attributes {
   std::uint64_t flags = 0;
   std::int32_t nice = 0;
   std::uint32_t priority = 0;
-  std::uint64_t runtime_ns = 0;  // of an ordinary thread: its slice
+  std::uint64_t runtime_ns = 0;  // the slice, for an ordinary thread
   std::uint64_t deadline_ns = 0;
   std::uint64_t period_ns = 0;
 };
@@ -25,10 +25,10 @@ static_assert(sizeof(Attributes) == 48);
 
 constexpr int kThisThread = 0;
 
-// Whether the slice is the thread's already, or will never be.
+// Whether the thread has this slice already, or has been refused it.
 bool is_settled(Duration slice) {
-  // Of a thread and its slice, not of this program: the thread takes it from one runtime to the
-  // next, and a forked child's has both.
+  // The slice belongs to the thread, not to a runtime: the thread keeps it from one runtime to the
+  // next, and a forked child inherits both.
   thread_local Duration asked{};
   return std::exchange(asked, slice) == slice;
 }
@@ -44,7 +44,7 @@ void ask_for_time_slice(Duration slice) {
   if (attributes.policy != SCHED_OTHER || has_it) return;
   attributes.size = sizeof attributes;
   attributes.runtime_ns = wanted;
-  // A refusal leaves the thread as it was: slower beside others, and nothing else.
+  // A refusal leaves the thread as it was, which only makes it slower beside other busy processes.
   static_cast<void>(::syscall(SYS_sched_setattr, kThisThread, &attributes, 0));
 }
 

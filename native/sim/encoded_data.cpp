@@ -16,14 +16,16 @@ namespace {
 
 using comm::Collective;
 
-// An element is put in as twice what is owed of it from before: encoded it counts three times that,
-// as it is twice. Blocks are of one value, which int8 keeps but for a rounding.
+// An element is put in as twice its residual from before: encoded it counts three times the
+// residual, unencoded twice. All elements of a block have one value, which int8 keeps except for a
+// rounding.
 constexpr float kPutIn = 2;
 constexpr float kEncoded = 3;
 constexpr float kNear = 1e-3F;
-// Of a sum of all ranks, what its own frame leaves out; less than what was owed by any of them.
+// The part of a sum of all ranks that encoding the sum leaves out; less than the residual of any
+// rank.
 constexpr float kLeftOfSum = 5e-5F;
-// Their sums, one bit to a rank, are told apart in f32.
+// Limit of ranks whose sums, one bit for each rank, can be told apart in f32.
 constexpr int kMostRanks = 9;
 
 bool is_near(float value, float right) { return std::abs(value - right) <= kNear * right; }
@@ -44,7 +46,7 @@ bool EncodedData::takes(Collective c, int ranks) {
 
 EncodedData::EncodedData(const EncodedOp& op, int rank, int ranks)
     : op_(op), rank_(rank), ranks_(ranks) {
-  // A block of nothing has no place in a list of blocks that is cut by size.
+  // An empty block cannot be in a list of blocks that is cut by size.
   op_.count = std::max<std::uint64_t>(op.count, 1);
   op_.lossless = op.lossless && compress::has_zstd();
   CHECK(!op_.lossless || !op.residual);
@@ -89,7 +91,7 @@ comm::OpRequest EncodedData::request() {
   return request;
 }
 
-// Where this rank has both, the element's residual must be of the same kind as its value.
+// Where this rank has both an element's value and its residual, both must be encoded or neither.
 std::string EncodedData::check_element(std::uint64_t block, std::uint64_t i,
                                        const comm::Outcome& outcome) const {
   const float value = output_[block * op_.count + i];
@@ -102,7 +104,7 @@ std::string EncodedData::check_element(std::uint64_t block, std::uint64_t i,
   const auto own = static_cast<std::uint64_t>(rank_);
   const bool mine = comm::reduces(op_.collective) || (!exchanged && from == rank_);
   const std::uint64_t at = (op_.collective == Collective::kReduceScatter ? own : 0) * op_.count + i;
-  // Without a residual what is encoded is what was put in.
+  // Without a residual, the encoded value is what was put in.
   const bool has_residual = !op_.residual || (mine && residual_[at] == residual_of(rank_, rank_));
   if (!comm::reduces(op_.collective)) {
     if (value == 0 && !has(outcome.contributors, from)) return {};
@@ -126,7 +128,8 @@ std::string EncodedData::check_element(std::uint64_t block, std::uint64_t i,
   return {};
 }
 
-// Most elements of a block are the same, and what is owed of them is.
+// Whether the element and its residuals are the same as the one before, as most elements of a block
+// are.
 bool EncodedData::is_as_before(std::uint64_t k) const {
   if (k % op_.count == 0 || output_[k] != output_[k - 1]) return false;
   for (std::uint64_t at = k % op_.count; at < residual_.size(); at += op_.count) {
@@ -151,7 +154,7 @@ std::string EncodedData::check_residual(std::uint64_t block, std::uint64_t i) co
 
 std::string EncodedData::check(const comm::Outcome& outcome) const {
   comm::Outcome known = outcome;
-  // A root that has gone since has still given all of it.
+  // A root that has gone since has still given the whole result.
   if (op_.collective == Collective::kBroadcast) known.contributors.push_back({op_.root});
   for (std::uint64_t k = 0; k < output_.size(); ++k) {
     if (is_as_before(k)) continue;

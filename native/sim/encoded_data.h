@@ -1,6 +1,6 @@
-// EncodedBytes data: one simulated rank's memory for an op with a codec, and what is right to find
-// there: of every element, what was sent and what is owed are together what was put in. With a
-// lossless codec nothing is owed.
+// Encoded data: one simulated rank's memory for an op with a codec, and what is right to find
+// there: for every element, what was sent and the residual are together what was put in. With a
+// lossless codec there is no residual.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct EncodedOp {
   std::uint64_t count = 0;  // elements of a block
   bool atomic = false;
   std::uint64_t factor = 1;
-  bool residual = true;   // error feedback; without it, hosts sum up first
-  bool lossless = false;  // then without a residual, and results are exact
+  bool residual = true;   // error feedback; without it, ranks of a host sum up first
+  bool lossless = false;  // then there is no residual, and results are exact
 };
 
 class EncodedData {
@@ -29,9 +29,9 @@ class EncodedData {
   comm::OpRequest request();
   // Empty, or what is wrong with result or residual.
   std::string check(const comm::Outcome& outcome) const;
-  // The same after an op that failed: nothing was committed.
+  // The same after an op that failed, which must not have committed a residual.
   std::string check_failed() const;
-  // Empty, or what an op under way has changed that is not its own to change.
+  // Empty, or what an op under way has changed though it must not.
   std::string check_input() const;
   std::uint64_t fingerprint() const;
 

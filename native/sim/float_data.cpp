@@ -13,9 +13,10 @@ namespace {
 
 using comm::Collective;
 
-// Of the sum of all magnitudes: far more than roundings make, far less than the least share.
+// As a part of the sum of all magnitudes: far more than roundings make, far less than the least
+// share.
 constexpr double kRounding = 1e-5;
-// Ranks that may be in a sum or not: more sets than these can make are too many to try.
+// Limit of ranks that may be in a sum or not: their sets are all tried, and more would be too many.
 constexpr std::size_t kMostUnsure = 8;
 
 bool lists(const std::vector<Rank>& ranks, int rank) {
@@ -39,7 +40,7 @@ FloatData::FloatData(const FloatOp& op, int rank, int ranks) : op_(op), rank_(ra
   output_.assign(comm::has_result(op.collective, rank == op.root) ? op.count : 0, -1.0F);
 }
 
-// 1 to 16, with a full mantissa: any other order of a few of them rounds in another way.
+// A value of 1 to 16 with a full mantissa: a few of them in another order round in another way.
 float FloatData::share(int rank, std::uint64_t element) const {
   const std::uint64_t bits =
       Random(op_.factor * 7919 + static_cast<std::uint64_t>(rank) * 104'729 + element * 31).next();
@@ -67,7 +68,8 @@ comm::OpRequest FloatData::request() {
   return request;
 }
 
-// All contributors and some of the missing, but for roundings.
+// Whether the value is the sum of all contributors and some of the missing ranks, except for
+// roundings.
 bool FloatData::is_sum(float value, std::uint64_t element, const comm::Outcome& outcome) const {
   std::vector<double> unsure;
   double sure = 0;

@@ -1,5 +1,6 @@
-// Float data: one simulated rank's memory for a sum of floats. Their order shows in its last bits,
-// so that all members having the same bits proves that all folded in the same order (G7).
+// Float data: one simulated rank's memory for a sum of floats. The order of the addends shows in
+// the last bits of the sum, so equal bits on all members prove that all added in the same order
+// (G7).
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,11 @@ class FloatData {
   comm::OpRequest request();
   // Empty, or what is wrong with the result.
   std::string check(const comm::Outcome& outcome) const;
-  // Empty, or what is in the caller's memory though it is neither its input nor a result: those
-  // have at least the ranks of `all` in them.
+  // Empty, or what is in the caller's memory though it is neither its input nor a result: a result
+  // has at least the ranks of `all` in it.
   std::string check_input(const std::vector<Rank>& all);
   void write_over();
-  // Of the result.
+  // A hash of the result's bits.
   std::uint64_t bits() const;
   bool is_replicated() const { return comm::is_replicated(op_.collective); }
 
@@ -44,7 +45,7 @@ class FloatData {
   int ranks_;
   std::vector<float> input_;
   std::vector<float> before_;  // the input as it was
-  std::vector<float> right_;   // the input as it was last found right
+  std::vector<float> right_;   // the input as it was when last found right
   std::vector<float> output_;
 };
 

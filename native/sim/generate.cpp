@@ -1,6 +1,6 @@
 // Scenarios from seeds: every seed leaves out some kinds of faults (swarm testing, Groce et al.
-// 2012). Faults are placed on what happens in the program and between members, so that they do
-// happen: a time may pass when the program has ended.
+// 2012). Most faults wait for an event in the program or between members, so that they do happen:
+// at a given time the program may have ended.
 #include <algorithm>
 #include <array>
 
@@ -18,8 +18,8 @@ Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
   return microseconds(low_us + random.below(high_us - low_us + 1));
 }
 
-// Those that make_world draws from its first random numbers; what was added later has its own, so
-// that seeds keep their worlds.
+// The number of kinds that make_world draws from its first random numbers; kinds that were added
+// later have random numbers of their own, so that seeds keep their worlds.
 constexpr std::uint64_t kFirstKinds = 19;
 constexpr std::uint64_t kClosings = 0xc105e;
 
@@ -37,20 +37,20 @@ bool is_drawn(FaultKind kind, const Scenario& s) {
   switch (kind) {
     case FaultKind::kRestart:
     case FaultKind::kClose:
-    case FaultKind::kSuspend: return false;  // come with the crash, by themselves, in tests
+    case FaultKind::kSuspend: return false;  // by add_restart(), add_closings(), tests
     case FaultKind::kMove:
     case FaultKind::kCutOff:
     case FaultKind::kCoordinator: return s.outside;
     case FaultKind::kGrow: return s.elastic;
     case FaultKind::kLate: return !s.flat;
-    // Who leaves a group that is not its world's ends it for the others.
+    // A rank that leaves a group that is smaller than its world ends it for the others.
     case FaultKind::kLeave: return !s.subgroup;
     default: return true;
   }
 }
 
-// The faults of one scenario, one after the other: what comes later may wait for what came before,
-// and happens to ranks that are still there.
+// The faults of one scenario, one after the other: a later fault may wait for an earlier one, and
+// happens to a rank that is still there.
 class Draft {
  public:
   Draft(Random& random, Scenario& scenario) : random_(random), s_(scenario) {
@@ -63,13 +63,13 @@ class Draft {
       auto kind = static_cast<FaultKind>(random_.below(kFirstKinds));
       const bool drawn = (left_out >> static_cast<int>(kind) & 1) == 0 && is_drawn(kind, s_);
       if (!drawn) kind = FaultKind::kCrash;
-      // Somebody stays.
+      // One rank must stay.
       if (is_loss(kind) && here_.size() < 2) kind = FaultKind::kPause;
       add(kind);
     }
   }
 
-  // Of connections, by processes that go on.
+  // Adds faults by which processes close a connection themselves and go on.
   void add_closings(Random& random) {
     if (here_.size() < 2 || !random.chance(15)) return;
     const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
@@ -95,7 +95,7 @@ class Draft {
  private:
   int pick_rank() { return here_[random_.below(here_.size())]; }
 
-  // On the way of a change of views: what all of them send.
+  // A trigger within a change of views: a message that each change sends.
   Trigger on_message() {
     using ft::MessageKind;
     static constexpr std::array kKinds = {MessageKind::kReport, MessageKind::kPrepare,
@@ -107,8 +107,8 @@ class Draft {
     return t;
   }
 
-  // Most wait for a step of the program, which everybody comes to; some for what another fault sets
-  // off, or for a message between members.
+  // Most faults wait for a step of the program, which all ranks come to; some for another fault, or
+  // for a message between members.
   Trigger pick_trigger() {
     const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
     if (changes_ > 0 && here_.size() > 1 && random_.chance(25)) return on_message();
@@ -131,7 +131,7 @@ class Draft {
     f.a = pick_rank();
     f.b = pick_rank();
     if (f.b == f.a) f.b = (f.a + 1) % s_.ranks;
-    // Half of them are over before anybody counts as silent.
+    // Half of the faults are over before any member counts as silent.
     f.lasts = random_.chance(50) ? between(random_, 100, 5'000) : between(random_, 5'000, 100'000);
     if (kind == FaultKind::kPartition) {
       f.mask = random_.next() & ((std::uint64_t{1} << std::min(s_.ranks, 63)) - 1);
@@ -159,7 +159,7 @@ class Draft {
   Random& random_;
   Scenario& s_;
   std::vector<int> here_;  // ranks that no fault has ended for good
-  int changes_ = 0;        // of views, at the least
+  int changes_ = 0;        // changes of views, at the least
 };
 
 Scenario make_world(std::uint64_t seed, bool outside) {
@@ -171,7 +171,7 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   const bool large = s.ranks > 33;
   s.steps = large ? 3 : 6 + static_cast<int>(random.below(5));
   s.elements = large ? 8 : 1 << random.below(7);
-  // More than eager messages carry: they stop in the middle.
+  // More than eager messages carry, so that messages stop in the middle.
   if (!large && random.chance(6)) s.elements = 6'000 << random.below(2);
   s.raise = random.chance(15);
   s.flat = !large && random.chance(30);

@@ -20,7 +20,8 @@ bool lacks(const comm::Outcome& outcome, Rank rank) {
   return std::find(outcome.missing.begin(), outcome.missing.end(), rank) != outcome.missing.end();
 }
 
-// What a program can end an op with and go on; other codes tell that it has no part in it any more.
+// Whether a program may go on after an op that ended so; other codes mean that it is no member any
+// more.
 bool is_result(std::uint32_t code) {
   return code == static_cast<std::uint32_t>(Code::kOk) ||
          code == static_cast<std::uint32_t>(Code::kPeerLost);
@@ -57,13 +58,14 @@ void Ledger::on_ended(int process, int op, const OpData& data, const Status& sta
                 outcome,
                 {},
                 {data.rank()}};
-  // With on_peer_loss=raise each names whom its latest view has lost.
+  // With on_peer_loss=raise each rank names the ranks that its latest view has lost.
   if (status.code() == Code::kPeerLost && !data.op().losses_raise) ended.lost = status.ranks();
   if (status.is_ok() && data.op().is_float && !outcome.retried) {
     float_sums_[{op, data.rank()}] = {outcome.contributors, data.float_bits()};
   }
   if (is_result(ended.code) && outcome.epoch.value > 0) {
-    // Nobody can have ended the same op in the same epoch in another way, whatever became of it.
+    // No other process can have ended the same op in the same epoch in another way, whatever became
+    // of that process.
     const auto [first, is_new] =
         firsts_.emplace(std::pair(op, outcome.epoch.value), std::pair(process, ended));
     if (!is_new) compare(op, process, ended, first->second.second);
@@ -92,8 +94,9 @@ void Ledger::on_view(int process, CommId world, const ft::WorldView& view) {
   mix(view.epoch.value);
 }
 
-// Whoever is left goes on when all others are proven dead, though they may have gone on without it:
-// of that nobody is left to tell. All who had that view, or one after it, must have died by now.
+// Members that are left go on when all others are proven dead, though the others may have gone on
+// without them before: no process is left that knows of it. All processes that had that view, or
+// one after it, must have died by now.
 bool Ledger::drop_dead_branch(CommId world, Epoch epoch) {
   const auto begin = views_.lower_bound({world, epoch.value});
   auto end = begin;
@@ -143,7 +146,8 @@ void Ledger::compare(int op, int process, const EndedOp& ended, const EndedOp& f
   }
 }
 
-// A member that a view has lost is in none of the later ones: whoever comes back is another one.
+// A member that a view has lost is in none of the later ones: a process that comes back is another
+// member.
 void Ledger::look_for_returns() {
   std::map<CommId, std::set<MemberId>> before;
   std::map<CommId, std::set<MemberId>> gone;
@@ -162,7 +166,7 @@ void Ledger::look_for_returns() {
   }
 }
 
-// Two that ended an op each without the other have not been in one history.
+// Two processes that ended an op, each without the other, have not been in one history.
 void Ledger::look_for_splits() {
   for (const auto& [op, by_process] : ended_) {
     for (auto a = by_process.begin(); a != by_process.end(); ++a) {

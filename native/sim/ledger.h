@@ -1,6 +1,6 @@
-// Ledger: what every simulated process saw, and whether it fits together: the guarantees G1 to G7,
-// each a small check, over all processes that ever were: those that died, left or were voted out
-// later included.
+// Ledger: what every simulated process saw, and whether it is consistent: the guarantees G1 to G7,
+// each a small check, over all processes that ever ran, including those that died, left or were
+// voted out later.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace holdfast::sim {
 
-// A float sum as one process got it, where no loss had a part in it.
+// A float sum as one process got it, in an op that no loss interrupted.
 struct FloatSum {
   std::vector<Rank> contributors;
   std::uint64_t bits = 0;
@@ -26,27 +26,27 @@ struct FloatSum {
 
 class Ledger {
  public:
-  // An op of the program has ended at a process: number of the op, how, and with what.
+  // An op of the program has ended at a process: the op's number, its memory, status and outcome.
   void on_ended(int process, int op, const OpData& data, const Status& status,
                 const comm::Outcome& outcome);
   // A process has adopted the view of a world.
   void on_view(int process, CommId world, const ft::WorldView& view);
-  // The process has died, and all can know.
+  // The process has died, which other processes can know.
   void on_death(int process) { dead_.insert(process); }
   void on_wrong(int process, const std::string& what);
 
-  // Judges what can only be told at the end: `survivors` saw it out.
+  // Checks what can only be checked at the end; `survivors`: the processes that ran to the end.
   void compare(const std::vector<int>& survivors);
 
-  // Whether anybody has adopted a view of that epoch without this member, though there was one.
+  // Whether a process has adopted a view of that epoch, and the view is without this member.
   bool is_outside(CommId world, Epoch epoch, MemberId member) const;
-  // Whether anybody has adopted a view after that epoch without this member.
+  // Whether a process has adopted a view after that epoch that is without this member.
   bool has_lost(CommId world, Epoch epoch, MemberId member) const;
   bool ok() const { return violation_.empty(); }
   const std::string& violation() const { return violation_; }
   std::uint64_t ops() const { return ops_; }
   std::uint64_t hash() const { return hash_.value(); }
-  // By op and rank: the sums to which the order of their operands shows.
+  // By op and rank: the sums in which the order of their operands shows.
   const std::map<std::pair<int, int>, FloatSum>& float_sums() const { return float_sums_; }
 
  private:
@@ -55,7 +55,7 @@ class Ledger {
     std::uint64_t fingerprint = 0;
     bool replicated = false;
     comm::Outcome outcome;
-    std::vector<Rank> lost;  // whom PeerLost names
+    std::vector<Rank> lost;  // the ranks that PeerLost names
     Rank rank;
   };
   struct Adopted {
@@ -76,7 +76,7 @@ class Ledger {
   std::map<std::pair<CommId, std::uint32_t>, Adopted> views_;                // by world and epoch
   std::set<int> dead_;
   std::set<int> branched_off_;                      // died in views that no living process knows of
-  std::map<std::pair<int, CommId>, Epoch> epochs_;  // by process: the last
+  std::map<std::pair<int, CommId>, Epoch> epochs_;  // by process: the last epoch
   std::map<std::pair<int, int>, FloatSum> float_sums_;
   std::string violation_;
   std::uint64_t ops_ = 0;

@@ -7,7 +7,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// Frames under way in one direction: enough to stream, few enough that back-pressure is met.
+// Limit of frames under way in one direction: enough to stream, few enough that back-pressure
+// occurs.
 constexpr std::size_t kWindow = 16;
 
 }  // namespace
@@ -25,7 +26,7 @@ bool SimLink::pump() {
 bool SimLink::push() {
   bool moved = false;
   while (out_->packets.size() < kWindow || out_->dead) {
-    // Frames of all sizes, so that a message may stop anywhere; an eager one is whole.
+    // Frames have various sizes, so that a message may stop anywhere; an eager message is whole.
     const std::uint64_t most = comm::kEagerBytes << random_.below(3);
     comm::OutFrame frame;
     if (!session().wants_to_send() || !session().next_frame(most, frame)) break;
@@ -75,7 +76,7 @@ bool SimLink::take(const Wire::Packet& packet) {
   Status status = session().begin_frame(packet.header);
   std::span<const std::byte> rest = packet.payload;
   while (status.is_ok() && !rest.empty()) {
-    // Bytes come in pieces; a rest of an element waits for its other part.
+    // Bytes come in pieces of whole elements.
     const std::uint64_t unit = session().unit();
     std::size_t piece = rest.size();
     if (random_.chance(25)) {

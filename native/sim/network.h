@@ -1,6 +1,5 @@
-// Network: the wires of a simulated world. Every directed pair of processes has its wires; what is
-// sent arrives in order after a random delay, later while faults hold it up, or never. Single
-// thread.
+// Network: the wires of a simulated world. Every directed pair of processes has its wires; frames
+// arrive in order after a random delay, later while faults hold them up, or never. Single thread.
 #pragma once
 
 #include <deque>
@@ -14,20 +13,20 @@
 
 namespace holdfast::sim {
 
-// What the wires ask of the world around them.
+// What the wires need from the simulation around them.
 class WireKeeper {
  public:
   virtual ~WireKeeper() = default;
   virtual Instant now() const = 0;
-  // When something sent now by process `from` gets to `to`.
+  // When a frame that process `from` sends now gets to `to`.
   virtual Instant arrival(int from, int to) = 0;
   // Whether the next frame on this way is to be damaged.
   virtual bool damages(int from, int to) = 0;
-  // How often a frame arrives: usually once.
+  // How many times a frame arrives: usually once.
   virtual int copies(int from, int to, const comm::OutFrame& frame) = 0;
-  // By how much longer than others this frame takes.
+  // How much longer than others this frame takes.
   virtual Duration lateness(int from, int to, const comm::OutFrame& frame) = 0;
-  // The process must look at its links then.
+  // Has the process look at its links at that time.
   virtual void wake(int process, Instant at) = 0;
   virtual Random& random() = 0;
 };
@@ -45,10 +44,10 @@ struct Wire {
   std::deque<Packet> packets;
   Instant last{};  // arrival of the last packet
   Instant closes{Duration::max()};
-  bool proves_death = false;  // how it closes
-  bool dead = false;          // takes nothing any more
-  bool failed = false;        // the receiver has given it up
-  bool closed_here = false;   // by the receiver's runtime, for a reason of its own
+  bool proves_death = false;  // whether its closing proves the sender's death
+  bool dead = false;          // takes no frames any more
+  bool failed = false;        // the receiver has given up the wire
+  bool closed_here = false;   // closed by the receiver's runtime, for a reason of its own
 };
 
 class SimLink final : public comm::Link {
@@ -78,7 +77,7 @@ class SimLink final : public comm::Link {
   std::uint64_t received_ = 0;
 };
 
-// The sender's process has ended: what its kernel had not delivered may be lost.
+// The sender's process has ended: frames that its kernel had not delivered may be lost.
 void close_wire(Wire& wire, WireKeeper& keeper, bool proves_death);
 
 }  // namespace holdfast::sim

@@ -6,14 +6,14 @@
 namespace holdfast::sim {
 namespace {
 
-// A leaver's, for the others to say that they need it no more.
+// How long a leaving process waits for the others to say that they need it no more.
 constexpr int kHeartbeatsToPart = 200;
-// More rounds at one instant mean that something runs in circles.
+// More rounds at one instant mean an endless loop.
 constexpr int kMostRounds = 20'000;
 
 }  // namespace
 
-// All beat to all: in large worlds more seldom, or nothing else would happen.
+// All processes beat to all others: in large worlds less often, or nothing else would happen.
 Duration heartbeat(const Scenario& scenario) {
   if (scenario.ranks > 33) return std::chrono::milliseconds(50);
   return std::chrono::milliseconds(scenario.ranks > 9 ? 20 : 5);
@@ -41,7 +41,7 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
 }
 
 void Process::step() {
-  bool called = false;  // by the program in the round before: a call may write, too
+  bool called = false;  // by the program in the round before: calls may write, too
   for (int round = 0; round < kMostRounds; ++round) {
     bool moved = run_tasks();
     moved = router_.turn(clock_->now()) || moved;
@@ -58,7 +58,7 @@ void Process::step() {
   around_.ledger().on_wrong(number_, "G3: runs in circles; " + state());
 }
 
-// Every view since the last look: several may have begun in one turn.
+// Tells the ledger of every view since the last look: several may have begun in one turn.
 void Process::look_at_views() {
   for (const auto* held : {&world_, &second_world_}) {
     const auto& world = *held;
@@ -71,7 +71,8 @@ void Process::look_at_views() {
   }
 }
 
-// Who was a member when the op was called, and is one still, has a part in every result of it.
+// A process that was a member when the op was called, and still is one, is part of every result of
+// the op.
 void Process::look_at_inputs() {
   for (const Running& op : running_) {
     const std::vector<MemberId>& now = op.group->config().members;
@@ -84,8 +85,8 @@ void Process::look_at_inputs() {
       if (stayed) all.push_back({static_cast<std::int32_t>(r)});
     }
     const std::string wrong = op.data->check_input(all);
-    // Who was voted out and stood still meanwhile has read what was written for later ops. G5 is
-    // for survivors; its op must not end well.
+    // A member that was voted out while it was paused may have read data of later ops. G5 is for
+    // survivors; the op of such a member must not end well.
     const CommId world = world_of(op.group->id());
     if (wrong.empty() || around_.ledger().has_lost(world, op.group->view().epoch, id_)) continue;
     around_.ledger().on_wrong(
@@ -120,7 +121,7 @@ bool Process::run_program() {
     if (!step) return false;
     step_ = *step;
     knows_step_ = true;
-    // Whoever came in with it, and adopts the view later, begins there, too.
+    // A process that joined with this view, and adopts it later, begins at that step, too.
     around_.on_boundary(number_, view.epoch, step_);
   }
   if (advance_) {
@@ -223,8 +224,8 @@ bool Process::collect() {
   return true;
 }
 
-// The program writes the next data where the last was: in worlds where others may be in the middle
-// of reading it, it stays where it is.
+// The program reuses the memory of an op's data: in worlds where another process may be in the
+// middle of reading it, the data is written over and kept.
 void Process::keep_used() {
   const bool read_late =
       std::any_of(scenario_.faults.begin(), scenario_.faults.end(),
@@ -247,7 +248,7 @@ void Process::end_op(Running& running) {
     const Status health = running.group->health();
     if (!health.is_ok()) return end_program(health.message(), health);
     if (status.code() != Code::kPeerLost) return end_program(status.message(), status);
-    // The others of the whole group go to the boundary as well.
+    // The other members of the whole group go to the boundary as well.
     if (scenario_.raise && !shift && running.group == group_) lost_one_ = true;
   }
   around_.on_op(number_, running.number, true);
@@ -273,7 +274,7 @@ bool Process::has_settled() const {
                      [](const auto& leaving) { return leaving->settled.load(); });
 }
 
-// As close() does, without waiting.
+// Leaves the groups as close() does, without blocking. False: still waits.
 bool Process::part() {
   if (parting_.empty()) {
     gives_up_ = clock_->now() + heartbeat(scenario_) * kHeartbeatsToPart;
@@ -286,7 +287,7 @@ bool Process::part() {
   }
   const bool settled = has_settled();
   if (settled && !has_noticed_) {
-    // The thread that waits has its turn later: a view may begin meanwhile.
+    // In production the waiting thread runs a little later: a view may begin meanwhile.
     has_noticed_ = true;
     const auto later = (scenario_.seed * 131 + static_cast<std::uint64_t>(number_) * 197) % 400;
     gives_up_ = std::min(gives_up_, clock_->now() + std::chrono::microseconds(later));

@@ -18,13 +18,13 @@
 
 namespace holdfast::sim {
 
-// The world that a group of the program is of.
+// The world to which a group of the program belongs.
 CommId world_of(CommId group);
 
-// Of a coordinator outside the view, in all its lives.
+// The id of a coordinator outside the view, in all its lives.
 inline constexpr MemberId kCoordinatorId{500};
 
-// Of all processes of a world.
+// Settings of all processes of a world.
 Duration heartbeat(const Scenario& scenario);
 Duration silence(const Scenario& scenario);
 
@@ -34,17 +34,17 @@ class Surroundings {
   virtual ~Surroundings() = default;
   virtual Instant local_time(int process) const = 0;
   virtual void connect(int from, MemberId to) = 0;
-  // A connection has broken: the other end is called again, or found to have gone.
+  // A connection has broken: calls the other end again, or finds that it has gone.
   virtual void mend(int from, MemberId to) = 0;
   virtual void log(int process, const std::string& text) = 0;
   virtual Ledger& ledger() = 0;
   // The process has adopted the view of a world.
   virtual void on_view(int process, CommId world, const ft::WorldView& view) = 0;
   // First step of the program that begins in the view, as its members say, or, where none of them
-  // knows, as it was saved last. Nothing: those who know have not got there yet.
+  // knows, as it was saved last. nullopt: the members that know have not adopted the view yet.
   virtual std::optional<int> step_of(const comm::View& view) const = 0;
   virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
-  // The process has ended a step, and saves which one is next.
+  // The process has ended a step, and saves the number of the next one.
   virtual void on_saved(int process, int next_step) = 0;
   // An op of the program begins, or has ended.
   virtual void on_op(int process, int op, bool ended) = 0;
@@ -58,13 +58,15 @@ class Process final : public ft::ControlRouterOwner,
  public:
   Process(const Scenario& scenario, int number, MemberId id, Rank rank, Surroundings& around);
 
-  // A founder, or one who wants the rank of a process that has ended, or any.
+  // Starts as a founder, or as a process that wants the rank of a process that has ended, or any
+  // rank.
   void found(const ft::WorldView& view, std::vector<comm::HostPeer> flat);
   void join(const std::vector<MemberId>& contacts);
-  // No member, but the coordinator of all others; `record`, if there is one, outlives it.
+  // Starts not as a member, but as the coordinator of all others; `record`, if there is one,
+  // outlives it.
   void coordinate(std::uint64_t instance, ft::Record* record);
 
-  // Does all that can be done now.
+  // Does all work that can be done now.
   void step();
   Instant next_deadline() const;
   void add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
@@ -74,22 +76,22 @@ class Process final : public ft::ControlRouterOwner,
   // Says goodbye after its step.
   void leave() { leaving_ = true; }
   bool has_left() const { return ended_ == "left"; }
-  // All others had said that they needed it no more.
+  // Whether all others had said that they needed it no more.
   bool has_left_in_peace() const { return has_left() && in_peace_; }
-  // The program was ended by the word that this process is no member any more.
+  // Whether the program ended because this process was told that it is no member any more.
   bool was_told() const { return told_; }
-  // Ends what runs, so that everything can be destroyed.
+  // Ends running ops, so that all objects can be destroyed.
   void tear_down();
 
   int number() const { return number_; }
   MemberId id() const { return id_; }
   Rank rank() const { return rank_; }
   bool admitted() const { return group_ != nullptr; }
-  // The program knows where it is: newcomers are told.
+  // Whether the program knows its step: newcomers are told it.
   bool knows_step() const { return knows_step_; }
-  // Its program has run to its end.
+  // Whether its program has run to its end.
   bool done() const { return done_; }
-  // Its program was ended: voted out, refused, timed out.
+  // Whether its program was ended: voted out, refused, timed out.
   bool stopped() const { return !ended_.empty(); }
   const std::string& ended() const { return ended_; }
   comm::View view() const { return group_ ? group_->view() : comm::View{}; }
@@ -98,7 +100,8 @@ class Process final : public ft::ControlRouterOwner,
     return second_world_ ? second_world_->view() : ft::WorldView{};
   }
   Epoch epoch() const { return group_ ? group_->view().epoch : Epoch{}; }
-  // Or is about to: behind the last step nobody waits for that any more.
+  // Whether it shares memory or is about to: after the last step no process waits for that any
+  // more.
   bool shares_memory() const {
     return group_ && (group_->shared() >= ft::SharedMemory::kAreas || group_->is_entering());
   }
@@ -140,7 +143,7 @@ class Process final : public ft::ControlRouterOwner,
     std::unique_ptr<OpData> data;
     std::vector<std::shared_ptr<comm::Work>> works;
     std::vector<std::uint64_t> spare;
-    std::vector<MemberId> members;  // of the group when it was called, by rank
+    std::vector<MemberId> members;  // of the group when the op was called, by rank
     bool ended = false;
   };
 
@@ -176,7 +179,7 @@ class Process final : public ft::ControlRouterOwner,
   std::shared_ptr<ft::World> world_;
   std::shared_ptr<ft::Group> group_;
   std::shared_ptr<ft::World> second_world_;
-  std::array<std::shared_ptr<ft::Group>, kParts> groups_;  // by part; group_ is the first
+  std::array<std::shared_ptr<ft::Group>, kParts> groups_;  // by ProgramPart; group_ is the first
   std::unique_ptr<ft::Joining> joining_;
   std::unique_ptr<ft::CoordinatorService> service_;
   std::deque<Task> tasks_;
@@ -185,16 +188,16 @@ class Process final : public ft::ControlRouterOwner,
   int step_ = 0;
   bool knows_step_ = false;
   std::vector<Running> running_;
-  // What a process that is suspended may still read; its owner has written over it.
+  // Data of ended ops, which a suspended process may still read; the program has written over it.
   std::vector<std::unique_ptr<OpData>> used_;
   std::shared_ptr<comm::Work> advance_;
   bool lost_one_ = false;  // an op of this step ended with PeerLost
   bool leaving_ = false;
-  std::vector<std::shared_ptr<ft::Leaving>> parting_;  // it has begun to leave its groups
+  std::vector<std::shared_ptr<ft::Leaving>> parting_;  // by group, once it has begun to leave them
   bool told_ = false;
   Instant gives_up_{};
   bool in_peace_ = false;
-  bool has_noticed_ = false;  // that all its groups have settled
+  bool has_noticed_ = false;  // has noticed that all its groups have settled
   bool done_ = false;
   std::string ended_;
 };

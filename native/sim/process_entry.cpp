@@ -1,4 +1,4 @@
-// How a simulated process comes into its worlds and groups: as a founder, or later.
+// How a simulated process gets into its worlds and groups: as a founder, or by a late join.
 #include "sim/process.h"
 
 #include <array>
@@ -13,7 +13,7 @@ constexpr const char* kSecond = "second";
 constexpr CommId kWorld{77};
 constexpr CommId kEvensId{78};
 constexpr CommId kSecondWorld{79};
-// Small, so that ops take several.
+// Small, so that an op takes several slices.
 constexpr std::uint64_t kSlice = 4096;
 
 }  // namespace
@@ -38,7 +38,7 @@ ft::GroupConfig Process::base_config() const {
   config.slice_bytes = kSlice;
   config.on_peer_loss = scenario_.raise ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
   config.on_hole = scenario_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;
-  // In some worlds ops are numbered over what keys have room for, in some over what 32 bits have.
+  // In some worlds the numbers of ops pass the limit of keys, in some the limit of 32 bits.
   constexpr std::array<std::uint64_t, 5> kFirstOps = {0, 0, 0, comm::kRoundBit - 4,
                                                       (1ULL << 32) - 4};
   config.next_sequence = kFirstOps[scenario_.seed / 3 % kFirstOps.size()];
@@ -62,7 +62,7 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
       found_world(view, std::move(config), second_world_);
 }
 
-// A world, and the group of all its ranks.
+// Makes a world, and the group of all its ranks.
 std::shared_ptr<ft::Group> Process::found_world(const ft::WorldView& view, ft::GroupConfig config,
                                                 std::shared_ptr<ft::World>& world) {
   ft::Membership membership(config.id, config.name, id_, view, settings());
@@ -93,13 +93,13 @@ void Process::found_evens(const ft::WorldView& view) {
   world_->add(group, clock_->now());
 }
 
-// The group of the even ranks, in a world that this process has just come into.
+// Joins the group of the even ranks, in a world that this process has just joined.
 void Process::look_for_evens() {
   if (!scenario_.subgroup || rank_.value % 2 != 0) return;
   ft::GroupConfig base = base_config();
   base.name = kEvens;
   auto config = world_->admitted(std::move(base));
-  // None of its members may have been left to tell of it.
+  // Possibly none of the group's members was left to report it.
   if (!config) return;
   auto& group = groups_[static_cast<std::size_t>(ProgramPart::kEvens)];
   group = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);

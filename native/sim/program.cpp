@@ -38,7 +38,7 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart
       Collective::kAllGather, Collective::kReduce,    Collective::kReduceScatter,
       Collective::kAllToAll,  Collective::kGather,    Collective::kScatter,
       Collective::kBarrier,   Collective::kSend};
-  // A few of the whole group, one or two of the others.
+  // A few ops for the whole group, one or two for the other groups.
   std::vector<ProgramOp> ops(1 + random.below(part == ProgramPart::kWhole ? 4 : 2));
   int number =
       step * kOpsPerStep + (part == ProgramPart::kWhole ? 0 : 2 + 2 * static_cast<int>(part));
@@ -53,7 +53,7 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart
     op.atomic = random.chance(10);
     op.factor = 1 + random.below(200);
   }
-  // Of its own, so that the other draws are what they were.
+  // A generator of its own, so that the other draws stay what they were.
   Random coding(seed + 8);
   for (ProgramOp& op : ops) {
     op.encoded = coding.chance(20) && EncodedData::takes(op.collective, ranks);
@@ -158,7 +158,7 @@ comm::OpRequest OpData::plain_request() {
   return request;
 }
 
-// Whether all contributors and some of the missing add up to the value.
+// Whether all contributors and some of the missing ranks add up to the value.
 bool OpData::is_sum(std::uint64_t value, const comm::Outcome& outcome) const {
   std::uint64_t sure = 0;
   for (const Rank r : outcome.contributors) sure += share(r.value);
@@ -178,7 +178,7 @@ bool OpData::is_sum(std::uint64_t value, const comm::Outcome& outcome) const {
   const std::uint64_t digits = value / op_.factor;
   std::uint64_t may = sure;
   for (const Rank r : outcome.missing) may |= share(r.value);
-  // A digit of more than one bit is in nobody's share.
+  // A digit of more than one bit is in no rank's share.
   return (digits & sure) == sure && (digits & ~may) == 0;
 }
 
@@ -214,7 +214,7 @@ std::string OpData::check(const comm::Outcome& told) const {
   comm::Outcome outcome = told;
   if (gathers(op_.collective) && !op_.zero_holes) {
     if (!told.missing.empty()) return "ended well with a hole";
-    // Whatever it says of itself, there must be no zeros.
+    // Whatever the outcome says, there must be no zeros.
     for (int rank = 0; rank < ranks_; ++rank) outcome.contributors.push_back({rank});
   }
   if (encoded_) return encoded_->check(outcome);
@@ -243,7 +243,7 @@ std::string OpData::check(const comm::Outcome& told) const {
   }
 }
 
-// Who is named, and whether a loss may end this op at all: reductions go on.
+// Checks which ranks are named, and whether a loss may end this op at all: reductions go on.
 std::string OpData::check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const {
   if (named.empty()) return "PeerLost names nobody";
   if (op_.losses_raise) return {};

@@ -1,5 +1,5 @@
 // Program: what the simulated ranks run: the same ops in the same order on all of them, made from
-// the seed, with data that tells for every element who is in it.
+// the seed, with data that shows for every element which ranks are in it.
 #pragma once
 
 #include <memory>
@@ -14,10 +14,10 @@
 
 namespace holdfast::sim {
 
-// Numbers of ops: those of a step follow each other.
+// Ops are numbered; those of one step follow each other.
 inline constexpr int kOpsPerStep = 10;
 
-// Whose op it is.
+// The group that an op belongs to.
 enum class ProgramPart : std::uint8_t {
   kWhole,   // the group of all ranks
   kEvens,   // the group of the even ones
@@ -36,16 +36,16 @@ struct ProgramOp {
   bool atomic = false;
   bool encoded = false;
   bool lossless = false;  // encoded: exactly
-  bool is_float = false;  // a sum to which the order of its operands shows
-  bool is_shift = false;  // messages to the next rank, from the last one
+  bool is_float = false;  // a sum in which the order of its operands shows
+  bool is_shift = false;  // messages to the next rank, from the previous one
   std::uint64_t factor = 1;
   bool losses_raise = false;     // the group's on_peer_loss
-  bool zero_holes = false;       // what holds of it, by its group
-  bool says_what_holes = false;  // or by its own word
+  bool zero_holes = false;       // on_hole, by its group
+  bool says_what_holes = false;  // or by the op's own on_hole
 };
 
-// The ops of a step in a group of so many ranks; all of them are started before the first is waited
-// for.
+// The ops of a step in a group of so many ranks; all are started before the program waits for the
+// first.
 std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart part, int ranks);
 
 // One rank's memory for an op, and what is right to find there.
@@ -58,14 +58,14 @@ class OpData {
   std::string check(const comm::Outcome& outcome) const;
   // Empty, or what an op that failed has changed, or why it must not fail so.
   std::string check_failed(const Status& status, const comm::Outcome& outcome) const;
-  // Empty, or what an op under way has in the caller's memory though it is neither the input nor a
-  // result: in a result are at least the ranks of `all`, which were there all the time.
+  // Empty, or what an op under way has put into the caller's memory though it is neither the input
+  // nor a result: a result has at least the ranks of `all` in it, which were there all the time.
   std::string check_input(const std::vector<Rank>& all);
-  // As the program may do when its op has ended.
+  // Writes over the memory, as the program may do when its op has ended.
   void write_over();
-  // Of what every rank must have alike; 0 where results differ by intent.
+  // A hash of the results that every rank must have alike; 0 where results differ by intent.
   std::uint64_t fingerprint() const;
-  // Of a sum to which the order of its operands shows, as this rank has it.
+  // A hash of this rank's sum, in which the order of its operands shows.
   std::uint64_t float_bits() const { return float_ ? float_->bits() : 0; }
   const ProgramOp& op() const { return op_; }
   int rank() const { return rank_; }
@@ -80,14 +80,14 @@ class OpData {
   std::string check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const;
 
   ProgramOp op_;
-  std::optional<EncodedData> encoded_;  // in place of all that follows; or
+  std::optional<EncodedData> encoded_;  // in place of all fields below; or
   std::optional<FloatData> float_;
   int rank_;
   int ranks_;
   std::vector<std::uint64_t> input_;   // blocks one after the other
   std::vector<std::uint64_t> before_;  // the input as it was, or a root's output
-  std::vector<std::uint64_t> output_;  // likewise
-  std::vector<std::uint64_t> right_;   // an output over its input, as it was last found right
+  std::vector<std::uint64_t> output_;  // blocks one after the other; as the input
+  std::vector<std::uint64_t> right_;   // an in-place output, as it was when last found right
 };
 
 }  // namespace holdfast::sim

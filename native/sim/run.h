@@ -1,4 +1,5 @@
-// One run of the simulation: its processes, what is on its way between them, and what happens next.
+// One run of the simulation: its processes, the frames on their way between them, and the next
+// events.
 #pragma once
 
 #include <deque>
@@ -24,11 +25,11 @@ namespace holdfast::sim {
 struct SimEvent {
   Instant at;
   std::uint64_t order = 0;
-  int process = -1;  // steps; or
-  int fault = -1;    // happens; or
+  int process = -1;  // this process steps; or
+  int fault = -1;    // this fault happens; or
   enum class Other : std::uint8_t { kNone, kEnds, kCoordinator, kMoved, kRelink, kRedial };
   Other what = Other::kNone;
-  int peer = -1;  // of process, to be linked to it again
+  int peer = -1;  // the peer of `process` that is linked to it again
   bool operator>(const SimEvent& other) const {
     return std::tie(at, order) > std::tie(other.at, other.order);
   }
@@ -71,12 +72,12 @@ class Simulation final : public WireKeeper, public Surroundings {
   struct Host {
     std::shared_ptr<Process> process;
     bool alive = true;
-    bool vanished = false;  // with its kernel, which refuses nothing
+    bool vanished = false;  // ended with its kernel, which refuses no calls
     Instant paused_until{};
     Duration drift{};  // percent
     Instant scheduled{Duration::max()};
-    Duration suspension{};    // that is still to come
-    std::uint64_t looks = 0;  // until then
+    Duration suspension{};    // of the pause still to come; zero: none
+    std::uint64_t looks = 0;  // looks at memory until it begins
   };
 
   void found_all();
@@ -97,10 +98,10 @@ class Simulation final : public WireKeeper, public Surroundings {
     happenings_.mix(static_cast<std::uint64_t>(what) << 56 ^ value);
   }
   void look_at_data(int from, const comm::FrameHeader& header);
-  // Something has happened that faults may wait for.
+  // Tells the faults that wait for it what has happened.
   void notice(When when, int process, int what);
   void fire(std::size_t fault);
-  // Whether it changes anything.
+  // Returns whether the fault changes anything.
   bool happen(const Fault& fault);
   void happen(std::size_t fault);
   bool crash(int process);
@@ -114,20 +115,20 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool grow();
   void restart(int rank);
   void let_in(int number, const std::shared_ptr<Process>& process);
-  // A coordinator outside the view begins, for the first time or again.
+  // Starts a coordinator outside the view, for the first time or again.
   void start_coordinator();
   void take(const SimEvent& event);
   void step(int process);
-  // The process that runs is at a yield point.
+  // Called when the running process is at a yield point.
   void suspend();
   bool may_run_meanwhile(const SimEvent& event) const;
   void look_at_wires(int process);
   bool is_over();
   void judge(RunVerdict& verdict);
   std::vector<int> survivors() const;
-  // Whether the wires between them work, both ways.
+  // Whether the wires between the two work, both ways.
   bool hears(int a, int b) const;
-  // Whether one of them has closed its end of the connection that they had last.
+  // Whether one of the two has closed its end of their last connection.
   bool is_closed(int a, int b) const;
   std::vector<int> who_must_end() const;
   std::vector<int> who_agree(const ft::WorldView& view) const;
@@ -143,13 +144,13 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::uint64_t order_ = 0;
   std::priority_queue<SimEvent, std::vector<SimEvent>, std::greater<>> events_;
   std::vector<Host> hosts_;
-  std::vector<int> holders_;  // by rank: the process that has it, or wants it
-  int coordinator_ = -1;      // its process, if it is outside the view
-  MemoryRecord record_;       // of the coordinator, in every other world
+  std::vector<int> holders_;  // by rank: the process that has the rank, or wants it
+  int coordinator_ = -1;      // the process that coordinates, if one is outside the view
+  MemoryRecord record_;       // the coordinator's, in every other world
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
   std::vector<std::vector<const Wire*>> incoming_;  // by process: those of wires_ that end there
   std::set<std::pair<int, int>> connecting_;
-  // Calls to processes that have ended, which their kernels refuse.
+  // Calls to processes that have ended; the callees' kernels refuse them.
   struct Refusal {
     int from;
     MemberId to;
@@ -157,16 +158,16 @@ class Simulation final : public WireKeeper, public Surroundings {
   };
   std::vector<Refusal> refusals_;
   Weather weather_;
-  std::vector<int> waiting_;    // for each fault: how often it must still be triggered; 0: it was
-  std::vector<bool> happened_;  // likewise, and it changed something
-  bool gave_up_ = false;        // whoever has not ended by now is excused
-  Instant healed_{};            // the last fault that has happened is over
-  // Owners: this and the groups that have mapped them.
+  std::vector<int> waiting_;    // by fault: triggers still to come; 0: it was triggered
+  std::vector<bool> happened_;  // by fault: whether it changed something
+  bool gave_up_ = false;        // processes that have not ended by now are excused
+  Instant healed_{};            // when the last fault that has happened is over
+  // An area of memory. Owners: this and the groups that have mapped it.
   struct Area {
     int owner = -1;
     std::shared_ptr<comm::Segment> segment;
   };
-  std::vector<Area> areas_;             // by number: their names; the founders' by rank
+  std::vector<Area> areas_;             // by number, which is the name; founders' first, by rank
   std::shared_ptr<Pool> pool_;          // owners: this and its areas
   std::deque<comm::BellWords> bells_;   // by process
   std::map<std::uint32_t, int> steps_;  // by epoch

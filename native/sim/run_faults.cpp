@@ -1,4 +1,4 @@
-// What goes wrong in a simulation, when, and who starts again.
+// What goes wrong in a simulation, when, and which processes start again.
 #include <algorithm>
 
 #include "base/yield_point.h"
@@ -7,7 +7,7 @@
 namespace holdfast::sim {
 namespace {
 
-// Ranks that nobody has: what happens to ranks does not happen to these processes.
+// Ranks beyond all ranks of a world: faults of ranks do not happen to these processes.
 constexpr int kCoordinatorsRank = 64;
 constexpr int kGrownRank = 128;
 
@@ -41,8 +41,8 @@ void Simulation::notice(When when, int process, int what) {
   }
 }
 
-// A process that ends at once does so in the middle of what it does: of several messages that it
-// sends, some leave.
+// A process that ends at once does so in the middle of a step: of several messages that it sends,
+// some leave.
 void Simulation::fire(std::size_t fault) {
   const Fault& f = scenario_.faults[fault];
   const bool at_once =
@@ -107,7 +107,8 @@ bool Simulation::cut_off(int process, Duration lasts) {
   return coordinator_ >= 0 && cut(process, coordinator_, false, lasts);
 }
 
-// What it had sent may be lost; what had come and was not read is.
+// Closes a connection by itself. Frames that it had sent may be lost; frames that had come and were
+// not read are lost.
 bool Simulation::close_own(int process, int peer, bool data) {
   if (process == peer || !hears(process, peer)) return false;
   auto& there = wires_[{process, peer}];
@@ -121,8 +122,8 @@ bool Simulation::close_own(int process, int peer, bool data) {
   return true;
 }
 
-// What happens to others alone, and connects nobody: the one that is suspended is in the middle of
-// its step.
+// Whether the event concerns other processes alone and connects none: the suspended process is in
+// the middle of its step.
 bool Simulation::may_run_meanwhile(const SimEvent& event) const {
   if (event.fault < 0) return event.what == SimEvent::Other::kNone && connecting_.empty();
   const Fault& f = scenario_.faults[static_cast<std::size_t>(event.fault)];
@@ -152,7 +153,7 @@ void Simulation::suspend() {
   log(self, "goes on");
 }
 
-// Whom somebody may ask for a way in.
+// Lets a new process run, and tells it the processes that it may ask to join.
 void Simulation::let_in(int number, const std::shared_ptr<Process>& process) {
   Host h;
   h.process = process;
@@ -190,8 +191,8 @@ void Simulation::start_coordinator() {
   move_coordinator(~std::uint64_t{0}, {});
 }
 
-// A coordinator outside the view begins, and those ranks and all newcomers call it. One that lives
-// keeps the others, for as long as that `lasts`; 0: for good.
+// Starts a coordinator outside the view; the ranks of `mask` and all newcomers call it. A
+// coordinator that lives keeps the other ranks for the time `lasts`; 0: for good.
 bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   const int before = coordinator_;
   coordinator_ = static_cast<int>(hosts_.size());
@@ -215,7 +216,7 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   return true;
 }
 
-// Those that it had kept, or that a connection led back to it, call the other one.
+// Processes that the first coordinator had kept, or that had called it again, call the other one.
 void Simulation::end_first_coordinator(int first) {
   std::vector<bool> kept;
   kept.reserve(hosts_.size());
@@ -236,7 +237,7 @@ void Simulation::happen(std::size_t fault) {
       "fault: " + fault_name(f.kind) + " a " + std::to_string(f.a) + " b " + std::to_string(f.b));
   happened_[fault] = happen(f);
   mark(static_cast<int>(f.kind), static_cast<std::uint64_t>(now_.since_origin.count()));
-  // A clock's drift is in percent, and stays.
+  // The `lasts` of a clock's drift is in percent, and the drift stays.
   const bool heals = f.kind != FaultKind::kDrift;
   healed_ = std::max(healed_, now_ + (heals ? f.lasts : Duration::zero()));
   notice(When::kFault, -1, static_cast<int>(fault));

@@ -1,6 +1,6 @@
-// Who must have come to an end, and by when (G3). A fault that heals excuses nobody. Who is excused
-// has no way to an end: it reaches nobody who could decide the next view with it, or tell it that
-// it was voted out.
+// Which processes must have come to an end, and by when (G3). A fault that heals excuses no
+// process. An excused process has no way to an end: it reaches no process that could decide the
+// next view with it, or tell it that it was voted out.
 #include <algorithm>
 #include <map>
 
@@ -10,10 +10,10 @@
 namespace holdfast::sim {
 namespace {
 
-// Of the last fault's end: many times what it takes to find out, agree and repair, and much less
-// than the time limit of ops, which is no way to end one.
+// Counted from the last fault's end: many times what it takes to detect, agree and repair, and much
+// less than the time limit of ops, by which no op should end.
 constexpr int kHeartbeatsToEnd = 400;
-// One world in so many goes on, until those who are excused run into their time limits.
+// One world in so many goes on until the excused processes run into their time limits.
 constexpr std::uint64_t kPatientWorlds = 16;
 
 bool works(const std::vector<std::shared_ptr<Wire>>& wires, std::size_t count) {
@@ -58,8 +58,9 @@ ft::WorldView Simulation::newest_view(bool second) const {
   return newest;
 }
 
-// Living members of the newest view that hear each other and may decide the next one; none: there
-// may be no next one. Of those who do not hear each other, whoever has more such quarrels goes.
+// Living members of the newest view that hear each other and may decide the next one; empty: there
+// may be no next one. Of members that do not hear each other, the one with most such quarrels goes
+// first.
 std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
   std::vector<int> here;
   std::vector<int> dead;
@@ -71,7 +72,7 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
         std::any_of(record_.worlds.begin(), record_.worlds.end(), [&](const auto& entry) {
           return entry.second.epoch == view.epoch && entry.second.members == vote.view;
         });
-    // One that was started anew has not decided the view.
+    // A coordinator that was started anew has not decided the view.
     vote.half = ft::HalfOfView::kTooFew;
   }
   for (const Host& h : hosts_) {
@@ -104,11 +105,12 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
   return ft::may_decide(vote) ? here : std::vector<int>{};
 }
 
-// They, and whoever hears one of them: it takes part, or is told that it does not.
+// The members that agree, and processes that hear one of them: such a process takes part, or is
+// told that it does not.
 std::vector<int> Simulation::who_must_end() const {
   const std::vector<int> agree = who_agree(newest_view());
   std::vector<int> must;
-  // Each has a history of its own, and an op of either may wait for it.
+  // Each world has a history of its own, and a process may wait for an op of either.
   const ft::WorldView second = newest_view(true);
   if (second.epoch.value > 0 && who_agree(second).empty()) return must;
   for (const Host& h : hosts_) {
@@ -128,7 +130,7 @@ void Simulation::look_for_late() {
                       process.ended().starts_with("refused");
     if (!fine) ledger_.on_wrong(p, "G3: has not ended in time; " + process.state());
   }
-  // Nothing can come of it any more.
+  // The run cannot change its verdict any more.
   gave_up_ = scenario_.seed % kPatientWorlds != 0;
 }
 
@@ -138,9 +140,9 @@ std::vector<int> Simulation::survivors() const {
   std::vector<int> result;
   for (const Host& h : hosts_) {
     const Process& process = *h.process;
-    // What it has taken along, the others have as well.
+    // The others have all results that a process has which left in peace.
     if (process.has_left_in_peace()) result.push_back(process.number());
-    // Who was voted out, be it of one world of two, may not know yet.
+    // A process that was voted out, even of only one of two worlds, may not know it yet.
     const bool in_second = process.second_view().epoch.value == 0 || second.has(process.id());
     const bool stays = h.alive && process.admitted() && last.has(process.id()) && in_second;
     if (stays && !process.stopped()) result.push_back(process.number());

@@ -1,4 +1,4 @@
-// Who is connected to whom in a simulation: connections that are made, break, and are made again.
+// The connections of a simulation: they are made, break, and are made again.
 #include <algorithm>
 
 #include "sim/run.h"
@@ -31,7 +31,7 @@ void Simulation::link(int a, int b) {
     if (scenario_.seed % kPoorWorlds != 0) continue;
     for (auto& side : ends) side[i]->session().limit_early(kPoor);
   }
-  // Whoever was refused before calls again.
+  // A process that was refused before has called again.
   std::erase_if(refusals_, [&](const Refusal& refusal) {
     return refusal.from == a && refusal.to == host(b).process->id();
   });
@@ -50,9 +50,10 @@ void Simulation::connect(int from, MemberId to) {
   wake(from, arrival(b, from));
 }
 
-// What a fault has cut is made again when the fault ends; what else breaks, at once.
+// A connection that a fault has cut is made again when the fault ends; one that broke otherwise, at
+// once.
 void Simulation::mend(int from, MemberId to) {
-  // The last one: a coordinator that was started anew has the id of the one before.
+  // The last process of this id: a coordinator that was started anew has the id of the one before.
   const auto target = std::find_if(hosts_.rbegin(), hosts_.rend(),
                                    [&](const Host& h) { return h.process->id() == to; });
   if (target == hosts_.rend()) return;
@@ -68,7 +69,8 @@ void Simulation::mend(int from, MemberId to) {
   events_.push({arrival(other, from), ++order_, from, -1, how, other});
 }
 
-// The kernel of a process that has ended refuses a call to it, if nobody else is at its address.
+// The kernel of a process that has ended refuses a call to it, if no other process is at its
+// address.
 void Simulation::refuse(int from, int to) {
   if (host(to).vanished) return;
   const bool replaced = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {

@@ -1,5 +1,5 @@
-// Whether two arrays are the same, bit by bit: what is looked at after every event is compared as
-// fast as memory can be read.
+// Whether two arrays are the same, bit by bit: arrays that are checked after every event are
+// compared as fast as memory can be read.
 #pragma once
 
 #include <cstring>

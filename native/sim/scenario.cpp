@@ -16,7 +16,7 @@ constexpr std::array<const char*, kFaultKindCount> kNames = {
     "reset",     "late",    "cutoff", "move",      "grow",  "close",       "suspend"};
 constexpr std::array<const char*, kWhenCount> kWhens = {"start", "sends", "adopts", "begins",
                                                         "ends",  "rings", "fault"};
-// Ranks and steps of a scenario that somebody wrote.
+// Limits of a scenario that was written by hand.
 constexpr int kMostScenarioRanks = 1024;
 constexpr int kMostElements = 1 << 20;
 
@@ -46,7 +46,7 @@ void write_trigger(std::ostream& out, const Trigger& t) {
       << t.count << " by " << who(t.by);
 }
 
-// The words of a line, as pairs of a name and what it is.
+// Reads the words of a line, as pairs of a name and a value.
 bool read_trigger(std::istringstream& in, Trigger& t, const Scenario& s) {
   std::string word;
   if (!(in >> word)) {
@@ -148,7 +148,7 @@ Result<Scenario> parse_scenario(const std::string& text) {
     in >> name;
     const auto known = std::find(kNames.begin(), kNames.end(), name);
     bool sound = false;
-    // "coordinator" is a fault alone: a setting of that name would be read as one.
+    // "coordinator" is only a fault: a setting of that name would be read as a fault.
     if (known != kNames.end()) {
       Fault f;
       f.kind = static_cast<FaultKind>(known - kNames.begin());

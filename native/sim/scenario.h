@@ -1,5 +1,5 @@
-// Scenario: one simulated world as data: who takes part, what they call, what goes wrong. Made from
-// a seed, or written by hand; small enough to read in a bug report.
+// Scenario: one simulated world as data: its ranks, what they call, what goes wrong. It is made
+// from a seed, or written by hand, and small enough to read in a bug report.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ enum class FaultKind : std::uint8_t {
   kCrash,        // the process of rank `a` ends
   kRestart,      // a new process wants the rank `a`
   kPause,        // rank `a` does not run for `lasts`
-  kPartition,    // ranks whose bit is set in `mask` hear nothing of the others, nor they of them
+  kPartition,    // ranks in `mask` hear nothing of the other ranks, nor these of them
   kClog,         // nothing gets from `a` to `b`
-  kSlow,         // everything from `a` to `b` takes `lasts` longer; ends with the faults
+  kSlow,         // frames from `a` to `b` take `lasts` longer, for a while
   kDrop,         // messages of membership from `a` are lost, `lasts` long
   kDuplicate,    // messages of membership from `a` come twice
   kCorrupt,      // the next frame from `a` to `b` is damaged
@@ -25,35 +25,35 @@ enum class FaultKind : std::uint8_t {
   kLeave,        // rank `a` says goodbye after its op
   kDrift,        // the clock of rank `a` runs `lasts` percent fast
   kCoordinator,  // the coordinator outside the view ends; another one starts after `lasts`
-  kVanish,       // the host of rank `a` goes: silence for good, and nothing proves a death
+  kVanish,       // the host of rank `a` goes: it is silent for good, without proof of death
   kReset,        // connections close as if a process had ended, and are made again after `lasts`:
-                 // that of `a` and `b`; `mask` 1: all of `a`; `mask` 2: all there are
+                 // that of `a` and `b`; `mask` 1: all of `a`; `mask` 2: all connections
   kLate,         // the next data from `a` to `b` takes `lasts`
   kCutOff,       // the connection of `a` to the coordinator outside the view breaks, for `lasts`
   kMove,         // another coordinator starts though the first one lives; ranks in `mask` go to it,
                  // the others after `lasts`, when the first one ends
   kGrow,         // a process wants any rank
   kClose,    // the runtime of `a` closes its connection to `b` by itself, as it does when a send
-             // fails; both live, and call again. `mask` 1: that of data, where there are two
+             // fails; both live, and call again. `mask` 1: the data connection, where there are two
   kSuspend,  // rank `a` does not run for `lasts`, from the `mask`-th look on that it takes at
              // others' memory: between seeing that data is there and reading it. Test builds
 };
 inline constexpr int kFaultKindCount = 21;
 std::string fault_name(FaultKind kind);
 
-// What a fault waits for; it happens `at` after that.
+// The event that a fault waits for; the fault happens `at` after it.
 enum class When : std::uint8_t {
   kStart,   // of the world
   kSends,   // the `count`-th message of membership of kind `what` leaves
   kAdopts,  // the view of epoch `what` begins
   kBegins,  // op `what` of the program, or a later one, is called
-  kEnds,    // likewise, has ended
-  kRings,   // it wakes another for the `count`-th time: it has written to shared memory
+  kEnds,    // op `what` of the program, or a later one, has ended
+  kRings,   // `by` wakes another rank for the `count`-th time: it has written to shared memory
   kFault,   // fault number `what` has happened
 };
 inline constexpr int kWhenCount = 7;
 
-// Who, in a trigger.
+// Values of Trigger::by beside ranks.
 inline constexpr int kAnybody = -1;
 inline constexpr int kOutsideCoordinator = -2;
 
@@ -79,27 +79,27 @@ struct Fault {
 struct Scenario {
   std::uint64_t seed = 0;
   int ranks = 2;
-  int steps = 4;            // of the program; each has a few ops, and perhaps a step boundary
+  int steps = 4;            // steps of the program; each has a few ops, and maybe a step boundary
   int elements = 16;        // of the largest block
   bool raise = false;       // on_peer_loss
   bool zero_holes = false;  // on_hole
   bool flat = false;        // the ranks share memory
-  bool brief = false;      // the program waits for each op: a small one may have no work of its own
-  bool two_links = false;  // data and control apart, as with shared memory
-  bool advances = false;   // steps end with advance()
-  bool outside = false;    // a process of its own coordinates
-  bool elastic = false;    // the world may grow
-  bool subgroup = false;   // the even ranks have a group of their own, too
+  bool brief = false;       // the program waits for each op: a small op may run inline
+  bool two_links = false;   // data and control apart, as with shared memory
+  bool advances = false;    // steps end with advance()
+  bool outside = false;     // a process of its own coordinates
+  bool elastic = false;     // the world may grow
+  bool subgroup = false;    // the even ranks have a group of their own, too
   bool two_worlds = false;  // all ranks are in a second world, too
   int hosts = 1;
-  std::uint64_t delays = 0;  // of those of the network that the seed has, others
+  std::uint64_t delays = 0;  // draws other network delays for the same seed
   std::vector<Fault> faults;
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
 // Swarm testing (Groce et al. 2012): every seed leaves out some kinds of faults.
 Scenario make_scenario(std::uint64_t seed);
-// The same world under a coordinator of its own, which may die, too.
+// The same world with a coordinator process of its own, which may die, too.
 Scenario with_coordinator(std::uint64_t seed);
 std::string to_text(const Scenario& scenario);
 // kConfigError naming the line that cannot be read.

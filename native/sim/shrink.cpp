@@ -1,5 +1,5 @@
-// Shrinking: a violation's scenario, made as small as it stays one (Zeller, Hildebrandt 2002, in
-// its simplest form: one thing less at a time).
+// Shrinking: the scenario of a violation, made as small as possible while it stays one (Zeller,
+// Hildebrandt 2002, in its simplest form: one thing less at a time).
 #include <algorithm>
 
 #include "sim/simulation.h"
@@ -8,7 +8,7 @@ namespace holdfast::sim {
 
 namespace {
 
-// Nor those that wait for it.
+// The scenario without this fault and those that wait for it.
 Scenario without_fault(Scenario scenario, std::size_t index) {
   const auto gone = static_cast<int>(index);
   scenario.faults.erase(scenario.faults.begin() + static_cast<std::ptrdiff_t>(index));

@@ -16,7 +16,7 @@ using std::chrono::seconds;
 
 // By then every op has ended or run into its time limit, unless something hangs.
 constexpr Duration kPatience = seconds(70);
-// A world that needs more is running in circles.
+// A world that needs more events is in an endless loop.
 constexpr std::uint64_t kMostEvents = 5'000'000;
 // How long a process that says goodbye takes to end.
 constexpr Duration kFarewell = microseconds(300);
@@ -44,7 +44,7 @@ int Simulation::copies(int from, int to, const comm::OutFrame& frame) {
   return weather_.copies(now_, rank_of(from), random_);
 }
 
-// Whoever was voted out has no bytes in a later view.
+// Checks that no data of a member that was voted out is in a later view.
 void Simulation::look_at_data(int from, const comm::FrameHeader& header) {
   const CommId world = world_of(header.key.comm);
   if (!ledger_.is_outside(world, header.key.epoch, host(from).process->id())) return;
@@ -104,7 +104,7 @@ void Simulation::on_saved(int process, int next_step) {
   if (host(process).alive) saved_ = std::max(saved_, next_step);
 }
 
-// Another process' memory, as long as there is that process.
+// Another process's memory, as long as that process lives.
 class Simulation::Reach final : public comm::ProcessMemory {
  public:
   Reach(const Simulation& simulation, int process) : simulation_(simulation), process_(process) {}
@@ -120,7 +120,7 @@ class Simulation::Reach final : public comm::ProcessMemory {
   int process_;
 };
 
-// Memory of a pool: all processes are one, and what was mapped outlives its owner.
+// Memory of a pool: all simulated processes share one, and mapped memory outlives its owner.
 class Simulation::Pool final : public comm::OwnPool, public comm::PeerPool {
  public:
   comm::PoolPlace find(const std::byte* data, std::uint64_t, comm::PoolDirectory&) override {
@@ -137,7 +137,7 @@ comm::BellWords& Simulation::bell(int process) {
   return bells_[static_cast<std::size_t>(process)];
 }
 
-// An area as another process has mapped it, or its owner.
+// An area as a process has mapped it: another one, or its owner.
 comm::HostPeer Simulation::area_of(int owner, const std::shared_ptr<comm::Segment>& area,
                                    int user) {
   comm::HostPeer peer{area, comm::Bell(&bell(owner)),
@@ -146,7 +146,7 @@ comm::HostPeer Simulation::area_of(int owner, const std::shared_ptr<comm::Segmen
                         wake(owner, arrival(user, owner));
                       },
                       scenario_.seed % 2 == 0 ? std::make_shared<Reach>(*this, owner) : nullptr};
-  // In some worlds all have their data in pools, in some every other rank has.
+  // In some worlds all ranks have their data in pools, in some every other rank.
   const auto pooled = scenario_.seed / 2 % 4;
   if (pooled == 0 || (pooled == 1 && rank_of(owner) % 2 == 0)) peer.own_pool = pool_;
   peer.pool = pool_;
@@ -169,7 +169,7 @@ ft::OwnArea Simulation::make_area(int process) {
   return {std::to_string(areas_.size() - 1), area_of(process, segment, process)};
 }
 
-// In some worlds some processes find no room for others' areas.
+// In some worlds some processes have no room to map other processes' areas.
 std::optional<comm::HostPeer> Simulation::open_area(int process, const std::string& name) {
   if (scenario_.seed % kCrampedWorlds == 1 && process % 3 == 1) return std::nullopt;
   const Area& area = areas_.at(std::stoul(name));
@@ -181,7 +181,7 @@ void Simulation::found_all() {
   view.epoch = {1};
   const auto ranks = static_cast<std::size_t>(scenario_.ranks);
   pool_ = std::make_shared<Pool>();
-  // Coordinators, too: references to hosts stay valid.
+  // There is room for coordinators, too, so that references to hosts stay valid.
   hosts_.reserve(ranks + 2 * scenario_.faults.size() + 2);
   holders_.reserve(ranks);
   for (int r = 0; r < scenario_.ranks; ++r) {
@@ -207,13 +207,13 @@ void Simulation::found_all() {
   if (scenario_.outside) start_coordinator();
 }
 
-// The earliest thing on its way to the process.
+// Wakes the process when the next frame or closing on its way to it arrives.
 void Simulation::look_at_wires(int process) {
   Instant next{Duration::max()};
   incoming_.resize(hosts_.size());
   for (const Wire* wire : incoming_[static_cast<std::size_t>(process)]) {
     if (!wire->packets.empty()) {
-      // What has come and was not taken belongs to a link that failed.
+      // A frame that has come and was not taken belongs to a link that failed.
       if (wire->packets.front().at > now_) next = std::min(next, wire->packets.front().at);
     } else if (wire->closes > now_) {
       next = std::min(next, wire->closes);
@@ -314,7 +314,7 @@ void Simulation::take(const SimEvent& event) {
     case SimEvent::Other::kMoved: return end_first_coordinator(event.process);
     case SimEvent::Other::kRelink: return relink(event.process, event.peer);
     case SimEvent::Other::kRedial:
-      // Both call, and the first who gets through is enough.
+      // Both processes call, and the first call that gets through is enough.
       if (!hears(event.process, event.peer)) relink(event.process, event.peer);
       return;
     case SimEvent::Other::kNone: break;

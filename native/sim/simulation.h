@@ -1,5 +1,5 @@
 // Simulation: runs a scenario in virtual time and judges it. The same scenario gives the same run,
-// event by event, on every machine. In the manner of FoundationDB's simulator (Zhou et al. 2021).
+// event by event, on every machine. It follows FoundationDB's simulator (Zhou et al. 2021).
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace holdfast::sim {
 
-// One world in so many has processes that cannot map what others share.
+// One world in so many has processes that cannot map the memory that others share.
 inline constexpr std::uint64_t kCrampedWorlds = 8;
 
 struct RunVerdict {
   std::string violation;   // empty: none
-  std::uint64_t hash = 0;  // of what happened: who did what when, every frame, every result
+  std::uint64_t hash = 0;  // of every step and fault with its time, every frame and result
   std::uint64_t events = 0;
-  std::uint64_t ops = 0;  // that ended, on all processes together
+  std::uint64_t ops = 0;  // ops that ended, on all processes together
   int views = 0;          // the highest epoch
   // By fault: whether it has happened, and changed something.
   std::vector<bool> fired;
-  int admitted = 0;  // processes that got in later; and those of them that share memory
+  int admitted = 0;  // processes that joined late; `sharing`: those of them that share memory
   int sharing = 0;
   int stopped = 0;  // processes whose program was ended: voted out, timed out
   Duration took{};  // virtual time
@@ -34,7 +34,7 @@ struct RunVerdict {
   bool ok() const { return violation.empty(); }
 };
 
-// `with_log`: what happens is written down line by line.
+// `with_log`: events are logged line by line.
 RunVerdict simulate(const Scenario& scenario, bool with_log = false);
 
 // The scenario without the faults and sizes that its violation does not need.

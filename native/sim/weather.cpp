@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::microseconds;
 
-// What is slow is so for a while: longer than most ops take.
+// How long kSlow lasts: longer than most ops take.
 constexpr Duration kSlowTime = std::chrono::milliseconds(30);
 
 bool is_in(std::uint64_t mask, int rank) { return rank < 63 && (mask >> rank & 1) != 0; }

@@ -16,13 +16,13 @@ class Weather {
  public:
   // A fault of the network begins.
   void begin(const Fault& fault, Instant now);
-  // When something sent now gets there.
+  // When a frame that is sent now arrives.
   Instant arrival(Instant now, int from, int to, Random& random) const;
-  // By how much the next data on this way is late; once per fault.
+  // How late the next data on this way is; once per fault.
   Duration lateness(int from, int to);
   // Whether the next frame on this way is to be damaged; once per fault.
   bool damages(int from, int to) { return damaged_.erase({from, to}) > 0; }
-  // How often a message of membership arrives.
+  // How many times a message of membership arrives.
   int copies(Instant now, int from, Random& random) const;
 
  private:

@@ -1,6 +1,6 @@
-// Coverage: the time that is covered by one span at least, of many that overlap and are told of as
-// they end. Exact where spans begin and end in the same order or lie within each other; where they
-// do both at once it may miss a part, and never has too much.
+// Coverage: the time that is covered by at least one of many overlapping spans, which are added as
+// they end. It is exact where spans begin and end in the same order or lie within each other; where
+// they do both at once it may miss a part, and is never too large.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,8 @@ class Coverage {
   // `before`: total_ns() when the span began, or earlier. `end` rises from call to call.
   void add(Instant begin, Instant end, std::uint64_t before) {
     const std::uint64_t total = total_.value();
-    // What no span that has ended before it can have covered; and what it covers by itself.
+    // Two lower bounds of the new total: with the part that no earlier span can have covered, and
+    // with the part that this span covers by itself.
     const std::uint64_t beyond = total + between(std::max(begin, until_), end);
     const std::uint64_t alone = before + between(begin, end);
     total_.add(std::max(beyond, alone) - total);

@@ -1,9 +1,10 @@
-// Instruments: counters, gauges and histograms of plain atomics. Whoever owns them makes them once;
-// nothing is looked up, locked or allocated when something is counted.
+// Instruments: counters, gauges and histograms of plain atomics. Their owner makes them once;
+// counting looks up, locks and allocates nothing.
 //
-// All orders are relaxed: a reader wants each number by itself, some moment ago, and no other data
-// depends on it. Counters and histograms have one writer at a time, with a lock between two writers
-// (the holder of the runtime): a load and a store then do what a locked addition would, for less.
+// All orders are relaxed: a reader wants each number by itself, as of some recent moment, and no
+// other data depends on it. Counters and histograms have one writer at a time, with a lock between
+// two writers (the holder of the runtime): a load and a store then do what a locked addition would,
+// for less.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@ class Gauge {
   std::atomic<std::int64_t> value_{0};
 };
 
-// A number that need not be whole, once there is one. Any thread.
+// A number that need not be whole, and may not be set yet. Any thread.
 class Level {
  public:
   void set(double value) { value_.store(value, std::memory_order_relaxed); }
@@ -50,7 +51,7 @@ class Level {
   std::atomic<double> value_{-1};  // never negative
 };
 
-// One measurement by which a bucket can be traced to what happened.
+// One measurement by which a bucket can be traced to an op.
 struct Exemplar {
   std::uint64_t group = 0;
   std::uint64_t sequence = 0;
@@ -61,8 +62,9 @@ struct Exemplar {
 // Durations in buckets whose bounds double. Writer: one at a time; readers: any thread.
 class Histogram {
  public:
-  // 1.024 us to 17 s; longer ones have no bound. A collective of two ranks in shared memory takes
-  // less than the first, and what takes longer than the last is a matter of the fault detector.
+  // 1.024 us to 17 s; longer durations have no bound. A collective of two ranks in shared memory
+  // takes less than the first bound, and one that takes longer than the last is a matter of the
+  // fault detector.
   static constexpr int kFirstBits = 10;
   static constexpr int kBounds = 25;
   static constexpr int kBuckets = kBounds + 1;
@@ -70,7 +72,7 @@ class Histogram {
   static constexpr Duration bound(int bucket) {
     return Duration(std::int64_t{1} << (kFirstBits + bucket));
   }
-  // The first bucket whose bound is not below it.
+  // The first bucket whose bound is not below the value.
   static constexpr int bucket_of(Duration value) {
     const auto above = static_cast<std::uint64_t>(std::max<std::int64_t>(1, value.count()) - 1);
     return std::min<int>(static_cast<int>(std::bit_width(above >> kFirstBits)), kBounds);
@@ -93,7 +95,7 @@ class Histogram {
 
  private:
   // A sequence lock (Boehm 2012, "Can seqlocks get along with programming language memory
-  // models?"): the writer never waits, a reader that meets it goes without.
+  // models?"): the writer never waits; a reader that reads during a write gets nothing.
   class LastExample {
    public:
     void set(const Exemplar& e) {

@@ -27,7 +27,7 @@ std::string_view sample_suffix(Type type) {
   }
 }
 
-// Of label values and help; both formats have the same escapes.
+// For label values and help; both formats have the same escapes.
 void add_escaped(std::string& text, std::string_view value) {
   for (const char c : value) {
     if (c == '\n') {
@@ -130,7 +130,8 @@ void TextEncoder::add_exemplar(const Exemplar& exemplar) {
            number_text(seconds(exemplar.at.since_origin + wall_offset_));
 }
 
-// Counts go on while they are read: the buckets are read once, and the rest follows from them.
+// Counters may grow while they are read: the buckets are read once, and all else is computed from
+// them.
 void TextEncoder::histogram(Labels labels, const Histogram& histogram) {
   std::uint64_t below = 0;
   for (int b = 0; b < Histogram::kBuckets; ++b) {

@@ -14,7 +14,7 @@ namespace holdfast::metrics {
 
 enum class TextFormat { kOpenMetrics, kPlain };
 
-// By the header Accept of the request.
+// The format that the request's header Accept asks for.
 TextFormat format_for(std::string_view accept);
 std::string_view content_type(TextFormat format);
 
@@ -32,16 +32,16 @@ using Labels = std::initializer_list<Label>;
 
 class TextEncoder {
  public:
-  // `wall_offset`: what makes a wall-clock time of a monotonic instant; exemplars carry one.
+  // `wall_offset`: added to a monotonic instant it makes wall-clock time, which exemplars carry.
   explicit TextEncoder(TextFormat format, Duration wall_offset = {})
       : format_(format), wall_offset_(wall_offset) {}
 
-  // Begins a family; the samples that follow are its.
+  // Begins a family; the samples that follow belong to it.
   void family(const Family& family);
   void sample(Labels labels, std::uint64_t value);
   void sample(Labels labels, double value);
   void sample(Labels labels, Duration value);  // in seconds
-  // The sum, the count, and every bucket.
+  // Adds the sum, the count, and every bucket.
   void histogram(Labels labels, const Histogram& histogram);
 
   std::string take();

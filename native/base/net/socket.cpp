@@ -54,7 +54,7 @@ int make_socket(const SocketAddress& where) {
   });
 }
 
-// Refused: nobody listens there, for the process that did has gone.
+// kPeerLost when refused: no process listens there, for the one that did has gone.
 Status connect_error(const Endpoint& endpoint) {
   const bool refused = errno == ECONNREFUSED;
   const Status status = system_error("cannot connect to " + to_string(endpoint));
@@ -165,7 +165,8 @@ bool is_same_host(int fd) {
 }
 
 void do_not_pace(int fd) {
-  // Every kernel has it, and lets everybody use it. Refused, the connection works as it did.
+  // Every kernel has it, and lets every process use it. If it is refused, the connection works as
+  // before.
   constexpr std::string_view kPlain = "reno";
   ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, kPlain.data(), kPlain.size());
 }

@@ -1,17 +1,17 @@
 /* Holdfast's C interface: collectives that outlive a rank, for C, C++, Rust, Fortran and ctypes.
  *
- * Every function returns a status. On failure, hf_last_error() says what happened, to whom, and
- * what to do; it belongs to the calling thread and holds until that thread's next call. Handles are
- * opaque; each has a function that frees it, which takes NULL. Functions may be called from any
+ * Every function returns a status. On failure, hf_last_error() says what happened, to which ranks,
+ * and what to do; it belongs to the calling thread and holds until that thread's next call. Handles
+ * are opaque; each has a function that frees it, which takes NULL. Functions may be called from any
  * thread, but a handle must not be freed while another thread uses it. No exception leaves the
  * library. Not to be used in the child of a fork().
  *
- * Collectives: `count` is in elements. Memory stays the caller's, and must stay as it is (inputs)
- * or alone (outputs) until the op has ended. `work`: NULL blocks until the op has ended; else the
- * function returns at once and *work must be waited for and freed. Input and output may be one
- * buffer wherever both have one shape, but not in all-to-all. All ranks of a group make the same
- * calls in the same order; where they do not, every rank gets HF_PROTOCOL_ERROR and is told what
- * each of them called. Memory is the host's; holdfast_device.h is for a GPU's.
+ * Collectives: `count` is in elements. Memory stays the caller's; until the op has ended, inputs
+ * must not change and outputs must not be used. `work`: NULL blocks until the op has ended; else
+ * the function returns at once and *work must be waited for and freed. Input and output may be one
+ * buffer wherever both have the same shape, but not in all-to-all. All ranks of a group make the
+ * same calls in the same order; where they do not, every rank gets HF_PROTOCOL_ERROR and is told
+ * what each of them called. Memory is the host's; for a GPU's memory see holdfast_device.h.
  */
 #ifndef HOLDFAST_HOLDFAST_H
 #define HOLDFAST_HOLDFAST_H
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/* Grows when functions or fields are added; what is there stays. */
+/* Grows when functions or fields are added; existing ones stay. */
 #define HF_ABI_VERSION 8
 
 typedef enum hf_status {
@@ -81,8 +81,8 @@ typedef enum hf_peer_loss {
 /* What a hole means: the place in the result of hf_all_gather(v), hf_all_to_all(v) or hf_gather()
  * of a rank that is away and whose data no rank has. */
 typedef enum hf_on_hole {
-  HF_HOLE_RAISE, /* HF_PEER_LOST on all ranks, naming those that are away; the group goes on. What
-                    the output holds counts for nothing */
+  HF_HOLE_RAISE, /* HF_PEER_LOST on all ranks, naming those that are away; the group goes on. The
+                    output must not be used */
   HF_HOLE_ZERO   /* zeros there, and the ranks in hf_work_missing() */
 } hf_on_hole;
 
@@ -91,8 +91,9 @@ typedef struct hf_store hf_store; /* where the members of a new group find each 
 typedef struct hf_group hf_group; /* ranks that call collectives together */
 typedef struct hf_work hf_work;   /* one op in flight */
 
-/* What a connection proves that is closed from the other side: nothing, so that the process is
- * asked for; or that it has ended, which splits a group where a firewall closes connections. */
+/* Whether a connection that is closed from the other side proves that its process has ended: no, so
+ * that the process is called again; or yes, which splits a group where a firewall closes
+ * connections. */
 typedef enum hf_trust_resets { HF_TRUST_NONE = 0, HF_TRUST_LAN = 1 } hf_trust_resets;
 
 /* Set `size` to sizeof(hf_options), or call hf_options_init(), which does. Strings are read during
@@ -107,12 +108,12 @@ typedef struct hf_options {
   int64_t connect_timeout_ns; /* for all members to appear; default 5 minutes */
   const char* address;        /* to listen on; default: found by itself */
   uint16_t port;              /* to listen on; 0: the system chooses */
-  const char* host_id;        /* who counts as one host; default: the machine */
+  const char* host_id;        /* equal for processes of one host; default: the machine's id */
   const char* algorithm;      /* wherever it has the collective; default: the cost model chooses */
   int32_t no_fault_tolerance; /* 1: the first loss of a rank ends the group */
   hf_peer_loss on_peer_loss;  /* what the loss of a rank means */
   int64_t heartbeat_ns;       /* between two signs of life; default 0.5 s */
-  const char* coordinator;    /* "host:port"; default: the lowest living rank does its work */
+  const char* coordinator;    /* "host:port"; default: the lowest living rank coordinates */
   const char* plan;           /* file that says what algorithm is fastest where; default: none */
   int32_t tune;               /* 1: measure at first use what the plan lacks, and write it there */
   const char* http;       /* "host:port" to serve /metrics, /healthz, ... at; default: nowhere */
@@ -122,13 +123,14 @@ typedef struct hf_options {
                         default: as they are */
   uint64_t codec_min_bytes; /* from how many bytes on; default 64 KiB */
   int64_t time_slice_ns; /* of threads that wait for other ranks; default 100 us; -1: left alone */
-  hf_on_hole on_hole;    /* of handles that do not say; default HF_HOLE_RAISE */
+  hf_on_hole on_hole;    /* of handles that do not set it; default HF_HOLE_RAISE */
   int64_t silence_ns;    /* without a sign of life, until a rank may be voted out; default 10 s */
   hf_trust_resets trust_resets; /* what a closed connection proves; default HF_TRUST_NONE */
 } hf_options;
 
-/* A store of the caller's. Both functions return a status; get() waits until the key is set, at
- * most timeout_ns, then copies at most `capacity` bytes and sets *length to the whole length. */
+/* A store that the caller provides. Both functions return a status; get() waits until the key is
+ * set, at most timeout_ns, then copies at most `capacity` bytes and sets *length to the whole
+ * length. */
 typedef struct hf_store_functions {
   size_t size;
   void* context;
@@ -142,22 +144,22 @@ typedef struct hf_store_functions {
 const char* hf_version(void);
 int hf_abi_version(void);
 const char* hf_status_name(hf_status status);
-/* What the calling thread's last failed call has to say; "" when it did not fail. */
+/* The message of the calling thread's last call if it failed, else "". */
 const char* hf_last_error(void);
-/* The ranks it is about: copies at most `capacity`, returns how many there are. */
+/* The ranks that the error is about: copies at most `capacity`, returns how many there are. */
 size_t hf_last_error_ranks(int32_t* ranks, size_t capacity);
 
 /* ---- set-up ---- */
 
-/* The defaults; `size` is sizeof(hf_options) where the program was compiled, and nothing is written
- * behind it. */
+/* Fills in the defaults; `size` is sizeof(hf_options) where the program was compiled, and nothing
+ * is written behind it. */
 hf_status hf_options_init_sized(hf_options* options, size_t size);
 /* Defaults, overridden by HOLDFAST_TRANSPORTS, HOLDFAST_TIMEOUT (seconds), HOLDFAST_PORT, ... The
  * strings are the environment's. */
 hf_status hf_options_from_env_sized(hf_options* options, size_t size);
 
-/* What C and C++ call, by the macros. The functions are for programs of before version 8, and fill
- * what hf_options had then: languages that know no macros call those above. */
+/* C and C++ call these names as macros. The functions are for programs compiled before version 8,
+ * and fill the fields that hf_options had then; languages without macros call those above. */
 hf_status hf_options_init(hf_options* options);
 hf_status hf_options_from_env(hf_options* options);
 #define hf_options_init(options) hf_options_init_sized((options), sizeof(hf_options))
@@ -165,14 +167,14 @@ hf_status hf_options_from_env(hf_options* options);
 
 /* `options` NULL: the defaults. */
 hf_status hf_node_create(const hf_options* options, hf_node** node);
-/* Where the option http serves its pages, with the real port; "": nowhere. Holds as long as the
- * node. */
+/* Where the health pages (option http) are served, with the real port; "": nowhere. Valid as long
+ * as the node. */
 const char* hf_node_http_address(const hf_node* node);
 void hf_node_free(hf_node* node);
 
-/* Memory, not initialised, that collectives of large sizes between ranks of one host read where it
- * lies; aligned to 64 bytes. It serves every other purpose as well. It is freed by hf_release(),
- * before or after the node. */
+/* Allocates memory, not initialised, that collectives of large sizes between ranks of one host read
+ * where it lies; aligned to 64 bytes. It serves every other purpose as well. It is freed by
+ * hf_release(), before or after the node. */
 hf_status hf_allocate(hf_node* node, size_t bytes, void** memory);
 void hf_release(void* memory);
 
@@ -187,14 +189,14 @@ hf_status hf_group_join(hf_node* node, hf_store* store, const char* name, int32_
 /* The same with RANK, WORLD_SIZE and HOLDFAST_STORE (file:///path) from the environment, as
  * `holdfast run` sets them. */
 hf_status hf_group_join_env(hf_node* node, const char* name, hf_group** group);
-/* Leaves when this rank's running ops have ended, and all others have ended those that it has
+/* Leaves when this rank's running ops have ended, and all others have ended the ops that it has
  * ended, or left themselves; or when timeout_ns has passed. HF_NOT_MEMBER: this rank was voted out.
  * HF_UNCONFIRMED: the ranks of hf_last_error_ranks() have not answered, or were voted out and may
  * live: whether they have the same results is not known. HF_TIMEOUT: ops of this rank were running.
  */
 hf_status hf_group_close(hf_group* group, int64_t timeout_ns);
-/* Closes at once where it is still open; of several handles of a group, the last does. Works of the
- * group stay usable. */
+/* Closes the group at once if it is still open; of several handles of a group, freeing the last one
+ * does. Works of the group stay usable. */
 void hf_group_free(hf_group* group);
 /* Ends all running and later ops, here and (HF_PEER_LOST) on the other ranks. */
 hf_status hf_group_abort(hf_group* group, const char* reason);
@@ -205,17 +207,17 @@ int32_t hf_group_size(const hf_group* group);
 uint32_t hf_group_epoch(const hf_group* group);
 /* Ranks that have a member in the current view: copies at most `capacity`, returns how many. */
 size_t hf_group_live_ranks(const hf_group* group, int32_t* ranks, size_t capacity);
-/* Of the calls on this handle from now on, by any thread; 0 at first. Where ops share a link or a
- * core, those of higher priority go first, piece by piece; the others still get a share. This
- * rank's part of the work only: ranks may differ. */
+/* Sets the priority of the calls on this handle from now on, by any thread; 0 at first. Where ops
+ * share a link or a core, those of higher priority go first, piece by piece; the others still get a
+ * share. It concerns this rank's part of the work only: ranks may differ. */
 hf_status hf_group_set_priority(hf_group* group, int32_t priority);
-/* Of the calls on this handle from now on, by any thread; at first as the options say. All ranks
- * say the same. */
+/* Sets what a hole means for the calls on this handle from now on, by any thread; at first as the
+ * options say. All ranks set the same. */
 hf_status hf_group_set_on_hole(hf_group* group, hf_on_hole on_hole);
-/* A step boundary, collective over the ranks that are there: admits those that wait to come in.
+/* A step boundary, collective over the ranks that are there: admits processes that wait to join.
  * Negative timeout_ns: the group's. */
 hf_status hf_group_advance(hf_group* group, int64_t timeout_ns);
-/* "shm", "tcp", "ucx" or "self"; NULL for a rank that is none. Holds as long as the group. */
+/* "shm", "tcp", "ucx" or "self"; NULL for a number that is no rank. Valid as long as the group. */
 const char* hf_group_transport(const hf_group* group, int32_t rank);
 
 /* ---- collectives ---- */
@@ -239,7 +241,7 @@ hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, ui
                             hf_dtype dtype, hf_op op, hf_work** work);
 hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
                              const uint64_t* counts, hf_dtype dtype, hf_op op, hf_work** work);
-/* `count` elements to and from each rank. All ranks call this one, or all the next. */
+/* `count` elements to and from each rank. All ranks call this function, or all call the next. */
 hf_status hf_all_to_all(hf_group* group, const void* input, void* output, uint64_t count,
                         hf_dtype dtype, hf_work** work);
 hf_status hf_all_to_allv(hf_group* group, const void* input, const uint64_t* input_counts,
@@ -255,7 +257,7 @@ hf_status hf_barrier(hf_group* group, hf_work** work);
 /* Messages of one tag arrive in the order they were sent. Tags: 0 to 2147483647. */
 hf_status hf_send(hf_group* group, const void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
                   uint32_t tag, hf_work** work);
-/* `peer`: a rank or HF_ANY_SOURCE. `source`, unless NULL: who sent it; blocking calls only. */
+/* `peer`: a rank or HF_ANY_SOURCE. `source`, unless NULL: the sender; blocking calls only. */
 hf_status hf_recv(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
                   uint32_t tag, int32_t* source, hf_work** work);
 
@@ -273,11 +275,11 @@ typedef struct hf_outcome {
   int32_t retried; /* 1: repaired after a loss */
 } hf_outcome;
 hf_status hf_work_outcome(const hf_work* work, hf_outcome* outcome);
-/* Ranks whose data every part of the result has; ranks whose data is not, or not everywhere, in it.
- * Copy at most `capacity`, return how many. */
+/* Ranks whose data is in every part of the result; ranks whose data is in none, or not in all
+ * parts. Both copy at most `capacity`, and return how many there are. */
 size_t hf_work_contributors(const hf_work* work, int32_t* ranks, size_t capacity);
 size_t hf_work_missing(const hf_work* work, int32_t* ranks, size_t capacity);
-/* The op runs on: its memory must stay until it has ended. */
+/* Frees the handle. The op runs on: its memory must stay until it has ended. */
 void hf_work_free(hf_work* work);
 
 #ifdef __cplusplus

@@ -2,10 +2,10 @@
  * the order of a CUDA stream.
  *
  * hf_group_on_device() makes a second handle of a group. The collectives, sends and receives of
- * holdfast.h that are called on it take memory of that device, begin after all that its stream has
- * been given, and return at once where `work` is not NULL. The result is there when the work has
- * ended, for the host, or behind hf_work_wait_on(), for a stream. A blocking call (`work` NULL)
- * ends when the result is in device memory. All ranks call on device memory, or none.
+ * holdfast.h that are called on it take memory of that device, begin after all work that its stream
+ * was given before, and return at once where `work` is not NULL. For the host, the result is there
+ * when the work has ended; for a stream, behind hf_work_wait_on(). A blocking call (`work` NULL)
+ * ends when the result is in device memory. All ranks call on device memory, or none does.
  *
  * Streams are what cudaStream_t and CUstream are: NULL, the legacy default stream; 1, the same;
  * 2, the per-thread one; or a handle. CUDA's headers and libraries are not needed: the driver is
@@ -45,17 +45,17 @@ typedef struct hf_device_options {
 } hf_device_options;
 
 /* HOLDFAST_CUDA_DRIVER, HOLDFAST_CUDA_SLICE_BYTES, HOLDFAST_CUDA_IPC,
- * HOLDFAST_CUDA_IPC_MIN_BYTES, HOLDFAST_CUDA_CODEC and HOLDFAST_CUDA_CODEC_MIN_BYTES over what is
- * there; `size` is set already. The strings are the environment's. */
+ * HOLDFAST_CUDA_IPC_MIN_BYTES, HOLDFAST_CUDA_CODEC and HOLDFAST_CUDA_CODEC_MIN_BYTES override the
+ * fields; `size` must be set already. The strings are the environment's. */
 hf_status hf_device_options_from_env(hf_device_options* options);
 /* As hf_node_create(), which is this with `devices` NULL: the defaults. */
 hf_status hf_node_create_with_devices(const hf_options* options, const hf_device_options* devices,
                                       hf_node** node);
 
-/* Of which device the driver says this memory is; HF_HOST_MEMORY where it is no device's. */
+/* The device that this memory belongs to, as the driver says; HF_HOST_MEMORY where it is none's. */
 hf_status hf_device_of(hf_node* node, const void* memory, int32_t* device);
 
-/* Another handle of the same group, for memory of `device` (from 0 on, as cudaSetDevice() counts)
+/* Makes another handle of the group, for memory of `device` (from 0 on, as cudaSetDevice() counts)
  * in the order of `stream`; one for each stream. It is freed by hf_group_free(), and the group
  * stays open until its last handle is freed or hf_group_close() is called on any. HF_UNSUPPORTED:
  * no CUDA driver. */
@@ -66,17 +66,17 @@ hf_status hf_group_on_device(hf_group* group, int32_t device, void* stream, hf_g
  * HF_UNSUPPORTED: a stream that is captured into a graph. */
 hf_status hf_work_wait_on(hf_work* work, void* stream);
 
-/* ---- memory and streams, for programs that have no CUDA at hand ---- */
+/* ---- memory and streams, for programs that do not use CUDA themselves ---- */
 
-/* Not initialised; other processes can map it, so that large ops go from device to device. It is
- * freed before the node is, when no stream uses it any more. */
+/* Allocates memory, not initialised; other processes can map it, so that large ops go from device
+ * to device. It is freed before the node is, when no stream uses it any more. */
 hf_status hf_device_allocate(hf_node* node, int32_t device, size_t bytes, void** memory);
 hf_status hf_device_release(hf_node* node, int32_t device, void* memory);
-/* Between any memory of the device and of the host, in the order of the stream; ends when it is
- * done. */
+/* Copies between any memory of the device and of the host, in the order of the stream; returns when
+ * the copy is done. */
 hf_status hf_device_copy(hf_node* node, int32_t device, void* to, const void* from, size_t bytes,
                          void* stream);
-/* One that the default stream does not hold up. */
+/* Makes a stream that does not wait for the default stream. */
 hf_status hf_stream_create(hf_node* node, int32_t device, void** stream);
 hf_status hf_stream_release(hf_node* node, int32_t device, void* stream);
 

@@ -14,7 +14,7 @@ namespace holdfast::runtime {
 struct CoordinatorAddress {
   std::string host;  // a name or a numeric address
   std::uint16_t port = 0;
-  std::string job;  // tells jobs of one coordinator apart; may be empty
+  std::string job;  // tells the jobs of one coordinator apart; may be empty
 
   // Name under which the coordinator knows a group of this job.
   std::string world_name(const std::string& group) const;
@@ -24,9 +24,9 @@ struct CoordinatorAddress {
 // accepted.
 Result<CoordinatorAddress> parse_coordinator(const std::string& text);
 
-// How to call it. Its MemberId is made of the address: every process may have its own for it, for
-// no view has the coordinator. May take as long as a name server does. kConfigError for a name that
-// nobody knows.
+// A card with which to call the coordinator. Its MemberId is made of the address: each process may
+// have another one for it, since the coordinator is in no view. May take as long as a name server
+// does. kConfigError for a name that cannot be resolved.
 Result<Card> find_coordinator(const CoordinatorAddress& address);
 
 }  // namespace holdfast::runtime

@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// Lives of a coordinator follow each other more slowly.
+// The unit of Settings::started: two lives of a coordinator begin further apart than that.
 using Tenths = std::chrono::duration<std::uint64_t, std::deci>;
 
 Result<std::unique_ptr<ft::Record>> open_record(const CoordinatorOptions& own) {
@@ -50,7 +50,7 @@ class CoordinatorProcessImpl final : public CoordinatorProcess {
   std::shared_ptr<Store> store_;
   std::unique_ptr<ft::Record> record_;
   ft::CoordinatorService service_;
-  // Before what it refers to.
+  // Last, so that it is destroyed before what it refers to.
   std::shared_ptr<Runtime> runtime_;
 };
 

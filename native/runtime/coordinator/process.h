@@ -1,4 +1,5 @@
-// Coordinator process: a runtime that has no ranks and decides the views of those that call it.
+// Coordinator process: a runtime that has no ranks and decides the views of the members that call
+// it.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +16,25 @@ namespace holdfast::runtime {
 
 struct CoordinatorOptions {
   std::size_t min_peers = 1;      // of groups whose first member does not ask for more
-  std::optional<Duration> grace;  // as in ft::CoordinatorService::Settings, as the next
+  std::optional<Duration> grace;  // as in ft::CoordinatorService::Settings
   Duration keep = ft::kKeepWorlds;
-  // What it has decided is kept there: the path of a file, or a store; neither: nowhere.
+  // Where its decisions are kept: the path of a file, or a store; neither: nowhere.
   std::string record_file;
-  std::shared_ptr<Store> record_store;  // owners: this, and whoever made it
+  std::shared_ptr<Store> record_store;  // owners: these options, and the caller that made it
 };
 
 class CoordinatorProcess {
  public:
   virtual ~CoordinatorProcess() = default;
 
-  // Listens on Options::address and Options::port. kSystem for a port that is in use; for a record,
-  // as open_record_file() says.
+  // Listens on Options::address and Options::port. kSystem for a port that is in use; errors of a
+  // record file as open_record_file() has them.
   static Result<std::shared_ptr<CoordinatorProcess>> create(const Options& options,
                                                             const CoordinatorOptions& own);
   virtual std::uint16_t port() const = 0;
-  // "host:port" of its pages (option http); empty: none.
+  // "host:port" of its health pages (option http); empty: none.
   virtual std::string http_address() const = 0;
-  // The groups it knows. Any thread.
+  // The worlds that it knows. Any thread.
   virtual std::vector<ft::CoordinatorService::WorldStanding> worlds() = 0;
   // Stops; the members go on without it until they need a decision.
   virtual void close() = 0;

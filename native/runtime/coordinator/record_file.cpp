@@ -85,7 +85,7 @@ class RecordFile final : public ft::Record {
                   "more than half of the members only, until it has decided a view"};
     }
     records_ = std::move(records).value();
-    // That it can be written is known now, and not at the first loss.
+    // Writes the file now, so that an error shows at the start and not at the first loss.
     return write(records_);
   }
 
@@ -122,7 +122,7 @@ class RecordFile final : public ft::Record {
                 "each, or a store that they share"};
   }
 
-  // Those that this life has not written are older than all that it has.
+  // Records that this life of the coordinator has not written are older than those that it has.
   void drop_oldest(Records& records) const {
     for (const auto& [name, record] : records) {
       if (std::find(order_.begin(), order_.end(), name) != order_.end()) continue;
@@ -132,7 +132,7 @@ class RecordFile final : public ft::Record {
     records.erase(order_.front());
   }
 
-  // The old content or the new one is there, whenever the machine stops.
+  // The file has the old or the new content, whole, whenever the machine stops.
   Status write(const Records& records) const {
     const std::string fresh = path_ + ".new";
     {
@@ -152,7 +152,7 @@ class RecordFile final : public ft::Record {
   std::string path_;
   Descriptor lock_;
   Records records_;
-  std::vector<std::string> order_;  // of what this life has written
+  std::vector<std::string> order_;  // names of the worlds that this life has written, oldest first
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// The coordinator does nothing else meanwhile.
+// Time limit of an access to the store; the coordinator does nothing else meanwhile.
 constexpr Duration kStorePatience = std::chrono::seconds(2);
 
 std::string key_of(const std::string& name) { return "holdfast/record/" + name; }

@@ -1,5 +1,5 @@
-// Record store: what a coordinator has decided, in a key-value store that outlives it, as c10d's
-// TCPStore does. Coordinators that share the store agree by its compare-and-set.
+// Record store: a coordinator's decisions in a key-value store that outlives it, as c10d's TCPStore
+// does. Coordinators that share the store agree by its compare-and-set.
 #pragma once
 
 #include "base/store.h"
@@ -17,7 +17,7 @@ class RecordStore final : public ft::Record {
                                const std::optional<ft::WorldRecord>& next) override;
 
  private:
-  // Empty: the store has none.
+  // The text of the world's record; empty: the store has none.
   Result<std::string> load_text(const std::string& name);
 
   Store& store_;

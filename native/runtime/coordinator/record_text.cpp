@@ -26,7 +26,7 @@ std::string checksum(std::string_view text) {
   return padded_hex(hash.value());
 }
 
-// The next word, which ends with a blank or with the text.
+// Takes the next word off the text; it ends with a blank or with the text.
 std::string_view take_word(std::string_view& text) {
   const auto end = text.find(' ');
   const std::string_view word = text.substr(0, end);
@@ -41,7 +41,7 @@ bool read(std::string_view word, Number& number, int base) {
   return error == std::errc{} && at == end && !word.empty();
 }
 
-// Names are the users': what would end a word or a line is written by its number.
+// Names are chosen by users: characters that would end a word or a line are written as numbers.
 std::string escape(const std::string& name) {
   std::string text;
   for (const char c : name) {

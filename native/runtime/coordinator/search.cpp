@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// Name servers are others' as well.
+// Pause between two searches: other programs use the name servers as well.
 constexpr Duration kSearchPause = std::chrono::seconds(2);
 
 }  // namespace
@@ -26,7 +26,7 @@ void CoordinatorSearch::look(Instant now) {
   auto answer = std::make_shared<Answer>();
   try {
     std::thread([find = find_, answer] {
-      // Signals are for the program's threads.
+      // Signals are for the program's own threads, so this one blocks all.
       sigset_t all;
       sigfillset(&all);
       pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -35,7 +35,7 @@ void CoordinatorSearch::look(Instant now) {
       answer->ended.store(true, std::memory_order_release);
     }).detach();
   } catch (const std::system_error&) {
-    return;  // no thread to be had: the addresses that are known serve on
+    return;  // no thread could be started: the known addresses stay in use
   }
   answer_ = std::move(answer);
 }

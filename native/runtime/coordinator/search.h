@@ -1,5 +1,5 @@
-// Coordinator search: asks where the coordinator's name leads by now, while it cannot be reached,
-// on a thread of its own: a name server may take half a minute to say nothing.
+// Coordinator search: resolves the coordinator's name again while the coordinator cannot be
+// reached. It does so on a thread of its own: a name server may take half a minute to answer.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -16,18 +16,19 @@ namespace holdfast::runtime {
 class CoordinatorSearch {
  public:
   using Find = std::function<Result<Card>()>;
-  // `find` says how to call it; it waits, and outlives nothing: a search may outlive this.
+  // `find` finds the coordinator's card and may block. A search may outlive this object, so `find`
+  // must refer to nothing that it does not own.
   explicit CoordinatorSearch(Find find) : find_(std::move(find)) {}
 
   // Begins a search, unless one is under way or the last was a moment ago.
   void look(Instant now);
-  // What a search that has ended found, once.
+  // The card that an ended search has found; each is returned once.
   std::optional<Card> take();
 
  private:
   struct Answer;
   Find find_;
-  std::shared_ptr<Answer> answer_;  // owners: this and the thread
+  std::shared_ptr<Answer> answer_;  // owners: this and the search's thread
   Instant next_look_{};
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxCardBytes = 4096;
 constexpr std::size_t kMaxAddresses = 16;
-// Of a greeting.
+// Limits of a greeting.
 constexpr std::size_t kMaxOffers = 16;
 constexpr std::size_t kMaxTransportName = 32;
 
@@ -21,7 +21,7 @@ Status damaged(const std::string& what) {
   return {Code::kProtocolError, "damaged member card in the store: " + what};
 }
 
-// "key=value" lines.
+// Reads lines of "key=value".
 std::map<std::string, std::string> read_lines(const std::string& text) {
   std::map<std::string, std::string> fields;
   std::size_t at = 0;
@@ -144,7 +144,7 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
   greeting.keeps = r.flag();
   r.list(kMaxOffers, 2, [&] {
     Offer offer{r.text(kMaxTransportName), r.text(kMaxGreetingBytes)};
-    // Of a transport that this side does not know: for others.
+    // The offer is for a transport that this side does not know: it is skipped.
     const auto row = comm::transport_index(offer.transport);
     if (!row) return;
     r.require(offer.text.size() <= comm::transports()[*row].max_offer);

@@ -18,14 +18,14 @@ struct Card {
   std::string host;
   std::vector<std::string> addresses;  // numeric, best first
   std::uint16_t port = 0;
-  std::vector<std::string> transports;  // that make paths for it (comm/transport/catalogue.h)
+  std::vector<std::string> transports;  // those that make paths for it (comm/transport/catalogue.h)
   std::string flat;         // segment of its flat area in this group; empty: it shares no memory
   std::string http;         // "host:port" of its health pages; empty: none
   std::string settings;     // what all members must have set alike; empty: nothing
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };
 
-// kConfigError when the two have set differently what members must have set alike.
+// kConfigError when two members have set an option differently that all must have set alike.
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
                       const std::string& group);
 
@@ -33,24 +33,26 @@ std::string encode_card(const Card& card);
 // kProtocolError: damaged, or of another protocol version (naming both).
 Result<Card> parse_card(const std::string& text);
 
-// What one side of a connection says of a transport: whoever calls an offer, the other an answer.
+// What one side of a connection says of a transport: the caller makes an offer, the answerer an
+// answer.
 struct Offer {
   std::string transport;
-  std::string text;  // the transport's own
+  std::string text;  // in the transport's own format
   friend bool operator==(const Offer&, const Offer&) = default;
 };
 
-// First payload on a connection, and its answer.
+// The first payload on a connection in either direction: the caller's hello and the answerer's
+// welcome.
 struct Greeting {
   MemberId from;
   MemberId to;
-  ProcessId process;  // that says it
-  // Caller: it has what carried the two's data before. Answerer: so have both, and they keep it.
+  ProcessId process;  // the sender's
+  // Caller: it still has the path that carried their data before. Answerer: both have, and keep it.
   bool keeps = false;
   std::vector<Offer> offers;  // each transport once; an answer has one at most
 };
 
-// With an offer of each transport.
+// Room for an offer of each transport.
 inline constexpr std::size_t kMaxGreetingBytes = 1024 + 8192;
 
 std::vector<std::byte> encode_greeting(const Greeting& greeting);

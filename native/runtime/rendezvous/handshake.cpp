@@ -70,7 +70,7 @@ Handshake::HandshakeState Handshake::step(Instant now) {
   if (!caller_ && answered_) return HandshakeState::kReady;
   if (!read_greeting())
     return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
-  // One that gave up while this process was stopped has called again since.
+  // A caller that gave up while this process was stopped has called again since.
   if (!caller_ && is_closed()) return fail({Code::kProtocolError, "the caller has hung up"});
   return caller_ ? HandshakeState::kReady : HandshakeState::kPending;
 }

@@ -1,6 +1,6 @@
-// Handshake: one connection on its way to become a link, caller's or answerer's side. A stranger's
-// bytes, another version, or silence end it; nothing it sends is trusted or buffered beyond one
-// small frame.
+// Handshake: one connection that is to become a link, seen by the caller or by the answerer. Bytes
+// of a stranger, another version, or silence end it; nothing that the other side sends is trusted,
+// or buffered beyond one small frame.
 #pragma once
 
 #include <cstddef>
@@ -32,21 +32,21 @@ class Handshake {
   bool is_caller() const { return caller_; }
   bool wants_to_write() const { return connecting_ || !out_.empty(); }
   bool is_connected() const { return !connecting_; }
-  const Endpoint& endpoint() const { return endpoint_; }  // caller: whom it calls
+  const Endpoint& endpoint() const { return endpoint_; }  // caller: the endpoint it calls
   int fd() const { return fd_; }
   int take_fd();
   const Status& failure() const { return failure_; }
 
-  // Caller: what it said; ready once the peer's welcome has come.
+  // Caller: the hello that it sent; the state is kReady once the peer's welcome has come.
   const Greeting& hello() const { return hello_; }
-  // Answerer: the caller's hello, to be answered with welcome(); then ready.
+  // Answerer: whether the caller's hello has come and must be answered with welcome(); then kReady.
   bool has_hello() const { return !caller_ && peer_.has_value() && !answered_; }
   const Greeting& peer() const { return *peer_; }
   void welcome(const Greeting& greeting);
-  // Ready: whether the two go on with what carried their data before.
+  // In kReady: whether the two keep the path that carried their data before.
   bool keeps() const { return caller_ ? peer_->keeps : keeps_; }
   void refuse(Status why) { fail(std::move(why)); }
-  // Caller: the callee has called.
+  // Caller: the callee has called this process, so this call is given up.
   void withdraw() {
     withdrawn_ = true;
     fail({Code::kAuthFailed, "the callee has called"});

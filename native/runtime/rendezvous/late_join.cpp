@@ -11,14 +11,14 @@ using State = ft::Joining::JoiningState;
 namespace {
 
 constexpr Duration kTurn = std::chrono::milliseconds(1);
-// A living process answers within this time, at one of its addresses.
+// A living process answers a call within this time, at one of its addresses.
 constexpr Duration kCall = std::chrono::seconds(1);
-// One of the members is within reach, or is again, within this time and the option silence, unless
-// the life is over.
+// Unless the life is over, a member can be reached (again) within this time plus the option
+// silence.
 constexpr Duration kReach = std::chrono::seconds(2);
 // How often a process that waits looks whether the life is over.
 constexpr Duration kEndLook = std::chrono::milliseconds(250);
-// Steps take less, mostly: whoever waits longer says so.
+// Most steps take less: a process that waits longer tells the user.
 constexpr Duration kQuietWait = std::chrono::seconds(1);
 
 // Whether the process that wrote the card still takes calls.
@@ -104,9 +104,9 @@ Result<std::shared_ptr<ft::Group>> LateJoin::rejoin(Store& store, const Life& li
   }
   if (deserted_) TRY(life.end(store));
   if (!group.is_ok() || group.value() == nullptr) return group;
-  // Whoever is started again later looks for this process here; not before it has been admitted,
-  // for nobody who only waits shows that the life goes on. In vain when the store has gone
-  // meanwhile: then nobody comes by it.
+  // A process that is started again later finds this one by its card. The card is not written
+  // before the admission, for a process that only waits does not show that the life goes on. An
+  // error is ignored: when the store has gone, no later process comes by it.
   [[maybe_unused]] const Status told =
       store.set(life.key("card", request_.rank), encode_card(runtime_->own_card()));
   return group;
@@ -132,13 +132,13 @@ Result<std::shared_ptr<ft::Group>> LateJoin::run(Store* store, const Life* life)
     if (life == nullptr || runtime_->clock()->now() < next_end_look) continue;
     next_end_look = runtime_->clock()->now() + kEndLook;
     const auto is_over = life->is_over(*store);
-    // A store that has gone is the members' loss as little as a newcomer's.
+    // An error is ignored: neither the members nor a newcomer need the store any more.
     over = is_over.is_ok() && is_over.value();
   }
   Result<std::shared_ptr<ft::Group>> entered = std::shared_ptr<ft::Group>();
   runtime_->run([&] {
     runtime_->router().set_joining(nullptr);
-    // Admitted after all, whatever has been said of that life.
+    // This process was admitted after all, whatever the store says of that life.
     if (joining_.state() == State::kAdmitted) {
       deserted_ = false;
       entered = enter(joining_.decision());
@@ -151,7 +151,7 @@ Result<std::shared_ptr<ft::Group>> LateJoin::run(Store* store, const Life* life)
 void LateJoin::look_for_contacts() {
   for (std::size_t i = 0; i < contacts_.size(); ++i) {
     if (runtime_->find_peer(contacts_[i].member) == nullptr) {
-      // Not yet, or no longer: a coordinator may come back.
+      // Not connected yet, or no longer: a coordinator may come back.
       runtime_->call_member(contacts_[i], deadline_);
       continue;
     }
@@ -166,7 +166,7 @@ Duration LateJoin::hope() const { return runtime_->parts().options.silence + kRe
 bool LateJoin::reaches_members() const {
   const auto is_here = [&](MemberId member) { return runtime_->find_peer(member) != nullptr; };
   const auto& coordinator = runtime_->coordinator();
-  // Its word that the group goes on counts like a member's.
+  // A coordinator that keeps this process waiting proves like a member that the group goes on.
   if (coordinator && joining_.state() == State::kWaiting && is_here(coordinator->member)) {
     return true;
   }
@@ -180,7 +180,8 @@ bool LateJoin::are_all_refused() const {
                      [&](const Card& card) { return runtime_->is_refused(card.member); });
 }
 
-// Those that were within reach have said goodbye, and none has died: the job is done.
+// Whether all members that were within reach have said goodbye and none has died: the job has
+// ended.
 bool LateJoin::have_all_left() const {
   bool any = false;
   const auto has_left_or_never_met = [&](MemberId member) {
@@ -213,7 +214,8 @@ Status LateJoin::look_at_members(Instant now) {
   return Status::ok();
 }
 
-// Members that never pass a step boundary admit nobody, and say nothing.
+// Tells the user what this process waits for: members that never pass a step boundary admit no
+// process, and say nothing.
 void LateJoin::tell_of_wait(Instant now) {
   if (joining_.reason() != told_reason_) {
     told_reason_ = joining_.reason();

@@ -9,13 +9,13 @@
 namespace holdfast::runtime {
 namespace {
 
-// A job is not started anew, nor a group met again, more often than that with one store.
+// Limit of the lives of one group in one store.
 constexpr std::uint64_t kMaxLives = std::uint64_t{1} << 32;
-// Between two looks; a wait that is long already can be a twentieth longer.
+// Rest between two looks; a wait that is long already may take a twentieth longer.
 constexpr Duration kFirstRest = std::chrono::microseconds(200);
 constexpr Duration kLongestRest = std::chrono::milliseconds(100);
 constexpr int kShareOfWait = 20;
-// In stores that cannot tell at once what is there.
+// Time of a look in a store that cannot tell at once which keys it has.
 constexpr Duration kShortestWait = std::chrono::milliseconds(20);
 constexpr Duration kLongestWait = std::chrono::milliseconds(250);
 
@@ -51,7 +51,7 @@ Result<bool> Life::is_over(Store& store) const { return store.has(prefix() + "ov
 
 Status Life::end(Store& store) const { return store.set(prefix() + "over", "1"); }
 
-// All before one that is over are over, too: doubles its step, then halves it.
+// All lives before one that is over are over, too, so the search doubles its step, then halves it.
 Result<Life> Life::find(Store& store, const JoinRequest& request) {
   const std::string place = place_of(request);
   std::uint64_t over = 0;

@@ -7,7 +7,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// Of a member's id: which of the nodes of a process it is.
+// Bits of a member's id that tell the nodes of one process apart.
 constexpr int kNodeBits = 24;
 
 }  // namespace
@@ -19,7 +19,7 @@ std::uint64_t random_number() {
 
 MemberId random_member() {
   static const std::uint64_t drawn = random_number();
-  // A child that was forked before its parent had any draws of its own is another process.
+  // A forked child inherits `drawn`, and is another process: its process id makes it different.
   const std::uint64_t process = drawn ^ (static_cast<std::uint64_t>(::getpid()) << kNodeBits);
   constexpr std::uint64_t kNode = (std::uint64_t{1} << kNodeBits) - 1;
   return {(process & ~kNode) | (random_number() & kNode)};

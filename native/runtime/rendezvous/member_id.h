@@ -1,5 +1,5 @@
-// Ids that are drawn by chance: of groups and meetings, and of members. Those of the members of one
-// process begin alike, so that a process knows what it has left in a store before.
+// Random ids of groups, rendezvous and members. The ids of one process's members begin alike, so
+// that a process recognizes what it has left in a store before.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace holdfast::runtime {
 // Any thread.
 std::uint64_t random_number();
 MemberId random_member();
-// Whether both are nodes of one process.
+// Whether both ids are of nodes of one process.
 bool is_same_process(MemberId one, MemberId other);
 
 }  // namespace holdfast::runtime

@@ -9,9 +9,9 @@
 namespace holdfast::runtime {
 namespace {
 
-// A rank that is started again takes longer than that.
+// Pause between two looks for successors: a rank that is started again takes longer.
 constexpr Duration kSuccessorLook = std::chrono::milliseconds(250);
-// Whoever was ready and can be called by nobody is dead: the others would wait for it in vain.
+// A member that has voted and cannot be reached for so long is dead: waiting for it is in vain.
 constexpr Duration kLongestAbsence = std::chrono::seconds(5);
 
 std::string list(const std::vector<Rank>& ranks) {
@@ -94,7 +94,7 @@ Status Rendezvous::exchange_cards() {
   return Status::ok();
 }
 
-// Whether the rank's part has come in time; it may be that the life is over meanwhile.
+// Whether the rank's part has come in time; false also when the life is over meanwhile.
 Result<bool> Rendezvous::await(const std::string& round, Rank rank) {
   Lookout lookout(*runtime_, deadline_);
   for (;;) {
@@ -112,7 +112,7 @@ Status Rendezvous::look_for_end() {
   if (!over.is_ok() || !over.value()) return over.status();
   over_ = !is_ready_;
   if (over_) return Status::ok();
-  // If it has begun, then with this member: others may have done with it before this one has.
+  // If the life has begun, this member is part of it: other members may have ended it already.
   auto begins = life_.decide(store_, false);
   if (!begins.is_ok()) return begins.status();
   over_ = !begins.value();
@@ -140,7 +140,7 @@ Status Rendezvous::connect() {
   next_look_ = runtime_->clock()->now() + kSuccessorLook;
   do {
     if (absent().empty()) return Status::ok();
-    // Lends the thread to the handshakes for a moment; nothing tells when the last one is through.
+    // Lends the thread to the handshakes for a moment; no event tells when the last one is done.
     runtime_->drive_until([] { return false; },
                           runtime_->clock()->now() + std::chrono::milliseconds(1));
     TRY(look_for_successors());
@@ -173,8 +173,8 @@ Status Rendezvous::look_for_successors() {
   return Status::ok();
 }
 
-// Who has said that it is ready cannot be replaced any more. When it has died since, and whoever is
-// not connected to it was started later, this life never begins.
+// A rank that has voted cannot be replaced any more. If it has died since, members that were
+// started later cannot connect to it, and this life never begins.
 Status Rendezvous::look_at_absence(Rank rank) {
   auto is_ready = store_.has(key("ready", rank));
   if (!is_ready.is_ok() || !is_ready.value()) return is_ready.status();
@@ -189,12 +189,13 @@ Status Rendezvous::look_at_absence(Rank rank) {
 
 Status Rendezvous::take_successor(Rank rank) {
   auto next = read_card(rank);
-  // A store that does not answer in time is asked again.
+  // A store that does not answer in time is asked again later.
   if (next.status().code() == Code::kTimeout) return Status::ok();
   if (!next.is_ok()) return next.status();
   Card& card = cards_[static_cast<std::size_t>(rank.value)];
   if (next.value().member == card.member) return Status::ok();
-  // Looked for after the card: a process that finds this vote writes another one's card.
+  // The vote is read after the card: if the card is a late joiner's, the vote of the process that
+  // it succeeds is there already.
   auto is_ready = store_.has(key("ready", rank));
   if (!is_ready.is_ok()) return is_ready.status();
   if (is_ready.value()) {
@@ -227,7 +228,7 @@ Status Rendezvous::connect_error(const std::vector<Rank>& absent) {
       .about(absent, {});
 }
 
-// Every member's flat area, when all of them are on this host.
+// The flat areas of all members, if all are on this host; else empty.
 std::vector<comm::HostPeer> Rendezvous::open_flat() {
   std::vector<comm::HostPeer> peers;
   for (int r = 0; r < request_.size; ++r) {
@@ -275,7 +276,7 @@ Result<Rendezvous::ReadyVote> Rendezvous::parse_vote(const std::string& text) {
   return vote;
 }
 
-// Only what every member sees alike may decide.
+// Uses only what every member sees alike, so that all members agree.
 Result<ft::GroupConfig> Rendezvous::agree(const std::vector<ReadyVote>& votes) {
   ft::GroupConfig config = runtime_->base_config(request_);
   config.id = CommId{cards_[0].nonce};
@@ -356,7 +357,7 @@ Result<std::shared_ptr<ft::Group>> Rendezvous::create() {
     if (votes[r].member != cards_[r].member) TRY(take_successor(rank));
     if (votes[r].member != cards_[r].member) return lost_error(rank);
     if (votes[r].member == met[r].member) continue;
-    // It has a connection to this process, or it would not have been ready.
+    // The member has a connection to this process, or it would not have voted.
     TRY(connect());
     if (over_) return std::shared_ptr<ft::Group>();
     if (flat_.empty()) continue;

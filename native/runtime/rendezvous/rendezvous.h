@@ -1,12 +1,12 @@
 // Rendezvous: how the members of a new group find each other: cards through the store, then
-// connections, then one more round through the store in which everybody says it is ready, what it
-// could map, and which world it takes the group to be part of.
+// connections, then one more round through the store in which each member votes: that it is ready,
+// what memory it could map, and which world it takes the group to be part of.
 //
-// A rank may die meanwhile and be started again. Until it has said that it is ready, a process that
-// writes the rank's card anew takes its place; that vote is written once, and names its process, so
-// that all go by the same ones. Who is started again after that comes as to any group that has
-// begun (runtime/rendezvous/late_join.h). When nobody of such a group is left, the next life begins
-// (runtime/rendezvous/life.h).
+// A rank may die meanwhile and be started again. Until a rank has voted, a process that writes the
+// rank's card anew takes its place; the vote is written once, and names its process, so that all
+// members take the same processes. A process that is started again after that joins late, as in any
+// group that has begun (runtime/rendezvous/late_join.h). When no member of such a group is left,
+// the next life begins (runtime/rendezvous/life.h).
 // Why: docs/decisions/0102-replaced-at-the-meeting.md
 #pragma once
 
@@ -28,16 +28,16 @@ class Rendezvous {
  public:
   Rendezvous(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
              const Life& life, Instant deadline);
-  // Nothing: the life is over, and another one has begun.
+  // Null: the life is over, and another one has begun.
   Result<std::shared_ptr<ft::Group>> run();
 
  private:
-  // What every member says before the group begins.
+  // What every member writes to the store before the group begins.
   struct ReadyVote {
-    std::string memory;  // as usable_memory() says
-    CommId world;        // that all members are in; 0: none yet
-    Epoch epoch;         // of its view there
-    MemberId member;     // who says it
+    std::string memory;  // as usable_memory() returns it
+    CommId world;        // the world that all members are in; 0: none yet
+    Epoch epoch;         // of the member's view of that world
+    MemberId member;     // the member that votes
   };
 
   Status exchange_cards();
@@ -47,7 +47,7 @@ class Rendezvous {
   Status connect();
   Status connect_error(const std::vector<Rank>& missing);
   std::vector<Rank> absent();
-  // Whether processes that are not there have been replaced; now and then.
+  // Looks now and then whether absent processes have been replaced.
   Status look_for_successors();
   Status look_at_absence(Rank rank);
   Status take_successor(Rank rank);
@@ -71,13 +71,13 @@ class Rendezvous {
   const Life& life_;
   Instant deadline_;
   std::optional<ft::OwnArea> own_area_;
-  bool is_ready_ = false;  // this member has said so
-  bool over_ = false;      // the life
+  bool is_ready_ = false;  // this member has voted
+  bool over_ = false;      // the life is over
   std::vector<comm::HostPeer> flat_;
   std::vector<Card> cards_;
-  Instant next_look_;                     // for successors
-  Instant next_end_look_;                 // for the life's end
-  std::map<Rank, Instant> absent_since_;  // of those that had said that they were ready
+  Instant next_look_;                     // next look for successors
+  Instant next_end_look_;                 // next look for the life's end
+  std::map<Rank, Instant> absent_since_;  // by rank, of absent members that had voted
 };
 
 }  // namespace holdfast::runtime

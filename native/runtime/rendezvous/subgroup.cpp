@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 namespace {
 
-// Groups of one name and the same members, one after the other, in one world.
+// Limit of the groups with one name and the same members that one world makes, one after the other.
 constexpr std::uint64_t kMaxNumber = 1U << 20;
 
 Rank rank_at(std::size_t index) { return {static_cast<std::int32_t>(index)}; }
@@ -41,7 +41,8 @@ std::string Subgroup::key(const std::string& what, MemberId member) const {
 }
 
 Subgroup::Made Subgroup::run() {
-  // A group that the world had before this process was admitted: the others have it already.
+  // If the world made the group before this process was admitted, the other members have it
+  // already.
   std::shared_ptr<ft::Group> known;
   runtime_->run([&] {
     ft::GroupConfig base = runtime_->base_config(request_);
@@ -55,8 +56,8 @@ Subgroup::Made Subgroup::run() {
   return make();
 }
 
-// The first that no decision was taken for: those of this world take them in the same order, and
-// whoever was admitted meanwhile finds where the others are.
+// Finds the first number without a decision: the members of this world make the groups in the same
+// order, and a process that was admitted meanwhile finds the number at which the others are.
 Status Subgroup::find_number() {
   for (; number_ < kMaxNumber; ++number_) {
     const auto taken = decision();
@@ -83,7 +84,7 @@ Subgroup::Made Subgroup::make() {
   for (;;) {
     const auto moved = look_at_view();
     if (!moved.is_ok()) return moved.status();
-    // Others may have decided for a view that has ended here since.
+    // Other members may have decided for a view that has ended here since.
     if (moved.value() && rounds_ > 1) {
       const auto taken = decision();
       if (!taken.is_ok()) return taken.status();
@@ -108,8 +109,8 @@ Subgroup::Made Subgroup::make() {
   }
 }
 
-// Whether another view has begun since the last look. A process that has ended in peace is in the
-// view until somebody misses it.
+// Whether another view has begun since the last look. A process that has left in peace stays in the
+// view until a member misses it.
 Result<bool> Subgroup::look_at_view() {
   Status fenced;
   std::optional<ViewRound> next;
@@ -188,7 +189,8 @@ Result<std::optional<Rank>> Subgroup::open_areas(const Lookout& lookout) {
   return std::optional<Rank>();
 }
 
-// The areas that could be opened; compact: without places for the vacant. Empty: not all could.
+// The areas of all members, with empty entries for vacant ranks unless `compact`. Empty: an area
+// could not be opened.
 std::vector<comm::HostPeer> Subgroup::areas(bool compact) const {
   std::vector<comm::HostPeer> all;
   for (std::size_t r = 0; r < round_.members.size(); ++r) {
@@ -276,7 +278,7 @@ Subgroup::Made Subgroup::begin(Epoch epoch, CommId id) {
                                               " of its world, which this process has not seen"};
     }
     round_ = std::move(*past);
-    // It said its vote then, as did all others.
+    // This process voted in that view, as did all others.
     round_.spoken = true;
     const auto awaited = step(Lookout(*runtime_, deadline_));
     if (!awaited.is_ok()) return awaited.status();

@@ -1,11 +1,12 @@
 // Subgroup: how members of a world make a group among themselves. They are connected already, and
-// agree on who is there: in each view of the world those of the group's ranks that have a member
-// say, through the store, what memory they lay open and what they can use of the others'. Whoever
-// has read all votes of a view decides for it, with a key that is set once; places that are vacant
-// there are vacant in the group. A view that ends before all have spoken begins another round: the
-// dead are not waited for.
+// agree on the members: in each view of the world, the members of the group's ranks write to the
+// store what memory they open and what they can use of the others'. A member that has read all
+// votes of a view decides for it, with a key that is set once; ranks that are vacant in that view
+// are vacant in the group. If a view ends before all have voted, another round begins: no rank
+// waits for a dead one.
 //
-// Where a loss is to raise, a vacancy is decided in the same way: all members fail, or none.
+// Where a loss is to raise, a vacant rank is decided in the same way: all members fail, or none
+// does.
 // Why: docs/decisions/0119-the-first-view-of-a-subgroup.md
 #pragma once
 
@@ -28,8 +29,8 @@ class Lookout;
 class Subgroup {
  public:
   struct GroupPlace {
-    std::shared_ptr<ft::World> world;  // owners: the groups of the world, and this for a while
-    std::vector<Rank> ranks;           // of the world, by rank of the group
+    std::shared_ptr<ft::World> world;  // owners: the world's groups, and this while it makes one
+    std::vector<Rank> ranks;           // ranks of the world, by rank of the group
   };
   Subgroup(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
            GroupPlace place, Instant deadline);
@@ -41,8 +42,8 @@ class Subgroup {
     Epoch epoch;
     std::vector<MemberId> members;  // by rank; kNobody where vacant
     std::vector<std::string> hosts;
-    std::map<Rank, comm::HostPeer> areas;  // that could be opened
-    std::size_t looked_at = 0;             // areas, by rank
+    std::map<Rank, comm::HostPeer> areas;  // areas that could be opened
+    std::size_t looked_at = 0;             // ranks below it have been looked at by open_areas()
     bool spoken = false;
     std::vector<std::string> votes;  // by rank; empty where vacant
   };
@@ -54,7 +55,7 @@ class Subgroup {
   Result<bool> look_at_view();
   ViewRound round_of(const ft::WorldView& view) const;
   std::vector<Rank> vacant() const;
-  // What is the matter with a step: whose part is missing; nothing: it is done.
+  // Each step returns the rank whose part is still missing; nullopt: the step is done.
   Result<std::optional<Rank>> step(const Lookout& lookout);
   Result<std::optional<Rank>> open_areas(const Lookout& lookout);
   Status speak();
@@ -74,9 +75,9 @@ class Subgroup {
   const JoinRequest& request_;
   const GroupPlace place_;
   const Instant deadline_;
-  std::uint64_t number_ = 0;  // of the groups of this name and these members in this world
+  std::uint64_t number_ = 0;  // counts the groups of this name and these members in this world
   std::optional<comm::HostPeer> own_area_;
-  std::string own_name_;  // of its segment; empty without shared memory
+  std::string own_name_;  // of the own area's segment; empty without shared memory
   ViewRound round_;
   int rounds_ = 0;
 };
