@@ -2,46 +2,15 @@
 
 #include <algorithm>
 
+#include "comm/plan/route.h"
+
 namespace holdfast::runtime {
 
 using comm::Block;
 using comm::BlockList;
-using comm::Collective;
 using comm::OpRequest;
 
 namespace {
-
-// Slices begin at a multiple of so many elements.
-constexpr std::uint64_t kSliceAlignment = 1024;
-
-// Elements of an op, as all ranks know them; none: they do not.
-struct Size {
-  std::uint64_t all = 0;   // of all blocks
-  std::uint64_t most = 0;  // of the largest one
-};
-
-Size size_of(const BlockList& blocks) {
-  Size size;
-  for (const Block& block : blocks) {
-    size.all += block.count;
-    size.most = std::max(size.most, block.count);
-  }
-  return size;
-}
-
-Size common_size(const OpRequest& request, int ranks) {
-  const auto each = [&](const BlockList& own) {
-    if (!request.equal_blocks || own.size() != 1) return Size{};
-    return Size{own[0].count * static_cast<std::uint64_t>(ranks), own[0].count};
-  };
-  const auto side = comm::common_side(request.collective, request.equal_blocks);
-  if (side == comm::CommonSide::kNone) return {};
-  const BlockList& blocks = side == comm::CommonSide::kInput ? request.input : request.output;
-  // Where only the root has blocks for every rank, the others count them by their own.
-  const bool by_own =
-      comm::is_rooted(request.collective) && comm::has_blocks_by_rank(request.collective);
-  return by_own ? each(blocks) : size_of(blocks);
-}
 
 // Elements from `first` on, `count` at most, of each block.
 OpRequest cut(const OpRequest& request, std::uint64_t first, std::uint64_t count) {
@@ -83,15 +52,11 @@ AddressSpan hull(const BlockList& blocks, std::uint64_t element) {
 }  // namespace
 
 std::vector<OpRequest> slices_of(const OpRequest& request, int size, std::uint64_t slice_bytes) {
-  const Size common = common_size(request, size);
-  const std::uint64_t bytes = common.all * dtype_bytes(request.dtype);
-  if (request.atomic || request.codec || bytes <= slice_bytes) return {request};
-  const std::uint64_t count = (bytes + slice_bytes - 1) / slice_bytes;
-  const std::uint64_t even = (common.most + count - 1) / count;
-  const std::uint64_t step = (even + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
+  const comm::StagedCut how = comm::staged_cut(request, size, slice_bytes);
+  if (how.pieces == 1) return {request};
   std::vector<OpRequest> slices;
-  for (std::uint64_t first = 0; first < common.most; first += step) {
-    slices.push_back(cut(request, first, step));
+  for (std::uint64_t first = 0; first < how.most; first += how.step) {
+    slices.push_back(cut(request, first, how.step));
   }
   return slices;
 }

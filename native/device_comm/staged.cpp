@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "comm/call/request_check.h"
+#include "comm/plan/path_agreement.h"
 #include "device_comm/direct/direct.h"
 #include "device_comm/slices.h"
 #include "device_comm/staged_work.h"
@@ -67,11 +68,11 @@ class UpGate final : public comm::Gate {
 
 }  // namespace
 
-Staged::Staged(std::shared_ptr<Device> device, Waker* waker, std::uint64_t slice_bytes,
+Staged::Staged(std::shared_ptr<Device> device, Waker* waker, const StagedSettings& settings,
                std::uint32_t processors)
     : device_(std::move(device)),
       waker_(waker),
-      slice_bytes_(slice_bytes),
+      settings_(settings),
       kernels_(device_->driver_table(), processors) {}
 
 Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
@@ -82,15 +83,15 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
   auto processors = device->processors();
   if (!processors.is_ok()) return processors.status();
   // Private: make_shared cannot.
-  std::shared_ptr<Staged> staged(new Staged(std::move(device), keep(std::move(executor)),
-                                            settings.slice_bytes, processors.value()));
+  std::shared_ptr<Staged> staged(
+      new Staged(std::move(device), keep(std::move(executor)), settings, processors.value()));
   for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
     auto made = staged->device_->make_stream();
     if (!made.is_ok()) return made.status();
     *stream = made.value();
   }
-  if (settings.direct) staged->direct_ = std::make_unique<Direct>(*staged, settings.direct_bytes);
-  if (settings.encoded.on) staged->encoded_ = std::make_unique<Encoded>(*staged, settings.encoded);
+  if (settings.direct) staged->direct_ = std::make_unique<Direct>(*staged);
+  if (settings.encoded.on) staged->encoded_ = std::make_unique<Encoded>(*staged);
   return staged;
 }
 
@@ -132,11 +133,11 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   std::vector<Packed> packed;
   Status ready = pack(request, streams, virtual_blocks, packed);
   if (ready.is_ok()) ready = check_memory(*device_, request);
-  Chosen chosen;
+  Planned planned;
   if (ready.is_ok()) {
-    auto choice = choose(group, request);
-    if (choice.is_ok()) chosen = choice.value();
-    ready = choice.status();
+    auto made = plan_for(group, request);
+    if (made.is_ok()) planned = made.value();
+    ready = made.status();
   }
   if (!ready.is_ok()) {
     for (const Packed& one : packed) {
@@ -144,15 +145,15 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
     }
     return ready;
   }
-  if (chosen.way == Way::kDirect || chosen.way == Way::kTwoLevel) {
-    const auto kind =
-        chosen.way == Way::kTwoLevel ? Direct::Kind::kTwoLevel : Direct::Kind::kDirect;
+  const comm::Way way = planned.plan.way;
+  if (way == comm::Way::kDirect || way == comm::Way::kTwoLevel) {
     return direct_->start(shared_from_this(), group, request, streams,
-                          {kind, chosen.trial, std::move(packed)});
+                          {way, planned.trial, std::move(packed)});
   }
-  if (chosen.way == Way::kEncoded) {
+  if (way == comm::Way::kEncoded) {
+    if (request.codec == nullptr) request.codec = settings_.encoded.unasked.codec;
     return encoded_->start(shared_from_this(), group, request, streams,
-                           {chosen.trial, std::move(packed)});
+                           {planned.trial, std::move(packed)});
   }
   auto work = std::make_shared<StagedWork>(shared_from_this(), request.collective);
   work->take_packed(std::move(packed));
@@ -164,25 +165,33 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   return std::shared_ptr<DeviceWork>(std::move(work));
 }
 
-Result<Staged::Chosen> Staged::choose(comm::Communicator& group, OpRequest& request) const {
-  using Path = comm::PathAgreement::Path;
-  Direct::Kind kind = Direct::Kind::kNone;
-  if (direct_ != nullptr) kind = direct_->kind_of(group, request);
-  if (kind != Direct::Kind::kNone) {
-    auto choice = Direct::choose(group);
-    if (!choice.is_ok()) return choice.status();
-    if (choice.value().path == Path::kStaged) return Chosen{};
-    const Way way = kind == Direct::Kind::kTwoLevel ? Way::kTwoLevel : Way::kDirect;
-    return Chosen{way, choice.value().trial};
-  }
-  if (encoded_ == nullptr) return Chosen{};
-  std::optional<OpRequest> encoded = encoded_->could_take(group, request);
-  if (!encoded) return Chosen{};
-  auto choice = Encoded::choose(group);
-  if (!choice.is_ok()) return choice.status();
-  if (choice.value().path == Path::kStaged) return Chosen{};
-  request = std::move(*encoded);
-  return Chosen{Way::kEncoded, choice.value().trial};
+// What devices have agreed on is asked for only where the answer counts: who asks may have to wait
+// for it, and takes part in a trial.
+Result<Staged::Planned> Staged::plan_for(comm::Communicator& group,
+                                         const OpRequest& request) const {
+  comm::DeviceFacts facts = facts_of(group);
+  const comm::Plan plan = route_on_device(request, facts);
+  if (plan.way == comm::Way::kStaged) return Planned{plan, 0};
+  auto answer = plan.way == comm::Way::kEncoded ? Encoded::ask(group) : Direct::ask(group);
+  if (!answer.is_ok()) return answer.status();
+  facts.agreed = answer.value().path == comm::PathAgreement::Path::kDirect;
+  if (facts.agreed) return Planned{plan, answer.value().trial};
+  return Planned{route_on_device(request, facts), 0};
+}
+
+comm::DeviceFacts Staged::facts_of(const comm::Communicator& group) const {
+  comm::Placement place = group.placement();
+  place.ranks = group.size();
+  comm::DeviceFacts facts{.direct = settings_.direct,
+                          .direct_bytes = settings_.direct_bytes,
+                          .encoded = settings_.encoded.on,
+                          .encoded_bytes = settings_.encoded.least_bytes,
+                          .codec = settings_.encoded.unasked,
+                          .slice_bytes = settings_.slice_bytes,
+                          .place = place,
+                          .present = {}};
+  if (settings_.direct && place.hosts > 1) facts.present = comm::spread_of(group.hosts());
+  return facts;
 }
 
 // What has gaps, before anything else looks at memory.
@@ -199,7 +208,7 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
   auto flag = device_->take_flag();
   if (!flag.is_ok()) return flag.status();
   work.flag_ = flag.value();
-  const auto slices = slices_of(request, group.size(), slice_bytes_);
+  const auto slices = slices_of(request, group.size(), slice_bytes());
   work.reads_first_ = slices.size() > 1 && overlap(request);
   for (const OpRequest& slice : slices) {
     StagedBinding binding;

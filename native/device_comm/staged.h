@@ -63,7 +63,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   // Whoever drives looks at the gates: behind what the stream has been given, or now.
   Status wake_behind(device::CuStream stream) const;
   void wake_now() const { wake(waker_); }
-  std::uint64_t slice_bytes() const { return slice_bytes_; }
+  std::uint64_t slice_bytes() const { return settings_.slice_bytes; }
   // Of direct and encoded ops: allocations of other processes that are mapped, and device memory of
   // our own.
   std::size_t peer_mappings() const;
@@ -82,19 +82,18 @@ class Staged final : public std::enable_shared_from_this<Staged> {
                                             std::span<const VirtualBlock> virtual_blocks = {});
 
  private:
-  Staged(std::shared_ptr<device::Device> device, Waker* waker, std::uint64_t slice_bytes,
+  Staged(std::shared_ptr<device::Device> device, Waker* waker, const StagedSettings& settings,
          std::uint32_t processors);
 
   Status pack(comm::OpRequest& request, std::span<const device::CuStream> streams,
               std::span<const VirtualBlock> virtual_blocks, std::vector<Packed>& packed);
-  // How a call goes, by what all ranks know alike, in call order.
-  enum class Way : std::uint8_t { kStaged, kDirect, kTwoLevel, kEncoded };
-  struct Chosen {
-    Way way = Way::kStaged;
-    std::uint64_t trial = 0;
+  struct Planned {
+    comm::Plan plan;
+    std::uint64_t trial = 0;  // what the call tries for the group; 0: nothing
   };
-  // May put the codec in that it is encoded by.
-  Result<Chosen> choose(comm::Communicator& group, comm::OpRequest& request) const;
+  // In call order.
+  Result<Planned> plan_for(comm::Communicator& group, const comm::OpRequest& request) const;
+  comm::DeviceFacts facts_of(const comm::Communicator& group) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
                  std::span<const device::CuStream> streams);
   static Status begin(const std::shared_ptr<StagedWork>& work, comm::Communicator& group);
@@ -102,7 +101,7 @@ class Staged final : public std::enable_shared_from_this<Staged> {
 
   const std::shared_ptr<device::Device> device_;
   Waker* const waker_;  // stays for ever
-  const std::uint64_t slice_bytes_;
+  const StagedSettings settings_;
   device::LoadedKernels kernels_;
   device::CuStream up_;
   device::CuStream down_;

@@ -117,7 +117,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   const bool message = comm::is_point_to_point(request.collective);
   std::uint64_t& next = message ? next_message_ : next_sequence_;
   if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
-      comm::can_be_replicated(request, size)) {
+      comm::carried_as(request, size)) {
     request = comm::replicated_by(std::move(request), replicated_.take(), config_.rank, size);
   }
   auto work = new_work(std::move(request), OpSeq{next++});

@@ -21,6 +21,7 @@
 #include "comm/call/call.h"
 #include "comm/call/replicated.h"
 #include "comm/executor.h"
+#include "comm/plan/route.h"
 #include "comm/view/message_ops.h"
 #include "comm/view/view_communicator.h"
 #include "group/repair.h"

@@ -46,10 +46,12 @@ bool Group::step(InlineOp& inline_op, bool last) {
   return false;
 }
 
-// A request of a shape that the last one did not have.
+// A request of a shape that the last one did not have. Only what is right has a route, and messages
+// have none.
 bool Group::is_inline_at_first(const comm::OpRequest& request) const {
-  return comm_->can_run_at_once(request) &&
-         check_request(request, config_.rank, static_cast<int>(present_.size())).is_ok();
+  return !comm::is_point_to_point(request.collective) &&
+         check_request(request, config_.rank, static_cast<int>(present_.size())).is_ok() &&
+         comm_->can_run_at_once(request);
 }
 
 // Only where nothing is unusual; everything else takes the long way.

@@ -50,7 +50,8 @@ class UserGroup final : public comm::Communicator {
         planner_(std::make_shared<comm::Planner>(planner_settings(), runtime_->clock())) {
     if (live_->is_newcomer()) planner_->forget();
     if (auto codec = compress::Codec::parse(runtime_->parts().options.codec); codec.is_ok()) {
-      codec_ = std::make_shared<compress::Codec>(std::move(codec).value());
+      codec_ = {std::make_shared<compress::Codec>(std::move(codec).value()),
+                runtime_->parts().options.codec_min_bytes};
     }
   }
   ~UserGroup() override {
@@ -117,9 +118,7 @@ class UserGroup final : public comm::Communicator {
   }
 
   void choose_codec(comm::OpRequest& request) const {
-    if (!codec_ || request.codec) return;
-    const std::uint64_t least = runtime_->parts().options.codec_min_bytes;
-    if (comm::is_worth_coding(request, *codec_, least)) request.codec = codec_;
+    if (comm::is_encoded_unasked(request, codec_)) request.codec = codec_.codec;
   }
 
   // Owners: the node and its communicators; the links that ops use live in it.
@@ -129,8 +128,7 @@ class UserGroup final : public comm::Communicator {
   const std::shared_ptr<comm::PathAgreement> agreement_ = std::make_shared<comm::PathAgreement>();
   const std::shared_ptr<comm::PathAgreement> codec_agreement_ =
       std::make_shared<comm::PathAgreement>();
-  // The codec of the option; owners: this and the requests it was put in.
-  std::shared_ptr<const compress::Codec> codec_;
+  comm::CodecOption codec_;
 };
 
 class NodeImpl final : public Node {
@@ -208,15 +206,16 @@ class NodeImpl final : public Node {
 
  private:
   static DeviceSettings device_settings(const Options& options) {
-    // A codec or an algorithm that the options demand for every op holds for device memory, too.
+    // What every op is to be encoded as, or to run by, goes for device memory, too: no route is
+    // asked for what an option rules out.
     const bool direct =
         options.cuda_ipc == "auto" && options.codec.empty() && options.algorithm.empty();
     EncodedSettings encoded;
     encoded.on = options.cuda_codec == "auto" && options.algorithm.empty();
     encoded.least_bytes = options.cuda_codec_min_bytes;
     if (auto codec = compress::Codec::parse(options.codec); codec.is_ok()) {
-      encoded.codec = std::make_shared<const compress::Codec>(std::move(codec).value());
-      encoded.codec_least_bytes = options.codec_min_bytes;
+      encoded.unasked = {std::make_shared<const compress::Codec>(std::move(codec).value()),
+                         options.codec_min_bytes};
     }
     return {options.cuda_driver,
             {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes, std::move(encoded)}};

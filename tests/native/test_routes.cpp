@@ -3,40 +3,16 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <condition_variable>
 #include <cstdlib>
-#include <deque>
 #include <fstream>
-#include <functional>
-#include <map>
 #include <memory>
-#include <memory_resource>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <span>
 #include <sstream>
 #include <string>
-#include <thread>
-#include <tuple>
-#include <variant>
-#include <vector>
 
-// What is decided is decided in private, today.
-#define private public
+#include "comm/plan/route.h"
 #include "comm/view/view_communicator.h"
-#include "device_comm/direct/direct.h"
-#include "device_comm/staged.h"
-#undef private
-
-#include "comm/call/replicated.h"
-#include "comm/call/request_check.h"
-#include "comm/plan/path_agreement.h"
-#include "comm/plan/planner.h"
-#include "device/emulated_driver.h"
 #include "device_comm/slices.h"
+#include "device_comm/two_level/script.h"
 #include "host_areas.h"
 #include "route_cases.h"
 
@@ -44,216 +20,93 @@ namespace holdfast::testing {
 namespace {
 
 using comm::OpRequest;
-using comm::ViewCommunicator;
-using runtime::Staged;
+using comm::Plan;
+using comm::Way;
 
-class NoOwner final : public comm::ViewOwner {
- public:
-  void on_op_ended(const std::shared_ptr<comm::OpWork>&, comm::Held) override {}
-  void on_stable(OpSeq) override {}
-  void on_missed(Rank, const Status&) override {}
-  void on_view_failed(const Status&) override {}
-};
-
-// Where the ranks are is all that anybody asks of it.
-class PlacedGroup final : public comm::Communicator {
- public:
-  PlacedGroup(const RouteWorld& world, bool agreed) : hosts_(world.hosts) {
-    placement_ = {static_cast<int>(hosts_.size()),
-                  1 + *std::max_element(hosts_.begin(), hosts_.end()),
-                  world.shared != Shared::kNothing};
-    using Agreement = comm::PathAgreement;
-    for (const auto& agreement : {path_, codec_}) {
-      const std::uint64_t trial = agreement->choose({}, {}).value().trial;
-      while (agreement->choose({}, Duration{}).is_ok()) continue;
-      agreement->conclude(trial,
-                          agreed ? Agreement::Verdict::kDirect : Agreement::Verdict::kStaged);
-    }
-  }
-
-  Rank rank() const override { return {0}; }
-  int size() const override { return placement_.ranks; }
-  comm::View view() const override { return {}; }
-  std::vector<Rank> live_ranks() const override { return {}; }
-  const std::string& name() const override { return name_; }
-  comm::Placement placement() const override { return placement_; }
-  std::vector<int> hosts() const override { return hosts_; }
-  std::shared_ptr<comm::PathAgreement> path_agreement() override { return path_; }
-  std::shared_ptr<comm::PathAgreement> codec_agreement() override { return codec_; }
-  std::vector<std::string> transports() const override { return {}; }
-  Result<std::shared_ptr<comm::Work>> start(OpRequest) override { return Status(); }
-  std::shared_ptr<comm::Work> advance(Duration) override { return nullptr; }
-  bool is_newcomer() const override { return false; }
-  void wake() override {}
-  void abort(const std::string&) override {}
-  Status close(Duration) override { return {}; }
-  Status health() const override { return {}; }
-
- private:
-  std::vector<int> hosts_;
-  comm::Placement placement_;
-  std::string name_ = "placed";
-  std::shared_ptr<comm::PathAgreement> path_ = std::make_shared<comm::PathAgreement>();
-  std::shared_ptr<comm::PathAgreement> codec_ = std::make_shared<comm::PathAgreement>();
-};
-
-std::string say(std::string_view way, std::string_view algorithm, bool levels,
-                const std::string& codec, std::string_view lane, int pieces,
-                std::string_view ending, std::string_view carried) {
+std::string text_of(const Plan& plan) {
   const auto or_none = [](std::string_view text) { return text.empty() ? "-" : text; };
+  const auto lane = [&]() -> std::string_view {
+    if (!plan.lane) return "-";
+    return *plan.lane == comm::SliceLane::kSmall ? "small" : "bulk";
+  };
+  const bool in_view = plan.way <= Way::kRepair;
   std::ostringstream out;
-  out << way << " " << or_none(algorithm) << (levels ? " levels " : " level ") << or_none(codec)
-      << " " << or_none(lane) << " " << pieces << " " << or_none(ending) << " " << or_none(carried);
+  out << row_of(plan.way).name << " "
+      << or_none(plan.algorithm == nullptr ? "" : plan.algorithm->algorithm)
+      << (plan.levels ? " levels " : " level ")
+      << (plan.codec == nullptr ? "-" : plan.codec->text()) << " " << lane() << " " << plan.pieces
+      << " " << (in_view ? ending_name(plan.ending) : "-") << " "
+      << (plan.carried_as ? comm::collective_name(*plan.carried_as) : "-");
   return out.str();
 }
 
-// Asks what decides today.
-class Decider {
- public:
-  std::string way_of(const RouteCase& c) {
-    OpRequest request = request_of(c, memory_);
-    if (c.devices != nullptr) return way_on_device(c, request);
-    request.at_entrance = c.at_entrance;
-    return way_on_host(c, request);
+comm::HostReach reach_of(Shared shared) {
+  switch (shared) {
+    case Shared::kNothing: return comm::HostReach::kNothing;
+    case Shared::kFlat: return comm::HostReach::kFlat;
+    case Shared::kSlices: return comm::HostReach::kSlices;
+    case Shared::kMemory: return comm::HostReach::kMemory;
   }
+  return {};
+}
 
- private:
-  std::string way_on_device(const RouteCase& c, OpRequest& request) {
-    PlacedGroup group(c.world, c.devices->agreed);
-    request.on_device = true;
-    const auto staged = staged_for(c);
-    const auto chosen = staged->choose(group, request).value();
-    const std::string codec = request.codec ? request.codec->text() : "";
-    switch (chosen.way) {
-      case Staged::Way::kDirect: return say("direct", "", false, codec, "", 1, "", "");
-      case Staged::Way::kTwoLevel: return say("levels", "", true, codec, "", 1, "", "");
-      case Staged::Way::kEncoded: return say("coded", "", false, codec, "", 1, "", "");
-      case Staged::Way::kStaged: break;
-    }
-    const auto slices = runtime::slices_of(request, group.size(), c.devices->slice_bytes);
-    return "staged " + std::to_string(slices.size()) + " of " + way_on_host(c, slices.front());
-  }
+comm::CodecOption option_of(const RouteCase& c) {
+  if (c.default_codec.empty()) return {};
+  return {std::make_shared<const compress::Codec>(compress::Codec::parse(c.default_codec).value()),
+          kRouteCodecBytes};
+}
 
-  std::string way_on_host(const RouteCase& c, OpRequest request) {
-    if (!c.default_codec.empty() && !request.codec) {
-      const auto codec = codec_of(c.default_codec);
-      if (comm::is_worth_coding(request, *codec, kRouteCodecBytes)) request.codec = codec;
-    }
-    PlacedGroup group(c.world, true);
-    comm::PlannerSettings settings;
-    if (!c.plan.empty()) settings.table = comm::PlanTable::parse(c.plan).value();
-    if (!c.default_algorithm.empty()) settings = {};
-    CHECK(comm::Planner(settings, clock_).choose(group, request).is_ok());
-    // As ft::Group::start().
-    if (request.algorithm.empty() && !request.codec &&
-        comm::find_algorithm(request.collective, c.default_algorithm) != nullptr &&
-        !c.default_algorithm.empty()) {
-      request.algorithm = c.default_algorithm;
-    }
-    comm::Replicated replicated;
-    if (c.world.protect && c.world.shared == Shared::kNothing &&
-        comm::can_be_replicated(request, group.size())) {
-      request = comm::replicated_by(request, replicated, {0}, group.size());
-    }
-    return way_in_view(c, request);
-  }
+comm::Placement place_of(const RouteWorld& world) {
+  return {static_cast<int>(world.hosts.size()),
+          1 + *std::max_element(world.hosts.begin(), world.hosts.end()),
+          world.shared != Shared::kNothing};
+}
 
-  std::string way_in_view(const RouteCase& c, const OpRequest& request) {
-    ViewCommunicator& comm = communicator_for(c);
-    auto work = std::make_shared<comm::OpWork>(request, OpSeq{1}, nullptr, clock_);
-    comm::OpLaunch launch{work, std::make_shared<const OpRequest>(request), {}};
-    if (c.repair) launch.repair.emplace();
-    const std::string codec = request.codec ? request.codec->text() : "";
-    const std::string_view carried =
-        request.called ? comm::collective_name(request.collective) : std::string_view();
-    if (comm.is_flat(launch)) return say("flat", "", false, codec, "", 1, "slots", carried);
-    ViewCommunicator::Active active;
-    active.launch = std::move(launch);
-    active.bytes = comm::payload_bytes(request);
-    const bool sliced = !c.repair && comm.is_sliced(request);
-    if (sliced) active.slices = &comm.lane_for(request);
-    if (!sliced || !active.slices->exposes(request)) comm.choose_ending(active);
-    const bool alone = !c.world.protect || c.world.hosts.size() == 1;
-    const std::string_view ending = active.kept ? (alone ? "nothing" : "kept") : "round";
-    if (c.repair) return say("repair", "", false, codec, "", 1, ending, carried);
-    if (sliced) {
-      const bool small = active.slices == &comm.config_.slices[1];
-      return say("slices", "", false, codec, small ? "small" : "bulk", 1, ending, carried);
-    }
-    const comm::AlgorithmRow& row = comm.runs_.row_for(request);
-    return say("schedule", row.algorithm, row.level_cost != nullptr || row.sums_up_in_hosts, codec,
-               "", comm.runs_.pieces_for(request), ending, carried);
-  }
+comm::DeviceFacts devices_of(const RouteCase& c, const comm::CodecOption& codec) {
+  const RouteDevices& devices = *c.devices;
+  // As Node has it: what is encoded by an option goes no other way past the host.
+  return {.direct = devices.direct && codec.codec == nullptr,
+          .direct_bytes = devices.direct_bytes,
+          .encoded = devices.encoded,
+          .encoded_bytes = devices.encoded_bytes,
+          .codec = codec,
+          .slice_bytes = devices.slice_bytes,
+          .place = place_of(c.world),
+          .present = comm::spread_of(c.world.hosts),
+          .agreed = devices.agreed};
+}
 
-  static std::shared_ptr<const compress::Codec> codec_of(const std::string& text) {
-    return std::make_shared<const compress::Codec>(compress::Codec::parse(text).value());
-  }
-
-  std::shared_ptr<Staged> staged_for(const RouteCase& c) {
-    auto& staged = staged_[{c.devices, c.default_codec}];
-    if (staged != nullptr) return staged;
-    device::HostMemory host{[](std::uint64_t bytes) { return new std::byte[bytes]; },
-                            [](std::byte* data) { delete[] data; }};
-    auto device = device::Device::open(driver_.table, 0, std::move(host));
-    // As Node sets them: what is encoded by an option goes no other way past the host.
-    runtime::StagedSettings settings{c.devices->slice_bytes,
-                                     c.devices->direct && c.default_codec.empty(),
-                                     c.devices->direct_bytes,
-                                     {c.devices->encoded, c.devices->encoded_bytes, nullptr, 0}};
-    if (!c.default_codec.empty()) {
-      settings.encoded.codec = codec_of(c.default_codec);
-      settings.encoded.codec_least_bytes = kRouteCodecBytes;
-    }
-    staged = Staged::make(device.value(), {}, settings).value();
-    return staged;
-  }
-
-  ViewCommunicator& communicator_for(const RouteCase& c) {
-    const RouteWorld& world = c.world;
-    auto& comm = communicators_[{world.hosts, world.shared, world.protect, c.plan}];
-    if (comm != nullptr) return *comm;
-    comm::CommunicatorConfig config;
-    config.view.members.resize(world.hosts.size());
-    for (std::size_t r = 0; r < world.hosts.size(); ++r) {
-      config.ranks.push_back({static_cast<std::int32_t>(r)});
-    }
-    config.group_size = static_cast<int>(world.hosts.size());
-    config.links.resize(world.hosts.size());
-    config.hosts = world.hosts;
-    const bool shared = world.shared != Shared::kNothing;
-    config.link_model =
-        (c.plan.empty() ? comm::PlanTable() : comm::PlanTable::parse(c.plan).value()).link(shared);
-    config.protect = world.protect;
-    if (shared) {
-      auto& areas = areas_.emplace_back(static_cast<int>(world.hosts.size()));
-      const auto peers = areas.peers(world.shared == Shared::kMemory);
-      config.flat.emplace(config.rank, Epoch{}, peers);
-      if (world.shared != Shared::kFlat) {
-        for (const auto lane : {comm::SliceLane::kBulk, comm::SliceLane::kSmall}) {
-          config.slices.emplace_back(config.rank, Epoch{}, peers, kRouteSliceBytes, lane);
-        }
-      }
-    }
-    comm = std::make_unique<ViewCommunicator>(std::move(config), owner_, clock_);
-    return *comm;
-  }
-
-  RouteMemory memory_;
-  NoOwner owner_;
-  const std::shared_ptr<const Clock> clock_ = std::make_shared<MonotonicClock>();
-  device::EmulatedDriver driver_ = device::make_emulated_driver({});
-  std::deque<comm::testing::HostAreas> areas_;
-  std::map<std::pair<const RouteDevices*, std::string>, std::shared_ptr<Staged>> staged_;
-  std::map<std::tuple<std::vector<int>, Shared, bool, std::string>,
-           std::unique_ptr<ViewCommunicator>>
-      communicators_;
-};
+std::string way_of(const RouteCase& c) {
+  RouteMemory memory;
+  OpRequest request = request_of(c, memory);
+  request.on_device = c.devices != nullptr;
+  request.at_entrance = c.at_entrance;
+  comm::PlanTable table;
+  if (!c.plan.empty()) table = comm::PlanTable::parse(c.plan).value();
+  const bool shared = c.world.shared != Shared::kNothing;
+  const comm::Placement place = place_of(c.world);
+  const auto fabric = topology::Fabric::of_hosts(c.world.hosts, table.link(shared)).value();
+  comm::RouteFacts facts{.codec = option_of(c),
+                         .table = &table,
+                         .algorithm = c.default_algorithm,
+                         .place = place,
+                         .view = {place.ranks, &fabric, reach_of(c.world.shared), c.world.protect},
+                         .repair = c.repair};
+  if (c.devices == nullptr) return text_of(route(request, facts));
+  const comm::DeviceFacts devices = devices_of(c, facts.codec);
+  facts.devices = &devices;
+  const Plan plan = route(request, facts);
+  if (plan.way != Way::kStaged) return text_of(plan);
+  const auto slices = runtime::slices_of(request, place.ranks, devices.slice_bytes);
+  CHECK(static_cast<int>(slices.size()) == plan.pieces);
+  facts.devices = nullptr;
+  return "staged " + std::to_string(plan.pieces) + " of " + text_of(route(slices[0], facts));
+}
 
 TEST_CASE("every call goes the way that the table has") {
-  Decider decider;
   std::ostringstream said;
   for (const RouteCase& c : RouteCases::all()) {
-    said << text_of(c) << "\t" << decider.way_of(c) << "\n";
+    said << text_of(c) << "\t" << way_of(c) << "\n";
   }
   if (const char* const out = std::getenv("ROUTES_OUT")) {  // NOLINT(concurrency-mt-unsafe)
     std::ofstream(out) << said.str();
@@ -268,6 +121,89 @@ TEST_CASE("every call goes the way that the table has") {
     CHECK(line == wanted);
   }
   CHECK_FALSE(std::getline(found, line));
+}
+
+class NoOwner final : public comm::ViewOwner {
+ public:
+  void on_op_ended(const std::shared_ptr<comm::OpWork>&, comm::Held) override {}
+  void on_stable(OpSeq) override {}
+  void on_missed(Rank, const Status&) override {}
+  void on_view_failed(const Status&) override {}
+};
+
+topology::Fabric fabric_of(const RouteWorld& world) {
+  const bool shared = world.shared != Shared::kNothing;
+  const auto& link = shared ? topology::kShmLink : topology::kTcpLink;
+  return topology::Fabric::of_hosts(world.hosts, link).value();
+}
+
+comm::CommunicatorConfig config_of(const RouteWorld& world,
+                                   std::vector<comm::testing::HostAreas>& areas) {
+  comm::CommunicatorConfig config;
+  const std::size_t n = world.hosts.size();
+  config.view.members.resize(n);
+  config.ranks.resize(n);
+  config.group_size = static_cast<int>(n);
+  config.links.resize(n);
+  config.protect = world.protect;
+  const bool shared = world.shared != Shared::kNothing;
+  config.fabric = fabric_of(world);
+  if (!shared) return config;
+  const auto peers = areas.emplace_back(static_cast<int>(n)).peers(world.shared == Shared::kMemory);
+  config.flat.emplace(config.rank, Epoch{}, peers);
+  if (world.shared == Shared::kFlat) return config;
+  for (const auto lane : {comm::SliceLane::kBulk, comm::SliceLane::kSmall}) {
+    config.slices.emplace_back(config.rank, Epoch{}, peers, comm::kSliceBytes, lane);
+  }
+  return config;
+}
+
+TEST_CASE("a view's communicator goes by the facts that the table is made by") {
+  const RouteWorld worlds[] = {{{0, 0}, Shared::kMemory},           {{0, 0, 0}, Shared::kSlices},
+                               {{0, 0}, Shared::kFlat, false},      {{0}, Shared::kNothing},
+                               {{0, 0, 1, 1}, Shared::kNothing},    {{0, 0, 0, 1, 1}},
+                               {{0, 1, 2}, Shared::kNothing, false}};
+  std::vector<comm::testing::HostAreas> areas;
+  NoOwner owner;
+  RouteMemory memory;
+  for (const RouteWorld& world : worlds) {
+    comm::ViewCommunicator communicator(config_of(world, areas), owner,
+                                        std::make_shared<MonotonicClock>());
+    const comm::Placement place = place_of(world);
+    const topology::Fabric fabric = fabric_of(world);
+    const comm::ViewFacts view{place.ranks, &fabric, reach_of(world.shared), world.protect};
+    for (const Collective collective : kRouted) {
+      for (const std::uint64_t elements : {0, 1024, 10'000, 200'000}) {
+        const OpRequest request = request_of({world, collective, elements}, memory);
+        const Plan plan = communicator.plan_of(request);
+        CHECK(text_of(plan) == text_of(route_in_view(request, view)));
+        CHECK(plan.reason == route_in_view(request, view).reason);
+      }
+    }
+  }
+}
+
+TEST_CASE("devices have a script for what goes in two levels, and for nothing else") {
+  for (const Collective collective : kRouted) {
+    RouteCase c{{{0, 0, 1, 1}}, collective, 1 << 20, Blocks::kEqual};
+    static const RouteDevices devices{};
+    c.devices = &devices;
+    RouteMemory memory;
+    const Plan plan = route_on_device(request_of(c, memory), devices_of(c, {}));
+    const bool bare = collective == Collective::kBarrier;
+    CHECK((plan.way == Way::kTwoLevel) ==
+          (!bare && runtime::two_level_steps(collective).has_value()));
+  }
+}
+
+TEST_CASE("each way and each reason has its words") {
+  for (std::size_t i = 0; i < comm::kWays.size(); ++i) {
+    CHECK(comm::kWays[i].way == static_cast<Way>(i));
+  }
+  for (int i = 0; i <= static_cast<int>(comm::Reason::kDisagreed); ++i) {
+    CHECK(!comm::reason_name(static_cast<comm::Reason>(i)).empty());
+    CHECK(!comm::reason_text(static_cast<comm::Reason>(i)).empty());
+  }
 }
 
 }  // namespace

@@ -18,15 +18,6 @@ std::uint64_t offset_of(const BlockList& blocks, Rank rank) {
 
 }  // namespace
 
-bool can_be_replicated(const OpRequest& request, int size) {
-  if (request.codec || !request.algorithm.empty() || size == 1) return false;
-  if (request.on_device) return false;  // the input may still be on its way
-  const std::uint64_t bytes = elements(request.input) * dtype_bytes(request.dtype);
-  if (request.collective == Collective::kReduceScatter) return bytes <= kCarriedBytes;
-  return request.collective == Collective::kAllToAll && request.equal_blocks &&
-         bytes * static_cast<std::uint64_t>(size) <= kCarriedBytes;
-}
-
 OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, int size) {
   const bool reduces = request.collective == Collective::kReduceScatter;
   const std::uint64_t element = dtype_bytes(request.dtype);

@@ -26,14 +26,8 @@ struct Replicated {
   std::vector<std::byte> data;    // what the carrying op reads and writes
 };
 
-// The largest result of a carrying op: with more, its bytes cost as much as the round it saves.
-inline constexpr std::uint64_t kCarriedBytes = 32 * 1024;
-
-// Whether the op is sent as another one: by what all ranks say alike, so that all of them do the
-// same.
-bool can_be_replicated(const OpRequest& request, int size);
-
-// The request of the carrying op, in `carrier`'s memory. Reads the input of rank `self`.
+// The request of the op that carries it, as the route says (comm/plan/route.h, carried_as()), in
+// `carrier`'s memory. Reads the input of rank `self`.
 OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, int size);
 // Copies this rank's part of the result to the caller's memory.
 void deliver(const OpRequest& sent);

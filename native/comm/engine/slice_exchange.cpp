@@ -15,9 +15,6 @@ namespace {
 // owner then need not wait until all ranks have read it.
 constexpr std::uint64_t kLeastLentShare = 4;
 
-// Bytes of payload above which, between two ranks, one system call costs less than two more copies.
-constexpr std::uint64_t kLittle = 32 * 1024;
-
 // Ranks up to which a wake-up for nothing costs less than one that comes late.
 constexpr int kFewRanks = 4;
 
@@ -27,12 +24,6 @@ bool all_equal(const BlockList& blocks) {
 }
 
 }  // namespace
-
-// Where block sizes differ by rank, no rank knows them all, so they cannot decide the lane.
-SliceLane lane_of(const OpRequest& request) {
-  if (!is_sized_alike(request)) return SliceLane::kBulk;
-  return payload_bytes(request) <= kSmallLaneBytes ? SliceLane::kSmall : SliceLane::kBulk;
-}
 
 bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
   for (std::size_t r = 0; r < peers.size(); ++r) {
@@ -132,17 +123,13 @@ void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
   ring_if_last(&SliceArea::SliceHalf::ended, mark(number) - 1);
 }
 
-bool SliceExchange::exposes(const OpRequest& request) const {
-  return reaches_ && size() <= kMostPullers && only_moves(request.collective);
+bool SliceExchange::exposes(Collective collective, int size, bool reaches) {
+  return reaches && size <= kMostPullers && only_moves(collective);
 }
 
-bool SliceExchange::beats_flat(const OpRequest& request) const {
-  return size() == 2 && exposes(request) && payload_bytes(request) > kLittle;
-}
-
-bool SliceExchange::carries(const OpRequest& request) const {
-  if (size() < 2 || request.codec) return false;
-  if (exposes(request)) return true;
+bool SliceExchange::carries(const OpRequest& request, int size, bool reaches) {
+  if (size < 2 || request.codec) return false;
+  if (exposes(request.collective, size, reaches)) return true;
   switch (request.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce: return request.input[0].count > 0;

@@ -41,8 +41,6 @@ inline constexpr std::uint64_t kSliceSlots = 4;
 // The exchanges of a group's view, each with areas and an order of its own.
 enum class SliceLane : std::uint8_t { kBulk, kSmall };
 inline constexpr std::size_t kSliceLanes = 2;
-// Largest payload of an op that takes the lane for small ops, in bytes.
-inline constexpr std::uint64_t kSmallLaneBytes = 512 * 1024;
 // Most ranks whose blocks are fetched from where they lie.
 inline constexpr int kMostPullers = 64;
 // Bytes of one rank for all others together up to which its blocks lie in the shared area instead.
@@ -85,9 +83,6 @@ struct SliceArea {
   SliceHalf halves[2];
 };
 
-// The lane of an op. It depends only on what all ranks know of the op, so all choose the same.
-SliceLane lane_of(const OpRequest& request);
-
 // Whether this rank can read the memory of all others.
 bool reach_each_other(const std::vector<HostPeer>& peers, Rank self);
 
@@ -98,15 +93,18 @@ class SliceExchange {
   SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers, std::uint64_t slice_bytes,
                 SliceLane lane = SliceLane::kBulk, std::uint64_t done = 0);
 
-  // Whether this exchange carries the op: the same answer on every rank that makes the same call.
-  bool carries(const OpRequest& request) const;
-  // Whether this exchange carries the op faster than the flat exchange.
-  bool beats_flat(const OpRequest& request) const;
+  // Whether such an exchange can carry the op: the same answer on every rank that makes the same
+  // call. `reaches`: all ranks can read each other's memory.
+  static bool carries(const OpRequest& request, int size, bool reaches);
   // Whether others read the caller's memory, which must then not change until make_round() has
   // ended: the same answer on every rank that makes the same call.
-  bool exposes(const OpRequest& request) const;
-  // Whether others read this rank's input of a reduction where it lies, because it is in this
-  // rank's pool.
+  static bool exposes(Collective collective, int size, bool reaches);
+  bool exposes(const OpRequest& request) const {
+    return exposes(request.collective, size(), reaches_);
+  }
+  bool reaches() const { return reaches_; }
+  // Whether a reduction's input is read where it lies, since this rank has it in its pool. That is
+  // this rank's affair, and no part of a route.
   bool lends(const OpRequest& request) const { return place_of(request).arena != 0; }
 
   // Starts the next op; `request` must outlive it.

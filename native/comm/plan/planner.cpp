@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "comm/algorithms/catalogue.h"
-#include "comm/call/replicated.h"
 #include "comm/call/request_check.h"
+#include "comm/plan/route.h"
 
 namespace holdfast::comm {
 namespace {
@@ -88,13 +88,10 @@ void use(OpRequest& request, std::string_view algorithm) {
 }  // namespace
 
 Status Planner::choose(Communicator& group, OpRequest& request) {
-  // What a newcomer calls on its way in was chosen for by nobody.
-  if (idle_ || !request.algorithm.empty() || request.at_entrance) return Status::ok();
-  if (request.codec) return Status::ok();  // there is one way
-  if (!is_sized_alike(request)) return Status::ok();
+  // Many calls name what they want: they need no placement, which is under a lock.
+  if (idle_ || !request.algorithm.empty()) return Status::ok();
   const PlanKey key{request.collective, group.placement()};
-  // Carried by another collective, which is faster than any algorithm of its own.
-  if (!key.place.shared && can_be_replicated(request, key.place.ranks)) return Status::ok();
+  if (!is_planned(request, key.place)) return Status::ok();
   const std::uint64_t bytes = payload_bytes(request);
   {
     const std::lock_guard lock(mutex_);

@@ -11,10 +11,10 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/algorithms/catalogue.h"
 #include "comm/call/op_work.h"
 #include "comm/engine/buffer_pool.h"
 #include "comm/engine/run.h"
+#include "comm/plan/route.h"
 #include "comm/view/communicator_config.h"
 
 namespace holdfast::comm {
@@ -29,11 +29,10 @@ class OpRuns {
   OpRuns(const CommunicatorConfig& config, const std::vector<Link*>& links)
       : config_(config), links_(links) {}
 
-  // `feedback`: where the residual that the op leaves goes, by input block; empty: nowhere.
-  std::unique_ptr<Run> make(const OpRequest& request, OpSeq sequence, std::uint32_t signature,
-                            const std::vector<float*>& feedback);
-  // Of the last make() by request alone: a row of the catalogue.
-  std::string_view last_algorithm() const { return last_algorithm_; }
+  // As a plan for a schedule says. `feedback`: where the residual that the op leaves goes, by input
+  // block; empty: nowhere.
+  std::unique_ptr<Run> make(const OpRequest& request, const Plan& plan, OpSeq sequence,
+                            std::uint32_t signature, const std::vector<float*>& feedback);
   // Of a schedule that is not the catalogue's.
   std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
@@ -42,10 +41,7 @@ class OpRuns {
 
  private:
   int size() const { return static_cast<int>(links_.size()); }
-  const FusedSchedule& schedule_for(const OpRequest& request);
-  const AlgorithmRow& row_for(const OpRequest& request);
-  static const AlgorithmRow& encoded_row_for(const OpRequest& request, bool levels);
-  int pieces_for(const OpRequest& request) const;
+  const FusedSchedule& schedule_for(const OpRequest& request, const Plan& plan);
   std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
                             std::uint32_t signature);
 
@@ -56,14 +52,6 @@ class OpRuns {
   LoweringSpace space_;
   // By collective, algorithm (a row of the catalogue), root and pieces.
   std::map<std::tuple<Collective, std::string_view, int, int>, FusedSchedule> schedules_;
-  std::string_view last_algorithm_;
-  // The last choice by the cost model; ops mostly come again as they were.
-  struct Choice {
-    Collective collective{};
-    std::uint64_t bytes = 0;
-    const AlgorithmRow* row = nullptr;
-  };
-  Choice last_choice_;
 };
 
 }  // namespace holdfast::comm

@@ -18,6 +18,18 @@ constexpr Duration kStallTime = std::chrono::seconds(1);
 // In the messages of a round; any value that calls have with the chance of a hash.
 constexpr std::uint32_t kRoundSignature = 0x526f756e;
 
+HostReach reach_of(const CommunicatorConfig& config) {
+  if (!config.flat) return HostReach::kNothing;
+  if (config.slices.empty()) return HostReach::kFlat;
+  return config.slices.front().reaches() ? HostReach::kMemory : HostReach::kSlices;
+}
+
+// Of a configuration that stays where it is.
+ViewFacts facts_of(const CommunicatorConfig& config) {
+  return {static_cast<int>(config.view.members.size()), &config.fabric, reach_of(config),
+          config.protect};
+}
+
 }  // namespace
 
 ViewCommunicator::ViewCommunicator(CommunicatorConfig config, ViewOwner& owner,
@@ -25,6 +37,7 @@ ViewCommunicator::ViewCommunicator(CommunicatorConfig config, ViewOwner& owner,
     : config_(std::move(config)),
       owner_(owner),
       clock_(std::move(clock)),
+      facts_(facts_of(config_)),
       runs_(config_, data_links_),
       barrier_(find_algorithm(Collective::kBarrier, "dissemination")
                    ->build({Collective::kBarrier, config_.rank, size(), {}, {}})),
@@ -44,29 +57,10 @@ std::vector<std::string> ViewCommunicator::transports() const {
   return names;
 }
 
-bool ViewCommunicator::is_flat(const OpLaunch& launch) const {
-  const OpRequest& request = *launch.request;
-  if (!request.algorithm.empty() && request.algorithm != "flat") return false;
-  return config_.flat && !launch.repair && FlatExchange::carries(request, size()) &&
-         !(request.algorithm.empty() && slices_beat_flat(request));
-}
-
-bool ViewCommunicator::is_sliced(const OpRequest& request) const {
-  return !config_.slices.empty() && request.algorithm.empty() &&
-         config_.slices.front().carries(request);
-}
-
-bool ViewCommunicator::slices_beat_flat(const OpRequest& request) const {
-  return !config_.slices.empty() && config_.slices.front().beats_flat(request);
-}
-
-bool ViewCommunicator::can_run_inline(const OpRequest& request) const {
-  return config_.flat && FlatExchange::carries(request, size()) && !slices_beat_flat(request);
-}
-
-bool ViewCommunicator::can_run_at_once(const OpRequest& request) const {
+bool ViewCommunicator::can_run_at_once(const OpRequest& request) {
   if (!is_idle()) return false;
-  return can_run_inline(request) || (payload_bytes(request) <= kBulkBytes && is_sliced(request));
+  const Way way = plan_of(request).way;
+  return way == Way::kFlat || (way == Way::kSlices && payload_bytes(request) <= kBulkBytes);
 }
 
 void ViewCommunicator::begin_inline(const OpRequest& request, const Call& call) {
@@ -106,30 +100,14 @@ void ViewCommunicator::launch(OpLaunch launch) {
   const auto differs = calls_.record(call_of(active.work().request(), sequence));
   active.history = calls_.history();
   next_deadline_ = std::min(next_deadline_, active.stalls);
+  const Plan plan = route_in_view(request, facts_, active.launch.repair.has_value(), &last_);
   OpTicket& ticket = active.launch.work->ticket();
-  if (is_flat(active.launch)) {
+  ticket.path = row_of(plan.way).path;
+  if (plan.way == Way::kFlat) {
     active.stage = OpStage::kFlat;
-    ticket.path = OpPath::kFlat;
   } else {
-    const bool sliced = !active.launch.repair && is_sliced(request);
-    // Where the caller's memory is exposed, the round at its end tells when it no longer is.
-    if (sliced) active.slices = &lane_for(request);
-    if (!sliced || !active.slices->exposes(request)) choose_ending(active);
-    const std::uint32_t signature = signature_of(active.work().request(), active.history);
-    if (active.launch.repair) {
-      const auto& [schedule, layout] = *active.launch.repair;
-      active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
-      ticket.path = OpPath::kRepair;
-    } else if (sliced) {
-      active.run = active.slices->start(request, signature);
-      // Nobody else waits in this round, so that it need not be the same on every rank.
-      if (active.slices->lends(request)) active.kept = false;
-      ticket.path = OpPath::kSlices;
-    } else {
-      active.run = runs_.make(request, sequence, signature, active.launch.feedback);
-      ticket.path = OpPath::kSchedule;
-      ticket.algorithm = runs_.last_algorithm();
-    }
+    make_run(active, plan);
+    if (plan.algorithm != nullptr) ticket.algorithm = plan.algorithm->algorithm;
   }
   if (request.stands_for != nullptr) {
     const bool encoded = !request.stands_for->codec.empty();
@@ -143,18 +121,29 @@ void ViewCommunicator::launch(OpLaunch launch) {
   if (differs) disagree(*differs);
 }
 
-// By the op alone, so that it is the same on every member: all of them take part in a round.
-void ViewCommunicator::choose_ending(ActiveOp& active) {
-  if (!config_.protect || size() == 1) {
-    active.kept = true;
-    return;
+void ViewCommunicator::make_run(ActiveOp& active, const Plan& plan) {
+  const OpRequest& request = *active.launch.request;
+  const OpSeq sequence = active.work().sequence();
+  const std::uint32_t signature = signature_of(active.work().request(), active.history);
+  set_ending(active, plan.ending);
+  if (plan.way == Way::kRepair) {
+    const auto& [schedule, layout] = *active.launch.repair;
+    active.run = runs_.make(request, FusedSchedule(schedule), layout, sequence, signature);
+  } else if (plan.way == Way::kSlices) {
+    active.slices = &config_.slices[static_cast<std::size_t>(*plan.lane)];
+    active.run = active.slices->start(request, signature);
+    // Nobody else waits in this round, so that it need not be the same on every rank, and is none
+    // of the route's.
+    if (active.slices->lends(request)) active.kept = false;
+  } else {
+    active.run = runs_.make(request, plan, sequence, signature, active.launch.feedback);
   }
-  const std::uint64_t most = active.slices != nullptr ? kKeptSliceBytes : kKeptBytes;
-  if (active.launch.repair || active.bytes > most ||
-      !is_replicated(active.work().request().collective)) {
-    return;
-  }
-  active.kept = true;
+}
+
+// Which of the kept ops closes a batch depends on those before it: the same on every member, too.
+void ViewCommunicator::set_ending(ActiveOp& active, OpEnding ending) {
+  active.kept = ending == OpEnding::kNothing || ending == OpEnding::kKept;
+  if (ending != OpEnding::kKept) return;
   kept_bytes_ += active.bytes;
   active.closes_batch = ++kept_ops_ >= kKeptOps || kept_bytes_ >= kKeptRoom;
   if (!active.closes_batch) return;

@@ -16,17 +16,13 @@
 #include "comm/call/op_work.h"
 #include "comm/call/request_shape.h"
 #include "comm/executor.h"
+#include "comm/plan/route.h"
 #include "comm/view/communicator_config.h"
 #include "comm/view/op_runs.h"
 #include "comm/view/view_notice.h"
 
 namespace holdfast::comm {
 
-// Results up to this size are kept after their op has ended, so that it need not wait until all
-// members hold theirs.
-inline constexpr std::uint64_t kKeptBytes = 64 * 1024;
-// The same in shared memory, where a round costs less than to copy the result.
-inline constexpr std::uint64_t kKeptSliceBytes = 32 * 1024;
 // One round in so many kept ops, or bytes of them, tells that all members hold them.
 inline constexpr std::uint32_t kKeptOps = 16;
 inline constexpr std::uint64_t kKeptRoom = 256 * 1024;
@@ -88,14 +84,17 @@ class ViewCommunicator {
   std::vector<std::string> transports() const;
 
   void launch(OpLaunch launch);
+  // How an op goes that begins here, and that check_request() accepts. Whether this rank's thread
+  // may run it in brief is no part of that: only its caller knows.
+  Plan plan_of(const OpRequest& request) { return route_in_view(request, facts_, false, &last_); }
   // A small op without a work of its own, as far as it goes: begun here, if nothing else is under
   // way and shared memory carries it; asked until it has ended, or handed over to go on as a
   // launched one.
-  bool can_run_inline(const OpRequest& request) const;
+  bool can_run_inline(const OpRequest& request) { return plan_of(request).way == Way::kFlat; }
   // Nothing is in the way of an op.
   bool is_idle() const { return active_.empty() && !ending_ && !ended_ && !any_gone_; }
   // Whether shared memory carries it, in slices or briefly, and nothing is in its way.
-  bool can_run_at_once(const OpRequest& request) const;
+  bool can_run_at_once(const OpRequest& request);
   // Whether it is like the last one that ran inline, so that nothing about it need be checked.
   bool is_usual(const OpRequest& request) const { return usual_ && shape_of(request) == usual_; }
   // It was accepted, and can run inline.
@@ -164,14 +163,9 @@ class ViewCommunicator {
     std::vector<std::optional<CallReport>> reports;  // by rank
   };
 
-  bool is_flat(const OpLaunch& launch) const;
-  bool is_sliced(const OpRequest& request) const;
-  bool slices_beat_flat(const OpRequest& request) const;
-  SliceExchange& lane_for(const OpRequest& request) {
-    return config_.slices[static_cast<std::size_t>(lane_of(request))];
-  }
+  void make_run(ActiveOp& active, const Plan& plan);
   int least_priority();
-  void choose_ending(ActiveOp& active);
+  void set_ending(ActiveOp& active, OpEnding ending);
   bool advance_flat();
   bool advance_runs();
   bool advance_rounds();
@@ -201,6 +195,8 @@ class ViewCommunicator {
   std::vector<Link*> data_links_;
   ViewOwner& owner_;
   const std::shared_ptr<const Clock> clock_;  // owners: the communicators of the node
+  const ViewFacts facts_;
+  LastAnswer last_;
 
   OpRuns runs_;
   // By the order of their beginnings; a vector, whose memory stays.

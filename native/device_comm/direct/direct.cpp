@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <random>
 
-#include "comm/call/request_check.h"
 #include "comm/reduce/device_reduce.h"
-#include "comm/schedule/places.h"
 #include "device_comm/direct/work.h"
 #include "device_comm/staged.h"
 #include "device_comm/two_level/work.h"
 
 namespace holdfast::runtime {
 
-using comm::Collective;
 using comm::OpRequest;
 using device::DevicePointer;
 
@@ -25,32 +22,14 @@ std::uint64_t owner_number() {
 
 }  // namespace
 
-Direct::Direct(Staged& staged, std::uint64_t least_bytes)
+Direct::Direct(Staged& staged)
     : staged_(staged),
-      least_bytes_(least_bytes),
       owner_(owner_number()),
       peers_(staged.device()),
       scratch_(staged.device()),
       kernels_(staged.kernels()) {}
 
-Direct::Kind Direct::kind_of(const comm::Communicator& group, const OpRequest& request) const {
-  if (request.codec || !request.algorithm.empty()) return Kind::kNone;
-  if (comm::payload_bytes(request) < least_bytes_) return Kind::kNone;
-  if (group.placement().hosts > 1) {
-    const bool takes =
-        two_level_steps(request.collective) && comm::has_levels(comm::spread_of(group.hosts()));
-    return takes ? Kind::kTwoLevel : Kind::kNone;
-  }
-  const bool covered = request.collective == Collective::kAllReduce ||
-                       request.collective == Collective::kReduceScatter ||
-                       request.collective == Collective::kReduce ||
-                       request.collective == Collective::kAllGather ||
-                       request.collective == Collective::kBroadcast ||
-                       (request.collective == Collective::kAllToAll && request.equal_blocks);
-  return covered && group.size() > 1 ? Kind::kDirect : Kind::kNone;
-}
-
-Result<comm::PathAgreement::PathChoice> Direct::choose(comm::Communicator& group) {
+Result<comm::PathAgreement::PathChoice> Direct::ask(comm::Communicator& group) {
   const auto agreement = group.path_agreement();
   if (agreement == nullptr) return comm::PathAgreement::PathChoice{};
   return agreement->choose(group.boundary(), kForever);
@@ -64,7 +43,7 @@ Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged
   peers_.close_due();
   extra.agreement = group.path_agreement();
   std::shared_ptr<ChainedWork> work;
-  if (extra.kind == Kind::kTwoLevel) {
+  if (extra.way == comm::Way::kTwoLevel) {
     work =
         std::make_shared<TwoLevelWork>(std::move(staged), *this, group, request, std::move(extra));
   } else {

@@ -33,6 +33,7 @@
 
 #include "comm/communicator.h"
 #include "comm/plan/path_agreement.h"
+#include "comm/plan/way.h"
 #include "device/loaded_kernels.h"
 #include "device/peer_memory.h"
 #include "device/scratch.h"
@@ -45,26 +46,19 @@ class Staged;
 
 class Direct final {
  public:
-  // `staged`: its owner. Ops of fewer bytes are staged.
-  Direct(Staged& staged, std::uint64_t least_bytes);
+  // `staged`: its owner.
+  explicit Direct(Staged& staged);
   // In the device's context.
   ~Direct() = default;
   Direct(const Direct&) = delete;
   Direct& operator=(const Direct&) = delete;
 
-  enum class Kind : std::uint8_t {
-    kNone,      // staged
-    kDirect,    // all ranks on one host
-    kTwoLevel,  // over several hosts, in two levels (levels_work.h)
-  };
-  // What the call could be, by what all ranks say alike. Any thread, as all below but the
-  // runtime's.
-  Kind kind_of(const comm::Communicator& group, const comm::OpRequest& request) const;
-  // For each call that could go directly, in call order.
-  static Result<comm::PathAgreement::PathChoice> choose(comm::Communicator& group);
+  // For each call whose way is kDirect or kTwoLevel if all members' devices agree, in call order.
+  // Any thread, as all below but the runtime's.
+  static Result<comm::PathAgreement::PathChoice> ask(comm::Communicator& group);
   // Of one call.
   struct DirectCall {
-    Kind kind = Kind::kNone;
+    comm::Way way{};             // kDirect; or kTwoLevel
     std::uint64_t trial = 0;     // as the choice has it
     std::vector<Packed> packed;  // arrays with gaps that the request's blocks are in
     // Where what the trial shows is kept. Owners: the group, and the work.
@@ -92,7 +86,6 @@ class Direct final {
 
  private:
   const Staged& staged_;
-  const std::uint64_t least_bytes_;
   const std::uint64_t owner_;
   device::DeviceMemoryOfPeers peers_;
   device::Scratch scratch_;

@@ -1,16 +1,13 @@
 #include "device_comm/encoded/encoded.h"
 
 #include "base/check.h"
-#include "comm/call/request_check.h"
 #include "comm/reduce/device_reduce.h"
-#include "comm/schedule/places.h"
 #include "compress/sum_residual.h"
 #include "device_comm/encoded/work.h"
 #include "device_comm/staged.h"
 
 namespace holdfast::runtime {
 
-using comm::Collective;
 using comm::OpRequest;
 using compress::Codec;
 using compress::Stage;
@@ -31,48 +28,11 @@ const Codec& half_codec(DType dtype) {
   return dtype == DType::kBF16 ? bf16 : fp16;
 }
 
-bool is_covered(const OpRequest& request) {
-  switch (request.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast: return true;
-    case Collective::kAllToAll: return request.equal_blocks;
-    case Collective::kReduceScatter:
-    case Collective::kAllGather: break;
-    default: return false;
-  }
-  const bool own_input = comm::has_own_input(request.collective);
-  for (const comm::Block& block : own_input ? request.output : request.input) {
-    if (block.count != (own_input ? request.input : request.output)[0].count) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
-Encoded::Encoded(Staged& staged, const EncodedSettings& settings)
-    : settings_(settings), scratch_(staged.device()), kernels_(staged.kernels()) {}
+Encoded::Encoded(Staged& staged) : scratch_(staged.device()), kernels_(staged.kernels()) {}
 
-std::optional<OpRequest> Encoded::could_take(const comm::Communicator& group,
-                                             const OpRequest& request) const {
-  if (!is_covered(request) || !request.algorithm.empty() || group.size() < 2) return std::nullopt;
-  if (comm::payload_bytes(request) < settings_.least_bytes) return std::nullopt;
-  OpRequest taken = request;
-  if (taken.codec == nullptr && settings_.codec != nullptr &&
-      comm::is_worth_coding(request, *settings_.codec, settings_.codec_least_bytes)) {
-    taken.codec = settings_.codec;
-  }
-  if (taken.codec == nullptr || taken.codec->spec().lossless) return std::nullopt;
-  CHECK(taken.codec->spec().fixed_size);
-  if (!compress::has_stages(*taken.codec).is_ok()) return std::nullopt;
-  // Hosts with several ranks sum up first, and send their frames once.
-  const bool levels = comm::has_levels({group.size(), group.placement().hosts});
-  const bool sums_up_first =
-      levels && taken.collective == Collective::kAllReduce && taken.residual.empty();
-  if (sums_up_first) return std::nullopt;
-  return taken;
-}
-
-Result<comm::PathAgreement::PathChoice> Encoded::choose(comm::Communicator& group) {
+Result<comm::PathAgreement::PathChoice> Encoded::ask(comm::Communicator& group) {
   const auto agreement = group.codec_agreement();
   if (agreement == nullptr) return comm::PathAgreement::PathChoice{};
   return agreement->choose(group.boundary(), kForever, kRenewCalls);

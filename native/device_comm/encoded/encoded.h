@@ -30,6 +30,7 @@
 
 #include "comm/communicator.h"
 #include "comm/plan/path_agreement.h"
+#include "comm/plan/route.h"
 #include "compress/device/stages.h"
 #include "device/loaded_kernels.h"
 #include "device/scratch.h"
@@ -44,26 +45,21 @@ class Staged;
 struct EncodedSettings {
   bool on = false;                // the option cuda_codec
   std::uint64_t least_bytes = 0;  // the option cuda_codec_min_bytes
-  // The option codec: what is encoded without being asked for. Owners: this, and requests.
-  std::shared_ptr<const compress::Codec> codec = nullptr;
-  std::uint64_t codec_least_bytes = 0;
+  comm::CodecOption unasked = {};
 };
 
 class Encoded final {
  public:
   // `staged`: its owner.
-  Encoded(Staged& staged, const EncodedSettings& settings);
+  explicit Encoded(Staged& staged);
   // In the device's context.
   ~Encoded() = default;
   Encoded(const Encoded&) = delete;
   Encoded& operator=(const Encoded&) = delete;
 
-  // The request with the codec that it is to be encoded by, where it is taken; by what all ranks
-  // say alike. Any thread, as all below but the runtime's.
-  std::optional<comm::OpRequest> could_take(const comm::Communicator& group,
-                                            const comm::OpRequest& request) const;
-  // For each call that could be taken, in call order.
-  static Result<comm::PathAgreement::PathChoice> choose(comm::Communicator& group);
+  // For each call whose way is kEncoded if all members' devices agree, in call order. Any thread,
+  // as all below but the runtime's.
+  static Result<comm::PathAgreement::PathChoice> ask(comm::Communicator& group);
   // Of one call.
   struct EncodedCall {
     std::uint64_t trial = 0;     // as the choice has it
@@ -93,7 +89,6 @@ class Encoded final {
                            std::uint64_t count, float times, device::CuStream stream);
 
  private:
-  const EncodedSettings settings_;
   device::Scratch scratch_;
   device::LoadedKernels& kernels_;  // of the owner
   std::mutex mutex_;                // guards ready_
