@@ -49,7 +49,7 @@ OpRequest to_request(const Call& call) {
   request.tag = call.tag;
   request.timeout = from_seconds(call.timeout_s);
   request.atomic = call.atomic;
-  request.at_entrance = call.at_entrance;
+  request.how.at_entrance = call.at_entrance;
   request.equal_blocks = call.equal_blocks;
   request.priority = call.priority;
   if (!call.on_hole.empty()) request.on_hole = hole_from_name(call.on_hole);

@@ -142,7 +142,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
     const bool may_have_holes = raises && comm::gathers(item.request.collective);
     const bool lazy =
         !coalescing_ && is_small_message(item.request) && item.tensors.device().is_cpu();
-    item.request.expect_wait = (!call.async && !coalescing_) || lazy;
+    item.request.how.expect_wait = (!call.async && !coalescing_) || lazy;
     const c10::Device device = item.tensors.device();
     auto op = device.is_cpu() ? group->start(std::move(item.request))
                               : start_on_device(home_.node.get(), *group, std::move(item.request),

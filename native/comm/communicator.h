@@ -14,6 +14,7 @@
 #include "comm/call/work.h"
 #include "comm/gate.h"
 #include "comm/plan/plan_table.h"
+#include "comm/plan/way.h"
 #include "comm/schedule/layout.h"
 #include "compress/codec.h"
 
@@ -63,6 +64,37 @@ struct Replicated;
 struct EncodedBytes;
 class PathAgreement;
 
+// How an op goes, as far as that is no part of what is called.
+struct OpMode {
+  // The caller waits at once (a blocking call): no thread is woken for it.
+  bool expect_wait = false;
+  // Of a newcomer: part of its arrival, before its first advance().
+  bool at_entrance = false;
+  // The caller's memory is a device's, and the blocks stand in for it: so it is on all ranks, or on
+  // none. Messages do not ask.
+  bool on_device = false;
+  // With option tune: false where measuring algorithms would hold up what the op is a step of.
+  bool may_measure = true;
+  // The op, and all that are called after it, begin when this is open; null: at once. To the other
+  // ranks it is a rank that has not called yet. Owners: the request's copies, and who opens it.
+  std::shared_ptr<Gate> gate = nullptr;
+};
+
+// What an op is a step of, where it is not the whole of a call.
+struct StepOf {
+  // Of an op that carries another one (replicated.h): what was called, and where its result goes.
+  std::optional<Collective> called = {};
+  Replicated* replicated = nullptr;
+  // Of the first op of a row (device_comm/chained_work.h): what was called, as logs, records and
+  // those who compare calls have it; null: itself. And the way of that. Owners: the request's
+  // copies.
+  std::shared_ptr<const Call> stands_for = nullptr;
+  Way way{};
+  // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
+  std::shared_ptr<const EncodedBytes> frames = nullptr;
+};
+
+// What the caller says, and beside it what whoever passes the call on adds.
 struct OpRequest {
   Collective collective{};
   DType dtype = DType::kF32;
@@ -80,42 +112,21 @@ struct OpRequest {
   // Higher passes lower wherever ops share a link or a core, piece by piece. Of this rank's share
   // of the work: ranks need not agree.
   int priority = 0;
-  // The caller waits at once (a blocking call): no thread is woken for it.
-  bool expect_wait = false;
   // The whole result has one set of contributors; costs a copy of the input when it is in place.
   bool atomic = false;
   // Nothing: as the group has it. Ranks must agree: who gives kZero does not fail with the others.
   std::optional<OnHole> on_hole = {};
-  // Of a newcomer: part of its arrival, before its first advance().
-  bool at_entrance = false;
   // What the data travels as; null: as it is. Owners: the request's copies.
   std::shared_ptr<const compress::Codec> codec = nullptr;
   // Error feedback, by input block, one f32 to an element; empty: none. Added to the input; when
   // the op has ended well it holds what was not sent. Untouched by an op that fails, and where a
   // loss made the ranks exchange a part without the codec.
   std::vector<float*> residual = {};
-  // The caller's memory is a device's, and the blocks stand in for it: so it is on all ranks, or on
-  // none. Messages do not ask.
-  bool on_device = false;
-  // The op, and all that are called after it, begin when this is open; null: at once. To the other
-  // ranks it is a rank that has not called yet. Owners: the request's copies, and who opens it.
-  std::shared_ptr<Gate> gate = nullptr;
-  // With option tune: false where measuring algorithms would hold up what the op is a step of.
-  bool may_measure = true;
-  // Of an op that carries another one (replicated.h): what was called, and where its result goes.
-  std::optional<Collective> called = {};
-  Replicated* replicated = nullptr;
 
-  // Of an op that is the first step of another one (device_comm/chained_work.h): what was called,
-  // as logs, records and those who compare calls have it; null: itself. Owners: the request's
-  // copies.
-  std::shared_ptr<const Call> stands_for = nullptr;
-  // With stands_for: the other one goes from device to device inside hosts only, not between them.
-  bool in_two_levels = false;
-  // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
-  std::shared_ptr<const EncodedBytes> frames = nullptr;
+  OpMode how = {};
+  StepOf step = {};
 
-  Collective called_collective() const { return called.value_or(collective); }
+  Collective called_collective() const { return step.called.value_or(collective); }
 };
 
 // How a blocking call began.
@@ -163,7 +174,7 @@ class Communicator {
   // ended on return, and then has cost no work of its own. `request` is moved from where it has
   // not. Any thread.
   virtual Result<Ran> run(OpRequest&& request) {
-    request.expect_wait = true;
+    request.how.expect_wait = true;
     auto started = start(std::move(request));
     if (!started.is_ok()) return started.status();
     return Ran{std::move(started).value(), nullptr};

@@ -96,8 +96,8 @@ OpRequest ChainedWork::whole_step(std::size_t step) {
   }
   request.timeout = request_.timeout;
   request.priority = request_.priority;
-  request.gate = std::make_shared<StepGate>(self(), step);
-  request.may_measure = false;
+  request.how.gate = std::make_shared<StepGate>(self(), step);
+  request.how.may_measure = false;
   // A hole is the call's affair: the first step, which stands for it, fails where the call does;
   // what comes after is decided by outcomes.
   request.on_hole = step == 0 ? request_.on_hole : comm::OnHole::kZero;
@@ -232,7 +232,7 @@ void ChainedWork::fill(std::size_t step, OpRequest& request) {
   if (decision_ != Decision::kStaged) return;
   OpRequest whole = *staged_request_;
   whole.timeout = request.timeout;
-  whole.gate = request.gate;
+  whole.how.gate = request.how.gate;
   request = std::move(whole);
 }
 

@@ -129,7 +129,7 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   }
   // By the group first: it knows best what is wrong with a request.
   TRY(comm::check_request(request, group.rank(), group.size()));
-  request.on_device = !comm::is_point_to_point(request.collective);
+  request.how.on_device = !comm::is_point_to_point(request.collective);
   std::vector<Packed> packed;
   Status ready = pack(request, streams, virtual_blocks, packed);
   if (ready.is_ok()) ready = check_memory(*device_, request);
@@ -253,7 +253,7 @@ Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator
   work->running_ = work->parts_.size();
   for (std::size_t i = 0; i < work->parts_.size(); ++i) {
     StagedWork::StagedPart& part = work->parts_[i];
-    part.request.gate = std::make_shared<UpGate>(work->staged_->device_, *part.arrived);
+    part.request.how.gate = std::make_shared<UpGate>(work->staged_->device_, *part.arrived);
     auto started = group.start(std::move(part.request));
     part.request = {};
     if (!started.is_ok()) {

@@ -104,7 +104,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
     return status;
   }
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
-  const bool wake = !request.expect_wait;
+  const bool wake = !request.how.expect_wait;
   const std::lock_guard lock(mutex_);
   if (closed_) return Status{Code::kNotMember, "group " + name() + " is closed"};
   if (advancing_) {
@@ -112,7 +112,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
                                           std::string(comm::collective_name(request.collective)) +
                                           " while advance() is under way; wait for it first"};
   }
-  at_entrance_ = at_entrance_ && request.at_entrance;
+  at_entrance_ = at_entrance_ && request.how.at_entrance;
   // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
   const bool message = comm::is_point_to_point(request.collective);
   std::uint64_t& next = message ? next_message_ : next_sequence_;

@@ -57,9 +57,9 @@ bool Group::is_inline_at_first(const comm::OpRequest& request) const {
 // Only where nothing is unusual; everything else takes the long way.
 bool Group::begin_inline(InlineOp& inline_op) {
   const comm::OpRequest& request = inline_op.request;
-  if (!comm_ || !ops_.empty() || !line_.empty() || request.gate || advance_ || !broken_.is_ok() ||
-      !incidents_.empty() || !leavers_.empty() || present_.size() != config_.members.size() ||
-      !comm_->is_idle()) {
+  if (!comm_ || !ops_.empty() || !line_.empty() || request.how.gate || advance_ ||
+      !broken_.is_ok() || !incidents_.empty() || !leavers_.empty() ||
+      present_.size() != config_.members.size() || !comm_->is_idle()) {
     return false;
   }
   const bool usual = comm_->is_usual(request);
@@ -96,7 +96,7 @@ void Group::end_inline(InlineOp& inline_op) {
 
 std::shared_ptr<OpWork> Group::make_work(InlineOp& inline_op) const {
   comm::OpRequest& request = inline_op.request;
-  request.expect_wait = true;
+  request.how.expect_wait = true;
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
   auto work = new_work(std::move(request), *inline_op.sequence);
   work->tell_wait(comm::OtherWait::kWhole);

@@ -17,7 +17,7 @@ constexpr Duration kGateLook = std::chrono::milliseconds(20);
 void Group::enter(const std::shared_ptr<comm::OpWork>& work) {
   const Instant now = clock_->now();
   const Instant deadline = now + work->request().timeout;
-  if (!line_.empty() || work->request().gate) {
+  if (!line_.empty() || work->request().how.gate) {
     line_.push_back({work, deadline});
     pass_line(now);
   } else if (comm::is_point_to_point(work->collective())) {
@@ -32,7 +32,7 @@ bool Group::pass_line(Instant now) {
   bool moved = false;
   while (!line_.empty()) {
     const Waiting first = line_.front();
-    comm::Gate* gate = first.work->request().gate.get();
+    comm::Gate* gate = first.work->request().how.gate.get();
     const std::optional<Status> open = gate == nullptr ? Status::ok() : gate->look();
     if (!open && now < first.deadline) {
       next_gate_look_ = now + kGateLook;

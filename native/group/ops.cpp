@@ -165,8 +165,8 @@ void Group::note_flat_end(const comm::Call& call, Epoch epoch) {
 // A copy of the result, from which members that lack it can be served.
 void Group::keep(const std::shared_ptr<OpWork>& work) {
   OpRequest request = work->request();
-  request.replicated = nullptr;  // what is left to deliver, is delivered to others
-  request.gate = nullptr;
+  request.step.replicated = nullptr;  // what is left to deliver, is delivered to others
+  request.how.gate = nullptr;
   const std::uint64_t element = dtype_bytes(request.dtype);
   std::uint64_t bytes = 0;
   for (const comm::Block& block : request.output) bytes += block.count * element;
@@ -260,7 +260,7 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
     end_feedback(at->second, status.is_ok());
     ops_.erase(at);
   }
-  if (comm::Replicated* replicated = work->request().replicated) {
+  if (comm::Replicated* replicated = work->request().step.replicated) {
     if (status.is_ok()) comm::deliver(work->request());
     replicated_.give(*replicated);
   }

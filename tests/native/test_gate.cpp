@@ -37,7 +37,7 @@ TEST_CASE("an op waits for its gate, and those after it wait for it") {
     std::vector<float> second(7, value);
     auto gate = std::make_shared<TestGate>();
     OpRequest gated = all_reduce(first);
-    gated.gate = r == 0 ? gate : nullptr;
+    gated.how.gate = r == 0 ? gate : nullptr;
     if (r == 1) first.assign(1000, value);
     const auto one = started(*member.group, gated);
     const auto two = started(*member.group, all_reduce(second));
@@ -56,7 +56,7 @@ TEST_CASE("an op waits for its gate, and those after it wait for it") {
     auto open = std::make_shared<TestGate>();
     open->open();
     OpRequest third = all_reduce(second);
-    third.gate = open;
+    third.how.gate = open;
     auto ran = member.group->run(std::move(third));
     if (!ran.is_ok()) return ran.status().message();
     if (ran.value().work == nullptr) return "ran past its gate";
@@ -76,7 +76,7 @@ class LateGate final : public comm::Gate {
   void fill(OpRequest& request) override {
     OpRequest whole = late_;
     whole.timeout = request.timeout;
-    whole.gate = request.gate;
+    whole.how.gate = request.how.gate;
     request = std::move(whole);
   }
   void open() { open_ = true; }
@@ -94,7 +94,7 @@ TEST_CASE("an op may be told what it is when its gate opens") {
       const auto gate = std::make_shared<LateGate>(all_reduce(values));
       OpRequest unknown;
       unknown.collective = Collective::kBarrier;
-      unknown.gate = gate;
+      unknown.how.gate = gate;
       const auto late = started(*member.group, unknown);
       const auto next = started(*member.group, all_reduce(after));
       if (late->done() || next->done()) return "too early";
@@ -116,7 +116,7 @@ TEST_CASE("messages and step boundaries keep their place behind a gate") {
     std::vector<float> letter(5, static_cast<float>(r));
     auto gate = std::make_shared<TestGate>();
     OpRequest gated = all_reduce(sum);
-    gated.gate = gate;
+    gated.how.gate = gate;
     const auto reduced = started(*member.group, gated);
     OpRequest message;
     message.collective = r == 0 ? Collective::kSend : Collective::kRecv;
@@ -142,7 +142,7 @@ TEST_CASE("a gate that fails ends its op on all ranks, with its words") {
     OpRequest request = all_reduce(values);
     auto gate = std::make_shared<TestGate>();
     if (r == 1) {
-      request.gate = gate;
+      request.how.gate = gate;
       gate->fail();
     }
     const auto work = started(*member.group, request);
@@ -165,7 +165,7 @@ TEST_CASE("a gate that never opens ends with the op's time limit") {
     std::vector<float> values(100, 1);
     OpRequest request = all_reduce(values);
     request.timeout = r == 0 ? Duration(std::chrono::milliseconds(100)) : seconds(20);
-    if (r == 0) request.gate = std::make_shared<TestGate>();
+    if (r == 0) request.how.gate = std::make_shared<TestGate>();
     const auto work = started(*member.group, request);
     ends[static_cast<std::size_t>(r)] = work->wait(seconds(20));
     return "";
@@ -181,7 +181,7 @@ TEST_CASE("a group that is closed takes its line with it") {
   const auto errors = run_world(1, "tcp", [](int, Member& member) -> std::string {
     std::vector<float> values(10, 1);
     OpRequest request = all_reduce(values);
-    request.gate = std::make_shared<TestGate>();
+    request.how.gate = std::make_shared<TestGate>();
     const auto work = started(*member.group, request);
     if (member.group->close(std::chrono::milliseconds(10)).code() != Code::kTimeout) return "ended";
     return work->wait(seconds(5)).code() == Code::kAborted ? "" : work->status().message();
@@ -195,7 +195,7 @@ TEST_CASE("device memory on one rank and host memory on another is no match, and
     const auto errors = run_world(2, "shm", [&](int r, Member& member) -> std::string {
       std::vector<float> values(count, 1);
       OpRequest request = all_reduce(values);
-      request.on_device = r == 1;
+      request.how.on_device = r == 1;
       ends[static_cast<std::size_t>(r)] = started(*member.group, request)->wait(seconds(20));
       return "";
     });

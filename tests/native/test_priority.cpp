@@ -212,7 +212,7 @@ std::string urgent_beside_bulk(int rank, Member& member,
   std::vector<std::shared_ptr<Work>> works;
   for (auto& buffer : bulk) {
     OpRequest request = all_reduce(buffer);
-    if (works.empty()) request.gate = gate;
+    if (works.empty()) request.how.gate = gate;
     works.push_back(member.group->start(std::move(request)).value());
   }
   OpRequest request = all_reduce(small);

@@ -79,8 +79,8 @@ comm::DeviceFacts devices_of(const RouteCase& c, const comm::CodecOption& codec)
 std::string way_of(const RouteCase& c) {
   RouteMemory memory;
   OpRequest request = request_of(c, memory);
-  request.on_device = c.devices != nullptr;
-  request.at_entrance = c.at_entrance;
+  request.how.on_device = c.devices != nullptr;
+  request.how.at_entrance = c.at_entrance;
   comm::PlanTable table;
   if (!c.plan.empty()) table = comm::PlanTable::parse(c.plan).value();
   const bool shared = c.world.shared != Shared::kNothing;

@@ -110,8 +110,8 @@ std::string rank_list(const std::vector<Rank>& ranks) {
 }
 
 Call call_of(const OpRequest& request, OpSeq sequence) {
-  if (request.stands_for != nullptr) {
-    Call call = *request.stands_for;
+  if (request.step.stands_for != nullptr) {
+    Call call = *request.step.stands_for;
     call.sequence = sequence;
     return call;
   }
@@ -124,7 +124,7 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
           elements(request.output),
           request.equal_blocks,
           coding_text(request),
-          request.on_device};
+          request.how.on_device};
 }
 
 CodingText coding_text(const OpRequest& request) {

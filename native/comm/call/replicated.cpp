@@ -32,8 +32,8 @@ OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, in
     copy_bytes(at, block.data, block.count * element);
     at += block.count * element;
   }
-  request.called = request.collective;
-  request.replicated = &replicated;
+  request.step.called = request.collective;
+  request.step.replicated = &replicated;
   request.collective = reduces ? Collective::kAllReduce : Collective::kAllGather;
   request.input = {{replicated.data.data(), count}};
   if (reduces) {
@@ -49,7 +49,7 @@ OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, in
 }
 
 void deliver(const OpRequest& sent) {
-  const Replicated& replicated = *sent.replicated;
+  const Replicated& replicated = *sent.step.replicated;
   const std::uint64_t element = dtype_bytes(sent.dtype);
   for (std::size_t i = 0; i < replicated.output.size(); ++i) {
     const Block& to = replicated.output[i];
@@ -59,11 +59,12 @@ void deliver(const OpRequest& sent) {
 }
 
 std::uint64_t called_bytes(const OpRequest& request) {
-  if (request.stands_for != nullptr) {
-    const Call& call = *request.stands_for;
+  if (request.step.stands_for != nullptr) {
+    const Call& call = *request.step.stands_for;
     return std::max(call.input, call.output) * dtype_bytes(call.dtype);
   }
-  return request.replicated != nullptr ? request.replicated->bytes : payload_bytes(request);
+  return request.step.replicated != nullptr ? request.step.replicated->bytes
+                                            : payload_bytes(request);
 }
 
 Replicated& ReplicatedPool::take() {

@@ -210,7 +210,7 @@ bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std
   if (!takes(codec, request.collective, request.dtype)) return false;
   // Control data of a newcomer's arrival must arrive as it is.
   const std::uint64_t bytes = payload_bytes(request);
-  if (request.at_entrance || bytes < least) return false;
+  if (request.how.at_entrance || bytes < least) return false;
   if (reduces(request.collective)) {
     if (request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) return false;
   } else if (!codec.spec().lossless || !is_sized_alike(request)) {

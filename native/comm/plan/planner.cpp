@@ -100,7 +100,7 @@ Status Planner::choose(Communicator& group, OpRequest& request) {
       return Status::ok();
     }
   }
-  if (!measures_ || !request.may_measure || bytes > kLargestMeasured) return Status::ok();
+  if (!measures_ || !request.how.may_measure || bytes > kLargestMeasured) return Status::ok();
   auto best = measure(group, request, key);
   if (!best.is_ok()) return best.status();
   use(request, best.value());

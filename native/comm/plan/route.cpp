@@ -272,7 +272,7 @@ bool is_encoded_unasked(const OpRequest& request, const CodecOption& option) {
 
 bool is_planned(const OpRequest& request, const Placement& place) {
   // What a newcomer calls on its way in was chosen for by nobody; frames have one way.
-  if (!request.algorithm.empty() || request.at_entrance || request.codec) return false;
+  if (!request.algorithm.empty() || request.how.at_entrance || request.codec) return false;
   if (!is_sized_alike(request)) return false;
   // Carried by another collective, it is faster than by any algorithm of its own.
   return place.shared || !carried_as(request, place.ranks);
@@ -280,7 +280,7 @@ bool is_planned(const OpRequest& request, const Placement& place) {
 
 std::optional<Collective> carried_as(const OpRequest& request, int size) {
   if (request.codec || !request.algorithm.empty() || size == 1) return std::nullopt;
-  if (request.on_device) return std::nullopt;  // the input may still be on its way
+  if (request.how.on_device) return std::nullopt;  // the input may still be on its way
   const bool sums = request.collective == Collective::kReduceScatter;
   const bool swaps = request.collective == Collective::kAllToAll && request.equal_blocks;
   if (!sums && !swaps) return std::nullopt;

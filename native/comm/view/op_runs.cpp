@@ -14,7 +14,7 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   hash.mix(static_cast<std::uint32_t>(request.op));
   hash.mix(static_cast<std::uint32_t>(request.root.value));
   hash.mix(coding_text(request).view());
-  if (request.on_device) hash.mix(1U);
+  if (request.how.on_device) hash.mix(1U);
   return hash.value();
 }
 

@@ -109,13 +109,10 @@ void ViewCommunicator::launch(OpLaunch launch) {
     make_run(active, plan);
     if (plan.algorithm != nullptr) ticket.algorithm = plan.algorithm->algorithm;
   }
-  if (request.stands_for != nullptr) {
-    const bool encoded = !request.stands_for->codec.empty();
-    ticket.path = encoded                 ? OpPath::kEncoded
-                  : request.in_two_levels ? OpPath::kTwoLevel
-                                          : OpPath::kDirect;
+  if (request.step.stands_for != nullptr) {
+    ticket.path = row_of(request.step.way).path;
   }
-  if (request.frames != nullptr) ticket.encoded = *request.frames;
+  if (request.step.frames != nullptr) ticket.encoded = *request.step.frames;
   active_.push_back(std::move(active));
   if (ending_) report_again(sequence);
   if (differs) disagree(*differs);
@@ -282,7 +279,7 @@ void ViewCommunicator::next_stage(ActiveOp& active) {
   const OpSeq sequence = active.work().sequence();
   if (active.run) {
     const bool made_here =
-        active.stage == OpStage::kRun && active.work().request().frames == nullptr;
+        active.stage == OpStage::kRun && active.work().request().step.frames == nullptr;
     if (made_here) active.launch.work->ticket().encoded = active.run->encoded();
     runs_.end(*active.run);
     active.run.reset();

@@ -48,8 +48,9 @@ OpRequest IpcWork::step_request(std::size_t step) {
   }
   request.collective = Collective::kAllGather;
   request.dtype = DType::kU8;
-  request.on_device = true;
-  request.stands_for = std::make_shared<const comm::Call>(comm::call_of(request_, {}));
+  request.how.on_device = true;
+  request.step.stands_for = std::make_shared<const comm::Call>(comm::call_of(request_, {}));
+  request.step.way = comm::Way::kDirect;
   request.input = {{reinterpret_cast<std::byte*>(&card_), sizeof card_}};
   for (PeerCard& card : cards_) {
     request.output.push_back({reinterpret_cast<std::byte*>(&card), sizeof card});

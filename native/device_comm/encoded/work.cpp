@@ -134,7 +134,7 @@ Status EncodedWork::send_up() {
 
 OpRequest EncodedWork::step_request(std::size_t step) {
   OpRequest request = step == 0 ? first_step() : second_step();
-  request.frames = std::make_shared<const comm::EncodedBytes>(frames_of(step));
+  request.step.frames = std::make_shared<const comm::EncodedBytes>(frames_of(step));
   return request;
 }
 
@@ -159,8 +159,9 @@ comm::EncodedBytes EncodedWork::frames_of(std::size_t step) const {
 OpRequest EncodedWork::first_step() {
   OpRequest request;
   request.dtype = DType::kU8;
-  request.on_device = true;
-  request.stands_for = std::make_shared<const comm::Call>(comm::call_of(request_, {}));
+  request.how.on_device = true;
+  request.step.stands_for = std::make_shared<const comm::Call>(comm::call_of(request_, {}));
+  request.step.way = comm::Way::kEncoded;
   for (std::size_t m = 0; m < plan_.sent(); ++m) {
     request.input.push_back({out_host(m), plan_.message_bytes});
   }

@@ -72,7 +72,7 @@ OpRequest TwoLevelWork::step_request(std::size_t step) {
     return request;
   }
   OpRequest request = IpcWork::step_request(step);
-  request.in_two_levels = step == 0;
+  if (step == 0) request.step.way = comm::Way::kTwoLevel;
   return request;
 }
 
