@@ -11,6 +11,7 @@
 #include "codec.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/plan/plan_table.h"
+#include "comm/plan/route.h"
 #include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
 #include "coordinator.h"
@@ -106,12 +107,46 @@ std::string merge_plans(const std::vector<std::string>& plans) {
   return all.text();
 }
 
-std::optional<std::string> planned(const std::string& collective, int ranks, int hosts, bool shared,
-                                   std::uint64_t bytes, const std::string& plan) {
+// A call of `bytes` of payload in equal blocks, as its root makes it. Its memory is nowhere.
+comm::OpRequest call_of(comm::Collective collective, int ranks, std::uint64_t bytes) {
+  const auto n = static_cast<std::uint64_t>(ranks);
+  const bool by_rank = comm::has_blocks_by_rank(collective);
+  const comm::CollectiveFacts& facts = comm::facts_of(collective);
+  const auto blocks = [&](const comm::BlockSide& side) {
+    comm::BlockList list;
+    const std::size_t count = comm::block_count(side, true, ranks);
+    for (std::size_t i = 0; i < count; ++i) {
+      list.push_back({nullptr, by_rank ? (bytes + n - 1) / n : bytes});
+    }
+    return list;
+  };
+  comm::OpRequest call;
+  call.collective = collective;
+  call.dtype = DType::kU8;
+  call.input = blocks(facts.input);
+  call.output = blocks(facts.output);
+  call.equal_blocks = comm::has_input_blocks(collective) && comm::has_output_blocks(collective);
+  return call;
+}
+
+// (way, algorithm of a schedule, what it is carried as, reason, the reason's sentence).
+std::tuple<std::string_view, std::optional<std::string_view>, std::optional<std::string_view>,
+           std::string_view, std::string_view>
+route(const std::string& collective, int ranks, int hosts, bool shared, std::uint64_t bytes,
+      const std::string& plan) {
   const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
-  const comm::PlanKey key{collective_of(collective), {ranks, hosts, shared}};
-  const auto found = table.find(key, bytes, true);
-  return found ? std::optional(std::string(*found)) : std::nullopt;
+  const comm::HostReach reach = shared ? comm::HostReach::kMemory : comm::HostReach::kNothing;
+  const comm::RouteFacts facts{.table = &table,
+                               .algorithm = {},
+                               .place = {ranks, hosts, shared},
+                               .view = {ranks, hosts, reach, table.link(shared)}};
+  const comm::Plan found = comm::route(call_of(collective_of(collective), ranks, bytes), facts);
+  std::optional<std::string_view> algorithm;
+  if (found.algorithm != nullptr) algorithm = found.algorithm->algorithm;
+  std::optional<std::string_view> carried;
+  if (found.carried_as) carried = comm::collective_name(*found.carried_as);
+  return {comm::row_of(found.way).name, algorithm, carried, comm::reason_name(found.reason),
+          comm::reason_text(found.reason)};
 }
 
 // A flight record as the JSON of docs/health.md.
@@ -141,7 +176,7 @@ NB_MODULE(_core, m) {
   m.def("predictions", predictions, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a,
         "plan"_a);
   m.def("cost_terms", cost_terms, "collective"_a, "algorithm"_a, "ranks"_a, "bytes"_a);
-  m.def("planned", planned, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a, "plan"_a);
+  m.def("route", route, "collective"_a, "ranks"_a, "hosts"_a, "shared"_a, "bytes"_a, "plan"_a);
   m.def("plan_rows", plan_rows, "plan"_a);
   m.def("merge_plans", merge_plans, "plans"_a);
   m.def("instruction_set", [] { return std::string(cpu_level_name(best_cpu_level())); });

@@ -33,19 +33,20 @@ EXAMPLES = """examples:
 """
 HEADER = (
     f"{'collective':<15}{'ranks':>6}{'hosts':>6}  {'via':<4}{'size':>7}  "
-    f"{'algorithm':<18}{'time':>10}  why"
+    f"{'way':<10}{'algorithm':<20}{'time':>10}  why"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One row of the table: what runs, how many seconds that takes, and why it does."""
+    """One row of the table: which way, what runs, how many seconds that takes, and why it does."""
 
     collective: str
     ranks: int
     hosts: int
     transport: str
     bytes: int
+    way: str
     algorithm: str
     seconds: float | None
     why: str
@@ -55,7 +56,8 @@ class Choice:
         time = "-" if self.seconds is None else _time(self.seconds)
         return (
             f"{self.collective:<15}{self.ranks:>6}{self.hosts:>6}  {self.transport:<4}"
-            f"{report.size_text(self.bytes):>7}  {self.algorithm:<18}{time:>10}  {self.why}"
+            f"{report.size_text(self.bytes):>7}  {self.way:<10}{self.algorithm:<20}{time:>10}  "
+            f"{self.why}"
         )
 
 
@@ -127,17 +129,26 @@ def choose(
     """
     shared = transport == "shm"
     at = (collective, ranks, hosts, transport, size)
-    found = _core.planned(collective, ranks, hosts, shared, size, table)
-    if found is not None:
-        ordered = _measured_beside(found, at, table)
-        return Choice(*at, *ordered[0], _why("measured", ordered))
-    if shared:
-        return Choice(*at, _SHARED_MEMORY, None, "one host; not measured")
-    predicted = _core.predictions(collective, ranks, hosts, shared, size, table)
-    # Only a table has calls of equal blocks choose what needs them.
-    usable = (p for p in predicted if (collective, p[0]) != ("all_to_all", "bruck"))
-    ordered = sorted(usable, key=lambda p: p[1])
-    return Choice(*at, *ordered[0], _why("predicted", ordered))
+    # What a group asks, too.
+    way, algorithm, carried, reason, text = _core.route(
+        collective, ranks, hosts, shared, size, table
+    )
+    if reason == "measured":
+        ordered = _measured_beside(algorithm or _SHARED_MEMORY, at, table)
+        return Choice(*at, way, *ordered[0], _why(reason, ordered))
+    if algorithm is None:
+        return Choice(*at, way, _SHARED_MEMORY, None, f"{text}; not measured")
+    runs, of = collective, size
+    if carried is not None:
+        runs, of = carried, size * ranks if carried == "all_gather" else size
+        reason = f"carried as {carried}; {reason}"
+    predicted = dict(_core.predictions(runs, ranks, hosts, shared, of, table))
+    ordered = sorted(
+        # Only a table has calls of equal blocks choose what needs them.
+        (p for p in predicted.items() if (runs, p[0]) != ("all_to_all", "bruck")),
+        key=lambda p: (p[0] != algorithm, p[1]),
+    )
+    return Choice(*at, way, *ordered[0], _why(reason, ordered))
 
 
 def with_links(table: str) -> str:

@@ -138,6 +138,14 @@ def test_the_command_goes_by_the_model_where_nothing_was_measured():
     large = next(r for r in rows if (r["ranks"], r["bytes"]) == (8, 16 << 20))
     assert large["algorithm"] == "two_level"
     assert large["why"].startswith("predicted; next: ")
+    assert {row["way"] for row in rows} == {"schedule"}
+    small = next(r for r in rows if (r["collective"], r["bytes"]) == ("reduce_scatter", 1024))
+    assert small["why"].startswith("carried as all_reduce; predicted; next: ")
+    shared = rows_of(plan("--sizes", "1K,16M", "--transport", "shm", "--json"))
+    ways = {row["bytes"]: row["way"] for row in shared if row["collective"] == "all_reduce"}
+    assert ways == {1024: "flat", 16 << 20: "slices"}
+    assert {row["algorithm"] for row in shared} == {"shared_memory"}
+    assert all(row["why"].startswith("one host, and ") for row in shared)
 
 
 def test_the_command_measures_writes_and_shows_what_it_wrote(tmp_path):
