@@ -46,12 +46,10 @@ bool Group::step(InlineOp& inline_op, bool last) {
   return false;
 }
 
-// A request of a shape that the last one did not have. Only what is right has a route, and messages
-// have none.
+// A request of a shape that the last one did not have.
 bool Group::is_inline_at_first(const comm::OpRequest& request) const {
-  return !comm::is_point_to_point(request.collective) &&
-         check_request(request, config_.rank, static_cast<int>(present_.size())).is_ok() &&
-         comm_->can_run_at_once(request);
+  return comm_->can_run_at_once(request) &&
+         check_request(request, config_.rank, static_cast<int>(present_.size())).is_ok();
 }
 
 // Only where nothing is unusual; everything else takes the long way.

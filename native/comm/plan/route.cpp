@@ -210,6 +210,30 @@ OpEnding ending_of(const Plan& plan, const OpRequest& request, const ViewFacts& 
   return keeps ? OpEnding::kKept : OpEnding::kRound;
 }
 
+bool goes_in_memory(Plan& plan, const OpRequest& request, const ViewFacts& view,
+                    std::uint64_t bytes) {
+  const bool free = request.algorithm.empty();
+  const bool may_be_flat = view.reach >= HostReach::kFlat &&
+                           (free || request.algorithm == "flat") &&
+                           FlatExchange::carries(request, view.size);
+  const bool pair_reads = may_be_flat && free && reads_beat_flat(request, view, bytes);
+  if (may_be_flat && !pair_reads) {
+    plan.way = Way::kFlat;
+    plan.ending = OpEnding::kSlots;
+    plan.reason = free ? Reason::kSmall : Reason::kNamed;
+    return true;
+  }
+  if (!free || view.reach < HostReach::kSlices ||
+      !SliceExchange::carries(request, view.size, view.reach == HostReach::kMemory)) {
+    return false;
+  }
+  plan.way = Way::kSlices;
+  plan.lane = lane_of(request, bytes);
+  plan.reason = pair_reads ? Reason::kPairReads : Reason::kOneHost;
+  plan.ending = ending_of(plan, request, view, bytes);
+  return true;
+}
+
 // The collective that carries a call, with blocks of its sizes and no memory.
 OpRequest carrier_of(const OpRequest& request, Collective replicated, int size) {
   std::uint64_t count = 0;
@@ -291,29 +315,20 @@ std::optional<Collective> carried_as(const OpRequest& request, int size) {
   return sums ? Collective::kAllReduce : Collective::kAllGather;
 }
 
+std::optional<Plan> route_in_memory(const OpRequest& request, const ViewFacts& view) {
+  Plan plan;
+  return goes_in_memory(plan, request, view, payload_bytes(request)) ? std::optional(plan)
+                                                                     : std::nullopt;
+}
+
 Plan route_in_view(const OpRequest& request, const ViewFacts& view, bool repair, LastAnswer* last) {
   Plan plan;
-  plan.codec = request.codec.get();
   const std::uint64_t bytes = payload_bytes(request);
-  const bool free = request.algorithm.empty();
-  const bool may_be_flat = (free || request.algorithm == "flat") &&
-                           view.reach >= HostReach::kFlat && !repair &&
-                           FlatExchange::carries(request, view.size);
-  const bool pair_reads = may_be_flat && free && reads_beat_flat(request, view, bytes);
-  if (may_be_flat && !pair_reads) {
-    plan.way = Way::kFlat;
-    plan.ending = OpEnding::kSlots;
-    plan.reason = free ? Reason::kSmall : Reason::kNamed;
-    return plan;
-  }
+  if (!repair && goes_in_memory(plan, request, view, bytes)) return plan;
+  plan.codec = request.codec.get();
   if (repair) {
     plan.way = Way::kRepair;
     plan.reason = Reason::kLoss;
-  } else if (free && view.reach >= HostReach::kSlices &&
-             SliceExchange::carries(request, view.size, view.reach == HostReach::kMemory)) {
-    plan.way = Way::kSlices;
-    plan.lane = lane_of(request, bytes);
-    plan.reason = pair_reads ? Reason::kPairReads : Reason::kOneHost;
   } else {
     choose_row(plan, request, view, bytes, last);
   }

@@ -147,8 +147,12 @@ struct LastAnswer {
   const AlgorithmRow* row = nullptr;
 };
 
-// The way of an op in its view: kFlat, kSlices, kSchedule or kRepair (`repair`). `last`: of the
-// same view; or null.
+// The part of what follows that shared memory alone decides: kFlat or kSlices; nothing: another
+// way. Of any request, one that is not checked yet as well.
+std::optional<Plan> route_in_memory(const OpRequest& request, const ViewFacts& view);
+
+// The way of an op in its view, a request that is right: kFlat, kSlices, kSchedule or kRepair
+// (`repair`). `last`: of the same view; or null.
 Plan route_in_view(const OpRequest& request, const ViewFacts& view, bool repair = false,
                    LastAnswer* last = nullptr);
 

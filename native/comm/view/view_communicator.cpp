@@ -57,10 +57,15 @@ std::vector<std::string> ViewCommunicator::transports() const {
   return names;
 }
 
-bool ViewCommunicator::can_run_at_once(const OpRequest& request) {
+bool ViewCommunicator::can_run_inline(const OpRequest& request) const {
+  const auto plan = route_in_memory(request, facts_);
+  return plan && plan->way == Way::kFlat;
+}
+
+bool ViewCommunicator::can_run_at_once(const OpRequest& request) const {
   if (!is_idle()) return false;
-  const Way way = plan_of(request).way;
-  return way == Way::kFlat || (way == Way::kSlices && payload_bytes(request) <= kBulkBytes);
+  const auto plan = route_in_memory(request, facts_);
+  return plan && (plan->way == Way::kFlat || payload_bytes(request) <= kBulkBytes);
 }
 
 void ViewCommunicator::begin_inline(const OpRequest& request, const Call& call) {

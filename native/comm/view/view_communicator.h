@@ -90,11 +90,11 @@ class ViewCommunicator {
   // A small op without a work of its own, as far as it goes: begun here, if nothing else is under
   // way and shared memory carries it; asked until it has ended, or handed over to go on as a
   // launched one.
-  bool can_run_inline(const OpRequest& request) { return plan_of(request).way == Way::kFlat; }
+  bool can_run_inline(const OpRequest& request) const;
   // Nothing is in the way of an op.
   bool is_idle() const { return active_.empty() && !ending_ && !ended_ && !any_gone_; }
   // Whether shared memory carries it, in slices or briefly, and nothing is in its way.
-  bool can_run_at_once(const OpRequest& request);
+  bool can_run_at_once(const OpRequest& request) const;
   // Whether it is like the last one that ran inline, so that nothing about it need be checked.
   bool is_usual(const OpRequest& request) const { return usual_ && shape_of(request) == usual_; }
   // It was accepted, and can run inline.
