@@ -135,11 +135,11 @@ std::tuple<std::string_view, std::optional<std::string_view>, std::optional<std:
 route(const std::string& collective, int ranks, int hosts, bool shared, std::uint64_t bytes,
       const std::string& plan) {
   const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
-  const comm::HostReach reach = shared ? comm::HostReach::kMemory : comm::HostReach::kNothing;
+  const auto reach = shared ? comm::SliceReach::kMemory : comm::SliceReach::kNothing;
   const comm::RouteFacts facts{.table = &table,
                                .algorithm = {},
                                .place = {ranks, hosts, shared},
-                               .view = {ranks, hosts, reach, table.link(shared)}};
+                               .view = {ranks, hosts, shared, reach, table.link(shared)}};
   const comm::Plan found = comm::route(call_of(collective_of(collective), ranks, bytes), facts);
   std::optional<std::string_view> algorithm;
   if (found.algorithm != nullptr) algorithm = found.algorithm->algorithm;

@@ -40,12 +40,12 @@ std::string text_of(const Plan& plan) {
   return out.str();
 }
 
-comm::HostReach reach_of(Shared shared) {
+comm::SliceReach reach_of(Shared shared) {
   switch (shared) {
-    case Shared::kNothing: return comm::HostReach::kNothing;
-    case Shared::kFlat: return comm::HostReach::kFlat;
-    case Shared::kSlices: return comm::HostReach::kSlices;
-    case Shared::kMemory: return comm::HostReach::kMemory;
+    case Shared::kNothing:
+    case Shared::kFlat: return comm::SliceReach::kNothing;
+    case Shared::kSlices: return comm::SliceReach::kAreas;
+    case Shared::kMemory: return comm::SliceReach::kMemory;
   }
   return {};
 }
@@ -86,12 +86,13 @@ std::string way_of(const RouteCase& c) {
   const bool shared = c.world.shared != Shared::kNothing;
   const comm::Placement place = place_of(c.world);
   const auto fabric = topology::Fabric::of_hosts(c.world.hosts, table.link(shared)).value();
-  comm::RouteFacts facts{.codec = option_of(c),
-                         .table = &table,
-                         .algorithm = c.default_algorithm,
-                         .place = place,
-                         .view = {place.ranks, &fabric, reach_of(c.world.shared), c.world.protect},
-                         .repair = c.repair};
+  comm::RouteFacts facts{
+      .codec = option_of(c),
+      .table = &table,
+      .algorithm = c.default_algorithm,
+      .place = place,
+      .view = {place.ranks, &fabric, shared, reach_of(c.world.shared), c.world.protect},
+      .repair = c.repair};
   if (c.devices == nullptr) return text_of(route(request, facts));
   const comm::DeviceFacts devices = devices_of(c, facts.codec);
   facts.devices = &devices;
@@ -171,7 +172,8 @@ TEST_CASE("a view's communicator goes by the facts that the table is made by") {
                                         std::make_shared<MonotonicClock>());
     const comm::Placement place = place_of(world);
     const topology::Fabric fabric = fabric_of(world);
-    const comm::ViewFacts view{place.ranks, &fabric, reach_of(world.shared), world.protect};
+    const comm::ViewFacts view{place.ranks, &fabric, place.shared, reach_of(world.shared),
+                               world.protect};
     for (const Collective collective : kRouted) {
       for (const std::uint64_t elements : {0, 1024, 10'000, 200'000}) {
         const OpRequest request = request_of({world, collective, elements}, memory);

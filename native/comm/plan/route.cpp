@@ -143,7 +143,7 @@ KnownSize known_size(const OpRequest& request, int ranks) {
 }
 
 bool reads_memory(const OpRequest& request, const ViewFacts& view) {
-  return SliceExchange::exposes(request.collective, view.size, view.reach == HostReach::kMemory);
+  return SliceExchange::exposes(request.collective, view.size, view.slices == SliceReach::kMemory);
 }
 
 bool reads_beat_flat(const OpRequest& request, const ViewFacts& view, std::uint64_t bytes) {
@@ -213,8 +213,7 @@ OpEnding ending_of(const Plan& plan, const OpRequest& request, const ViewFacts& 
 bool goes_in_memory(Plan& plan, const OpRequest& request, const ViewFacts& view,
                     std::uint64_t bytes) {
   const bool free = request.algorithm.empty();
-  const bool may_be_flat = view.reach >= HostReach::kFlat &&
-                           (free || request.algorithm == "flat") &&
+  const bool may_be_flat = view.flat && (free || request.algorithm == "flat") &&
                            FlatExchange::carries(request, view.size);
   const bool pair_reads = may_be_flat && free && reads_beat_flat(request, view, bytes);
   if (may_be_flat && !pair_reads) {
@@ -223,8 +222,8 @@ bool goes_in_memory(Plan& plan, const OpRequest& request, const ViewFacts& view,
     plan.reason = free ? Reason::kSmall : Reason::kNamed;
     return true;
   }
-  if (!free || view.reach < HostReach::kSlices ||
-      !SliceExchange::carries(request, view.size, view.reach == HostReach::kMemory)) {
+  if (!free || view.slices == SliceReach::kNothing ||
+      !SliceExchange::carries(request, view.size, view.slices == SliceReach::kMemory)) {
     return false;
   }
   plan.way = Way::kSlices;

@@ -85,12 +85,11 @@ std::string_view ending_name(OpEnding ending);
 std::string_view reason_name(Reason reason);
 std::string_view reason_text(Reason reason);
 
-// What the ranks of a view can read of each other; each includes those before it.
-enum class HostReach : std::uint8_t {
+// What slices go through between the ranks of a view.
+enum class SliceReach : std::uint8_t {
   kNothing,
-  kFlat,    // areas of the flat exchange
-  kSlices,  // and those of slices
-  kMemory,  // and each other's memory
+  kAreas,   // shared memory
+  kMemory,  // likewise, and each other's memory can be read
 };
 
 // What all members of a view know of it.
@@ -98,7 +97,8 @@ struct ViewFacts {
   int size = 1;
   // Where its ranks are; outlives the facts. Only ways over links ask.
   const topology::Fabric* fabric = nullptr;
-  HostReach reach = HostReach::kNothing;
+  bool flat = false;  // all of them share areas of the flat exchange
+  SliceReach slices = SliceReach::kNothing;
   bool protect = true;  // ops can be repaired when a member is lost
 };
 

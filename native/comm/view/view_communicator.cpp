@@ -18,16 +18,15 @@ constexpr Duration kStallTime = std::chrono::seconds(1);
 // In the messages of a round; any value that calls have with the chance of a hash.
 constexpr std::uint32_t kRoundSignature = 0x526f756e;
 
-HostReach reach_of(const CommunicatorConfig& config) {
-  if (!config.flat) return HostReach::kNothing;
-  if (config.slices.empty()) return HostReach::kFlat;
-  return config.slices.front().reaches() ? HostReach::kMemory : HostReach::kSlices;
+SliceReach reach_of(const CommunicatorConfig& config) {
+  if (config.slices.empty()) return SliceReach::kNothing;
+  return config.slices.front().reaches() ? SliceReach::kMemory : SliceReach::kAreas;
 }
 
 // Of a configuration that stays where it is.
 ViewFacts facts_of(const CommunicatorConfig& config) {
-  return {static_cast<int>(config.view.members.size()), &config.fabric, reach_of(config),
-          config.protect};
+  return {static_cast<int>(config.view.members.size()), &config.fabric, config.flat.has_value(),
+          reach_of(config), config.protect};
 }
 
 }  // namespace
