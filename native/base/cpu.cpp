@@ -64,13 +64,13 @@ static_assert(
     }(),
     "a row for every level, in their order");
 
-struct TwoLevelFound {
+struct FoundLevels {
   std::array<CpuLevel, kCpuLevelCount> levels;
   std::size_t count = 0;
 };
 
-TwoLevelFound find_levels() {
-  TwoLevelFound found;
+FoundLevels find_levels() {
+  FoundLevels found;
   for (const LevelRow& row : kLevelRows) {
     if (row.runs()) found.levels[found.count++] = row.level;
   }
@@ -85,7 +85,7 @@ std::string_view cpu_level_name(CpuLevel level) {
 
 std::span<const CpuLevel> cpu_levels() {
   // Asking the processor is slow, most of all in virtual machines.
-  static const TwoLevelFound found = find_levels();
+  static const FoundLevels found = find_levels();
   return std::span(found.levels).first(found.count);
 }
 

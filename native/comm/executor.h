@@ -31,7 +31,7 @@ class Executor {
   // until it returns true; its argument says whether this is the last call. False: it was not
   // called. Any thread, not from within a task.
   virtual bool drive_inline(const std::function<bool(bool last)>& step) = 0;
-  // Whether who drives briefly has a core of its own: it is back within microseconds then. Any
+  // Whether who drives inline has a core of its own: it is back within microseconds then. Any
   // thread.
   virtual bool has_cores() const { return false; }
   // Whether tasks wait to be run. Any thread.

@@ -4,7 +4,7 @@
 
 namespace holdfast::compress {
 
-const device::KernelRow& owe_kernel() {
+const device::KernelRow& sum_residual_kernel() {
   static const device::KernelRow* const row = device::find_kernel("holdfast_sum_residual");
   CHECK(row != nullptr);
   return *row;

@@ -17,6 +17,6 @@ struct SumResidualArgument {
   float times;
 };
 
-const device::KernelRow& owe_kernel();
+const device::KernelRow& sum_residual_kernel();
 
 }  // namespace holdfast::compress

@@ -13,7 +13,7 @@
 namespace holdfast::runtime {
 
 struct VirtualBlock {
-  std::uintptr_t at = 0;  // stand_in_address() of its number
+  std::uintptr_t at = 0;  // virtual_block_address() of its number
   GappedArray array;
   bool written = false;
 };
@@ -23,7 +23,7 @@ inline constexpr std::size_t kMostVirtualBlocks = std::size_t{1} << 15;
 inline constexpr std::uint64_t kStandInBytes = std::uint64_t{1} << 48;
 
 // No address of a program on any machine of ours: the upper half is the kernel's, or nobody's.
-inline constexpr std::uintptr_t stand_in_address(std::size_t number) {
+inline constexpr std::uintptr_t virtual_block_address(std::size_t number) {
   return std::uintptr_t{1} << 63 | number * kStandInBytes;
 }
 

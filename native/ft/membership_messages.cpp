@@ -11,7 +11,7 @@ namespace {
 // Heartbeats until a coordinator that serves another job of this name is asked again.
 constexpr int kRefusedFor = 10;
 
-bool awaits_word(MessageKind kind) {
+bool awaits_reply(MessageKind kind) {
   switch (kind) {
     case MessageKind::kReport:
     case MessageKind::kSuspect:
@@ -40,7 +40,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     if (message.kind == MessageKind::kOut) on_closed(from, now);
     // A sender that takes this process for the coordinator or a member, or wants to fence it, waits
     // for an answer.
-    if (awaits_word(message.kind)) say_out(from);
+    if (awaits_reply(message.kind)) say_out(from);
     return;
   }
   if (message.kind == MessageKind::kOut) return on_out(from, message, now);

@@ -20,10 +20,10 @@ constexpr Duration kBusySocketLook = std::chrono::microseconds(500);
 constexpr Duration kTurnPause = std::chrono::microseconds(20);
 // Looks of a caller that drives one small op inline: where each rank has a core of its own it
 // spins, else it yields.
-constexpr int kBriefSpins = 400;
-constexpr int kBriefYields = 16;
+constexpr int kInlineSpins = 400;
+constexpr int kInlineYields = 16;
 // Links and deadlines are looked at once in so many inline ops.
-constexpr std::uint32_t kBriefsPerTurn = 16;
+constexpr std::uint32_t kInlinePerTurn = 16;
 // After a caller has driven, the progress thread leaves driving to callers for this long, then
 // keeps watch itself.
 constexpr Duration kThreadPause = milliseconds(50);
@@ -202,13 +202,13 @@ bool Driver::drive_inline(const std::function<bool(bool)>& step) {
   }
   run_submissions();
   const bool crowded = patience_.spins == 0;
-  const int looks = crowded ? kBriefYields : kBriefSpins;
+  const int looks = crowded ? kInlineYields : kInlineSpins;
   bool ended = false;
   for (int look = 0; look <= looks && !ended; ++look) {
     if (look > 0) crowded ? static_cast<void>(sched_yield()) : relax();
     ended = step(look == looks);
   }
-  if (++briefs_ % kBriefsPerTurn == 0) {
+  if (++inline_calls_ % kInlinePerTurn == 0) {
     look_everywhere(clock_->now(), machinery_.sockets_matter());
   }
   put_down([ended] { return ended; });

@@ -118,7 +118,7 @@ class Driver {
   Patience patience_;
   Instant next_look_{};
   Instant next_turn_{};
-  std::uint32_t briefs_ = 0;
+  std::uint32_t inline_calls_ = 0;
   std::thread thread_;
 };
 

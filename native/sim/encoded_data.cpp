@@ -61,7 +61,7 @@ EncodedData::EncodedData(const EncodedOp& op, int rank, int ranks)
   }
   if (op.collective == Collective::kBroadcast || is_in_place()) output_ = input_;
   before_ = input_;
-  owed_ = residual_;
+  residual_before_ = residual_;
 }
 
 float EncodedData::residual_of(int from, int to) const {
@@ -169,12 +169,15 @@ std::string EncodedData::check(const comm::Outcome& outcome) const {
 }
 
 std::string EncodedData::check_failed() const {
-  return same_bits(residual_, owed_) ? "" : "a residual was committed with an op that failed";
+  return same_bits(residual_, residual_before_) ? ""
+                                                : "a residual was committed with an op that failed";
 }
 
 std::string EncodedData::check_input() const {
   if (!same_bits(input_, before_)) return "an input has changed";
-  return same_bits(residual_, owed_) ? "" : "a residual was committed before its op had ended";
+  return same_bits(residual_, residual_before_)
+             ? ""
+             : "a residual was committed before its op had ended";
 }
 
 std::uint64_t EncodedData::fingerprint() const {

@@ -53,7 +53,7 @@ class EncodedData {
   std::vector<float> before_;  // the input as it was
   std::vector<float> output_;
   std::vector<float> residual_;
-  std::vector<float> owed_;  // the residual as it was
+  std::vector<float> residual_before_;  // the residual as it was
 };
 
 }  // namespace holdfast::sim

@@ -175,7 +175,7 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   if (!large && random.chance(6)) s.elements = 6'000 << random.below(2);
   s.raise = random.chance(15);
   s.flat = !large && random.chance(30);
-  s.brief = s.flat && random.chance(50);
+  s.blocking = s.flat && random.chance(50);
   s.two_links = random.chance(40);
   s.advances = random.chance(60);
   s.zero_holes = random.chance(40);

@@ -180,7 +180,7 @@ void Process::start_op(const ProgramOp& op) {
   }
   for (comm::OpRequest& request : requests) {
     Result<comm::Ran> ran = comm::Ran{};
-    if (scenario_.brief && !op.is_shift) {
+    if (scenario_.blocking && !op.is_shift) {
       ran = running.group->run(std::move(request));
     } else if (auto work = running.group->start(std::move(request)); work.is_ok()) {
       ran = comm::Ran{work.value(), nullptr};

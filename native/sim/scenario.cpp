@@ -91,7 +91,7 @@ bool read_fault(std::istringstream& in, Fault& f, const Scenario& s) {
 bool read_setting(const std::string& name, std::istringstream& in, Scenario& s) {
   const std::map<std::string, bool*> flags = {
       {"raise", &s.raise},          {"zero_holes", &s.zero_holes}, {"flat", &s.flat},
-      {"brief", &s.brief},          {"two_links", &s.two_links},   {"advances", &s.advances},
+      {"blocking", &s.blocking},    {"two_links", &s.two_links},   {"advances", &s.advances},
       {"outside", &s.outside},      {"elastic", &s.elastic},       {"subgroup", &s.subgroup},
       {"two_worlds", &s.two_worlds}};
   const std::map<std::string, int*> numbers = {
@@ -121,7 +121,7 @@ std::string to_text(const Scenario& s) {
       << s.elements << "\nhosts " << s.hosts << "\n";
   const std::pair<const char*, bool> flags[] = {
       {"raise", s.raise},          {"zero_holes", s.zero_holes}, {"flat", s.flat},
-      {"brief", s.brief},          {"two_links", s.two_links},   {"advances", s.advances},
+      {"blocking", s.blocking},    {"two_links", s.two_links},   {"advances", s.advances},
       {"outside", s.outside},      {"elastic", s.elastic},       {"subgroup", s.subgroup},
       {"two_worlds", s.two_worlds}};
   for (const auto& [name, set] : flags) {

@@ -84,7 +84,7 @@ struct Scenario {
   bool raise = false;       // on_peer_loss
   bool zero_holes = false;  // on_hole
   bool flat = false;        // the ranks share memory
-  bool brief = false;       // the program waits for each op: a small op may run inline
+  bool blocking = false;    // the program waits for each op: a small op may run inline
   bool two_links = false;   // data and control apart, as with shared memory
   bool advances = false;    // steps end with advance()
   bool outside = false;     // a process of its own coordinates

@@ -96,7 +96,7 @@ constexpr AlgorithmRow two_phase(Collective collective) {
 
 constexpr AlgorithmRow two_level_coded(Collective collective) {
   AlgorithmRow row{"two_level_coded", collective, build_two_level_coded, nullptr, kKaronis};
-  row.sums_up_in_hosts = true;
+  row.sums_up_in_domains = true;
   return row;
 }
 
@@ -148,8 +148,8 @@ const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool resi
   const AlgorithmRow* best = nullptr;
   for (const AlgorithmRow& row : kEncodedRows) {
     if (row.collective != collective || (residual && !row.takes_residual)) continue;
-    if (row.sums_up_in_hosts && !levels) continue;
-    if (best == nullptr || row.sums_up_in_hosts) best = &row;
+    if (row.sums_up_in_domains && !levels) continue;
+    if (best == nullptr || row.sums_up_in_domains) best = &row;
   }
   CHECK(best != nullptr);
   return *best;

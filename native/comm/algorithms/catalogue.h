@@ -38,7 +38,7 @@ struct AlgorithmRow {
   Senders senders = Senders::kAll;
   // For calls with a codec: whether error feedback is supported.
   bool takes_residual = false;
-  bool sums_up_in_hosts = false;  // sums inside domains come first: for fabrics with a wide level
+  bool sums_up_in_domains = false;  // sums inside domains come first: for fabrics with a wide level
 };
 
 std::span<const AlgorithmRow> catalogue();

@@ -77,8 +77,7 @@ class Lowering {
 
   bool is_lossless() const { return coding_.codec && coding_.codec->spec().lossless; }
 
-  // Sets the room of each frame; returns how many bytes the elements of any lossless frame take at
-  // most.
+  // Sets the room of each frame; returns the most bytes that a lossless frame's elements take.
   std::uint64_t measure_frames(std::vector<std::uint64_t>& rooms) const {
     if (!coding_.codec) return 0;
     std::uint64_t most = 0;
@@ -260,7 +259,7 @@ class Lowering {
     // No rank gets this frame, and its maker reads the elements at their source: none is encoded.
     const ScratchUse& use = uses_[s.dst.chunk];
     if (use.passes_once() && made_here(step(use.consumer)) != nullptr) result.count = 0;
-    if (is_wide(s.lhs)) return set_owed(s, result);
+    if (is_wide(s.lhs)) return set_sum_residual(s, result);
     // Each rank rounds its input differently from other ranks, and from the sum's owner.
     result.chunk |= static_cast<std::uint64_t>(schedule_.rank.value + 1) << 32;
     if (s.lhs.space != Space::kInput || coding_.feedback.empty()) return;
@@ -270,7 +269,7 @@ class Lowering {
   }
 
   // A sum is encoded by the rank that owns the chunk; only all-reduce encodes sums.
-  void set_owed(const Step& s, CodeStep& result) const {
+  void set_sum_residual(const Step& s, CodeStep& result) const {
     if (coding_.feedback.empty()) return;
     CHECK(schedule_.collective == Collective::kAllReduce);
     result.sum = reinterpret_cast<float*>(address(s.lhs));

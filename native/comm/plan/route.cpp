@@ -196,7 +196,7 @@ void choose_row(Plan& plan, const OpRequest& request, const ViewFacts& view, std
     plan.algorithm = find_algorithm(request.collective, request.algorithm);
     plan.reason = Reason::kNamed;
   }
-  plan.levels = plan.algorithm->level_cost != nullptr || plan.algorithm->sums_up_in_hosts;
+  plan.levels = plan.algorithm->level_cost != nullptr || plan.algorithm->sums_up_in_domains;
 }
 
 // By the op alone, so that it is the same on every member: all of them take part in a round.

@@ -68,16 +68,16 @@ class Debt {
 
   // How much credit is to be returned now; mostly 0.
   std::uint64_t add(std::uint64_t cost) {
-    owed_ += cost;
-    if (owed_ < lump_) return 0;
-    const std::uint64_t lump = owed_;
-    owed_ = 0;
+    due_ += cost;
+    if (due_ < lump_) return 0;
+    const std::uint64_t lump = due_;
+    due_ = 0;
     return lump;
   }
 
  private:
   std::uint64_t lump_;
-  std::uint64_t owed_ = 0;
+  std::uint64_t due_ = 0;
 };
 
 }  // namespace holdfast::comm

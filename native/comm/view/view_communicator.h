@@ -85,7 +85,7 @@ class ViewCommunicator {
 
   void launch(OpLaunch launch);
   // How an op goes that begins here, and that check_request() accepts. Whether this rank's thread
-  // may run it in brief is no part of that: only its caller knows.
+  // may run it inline is no part of that: only its caller knows.
   Plan plan_of(const OpRequest& request) { return route_in_view(request, facts_, false, &last_); }
   // A small op without a work of its own, as far as it goes: begun here, if nothing else is under
   // way and shared memory carries it; asked until it has ended, or handed over to go on as a
@@ -93,7 +93,7 @@ class ViewCommunicator {
   bool can_run_inline(const OpRequest& request) const;
   // Nothing is in the way of an op.
   bool is_idle() const { return active_.empty() && !ending_ && !ended_ && !any_gone_; }
-  // Whether shared memory carries it, in slices or briefly, and nothing is in its way.
+  // Whether shared memory carries it, in slices or inline, and nothing is in its way.
   bool can_run_at_once(const OpRequest& request) const;
   // Whether it is like the last one that ran inline, so that nothing about it need be checked.
   bool is_usual(const OpRequest& request) const { return usual_ && shape_of(request) == usual_; }

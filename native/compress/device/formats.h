@@ -70,9 +70,9 @@ struct Affine {
     const float down = middle - low;
     const float wider = up < down ? down : up;
     const float reach = wider < kLeastReach ? kLeastReach : wider;
-    constexpr auto kTwoLevel = static_cast<float>(kMost);
-    float step = as_float((as_bits(reach / kTwoLevel) + 0xffU) & ~0xffU);
-    while (!(::fabsf(middle) + kTwoLevel * step <= 0x1.fffffep127F)) {
+    constexpr auto kLevels = static_cast<float>(kMost);
+    float step = as_float((as_bits(reach / kLevels) + 0xffU) & ~0xffU);
+    while (!(::fabsf(middle) + kLevels * step <= 0x1.fffffep127F)) {
       step = as_float(as_bits(step) - 0x100U);
     }
     return {step, middle, 1.0F / step, true};

@@ -134,16 +134,16 @@ void encode_steps(EncodeRun run, std::uint64_t at, const BlockValues& held, Bloc
 
 template <int kBits, Grid kGrid, Rounding kRounding, bool kResidual, class Block>
 void encode_affine_as(EncodeRun run, Block block) {
-  constexpr auto kTwoLevel = static_cast<float>(kAffineLevels<kBits>);
+  constexpr auto kLevels = static_cast<float>(kAffineLevels<kBits>);
   constexpr std::size_t kScaleBytes = kGrid == Grid::kMinMax ? 8 : 4;
   for (std::uint64_t b = 0; b < run.blocks; ++b) {
     const std::uint64_t at = b * block;
     const BlockValues held = hold<kResidual>(run, at, block);
     Steps steps;
     if constexpr (kGrid == Grid::kMinMax) {
-      steps = min_max_steps(held, block, kTwoLevel);
+      steps = min_max_steps(held, block, kLevels);
     } else {
-      steps = symmetric_steps(held, block, kTwoLevel);
+      steps = symmetric_steps(held, block, kLevels);
     }
     std::memcpy(run.scales + kScaleBytes * b, &steps.step, 4);
     if constexpr (kGrid == Grid::kMinMax) {

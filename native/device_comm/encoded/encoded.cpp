@@ -74,7 +74,7 @@ bool Encoded::prepare(const OpRequest& request) {
     if (!kernels_.load(*stage.row).is_ok()) return false;
   }
   const device::KernelRow& divides = *comm::device_reduce(DType::kF32, ReduceOp::kAvg).kernel;
-  if (!kernels_.load(divides).is_ok() || !kernels_.load(compress::owe_kernel()).is_ok()) {
+  if (!kernels_.load(divides).is_ok() || !kernels_.load(compress::sum_residual_kernel()).is_ok()) {
     return false;
   }
   ready_.insert(key);
@@ -111,7 +111,7 @@ Status Encoded::narrow(DType dtype, DevicePointer out, DevicePointer sum, std::u
 Status Encoded::take_sum_residual(float* residual, const float* sum, const float* decoded,
                                   std::uint64_t count, float times, CuStream stream) {
   const compress::SumResidualArgument argument{residual, sum, decoded, count, times};
-  return kernels_.launch(compress::owe_kernel(), count, &argument, stream);
+  return kernels_.launch(compress::sum_residual_kernel(), count, &argument, stream);
 }
 
 }  // namespace holdfast::runtime

@@ -163,7 +163,7 @@ Result<std::optional<Rank>> Subgroup::step(const Lookout& lookout) {
   auto awaited = open_areas(lookout);
   if (!awaited.is_ok() || awaited.value()) return awaited;
   if (!round_.spoken) TRY(speak());
-  return hear_words(lookout);
+  return hear_votes(lookout);
 }
 
 Result<std::optional<Rank>> Subgroup::open_areas(const Lookout& lookout) {
@@ -220,7 +220,7 @@ Status Subgroup::speak() {
   return store_.set(key(round, runtime_->parts().self), vote);
 }
 
-Result<std::optional<Rank>> Subgroup::hear_words(const Lookout& lookout) {
+Result<std::optional<Rank>> Subgroup::hear_votes(const Lookout& lookout) {
   const std::string round = std::to_string(round_.epoch.value);
   for (std::size_t r = 0; r < round_.members.size(); ++r) {
     if (round_.members[r] == ft::kNobody || !round_.votes[r].empty()) continue;

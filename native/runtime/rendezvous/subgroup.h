@@ -59,7 +59,7 @@ class Subgroup {
   Result<std::optional<Rank>> step(const Lookout& lookout);
   Result<std::optional<Rank>> open_areas(const Lookout& lookout);
   Status speak();
-  Result<std::optional<Rank>> hear_words(const Lookout& lookout);
+  Result<std::optional<Rank>> hear_votes(const Lookout& lookout);
   Result<std::string> decide(const std::string& text);
   Result<std::optional<std::string>> decision();
   Made conclude(const std::string& decision);
