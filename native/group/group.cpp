@@ -4,12 +4,22 @@
 
 #include "comm/algorithms/catalogue.h"
 #include "comm/call/request_check.h"
+#include "group/parts/op_text.h"
 #include "group/world.h"
 
 namespace holdfast::ft {
+namespace {
 
 using comm::OpRequest;
 using comm::OpWork;
+
+// What is copied and added in a few microseconds.
+constexpr std::uint64_t kInstantBytes = 16 * 1024;
+
+// More than the driver ever needs to run one task.
+constexpr Duration kLeaveTime = std::chrono::seconds(5);
+
+}  // namespace
 
 Group::Group(GroupConfig config, std::shared_ptr<World> world,
              std::shared_ptr<comm::Executor> executor, std::shared_ptr<const Clock> clock)
@@ -17,81 +27,30 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
       world_(std::move(world)),
       executor_(std::move(executor)),
       clock_(std::move(clock)),
-      observer_(world_->network().observer()),
       shares_memory_(config_.shares_memory),
-      next_sequence_(config_.next_sequence),
-      at_entrance_(config_.newcomer),
-      view_{config_.epoch, config_.members},
-      epoch_(config_.epoch),
-      launched_(config_.next_sequence),
-      areas_(std::move(config_.flat)),
-      sharing_(config_.id, world_->membership().self(), world_->network()),
-      messages_(config_.id, config_.rank, static_cast<int>(config_.members.size())) {}
+      roster_{config_.rank, config_.epoch, std::move(config_.members),
+              std::move(config_.world_ranks)},
+      callers_({config_.epoch, roster_.members}, config_.next_sequence, config_.newcomer),
+      watch_(config_.id, config_.rank, world_->network().observer(), clock_),
+      ops_(roster_, config_.on_peer_loss == comm::PeerLoss::kRaise, config_.next_sequence,
+           world_->network().observer(), clock_, watch_, *this),
+      departure_({config_.name, world_->membership().self(), config_.protect,
+                  world_->membership().settings().heartbeat},
+                 roster_, *this),
+      memory_(std::move(config_.flat), roster_,
+              Sharing(config_.id, world_->membership().self(), world_->network())),
+      messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())) {}
 
 Group::~Group() { CHECK(ops_.empty()); }
 
-int Group::size() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<int>(view_.members.size());
-}
-
-comm::View Group::view() const {
-  const std::lock_guard lock(mutex_);
-  return view_;
-}
-
-std::vector<Rank> Group::live_ranks() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<Rank> ranks;
-  for (std::size_t r = 0; r < view_.members.size(); ++r) {
-    if (view_.members[r] != kNobody) ranks.push_back({static_cast<std::int32_t>(r)});
-  }
-  return ranks;
-}
-
-comm::Placement Group::placement() const {
-  const std::lock_guard lock(mutex_);
-  return placement_;
-}
-
-std::vector<int> Group::hosts() const {
-  const std::lock_guard lock(mutex_);
-  return hosts_;
-}
-
-Epoch Group::boundary() const {
-  const std::lock_guard lock(mutex_);
-  return boundary_;
-}
-
 std::vector<std::string> Group::transports() const {
-  std::vector<std::string> names(config_.members.size(), "none");
+  std::vector<std::string> names(roster_.members.size(), "none");
   if (!comm_ && !entrance_) return names;
-  for (const Rank rank : present_) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    names[r] =
-        rank == config_.rank ? "self" : world_->links_to(config_.members[r]).data->transport();
+  for (const Rank rank : roster_.present) {
+    names[static_cast<std::size_t>(rank.value)] =
+        rank == config_.rank ? "self" : world_->links_to(roster_.member(rank)).data->transport();
   }
   return names;
-}
-
-Status Group::health() const {
-  const std::lock_guard lock(mutex_);
-  return ended_;
-}
-
-std::optional<Rank> Group::rank_of(MemberId member) const {
-  const auto at = std::find(config_.members.begin(), config_.members.end(), member);
-  if (member == kNobody || at == config_.members.end()) return std::nullopt;
-  return Rank{static_cast<std::int32_t>(at - config_.members.begin())};
-}
-
-std::optional<Rank> Group::view_rank_of(MemberId member, Epoch epoch) const {
-  const auto rank = rank_of(member);
-  if (!rank || !comm_ || epoch != epoch_) return std::nullopt;
-  const auto at = std::find(present_.begin(), present_.end(), *rank);
-  if (at == present_.end()) return std::nullopt;
-  return Rank{static_cast<std::int32_t>(at - present_.begin())};
 }
 
 Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
@@ -105,36 +64,177 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   }
   if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
   const bool wake = !request.how.expect_wait;
-  const std::lock_guard lock(mutex_);
-  if (closed_) return Status{Code::kNotMember, "group " + name() + " is closed"};
-  if (advancing_) {
-    return Status{Code::kConfigError, "group " + name() + ": " +
-                                          std::string(comm::collective_name(request.collective)) +
-                                          " while advance() is under way; wait for it first"};
-  }
-  at_entrance_ = at_entrance_ && request.how.at_entrance;
-  // Apart: a message concerns two ranks, and the number of a collective must be the same on all.
-  const bool message = comm::is_point_to_point(request.collective);
-  std::uint64_t& next = message ? next_message_ : next_sequence_;
-  if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
-      comm::carried_as(request, size)) {
-    request = comm::replicated_by(std::move(request), replicated_.take(), config_.rank, size);
-  }
-  auto work = new_work(std::move(request), OpSeq{next++});
-  if (!wake) work->tell_wait(comm::OtherWait::kWhole);
-  if (observer_ != nullptr) work->ticket().enqueued = clock_->now();
-  executor_->submit([self = shared_from_this(), work] { self->enter(work); }, wake);
-  return std::shared_ptr<comm::Work>(work);
+  std::shared_ptr<OpWork> work;
+  const Status taken = callers_.call(request, name(), [&](OpSeq number) {
+    if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
+        comm::carried_as(request, size)) {
+      request = comm::replicated_by(std::move(request), replicated_.take(), config_.rank, size);
+    }
+    work = new_work(std::move(request), number);
+    if (!wake) work->tell_wait(comm::OtherWait::kWhole);
+    if (watch_.is_observed()) work->ticket().enqueued = clock_->now();
+    executor_->submit([self = shared_from_this(), work] { self->enter(work); }, wake);
+  });
+  if (!taken.is_ok()) return taken;
+  return std::shared_ptr<comm::Work>(std::move(work));
 }
 
-std::shared_ptr<OpWork> Group::new_work(OpRequest request, OpSeq sequence) const {
+std::shared_ptr<OpWork> Group::new_work(OpRequest&& request, OpSeq sequence) const {
   return std::allocate_shared<OpWork>(RecyclingAllocator<OpWork>(recycler_), std::move(request),
                                       sequence, executor_, clock_);
 }
 
-bool Group::is_newcomer() const {
-  const std::lock_guard lock(mutex_);
-  return at_entrance_;
+bool Group::is_instant(const comm::OpRequest& request) const {
+  return shares_memory_.load(std::memory_order_relaxed) && executor_->has_cores() &&
+         comm::payload_bytes(request) <= kInstantBytes;
+}
+
+Result<comm::Ran> Group::run(comm::OpRequest&& request) {
+  if (shares_memory_.load(std::memory_order_relaxed) && !request.atomic &&
+      request.algorithm.empty() && config_.algorithm.empty()) {
+    InlineOp<Group> op(*this, request);
+    executor_->drive_inline([&op](bool last) { return op.step(last); });
+    if (op.has_begun()) return op.take();
+  }
+  return Communicator::run(std::move(request));
+}
+
+bool Group::can_begin_inline(const comm::OpRequest& request) const {
+  return comm_ && ops_.empty() && line_.empty() && !request.how.gate && !boundary_.is_under_way() &&
+         ops_.broken().is_ok() && !ops_.awaits_calls() && !departure_.has_leavers() &&
+         roster_.is_full() && comm_->is_idle();
+}
+
+InlineShape Group::inline_shape(const comm::OpRequest& request) const {
+  if (comm_->is_usual(request)) return InlineShape::kUsual;
+  const auto size = static_cast<int>(roster_.present.size());
+  if (!comm_->can_run_at_once(request) || !check_request(request, config_.rank, size).is_ok()) {
+    return InlineShape::kNone;
+  }
+  return comm_->can_run_inline(request) ? InlineShape::kNew : InlineShape::kSliced;
+}
+
+void Group::begin_inline(const comm::OpRequest& request, OpSeq number, InlineShape shape,
+                         comm::OpTicket& ticket) {
+  ops_.note_inline_begin(number);
+  if (shape == InlineShape::kNew) comm_->set_usual(request);
+  inline_call_ = call_of(request, number);
+  comm_->begin_inline(request, inline_call_);
+  // The others are at it meanwhile.
+  watch_.began_inline(ticket, request, number, roster_.epoch);
+}
+
+std::shared_ptr<const comm::Outcome> Group::end_inline(comm::OpTicket& ticket) {
+  auto outcome = ops_.note_inline_end(inline_call_);
+  watch_.ended_inline(ticket);
+  return outcome;
+}
+
+std::shared_ptr<OpWork> Group::inline_work(comm::OpRequest& request, OpSeq number) const {
+  request.how.expect_wait = true;
+  if (request.timeout == Duration::zero()) request.timeout = config_.timeout;
+  auto work = new_work(std::move(request), number);
+  work->tell_wait(comm::OtherWait::kWhole);
+  return work;
+}
+
+std::shared_ptr<comm::Work> Group::launch_inline(comm::OpRequest& request, OpSeq number) {
+  const auto work = inline_work(request, number);
+  launch(work, clock_->now() + work->request().timeout);
+  return work;
+}
+
+std::shared_ptr<comm::Work> Group::go_on_inline(comm::OpRequest& request, OpSeq number,
+                                                const comm::OpTicket& ticket) {
+  const auto work = inline_work(request, number);
+  work->ticket() = ticket;
+  const Instant deadline = clock_->now() + work->request().timeout;
+  ops_.add_inline(work, deadline);
+  comm_->go_on({work, std::shared_ptr<const comm::OpRequest>(work, &work->request()), deadline});
+  return work;
+}
+
+bool Group::look_inline(OpSeq number) {
+  if (comm_) comm_->poll_memory();
+  return !ops_.contains(number);
+}
+
+void Group::enter(const std::shared_ptr<OpWork>& work) {
+  const Instant now = clock_->now();
+  const Instant deadline = now + work->request().timeout;
+  if (!line_.holds(*work)) return launch(work, deadline);
+  line_.push({work, deadline});
+  pass_line(now);
+}
+
+// Whether an op left the line.
+bool Group::pass_line(Instant now) {
+  bool moved = false;
+  while (const auto passed = line_.next(now)) {
+    moved = true;
+    const auto& [work, deadline] = passed->op;
+    if (!passed->status.is_ok()) {
+      refuse_at_gate(*work, passed->status);
+      break;
+    }
+    launch(work, deadline);
+  }
+  return moved;
+}
+
+// As with an op that gave up: this rank has lost its place in the program, and the others must not
+// wait for it.
+void Group::refuse_at_gate(const OpWork& work, const Status& why) {
+  const std::string text = op_text(work, name()) + ": " + why.message();
+  if (comm::ViewCommunicator* comm = entered()) {
+    comm->end_view({why.code(), {config_.rank}, text});
+  }
+  fail(Status(why.code(), text).about({config_.rank}, roster_.epoch));
+}
+
+void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
+  const bool message = comm::is_point_to_point(work->collective());
+  if (message) work->ticket().path = comm::OpPath::kMessage;
+  watch_.began(*work, roster_.epoch, clock_->now());
+  // A member that has left is no reason to refuse: what it sent before may be all this op needs.
+  const Status ended = health();
+  if (!ended.is_ok()) return end_badly(work, ended);
+  if (!message) return ops_.launch(work, deadline, comm_.get());
+  messages_.launch(work, deadline);
+  end_messages();
+}
+
+void Group::end_messages() {
+  messages_.take_ended(ended_messages_);
+  for (auto& ended : ended_messages_) {
+    if (ended.status.is_ok()) {
+      end(ended.work, ended.status);
+    } else {
+      end_badly(ended.work, ended.status);
+    }
+  }
+  ended_messages_.clear();
+  // As with a collective: whoever gave up on a message has lost its place in the program.
+  if (const auto failure = messages_.take_failure()) {
+    const comm::ViewNotice notice{
+        failure->status.code(), failure->status.ranks(),
+        op_text(*failure->work, name()) + ": " + failure->status.message()};
+    if (comm::ViewCommunicator* comm = entered()) return comm->end_view(notice);
+    fail(failure->status);
+  }
+}
+
+void Group::end(std::shared_ptr<OpWork> work, Status status) {
+  const OpTable::Ended ended = ops_.take(*work, status.is_ok(), config_.on_hole);
+  if (ended.hole) status = describe(*work, *ended.hole, ended.epoch);
+  if (comm::Replicated* replicated = work->request().step.replicated) {
+    if (status.is_ok()) comm::deliver(work->request());
+    replicated_.give(*replicated);
+  }
+  watch_.ended(*work, status.code(), ended.repaired);
+  if (boundary_.is_vote(work)) after_vote(status);
+  work->settle(std::move(status));
+  executor_->defer([work = std::move(work)] { work->end(); });
 }
 
 bool Group::progress(Instant now) {
@@ -144,102 +244,76 @@ bool Group::progress(Instant now) {
   if (entrance_) look_at_entrance(now);
   if (comm_) {
     moved = comm_->progress(now) || moved;
-  } else {
-    fail_stopped(now);
+  } else if (ops_.is_late(now)) {
+    // Between two views nobody else watches the time.
+    const std::string blocked = world_->membership().blocked();
+    fail({Code::kTimeout,
+          "the timeout passed (option timeout) while the members could not agree on the next view" +
+              (blocked.empty() ? "" : ": " + blocked)});
   }
-  if (advance_) check_advance(now);
-  if (!leavers_.empty()) answer_leavers();
-  if (leaving_) look_at_leaving(now);
-  if (observer_ != nullptr && now >= next_watch_) observe_waits(now);
+  if (boundary_.is_under_way() && boundary_.is_late(now)) {
+    // The coordinator does not answer, or one of the members went another way.
+    fail({Code::kTimeout, "advance() timed out (option timeout) at the coordinator; " +
+                              world_->membership().blocked()});
+  }
+  if (!departure_.is_idle()) departure_.progress(now);
+  if (watch_.is_due(now)) observe_waits(now);
   return moved;
 }
 
-void Group::end_messages() {
-  messages_.take_ended(ended_messages_);
-  for (auto& ended : ended_messages_) {
-    end(ended.work, ended.status.is_ok() ? ended.status : describe(*ended.work, ended.status));
-  }
-  ended_messages_.clear();
-  // As with a collective: whoever gave up on a message has lost its place in the program.
-  if (const auto failure = messages_.take_failure()) {
-    const comm::ViewNotice notice{failure->status.code(), failure->status.ranks(),
-                                  op_text(*failure->work) + ": " + failure->status.message()};
-    if (comm::ViewCommunicator* comm = entered()) return comm->end_view(notice);
-    fail(failure->status);
-  }
-}
-
 comm::MemoryPoll Group::poll_memory() {
-  if (!comm_ || advance_ || !line_.empty() || messages_.busy() || has_missed()) return {};
-  if (leaving_ || !leavers_.empty()) return {};
+  if (!comm_ || boundary_.is_under_way() || !line_.empty() || messages_.busy() || has_missed()) {
+    return {};
+  }
+  if (!departure_.is_idle()) return {};
   return comm_->poll_memory();
 }
 
-bool Group::moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
-
 Instant Group::next_deadline() const {
-  Instant next = messages_.next_deadline();
-  if (asks_to_leave()) next = std::min(next, next_closing_);
-  if (!line_.empty()) next = std::min({next, line_.front().deadline, next_gate_look_});
+  const Instant next =
+      std::min({messages_.next_deadline(), departure_.next_deadline(), line_.next_deadline()});
   if (comm_) return std::min(next, comm_->next_deadline());
-  for (const auto& [sequence, op] : ops_) next = std::min(next, op.deadline);
-  if (advance_) next = std::min(next, advance_->deadline);
-  return next;
+  return std::min({next, ops_.next_deadline(), boundary_.next_deadline()});
 }
 
-// Between two views nobody else watches the time.
-void Group::fail_stopped(Instant now) {
-  for (const auto& [sequence, op] : ops_) {
-    if (now < op.deadline) continue;
-    const std::string blocked = world_->membership().blocked();
-    const Status late(Code::kTimeout,
-                      "the timeout passed (option timeout) while the members could not agree on "
-                      "the next view" +
-                          (blocked.empty() ? "" : ": " + blocked));
-    return fail(late);
+void Group::observe_waits(Instant now) {
+  const OpWork* collective = comm_ ? comm_->oldest() : nullptr;
+  if (entrance_ && !ops_.empty()) collective = ops_.first_work().get();
+  const OpWork* chosen = watch_.choose(collective, messages_.oldest(), now);
+  if (chosen == nullptr) return;
+  std::vector<Rank> ranks;
+  for (const Rank rank :
+       chosen == collective ? collective_waits_for() : messages_.oldest_waits_for()) {
+    ranks.push_back(roster_.world_ranks[static_cast<std::size_t>(rank.value)]);
   }
+  watch_.waits(*chosen, std::move(ranks), now);
 }
 
-void Group::on_view_failed(const Status& status) { fail(status); }
+std::vector<Rank> Group::collective_waits_for() const {
+  if (!entrance_) return comm_->oldest_waits_for();
+  std::vector<Rank> ranks;
+  for (const MemberId member : memory_.awaited()) {
+    if (member != world_->membership().self()) ranks.push_back(*roster_.rank_of(member));
+  }
+  return ranks;
+}
 
 void Group::fail(const Status& status) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!ended_.is_ok()) return;
-    ended_ = status;
-  }
+  if (!callers_.end(status)) return;
   entrance_.reset();
-  sharing_.stop();
-  observe_failure(status);
-  while (!ops_.empty()) {
-    const std::shared_ptr<OpWork> work = ops_.begin()->second.work;
-    end(work, describe(*work, status));
-  }
-  for (const Waiting& waiting : std::exchange(line_, {})) {
-    end(waiting.work, describe(*waiting.work, status));
-  }
-  if (advance_) end_advance(status);
+  memory_.stop();
+  if (config_.id == world_->id()) watch_.failed(status);
+  while (!ops_.empty()) end_badly(std::shared_ptr(ops_.first_work()), status);
+  for (const GateQueue::Called& op : line_.take_all()) end_badly(op.work, status);
+  if (boundary_.is_under_way()) end_boundary(status);
   messages_.fail_all(status);
   end_messages();
-  kept_.clear();
-  flat_ends_.clear();
+  ops_.forget_results();
   if (previous_) previous_->abandon();
 }
 
-std::string Group::op_text(const OpWork& work) const {
-  const comm::Call call = call_of(work.request(), work.sequence());
-  return std::string(comm::collective_name(call.collective)) + " #" +
-         std::to_string(work.sequence().value) + " of group " + name();
-}
-
 Status Group::describe(const OpWork& work, const Status& cause, Epoch epoch) const {
-  std::vector<Rank> ranks = cause.ranks();
-  std::string text = op_text(work) + " (epoch " + std::to_string(epoch.value) + ", rank " +
-                     std::to_string(config_.rank.value) + " of " +
-                     std::to_string(config_.members.size()) + ") failed";
-  if (cause.code() == Code::kPeerLost && !ranks.empty()) text += ": lost " + comm::rank_list(ranks);
-  text += ": " + cause.message();
-  return Status(cause.code(), std::move(text)).about(std::move(ranks), epoch);
+  return ft::describe(work, cause, name(), roster_, epoch);
 }
 
 void Group::abort(const std::string& reason) {
@@ -247,9 +321,76 @@ void Group::abort(const std::string& reason) {
   executor_->submit(
       [self = shared_from_this(), notice] {
         if (comm::ViewCommunicator* comm = self->entered()) return comm->end_view(notice);
-        self->fail(Status(notice.code, notice.text).about(notice.ranks, self->epoch_));
+        self->fail(Status(notice.code, notice.text).about(notice.ranks, self->roster_.epoch));
       },
       true);
+}
+
+Status Group::close(Duration timeout) {
+  if (!callers_.close()) return Status::ok();
+  auto leaving = std::make_shared<Leaving>();
+  if (timeout > Duration::zero()) {
+    const Instant deadline = clock_->now() + timeout;
+    executor_->submit([self = shared_from_this(), leaving] { self->begin_leaving(leaving); },
+                      false);
+    const auto quiet = [&] { return leaving->quiet.load(std::memory_order_acquire); };
+    executor_->drive_until(quiet, deadline);
+    const auto settled = [&] { return leaving->settled.load(std::memory_order_acquire); };
+    executor_->drive_until(settled, std::min(deadline, clock_->now() + config_.timeout));
+  }
+  executor_->submit(
+      [self = shared_from_this(), leaving] {
+        if (self->quiet()) leaving->quiet.store(true, std::memory_order_release);
+        leaving->outcome = self->leaving_status();
+        if (leaving->outcome.code() == Code::kUnconfirmed) self->world_->give_up_outcasts();
+        if (!self->departure_.has_parted()) self->leave();
+        leaving->gone.store(true, std::memory_order_release);
+      },
+      false);
+  const auto gone = [&] { return leaving->gone.load(std::memory_order_acquire); };
+  executor_->drive_until(gone, clock_->now() + kLeaveTime);
+  if (!gone()) return {Code::kTimeout, "group " + name() + " was closed, and its driver is busy"};
+  return leaving->outcome;
+}
+
+std::vector<Rank> Group::ranks_at_large() const { return world_->ranks_at_large(); }
+
+void Group::await_outcasts(Instant now) { world_->await_outcasts(now); }
+
+bool Group::has_given_up() const { return world_->has_given_up(); }
+
+void Group::part_soon() {
+  const auto part = [self = shared_from_this()] {
+    if (!self->departure_.part()) return;
+    self->leave();
+    if (self->world_->id() == self->config_.id) self->world_->retire();
+  };
+  executor_->submit(part, false);
+}
+
+void Group::tell(MemberId member, comm::FrameKind kind, Epoch epoch) {
+  if (member == kNobody || member == world_->membership().self()) return;
+  comm::Link* control = world_->links_to(member).control;
+  comm::FrameHeader header;
+  header.kind = kind;
+  header.key = {config_.id, epoch, static_cast<std::uint32_t>(ops_.first_uncalled()), 0};
+  control->session().send_control(header, {});
+  control->pump();
+}
+
+// Tells the others that this member goes; what still runs here ends first.
+void Group::leave() {
+  if (comm::ViewCommunicator* comm = entered()) {
+    if (!quiet()) comm->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
+    comm->say_goodbye();
+    [[maybe_unused]] const auto stopped = comm->interrupt();
+    comm->abandon();
+  }
+  // However long a thread that waits holds this group.
+  memory_.unlink_own();
+  if (world_->id() == config_.id) world_->leave(clock_->now());
+  world_->network().note_ended(config_.id);
+  fail({Code::kNotMember, "group " + name() + " is closed"});
 }
 
 }  // namespace holdfast::ft

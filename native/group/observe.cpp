@@ -1,18 +1,12 @@
-// What groups and worlds tell of themselves: to the observer, and to people.
+// What a world tells of its views: to the observer, and to people.
 #include <algorithm>
 
-#include "group/group.h"
 #include "group/world.h"
 
 namespace holdfast::ft {
 namespace {
 
 using comm::LossCause;
-using comm::OpWork;
-
-// Whom an op waits for is asked once in so long, and of ops that have run for so long: it takes a
-// look at every step of the op.
-constexpr Duration kWatchPause = std::chrono::milliseconds(1);
 
 // The system ends the connections of a dead process within milliseconds; of a dead host, never.
 constexpr Duration kExplanationTime = std::chrono::seconds(1);
@@ -26,94 +20,6 @@ std::string rank_text(const std::vector<std::size_t>& ranks) {
 }
 
 }  // namespace
-
-void Group::observe_begin(OpWork& work, Instant now) {
-  if (observer_ == nullptr) return;
-  observer_->on_op_begun({config_.id, work.sequence(), epoch_, config_.rank, work.request()},
-                         work.ticket(), now);
-}
-
-void Group::observe_path(const OpWork& work) {
-  if (observer_ != nullptr && work.ticket().number != 0) observer_->on_path_taken(work.ticket());
-}
-
-void Group::observe_end(OpWork& work, const Status& status, bool repaired) {
-  comm::OpTicket& ticket = work.ticket();
-  if (observer_ == nullptr || ticket.number == 0) return;
-  const Instant now = clock_->now();
-  if (watch_.number == ticket.number) {
-    observer_->on_waited(ticket, watch_.ranks, now - watch_.seen);
-    watch_.number = 0;
-  }
-  ticket.wait = work.waited();
-  observer_->on_op_ended(ticket, status.code(), repaired, now);
-}
-
-void Group::observe_inline_begin(InlineOp& inline_op) {
-  if (observer_ == nullptr) return;
-  inline_op.ticket.path = comm::OpPath::kFlat;
-  observer_->on_op_begun({config_.id, *inline_op.sequence, epoch_, config_.rank, inline_op.request},
-                         inline_op.ticket, clock_->now());
-}
-
-void Group::observe_inline_end(InlineOp& inline_op) {
-  if (observer_ == nullptr) return;
-  inline_op.ticket.wait.since = inline_op.ticket.started;
-  observer_->on_op_ended(inline_op.ticket, Code::kOk, false, clock_->now());
-}
-
-std::vector<Rank> Group::collective_waits_for() const {
-  if (!entrance_) return comm_->oldest_waits_for();
-  std::vector<Rank> ranks;
-  for (const MemberId member : sharing_.awaited()) {
-    if (member != world_->membership().self()) ranks.push_back(*rank_of(member));
-  }
-  return ranks;
-}
-
-void Group::observe_waits(Instant now) {
-  next_watch_ = now + kWatchPause;
-  const auto is_old = [now](const OpWork* work) {
-    return work != nullptr && work->ticket().number != 0 &&
-           now - work->ticket().started >= kWatchPause;
-  };
-  const OpWork* collective = comm_ ? comm_->oldest() : nullptr;
-  if (entrance_ && !ops_.empty()) collective = ops_.begin()->second.work.get();
-  const bool collects = is_old(collective);
-  if (!collects && !is_old(messages_.oldest())) {
-    watch_.number = 0;
-    return;
-  }
-  const comm::OpTicket& ticket = (collects ? collective : messages_.oldest())->ticket();
-  const Instant since = watch_.number == ticket.number ? watch_.seen : ticket.started;
-  watch_.ranks.clear();
-  for (const Rank rank : collects ? collective_waits_for() : messages_.oldest_waits_for()) {
-    watch_.ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
-  }
-  observer_->on_waited(ticket, watch_.ranks, now - since);
-  watch_.number = ticket.number;
-  watch_.seen = now;
-}
-
-// Closing a group, or being voted out of it, is not its failure.
-void Group::observe_failure(const Status& status) {
-  const bool whole = config_.id == world_->id();
-  if (observer_ == nullptr || !whole || status.code() == Code::kNotMember) return;
-  observer_->on_standing(comm::Standing::kEnded);
-}
-
-// A view has begun: its links, and at first the group itself.
-void Group::observe_view() {
-  if (observer_ == nullptr) return;
-  if (epoch_ == config_.epoch) observer_->on_group_named(config_.id, config_.name);
-  for (const Rank rank : present_) {
-    if (rank == config_.rank) continue;
-    const auto r = static_cast<std::size_t>(rank.value);
-    const comm::MemberLinks links = world_->links_to(config_.members[r]);
-    observer_->on_linked(config_.world_ranks[r], *links.control);
-    observer_->on_linked(config_.world_ranks[r], *links.data);
-  }
-}
 
 void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
   Change change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -87,6 +88,9 @@ struct OpFate {
   std::vector<Reduction> reductions;
   std::vector<std::pair<Rank, std::uint32_t>> zeros;  // (rank, its output block) to be cleared
 };
+
+// Shared: nothing happens to most ops. Owners: the ops, and their group.
+using Fate = std::shared_ptr<const OpFate>;
 
 // The fate of an op that began among `members`, of `size` ranks, in `epoch`, before anything
 // happened.

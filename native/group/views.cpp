@@ -1,85 +1,181 @@
-// How a group goes from one view to the next.
+// How a group goes from one view to the next, at a step boundary or at a loss, and what it does
+// about its members' connections. A view begins its ops at once, or, where somebody has come in,
+// when the members have agreed what memory they share (parts/view_memory.h).
 #include <algorithm>
 
-#include "base/planted.h"
-
 #include "group/group.h"
-#include "group/schedule.h"
 #include "group/world.h"
 
 namespace holdfast::ft {
-namespace {
 
-using comm::OpWork;
-
-const OpReport* find_report(const GroupReport& report, std::uint64_t sequence) {
-  const auto at = std::find_if(report.ops.begin(), report.ops.end(),
-                               [&](const OpReport& op) { return op.sequence.value == sequence; });
-  return at == report.ops.end() ? nullptr : &*at;
+std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
+  if (timeout == Duration::zero()) timeout = config_.timeout;
+  auto step = std::make_shared<StepBoundary::Step>();
+  step->lobby = std::make_unique<std::uint64_t>(0);
+  step->deadline = clock_->now() + timeout;
+  std::shared_ptr<comm::OpWork> work;
+  callers_.call_boundary([&](CallerState::Boundary how, OpSeq number) {
+    step->work = work =
+        std::make_shared<comm::OpWork>(StepBoundary::call(timeout), number, executor_, clock_);
+    begin_boundary(how, number, step, timeout);
+  });
+  return work;
 }
 
-}  // namespace
-
-void Group::publish_view(Epoch epoch) {
-  const std::lock_guard lock(mutex_);
-  view_ = {epoch, config_.members};
-}
-
-std::vector<Rank> Group::world_ranks_present() const {
-  std::vector<Rank> ranks;
-  ranks.reserve(present_.size());
-  for (const Rank rank : present_) {
-    ranks.push_back(config_.world_ranks[static_cast<std::size_t>(rank.value)]);
+void Group::begin_boundary(CallerState::Boundary how, OpSeq number,
+                           std::shared_ptr<StepBoundary::Step> step, Duration timeout) {
+  using How = CallerState::Boundary;
+  if (how == How::kVote) {
+    comm::OpRequest vote = StepBoundary::vote(*step->lobby, timeout);
+    step->vote = std::make_shared<comm::OpWork>(std::move(vote), number, executor_, clock_);
+    // Whoever waits for the boundary waits for it.
+    step->vote->tell_wait(comm::OtherWait::kWhole);
   }
-  return ranks;
+  const auto submitted = [self = shared_from_this(), how, step] {
+    if (how == How::kVote) {
+      const auto vote = step->vote;
+      self->boundary_.begin(std::move(*step), self->world_->membership().lobby_version());
+      return self->enter(vote);
+    }
+    const std::string group = "group " + self->name();
+    if (how == How::kClosed) {
+      return self->end(step->work, {Code::kNotMember, group + " is closed"});
+    }
+    if (how == How::kTwice) {
+      return self->end(step->work, {Code::kConfigError,
+                                    group + ": advance() was called twice at the same time"});
+    }
+    step->work->set_outcome(
+        {self->roster_.epoch, self->roster_.present, {}, false, self->config_.joined});
+    self->end(step->work, Status::ok());
+  };
+  executor_->submit(submitted, true);
+}
+
+void Group::after_vote(const Status& status) {
+  using Next = StepBoundary::Next;
+  const StepBoundary::Facts facts{config_.whole, !ops_.broken().is_ok(),
+                                  world_->membership().admitted_version()};
+  const Next next = boundary_.after_vote(status, facts);
+  if (next == Next::kPass) callers_.keep_placement_of(boundary_.voters());
+  if (next != Next::kAdmit) return end_boundary(status);
+  if (world_->in_boundary()) {
+    return end_boundary(
+        {Code::kConfigError, "advance() of two groups of a world at the same time"});
+  }
+  world_->at_boundary([weak = weak_from_this()](const Status& passed) {
+    if (const auto self = weak.lock()) self->end_boundary(passed);
+  });
+}
+
+void Group::end_boundary(const Status& status) {
+  if (!boundary_.is_under_way()) return;
+  callers_.end_boundary();
+  auto done = std::make_shared<StepBoundary::Step>(boundary_.take());
+  const std::shared_ptr<comm::OpWork> work = done->work;
+  work->set_outcome({roster_.epoch, roster_.present, {}, false, std::exchange(roster_.joined, {})});
+  work->settle(status);
+  // The vote's end may still refer to what it reduced.
+  executor_->defer([done, work] { work->end(); });
+}
+
+std::optional<Rank> Group::view_rank_of(MemberId member, Epoch epoch) const {
+  if (!comm_ || epoch != roster_.epoch) return std::nullopt;
+  return roster_.place_of(member);
+}
+
+bool Group::refers_to(MemberId member) const {
+  if (has_member(member)) return true;
+  if (!entrance_ || !entrance_->change) return false;
+  // The last view's exchange may have results, and the areas and bells of those that it had.
+  const std::vector<MemberId>& before = entrance_->change->members_before;
+  return std::find(before.begin(), before.end(), member) != before.end();
+}
+
+void Group::begin_view(const NextView& next) {
+  take_members(next);
+  if (config_.newcomer) shares_memory_ = next.may_share;
+  publish_placement();
+  entrance_.emplace();
+  if (config_.newcomer) {
+    memory_.enter(next.may_share, {});
+  } else {
+    memory_.found();
+  }
+  if (!memory_.is_under_way()) enter_view();
+}
+
+void Group::adopt(const NextView& next, const GroupReports& reports) {
+  if (!health().is_ok()) return;
+  if (entrance_ || comm_) [[maybe_unused]]
+    const auto unused = stop();
+  const std::vector<MemberId> before = roster_.members;
+  const std::vector<Rank> ranks_before = roster_.present;
+  take_members(next);
+  const std::vector<Rank> lost = roster_.lost(ranks_before, before);
+  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !lost.empty()) {
+    ops_.set_broken(Status(Code::kPeerLost,
+                           "a member was lost (option on_peer_loss=raise); call advance() to go on "
+                           "without it, or make a group of the survivors")
+                        .about(lost, next.epoch));
+  }
+  if (ends_with(reports)) return;
+  roster_.note_joined(before);
+  if (next.boundary) {
+    if (!roster_.joined.empty()) shares_memory_ = next.may_share;
+    publish_placement();
+    pass_boundary(reports);
+    entrance_.emplace();
+  } else {
+    entrance_ = Entrance{OpTable::Change{reports, ranks_before, before}};
+  }
+  memory_.enter(next.may_share, reports);
+  if (!memory_.is_under_way()) enter_view();
+}
+
+void Group::take_members(const NextView& next) {
+  const std::vector<MemberId> before = roster_.members;
+  roster_.take(next.epoch, next.members, next.world_ranks);
+  memory_.take_view(before);
+  seat_messages(std::exchange(seated_, roster_.members));
+  departure_.on_view();
+  callers_.set_view({next.epoch, roster_.members});
+}
+
+// The group has ended at a member, and so ends here.
+bool Group::ends_with(const GroupReports& reports) {
+  for (const auto& [member, report] : reports) {
+    if (report->failure == Code::kOk || report->failure == Code::kNotMember) continue;
+    make_communicator();
+    fail(Status(report->failure, report->failure_text).about(report->failed_ranks, roster_.epoch));
+    return true;
+  }
+  return false;
+}
+
+// Nothing is under way, and all hold all results; what was called since begins with the view. The
+// members' counts, which may differ where ops failed, meet.
+void Group::pass_boundary(const GroupReports& reports) {
+  std::uint64_t first = 0;
+  for (const auto& [member, report] : reports) first = std::max(first, report->next_sequence);
+  ops_.meet_at(first);
+  callers_.meet_at(ops_.first_uncalled());
 }
 
 void Group::publish_placement() {
-  const std::vector<int> hosts = world_->hosts(world_ranks_present());
+  const std::vector<int> hosts = world_->hosts(roster_.world_ranks_present());
   const int last = hosts.empty() ? 0 : *std::max_element(hosts.begin(), hosts.end());
-  std::vector<int> by_rank(config_.members.size(), -1);
+  std::vector<int> by_rank(roster_.members.size(), -1);
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    by_rank[static_cast<std::size_t>(present_[i].value)] = hosts[i];
+    by_rank[static_cast<std::size_t>(roster_.present[i].value)] = hosts[i];
   }
-  const std::lock_guard lock(mutex_);
-  hosts_ = std::move(by_rank);
-  placement_ = {static_cast<int>(view_.members.size()), last + 1,
-                shares_memory_.load(std::memory_order_relaxed)};
-  boundary_ = epoch_;
-}
-
-void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
-  if (epoch == epoch_ && entrance_) enter_view();
-  if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);
-}
-
-void Group::on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
-  if (const auto rank = view_rank_of(from, epoch)) comm_->on_call(*rank, payload);
-}
-
-void Group::on_missed(Rank rank, const Status& why) {
-  const Rank in_group = present_[static_cast<std::size_t>(rank.value)];
-  const MemberId member = config_.members[static_cast<std::size_t>(in_group.value)];
-  if (world_->id() == config_.id || why.message() != "the peer left") {
-    missed_.push_back(member);
-    return;
-  }
-  // It left this group, but may well be in others: the world has nothing to decide.
-  comm_->end_view({Code::kPeerLost, {in_group}, why.message()});
+  callers_.set_placement(std::move(by_rank), last + 1,
+                         shares_memory_.load(std::memory_order_relaxed), roster_.epoch);
 }
 
 GroupReport Group::stop() {
   if (entered() != nullptr) {
-    for (comm::Stopped& stopped : comm_->interrupt()) {
-      const auto at = ops_.find(stopped.work->sequence().value);
-      if (at == ops_.end() || at->second.work != stopped.work) continue;
-      Op& op = at->second;
-      op.complete = op.complete || stopped.complete;
-      if (is_planted(Planted::kForgetHeld)) stopped.held.clear();
-      for (HeldBlock& block : held_blocks(op.work->request(), config_.rank, stopped.held)) {
-        op.held[block.block].add(block.held);
-      }
-    }
+    ops_.note_stopped(comm_->interrupt());
     previous_ = std::move(comm_);
   }
   return describe_self();
@@ -88,237 +184,16 @@ GroupReport Group::stop() {
 GroupReport Group::describe_self() const {
   GroupReport report;
   report.group = std::make_shared<const GroupIdentity>(
-      GroupIdentity{config_.id, config_.name, config_.world_ranks, shares_memory_, config_.whole});
-  report.next_sequence = launched_;
-  report.shared = shared_;
+      GroupIdentity{config_.id, config_.name, roster_.world_ranks, shares_memory_, config_.whole});
+  report.next_sequence = ops_.first_uncalled();
+  report.shared = memory_.shared();
   if (const Status ended = health(); !ended.is_ok()) {
     report.failure = ended.code();
     report.failed_ranks = ended.ranks();
     report.failure_text = ended.message();
   }
-  for (const FlatEnd& end : flat_ends_) {
-    report.ops.push_back({end.call.sequence, true, true, end.epoch, {}});
-  }
-  for (const auto& [sequence, kept] : kept_) {
-    report.ops.push_back({{sequence}, true, false, kept.completed_in, {}});
-  }
-  for (const auto& [sequence, op] : ops_) {
-    OpReport said{{sequence}, op.complete, false, op.fate->epoch, {}};
-    for (const auto& [block, held] : op.held) {
-      if (!op.complete) said.held.push_back({block, held});
-    }
-    report.ops.push_back(std::move(said));
-  }
+  ops_.report(report.ops);
   return report;
-}
-
-void Group::take_members(const NextView& next) {
-  const std::vector<MemberId> before = std::exchange(config_.members, next.members);
-  config_.world_ranks = next.world_ranks;
-  epoch_ = next.epoch;
-  present_.clear();
-  for (std::size_t r = 0; r < config_.members.size(); ++r) {
-    if (config_.members[r] != kNobody) present_.push_back({static_cast<std::int32_t>(r)});
-  }
-  for (std::size_t r = 0; r < before.size() && r < areas_.size(); ++r) {
-    if (before[r] != config_.members[r]) areas_[r].segment.reset();
-  }
-  seat_messages(seated_, next.epoch);
-  seated_ = config_.members;
-  settled_.clear();
-  next_closing_ = {};
-  std::erase_if(left_, [this](MemberId member) { return !has_member(member); });
-  note_leavers();
-  std::erase_if(gone_, [this](const auto& gone) { return !has_member(gone.first); });
-  publish_view(next.epoch);
-}
-
-void Group::begin_view(const NextView& next) {
-  take_members(next);
-  if (config_.newcomer) shares_memory_ = next.may_share;
-  publish_placement();
-  entrance_.emplace();
-  agree_on_memory(next.may_share, {});
-  if (!sharing_.is_under_way()) enter_view();
-}
-
-void Group::adopt(const NextView& next, const GroupReports& reports) {
-  if (!health().is_ok()) return;
-  if (entrance_ || comm_) [[maybe_unused]]
-    const auto unused = stop();
-  const std::vector<MemberId> before = config_.members;
-  const std::vector<Rank> before_ranks = present_;
-  take_members(next);
-  std::vector<Rank> lost;
-  for (const Rank rank : before_ranks) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    if (config_.members[r] != before[r]) lost.push_back(rank);
-  }
-  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !lost.empty()) {
-    broken_ = Status(Code::kPeerLost,
-                     "a member was lost (option on_peer_loss=raise); call advance() to go on "
-                     "without it, or make a group of the survivors")
-                  .about(lost, next.epoch);
-  }
-  for (const auto& [member, report] : reports) {
-    if (report->failure == Code::kOk || report->failure == Code::kNotMember) continue;
-    make_communicator();
-    return fail(
-        Status(report->failure, report->failure_text).about(report->failed_ranks, next.epoch));
-  }
-  joined_.clear();
-  for (const Rank rank : present_) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    if (r >= before.size() || before[r] != config_.members[r]) joined_.push_back(rank);
-  }
-  if (next.boundary) {
-    if (!joined_.empty()) shares_memory_ = next.may_share;
-    publish_placement();
-    pass_boundary(reports);
-    entrance_.emplace();
-  } else {
-    entrance_ = Entrance{true, reports, before_ranks, before};
-  }
-  agree_on_memory(next.may_share, reports);
-  if (!sharing_.is_under_way()) enter_view();
-}
-
-// Nothing is under way, and all hold all results; what was called since begins with the view. The
-// members' counts, which may differ where ops failed, meet.
-void Group::pass_boundary(const GroupReports& reports) {
-  broken_ = Status::ok();
-  kept_.clear();
-  flat_ends_.clear();
-  for (const auto& [member, report] : reports) {
-    launched_ = std::max(launched_, report->next_sequence);
-  }
-  {
-    const std::lock_guard lock(mutex_);
-    next_sequence_ = std::max(next_sequence_, launched_);
-  }
-}
-
-// Judges every op that anybody reported, in order; then come those that nobody knew of.
-void Group::settle(const GroupReports& reports, const std::vector<Rank>& before,
-                   const std::vector<MemberId>& members_before) {
-  std::map<Rank, const GroupReport*> by_rank;
-  std::map<std::uint64_t, std::shared_ptr<Incident>> incidents;
-  for (const auto& [member, report] : reports) {
-    const auto rank = rank_of(member);
-    if (rank && report->failure == Code::kOk) by_rank[*rank] = report.get();
-  }
-  std::vector<Rank> survivors;
-  for (const Rank rank : before) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    if (config_.members[r] == members_before[r]) survivors.push_back(rank);
-  }
-  for (const auto& [rank, report] : by_rank) {
-    for (const OpReport& op : report->ops) {
-      if (incidents.contains(op.sequence.value)) continue;
-      Incident incident{epoch_, before, survivors, {}, false};
-      for (const Rank survivor : survivors) {
-        const auto by = by_rank.find(survivor);
-        const OpReport* said =
-            by == by_rank.end() ? nullptr : find_report(*by->second, op.sequence.value);
-        incident.reports.push_back(said == nullptr ? std::nullopt : std::optional(*said));
-        const bool called = by != by_rank.end() && op.sequence.value < by->second->next_sequence;
-        incident.settled = incident.settled || (called && said == nullptr);
-      }
-      incidents[op.sequence.value] = std::make_shared<Incident>(std::move(incident));
-    }
-  }
-  // Ops whose callers have all gone: whoever calls them later, or has done so since it reported,
-  // must know of this view's losses, too.
-  auto unknown = std::make_shared<Incident>(Incident{epoch_, before, survivors, {}, false});
-  unknown->reports.resize(survivors.size());
-  for (auto& [sequence, planned] : incidents_) {
-    if (!incidents.contains(sequence)) planned.push_back(unknown);
-  }
-  for (const auto& [sequence, op] : ops_) {
-    if (!op.fate->contributors.empty()) incidents.emplace(sequence, unknown);
-  }
-  std::vector<std::uint64_t> sequences;
-  sequences.reserve(incidents.size() + ops_.size());
-  for (const auto& [sequence, incident] : incidents) sequences.push_back(sequence);
-  for (const auto& [sequence, op] : ops_) {
-    if (!incidents.contains(sequence)) sequences.push_back(sequence);
-  }
-  std::sort(sequences.begin(), sequences.end());
-  for (const std::uint64_t sequence : sequences) {
-    const auto at = incidents.find(sequence);
-    if (at != incidents.end()) {
-      settle_op({sequence}, at->second);
-    } else {
-      begin(ops_.at(sequence));
-    }
-  }
-}
-
-void Group::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident) {
-  const std::uint64_t number = sequence.value;
-  const auto at = ops_.find(number);
-  if (incident->settled) {
-    // No longer part of anybody's log: not all could write it there.
-    kept_.erase(number);
-    if (at == ops_.end()) return;
-    if (at->second.complete) return end(at->second.work, Status::ok());
-    // Whoever ended it without this rank ended it badly.
-    OpFate fate = *at->second.fate;
-    fate.lost = true;
-    at->second.fate = std::make_shared<const OpFate>(std::move(fate));
-    return begin(at->second);
-  }
-  if (at != ops_.end()) return settle_own(at->second, *incident);
-  for (const FlatEnd& end : flat_ends_) {
-    if (end.call.sequence == sequence) return comm_->note_call(end.call);
-  }
-  const auto kept = kept_.find(number);
-  if (kept == kept_.end()) {
-    incidents_[number].push_back(incident);
-    return;
-  }
-  // Most are never asked for. Those that are serve by a work of their own in each view.
-  const std::shared_ptr<OpWork> served = new_work(kept->second.request, sequence);
-  // From where it ended, through every view since: as those see it that have not ended it.
-  const Fate fate = kept->second.fate = std::make_shared<const OpFate>(
-      judge(is_planted(Planted::kFreshKept) ? fate_of(*incident) : *kept->second.fate, *served,
-            *incident));
-  if (!incident->all_complete() && !fate->lost) {
-    return begin_repair(served, *fate, clock_->now() + served->request().timeout);
-  }
-  comm_->note_call(call_of(served->request(), sequence));
-  kept_.erase(kept);
-}
-
-// An op that has not ended here.
-void Group::settle_own(Op& op, const Incident& incident) {
-  const std::shared_ptr<OpWork> work = op.work;
-  const OpFate before = op.fate->contributors.empty() ? fate_of(incident) : *op.fate;
-  op.fate = std::make_shared<const OpFate>(judge(before, *work, incident));
-  if (incident.all_complete()) {
-    comm_->note_call(call_of(work->request(), work->sequence()));
-    return end(work, Status::ok());
-  }
-  if (op.fate->finish_flat) return finish_on_flat(op);
-  begin(op);
-}
-
-// Everybody had published: what somebody has read, everybody can still read.
-void Group::finish_on_flat(Op& op) {
-  const std::shared_ptr<OpWork> work = op.work;
-  std::shared_ptr<const comm::OpRequest> request(work, &work->request());
-  if (previous_ && previous_->config().ranks.size() != config_.members.size()) {
-    request = std::make_shared<comm::OpRequest>(
-        request_in_view(work->request(), previous_->config().ranks));
-  }
-  const bool ended = previous_ && previous_->finish_flat({work, request, op.deadline});
-  const comm::Call call = call_of(work->request(), work->sequence());
-  comm_->note_call(call);
-  if (ended) {
-    note_flat_end(call, op.fate->epoch);
-    return end(work, Status::ok());
-  }
-  end(work, describe(*work, {Code::kProtocolError, "it ended elsewhere without this rank's part"}));
 }
 
 void Group::fence(const std::string& why) {
@@ -326,6 +201,149 @@ void Group::fence(const std::string& why) {
     [[maybe_unused]] const auto stopped = stop();
   }
   fail({Code::kNotMember, why});
+}
+
+void Group::look_at_entrance(Instant now) {
+  if (memory_.settle()) return enter_view();
+  const std::vector<MemberId> awaited = memory_.awaited();
+  // Who has left says no more; an op that is late tells the others so. Without memory, both.
+  const bool in_vain = std::any_of(awaited.begin(), awaited.end(),
+                                   [this](MemberId member) { return roster_.has_gone(member); });
+  if (in_vain || ops_.is_late(now)) enter_view();
+}
+
+// The communicator of a view that has begun, which does not wait any longer for what its members
+// share: they are told something, or the view ends. Nothing: the group is stopped.
+comm::ViewCommunicator* Group::entered() {
+  if (entrance_) enter_view();
+  return comm_.get();
+}
+
+void Group::enter_view() {
+  const Entrance entrance = *std::exchange(entrance_, std::nullopt);
+  memory_.stop();
+  make_communicator();
+  if (entrance.change) {
+    ops_.settle(*entrance.change, {comm_.get(), previous_.get()});
+  } else {
+    ops_.begin_all(*comm_);
+  }
+  if (previous_) previous_->abandon();
+  previous_.reset();
+}
+
+void Group::make_communicator() {
+  comm::CommunicatorConfig config;
+  config.view = {roster_.epoch, roster_.members_present()};
+  for (const Rank rank : roster_.present) {
+    const bool own = rank == config_.rank;
+    config.links.push_back(own ? comm::MemberLinks{} : world_->links_to(roster_.member(rank)));
+  }
+  const std::vector<comm::HostPeer> areas = memory_.areas_present();
+  config.id = config_.id;
+  config.ranks = roster_.present;
+  config.group_size = static_cast<int>(roster_.members.size());
+  config.rank = roster_.own_place();
+  config.name = config_.name;
+  const bool shares_memory = shares_memory_.load(std::memory_order_relaxed);
+  config.fabric = topology::Fabric::of_hosts(world_->hosts(roster_.world_ranks_present()),
+                                             shares_memory ? config_.shm_link : config_.tcp_link)
+                      .value();
+  config.protect = config_.protect;
+  if (!areas.empty() && areas.size() == roster_.present.size()) {
+    config.flat.emplace(config.rank, roster_.epoch, areas);
+    for (const auto lane : {comm::SliceLane::kBulk, comm::SliceLane::kSmall}) {
+      config.slices.emplace_back(config.rank, roster_.epoch, areas, config_.slice_bytes, lane);
+    }
+  }
+  comm_ = std::make_unique<comm::ViewCommunicator>(std::move(config), *this, clock_);
+  if (roster_.epoch == config_.epoch) watch_.named(config_.name);
+  watch_.began_view(roster_, comm_->config().links);
+  // The view may have lost more members since it was decided.
+  for (const auto& [member, why] : roster_.gone) {
+    if (const auto rank = view_rank_of(member, roster_.epoch)) comm_->on_gone(*rank, why);
+  }
+}
+
+void Group::on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  if (health().is_ok()) memory_.hear(from, epoch, payload);
+}
+
+void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  if (epoch == roster_.epoch && entrance_) enter_view();
+  if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);
+}
+
+void Group::on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  if (const auto rank = view_rank_of(from, epoch)) comm_->on_call(*rank, payload);
+}
+
+void Group::on_missed(Rank rank, const Status& why) {
+  const Rank in_group = roster_.present[static_cast<std::size_t>(rank.value)];
+  if (world_->id() == config_.id || why.message() != "the peer left") {
+    missed_.push_back(roster_.member(in_group));
+    return;
+  }
+  // It left this group, but may well be in others: the world has nothing to decide.
+  comm_->end_view({Code::kPeerLost, {in_group}, why.message()});
+}
+
+void Group::seat_messages(const std::vector<MemberId>& before) {
+  messages_.resize(static_cast<int>(roster_.members.size()));
+  for (std::size_t r = 0; r < roster_.members.size(); ++r) {
+    const MemberId member = roster_.members[r];
+    const Rank rank{static_cast<std::int32_t>(r)};
+    if (r < before.size() && before[r] == member) continue;
+    if (rank == config_.rank || member == kNobody) {
+      messages_.seat(rank, nullptr, roster_.epoch);
+    } else {
+      messages_.seat(rank, world_->links_to(member).data, roster_.epoch);
+    }
+  }
+  end_messages();
+}
+
+void Group::on_died(MemberId member, const Status& why) {
+  const auto rank = roster_.rank_of(member);
+  if (!rank) return;
+  // Its goodbye came before: the end of its connections is no death.
+  const bool left = roster_.has_gone(member);
+  messages_.on_gone(*rank, !left, why);
+  roster_.gone.emplace_back(member, why);
+  if (config_.protect || !comm_) return;
+  const auto view_rank = view_rank_of(member, roster_.epoch);
+  if (view_rank) comm_->on_gone(*view_rank, why);
+}
+
+void Group::on_goodbye(MemberId member) {
+  const auto rank = roster_.rank_of(member);
+  if (!rank) return;
+  const Status why(Code::kPeerLost, "the peer left");
+  messages_.on_gone(*rank, false, why);
+  roster_.gone.emplace_back(member, why);
+  roster_.left.insert(member);
+  const auto view_rank = view_rank_of(member, roster_.epoch);
+  if (view_rank) comm_->on_gone(*view_rank, why);
+}
+
+void Group::on_relinked(MemberId member, bool data_lost) {
+  const auto rank = roster_.rank_of(member);
+  if (!rank || *rank == config_.rank) return;
+  departure_.on_relinked(member);
+  if (!data_lost) return;
+  const comm::MemberLinks links = world_->links_to(member);
+  for (std::vector<std::byte>& said : messages_.relink(*rank, links.data)) {
+    links.control->session().send_control(comm::FrameKind::kSent, config_.id, {}, std::move(said));
+  }
+  links.control->pump();
+  end_messages();
+}
+
+void Group::on_sent(MemberId from, std::span<const std::byte> payload) {
+  const auto rank = roster_.rank_of(from);
+  if (!rank || !health().is_ok()) return;
+  if (const Status sound = messages_.hear_sent(*rank, payload); !sound.is_ok()) return fail(sound);
+  end_messages();
 }
 
 }  // namespace holdfast::ft

@@ -351,8 +351,8 @@ void World::adopt(const Adopt& adopt, Instant now) {
 
 void World::give_view(Group& group, const Past& past) {
   const GroupConfig& config = group.config();
-  std::vector<Rank> ranks =
-      config.whole ? all_ranks(config.world_ranks, past.view) : config.world_ranks;
+  std::vector<Rank> ranks = group.roster().world_ranks;
+  if (config.whole) ranks = all_ranks(std::move(ranks), past.view);
   std::vector<MemberId> members = members_of(ranks, past.view);
   const bool may_share = this->may_share(past.view, ranks);
   const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,

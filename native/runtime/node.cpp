@@ -296,7 +296,7 @@ class NodeImpl final : public Node {
     if (!parent || parent->runtime() != runtime_) return std::nullopt;
     Subgroup::GroupPlace place{parent->live()->world(), {}};
     runtime_->run([&] {
-      const std::vector<Rank>& ranks = parent->live()->config().world_ranks;
+      const std::vector<Rank>& ranks = parent->live()->roster().world_ranks;
       for (const Rank rank : request.ranks) {
         place.ranks.push_back(ranks[static_cast<std::size_t>(rank.value)]);
       }

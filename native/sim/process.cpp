@@ -75,7 +75,7 @@ void Process::look_at_views() {
 // the op.
 void Process::look_at_inputs() {
   for (const Running& op : running_) {
-    const std::vector<MemberId>& now = op.group->config().members;
+    const std::vector<MemberId>& now = op.group->roster().members;
     const bool done = std::all_of(op.works.begin(), op.works.end(),
                                   [](const auto& work) { return work->done(); });
     if (op.ended || done) continue;
@@ -166,7 +166,7 @@ void Process::start_op(const ProgramOp& op) {
   const int rank = running.group->rank().value;
   const int size = running.group->size();
   running.data = std::make_unique<OpData>(op, rank, size);
-  running.members = running.group->config().members;
+  running.members = running.group->roster().members;
   std::vector<comm::OpRequest> requests{running.data->request()};
   if (op.is_shift) {
     running.spare.resize(op.count);

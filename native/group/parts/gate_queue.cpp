@@ -1,0 +1,44 @@
+#include "group/parts/gate_queue.h"
+
+#include <algorithm>
+#include <string>
+
+namespace holdfast::ft {
+namespace {
+
+// What brings the input says when it is there. A device that is lost says nothing.
+constexpr Duration kGateLook = std::chrono::milliseconds(20);
+
+Status late(Duration timeout) {
+  const double seconds = std::chrono::duration<double>(timeout).count();
+  return Status(Code::kTimeout, "its input was not there when the timeout of " +
+                                    std::to_string(seconds) + " s had passed (option timeout)");
+}
+
+}  // namespace
+
+std::optional<GateQueue::Passed> GateQueue::next(Instant now) {
+  if (line_.empty()) {
+    next_look_ = Instant{Duration::max()};
+    return std::nullopt;
+  }
+  const Called first = line_.front();
+  comm::Gate* gate = first.work->request().how.gate.get();
+  const std::optional<Status> open = gate == nullptr ? Status::ok() : gate->look();
+  if (!open && now < first.deadline) {
+    next_look_ = now + kGateLook;
+    return std::nullopt;
+  }
+  if (!open) return Passed{first, late(first.work->request().timeout)};
+  if (!open->is_ok()) return Passed{first, *open};
+  if (gate != nullptr) gate->fill(first.work->late_request());
+  line_.pop_front();
+  return Passed{first, Status::ok()};
+}
+
+Instant GateQueue::next_deadline() const {
+  if (line_.empty()) return Instant{Duration::max()};
+  return std::min(line_.front().deadline, next_look_);
+}
+
+}  // namespace holdfast::ft

@@ -1,0 +1,154 @@
+// Op table: the collectives of a group that were called here and have not ended, from view to view,
+// and what is known of those that others have called. It begins them in the view's communicator, as
+// their fates say, and carries out what judgement.h decides when a view has ended. It tells its
+// host of ends; callers, gates, messages and views are not its business.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "comm/view/view_communicator.h"
+#include "group/judgement.h"
+#include "group/parts/fates.h"
+#include "group/parts/feedback.h"
+#include "group/parts/kept_results.h"
+#include "group/parts/op_watch.h"
+#include "group/parts/roster.h"
+#include "group/report.h"
+
+namespace holdfast::ft {
+
+// What ops need of their group.
+class OpHost {
+ public:
+  virtual ~OpHost() = default;
+  // The op has ended: end() or fail() of the table are called before this returns.
+  virtual void end(std::shared_ptr<comm::OpWork> work, Status status) = 0;
+  // The same, of one that ended badly; `cause` does not name it.
+  virtual void end_badly(const std::shared_ptr<comm::OpWork>& work, const Status& cause) = 0;
+  // A work for an op that has ended here and is served to others.
+  virtual std::shared_ptr<comm::OpWork> make_server(const comm::OpRequest& request,
+                                                    OpSeq sequence) const = 0;
+};
+
+class OpTable {
+ public:
+  // What the members of the view before had, when another one begins.
+  struct Change {
+    GroupReports reports;
+    std::vector<Rank> ranks_before;
+    std::vector<MemberId> members_before;
+  };
+  // The view's communicator, and the last view's, whose flat exchange may have results; nothing:
+  // there is none.
+  struct Views {
+    comm::ViewCommunicator* now = nullptr;
+    comm::ViewCommunicator* before = nullptr;
+  };
+
+  // `roster`, `watch` and `host` outlive it. `first`: number of the first collective.
+  OpTable(const Roster& roster, bool raises_losses, std::uint64_t first, comm::Observer* observer,
+          std::shared_ptr<const Clock> clock, OpWatch& watch, OpHost& host);
+
+  bool empty() const { return ops_.empty(); }
+  bool contains(OpSeq sequence) const { return ops_.contains(sequence.value); }
+  // Others have called ops that this member has not called yet.
+  bool awaits_calls() const { return !incidents_.empty(); }
+  // The first collective that was not called here, and the first that has not ended.
+  std::uint64_t first_uncalled() const { return first_uncalled_; }
+  std::uint64_t first_running() const {
+    return ops_.empty() ? first_uncalled_ : std::min(first_uncalled_, ops_.begin()->first);
+  }
+  std::uint64_t first_kept() const;
+  const std::shared_ptr<comm::OpWork>& first_work() const { return ops_.begin()->second.work; }
+  // An op whose time is up; kept, so that no time passes.
+  bool is_late(Instant now) const;
+  Instant next_deadline() const;
+
+  // An op that shared memory carries without a work of its own has begun and has ended.
+  void note_inline_begin(OpSeq sequence) {
+    first_uncalled_ = std::max(first_uncalled_, sequence.value + 1);
+  }
+  std::shared_ptr<const comm::Outcome> note_inline_end(const comm::Call& call) {
+    kept_.note_flat_end(call, roster_.epoch);
+    return fates_.outcome_of(fates_.usual(roster_));
+  }
+  // It needs one after all.
+  void add_inline(const std::shared_ptr<comm::OpWork>& work, Instant deadline);
+  // Called here; begins, if there is a communicator.
+  void launch(const std::shared_ptr<comm::OpWork>& work, Instant deadline,
+              comm::ViewCommunicator* comm);
+  // The view begins; nothing is known of another before it.
+  void begin_all(comm::ViewCommunicator& comm);
+  // The view begins: judges every op that anybody reported of the last one, in order; then come
+  // those that nobody knew of.
+  void settle(const Change& change, const Views& views);
+  // Every op from here on gets this, until all members meet; ok: none.
+  void set_broken(Status why) { broken_ = std::move(why); }
+  const Status& broken() const { return broken_; }
+
+  // The view's communicator has ended the op; what others know of its result.
+  void on_ended(const std::shared_ptr<comm::OpWork>& work, comm::Held held);
+  void on_stable(OpSeq through) { kept_.on_stable(through); }
+  // The op leaves the table, if it is in it: sets its outcome, and finds that it ended badly where
+  // its result has a hole that is an error.
+  struct Ended {
+    bool repaired = false;
+    std::optional<Status> hole = {};
+    Epoch epoch = {};
+  };
+  Ended take(comm::OpWork& work, bool well, comm::OnHole on_hole);
+
+  // A view has ended, and stopped these ops.
+  void note_stopped(std::vector<comm::Stopped> stopped);
+  void report(std::vector<OpReport>& ops) const;
+  // All members have ended all ops, and count as one: the calls begin with this number.
+  void meet_at(std::uint64_t first);
+  void forget_results() { kept_.clear(); }
+
+ private:
+  struct Op {
+    std::shared_ptr<comm::OpWork> work;
+    Instant deadline;
+    Fate fate;
+    bool complete = false;  // all of it was here when a view ended
+    std::map<std::uint32_t, Ranges> held;
+    std::vector<std::byte> saved;  // atomic, in place: its input
+    Feedback::Residual residual;
+  };
+
+  void begin(Op& op, comm::ViewCommunicator& comm);
+  void begin_afresh(Op& op, comm::ViewCommunicator& comm);
+  void begin_repair(const std::shared_ptr<comm::OpWork>& work, const OpFate& fate, Instant deadline,
+                    comm::ViewCommunicator& comm);
+  void clear_vacant(const comm::OpRequest& request) const;
+  LossRules rules() const { return {roster_.members.size(), raises_losses_}; }
+  Incidents gather(const Change& change);
+  void settle_op(OpSeq sequence, const std::shared_ptr<Incident>& incident, const Views& views);
+  void serve(OpSeq sequence, const KeptResults::Kept& kept, comm::ViewCommunicator& comm);
+  void finish_on_flat(Op& op, const Views& views);
+
+  const Roster& roster_;
+  const bool raises_losses_;
+  // Owners: every group of the node and the works they handed out.
+  const std::shared_ptr<const Clock> clock_;
+  OpWatch& watch_;
+  OpHost& host_;
+  std::uint64_t first_uncalled_;
+  std::pmr::unsynchronized_pool_resource nodes_;   // of ops_
+  std::pmr::map<std::uint64_t, Op> ops_{&nodes_};  // by sequence: called, and not ended
+  KeptResults kept_;
+  Fates fates_;
+  Feedback feedback_;
+  // Of ops that were not called here yet.
+  std::map<std::uint64_t, std::vector<std::shared_ptr<Incident>>> incidents_;
+  Status broken_;
+};
+
+}  // namespace holdfast::ft

@@ -1,0 +1,59 @@
+#include "group/parts/view_memory.h"
+
+#include <algorithm>
+
+namespace holdfast::ft {
+
+void ViewMemory::take_view(const std::vector<MemberId>& before) {
+  for (std::size_t r = 0; r < before.size() && r < areas_.size(); ++r) {
+    if (before[r] != roster_.members[r]) areas_[r].segment.reset();
+  }
+}
+
+void ViewMemory::found() { shared_ = what_is_shared(areas_present(), roster_.own_place()); }
+
+void ViewMemory::enter(bool may_share, const GroupReports& reports) {
+  SharedMemory least = SharedMemory::kReach;
+  std::vector<MemberId> members = roster_.members_present();
+  for (const MemberId member : members) {
+    const auto said = std::find_if(reports.begin(), reports.end(),
+                                   [&](const auto& report) { return report.first == member; });
+    least = std::min(least, said == reports.end() ? SharedMemory::kUnknown : said->second->shared);
+  }
+  shared_ = least;
+  if (shared_ != SharedMemory::kUnknown) return;
+  areas_.clear();
+  if (members.size() < 2 || !may_share) {
+    shared_ = SharedMemory::kNone;
+    return;
+  }
+  sharing_.begin(roster_.epoch, std::move(members));
+}
+
+bool ViewMemory::settle() {
+  const auto agreed = sharing_.agreed();
+  if (!agreed) return false;
+  shared_ = *agreed;
+  std::vector<comm::HostPeer> areas = sharing_.take_areas();
+  if (!areas.empty()) areas_.resize(roster_.members.size());
+  for (std::size_t i = 0; i < areas.size(); ++i) {
+    areas_[static_cast<std::size_t>(roster_.present[i].value)] = std::move(areas[i]);
+  }
+  return true;
+}
+
+std::vector<comm::HostPeer> ViewMemory::areas_present() const {
+  std::vector<comm::HostPeer> areas;
+  for (const Rank rank : roster_.present) {
+    const auto r = static_cast<std::size_t>(rank.value);
+    if (r < areas_.size() && areas_[r].segment) areas.push_back(areas_[r]);
+  }
+  return areas;
+}
+
+void ViewMemory::unlink_own() {
+  const auto own = static_cast<std::size_t>(roster_.self.value);
+  if (own < areas_.size() && areas_[own].segment) areas_[own].segment->unlink();
+}
+
+}  // namespace holdfast::ft
