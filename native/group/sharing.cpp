@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "base/planted.h"
 #include "comm/engine/slice_exchange.h"
-#include "group/world.h"
+#include "group/network.h"
 
 namespace holdfast::ft {
 

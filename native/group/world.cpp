@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/planted.h"
+#include "group/admission.h"
+#include "group/host_numbers.h"
 
 namespace holdfast::ft {
 namespace {
@@ -10,30 +12,16 @@ namespace {
 // A group is made while the world may go from view to view; none is so slow as to miss more.
 constexpr std::size_t kPastViews = 64;
 
-// A group of a whole world grows with it.
-std::vector<Rank> all_ranks(std::vector<Rank> ranks, const WorldView& view) {
-  for (auto r = static_cast<std::int32_t>(ranks.size());
-       r < static_cast<std::int32_t>(view.members.size()); ++r) {
-    ranks.push_back({r});
-  }
-  return ranks;
-}
-
-std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView& view) {
-  std::vector<MemberId> members;
-  members.reserve(ranks.size());
-  for (const Rank rank : ranks) {
-    members.push_back(view.members[static_cast<std::size_t>(rank.value)]);
-  }
-  return members;
-}
-
 }  // namespace
 
 World::World(CommId id, Membership membership, Network& network)
-    : id_(id), self_(membership.self()), network_(network), membership_(std::move(membership)) {
+    : id_(id),
+      self_(membership.self()),
+      network_(network),
+      membership_(std::move(membership)),
+      news_(network) {
   past_.push_back({view(), {}, false});
-  tell_of(view(), view(), Instant{});
+  news_.on_view(view(), view(), rank_of(self_).value_or(Rank{-1}), Instant{});
 }
 
 World::World(const Message& decision, Membership membership, Network& network)
@@ -103,7 +91,7 @@ bool World::progress(Instant now) {
   if (expired) {
     std::erase_if(groups_, [](const auto& weak) { return weak.expired(); });
   }
-  explain_losses(now);
+  news_.progress(now);
   if (boundary_ && !boundary_->sent) look_at_boundary(now);
   if (membership_.has_actions() || !actions_.empty()) {
     carry_out(now);
@@ -139,8 +127,7 @@ bool World::moves_bulk() const {
 }
 
 Instant World::next_deadline() const {
-  Instant next = membership_.next_tick();
-  if (!untold_.empty()) next = std::min(next, untold_.front().until);
+  Instant next = std::min(membership_.next_tick(), news_.next_deadline());
   for (const auto& weak : groups_) {
     if (const auto group = weak.lock()) next = std::min(next, group->next_deadline());
   }
@@ -170,11 +157,41 @@ void World::retire() {
 
 void World::leave(Instant now) {
   ended_ = true;
-  explain_losses(now);
-  for (const Change& change : untold_) tell(change);
-  untold_.clear();
-  observe_standing(comm::Standing::kAlone);
+  news_.end(now);
   membership_.leave(now);
+  carry_out(now);
+}
+
+void World::on_closed(MemberId member, const Status& why, Instant now) {
+  news_.progress(now);
+  for (const auto& group : groups()) group->on_died(member, why);
+  // Nothing changes until an op misses it; but a change that is under way waits for its word.
+  if (membership_.has_left(member) && !membership_.changing()) return;
+  membership_.on_closed(member, now);
+  carry_out(now);
+}
+
+void World::on_silent(MemberId member, Instant now) {
+  news_.progress(now);
+  membership_.on_silent(member, now);
+  carry_out(now);
+}
+
+void World::on_heard(MemberId member, Instant now) {
+  membership_.on_heard(member, now);
+  carry_out(now);
+}
+
+// What the members have done of the ops under way, they find out by ending the view.
+void World::on_relinked(MemberId member, bool data_lost, Instant now) {
+  for (const auto& group : groups()) group->on_relinked(member, data_lost);
+  membership_.on_relinked(member, now);
+  carry_out(now);
+}
+
+void World::on_connected(MemberId peer, Instant now) {
+  if (peer != membership_.settings().coordinator) return;
+  membership_.greet(now);
   carry_out(now);
 }
 
@@ -182,12 +199,7 @@ void World::on_goodbye(MemberId member, CommId group, Instant now) {
   const bool whole = group == CommId{} || group == id_;
   if (whole) {
     membership_.on_left(member);
-    if (view().has(member)) goodbyes_.push_back(member);
-    for (Change& change : untold_) {
-      for (Change::Out& out : change.out) {
-        if (out.member == member) explain(out, comm::LossCause::kLeft);
-      }
-    }
+    news_.on_goodbye(member, view().has(member));
   }
   for (const auto& g : groups()) {
     if (group == CommId{} || g->id() == group) g->on_goodbye(member);
@@ -196,6 +208,33 @@ void World::on_goodbye(MemberId member, CommId group, Instant now) {
   if (!whole || !membership_.changing()) return;
   membership_.on_closed(member, now);
   carry_out(now);
+}
+
+// A loss is a state, not an event: a member may have been lost before the world, or the view, that
+// has it.
+void World::look_at_contacts(Instant now) {
+  using State = Contact::ContactState;
+  for (std::size_t r = 0; r < view().members.size(); ++r) {
+    const MemberId member = view().members[r];
+    if (member == kNobody || member == self_) continue;
+    switch (network_.contact_of(member, now).state) {
+      case State::kHeard: break;
+      case State::kSilent: on_silent(member, now); break;
+      case State::kGone: on_closed(member, network_.loss_of(member)->why, now); break;
+      case State::kLeft:
+        if (!membership_.has_left(member)) on_goodbye(member, {}, now);
+        break;
+      case State::kUnknown:
+      case State::kCut: network_.look_after(member, view().cards[r], now); break;
+    }
+  }
+  for (const auto& [outcast, rank, card] : membership_.at_large()) {
+    const State state = network_.contact_of(outcast, now).state;
+    if (state == State::kGone) on_closed(outcast, network_.loss_of(outcast)->why, now);
+    if (state == State::kLeft) on_goodbye(outcast, {}, now);
+    // It is to be told; its host may say that it has ended.
+    if (state == State::kUnknown || state == State::kCut) network_.look_after(outcast, card, now);
+  }
 }
 
 void World::at_boundary(std::function<void(const Status&)> then) {
@@ -251,8 +290,7 @@ void World::carry_out(const Action& action, Instant now) {
     network_.send(send->to, send->message);
   } else if (std::holds_alternative<StopFor>(action)) {
     if (!membership_.changing()) return;
-    if (!stopped_since_) stopped_since_ = now;
-    observe_standing(comm::Standing::kChanging);
+    news_.on_stopped(now);
     membership_.reported(stop_groups(), now);
   } else if (const auto* next = std::get_if<Adopt>(&action)) {
     adopt(*next, now);
@@ -261,7 +299,7 @@ void World::carry_out(const Action& action, Instant now) {
     for (const Joiner& joiner : wanted->joiners) network_.expect(joiner);
   } else if (const auto* fenced = std::get_if<Fenced>(&action)) {
     network_.say(fenced->why);
-    observe_standing(comm::Standing::kVotedOut);
+    news_.stands(comm::Standing::kVotedOut);
     for (const auto& group : groups()) group->fence(fenced->why);
     if (boundary_) end_boundary({Code::kNotMember, fenced->why});
   }
@@ -274,53 +312,18 @@ comm::MemberLinks World::links_to(MemberId member) {
 
 std::optional<GroupConfig> World::admitted(GroupConfig base) const {
   const Past& first = past_.front();
-  bool found = false;
-  std::vector<MemberId> before;
-  const std::vector<Rank> wanted = base.world_ranks;
-  for (const auto& [member, reports] : first.reports) {
-    for (const GroupReport& report : *reports) {
-      const GroupIdentity& group = *report.group;
-      if (group.name != base.name || entered_.contains(group.id)) continue;
-      if (!wanted.empty() && group.world_ranks != wanted) continue;
-      found = true;
-      before.push_back(member);
-      base.id = group.id;
-      base.world_ranks = group.world_ranks;
-      base.shares_memory = group.shares_memory;
-      base.whole = group.whole;
-      base.next_sequence = std::max(base.next_sequence, report.next_sequence);
-    }
-  }
-  if (!found) return std::nullopt;
-  base.epoch = first.view.epoch;
-  base.newcomer = true;
-  if (base.whole) base.world_ranks = all_ranks(base.world_ranks, first.view);
-  const auto self = rank_of(self_);
-  const auto at = std::find(base.world_ranks.begin(), base.world_ranks.end(), self);
-  if (!self || at == base.world_ranks.end()) return std::nullopt;
-  base.rank = {static_cast<std::int32_t>(at - base.world_ranks.begin())};
-  base.members = members_of(base.world_ranks, first.view);
-  for (std::size_t r = 0; r < base.members.size(); ++r) {
-    const MemberId member = base.members[r];
-    // All who were there before have reported.
-    const bool stayed = std::find(before.begin(), before.end(), member) != before.end();
-    if (member != kNobody && !stayed) base.joined.push_back({static_cast<std::int32_t>(r)});
-  }
-  return base;
+  return admission(std::move(base), {first.view, first.reports, entered_, self_, rank_of(self_)});
 }
 
 std::optional<GroupConfig> World::elastic(GroupConfig base) const {
   if (view().epoch.value > 1) return admitted(std::move(base));
   const auto self = rank_of(self_);
   if (!self) return std::nullopt;
-  base.id = id_;
-  base.rank = *self;
-  base.members = view().members;
-  base.world_ranks = all_ranks({}, view());
-  base.epoch = view().epoch;
-  base.whole = true;
-  base.newcomer = true;
-  return base;
+  return founding(std::move(base), id_, view(), *self);
+}
+
+std::vector<int> World::hosts(const std::vector<Rank>& world_ranks) const {
+  return number_hosts(view(), world_ranks, network_);
 }
 
 bool World::refers_to(MemberId member) const {
@@ -337,7 +340,7 @@ Body World::stop_groups() {
 }
 
 void World::adopt(const Adopt& adopt, Instant now) {
-  tell_of(past_.back().view, adopt.view, now);
+  news_.on_view(past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), now);
   Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary};
   for (const auto& group : groups()) {
     if (group->config().epoch <= adopt.view.epoch) give_view(*group, past);
@@ -354,7 +357,7 @@ void World::give_view(Group& group, const Past& past) {
   std::vector<Rank> ranks = group.roster().world_ranks;
   if (config.whole) ranks = all_ranks(std::move(ranks), past.view);
   std::vector<MemberId> members = members_of(ranks, past.view);
-  const bool may_share = this->may_share(past.view, ranks);
+  const bool may_share = ft::may_share(past.view, ranks, network_);
   const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
                       may_share};
   if (config.epoch == past.view.epoch) {

@@ -17,51 +17,12 @@
 
 #include "comm/transport/null_link.h"
 #include "comm/view/communicator_config.h"
-#include "ft/contact.h"
 #include "ft/membership.h"
 #include "group/group.h"
+#include "group/network.h"
+#include "group/view_news.h"
 
 namespace holdfast::ft {
-
-// How a connection ended.
-struct Loss {
-  Status why;
-  bool gone = false;  // the process has ended, and not only the connection
-  bool left = false;  // it said goodbye first
-};
-
-// What a world needs of the process it lives in. Implemented by the runtime and the simulator.
-class Network {
- public:
-  virtual ~Network() = default;
-  virtual void send(MemberId to, const Message& message) = 0;
-  // Empty while there is no connection.
-  virtual comm::MemberLinks links_to(MemberId member) = 0;
-  // The last connection to it has ended; nothing: it stands, or there was none.
-  virtual const Loss* loss_of(MemberId member) const = 0;
-  virtual Contact contact_of(MemberId member, Instant now) const = 0;
-  // A member of a world that has no connection: make one, or find out that it has gone.
-  virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
-  // Equal for two cards exactly when their processes are on one host.
-  virtual std::string host_of(const std::string& card) const = 0;
-  // Connections to this process will be wanted.
-  virtual void expect(const Joiner& joiner) = 0;
-  // A line for people: views that change, and why.
-  virtual void say(const std::string& text) = 0;
-  // Equal and not empty for two cards exactly when their processes may share memory.
-  virtual std::string memory_of(const std::string& card) const = 0;
-  // An area of this process's for a group, as the others may find it.
-  virtual Result<OwnArea> make_area() = 0;
-  // The area of a member of that name; nothing: it cannot be mapped. The name is the member's word.
-  virtual std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) = 0;
-  // To a member's part in a group.
-  virtual void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
-                    const Bytes& payload) = 0;
-  // This process has left the group: whoever asks it there later is told so.
-  virtual void note_ended(CommId) {}
-  // Of all that happens here; nullptr: nobody. Outlives the worlds.
-  virtual comm::Observer* observer() { return nullptr; }
-};
 
 class World {
  public:
@@ -147,22 +108,6 @@ class World {
     bool sent = false;
   };
 
-  // What a view has changed. It is told when it is known why each of those is out: others may know
-  // of a death, or of a goodbye, before this process's own connection says so.
-  struct Change {
-    struct Out {
-      std::size_t rank;
-      MemberId member;
-      std::optional<comm::LossCause> cause;
-    };
-    Epoch epoch;
-    std::size_t present;
-    std::size_t size;
-    std::vector<std::size_t> joined;
-    std::vector<Out> out;
-    Instant until;  // what is not known by then will not be
-  };
-
   void look_at_boundary(Instant now);
   void carry_out(Instant now);
   void carry_out(const Action& action, Instant now);
@@ -170,14 +115,7 @@ class World {
   Body stop_groups();
   void adopt(const Adopt& adopt, Instant now);
   void look_at_contacts(Instant now);
-  void tell_of(const WorldView& before, const WorldView& after, Instant now);
-  void tell(const Change& change);
-  void observe_standing(comm::Standing standing);
-  std::optional<comm::LossCause> cause_of(MemberId lost) const;
-  void explain_losses(Instant now);
-  void explain(Change::Out& out, comm::LossCause cause);
   void give_view(Group& group, const Past& past);
-  bool may_share(const WorldView& view, const std::vector<Rank>& ranks) const;
   void end_boundary(const Status& status);
 
   CommId id_;
@@ -190,11 +128,8 @@ class World {
   std::deque<Past> past_;     // the last views, the current one included, for groups that come late
   std::optional<Boundary> boundary_;
   std::deque<Action> actions_;
-  std::vector<Outcast> given_up_;   // waited for in vain by a close() before
-  std::vector<MemberId> goodbyes_;  // members of the view that have said so
-  // What views have changed, the oldest first, of which not all is known yet.
-  std::deque<Change> untold_;
-  std::optional<Instant> stopped_since_;  // by a loss
+  ViewNews news_;
+  std::vector<Outcast> given_up_;  // waited for in vain by a close() before
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
   bool entering_ = false;  // a group is (Group::is_entering)

@@ -3,41 +3,13 @@
 
 #include <doctest/doctest.h>
 
-#include "comm/engine/host_area.h"
-#include "group/world.h"
+#include "quiet_network.h"
 
 namespace holdfast::ft {
 namespace {
 
 constexpr MemberId kSelf{1};
 constexpr MemberId kOther{2};
-
-comm::HostPeer make_peer() {
-  comm::HostPeer peer;
-  peer.segment =
-      std::make_shared<comm::Segment>(std::move(comm::Segment::create_private(4096)).value());
-  return peer;
-}
-
-// One that has memory for all, and says nothing.
-class QuietNetwork final : public Network {
- public:
-  void send(MemberId, const Message&) override {}
-  comm::MemberLinks links_to(MemberId) override { return {}; }
-  const Loss* loss_of(MemberId) const override { return nullptr; }
-  Contact contact_of(MemberId, Instant) const override { return {Contact::ContactState::kHeard}; }
-  void look_after(MemberId, const std::string&, Instant) override {}
-  std::string host_of(const std::string& card) const override { return card; }
-  std::string memory_of(const std::string& card) const override { return card; }
-  void expect(const Joiner&) override {}
-  void say(const std::string&) override {}
-  Result<OwnArea> make_area() override { return OwnArea{"own", make_peer()}; }
-  std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override {
-    return make_peer();
-  }
-  void send(MemberId, CommId, Epoch, comm::FrameKind, const Bytes&) override { ++sent; }
-  int sent = 0;
-};
 
 struct Member {
   explicit Member(std::vector<comm::HostPeer> areas)

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/executor.h"
+#include "group_parts.h"
 
 namespace holdfast::ft {
 namespace {
@@ -55,21 +55,6 @@ class KnowingNetwork final : public Network {
   void send(MemberId, CommId, Epoch, comm::FrameKind, const Bytes&) override {}
 };
 
-// The test's thread is the driving one.
-class AtOnce final : public comm::Executor {
- public:
-  void submit(Task task, bool) override { task(); }
-  void defer(Task task) override { task(); }
-  bool drive_inline(const std::function<bool(bool)>&) override { return false; }
-  bool has_tasks() const override { return false; }
-  void drive_until(const std::function<bool()>&, Instant) override {}
-};
-
-class StillClock final : public Clock {
- public:
-  Instant now() const override { return Instant{} + std::chrono::hours(1); }
-};
-
 struct Process {
   Process() {
     WorldView view;
@@ -89,8 +74,8 @@ struct Process {
     group = std::make_shared<Group>(std::move(config), world, executor, clock);
   }
   KnowingNetwork network;
-  std::shared_ptr<comm::Executor> executor = std::make_shared<AtOnce>();
-  std::shared_ptr<const Clock> clock = std::make_shared<StillClock>();
+  std::shared_ptr<comm::Executor> executor = std::make_shared<testing::AtOnce>();
+  std::shared_ptr<const Clock> clock = std::make_shared<testing::SetClock>();
   std::shared_ptr<World> world;
   std::shared_ptr<Group> group;
 };

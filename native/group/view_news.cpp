@@ -1,7 +1,8 @@
-// What a world tells of its views: to the observer, and to people.
+#include "group/view_news.h"
+
 #include <algorithm>
 
-#include "group/world.h"
+#include "group/network.h"
 
 namespace holdfast::ft {
 namespace {
@@ -21,7 +22,12 @@ std::string rank_text(const std::vector<std::size_t>& ranks) {
 
 }  // namespace
 
-void World::tell_of(const WorldView& before, const WorldView& after, Instant now) {
+void ViewNews::on_stopped(Instant now) {
+  if (!stopped_since_) stopped_since_ = now;
+  stands(comm::Standing::kChanging);
+}
+
+void ViewNews::on_view(const WorldView& before, const WorldView& after, Rank self, Instant now) {
   Change change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};
   for (std::size_t r = 0; r < after.members.size(); ++r) {
     const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
@@ -31,19 +37,18 @@ void World::tell_of(const WorldView& before, const WorldView& after, Instant now
   }
   if (comm::Observer* observer = network_.observer()) {
     const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
-    const Rank self = rank_of(self_).value_or(Rank{-1});
     observer->on_view_begun(
         {after.epoch, self, change.present, change.joined.size(), change.out.size(), stopped});
-    observe_standing(comm::Standing::kMember);
+    stands(comm::Standing::kMember);
   }
   stopped_since_.reset();
   if (!change.out.empty()) change.until = now + kExplanationTime;
   if (!change.out.empty() || !change.joined.empty()) untold_.push_back(std::move(change));
-  explain_losses(now);
+  progress(now);
   std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
 }
 
-void World::tell(const Change& change) {
+void ViewNews::tell(const Change& change) {
   std::vector<std::size_t> lost;
   std::vector<std::size_t> left;
   std::vector<std::size_t> out;  // this process leaves before it knows why
@@ -59,7 +64,7 @@ void World::tell(const Change& change) {
                " ranks go on");
 }
 
-std::optional<LossCause> World::cause_of(MemberId lost) const {
+std::optional<LossCause> ViewNews::cause_of(MemberId lost) const {
   const bool said_goodbye = std::find(goodbyes_.begin(), goodbyes_.end(), lost) != goodbyes_.end();
   const Loss* loss = network_.loss_of(lost);
   if (said_goodbye || (loss != nullptr && loss->left)) return LossCause::kLeft;
@@ -67,13 +72,13 @@ std::optional<LossCause> World::cause_of(MemberId lost) const {
   return std::nullopt;
 }
 
-void World::explain(Change::Out& out, LossCause cause) {
+void ViewNews::explain(Change::Out& out, LossCause cause) {
   if (out.cause) return;
   out.cause = cause;
   if (comm::Observer* observer = network_.observer()) observer->on_member_lost(cause);
 }
 
-void World::explain_losses(Instant now) {
+void ViewNews::progress(Instant now) {
   for (Change& change : untold_) {
     for (Change::Out& out : change.out) {
       std::optional<LossCause> cause = cause_of(out.member);
@@ -91,7 +96,27 @@ void World::explain_losses(Instant now) {
   }
 }
 
-void World::observe_standing(comm::Standing standing) {
+Instant ViewNews::next_deadline() const {
+  return untold_.empty() ? Instant{Duration::max()} : untold_.front().until;
+}
+
+void ViewNews::on_goodbye(MemberId member, bool in_view) {
+  if (in_view) goodbyes_.push_back(member);
+  for (Change& change : untold_) {
+    for (Change::Out& out : change.out) {
+      if (out.member == member) explain(out, LossCause::kLeft);
+    }
+  }
+}
+
+void ViewNews::end(Instant now) {
+  progress(now);
+  for (const Change& change : untold_) tell(change);
+  untold_.clear();
+  stands(comm::Standing::kAlone);
+}
+
+void ViewNews::stands(comm::Standing standing) {
   if (comm::Observer* observer = network_.observer()) observer->on_standing(standing);
 }
 

@@ -1,0 +1,64 @@
+// View news: what a world tells of its views, to people and to the observer. A view that is without
+// somebody is told of when it is known why each of those is out: others may know of a death, or of
+// a goodbye, before this process's own connection says so. It decides nothing.
+//
+// Thread: only the holder of the runtime.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "comm/observer.h"
+#include "ft/message.h"
+
+namespace holdfast::ft {
+
+class Network;
+
+class ViewNews {
+ public:
+  // `network` outlives it.
+  explicit ViewNews(Network& network) : network_(network) {}
+
+  // The groups have been stopped for the next view.
+  void on_stopped(Instant now);
+  // A view has followed another one; `self`: this process's rank in it, -1: none.
+  void on_view(const WorldView& before, const WorldView& after, Rank self, Instant now);
+  // The member said so, or was found to have; `in_view`: it is in the view.
+  void on_goodbye(MemberId member, bool in_view);
+  // Tells what is known by now.
+  void progress(Instant now);
+  // When what is not known by then will not be.
+  Instant next_deadline() const;
+  // This process leaves before all is known.
+  void end(Instant now);
+  void stands(comm::Standing standing);
+
+ private:
+  // What a view has changed.
+  struct Change {
+    struct Out {
+      std::size_t rank;
+      MemberId member;
+      std::optional<comm::LossCause> cause;
+    };
+    Epoch epoch;
+    std::size_t present;
+    std::size_t size;
+    std::vector<std::size_t> joined;
+    std::vector<Out> out;
+    Instant until;  // what is not known by then will not be
+  };
+
+  void tell(const Change& change);
+  std::optional<comm::LossCause> cause_of(MemberId lost) const;
+  void explain(Change::Out& out, comm::LossCause cause);
+
+  Network& network_;
+  std::vector<MemberId> goodbyes_;        // members of the view that have said so
+  std::deque<Change> untold_;             // the oldest first, of which not all is known yet
+  std::optional<Instant> stopped_since_;  // by a loss
+};
+
+}  // namespace holdfast::ft

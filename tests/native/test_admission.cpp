@@ -1,0 +1,88 @@
+// Where a newcomer belongs, and who is on which host.
+#include "group/admission.h"
+
+#include <doctest/doctest.h>
+
+#include "group/host_numbers.h"
+#include "quiet_network.h"
+
+namespace holdfast::ft {
+namespace {
+
+constexpr MemberId kA{1};
+constexpr MemberId kSelf{2};
+constexpr MemberId kC{3};
+
+struct LateJoin {
+  LateJoin() {
+    view.epoch = {4};
+    view.members = {kA, kSelf, kC};
+    view.cards = {"a/x", "a/x", "b"};
+  }
+  void report(MemberId from, GroupIdentity group, std::uint64_t next) {
+    GroupReport report;
+    report.group = std::make_shared<const GroupIdentity>(std::move(group));
+    report.next_sequence = next;
+    reports.emplace_back(from, std::make_shared<const std::vector<GroupReport>>(1, report));
+  }
+  std::optional<GroupConfig> find(const std::string& name) const {
+    GroupConfig base;
+    base.name = name;
+    return admission(base, {view, reports, entered, kSelf, Rank{1}});
+  }
+  WorldView view;
+  WorldReports reports;
+  std::set<CommId> entered;
+};
+
+TEST_CASE("a newcomer's part is what the members before it report") {
+  LateJoin arrival;
+  arrival.report(kA, {{7}, "job", {{0}, {1}}, true, false}, 12);
+  const auto config = arrival.find("job");
+  REQUIRE(config);
+  CHECK(config->id == CommId{7});
+  CHECK(config->rank == Rank{1});
+  CHECK(config->members == std::vector<MemberId>{kA, kSelf});
+  CHECK(config->joined == std::vector<Rank>{{1}});
+  CHECK(config->next_sequence == 12);
+  CHECK(config->epoch == Epoch{4});
+  CHECK(config->newcomer);
+  CHECK_FALSE(arrival.find("other"));
+}
+
+TEST_CASE("a group of the whole world has the ranks that came later, too") {
+  LateJoin arrival;
+  arrival.report(kA, {{7}, "job", {{0}, {1}}, true, true}, 12);
+  CHECK(arrival.find("job")->members == std::vector<MemberId>{kA, kSelf, kC});
+}
+
+TEST_CASE("no part is found twice, nor in a group of other ranks") {
+  LateJoin arrival;
+  arrival.report(kA, {{7}, "job", {{0}, {2}}, true, false}, 12);
+  CHECK_FALSE(arrival.find("job"));
+  arrival.report(kA, {{8}, "rest", {{0}, {1}}, true, false}, 12);
+  arrival.entered.insert({8});
+  CHECK_FALSE(arrival.find("rest"));
+}
+
+TEST_CASE("the founder of a world's group has all of its ranks") {
+  const LateJoin arrival;
+  const GroupConfig config = founding({}, {9}, arrival.view, {1});
+  CHECK(config.id == CommId{9});
+  CHECK(config.members == arrival.view.members);
+  CHECK(config.world_ranks == std::vector<Rank>{{0}, {1}, {2}});
+  CHECK(config.whole);
+}
+
+TEST_CASE("hosts are numbered as they appear, and memory is shared by all or by nobody") {
+  const QuietNetwork network;
+  LateJoin arrival;
+  CHECK(number_hosts(arrival.view, {{2}, {0}, {1}}, network) == std::vector<int>{0, 1, 1});
+  CHECK(may_share(arrival.view, {{0}, {1}}, network));
+  CHECK_FALSE(may_share(arrival.view, {{0}, {1}, {2}}, network));
+  arrival.view.members[2] = kNobody;
+  CHECK(may_share(arrival.view, {{0}, {1}, {2}}, network));
+}
+
+}  // namespace
+}  // namespace holdfast::ft
