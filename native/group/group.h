@@ -3,7 +3,7 @@
 // (group/repair.h) or runs them afresh. Users see one sequence of ops.
 //
 // A group is made of parts (group/parts), each with a state of its own; what is here turns them,
-// and has what two of them need of each other. Why: docs/decisions/0130-a-group-is-made-of-parts.md
+// and has what two of them need of each other. Why: docs/decisions/0131-a-group-is-made-of-parts.md
 //
 // Thread: the Communicator interface any thread; all else only the holder of the runtime.
 #pragma once

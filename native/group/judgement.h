@@ -1,7 +1,7 @@
 // Judgement: what a member does with each of its ops when a new view begins, by what the members of
 // the last one reported. Pure functions: the plan of a repair is repair.h's, and carrying it out
 // the group's.
-// Why: docs/decisions/0020-reports-not-plans.md, docs/decisions/0130-a-group-is-made-of-parts.md
+// Why: docs/decisions/0020-reports-not-plans.md, docs/decisions/0131-a-group-is-made-of-parts.md
 #pragma once
 
 #include <map>
