@@ -219,7 +219,7 @@ class Group final : public comm::Communicator,
 
   // Views.
   void begin_boundary(CallerState::Boundary how, OpSeq number,
-                      std::shared_ptr<StepBoundary::Step> step, Duration timeout);
+                      std::shared_ptr<StepBoundary::PendingBoundary> step, Duration timeout);
   void after_vote(const Status& status);
   void end_boundary(const Status& status);
   void take_members(const NextView& next);

@@ -28,7 +28,7 @@ void ViewNews::on_stopped(Instant now) {
 }
 
 void ViewNews::on_view(const WorldView& before, const WorldView& after, Rank self, Instant now) {
-  Change change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};
+  ViewChanged change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};
   for (std::size_t r = 0; r < after.members.size(); ++r) {
     const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
     if (was == after.members[r]) continue;
@@ -48,11 +48,11 @@ void ViewNews::on_view(const WorldView& before, const WorldView& after, Rank sel
   std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
 }
 
-void ViewNews::tell(const Change& change) {
+void ViewNews::tell(const ViewChanged& change) {
   std::vector<std::size_t> lost;
   std::vector<std::size_t> left;
   std::vector<std::size_t> out;  // this process leaves before it knows why
-  for (const Change::Out& one : change.out) {
+  for (const ViewChanged::Out& one : change.out) {
     (!one.cause ? out : one.cause == LossCause::kLeft ? left : lost).push_back(one.rank);
   }
   std::string text = "view " + std::to_string(change.epoch.value) + ": ";
@@ -72,23 +72,23 @@ std::optional<LossCause> ViewNews::cause_of(MemberId lost) const {
   return std::nullopt;
 }
 
-void ViewNews::explain(Change::Out& out, LossCause cause) {
+void ViewNews::explain(ViewChanged::Out& out, LossCause cause) {
   if (out.cause) return;
   out.cause = cause;
   if (comm::Observer* observer = network_.observer()) observer->on_member_lost(cause);
 }
 
 void ViewNews::progress(Instant now) {
-  for (Change& change : untold_) {
-    for (Change::Out& out : change.out) {
+  for (ViewChanged& change : untold_) {
+    for (ViewChanged::Out& out : change.out) {
       std::optional<LossCause> cause = cause_of(out.member);
       if (!cause && now >= change.until) cause = LossCause::kSilent;
       if (cause) explain(out, *cause);
     }
   }
-  const auto is_known = [](const Change& change) {
+  const auto is_known = [](const ViewChanged& change) {
     return std::all_of(change.out.begin(), change.out.end(),
-                       [](const Change::Out& out) { return out.cause.has_value(); });
+                       [](const ViewChanged::Out& out) { return out.cause.has_value(); });
   };
   while (!untold_.empty() && is_known(untold_.front())) {
     tell(untold_.front());
@@ -102,8 +102,8 @@ Instant ViewNews::next_deadline() const {
 
 void ViewNews::on_goodbye(MemberId member, bool in_view) {
   if (in_view) goodbyes_.push_back(member);
-  for (Change& change : untold_) {
-    for (Change::Out& out : change.out) {
+  for (ViewChanged& change : untold_) {
+    for (ViewChanged::Out& out : change.out) {
       if (out.member == member) explain(out, LossCause::kLeft);
     }
   }
@@ -111,7 +111,7 @@ void ViewNews::on_goodbye(MemberId member, bool in_view) {
 
 void ViewNews::end(Instant now) {
   progress(now);
-  for (const Change& change : untold_) tell(change);
+  for (const ViewChanged& change : untold_) tell(change);
   untold_.clear();
   stands(comm::Standing::kAlone);
 }

@@ -37,7 +37,7 @@ class ViewNews {
 
  private:
   // What a view has changed.
-  struct Change {
+  struct ViewChanged {
     struct Out {
       std::size_t rank;
       MemberId member;
@@ -51,13 +51,13 @@ class ViewNews {
     Instant until;  // what is not known by then will not be
   };
 
-  void tell(const Change& change);
+  void tell(const ViewChanged& change);
   std::optional<comm::LossCause> cause_of(MemberId lost) const;
-  void explain(Change::Out& out, comm::LossCause cause);
+  void explain(ViewChanged::Out& out, comm::LossCause cause);
 
   Network& network_;
   std::vector<MemberId> goodbyes_;        // members of the view that have said so
-  std::deque<Change> untold_;             // the oldest first, of which not all is known yet
+  std::deque<ViewChanged> untold_;        // the oldest first, of which not all is known yet
   std::optional<Instant> stopped_since_;  // by a loss
 };
 

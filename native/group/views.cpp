@@ -10,7 +10,7 @@ namespace holdfast::ft {
 
 std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
   if (timeout == Duration::zero()) timeout = config_.timeout;
-  auto step = std::make_shared<StepBoundary::Step>();
+  auto step = std::make_shared<StepBoundary::PendingBoundary>();
   step->lobby = std::make_unique<std::uint64_t>(0);
   step->deadline = clock_->now() + timeout;
   std::shared_ptr<comm::OpWork> work;
@@ -23,7 +23,7 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
 }
 
 void Group::begin_boundary(CallerState::Boundary how, OpSeq number,
-                           std::shared_ptr<StepBoundary::Step> step, Duration timeout) {
+                           std::shared_ptr<StepBoundary::PendingBoundary> step, Duration timeout) {
   using How = CallerState::Boundary;
   if (how == How::kVote) {
     comm::OpRequest vote = StepBoundary::vote(*step->lobby, timeout);
@@ -71,7 +71,7 @@ void Group::after_vote(const Status& status) {
 void Group::end_boundary(const Status& status) {
   if (!boundary_.is_under_way()) return;
   callers_.end_boundary();
-  auto done = std::make_shared<StepBoundary::Step>(boundary_.take());
+  auto done = std::make_shared<StepBoundary::PendingBoundary>(boundary_.take());
   const std::shared_ptr<comm::OpWork> work = done->work;
   work->set_outcome({roster_.epoch, roster_.present, {}, false, std::exchange(roster_.joined, {})});
   work->settle(status);

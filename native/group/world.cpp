@@ -239,7 +239,7 @@ void World::look_at_contacts(Instant now) {
 
 void World::at_boundary(std::function<void(const Status&)> then) {
   CHECK(!boundary_);
-  boundary_ = Boundary{std::move(then), false};
+  boundary_ = WorldBoundary{std::move(then), false};
 }
 
 // No group may begin an op between this member's word and the next view: the others could not tell

@@ -103,7 +103,7 @@ class World {
     WorldReports reports;
     bool boundary = false;
   };
-  struct Boundary {
+  struct WorldBoundary {
     std::function<void(const Status&)> then;
     bool sent = false;
   };
@@ -126,7 +126,7 @@ class World {
   std::vector<std::weak_ptr<Group>> groups_;
   std::set<CommId> entered_;  // of all groups that were ever part of it here
   std::deque<Past> past_;     // the last views, the current one included, for groups that come late
-  std::optional<Boundary> boundary_;
+  std::optional<WorldBoundary> boundary_;
   std::deque<Action> actions_;
   ViewNews news_;
   std::vector<Outcast> given_up_;  // waited for in vain by a close() before

@@ -54,7 +54,9 @@ struct Member {
     config.name = "job";
     config.links.resize(roster.present.size());
     if (roster.present.size() == 2) config.links[1] = {link.first.get(), link.first.get()};
-    config.hosts.resize(roster.present.size());
+    config.fabric =
+        topology::Fabric::evenly(static_cast<int>(roster.present.size()), 1, topology::kTcpLink)
+            .value();
     return std::make_unique<comm::ViewCommunicator>(std::move(config), host, clock);
   }
   void call(std::uint64_t number, comm::ViewCommunicator* comm) {

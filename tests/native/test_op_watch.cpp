@@ -15,24 +15,25 @@ using testing::make_work;
 
 class Listener final : public comm::Observer {
  public:
-  void began(const Op& op, comm::OpTicket& ticket, Instant now) override {
+  void on_op_begun(const ObservedOp& op, comm::OpTicket& ticket, Instant now) override {
     ticket.number = ++numbers_;
     ticket.started = now;
     epoch = op.epoch;
   }
-  void took_path(const comm::OpTicket&) override { ++paths; }
-  void waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) override {
+  void on_path_taken(const comm::OpTicket&) override { ++paths; }
+  void on_waited(const comm::OpTicket& ticket, std::span<const Rank> peers,
+                 Duration time) override {
     waits.push_back({ticket.number, {peers.begin(), peers.end()}, time});
   }
-  void left(compress::CodecId, double) override {}
-  void ended(const comm::OpTicket&, Code code, bool repaired, Instant) override {
+  void on_residual_left(compress::CodecId, double) override {}
+  void on_op_ended(const comm::OpTicket&, Code code, bool repaired, Instant) override {
     ends.emplace_back(code, repaired);
   }
-  void named(CommId, const std::string& name) override { group = name; }
-  void linked(Rank peer, comm::Link&) override { links.push_back(peer); }
-  void viewed(const View&) override {}
-  void lost(comm::LossCause) override {}
-  void stands(comm::Standing standing) override { standings.push_back(standing); }
+  void on_group_named(CommId, const std::string& name) override { group = name; }
+  void on_linked(Rank peer, comm::Link&) override { links.push_back(peer); }
+  void on_view_begun(const ObservedView&) override {}
+  void on_member_lost(comm::LossCause) override {}
+  void on_standing(comm::Standing standing) override { standings.push_back(standing); }
 
   struct Waited {
     std::uint64_t number;

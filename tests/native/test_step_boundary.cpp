@@ -14,7 +14,7 @@ using testing::make_work;
 constexpr Instant kLate = Instant{} + std::chrono::hours(2);
 
 std::shared_ptr<comm::OpWork> begin(StepBoundary& boundary, std::uint64_t lobby) {
-  StepBoundary::Step step;
+  StepBoundary::PendingBoundary step;
   step.lobby = std::make_unique<std::uint64_t>(0);
   step.work = make_work(StepBoundary::call(std::chrono::seconds(1)), 3);
   step.vote = make_work(StepBoundary::vote(*step.lobby, std::chrono::seconds(1)), 3);

@@ -56,14 +56,14 @@ class DepartureHost {
 
 class Departure {
  public:
-  struct Settings {
+  struct DepartureSettings {
     std::string group;  // its name
     MemberId self;
     bool protect = true;
     Duration pause{};  // until those who have not answered are asked again
   };
   // `roster` and `host` outlive it.
-  Departure(Settings settings, const Roster& roster, DepartureHost& host)
+  Departure(DepartureSettings settings, const Roster& roster, DepartureHost& host)
       : settings_(std::move(settings)), roster_(roster), host_(host) {}
 
   bool is_idle() const { return !leaving_ && leavers_.empty(); }
@@ -103,7 +103,7 @@ class Departure {
   void note_leavers();
   void answer();
 
-  const Settings settings_;
+  const DepartureSettings settings_;
   const Roster& roster_;
   DepartureHost& host_;
   std::shared_ptr<Leaving> leaving_;

@@ -24,7 +24,7 @@ comm::OpRequest StepBoundary::vote(std::uint64_t& lobby, Duration timeout) {
   return request;
 }
 
-void StepBoundary::begin(Step step, std::uint64_t lobby) {
+void StepBoundary::begin(PendingBoundary step, std::uint64_t lobby) {
   step_ = std::move(step);
   *step_->lobby = lobby;
 }
@@ -42,8 +42,8 @@ bool StepBoundary::is_late(Instant now) const {
   return step_ && now >= step_->deadline && step_->vote->done();
 }
 
-StepBoundary::Step StepBoundary::take() {
-  Step step = std::move(*step_);
+StepBoundary::PendingBoundary StepBoundary::take() {
+  PendingBoundary step = std::move(*step_);
   step_.reset();
   return step;
 }

@@ -19,7 +19,7 @@ namespace holdfast::ft {
 class StepBoundary {
  public:
   // Members agree whether somebody may come in, then pass it together.
-  struct Step {
+  struct PendingBoundary {
     std::shared_ptr<comm::OpWork> work;    // the caller's
     std::shared_ptr<comm::OpWork> vote;    // the all-reduce of `lobby`; made when it has its number
     std::unique_ptr<std::uint64_t> lobby;  // version of the lobby that some member has seen
@@ -47,7 +47,7 @@ class StepBoundary {
     return step_ && work == step_->vote;
   }
   // `lobby`: the version that this member has seen.
-  void begin(Step step, std::uint64_t lobby);
+  void begin(PendingBoundary step, std::uint64_t lobby);
   Next after_vote(const Status& status, const Facts& facts) const;
   // Who took part in the vote.
   const std::vector<Rank>& voters() const { return step_->vote->outcome().contributors; }
@@ -55,10 +55,10 @@ class StepBoundary {
   bool is_late(Instant now) const;
   Instant next_deadline() const { return step_ ? step_->deadline : Instant{Duration::max()}; }
   // It has ended.
-  Step take();
+  PendingBoundary take();
 
  private:
-  std::optional<Step> step_;
+  std::optional<PendingBoundary> step_;
 };
 
 // The hosts of a group's ranks, numbered as they appear; -1: nobody there.
