@@ -135,11 +135,13 @@ std::tuple<std::string_view, std::optional<std::string_view>, std::optional<std:
 route(const std::string& collective, int ranks, int hosts, bool shared, std::uint64_t bytes,
       const std::string& plan) {
   const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
+  const auto fabric =
+      bindings::value_or_raise(topology::Fabric::evenly(ranks, hosts, table.link(shared)));
   const auto reach = shared ? comm::SliceReach::kMemory : comm::SliceReach::kNothing;
   const comm::RouteFacts facts{.table = &table,
                                .algorithm = {},
                                .place = {ranks, hosts, shared},
-                               .view = {ranks, hosts, shared, reach, table.link(shared)}};
+                               .view = {ranks, &fabric, shared, reach}};
   const comm::Plan found = comm::route(call_of(collective_of(collective), ranks, bytes), facts);
   std::optional<std::string_view> algorithm;
   if (found.algorithm != nullptr) algorithm = found.algorithm->algorithm;
@@ -152,7 +154,7 @@ route(const std::string& collective, int ranks, int hosts, bool shared, std::uin
 // A flight record as the JSON of docs/health.md.
 std::string flight_json(nb::bytes record) {
   const auto bytes = std::as_bytes(std::span(record.c_str(), record.size()));
-  return runtime::flight_json(bindings::value_or_raise(comm::read_flight(bytes)));
+  return health::flight_json(bindings::value_or_raise(health::read_flight(bytes)));
 }
 
 nb::object read_flight(const std::string& path) {
