@@ -9,12 +9,12 @@ string(REPLACE "/* script.js */" "${script}" page "${page}")
 file(WRITE ${OUT} "// Made by cmake/page.cmake of native/health/page.
 #include \"health/status_page.h\"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 std::string_view status_page() {
   static constexpr char kPage[] = R\"page(${page})page\";
   return {kPage, sizeof kPage - 1};
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health
 ")

@@ -11,7 +11,7 @@ using namespace holdfast;
 using device::CuStream;
 using device::Device;
 using device::DevicePointer;
-using runtime::Staged;
+using device_comm::Staged;
 
 namespace {
 
@@ -124,7 +124,7 @@ hf_status hf_work_wait_on(hf_work* work, void* stream) {
   return c::guarded([&]() -> Status {
     if (work == nullptr) return c::missing("work");
     TRY(check_stream(stream));
-    const auto native = std::dynamic_pointer_cast<runtime::DeviceWork>(work->work);
+    const auto native = std::dynamic_pointer_cast<device_comm::DeviceWork>(work->work);
     if (native == nullptr) {
       return {Code::kConfigError,
               "an op on host memory; accepted: hf_work_wait(), or an op on a GPU's memory"};

@@ -26,7 +26,7 @@ struct hf_group {
   std::weak_ptr<holdfast::runtime::Node> node;
   // Set in a handle for device memory; null in one for host memory. Owners: those of
   // device_comm/staged.h, and these handles.
-  std::shared_ptr<holdfast::runtime::Staged> staged = nullptr;
+  std::shared_ptr<holdfast::device_comm::Staged> staged = nullptr;
   std::vector<holdfast::device::CuStream> streams = {};  // one stream; none: no wait
   std::atomic<std::int32_t> priority = 0;                // relaxed: a number, guards nothing
   holdfast::comm::HoleChoice on_hole = {};

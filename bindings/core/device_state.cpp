@@ -16,8 +16,8 @@ namespace {
 
 using device::Device;
 using device::HashChunk;
-using runtime::DeviceState;
-using runtime::Staged;
+using device_comm::DeviceState;
+using device_comm::Staged;
 
 // A piece of the device's pinned memory, which returns to its pool with the last reference.
 class PinnedPiece {
@@ -96,7 +96,8 @@ class PyDeviceState {
   std::uintptr_t pack(std::uintptr_t first, std::uint64_t element_bytes,
                       std::vector<std::uint64_t> count, std::vector<std::int64_t> stride) {
     if (count.size() != stride.size()) throw nb::value_error("as many strides as dimensions");
-    const runtime::GappedArray array{first, {element_bytes, std::move(count), std::move(stride)}};
+    const device_comm::GappedArray array{first,
+                                         {element_bytes, std::move(count), std::move(stride)}};
     std::uintptr_t at = 0;
     without_gil([&] {
       auto packed = state_->pack(array);

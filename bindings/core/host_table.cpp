@@ -13,8 +13,8 @@ namespace holdfast::bindings {
 namespace {
 
 using device::CuStream;
-using runtime::HostTable;
-using runtime::Staged;
+using device_comm::HostTable;
+using device_comm::Staged;
 
 CuStream table_stream(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)

@@ -23,10 +23,10 @@ namespace {
 using device::CuStream;
 using device::Device;
 using device::DevicePointer;
-using runtime::DeviceWork;
+using device_comm::DeviceWork;
+using device_comm::Staged;
+using device_comm::VirtualBlock;
 using runtime::Node;
-using runtime::Staged;
-using runtime::VirtualBlock;
 
 CuStream stream_at(std::uintptr_t handle) {
   return {reinterpret_cast<void*>(handle)};  // NOLINT(performance-no-int-to-ptr)
@@ -103,7 +103,7 @@ std::shared_ptr<Staged> staged_of(Node& node, int ordinal) {
 
 // Returns (version, names of the devices) of the driver that the option cuda_driver names.
 std::tuple<int, std::vector<std::string>> cuda_devices(const std::string& driver) {
-  runtime::Devices devices({driver, {}}, nullptr, nullptr);
+  device_comm::Devices devices({driver, {}}, nullptr, nullptr);
   const auto table = value_or_raise(devices.driver());
   int version = 0;
   int count = 0;

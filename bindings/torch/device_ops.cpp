@@ -25,7 +25,7 @@ bool fails_with_its_group(comm::Collective collective) {
 
 Result<std::shared_ptr<comm::Work>> start_on_device(
     runtime::Node* node, comm::Communicator& group, comm::OpRequest request, c10::Device device,
-    std::span<const runtime::VirtualBlock> virtual_blocks) {
+    std::span<const device_comm::VirtualBlock> virtual_blocks) {
   if (node == nullptr) {
     return Status(Code::kUnsupported,
                   std::string(comm::collective_name(request.collective)) + " on " + device.str() +
@@ -41,7 +41,7 @@ Result<std::shared_ptr<comm::Work>> start_on_device(
 }
 
 Result<bool> current_stream_waits(comm::Work& work) {
-  auto* staged = dynamic_cast<runtime::DeviceWork*>(&work);
+  auto* staged = dynamic_cast<device_comm::DeviceWork*>(&work);
   if (staged == nullptr) return false;
   const auto ordinal = static_cast<c10::DeviceIndex>(staged->device().ordinal());
   TRY(staged->wait_on(current_stream({c10::DeviceType::CUDA, ordinal})));
@@ -49,9 +49,9 @@ Result<bool> current_stream_waits(comm::Work& work) {
 }
 
 std::optional<c10::Stream> stream_behind(const std::vector<std::shared_ptr<comm::Work>>& ops) {
-  std::vector<runtime::DeviceWork*> works;
+  std::vector<device_comm::DeviceWork*> works;
   for (const auto& op : ops) {
-    auto* work = dynamic_cast<runtime::DeviceWork*>(op.get());
+    auto* work = dynamic_cast<device_comm::DeviceWork*>(op.get());
     const bool fits = work != nullptr && work->device().streams_wait() &&
                       fails_with_its_group(work->collective()) &&
                       (works.empty() || &works.front()->device() == &work->device());
@@ -64,7 +64,7 @@ std::optional<c10::Stream> stream_behind(const std::vector<std::shared_ptr<comm:
                            static_cast<c10::DeviceIndex>(works.front()->device().ordinal()));
   const c10::Stream behind =
       c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
-  for (runtime::DeviceWork* work : works) {
+  for (device_comm::DeviceWork* work : works) {
     if (!work->wait_on(device::CuStream{behind.native_handle()}).is_ok()) return std::nullopt;
   }
   return behind;

@@ -20,7 +20,7 @@ namespace holdfast::torch_backend {
 // null, because the group has none.
 Result<std::shared_ptr<comm::Work>> start_on_device(
     runtime::Node* node, comm::Communicator& group, comm::OpRequest request, c10::Device device,
-    std::span<const runtime::VirtualBlock> virtual_blocks);
+    std::span<const device_comm::VirtualBlock> virtual_blocks);
 
 // Makes the calling thread's current stream, on the op's device, wait for the op. False when the op
 // is not on a device, so that its caller has to wait.

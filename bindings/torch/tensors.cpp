@@ -123,8 +123,8 @@ comm::Block Tensors::gapped(const at::Tensor& tensor) {
   }
   held_.push_back(tensor);
   const auto bytes = static_cast<std::uint64_t>(tensor.element_size());
-  runtime::VirtualBlock one{
-      runtime::virtual_block_address(virtual_blocks_.size()),
+  device_comm::VirtualBlock one{
+      device_comm::virtual_block_address(virtual_blocks_.size()),
       {reinterpret_cast<device::DevicePointer>(tensor.data_ptr()), {bytes, {}, {}}},
       true};
   for (int64_t d = 0; d < tensor.dim(); ++d) {

@@ -37,7 +37,7 @@ class Tensors {
   // The device of all tensors; the CPU when there are none.
   c10::Device device() const { return device_; }
   // The outputs on a CUDA device that are not contiguous.
-  const std::vector<runtime::VirtualBlock>& virtual_blocks() const { return virtual_blocks_; }
+  const std::vector<device_comm::VirtualBlock>& virtual_blocks() const { return virtual_blocks_; }
   // Copies results back; call it after the op. is_stored(): whether there is nothing to copy.
   void store_results();
   bool is_stored() const { return copies_.empty() && then_ == nullptr; }
@@ -62,7 +62,7 @@ class Tensors {
   c10::Device device_ = at::kCPU;
   std::vector<at::Tensor> held_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;  // (caller's, contiguous copy)
-  std::vector<runtime::VirtualBlock> virtual_blocks_;
+  std::vector<device_comm::VirtualBlock> virtual_blocks_;
   std::function<void()> then_;
 };
 

@@ -6,7 +6,7 @@
 #include "base/copy.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using device::Cu;
 using device::Device;
@@ -103,4 +103,4 @@ std::optional<Status> Bounce::state() {
   return device.check(result, "copying the input up");
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "device_comm/staged_binding.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class Staged;
 
@@ -57,4 +57,4 @@ class Bounce final : public std::enable_shared_from_this<Bounce> {
   std::optional<Status> state_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

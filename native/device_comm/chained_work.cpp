@@ -5,7 +5,7 @@
 
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Collective;
 using comm::OpRequest;
@@ -267,4 +267,4 @@ void ChainedWork::give_row_memory(bool idle, std::vector<CuEvent> events) {
   device().give_after(bounce_memory_, events);
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -16,7 +16,7 @@
 #include "device_comm/bounce.h"
 #include "device_comm/device_work.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class ChainedWork : public DeviceWork {
  public:
@@ -114,4 +114,4 @@ class ChainedWork : public DeviceWork {
   std::shared_ptr<Bounce> bounce_;  // owners: this, and the device's calls
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -5,7 +5,7 @@
 
 #include "device/device_address.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using device::Device;
 using device::DevicePointer;
@@ -167,4 +167,4 @@ Status DeviceState::unpack() {
   return wait(own_, "unpacking state");
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -11,7 +11,7 @@
 #include "device_comm/packed.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class DeviceState final {
  public:
@@ -51,4 +51,4 @@ class DeviceState final {
   std::vector<Packed> packed_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -7,7 +7,7 @@
 
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 namespace {
 
 using device::Cu;
@@ -228,4 +228,4 @@ void DeviceWork::give_back(bool idle) {
   }
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

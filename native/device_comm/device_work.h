@@ -14,7 +14,7 @@
 #include "device/device.h"
 #include "device_comm/packed.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class Staged;
 
@@ -89,4 +89,4 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   std::atomic<bool> finished_{false};  // acquire, release: results and callbacks' effects
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

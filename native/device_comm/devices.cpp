@@ -2,7 +2,7 @@
 
 #include "device/kernel.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 Result<device::DriverTable> Devices::driver() {
   const std::lock_guard lock(mutex_);
@@ -42,4 +42,4 @@ Result<std::shared_ptr<Staged>> Devices::staged(int ordinal,
   return staged;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -11,7 +11,7 @@
 #include "device/emulated_driver.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // The option cuda_driver's values; the first is the default.
 inline constexpr const char* kCudaDrivers[] = {"", "emulated", "none"};
@@ -47,4 +47,4 @@ class Devices final {
   std::map<int, std::shared_ptr<Staged>> staged_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -6,7 +6,7 @@
 #include "datatype/rows.h"
 #include "device_comm/staged_binding.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using device::Device;
 using device::DevicePointer;
@@ -99,4 +99,4 @@ bool HostTable::take_wrong_index() {
   return std::atomic_ref(number_at(wrong_)).exchange(0, std::memory_order_relaxed) != 0;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -11,7 +11,7 @@
 #include "device/loaded_kernels.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class HostTable final {
  public:
@@ -58,4 +58,4 @@ class HostTable final {
   device::LoadedKernels kernels_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

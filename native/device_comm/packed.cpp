@@ -2,7 +2,7 @@
 
 #include "device/device_address.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using device::Device;
 using device::DevicePointer;
@@ -72,4 +72,4 @@ Status Packed::release(Device& device, device::CuStream stream) const {
   return at_ == 0 ? Status::ok() : device.release(at_, stream);
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

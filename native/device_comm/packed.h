@@ -10,7 +10,7 @@
 #include "device/device.h"
 #include "device/loaded_kernels.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // Where an array lies.
 struct GappedArray {
@@ -49,4 +49,4 @@ class Packed final {
   std::vector<datatype::ArrayPiece> pieces_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -4,7 +4,7 @@
 
 #include "comm/plan/route.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::BlockList;
@@ -76,4 +76,4 @@ bool overlap(const OpRequest& request) {
   return false;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

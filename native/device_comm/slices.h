@@ -13,7 +13,7 @@
 
 #include "comm/communicator.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // The op itself, where it is not cut. A slice is about `slice_bytes` of the op's larger side.
 std::vector<comm::OpRequest> slices_of(const comm::OpRequest& request, int size,
@@ -23,4 +23,4 @@ std::vector<comm::OpRequest> slices_of(const comm::OpRequest& request, int size,
 // slice's result may be written before all slices' inputs have been read.
 bool overlap(const comm::OpRequest& request);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

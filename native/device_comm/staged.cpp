@@ -10,7 +10,7 @@
 #include "device_comm/slices.h"
 #include "device_comm/staged_work.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::BlockList;
@@ -274,4 +274,4 @@ Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator
   return Status::ok();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -26,7 +26,7 @@
 #include "device_comm/encoded/encoded.h"
 #include "device_comm/virtual_blocks.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class DeviceWork;
 class Direct;
@@ -109,4 +109,4 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   std::unique_ptr<Encoded> encoded_;  // nothing: the host encodes
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

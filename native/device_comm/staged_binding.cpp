@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::BlockList;
@@ -78,4 +78,4 @@ void StagedBinding::place(const void* device, std::uint64_t bytes) {
   bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

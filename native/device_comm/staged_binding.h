@@ -7,7 +7,7 @@
 #include "comm/communicator.h"
 #include "device/driver.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // The number of a pointer, as the driver takes it; and back.
 inline device::DevicePointer address(const void* memory) {
@@ -51,4 +51,4 @@ class StagedBinding {
   std::uint64_t bytes_ = 0;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

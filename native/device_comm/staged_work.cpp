@@ -2,7 +2,7 @@
 
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using device::Device;
 
@@ -68,4 +68,4 @@ void StagedWork::give_memory(bool idle) {
   }
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -8,7 +8,7 @@
 #include "device_comm/device_work.h"
 #include "device_comm/staged_binding.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class StagedWork final : public DeviceWork {
  public:
@@ -44,4 +44,4 @@ class StagedWork final : public DeviceWork {
   bool any_outcome_ = false;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

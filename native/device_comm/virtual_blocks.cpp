@@ -1,6 +1,6 @@
 #include "device_comm/virtual_blocks.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 namespace {
 
 // To where the elements are now.
@@ -34,4 +34,4 @@ Status pack_all(device::Device& device, device::LoadedKernels& kernels,
   return Status::ok();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -10,7 +10,7 @@
 #include "comm/communicator.h"
 #include "device_comm/packed.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 struct VirtualBlock {
   std::uintptr_t at = 0;  // virtual_block_address() of its number
@@ -33,4 +33,4 @@ Status pack_all(device::Device& device, device::LoadedKernels& kernels,
                 std::span<const VirtualBlock> virtual_blocks, device::CuStream stream,
                 comm::OpRequest& request, std::vector<Packed>& packed);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // A group of a whole world grows with it.
-std::vector<Rank> all_ranks(std::vector<Rank> ranks, const WorldView& view) {
+std::vector<Rank> all_ranks(std::vector<Rank> ranks, const ft::WorldView& view) {
   for (auto r = static_cast<std::int32_t>(ranks.size());
        r < static_cast<std::int32_t>(view.members.size()); ++r) {
     ranks.push_back({r});
@@ -13,7 +13,7 @@ std::vector<Rank> all_ranks(std::vector<Rank> ranks, const WorldView& view) {
   return ranks;
 }
 
-std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView& view) {
+std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const ft::WorldView& view) {
   std::vector<MemberId> members;
   members.reserve(ranks.size());
   for (const Rank rank : ranks) {
@@ -52,12 +52,12 @@ std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived) {
     const MemberId member = base.members[r];
     // All who were there before have reported.
     const bool stayed = std::find(before.begin(), before.end(), member) != before.end();
-    if (member != kNobody && !stayed) base.joined.push_back({static_cast<std::int32_t>(r)});
+    if (member != ft::kNobody && !stayed) base.joined.push_back({static_cast<std::int32_t>(r)});
   }
   return base;
 }
 
-GroupConfig founding(GroupConfig base, CommId world, const WorldView& view, Rank self) {
+GroupConfig founding(GroupConfig base, CommId world, const ft::WorldView& view, Rank self) {
   base.id = world;
   base.rank = self;
   base.members = view.members;
@@ -68,4 +68,4 @@ GroupConfig founding(GroupConfig base, CommId world, const WorldView& view, Rank
   return base;
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

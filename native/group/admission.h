@@ -9,14 +9,14 @@
 #include "group/group.h"
 #include "group/report.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // All ranks of the view: those of `ranks`, which a group of the whole world has, and later ones.
-std::vector<Rank> all_ranks(std::vector<Rank> ranks, const WorldView& view);
-std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const WorldView& view);
+std::vector<Rank> all_ranks(std::vector<Rank> ranks, const ft::WorldView& view);
+std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const ft::WorldView& view);
 
 struct Arrived {
-  const WorldView& view;  // that the newcomer came in with
+  const ft::WorldView& view;  // that the newcomer came in with
   const WorldReports& reports;
   const std::set<CommId>& entered;  // groups that it has its part in already
   MemberId self;
@@ -26,6 +26,6 @@ struct Arrived {
 // the ranks of the world that the group is of. Nothing: there was none with this rank in it.
 std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived);
 // The part of rank `self` in the group of all ranks of a world that begins.
-GroupConfig founding(GroupConfig base, CommId world, const WorldView& view, Rank self);
+GroupConfig founding(GroupConfig base, CommId world, const ft::WorldView& view, Rank self);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

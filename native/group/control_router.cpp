@@ -4,7 +4,7 @@
 
 #include "base/planted.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::FrameKind;
@@ -117,13 +117,13 @@ void ControlRouter::take_controls(RoutedPeer& peer, Instant now) {
 // Messages of membership may be longer than a frame.
 Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now) {
   const comm::FrameHeader& header = frame.header;
-  if (header.offset != peer.incoming.size() || header.total_bytes > kMaxMessageBytes ||
+  if (header.offset != peer.incoming.size() || header.total_bytes > ft::kMaxMessageBytes ||
       header.offset + frame.payload.size() > header.total_bytes) {
     return {Code::kProtocolError, "parts of a membership message out of order"};
   }
   peer.incoming.insert(peer.incoming.end(), frame.payload.begin(), frame.payload.end());
   if (peer.incoming.size() < header.total_bytes) return Status::ok();
-  auto message = decode(std::exchange(peer.incoming, {}));
+  auto message = ft::decode(std::exchange(peer.incoming, {}));
   if (!message.is_ok()) return message.status();
   if (deliver(peer.id, message.value(), now)) return Status::ok();
   if (has_ended(message.value().world)) {
@@ -141,7 +141,7 @@ void ControlRouter::note_ended(CommId group) {
 }
 
 // It may be a world that this process has left before, with the groups in it.
-void ControlRouter::set_joining(Joining* joining) {
+void ControlRouter::set_joining(ft::Joining* joining) {
   joining_ = joining;
   if (joining != nullptr) ended_groups_.clear();
 }
@@ -150,14 +150,14 @@ bool ControlRouter::has_ended(CommId group) const {
   return std::find(ended_groups_.begin(), ended_groups_.end(), group) != ended_groups_.end();
 }
 
-bool ControlRouter::deliver(MemberId from, const Message& message, Instant now) {
+bool ControlRouter::deliver(MemberId from, const ft::Message& message, Instant now) {
   if (service_ != nullptr) {
     service_->on_message(from, message, now);
     return true;
   }
   const bool for_joiner =
-      message.kind == MessageKind::kRedirect || message.kind == MessageKind::kRefused ||
-      message.kind == MessageKind::kLobby || message.kind == MessageKind::kDecide;
+      message.kind == ft::MessageKind::kRedirect || message.kind == ft::MessageKind::kRefused ||
+      message.kind == ft::MessageKind::kLobby || message.kind == ft::MessageKind::kDecide;
   // A world that it is in has messages of the same kinds; one that it has left may be its aim.
   const auto own = find_world(message.world);
   const bool is_in = own && !own->membership().fenced();
@@ -167,12 +167,12 @@ bool ControlRouter::deliver(MemberId from, const Message& message, Instant now) 
   }
   bool known = false;
   each_world([&](const auto& world) {
-    const bool asks = message.kind == MessageKind::kJoin &&
+    const bool asks = message.kind == ft::MessageKind::kJoin &&
                       world->membership().name() == message.text && !world->has_ended();
     if (world->id() != message.world && !asks) return;
     known = true;
     if (!asks) return world->on_message(from, message, now);
-    Message named = message;
+    ft::Message named = message;
     named.world = world->id();
     world->on_message(from, named, now);
   });
@@ -219,8 +219,8 @@ void ControlRouter::keep_early(EarlyControl early) {
     bytes += kEarlyEntryBytes + early_[i].frame.payload.size();
     if (const auto& message = early_[i].message) {
       bytes += message->body.groups.size() + message->body.ops.size() + message->accepted.size();
-      for (const Bytes& groups : message->reports.groups()) bytes += groups.size();
-      for (const Bytes& ops : message->reports.ops()) bytes += ops.size();
+      for (const ft::Bytes& groups : message->reports.groups()) bytes += groups.size();
+      for (const ft::Bytes& ops : message->reports.ops()) bytes += ops.size();
     }
     if (bytes <= kMaxEarlyBytes || i + 1 == early_.size()) continue;
     early_.erase(early_.begin(), early_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -249,13 +249,13 @@ void ControlRouter::beat(Instant now) {
   next_silence_ = {};
 }
 
-void ControlRouter::send(MemberId to, const Message& message) {
+void ControlRouter::send(MemberId to, const ft::Message& message) {
   const auto found = peers_.find(to);
   // What is lost is said again when it matters.
   if (found == peers_.end() || found->second.reported || found->second.cut) return;
-  if (is_planted(Planted::kNeverTell) && message.kind == MessageKind::kFenced) return;
+  if (is_planted(Planted::kNeverTell) && message.kind == ft::MessageKind::kFenced) return;
   comm::Link& control = *found->second.control;
-  const Bytes bytes = encode(message);
+  const ft::Bytes bytes = encode(message);
   for (std::size_t at = 0; at < bytes.size(); at += comm::kMaxFramePayload) {
     const std::size_t count = std::min<std::size_t>(comm::kMaxFramePayload, bytes.size() - at);
     comm::FrameHeader header;
@@ -271,7 +271,7 @@ void ControlRouter::send(MemberId to, const Message& message) {
 }
 
 void ControlRouter::send(MemberId to, CommId group, Epoch epoch, FrameKind kind,
-                         const Bytes& payload) {
+                         const ft::Bytes& payload) {
   const auto found = peers_.find(to);
   if (found == peers_.end() || found->second.reported || found->second.cut) return;
   comm::Link& control = *found->second.control;
@@ -304,7 +304,7 @@ std::shared_ptr<World> ControlRouter::find_world(CommId id) const {
 
 void ControlRouter::step_joining(Instant now) {
   joining_->tick(now, [&](MemberId member) { return is_connected(member); });
-  for (const Joiner& joiner : joining_->wanted()) {
+  for (const ft::Joiner& joiner : joining_->wanted()) {
     const bool calls = joining_->is_member(joiner.member) || self_ > joiner.member;
     if (calls && !is_connected(joiner.member)) owner_.want(joiner);
   }
@@ -328,4 +328,4 @@ void ControlRouter::say_goodbye() {
   }
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -20,14 +20,14 @@
 #include "ft/joining.h"
 #include "group/world.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // The process around a router.
 class ControlRouterOwner {
  public:
   virtual ~ControlRouterOwner() = default;
   // A newcomer wants a connection to this process.
-  virtual void want(const Joiner& joiner) = 0;
+  virtual void want(const ft::Joiner& joiner) = 0;
   // The connection to a peer has broken, or there was none to a member; the peer may live. Another
   // one is to be made, which add_peer() tells of, or its end to be proven, on_process_ended().
   // Until then, or until the router needs it no more. `card`: how to reach it.
@@ -47,7 +47,7 @@ class ControlRouterOwner {
   virtual void say(const std::string& text) = 0;
   virtual comm::Observer* observer() { return nullptr; }
   // What the heartbeat to the peer carries besides: opaque here, and small. Empty: nothing.
-  virtual Bytes news_for(MemberId) { return {}; }
+  virtual ft::Bytes news_for(MemberId) { return {}; }
   virtual void hear_news(MemberId, std::span<const std::byte>, Instant) {}
 };
 
@@ -62,10 +62,10 @@ class ControlRouter final : public Network {
       : self_(self), timing_(timing), owner_(owner) {}
 
   // Network.
-  void send(MemberId to, const Message& message) override;
+  void send(MemberId to, const ft::Message& message) override;
   comm::MemberLinks links_to(MemberId member) override;
   const Loss* loss_of(MemberId member) const override;
-  Contact contact_of(MemberId peer, Instant now) const override;
+  ft::Contact contact_of(MemberId peer, Instant now) const override;
   void look_after(MemberId member, const std::string& card, Instant now) override;
   std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
   std::string memory_of(const std::string& card) const override { return owner_.memory_of(card); }
@@ -74,10 +74,10 @@ class ControlRouter final : public Network {
     return owner_.open_area(member, name);
   }
   void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
-            const Bytes& payload) override;
+            const ft::Bytes& payload) override;
   void note_ended(CommId group) override;
   // Newcomers call; members wait to be called, so that two never call each other.
-  void expect(const Joiner&) override {}
+  void expect(const ft::Joiner&) override {}
   void say(const std::string& text) override { owner_.say(text); }
   comm::Observer* observer() override { return owner_.observer(); }
 
@@ -102,9 +102,9 @@ class ControlRouter final : public Network {
   // Hands out what came for a group or world before it was known here.
   void deliver_early(Instant now);
   // Messages go to it while this process tries to get into a world; nothing: it no longer does.
-  void set_joining(Joining* joining);
+  void set_joining(ft::Joining* joining);
   // This process is a coordinator outside all views: all messages of membership are for it.
-  void set_service(CoordinatorService* service) { service_ = service; }
+  void set_service(ft::CoordinatorService* service) { service_ = service; }
 
   template <class Visit>
   void each_world(Visit visit) const {
@@ -136,15 +136,15 @@ class ControlRouter final : public Network {
     bool cut = false;  // its connection has broken, and is being mended
     bool left = false;
     bool ended = false;  // its process, proven
-    Detector detector;
+    ft::Detector detector;
     std::uint64_t received = 0;  // bytes that the detector knows of
-    Bytes incoming;              // a message of membership, as far as it has come
+    ft::Bytes incoming;          // a message of membership, as far as it has come
   };
   struct EarlyControl {
     MemberId from;
     Instant since;
     comm::ControlFrame frame;  // or
-    std::optional<Message> message;
+    std::optional<ft::Message> message;
   };
 
   bool pump(RoutedPeer& peer, Instant now);
@@ -154,7 +154,7 @@ class ControlRouter final : public Network {
   std::string card_of(MemberId peer) const;
   Status take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now);
   bool deliver(const EarlyControl& early, Instant now);
-  bool deliver(MemberId from, const Message& message, Instant now);
+  bool deliver(MemberId from, const ft::Message& message, Instant now);
   void keep_early(EarlyControl early);
   bool has_ended(CommId group) const;
   void step_service(Instant now);
@@ -171,8 +171,8 @@ class ControlRouter final : public Network {
   std::vector<std::weak_ptr<World>> worlds_;
   std::vector<EarlyControl> early_;
   std::deque<CommId> ended_groups_;  // the latest that this process has left
-  Joining* joining_ = nullptr;
-  CoordinatorService* service_ = nullptr;
+  ft::Joining* joining_ = nullptr;
+  ft::CoordinatorService* service_ = nullptr;
   std::vector<MemberId> ended_late_;  // proven when their connections had been reported already
   Instant next_beat_{};
   Instant next_silence_{};  // when the first peer will have been silent for too long
@@ -181,4 +181,4 @@ class ControlRouter final : public Network {
   bool changing_ = false;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

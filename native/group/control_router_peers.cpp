@@ -4,7 +4,7 @@
 #include "base/planted.h"
 #include "group/control_router.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 constexpr std::size_t kLossesKept = 1024;
@@ -84,7 +84,7 @@ std::string ControlRouter::card_of(MemberId peer) const {
   each_world([&](const auto& world) {
     const auto rank = world->rank_of(peer);
     if (rank) card = world->view().cards[static_cast<std::size_t>(rank->value)];
-    for (const Outcast& outcast : world->view().outcasts) {
+    for (const ft::Outcast& outcast : world->view().outcasts) {
       if (outcast.member == peer) card = outcast.card;
     }
   });
@@ -148,8 +148,8 @@ const Loss* ControlRouter::loss_of(MemberId member) const {
   return found == losses_.end() ? nullptr : &found->second;
 }
 
-Contact ControlRouter::contact_of(MemberId member, Instant now) const {
-  using State = Contact::ContactState;
+ft::Contact ControlRouter::contact_of(MemberId member, Instant now) const {
+  using State = ft::Contact::ContactState;
   if (member == self_) return {State::kHeard, now};
   const auto at = peers_.find(member);
   if (at != peers_.end() && !at->second.reported) {
@@ -163,4 +163,4 @@ Contact ControlRouter::contact_of(MemberId member, Instant now) const {
   return {loss->gone ? State::kGone : State::kCut};
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -7,7 +7,7 @@
 #include "group/parts/op_text.h"
 #include "group/world.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::OpRequest;
@@ -313,7 +313,7 @@ void Group::fail(const Status& status) {
 }
 
 Status Group::describe(const OpWork& work, const Status& cause, Epoch epoch) const {
-  return ft::describe(work, cause, name(), roster_, epoch);
+  return group::describe(work, cause, name(), roster_, epoch);
 }
 
 void Group::abort(const std::string& reason) {
@@ -369,7 +369,7 @@ void Group::part_soon() {
 }
 
 void Group::tell(MemberId member, comm::FrameKind kind, Epoch epoch) {
-  if (member == kNobody || member == world_->membership().self()) return;
+  if (member == ft::kNobody || member == world_->membership().self()) return;
   comm::Link* control = world_->links_to(member).control;
   comm::FrameHeader header;
   header.kind = kind;
@@ -393,4 +393,4 @@ void Group::leave() {
   fail({Code::kNotMember, "group " + name() + " is closed"});
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -32,7 +32,7 @@
 #include "group/parts/view_memory.h"
 #include "group/report.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class World;
 
@@ -260,7 +260,7 @@ class Group final : public comm::Communicator,
   // With a change nothing of the last view has been settled yet; while it is there comm_ is
   // nothing.
   struct Entrance {
-    std::optional<OpTable::Change> change = {};
+    std::optional<OpTable::Change> change;
   };
   std::optional<Entrance> entrance_;
   std::unique_ptr<comm::ViewCommunicator> comm_;      // nothing: stopped
@@ -269,4 +269,4 @@ class Group final : public comm::Communicator,
   std::vector<MemberId> missed_;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -4,9 +4,9 @@
 
 #include "group/network.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
-std::vector<int> number_hosts(const WorldView& view, const std::vector<Rank>& ranks,
+std::vector<int> number_hosts(const ft::WorldView& view, const std::vector<Rank>& ranks,
                               const Network& network) {
   std::vector<std::string> names;
   std::vector<int> numbers;
@@ -20,11 +20,11 @@ std::vector<int> number_hosts(const WorldView& view, const std::vector<Rank>& ra
   return numbers;
 }
 
-bool may_share(const WorldView& view, const std::vector<Rank>& ranks, const Network& network) {
+bool may_share(const ft::WorldView& view, const std::vector<Rank>& ranks, const Network& network) {
   std::optional<std::string> memory;
   for (const Rank rank : ranks) {
     const auto r = static_cast<std::size_t>(rank.value);
-    if (view.members[r] == kNobody) continue;
+    if (view.members[r] == ft::kNobody) continue;
     const std::string name = network.memory_of(view.cards[r]);
     if (name.empty() || name != memory.value_or(name)) return false;
     memory = name;
@@ -32,4 +32,4 @@ bool may_share(const WorldView& view, const std::vector<Rank>& ranks, const Netw
   return true;
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

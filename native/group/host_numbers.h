@@ -6,14 +6,14 @@
 
 #include "ft/message.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class Network;
 
 // The hosts of these ranks of the view, numbered as they appear; vacant ones count as one.
-std::vector<int> number_hosts(const WorldView& view, const std::vector<Rank>& ranks,
+std::vector<int> number_hosts(const ft::WorldView& view, const std::vector<Rank>& ranks,
                               const Network& network);
 // Whether all of those that are there may share memory.
-bool may_share(const WorldView& view, const std::vector<Rank>& ranks, const Network& network);
+bool may_share(const ft::WorldView& view, const std::vector<Rank>& ranks, const Network& network);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

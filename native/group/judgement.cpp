@@ -5,7 +5,7 @@
 #include "base/planted.h"
 #include "comm/call/call.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 const OpReport* find_report(const GroupReport& report, OpSeq sequence) {
@@ -138,4 +138,4 @@ Status look_for_hole(const comm::OpRequest& request, const OpFate& fate, comm::O
       .about(fate.missing, fate.epoch);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

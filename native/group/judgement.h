@@ -14,7 +14,7 @@
 #include "group/repair.h"
 #include "group/report.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // How an op stands at this member.
 struct OpStanding {
@@ -73,4 +73,4 @@ std::optional<Status> refusal(const comm::OpRequest& request, const OpFate& fate
 // fail, too.
 Status look_for_hole(const comm::OpRequest& request, const OpFate& fate, comm::OnHole on_hole);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -15,7 +15,7 @@
 #include "ft/message.h"
 #include "group/sharing.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // How a connection ended.
 struct Loss {
@@ -28,18 +28,18 @@ struct Loss {
 class Network {
  public:
   virtual ~Network() = default;
-  virtual void send(MemberId to, const Message& message) = 0;
+  virtual void send(MemberId to, const ft::Message& message) = 0;
   // Empty while there is no connection.
   virtual comm::MemberLinks links_to(MemberId member) = 0;
   // The last connection to it has ended; nothing: it stands, or there was none.
   virtual const Loss* loss_of(MemberId member) const = 0;
-  virtual Contact contact_of(MemberId member, Instant now) const = 0;
+  virtual ft::Contact contact_of(MemberId member, Instant now) const = 0;
   // A member of a world that has no connection: make one, or find out that it has gone.
   virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
   // Equal for two cards exactly when their processes are on one host.
   virtual std::string host_of(const std::string& card) const = 0;
   // Connections to this process will be wanted.
-  virtual void expect(const Joiner& joiner) = 0;
+  virtual void expect(const ft::Joiner& joiner) = 0;
   // A line for people: views that change, and why.
   virtual void say(const std::string& text) = 0;
   // Equal and not empty for two cards exactly when their processes may share memory.
@@ -50,11 +50,11 @@ class Network {
   virtual std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) = 0;
   // To a member's part in a group.
   virtual void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
-                    const Bytes& payload) = 0;
+                    const ft::Bytes& payload) = 0;
   // This process has left the group: whoever asks it there later is told so.
   virtual void note_ended(CommId) {}
   // Of all that happens here; nullptr: nobody. Outlives the worlds.
   virtual comm::Observer* observer() { return nullptr; }
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -4,7 +4,7 @@
 
 #include "base/planted.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::Collective;
@@ -60,10 +60,11 @@ class RepairPlanner {
   }
 
   // What survivor number i holds of an output block.
-  Ranges held(std::size_t i, std::uint32_t block) const {
+  ft::Ranges held(std::size_t i, std::uint32_t block) const {
     const auto& report = incident_.reports[i];
     if (!report) return {};
-    if (report->complete) return has_output(survivors()[i], block) ? Ranges::all() : Ranges();
+    if (report->complete)
+      return has_output(survivors()[i], block) ? ft::Ranges::all() : ft::Ranges();
     for (const HeldBlock& h : report->held) {
       if (h.block == block) return h.held;
     }
@@ -76,8 +77,8 @@ class RepairPlanner {
     return question_.collective != Collective::kReduceScatter || block == block_of(rank);
   }
 
-  std::vector<Ranges> held_by_all(std::uint32_t block) const {
-    std::vector<Ranges> sets;
+  std::vector<ft::Ranges> held_by_all(std::uint32_t block) const {
+    std::vector<ft::Ranges> sets;
     for (std::size_t i = 0; i < survivors().size(); ++i) sets.push_back(held(i, block));
     return sets;
   }
@@ -150,13 +151,13 @@ class RepairPlanner {
   }
 
   // Sends what `targets` lack of an output block from its holders; what nobody holds is returned.
-  Ranges serve(std::uint32_t block, const std::vector<Rank>& targets) {
-    const std::vector<Ranges> sets = held_by_all(block);
-    std::vector<const Ranges*> cuts;
+  ft::Ranges serve(std::uint32_t block, const std::vector<Rank>& targets) {
+    const std::vector<ft::Ranges> sets = held_by_all(block);
+    std::vector<const ft::Ranges*> cuts;
     cuts.reserve(sets.size());
-    for (const Ranges& set : sets) cuts.push_back(&set);
-    Ranges orphans;
-    for (const Range& piece : pieces(Ranges::all(), cuts)) {
+    for (const ft::Ranges& set : sets) cuts.push_back(&set);
+    ft::Ranges orphans;
+    for (const ft::Range& piece : pieces(ft::Ranges::all(), cuts)) {
       std::vector<Rank> holders;
       for (std::size_t i = 0; i < sets.size(); ++i) {
         if (sets[i].contains(piece)) holders.push_back(survivors()[i]);
@@ -178,14 +179,14 @@ class RepairPlanner {
   void repair_reduced(std::uint32_t block, const std::vector<Rank>& targets,
                       std::optional<Rank> to) {
     const std::size_t transfers = fate_.transfers.size();
-    Ranges orphans = serve(block, targets);
-    if (is_planted(Planted::kCountTwice)) orphans = Ranges::all();
+    ft::Ranges orphans = serve(block, targets);
+    if (is_planted(Planted::kCountTwice)) orphans = ft::Ranges::all();
     if (orphans.empty()) return;
     if (question_.atomic) {
       fate_.transfers.resize(transfers);
-      orphans = Ranges::all();
+      orphans = ft::Ranges::all();
     }
-    for (const Range& run : orphans.runs()) fate_.reductions.push_back({block, run, to});
+    for (const ft::Range& run : orphans.runs()) fate_.reductions.push_back({block, run, to});
     give_up_contributions();
   }
 
@@ -198,8 +199,8 @@ class RepairPlanner {
     if (has(survivors(), owner)) {
       for (const Rank to : targets) {
         const auto at = std::find(survivors().begin(), survivors().end(), to);
-        const Ranges have = held(static_cast<std::size_t>(at - survivors().begin()), block);
-        for (const Range& run : have.complement().runs()) {
+        const ft::Ranges have = held(static_cast<std::size_t>(at - survivors().begin()), block);
+        for (const ft::Range& run : have.complement().runs()) {
           fate_.transfers.push_back({owner, to, true, source, block, run});
         }
       }
@@ -219,10 +220,10 @@ class RepairPlanner {
   }
 
   // Uncoded, to all of them, itself included: all shall hold the same bits.
-  void give(Rank owner, std::uint32_t block, const Ranges& orphans,
+  void give(Rank owner, std::uint32_t block, const ft::Ranges& orphans,
             const std::vector<Rank>& targets) {
     for (const Rank to : targets) {
-      for (const Range& run : orphans.runs()) {
+      for (const ft::Range& run : orphans.runs()) {
         fate_.transfers.push_back({owner, to, true, 0, block, run});
       }
     }
@@ -230,15 +231,15 @@ class RepairPlanner {
 
   // A block that somebody holds to its end; how long it is, the plan does not know.
   bool ends_known(std::uint32_t block) const {
-    Ranges together;
-    for (const Ranges& set : held_by_all(block)) together.add(set);
-    return together == Ranges::all();
+    ft::Ranges together;
+    for (const ft::Ranges& set : held_by_all(block)) together.add(set);
+    return together == ft::Ranges::all();
   }
 
   bool all_hold(std::uint32_t block, const std::vector<Rank>& targets) const {
     return std::all_of(targets.begin(), targets.end(), [&](Rank to) {
       const auto at = std::find(survivors().begin(), survivors().end(), to);
-      return held(static_cast<std::size_t>(at - survivors().begin()), block) == Ranges::all();
+      return held(static_cast<std::size_t>(at - survivors().begin()), block) == ft::Ranges::all();
     });
   }
 
@@ -247,7 +248,7 @@ class RepairPlanner {
     std::vector<Rank> targets = survivors();
     if (!question_.encoded) std::erase(targets, question_.root);
     const std::size_t transfers = fate_.transfers.size();
-    const Ranges orphans = serve(0, targets);
+    const ft::Ranges orphans = serve(0, targets);
     if (orphans.empty()) return;
     if (!rooted) {
       fate_.transfers.resize(transfers);
@@ -260,11 +261,11 @@ class RepairPlanner {
   void repair_scatter() {
     const bool rooted = has(survivors(), question_.root);
     for (std::size_t i = 0; i < survivors().size(); ++i) {
-      const Ranges lacking = held(i, 0).complement();
+      const ft::Ranges lacking = held(i, 0).complement();
       if (lacking.empty()) continue;
       if (!rooted) fate_.lost = true;
       const Rank to = survivors()[i];
-      for (const Range& run : lacking.runs()) {
+      for (const ft::Range& run : lacking.runs()) {
         fate_.transfers.push_back({question_.root, to, true, block_of(to), 0, run});
       }
     }
@@ -300,4 +301,4 @@ OpFate fate_after(const OpFate& fate, const RepairQuestion& question, const Inci
   return next;
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -17,12 +17,12 @@
 #include "comm/schedule/collective.h"
 #include "ft/ranges.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // What a survivor holds of one output block.
 struct HeldBlock {
   std::uint32_t block = 0;  // rank it belongs to; 0 where there is one block
-  Ranges held;              // elements
+  ft::Ranges held;          // elements
   friend bool operator==(const HeldBlock&, const HeldBlock&) = default;
 };
 
@@ -62,14 +62,14 @@ struct Transfer {
   bool from_input = false;   // else from its output block `block`
   std::uint32_t source = 0;  // input block, with from_input
   std::uint32_t block = 0;
-  Range range;
+  ft::Range range;
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
 // `range` of input block `block` is reduced again, to all survivors or to one.
 struct Reduction {
   std::uint32_t block = 0;
-  Range range;
+  ft::Range range;
   std::optional<Rank> to;
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };
@@ -98,4 +98,4 @@ OpFate fate_at_start(std::vector<Rank> members, std::size_t size, Epoch epoch);
 // What the incident makes of it.
 OpFate fate_after(const OpFate& fate, const RepairQuestion& question, const Incident& incident);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 constexpr std::size_t kMaxGroups = 4096;
@@ -50,7 +50,7 @@ void write_ranks(Writer& w, const std::vector<Rank>& ranks) {
 
 std::vector<Rank> read_ranks(Reader& r, std::size_t& room) {
   std::vector<Rank> ranks;
-  const std::uint64_t count = r.count(std::min(kMaxRanks, room));
+  const std::uint64_t count = r.count(std::min(ft::kMaxRanks, room));
   std::uint64_t last = 0;
   while (ranks.size() < count && !r.failed()) {
     last = unzigzag(last, r.count());
@@ -93,22 +93,22 @@ std::vector<GroupReport> read_groups(Reader& r, std::size_t& room) {
 }
 
 // From the end of the last one; 0: to the end of all.
-void write(Writer& w, const Ranges& ranges) {
+void write(Writer& w, const ft::Ranges& ranges) {
   std::uint64_t last = 0;
-  w.list(ranges.runs(), [&](const Range& run) {
+  w.list(ranges.runs(), [&](const ft::Range& run) {
     w.count(run.begin - last);
-    w.count(run.end == kEndless ? 0 : run.size());
+    w.count(run.end == ft::kEndless ? 0 : run.size());
     last = run.end;
   });
 }
 
-Ranges read_ranges(Reader& r) {
-  Ranges ranges;
+ft::Ranges read_ranges(Reader& r) {
+  ft::Ranges ranges;
   std::uint64_t last = 0;
   r.list(kMaxRuns, 2, [&] {
-    const std::uint64_t begin = last + r.count(kEndless - last);
-    const std::uint64_t size = r.count(kEndless - begin);
-    last = size == 0 ? kEndless : begin + size;
+    const std::uint64_t begin = last + r.count(ft::kEndless - last);
+    const std::uint64_t size = r.count(ft::kEndless - begin);
+    last = size == 0 ? ft::kEndless : begin + size;
     ranges.add({begin, last});
   });
   return ranges;
@@ -162,14 +162,14 @@ void read_ops(Reader& r, GroupReport& report) {
   const auto failure = r.number<std::uint8_t>();
   r.require(failure != static_cast<std::uint8_t>(Code::kOk));
   report.failure = failure < kCodeCount ? static_cast<Code>(failure) : Code::kProtocolError;
-  r.list(kMaxRanks, 4, [&] { report.failed_ranks.push_back({r.number<std::int32_t>()}); });
+  r.list(ft::kMaxRanks, 4, [&] { report.failed_ranks.push_back({r.number<std::int32_t>()}); });
   report.failure_text = r.text(kMaxFailureText);
 }
 
 Status malformed() { return {Code::kProtocolError, "malformed group report"}; }
 
 // `room`: ranks that there may be yet.
-Result<std::vector<GroupReport>> decode_groups(const Bytes& bytes, std::size_t& room) {
+Result<std::vector<GroupReport>> decode_groups(const ft::Bytes& bytes, std::size_t& room) {
   if (bytes.empty()) return std::vector<GroupReport>{};
   Reader r(bytes);
   std::vector<GroupReport> reports = read_groups(r, room);
@@ -177,7 +177,7 @@ Result<std::vector<GroupReport>> decode_groups(const Bytes& bytes, std::size_t& 
   return reports;
 }
 
-bool decode_ops(const Bytes& bytes, std::vector<GroupReport>& reports) {
+bool decode_ops(const ft::Bytes& bytes, std::vector<GroupReport>& reports) {
   Reader r(bytes);
   for (GroupReport& report : reports) read_ops(r, report);
   return r.ended();
@@ -185,7 +185,7 @@ bool decode_ops(const Bytes& bytes, std::vector<GroupReport>& reports) {
 
 }  // namespace
 
-Body encode(const std::vector<GroupReport>& reports) {
+ft::Body encode(const std::vector<GroupReport>& reports) {
   if (reports.empty()) return {};
   Writer groups;
   write_groups(groups, reports);
@@ -194,7 +194,7 @@ Body encode(const std::vector<GroupReport>& reports) {
   return {groups.take(), ops.take()};
 }
 
-Result<std::vector<GroupReport>> decode_reports(const Body& body) {
+Result<std::vector<GroupReport>> decode_reports(const ft::Body& body) {
   std::size_t room = kMaxRanksOfGroups;
   auto reports = decode_groups(body.groups, room);
   if (!reports.is_ok()) return reports.status();
@@ -203,17 +203,17 @@ Result<std::vector<GroupReport>> decode_reports(const Body& body) {
   return all;
 }
 
-WorldReports decode_reports(const Reports& reports) {
+WorldReports decode_reports(const ft::Reports& reports) {
   using All = std::vector<GroupReport>;
   std::vector<std::optional<All>> groups;
   std::size_t room = kMaxRanksOfGroups;
-  for (const Bytes& bytes : reports.groups()) {
+  for (const ft::Bytes& bytes : reports.groups()) {
     auto decoded = decode_groups(bytes, room);
     groups.push_back(decoded.is_ok() ? std::optional(std::move(decoded).value()) : std::nullopt);
   }
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<const All>> known;
   WorldReports result;
-  for (const Reports::Said& said : reports.said()) {
+  for (const ft::Reports::Said& said : reports.said()) {
     const auto [at, is_new] = known.try_emplace({said.groups, said.ops});
     if (is_new) {
       auto all = groups[said.groups];
@@ -245,4 +245,4 @@ bool operator==(const GroupReport& a, const GroupReport& b) {
   return parts(a) == parts(b);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

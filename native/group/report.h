@@ -13,7 +13,7 @@
 #include "group/repair.h"
 #include "group/sharing.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // What all members of a group say of it alike.
 struct GroupIdentity {
@@ -46,9 +46,9 @@ using WorldReports =
 
 GroupReports reports_on(CommId group, const WorldReports& reports);
 
-Body encode(const std::vector<GroupReport>& reports);
-Result<std::vector<GroupReport>> decode_reports(const Body& body);
+ft::Body encode(const std::vector<GroupReport>& reports);
+Result<std::vector<GroupReport>> decode_reports(const ft::Body& body);
 // What cannot be read is left out.
-WorldReports decode_reports(const Reports& reports);
+WorldReports decode_reports(const ft::Reports& reports);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

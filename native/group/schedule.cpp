@@ -4,7 +4,7 @@
 
 #include "comm/schedule/builder.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::Block;
@@ -53,7 +53,7 @@ class Repair {
   }
 
   // The part of a block that `range` covers; at another rank the block may not exist.
-  Block cut(const Block* block, Range range) const {
+  Block cut(const Block* block, ft::Range range) const {
     if (block == nullptr || range.begin >= block->count) return {nullptr, 0};
     const std::uint64_t count = std::min(range.end, block->count) - range.begin;
     return {block->data == nullptr ? nullptr : block->data + range.begin * element_, count};
@@ -118,7 +118,7 @@ class Repair {
     const auto size = static_cast<std::uint64_t>(ranks_.size());
     std::vector<int> chunks;
     for (std::uint64_t i = 0; i < size; ++i) {
-      const Range piece{begin + whole.count * i / size, begin + whole.count * (i + 1) / size};
+      const ft::Range piece{begin + whole.count * i / size, begin + whole.count * (i + 1) / size};
       chunks.push_back(
           chunk(cut(input(reduction.block), piece), cut(output(reduction.block), piece)));
     }
@@ -186,15 +186,15 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
   std::vector<HeldBlock> result;
   for (std::size_t b = 0; b < request.output.size(); ++b) {
     const Block& block = request.output[b];
-    Ranges ranges;
+    ft::Ranges ranges;
     for (const comm::Execution::HeldPiece& h : held) {
       if (h.data < block.data || h.data >= block.data + block.count * element) continue;
       const auto begin = static_cast<std::uint64_t>(h.data - block.data) / element;
       const std::uint64_t end = begin + h.bytes / element;
       // A run to the block's end holds whatever anybody may ask of it.
-      ranges.add({begin, end == block.count ? kEndless : end});
+      ranges.add({begin, end == block.count ? ft::kEndless : end});
     }
-    if (block.count == 0) ranges = Ranges::all();
+    if (block.count == 0) ranges = ft::Ranges::all();
     if (ranges.empty()) continue;
     const bool own = request.collective == Collective::kReduceScatter;
     result.push_back({own ? static_cast<std::uint32_t>(self.value) : static_cast<std::uint32_t>(b),
@@ -203,9 +203,9 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
   // A root has what it sends; with a lossy codec, only what it has decoded itself.
   const bool lossy = request.codec && !request.codec->spec().lossless;
   if (request.collective == Collective::kBroadcast && request.root == self && !lossy) {
-    result = {{0, Ranges::all()}};
+    result = {{0, ft::Ranges::all()}};
   }
   return result;
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

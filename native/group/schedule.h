@@ -8,7 +8,7 @@
 #include "comm/view/view_communicator.h"
 #include "group/repair.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // `request`: blocks by rank of the group. `ranks`: members of the view, as ranks of the group,
 // rising; `self`: this one of them.
@@ -23,4 +23,4 @@ comm::OpRequest request_in_view(const comm::OpRequest& request, const std::vecto
 std::vector<HeldBlock> held_blocks(const comm::OpRequest& request, Rank self,
                                    const std::vector<comm::Execution::HeldPiece>& held);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

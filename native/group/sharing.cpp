@@ -7,9 +7,9 @@
 #include "comm/engine/slice_exchange.h"
 #include "group/network.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
-Bytes encode(const AreaNotice& notice) {
+ft::Bytes encode(const AreaNotice& notice) {
   Writer w;
   w.text(notice.area);
   w.number(static_cast<std::uint8_t>(notice.can));
@@ -69,7 +69,7 @@ void Sharing::hear(MemberId from, Epoch epoch, std::span<const std::byte> payloa
   const auto notice = decode_area_notice(payload);
   if (!notice.is_ok() || from == self_) return;
   if (epoch > epoch_) {
-    if (early_.size() < kMaxRanks || early_.contains(from)) {
+    if (early_.size() < ft::kMaxRanks || early_.contains(from)) {
       early_[from] = {epoch, notice.value()};
     }
     return;
@@ -162,4 +162,4 @@ void Sharing::say_to_all(bool asks) {
   }
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

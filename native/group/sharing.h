@@ -22,7 +22,7 @@
 #include "comm/engine/host_peer.h"
 #include "ft/message.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class Network;
 
@@ -48,7 +48,7 @@ struct AreaNotice {
   friend bool operator==(const AreaNotice&, const AreaNotice&) = default;
 };
 
-Bytes encode(const AreaNotice& notice);
+ft::Bytes encode(const AreaNotice& notice);
 // kProtocolError for anything encode() does not make.
 Result<AreaNotice> decode_area_notice(std::span<const std::byte> bytes);
 
@@ -96,4 +96,4 @@ class Sharing {
   std::map<MemberId, std::pair<Epoch, AreaNotice>> early_;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -4,7 +4,7 @@
 
 #include "group/network.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::LossCause;
@@ -27,13 +27,14 @@ void ViewNews::on_stopped(Instant now) {
   stands(comm::Standing::kChanging);
 }
 
-void ViewNews::on_view(const WorldView& before, const WorldView& after, Rank self, Instant now) {
+void ViewNews::on_view(const ft::WorldView& before, const ft::WorldView& after, Rank self,
+                       Instant now) {
   ViewChanged change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};
   for (std::size_t r = 0; r < after.members.size(); ++r) {
-    const MemberId was = r < before.members.size() ? before.members[r] : kNobody;
+    const MemberId was = r < before.members.size() ? before.members[r] : ft::kNobody;
     if (was == after.members[r]) continue;
-    if (was != kNobody) change.out.push_back({r, was, std::nullopt});
-    if (after.members[r] != kNobody) change.joined.push_back(r);
+    if (was != ft::kNobody) change.out.push_back({r, was, std::nullopt});
+    if (after.members[r] != ft::kNobody) change.joined.push_back(r);
   }
   if (comm::Observer* observer = network_.observer()) {
     const Duration stopped = stopped_since_ ? now - *stopped_since_ : Duration::zero();
@@ -120,4 +121,4 @@ void ViewNews::stands(comm::Standing standing) {
   if (comm::Observer* observer = network_.observer()) observer->on_standing(standing);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -12,7 +12,7 @@
 #include "comm/observer.h"
 #include "ft/message.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class Network;
 
@@ -24,7 +24,7 @@ class ViewNews {
   // The groups have been stopped for the next view.
   void on_stopped(Instant now);
   // A view has followed another one; `self`: this process's rank in it, -1: none.
-  void on_view(const WorldView& before, const WorldView& after, Rank self, Instant now);
+  void on_view(const ft::WorldView& before, const ft::WorldView& after, Rank self, Instant now);
   // The member said so, or was found to have; `in_view`: it is in the view.
   void on_goodbye(MemberId member, bool in_view);
   // Tells what is known by now.
@@ -61,4 +61,4 @@ class ViewNews {
   std::optional<Instant> stopped_since_;  // by a loss
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

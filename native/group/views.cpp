@@ -6,7 +6,7 @@
 #include "group/group.h"
 #include "group/world.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
   if (timeout == Duration::zero()) timeout = config_.timeout;
@@ -294,7 +294,7 @@ void Group::seat_messages(const std::vector<MemberId>& before) {
     const MemberId member = roster_.members[r];
     const Rank rank{static_cast<std::int32_t>(r)};
     if (r < before.size() && before[r] == member) continue;
-    if (rank == config_.rank || member == kNobody) {
+    if (rank == config_.rank || member == ft::kNobody) {
       messages_.seat(rank, nullptr, roster_.epoch);
     } else {
       messages_.seat(rank, world_->links_to(member).data, roster_.epoch);
@@ -346,4 +346,4 @@ void Group::on_sent(MemberId from, std::span<const std::byte> payload) {
   end_messages();
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -6,7 +6,7 @@
 #include "group/admission.h"
 #include "group/host_numbers.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 // A group is made while the world may go from view to view; none is so slow as to miss more.
@@ -14,7 +14,7 @@ constexpr std::size_t kPastViews = 64;
 
 }  // namespace
 
-World::World(CommId id, Membership membership, Network& network)
+World::World(CommId id, ft::Membership membership, Network& network)
     : id_(id),
       self_(membership.self()),
       network_(network),
@@ -24,7 +24,7 @@ World::World(CommId id, Membership membership, Network& network)
   news_.on_view(view(), view(), rank_of(self_).value_or(Rank{-1}), Instant{});
 }
 
-World::World(const Message& decision, Membership membership, Network& network)
+World::World(const ft::Message& decision, ft::Membership membership, Network& network)
     : World(decision.world, std::move(membership), network) {
   past_.front().reports = decode_reports(decision.reports);
   past_.front().boundary = true;
@@ -33,11 +33,11 @@ World::World(const Message& decision, Membership membership, Network& network)
 std::optional<Rank> World::rank_of(MemberId member) const {
   const auto& members = view().members;
   const auto at = std::find(members.begin(), members.end(), member);
-  if (member == kNobody || at == members.end()) return std::nullopt;
+  if (member == ft::kNobody || at == members.end()) return std::nullopt;
   return Rank{static_cast<std::int32_t>(at - members.begin())};
 }
 
-const WorldView* World::view_at(Epoch epoch) const {
+const ft::WorldView* World::view_at(Epoch epoch) const {
   const auto at = std::find_if(past_.begin(), past_.end(),
                                [&](const Past& past) { return past.view.epoch == epoch; });
   return at == past_.end() ? nullptr : &at->view;
@@ -45,7 +45,7 @@ const WorldView* World::view_at(Epoch epoch) const {
 
 bool World::has_all(const std::vector<MemberId>& members) const {
   return std::all_of(members.begin(), members.end(),
-                     [&](MemberId m) { return m == kNobody || view().has(m); });
+                     [&](MemberId m) { return m == ft::kNobody || view().has(m); });
 }
 
 std::vector<std::shared_ptr<Group>> World::groups() const {
@@ -134,7 +134,7 @@ Instant World::next_deadline() const {
   return next;
 }
 
-void World::on_message(MemberId from, const Message& message, Instant now) {
+void World::on_message(MemberId from, const ft::Message& message, Instant now) {
   membership_.on_message(from, message, now);
   carry_out(now);
 }
@@ -213,10 +213,10 @@ void World::on_goodbye(MemberId member, CommId group, Instant now) {
 // A loss is a state, not an event: a member may have been lost before the world, or the view, that
 // has it.
 void World::look_at_contacts(Instant now) {
-  using State = Contact::ContactState;
+  using State = ft::Contact::ContactState;
   for (std::size_t r = 0; r < view().members.size(); ++r) {
     const MemberId member = view().members[r];
-    if (member == kNobody || member == self_) continue;
+    if (member == ft::kNobody || member == self_) continue;
     switch (network_.contact_of(member, now).state) {
       case State::kHeard: break;
       case State::kSilent: on_silent(member, now); break;
@@ -251,7 +251,7 @@ void World::look_at_boundary(Instant now) {
     return;
   }
   boundary_->sent = true;
-  Body reports =
+  ft::Body reports =
       is_planted(Planted::kLateStop) ? encode(std::vector<GroupReport>{}) : stop_groups();
   membership_.at_boundary(membership_.lobby_version(), std::move(reports), now);
 }
@@ -266,11 +266,11 @@ void World::carry_out(Instant now) {
   if (carrying_out_) return;
   carrying_out_ = true;
   for (;;) {
-    for (Action& action : membership_.take_actions()) actions_.push_back(std::move(action));
+    for (ft::Action& action : membership_.take_actions()) actions_.push_back(std::move(action));
     if (actions_.empty()) break;
-    const auto* next = std::get_if<Adopt>(&actions_.front());
+    const auto* next = std::get_if<ft::Adopt>(&actions_.front());
     if (next != nullptr && !can_adopt(next->view)) break;
-    const Action action = std::move(actions_.front());
+    const ft::Action action = std::move(actions_.front());
     actions_.pop_front();
     carry_out(action, now);
   }
@@ -278,26 +278,26 @@ void World::carry_out(Instant now) {
 }
 
 // A newcomer that is connected to this process may not have been seen so here, yet.
-bool World::can_adopt(const WorldView& next) {
+bool World::can_adopt(const ft::WorldView& next) {
   return std::all_of(next.members.begin(), next.members.end(), [&](MemberId m) {
-    return m == kNobody || m == self_ || membership_.is_suspect(m) ||
+    return m == ft::kNobody || m == self_ || membership_.is_suspect(m) ||
            network_.links_to(m).data != nullptr || network_.loss_of(m) != nullptr;
   });
 }
 
-void World::carry_out(const Action& action, Instant now) {
-  if (const auto* send = std::get_if<SendTo>(&action)) {
+void World::carry_out(const ft::Action& action, Instant now) {
+  if (const auto* send = std::get_if<ft::SendTo>(&action)) {
     network_.send(send->to, send->message);
-  } else if (std::holds_alternative<StopFor>(action)) {
+  } else if (std::holds_alternative<ft::StopFor>(action)) {
     if (!membership_.changing()) return;
     news_.on_stopped(now);
     membership_.reported(stop_groups(), now);
-  } else if (const auto* next = std::get_if<Adopt>(&action)) {
+  } else if (const auto* next = std::get_if<ft::Adopt>(&action)) {
     adopt(*next, now);
     look_at_contacts(now);
-  } else if (const auto* wanted = std::get_if<Expect>(&action)) {
-    for (const Joiner& joiner : wanted->joiners) network_.expect(joiner);
-  } else if (const auto* fenced = std::get_if<Fenced>(&action)) {
+  } else if (const auto* wanted = std::get_if<ft::Expect>(&action)) {
+    for (const ft::Joiner& joiner : wanted->joiners) network_.expect(joiner);
+  } else if (const auto* fenced = std::get_if<ft::Fenced>(&action)) {
     network_.say(fenced->why);
     news_.stands(comm::Standing::kVotedOut);
     for (const auto& group : groups()) group->fence(fenced->why);
@@ -333,13 +333,13 @@ bool World::refers_to(MemberId member) const {
                      [&](const auto& group) { return group->refers_to(member); });
 }
 
-Body World::stop_groups() {
+ft::Body World::stop_groups() {
   std::vector<GroupReport> reports;
   for (const auto& group : groups()) reports.push_back(group->stop());
   return encode(reports);
 }
 
-void World::adopt(const Adopt& adopt, Instant now) {
+void World::adopt(const ft::Adopt& adopt, Instant now) {
   news_.on_view(past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), now);
   Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary};
   for (const auto& group : groups()) {
@@ -357,7 +357,7 @@ void World::give_view(Group& group, const Past& past) {
   std::vector<Rank> ranks = group.roster().world_ranks;
   if (config.whole) ranks = all_ranks(std::move(ranks), past.view);
   std::vector<MemberId> members = members_of(ranks, past.view);
-  const bool may_share = ft::may_share(past.view, ranks, network_);
+  const bool may_share = group::may_share(past.view, ranks, network_);
   const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
                       may_share};
   if (config.epoch == past.view.epoch) {
@@ -369,4 +369,4 @@ void World::give_view(Group& group, const Past& past) {
   entering_ = entering_ || group.is_entering();
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -22,19 +22,19 @@
 #include "group/network.h"
 #include "group/view_news.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class World {
  public:
   // `network` outlives the world.
-  World(CommId id, Membership membership, Network& network);
+  World(CommId id, ft::Membership membership, Network& network);
   // One that exists, as its newcomer was told of it.
-  World(const Message& decision, Membership membership, Network& network);
+  World(const ft::Message& decision, ft::Membership membership, Network& network);
 
   CommId id() const { return id_; }
-  const WorldView& view() const { return membership_.view(); }
-  Membership& membership() { return membership_; }
-  const Membership& membership() const { return membership_; }
+  const ft::WorldView& view() const { return membership_.view(); }
+  ft::Membership& membership() { return membership_; }
+  const ft::Membership& membership() const { return membership_; }
   Network& network() { return network_; }
   // Of a member of the view.
   comm::MemberLinks links_to(MemberId member);
@@ -50,7 +50,7 @@ class World {
   bool refers_to(MemberId member) const;
   std::optional<Rank> rank_of(MemberId member) const;
   // Of the last views; nothing: it has not come yet, or is long past.
-  const WorldView* view_at(Epoch epoch) const;
+  const ft::WorldView* view_at(Epoch epoch) const;
   bool has_all(const std::vector<MemberId>& members) const;
 
   // A group whose first view is that of the world's epoch `config().epoch`, which may have passed,
@@ -68,7 +68,7 @@ class World {
   bool moves_bulk() const;
   Instant next_deadline() const;
 
-  void on_message(MemberId from, const Message& message, Instant now);
+  void on_message(MemberId from, const ft::Message& message, Instant now);
   // The member's process has gone.
   void on_closed(MemberId member, const Status& why, Instant now);
   // Nothing comes from it any more; it may live.
@@ -99,7 +99,7 @@ class World {
 
  private:
   struct Past {
-    WorldView view;
+    ft::WorldView view;
     WorldReports reports;
     bool boundary = false;
   };
@@ -110,10 +110,10 @@ class World {
 
   void look_at_boundary(Instant now);
   void carry_out(Instant now);
-  void carry_out(const Action& action, Instant now);
-  bool can_adopt(const WorldView& view);
-  Body stop_groups();
-  void adopt(const Adopt& adopt, Instant now);
+  void carry_out(const ft::Action& action, Instant now);
+  bool can_adopt(const ft::WorldView& view);
+  ft::Body stop_groups();
+  void adopt(const ft::Adopt& adopt, Instant now);
   void look_at_contacts(Instant now);
   void give_view(Group& group, const Past& past);
   void end_boundary(const Status& status);
@@ -121,19 +121,19 @@ class World {
   CommId id_;
   MemberId self_;
   Network& network_;
-  Membership membership_;
+  ft::Membership membership_;
   // Weak: a group belongs to its user and to its ops.
   std::vector<std::weak_ptr<Group>> groups_;
   std::set<CommId> entered_;  // of all groups that were ever part of it here
   std::deque<Past> past_;     // the last views, the current one included, for groups that come late
   std::optional<WorldBoundary> boundary_;
-  std::deque<Action> actions_;
+  std::deque<ft::Action> actions_;
   ViewNews news_;
-  std::vector<Outcast> given_up_;  // waited for in vain by a close() before
+  std::vector<ft::Outcast> given_up_;  // waited for in vain by a close() before
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
   bool entering_ = false;  // a group is (Group::is_entering)
   bool ended_ = false;     // this process has left
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -2,11 +2,11 @@
 
 #include "health/json.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
-using comm::FlightEntry;
-using comm::FlightLog;
+using health::FlightEntry;
+using health::FlightLog;
 
 std::string ranks_text(const std::vector<Rank>& ranks) {
   std::string text = "[";
@@ -39,7 +39,7 @@ std::string entry_json(const FlightEntry& e) {
          field("algorithm", text(e.algorithm)) + field("rank", std::to_string(e.rank.value)) +
          field("other", std::to_string(e.other.value)) + field("enqueued_ns", time(e.enqueued)) +
          field("started_ns", time(e.started)) + field("ended_ns", time(e.ended)) +
-         field("state", text(e.state == comm::OpState::kEnded ? "ended" : "started")) +
+         field("state", text(e.state == health::OpState::kEnded ? "ended" : "started")) +
          field("code", text(code_name(e.code))) + field("repaired", e.repaired ? "true" : "false") +
          field("waited_for", ranks_text(e.waited)) + "}";
 }
@@ -48,7 +48,7 @@ std::string entry_json(const FlightEntry& e) {
 
 std::string flight_json(const FlightLog& log) {
   std::string text =
-      "{\"version\":" + std::to_string(comm::kFlightVersion) +
+      "{\"version\":" + std::to_string(health::kFlightVersion) +
       field("pid", std::to_string(log.pid)) + field("member", hex_text(log.member.value)) +
       field("rank", std::to_string(log.rank.value)) + field("host", json_text(log.host)) +
       field("wall_offset_ns", std::to_string(log.wall_offset.count())) +
@@ -69,4 +69,4 @@ std::string flight_json(const FlightLog& log) {
   return text + "\n]}\n";
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

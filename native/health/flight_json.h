@@ -5,8 +5,8 @@
 
 #include "health/flight_recorder.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
-std::string flight_json(const comm::FlightLog& log);
+std::string flight_json(const health::FlightLog& log);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

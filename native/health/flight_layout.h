@@ -12,7 +12,7 @@
 
 #include "health/flight_recorder.h"
 
-namespace holdfast::comm::flight {
+namespace holdfast::health::flight {
 
 inline constexpr std::uint64_t kMagic = 0x3154484746444c48;  // "HLDFGHT1", read as little endian
 inline constexpr std::size_t kHeaderWords = 512;
@@ -61,4 +61,4 @@ inline constexpr std::uint8_t byte_of(std::uint64_t word, int index) {
   return static_cast<std::uint8_t>(word >> (8 * index));
 }
 
-}  // namespace holdfast::comm::flight
+}  // namespace holdfast::health::flight

@@ -6,7 +6,7 @@
 #include "health/flight_layout.h"
 #include "health/flight_recorder.h"
 
-namespace holdfast::comm {
+namespace holdfast::health {
 namespace {
 
 std::uint64_t word_at(std::span<const std::byte> bytes, std::size_t index) {
@@ -48,18 +48,18 @@ Found read_entry(std::span<const std::byte> bytes, std::size_t at, std::uint32_t
   const auto part = [kind](int i) { return flight::byte_of(kind, i); };
   entry.number = word(flight::kNumber);
   const bool sound = entry.number > 0 && (entry.number - 1) % entries == index &&
-                     part(0) < kCollectiveCount && part(1) < kDTypeCount &&
-                     part(2) < kReduceOpCount && part(3) < kOpPathCount &&
+                     part(0) < comm::kCollectiveCount && part(1) < kDTypeCount &&
+                     part(2) < kReduceOpCount && part(3) < comm::kOpPathCount &&
                      (part(4) == static_cast<int>(OpState::kStarted) ||
                       part(4) == static_cast<int>(OpState::kEnded)) &&
                      part(5) < kCodeCount && part(6) <= 1 && part(7) <= kFlightWaited;
   if (!sound) return Found::kDamaged;
   entry.group = {word(flight::kGroup)};
   entry.sequence = {word(flight::kPlace)};
-  entry.collective = static_cast<Collective>(part(0));
+  entry.collective = static_cast<comm::Collective>(part(0));
   entry.dtype = static_cast<DType>(part(1));
   entry.op = static_cast<ReduceOp>(part(2));
-  entry.path = static_cast<OpPath>(part(3));
+  entry.path = static_cast<comm::OpPath>(part(3));
   entry.state = static_cast<OpState>(part(4));
   entry.code = static_cast<Code>(part(5));
   entry.repaired = part(6) == 1;
@@ -139,4 +139,4 @@ Result<FlightLog> read_flight(std::span<const std::byte> bytes) {
   return read;
 }
 
-}  // namespace holdfast::comm
+}  // namespace holdfast::health

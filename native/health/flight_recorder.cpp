@@ -14,7 +14,7 @@
 #include "comm/communicator.h"
 #include "health/flight_layout.h"
 
-namespace holdfast::comm {
+namespace holdfast::health {
 namespace {
 
 using Word = std::atomic<std::uint64_t>;
@@ -157,10 +157,11 @@ FlightRecorder::Entry* FlightRecorder::entry(std::uint64_t number) const {
   return reinterpret_cast<Entry*>(words() + flight::kFrontWords + index * flight::kEntryWords);
 }
 
-std::uint64_t FlightRecorder::begin(const Observer::ObservedOp& op, const OpTicket& ticket) {
+std::uint64_t FlightRecorder::begin(const comm::Observer::ObservedOp& op,
+                                    const comm::OpTicket& ticket) {
   const std::uint64_t number = ++last_;
-  const OpRequest& request = op.request;
-  const Rank other = is_point_to_point(request.collective) ? request.peer : request.root;
+  const comm::OpRequest& request = op.request;
+  const Rank other = comm::is_point_to_point(request.collective) ? request.peer : request.root;
   entry(number)->change([&](Entry& e) {
     e.store(flight::kGroup, op.group.value);
     e.store(flight::kPlace, op.sequence.value);
@@ -186,7 +187,7 @@ std::uint64_t FlightRecorder::begin(const Observer::ObservedOp& op, const OpTick
   return number;
 }
 
-void FlightRecorder::set_path(const OpTicket& ticket) {
+void FlightRecorder::set_path(const comm::OpTicket& ticket) {
   Entry* e = entry(ticket.number);
   if (e->load(flight::kNumber) != ticket.number) return;
   e->change([&](Entry& to) {
@@ -241,4 +242,4 @@ std::vector<std::byte> FlightRecorder::snapshot() const {
   return bytes;
 }
 
-}  // namespace holdfast::comm
+}  // namespace holdfast::health

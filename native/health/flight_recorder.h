@@ -22,7 +22,7 @@
 #include "base/result.h"
 #include "comm/observer.h"
 
-namespace holdfast::comm {
+namespace holdfast::health {
 
 inline constexpr std::uint32_t kFlightVersion = 2;
 inline constexpr std::uint32_t kFlightEntries = 4096;
@@ -37,10 +37,10 @@ struct FlightEntry {
   CommId group;
   OpSeq sequence;
   Epoch epoch;
-  Collective collective{};
+  comm::Collective collective{};
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
-  OpPath path = OpPath::kNone;
+  comm::OpPath path = comm::OpPath::kNone;
   OpState state = OpState::kStarted;
   Code code = Code::kOk;
   bool repaired = false;
@@ -89,9 +89,9 @@ class FlightRecorder {
   FlightRecorder& operator=(const FlightRecorder&) = delete;
 
   // Thread that holds the runtime, up to name_group(). Returns the op's number.
-  std::uint64_t begin(const Observer::ObservedOp& op, const OpTicket& ticket);
+  std::uint64_t begin(const comm::Observer::ObservedOp& op, const comm::OpTicket& ticket);
   // A change to an op whose entry has been reused since is dropped.
-  void set_path(const OpTicket& ticket);
+  void set_path(const comm::OpTicket& ticket);
   void set_waited(std::uint64_t number, std::span<const Rank> peers);
   void end(std::uint64_t number, Code code, bool repaired, Instant now);
   void set_rank(Rank world_rank);
@@ -118,4 +118,4 @@ class FlightRecorder {
   std::uint32_t groups_ = 0;
 };
 
-}  // namespace holdfast::comm
+}  // namespace holdfast::health

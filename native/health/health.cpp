@@ -6,7 +6,7 @@
 #include "comm/call/replicated.h"
 #include "comm/transport/link.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 // The driver turns at least this often when it has nothing to do; a busy machine may delay it.
@@ -26,18 +26,18 @@ Duration wall_offset_of(const Clock& clock) {
 Result<std::unique_ptr<Health>> Health::create(const HealthSettings& settings, MemberId self,
                                                const std::string& host,
                                                std::shared_ptr<const Clock> clock) {
-  comm::FlightSettings record;
+  health::FlightSettings record;
   record.folder = settings.flight_dir;
   record.host = host;
   record.member = self;
   record.wall_offset = wall_offset_of(*clock);
-  auto flight = comm::FlightRecorder::create(record);
+  auto flight = health::FlightRecorder::create(record);
   if (!flight.is_ok()) return flight.status();
   return std::make_unique<Health>(std::move(flight).value(), settings.heartbeat, record.wall_offset,
                                   std::move(clock));
 }
 
-Health::Health(std::unique_ptr<comm::FlightRecorder> flight, Duration heartbeat,
+Health::Health(std::unique_ptr<health::FlightRecorder> flight, Duration heartbeat,
                Duration wall_offset, std::shared_ptr<const Clock> clock)
     : flight_(std::move(flight)),
       patience_(std::max(kShortestPatience, heartbeat * kPatienceBeats)),
@@ -149,4 +149,4 @@ std::string Health::unreadiness() const {
   return {};
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

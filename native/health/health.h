@@ -14,7 +14,7 @@
 #include "health/metrics.h"
 #include "health/stacks.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 struct HealthSettings {
   std::string flight_dir;  // where the flight record is made; empty: in memory
@@ -27,7 +27,7 @@ class Health final : public comm::Observer {
   static Result<std::unique_ptr<Health>> create(const HealthSettings& settings, MemberId self,
                                                 const std::string& host,
                                                 std::shared_ptr<const Clock> clock);
-  Health(std::unique_ptr<comm::FlightRecorder> flight, Duration heartbeat, Duration wall_offset,
+  Health(std::unique_ptr<health::FlightRecorder> flight, Duration heartbeat, Duration wall_offset,
          std::shared_ptr<const Clock> clock);
 
   // comm::Observer.
@@ -57,7 +57,7 @@ class Health final : public comm::Observer {
   // What is wrong with the process; empty when it is well.
   std::string sickness() const;
   std::string unreadiness() const;
-  const comm::FlightRecorder& flight() const { return *flight_; }
+  const health::FlightRecorder& flight() const { return *flight_; }
   Duration wall_offset() const { return wall_offset_; }
   const Metrics& metrics() const { return metrics_; }
   LayerMetrics& layers() { return metrics_.layers; }
@@ -73,7 +73,7 @@ class Health final : public comm::Observer {
 
   Metrics metrics_;
   Stacks stacks_;
-  std::unique_ptr<comm::FlightRecorder> flight_;
+  std::unique_ptr<health::FlightRecorder> flight_;
   const Duration patience_;  // how long the driver may not run
   const Duration wall_offset_;
   const std::shared_ptr<const Clock> clock_;  // owners: the runtime and all that it made
@@ -82,4 +82,4 @@ class Health final : public comm::Observer {
   std::atomic<std::int64_t> began_{0};  // when the latest op began
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -17,7 +17,7 @@
 #include "base/forks.h"
 #include "base/net/socket.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 // Silent connections cost little, so there may be many: a client that floods the endpoint must open
@@ -107,18 +107,19 @@ Result<HttpAddress> parse_http_address(const std::string& text) {
   if (address.host.empty() || address.host == "localhost") address.host = "127.0.0.1";
   const char* end = port.data() + port.size();
   const auto [at, error] = std::from_chars(port.data(), end, address.port);
-  if (port.empty() || error != std::errc{} || at != end || !is_numeric_address(address.host)) {
+  if (port.empty() || error != std::errc{} || at != end ||
+      !runtime::is_numeric_address(address.host)) {
     return refused;
   }
   return address;
 }
 
 Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& address, Serve serve) {
-  auto listener = listen_on(address.host, address.port);
+  auto listener = runtime::listen_on(address.host, address.port);
   if (!listener.is_ok()) {
     return Status{listener.status().code(), "option http: " + listener.status().message()};
   }
-  const auto port = local_port(listener.value());
+  const auto port = runtime::local_port(listener.value());
   const int interrupt = open_unforked([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
   if (!port.is_ok() || interrupt < 0) {
     close_unforked(listener.value());
@@ -198,7 +199,7 @@ void HttpEndpoint::run() {
 
 void HttpEndpoint::accept_callers(Instant now) {
   for (std::size_t i = 0; i < kAcceptsPerTurn && now >= room_at(); ++i) {
-    const int fd = accept_one(listener_);
+    const int fd = runtime::accept_one(listener_);
     if (fd < 0) {
       const bool none_left = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
       if (none_left) accepts_again_ = now + kDescriptorPause;
@@ -291,4 +292,4 @@ void HttpEndpoint::write_to(Connection& c, Instant now) {
   c.text.clear();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

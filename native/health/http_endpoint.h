@@ -16,7 +16,7 @@
 #include "base/result.h"
 #include "health/http_request.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 struct HttpAddress {
   std::string host;  // numeric
@@ -75,4 +75,4 @@ class HttpEndpoint {
   std::thread thread_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

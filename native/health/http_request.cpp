@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 constexpr std::size_t kMaxMethodBytes = 16;
@@ -99,4 +99,4 @@ HttpParse parse_request(std::string_view bytes) {
   return parse;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

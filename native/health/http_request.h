@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // Limit of request line and headers. Prometheus sends some 300 bytes, browsers up to 2 KiB.
 inline constexpr std::size_t kMaxRequestBytes = 8192;
@@ -28,4 +28,4 @@ struct HttpParse {
 // `bytes`: everything received of one request so far.
 HttpParse parse_request(std::string_view bytes);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -5,7 +5,7 @@
 
 #include "base/metrics/text.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 // Length in bytes of the UTF-8 character at the front (RFC 3629, without overlong forms and
@@ -102,4 +102,4 @@ void JsonWriter::nothing(std::string_view name) {
   text_ += "null";
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

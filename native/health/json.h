@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // The string in quotes, with escapes; bytes that are no UTF-8 become U+FFFD.
 std::string json_text(std::string_view text);
@@ -32,4 +32,4 @@ class JsonWriter {
   bool first_ = true;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

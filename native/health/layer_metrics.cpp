@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 using metrics::Family;
@@ -74,4 +74,4 @@ void LayerMetrics::write(TextEncoder& out) const {
   }
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -11,7 +11,7 @@
 
 #include "base/metrics/text.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // Every method is for any thread.
 class LayerMetrics {
@@ -51,4 +51,4 @@ class LayerMetrics {
   std::vector<Method> methods_;  // in the order of their first report
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -2,7 +2,7 @@
 
 #include "comm/transport/frame.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 using metrics::Counter;
@@ -206,4 +206,4 @@ std::string Metrics::text(metrics::TextFormat format, Duration wall_offset) cons
   return out.take();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -18,7 +18,7 @@
 #include "compress/codec.h"
 #include "health/layer_metrics.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 class Metrics {
  public:
@@ -84,4 +84,4 @@ class Metrics {
 void write_build(metrics::TextEncoder& out);
 const char* version_text();
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -6,7 +6,7 @@
 #include "health/status_json.h"
 #include "health/status_page.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 HttpResponse verdict(const std::string& wrong) {
@@ -30,7 +30,7 @@ HttpResponse metrics_page(const HttpRequest& request, const PageSources& from) {
 }
 
 HttpResponse flight_page(const Health& health) {
-  const auto log = comm::read_flight(health.flight().snapshot());
+  const auto log = health::read_flight(health.flight().snapshot());
   if (!log.is_ok()) return verdict(log.status().message());
   return {200, "application/json", flight_json(log.value())};
 }
@@ -74,4 +74,4 @@ HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
               (from.coordinates ? "/targets\n" : "/flight /stack\n")};
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -7,7 +7,7 @@
 #include "health/http_endpoint.h"
 #include "health/status_model.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 struct PageSources {
   const Health& health;
@@ -18,4 +18,4 @@ struct PageSources {
 
 HttpResponse health_page(const HttpRequest& request, const PageSources& sources);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 // Time constant of the rates: a page that people watch must neither jump nor lag.
@@ -153,4 +153,4 @@ void RankNumbers::take_rates(const RankSummary& next, double seconds) {
   bytes_rate_ = blend(bytes_rate_, rate(total_.bytes, next.bytes, seconds));
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -13,7 +13,7 @@
 #include "comm/observer.h"
 #include "health/metrics.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // Half of the cells are chosen by wait, half by bytes. A host of 32 ranks is described whole, and
 // ten thousand ranks at two heartbeats a second send 20 MB/s to the process that collects them.
@@ -74,4 +74,4 @@ class RankNumbers {
   double bytes_rate_ = 0;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <csignal>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 // Limit of the file, which every call makes longer.
@@ -57,4 +57,4 @@ Result<std::string> Stacks::take() const {
   return text;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // Limit of one answer; the rest is cut.
 inline constexpr std::size_t kMaxStackBytes = std::size_t{256} << 10;
@@ -33,4 +33,4 @@ class Stacks {
   std::atomic<std::uint64_t> source_{0};  // file, signal; signal 0: none
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

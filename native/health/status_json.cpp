@@ -7,7 +7,7 @@
 #include "health/json.h"
 #include "health/metrics.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 // A rank that others wait for less than this part of the time is no straggler.
@@ -257,4 +257,4 @@ std::string status_json(const StatusSnapshot& state, const StatusHeader& header)
   return out.take() + "\n";
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -7,7 +7,7 @@
 
 #include "health/status_model.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // Limits for one world: at most some 60 KB for the ranks and 100 KB for the links.
 inline constexpr std::size_t kRanksShown = 256;
@@ -24,4 +24,4 @@ struct StatusHeader {
 
 std::string status_json(const StatusSnapshot& state, const StatusHeader& header);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -5,7 +5,7 @@
 
 #include "health/json.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 using metrics::Family;
@@ -115,4 +115,4 @@ void StatusModel::write_metrics(metrics::TextEncoder& out) const {
   each(kBlocked, [](const WorldStatus& w) { return w.blocked().empty() ? 0 : 1; });
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

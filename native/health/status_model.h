@@ -14,7 +14,7 @@
 #include "base/metrics/text.h"
 #include "health/world_status.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 inline constexpr std::size_t kEventsKept = 128;
 
@@ -58,4 +58,4 @@ class StatusModel {
   StatusSnapshot state_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -4,8 +4,8 @@
 
 #include <string_view>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 std::string_view status_page();
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 namespace {
 
 using comm::LossCause;
@@ -127,4 +127,4 @@ std::vector<StatusEvent> WorldStatus::take_view(const ft::WorldView& view, const
   return events;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -14,7 +14,7 @@
 #include "ft/message.h"
 #include "health/rank_summary.h"
 
-namespace holdfast::runtime {
+namespace holdfast::health {
 
 // The latest epochs are kept; older ones are a matter for a metrics store.
 inline constexpr std::size_t kEpochsKept = 64;
@@ -117,4 +117,4 @@ class WorldStatus {
   std::deque<ViewRecord> views_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::health

@@ -44,7 +44,7 @@ void write_plan(const std::string& file, const comm::PlanTable& table) {
 // The communicator that users hold; dropping it without close() cleans up too.
 class UserGroup final : public comm::Communicator {
  public:
-  UserGroup(std::shared_ptr<ft::Group> live, std::shared_ptr<Runtime> runtime)
+  UserGroup(std::shared_ptr<group::Group> live, std::shared_ptr<Runtime> runtime)
       : runtime_(std::move(runtime)),
         live_(std::move(live)),
         planner_(std::make_shared<comm::Planner>(planner_settings(), runtime_->clock())) {
@@ -95,7 +95,7 @@ class UserGroup final : public comm::Communicator {
   }
   bool is_newcomer() const override { return live_->is_newcomer(); }
   const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
-  const std::shared_ptr<ft::Group>& live() const { return live_; }
+  const std::shared_ptr<group::Group>& live() const { return live_; }
   void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }
@@ -123,7 +123,7 @@ class UserGroup final : public comm::Communicator {
 
   // Owners: the node and its communicators; the links that ops use live in it.
   std::shared_ptr<Runtime> runtime_;
-  std::shared_ptr<ft::Group> live_;
+  std::shared_ptr<group::Group> live_;
   std::shared_ptr<comm::Planner> planner_;  // owners: this, and a step boundary under way
   const std::shared_ptr<comm::PathAgreement> agreement_ = std::make_shared<comm::PathAgreement>();
   const std::shared_ptr<comm::PathAgreement> codec_agreement_ =
@@ -175,7 +175,7 @@ class NodeImpl final : public Node {
   std::shared_ptr<comm::MemoryPool> pool() const override { return runtime_->parts().pool; }
 
   Result<device::DriverTable> cuda_driver() override { return devices_.driver(); }
-  Result<std::shared_ptr<Staged>> staged(int device) override {
+  Result<std::shared_ptr<device_comm::Staged>> staged(int device) override {
     return devices_.staged(device, runtime_);
   }
 
@@ -185,11 +185,11 @@ class NodeImpl final : public Node {
     return runtime_->health().metrics_text(openmetrics ? metrics::TextFormat::kOpenMetrics
                                                        : metrics::TextFormat::kPlain);
   }
-  LayerMetrics& layers() override { return runtime_->layers(); }
+  health::LayerMetrics& layers() override { return runtime_->layers(); }
   void set_stack(int file, int signal) override { runtime_->stacks().set(file, signal); }
 
   void close(Duration timeout) override {
-    std::vector<std::weak_ptr<ft::Group>> groups;
+    std::vector<std::weak_ptr<group::Group>> groups;
     {
       const std::lock_guard lock(mutex_);
       groups.swap(groups_);
@@ -205,12 +205,12 @@ class NodeImpl final : public Node {
   }
 
  private:
-  static DeviceSettings device_settings(const Options& options) {
+  static device_comm::DeviceSettings device_settings(const Options& options) {
     // What every op is to be encoded as, or to run by, goes for device memory, too: no route is
     // asked for what an option rules out.
     const bool direct =
         options.cuda_ipc == "auto" && options.codec.empty() && options.algorithm.empty();
-    EncodedSettings encoded;
+    device_comm::EncodedSettings encoded;
     encoded.on = options.cuda_codec == "auto" && options.algorithm.empty();
     encoded.least_bytes = options.cuda_codec_min_bytes;
     if (auto codec = compress::Codec::parse(options.codec); codec.is_ok()) {
@@ -221,7 +221,7 @@ class NodeImpl final : public Node {
             {options.cuda_slice_bytes, direct, options.cuda_ipc_min_bytes, std::move(encoded)}};
   }
 
-  Result<std::shared_ptr<comm::Communicator>> hand_out(Result<std::shared_ptr<ft::Group>> live) {
+  Result<std::shared_ptr<comm::Communicator>> hand_out(Result<std::shared_ptr<group::Group>> live) {
     if (!live.is_ok()) return live.status();
     {
       const std::lock_guard lock(mutex_);
@@ -244,8 +244,8 @@ class NodeImpl final : public Node {
                                     " numbers; accepted: one for each, all of the parent's"};
   }
 
-  Result<std::shared_ptr<ft::Group>> meet(Store& store, const JoinRequest& request,
-                                          Duration timeout) {
+  Result<std::shared_ptr<group::Group>> meet(Store& store, const JoinRequest& request,
+                                             Duration timeout) {
     const Instant deadline = runtime_->clock()->now() + timeout;
     if (request.parent) {
       if (auto place = place_in_parent(request)) {
@@ -255,7 +255,7 @@ class NodeImpl final : public Node {
     }
     // If this process joined the group's world later, the other members have made the group
     // already.
-    std::shared_ptr<ft::Group> known;
+    std::shared_ptr<group::Group> known;
     runtime_->run([&] { known = runtime_->known_group(request); });
     if (known) return known;
     for (;;) {
@@ -269,15 +269,15 @@ class NodeImpl final : public Node {
   }
 
   // Null: the life that the store had is over.
-  Result<std::shared_ptr<ft::Group>> meet_in_life(Store& store, const JoinRequest& request,
-                                                  Instant deadline) {
+  Result<std::shared_ptr<group::Group>> meet_in_life(Store& store, const JoinRequest& request,
+                                                     Instant deadline) {
     auto life = Life::find(store, request);
     if (!life.is_ok()) return life.status();
     const auto standing = LateJoin::find_standing(*runtime_, store, request, life.value());
     if (!standing.is_ok()) return standing.status();
     if (standing.value() == LateJoin::LifeStanding::kWasThere) {
       TRY(life.value().end(store));
-      return std::shared_ptr<ft::Group>();
+      return std::shared_ptr<group::Group>();
     }
     if (standing.value() == LateJoin::LifeStanding::kSuccessor) {
       return LateJoin(runtime_, request, deadline).rejoin(store, life.value());
@@ -323,9 +323,9 @@ class NodeImpl final : public Node {
   static constexpr Duration kFarewell = std::chrono::milliseconds(2);
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
-  Devices devices_;
+  device_comm::Devices devices_;
   std::mutex mutex_;  // guards groups_
-  std::vector<std::weak_ptr<ft::Group>> groups_;
+  std::vector<std::weak_ptr<group::Group>> groups_;
 };
 
 }  // namespace

@@ -63,7 +63,7 @@ class Node {
   virtual Result<device::DriverTable> cuda_driver() = 0;
   // Collectives on memory of a CUDA device, for any group of this node; the device is opened on
   // first use. Any thread.
-  virtual Result<std::shared_ptr<Staged>> staged(int device) = 0;
+  virtual Result<std::shared_ptr<device_comm::Staged>> staged(int device) = 0;
 
   // Where other hosts reach this node: the first address of its card, numeric.
   virtual std::string address() const = 0;
@@ -74,7 +74,7 @@ class Node {
   // The text of the page /metrics. Any thread.
   virtual std::string metrics_text(bool openmetrics) const = 0;
   // Metrics that the layers above the node write; they live as long as the node. Any thread.
-  virtual LayerMetrics& layers() = 0;
+  virtual health::LayerMetrics& layers() = 0;
 
   // Configures the page /stack: which signal writes stacks to which file (health/stacks.h). `file`
   // stays open until close(). Any thread.

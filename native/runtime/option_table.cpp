@@ -129,7 +129,7 @@ Status check_coordinator(const OptionRow&, const Options& options) {
 }
 
 Status check_http(const OptionRow&, const Options& options) {
-  return options.http.empty() ? Status::ok() : parse_http_address(options.http).status();
+  return options.http.empty() ? Status::ok() : health::parse_http_address(options.http).status();
 }
 
 Status check_codec(const OptionRow&, const Options& options) {
@@ -291,7 +291,7 @@ constexpr OptionRow kRows[] = {
      .accepted = "empty (the system's), \"emulated\" or \"none\"",
      .doc = "Whose CUDA devices device memory is of: the system's driver, opened when it is "
             "first needed; emulated, a device made of host memory, for tests; none.",
-     .choices = kCudaDrivers},
+     .choices = device_comm::kCudaDrivers},
     {.name = "cuda_slice_bytes",
      .field = &Options::cuda_slice_bytes,
      .accepted = "4096 to 1073741824 bytes",
@@ -306,7 +306,7 @@ constexpr OptionRow kRows[] = {
      .doc = "Whether ranks of one host read each other's device memory where it lies: auto, "
             "where their devices reach each other.",
      .agreement = Agreement::kIfSet,
-     .choices = kCudaPaths},
+     .choices = device_comm::kCudaPaths},
     {.name = "cuda_ipc_min_bytes",
      .field = &Options::cuda_ipc_min_bytes,
      .accepted = "1 byte or more",
@@ -319,7 +319,7 @@ constexpr OptionRow kRows[] = {
      .doc = "Whether what has a codec is encoded and decoded on the device: auto, where it "
             "can be.",
      .agreement = Agreement::kIfSet,
-     .choices = kCudaPaths},
+     .choices = device_comm::kCudaPaths},
     {.name = "cuda_codec_min_bytes",
      .field = &Options::cuda_codec_min_bytes,
      .accepted = "1 byte or more",

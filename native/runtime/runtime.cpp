@@ -24,7 +24,7 @@ constexpr std::size_t kFewAwaited = 3;
 constexpr std::size_t kFewPeers = 16;
 constexpr std::uint32_t kLooksPerPoll = 16;
 
-MemberPlace place_of(const std::string& text) {
+health::MemberPlace place_of(const std::string& text) {
   auto card = parse_card(text);
   if (!card.is_ok()) return {};
   return {std::move(card.value().host), std::move(card.value().http)};
@@ -33,19 +33,20 @@ MemberPlace place_of(const std::string& text) {
 // Makes the metrics of this process and the thread that serves them.
 Status serve_health(Runtime::RuntimeParts& parts) {
   const Options& options = parts.options;
-  auto health =
-      Health::create({options.flight_dir, options.heartbeat}, parts.self, parts.host, parts.clock);
+  auto health = health::Health::create({options.flight_dir, options.heartbeat}, parts.self,
+                                       parts.host, parts.clock);
   if (!health.is_ok()) return health.status();
   parts.health = std::move(health).value();
   const bool coordinates = parts.service != nullptr;
-  if (coordinates || !options.http.empty()) parts.status = std::make_unique<StatusModel>(place_of);
+  if (coordinates || !options.http.empty())
+    parts.status = std::make_unique<health::StatusModel>(place_of);
   if (options.http.empty()) return Status::ok();
-  auto address = parse_http_address(options.http);
+  auto address = health::parse_http_address(options.http);
   if (!address.is_ok()) return address.status();
-  auto http = HttpEndpoint::start(
+  auto http = health::HttpEndpoint::start(
       address.value(), [health = parts.health.get(), status = parts.status.get(), coordinates,
-                        heartbeat = options.heartbeat](const HttpRequest& request) {
-        return health_page(request, {*health, *status, coordinates, heartbeat});
+                        heartbeat = options.heartbeat](const health::HttpRequest& request) {
+        return health::health_page(request, {*health, *status, coordinates, heartbeat});
       });
   if (!http.is_ok()) return http.status();
   parts.http = std::move(http).value();
@@ -304,10 +305,11 @@ ft::MembershipSettings Runtime::membership_settings() const {
   return settings;
 }
 
-Result<std::shared_ptr<ft::Group>> Runtime::make_group(
-    ft::GroupConfig config, CommId id,
-    const std::function<std::shared_ptr<ft::World>()>& make_world) {
-  const std::shared_ptr<ft::World> world = id == CommId{} ? make_world() : router_.find_world(id);
+Result<std::shared_ptr<group::Group>> Runtime::make_group(
+    group::GroupConfig config, CommId id,
+    const std::function<std::shared_ptr<group::World>()>& make_world) {
+  const std::shared_ptr<group::World> world =
+      id == CommId{} ? make_world() : router_.find_world(id);
   if (!world) {
     return Status{Code::kNotMember,
                   "group " + config.name + ": the world that it is part of has ended here"};
@@ -323,17 +325,17 @@ Result<std::shared_ptr<ft::Group>> Runtime::make_group(
   return enter_group(std::move(config), world);
 }
 
-std::shared_ptr<ft::Group> Runtime::enter_group(ft::GroupConfig config,
-                                                const std::shared_ptr<ft::World>& world) {
+std::shared_ptr<group::Group> Runtime::enter_group(group::GroupConfig config,
+                                                   const std::shared_ptr<group::World>& world) {
   auto group =
-      std::make_shared<ft::Group>(std::move(config), world, shared_from_this(), parts_.clock);
+      std::make_shared<group::Group>(std::move(config), world, shared_from_this(), parts_.clock);
   world->add(group, parts_.clock->now());
   router_.deliver_early(parts_.clock->now());
   return group;
 }
 
-std::shared_ptr<ft::Group> Runtime::known_group(const JoinRequest& request) {
-  std::shared_ptr<ft::Group> group;
+std::shared_ptr<group::Group> Runtime::known_group(const JoinRequest& request) {
+  std::shared_ptr<group::Group> group;
   router_.each_world([&](const auto& world) {
     if (group || world->membership().name() == world_name(request.group)) return;
     auto config = world->admitted(base_config(request));
@@ -342,8 +344,8 @@ std::shared_ptr<ft::Group> Runtime::known_group(const JoinRequest& request) {
   return group;
 }
 
-ft::GroupConfig Runtime::base_config(const JoinRequest& request) const {
-  ft::GroupConfig config;
+group::GroupConfig Runtime::base_config(const JoinRequest& request) const {
+  group::GroupConfig config;
   config.name = request.group;
   config.timeout =
       request.op_timeout > Duration::zero() ? request.op_timeout : parts_.options.timeout;

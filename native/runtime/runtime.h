@@ -67,7 +67,7 @@ struct Peer {
 
 class Runtime final : public comm::Executor,
                       public Machinery,
-                      public ft::ControlRouterOwner,
+                      public group::ControlRouterOwner,
                       public std::enable_shared_from_this<Runtime> {
  public:
   struct RuntimeParts {
@@ -88,9 +88,10 @@ class Runtime final : public comm::Executor,
     std::shared_ptr<comm::MemoryPool> pool;  // owners: see Node::pool(); a coordinator has none
     Paths paths;
     std::shared_ptr<const Clock> clock;
-    std::unique_ptr<Health> health;
-    std::unique_ptr<StatusModel> status;  // made in a coordinator, and where pages are served
-    std::unique_ptr<HttpEndpoint> http;   // serves from the two above; null: none is wanted
+    std::unique_ptr<health::Health> health;
+    std::unique_ptr<health::StatusModel>
+        status;  // made in a coordinator, and where pages are served
+    std::unique_ptr<health::HttpEndpoint> http;  // serves from the two above; null: none is wanted
   };
   // Opens the listener and starts the driver. `service`: set where this process is to be a
   // coordinator.
@@ -133,7 +134,7 @@ class Runtime final : public comm::Executor,
   void nudge(MemberId peer) override;
   std::string host_of(const std::string& card) const override;
   std::string memory_of(const std::string& card) const override;
-  Result<ft::OwnArea> make_area() override;
+  Result<group::OwnArea> make_area() override;
   std::optional<comm::HostPeer> open_area(MemberId peer, const std::string& name) override;
   void say(const std::string& text) override;
   comm::Observer* observer() override { return parts_.health.get(); }
@@ -156,24 +157,24 @@ class Runtime final : public comm::Executor,
   bool is_refused(MemberId id) const;
   // Stops calling the member.
   void stop_calling(MemberId id) { attempts_.erase(id); }
-  ft::ControlRouter& router() { return router_; }
+  group::ControlRouter& router() { return router_; }
   // This process's part in a group that the world had before it was admitted; returned once, then
   // null.
-  std::shared_ptr<ft::Group> known_group(const JoinRequest& request);
+  std::shared_ptr<group::Group> known_group(const JoinRequest& request);
   // Calls a member of a world that does not expect this process, whatever their ids.
   void call_member(const Card& card, Instant deadline);
   // A group of a world that this process has just entered.
-  std::shared_ptr<ft::Group> enter_group(ft::GroupConfig config,
-                                         const std::shared_ptr<ft::World>& world);
+  std::shared_ptr<group::Group> enter_group(group::GroupConfig config,
+                                            const std::shared_ptr<group::World>& world);
 
   // Makes the group a part of the world `world`, or, if that is 0, of the one that `make_world`
   // makes.
-  Result<std::shared_ptr<ft::Group>> make_group(
-      ft::GroupConfig config, CommId world,
-      const std::function<std::shared_ptr<ft::World>()>& make_world);
+  Result<std::shared_ptr<group::Group>> make_group(
+      group::GroupConfig config, CommId world,
+      const std::function<std::shared_ptr<group::World>()>& make_world);
   ft::MembershipSettings membership_settings() const;
   // What the options and the request say of a group.
-  ft::GroupConfig base_config(const JoinRequest& request) const;
+  group::GroupConfig base_config(const JoinRequest& request) const;
   // How to reach this process; no flat area, no nonce.
   Card own_card() const;
   // Runs `task` on the driving thread and waits for it. Any thread.
@@ -183,9 +184,9 @@ class Runtime final : public comm::Executor,
   void stop();
   const RuntimeParts& parts() const { return parts_; }
   // Any thread.
-  const Health& health() const { return *parts_.health; }
-  Stacks& stacks() { return parts_.health->stacks(); }
-  LayerMetrics& layers() { return parts_.health->layers(); }
+  const health::Health& health() const { return *parts_.health; }
+  health::Stacks& stacks() { return parts_.health->stacks(); }
+  health::LayerMetrics& layers() { return parts_.health->layers(); }
   std::string http_address() const { return parts_.http ? parts_.http->address() : ""; }
   std::shared_ptr<const Clock> clock() const { return parts_.clock; }
   comm::Bell own_bell() const;
@@ -244,7 +245,7 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, Attempt> attempts_;
   std::optional<Card> coordinator_now_;  // where the coordinator was found last
   std::map<MemberId, Status> connect_failures_;
-  ft::ControlRouter router_;
+  group::ControlRouter router_;
   Instant next_reap_{};
   Instant coordinator_since_{};  // since when the coordinator has been connected
   bool sockets_matter_ = false;

@@ -246,7 +246,7 @@ std::string Runtime::memory_of(const std::string& card) const {
   return parsed.is_ok() && lays_memory_open(parsed.value()) ? parsed.value().host : std::string{};
 }
 
-Result<ft::OwnArea> Runtime::make_area() {
+Result<group::OwnArea> Runtime::make_area() {
   auto segment = comm::Segment::create("flat", sizeof(comm::HostArea));
   if (!segment.is_ok()) {
     lacks_memory(segment.status());
@@ -254,7 +254,7 @@ Result<ft::OwnArea> Runtime::make_area() {
   }
   auto area = std::make_shared<comm::Segment>(std::move(segment).value());
   reinterpret_cast<comm::HostArea*>(area->data())->owner = comm::MemoryOwner::self();
-  ft::OwnArea own{area->name(), {area, own_bell(), {}}};
+  group::OwnArea own{area->name(), {area, own_bell(), {}}};
   own.peer.own_pool = parts_.pool;
   return own;
 }

@@ -24,26 +24,27 @@ ft::Bytes Runtime::news_for(MemberId peer) {
         [&](const auto& world) { listens = listens || first_member(world->view()) == peer; });
   }
   if (!listens) return {};
-  return encode_summary(summarize(parts_.health->metrics(), parts_.health->standing()));
+  return health::encode_summary(
+      health::summarize(parts_.health->metrics(), parts_.health->standing()));
 }
 
 void Runtime::hear_news(MemberId from, std::span<const std::byte> bytes, Instant now) {
   if (!parts_.status) return;
   // A summary of another version is ignored: the numbers are for people only, so the connection
   // goes on.
-  const auto summary = parse_summary(bytes);
+  const auto summary = health::parse_summary(bytes);
   if (summary.is_ok()) parts_.status->hear(from, summary.value(), now);
 }
 
 void Runtime::write_status(Instant now) {
-  std::vector<WorldNews> worlds;
+  std::vector<health::WorldNews> worlds;
   if (parts_.service != nullptr) {
     parts_.service->each_world([&](const ft::Coordinator& c) {
       worlds.push_back({c.name(), &c.view(), c.waiting(), c.blocked()});
     });
   } else {
-    parts_.status->hear(parts_.self, summarize(parts_.health->metrics(), parts_.health->standing()),
-                        now);
+    parts_.status->hear(
+        parts_.self, health::summarize(parts_.health->metrics(), parts_.health->standing()), now);
     std::set<std::string> names;
     router_.each_world([&](const auto& world) {
       const ft::Membership& membership = world->membership();

@@ -280,7 +280,7 @@ bool Process::part() {
     gives_up_ = clock_->now() + heartbeat(scenario_) * kHeartbeatsToPart;
     for (const auto& group : groups_) {
       if (!group) continue;
-      parting_.push_back(std::make_shared<ft::Leaving>());
+      parting_.push_back(std::make_shared<group::Leaving>());
       group->begin_leaving(parting_.back());
     }
     return true;

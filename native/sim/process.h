@@ -48,11 +48,11 @@ class Surroundings {
   virtual void on_saved(int process, int next_step) = 0;
   // An op of the program begins, or has ended.
   virtual void on_op(int process, int op, bool ended) = 0;
-  virtual ft::OwnArea make_area(int process) = 0;
+  virtual group::OwnArea make_area(int process) = 0;
   virtual std::optional<comm::HostPeer> open_area(int process, const std::string& name) = 0;
 };
 
-class Process final : public ft::ControlRouterOwner,
+class Process final : public group::ControlRouterOwner,
                       public comm::Executor,
                       public std::enable_shared_from_this<Process> {
  public:
@@ -103,7 +103,7 @@ class Process final : public ft::ControlRouterOwner,
   // Whether it shares memory or is about to: after the last step no process waits for that any
   // more.
   bool shares_memory() const {
-    return group_ && (group_->shared() >= ft::SharedMemory::kAreas || group_->is_entering());
+    return group_ && (group_->shared() >= group::SharedMemory::kAreas || group_->is_entering());
   }
   std::string state() const;
 
@@ -121,7 +121,7 @@ class Process final : public ft::ControlRouterOwner,
   std::string memory_of(const std::string& card) const override {
     return scenario_.flat ? card : std::string{};
   }
-  Result<ft::OwnArea> make_area() override { return around_.make_area(number_); }
+  Result<group::OwnArea> make_area() override { return around_.make_area(number_); }
   std::optional<comm::HostPeer> open_area(MemberId, const std::string& name) override {
     return around_.open_area(number_, name);
   }
@@ -139,7 +139,7 @@ class Process final : public ft::ControlRouterOwner,
   };
   struct Running {
     int number = 0;
-    std::shared_ptr<ft::Group> group;
+    std::shared_ptr<group::Group> group;
     std::unique_ptr<OpData> data;
     std::vector<std::shared_ptr<comm::Work>> works;
     std::vector<std::uint64_t> spare;
@@ -147,7 +147,7 @@ class Process final : public ft::ControlRouterOwner,
     bool ended = false;
   };
 
-  ft::GroupConfig base_config() const;
+  group::GroupConfig base_config() const;
   ft::MembershipSettings settings() const;
   std::string card() const;
   void look_at_views();
@@ -158,8 +158,8 @@ class Process final : public ft::ControlRouterOwner,
   bool part();
   bool has_settled() const;
   void found_evens(const ft::WorldView& view);
-  std::shared_ptr<ft::Group> found_world(const ft::WorldView& view, ft::GroupConfig config,
-                                         std::shared_ptr<ft::World>& world);
+  std::shared_ptr<group::Group> found_world(const ft::WorldView& view, group::GroupConfig config,
+                                            std::shared_ptr<group::World>& world);
   void look_for_evens();
   void start_op(const ProgramOp& op);
   bool collect();
@@ -174,12 +174,12 @@ class Process final : public ft::ControlRouterOwner,
   Rank rank_;
   Surroundings& around_;
   std::shared_ptr<const Clock> clock_;
-  ft::ControlRouter router_;
+  group::ControlRouter router_;
   std::map<MemberId, std::vector<std::unique_ptr<comm::Link>>> links_;
-  std::shared_ptr<ft::World> world_;
-  std::shared_ptr<ft::Group> group_;
-  std::shared_ptr<ft::World> second_world_;
-  std::array<std::shared_ptr<ft::Group>, kParts> groups_;  // by ProgramPart; group_ is the first
+  std::shared_ptr<group::World> world_;
+  std::shared_ptr<group::Group> group_;
+  std::shared_ptr<group::World> second_world_;
+  std::array<std::shared_ptr<group::Group>, kParts> groups_;  // by ProgramPart; group_ is the first
   std::unique_ptr<ft::Joining> joining_;
   std::unique_ptr<ft::CoordinatorService> service_;
   std::deque<Task> tasks_;
@@ -193,7 +193,8 @@ class Process final : public ft::ControlRouterOwner,
   std::shared_ptr<comm::Work> advance_;
   bool lost_one_ = false;  // an op of this step ended with PeerLost
   bool leaving_ = false;
-  std::vector<std::shared_ptr<ft::Leaving>> parting_;  // by group, once it has begun to leave them
+  std::vector<std::shared_ptr<group::Leaving>>
+      parting_;  // by group, once it has begun to leave them
   bool told_ = false;
   Instant gives_up_{};
   bool in_peace_ = false;

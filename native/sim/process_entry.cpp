@@ -31,8 +31,8 @@ ft::MembershipSettings Process::settings() const {
   return settings;
 }
 
-ft::GroupConfig Process::base_config() const {
-  ft::GroupConfig config;
+group::GroupConfig Process::base_config() const {
+  group::GroupConfig config;
   config.name = kName;
   config.timeout = kTimeout;
   config.slice_bytes = kSlice;
@@ -46,7 +46,7 @@ ft::GroupConfig Process::base_config() const {
 }
 
 void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat) {
-  ft::GroupConfig config = base_config();
+  group::GroupConfig config = base_config();
   config.id = kWorld;
   config.shares_memory = scenario_.flat;
   config.flat = std::move(flat);
@@ -63,23 +63,24 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
 }
 
 // Makes a world, and the group of all its ranks.
-std::shared_ptr<ft::Group> Process::found_world(const ft::WorldView& view, ft::GroupConfig config,
-                                                std::shared_ptr<ft::World>& world) {
+std::shared_ptr<group::Group> Process::found_world(const ft::WorldView& view,
+                                                   group::GroupConfig config,
+                                                   std::shared_ptr<group::World>& world) {
   ft::Membership membership(config.id, config.name, id_, view, settings());
-  world = std::make_shared<ft::World>(config.id, std::move(membership), router_);
+  world = std::make_shared<group::World>(config.id, std::move(membership), router_);
   router_.add_world(world);
   config.rank = rank_;
   config.members = view.members;
   config.epoch = view.epoch;
   config.whole = true;
   for (int r = 0; r < scenario_.ranks; ++r) config.world_ranks.push_back({r});
-  auto group = std::make_shared<ft::Group>(std::move(config), world, shared_from_this(), clock_);
+  auto group = std::make_shared<group::Group>(std::move(config), world, shared_from_this(), clock_);
   world->add(group, clock_->now());
   return group;
 }
 
 void Process::found_evens(const ft::WorldView& view) {
-  ft::GroupConfig config = base_config();
+  group::GroupConfig config = base_config();
   config.name = kEvens;
   config.id = kEvensId;
   config.rank = {rank_.value / 2};
@@ -89,20 +90,20 @@ void Process::found_evens(const ft::WorldView& view) {
     config.members.push_back(view.members[static_cast<std::size_t>(r)]);
   }
   auto& group = groups_[static_cast<std::size_t>(ProgramPart::kEvens)];
-  group = std::make_shared<ft::Group>(std::move(config), world_, shared_from_this(), clock_);
+  group = std::make_shared<group::Group>(std::move(config), world_, shared_from_this(), clock_);
   world_->add(group, clock_->now());
 }
 
 // Joins the group of the even ranks, in a world that this process has just joined.
 void Process::look_for_evens() {
   if (!scenario_.subgroup || rank_.value % 2 != 0) return;
-  ft::GroupConfig base = base_config();
+  group::GroupConfig base = base_config();
   base.name = kEvens;
   auto config = world_->admitted(std::move(base));
   // Possibly none of the group's members was left to report it.
   if (!config) return;
   auto& group = groups_[static_cast<std::size_t>(ProgramPart::kEvens)];
-  group = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
+  group = std::make_shared<group::Group>(std::move(*config), world_, shared_from_this(), clock_);
   world_->add(group, clock_->now());
 }
 
@@ -132,14 +133,14 @@ void Process::look_at_joining() {
   if (joining_->state() != ft::Joining::JoiningState::kAdmitted) return;
   router_.set_joining(nullptr);
   const ft::Message decision = joining_->decision();
-  world_ = std::make_shared<ft::World>(decision, ft::Membership(kName, id_, decision, settings()),
-                                       router_);
+  world_ = std::make_shared<group::World>(
+      decision, ft::Membership(kName, id_, decision, settings()), router_);
   router_.add_world(world_);
   auto config = world_->admitted(base_config());
   joining_.reset();
   if (!config) return end_program("admitted to a world without its group");
   rank_ = config->rank;
-  group_ = std::make_shared<ft::Group>(std::move(*config), world_, shared_from_this(), clock_);
+  group_ = std::make_shared<group::Group>(std::move(*config), world_, shared_from_this(), clock_);
   groups_[0] = group_;
   world_->add(group_, clock_->now());
   look_for_evens();

@@ -65,7 +65,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::optional<int> step_of(const comm::View& view) const override;
   void on_boundary(int process, Epoch epoch, int next_step) override;
   void on_saved(int process, int next_step) override;
-  ft::OwnArea make_area(int process) override;
+  group::OwnArea make_area(int process) override;
   std::optional<comm::HostPeer> open_area(int process, const std::string& name) override;
 
  private:

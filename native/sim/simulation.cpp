@@ -162,7 +162,7 @@ std::vector<comm::HostPeer> Simulation::flat_of(int process) {
   return peers;
 }
 
-ft::OwnArea Simulation::make_area(int process) {
+group::OwnArea Simulation::make_area(int process) {
   auto segment = std::make_shared<comm::Segment>(
       std::move(comm::Segment::create_private(sizeof(comm::HostArea))).value());
   areas_.push_back({process, segment});

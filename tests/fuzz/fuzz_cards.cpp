@@ -24,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (greeting.is_ok() && runtime::encode_greeting(greeting.value()).size() > size + 2) {
     __builtin_trap();
   }
-  if (auto summary = runtime::parse_summary(bytes); summary.is_ok()) {
-    if (runtime::encode_summary(summary.value()) != std::vector(bytes.begin(), bytes.end())) {
+  if (auto summary = health::parse_summary(bytes); summary.is_ok()) {
+    if (health::encode_summary(summary.value()) != std::vector(bytes.begin(), bytes.end())) {
       __builtin_trap();
     }
   }

@@ -15,26 +15,26 @@ using namespace holdfast;
 // A short input stands for the entries, and a few bytes in front for sizes: mutations then reach
 // them.
 std::vector<std::byte> record_of(std::span<const std::byte> bytes) {
-  namespace flight = comm::flight;
+  namespace flight = health::flight;
   std::vector<std::byte> record(flight::kFrontWords * 8);
   const auto put = [&](std::size_t at, std::uint64_t word) {
     std::memcpy(record.data() + at * 8, &word, 8);
   };
   put(flight::kMagicAt, flight::kMagic);
   const auto entries = bytes.empty() ? 1U : static_cast<unsigned>(bytes[0]) % 8U + 1U;
-  put(flight::kVersionAt, flight::low_high(comm::kFlightVersion, entries));
+  put(flight::kVersionAt, flight::low_high(health::kFlightVersion, entries));
   record.insert(record.end(), bytes.begin() + (bytes.empty() ? 0 : 1), bytes.end());
   return record;
 }
 
 void look(std::span<const std::byte> bytes) {
-  const auto log = comm::read_flight(bytes);
+  const auto log = health::read_flight(bytes);
   if (!log.is_ok()) return;
-  for (const comm::FlightEntry& entry : log.value().entries) {
-    if (entry.waited.size() > comm::kFlightWaited) __builtin_trap();
+  for (const health::FlightEntry& entry : log.value().entries) {
+    if (entry.waited.size() > health::kFlightWaited) __builtin_trap();
     if (comm::collective_name(entry.collective).empty()) __builtin_trap();
   }
-  if (!runtime::flight_json(log.value()).ends_with("]}\n")) __builtin_trap();
+  if (!health::flight_json(log.value()).ends_with("]}\n")) __builtin_trap();
 }
 
 }  // namespace

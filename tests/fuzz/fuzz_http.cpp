@@ -6,17 +6,18 @@
 #include "health/json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  using namespace holdfast::runtime;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const HttpParse parse = parse_request(bytes);
-  using State = HttpParse::ParseState;
+  const holdfast::health::HttpParse parse = holdfast::health::parse_request(bytes);
+  using State = holdfast::health::HttpParse::ParseState;
   // More bytes do not change what a whole request says, nor make a refused one good.
-  const HttpParse half = parse_request(bytes.substr(0, size / 2));
+  const holdfast::health::HttpParse half =
+      holdfast::health::parse_request(bytes.substr(0, size / 2));
   if (half.state != State::kIncomplete && half.state != parse.state) __builtin_trap();
   if (parse.state == State::kBad && (parse.status < 400 || parse.status > 599)) __builtin_trap();
-  if (parse.state == State::kIncomplete && size > kMaxRequestBytes) __builtin_trap();
+  if (parse.state == State::kIncomplete && size > holdfast::health::kMaxRequestBytes)
+    __builtin_trap();
   if (parse.state == State::kWhole && !parse.request.path.starts_with('/')) __builtin_trap();
-  const std::string text = json_text(bytes);
+  const std::string text = holdfast::health::json_text(bytes);
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20) __builtin_trap();
   }

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace holdfast;
   const auto bytes = std::as_bytes(std::span(data, size));
   if (const auto message = ft::decode(bytes); message.is_ok()) {
-    const auto again = ft::decode(ft::encode(message.value()));
+    const auto again = ft::decode(encode(message.value()));
     if (!again.is_ok() || again.value() != message.value()) __builtin_trap();
     if (ft::to_string(message.value()).empty()) __builtin_trap();
     ft::Message whole = message.value();
@@ -28,14 +28,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto groups = rest.first(std::min<std::size_t>(rest.size(), data[0]));
     const auto ops = rest.subspan(groups.size());
     const auto reports =
-        ft::decode_reports(ft::Body{{groups.begin(), groups.end()}, {ops.begin(), ops.end()}});
+        group::decode_reports(ft::Body{{groups.begin(), groups.end()}, {ops.begin(), ops.end()}});
     if (reports.is_ok()) {
-      const auto again = ft::decode_reports(ft::encode(reports.value()));
+      const auto again = group::decode_reports(encode(reports.value()));
       if (!again.is_ok() || again.value() != reports.value()) __builtin_trap();
     }
   }
-  if (const auto notice = ft::decode_area_notice(bytes); notice.is_ok()) {
-    const auto again = ft::decode_area_notice(ft::encode(notice.value()));
+  if (const auto notice = group::decode_area_notice(bytes); notice.is_ok()) {
+    const auto again = group::decode_area_notice(encode(notice.value()));
     if (!again.is_ok() || again.value() != notice.value()) __builtin_trap();
   }
   return 0;

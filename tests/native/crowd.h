@@ -164,8 +164,8 @@ class Crowd {
   }
 
   // As a ring of as many parts as ranks leaves it, when it is cut off on its way round.
-  OpReport op(int rank) const {
-    OpReport op{OpSeq{100'000}, false, false, Epoch{1}, {}};
+  group::OpReport op(int rank) const {
+    group::OpReport op{OpSeq{100'000}, false, false, Epoch{1}, {}};
     if (left_ == Left::kNothing) return op;
     constexpr std::uint64_t kPart = 65'536;
     const auto first = static_cast<std::uint64_t>(rank);
@@ -177,16 +177,16 @@ class Crowd {
     const auto& members = member.view().members;
     const auto rank =
         static_cast<int>(std::find(members.begin(), members.end(), self) - members.begin());
-    std::vector<GroupReport> reports;
+    std::vector<group::GroupReport> reports;
     for (const char* name : {"world", "data", "tensor", "experts"}) {
-      GroupIdentity group;
+      group::GroupIdentity group;
       group.id = {0xd1342543de82ef95ULL + reports.size()};
       group.name = name;
       group.whole = reports.empty();
       if (groups_ == Groups::kOwn && reports.size() == 3) group.name += std::to_string(rank);
       for (int r = 0; r < static_cast<int>(members.size()); ++r) group.world_ranks.push_back({r});
-      GroupReport report;
-      report.group = std::make_shared<const GroupIdentity>(std::move(group));
+      group::GroupReport report;
+      report.group = std::make_shared<const group::GroupIdentity>(std::move(group));
       report.next_sequence = 100'001;
       report.ops.push_back(op(rank));
       reports.push_back(std::move(report));
@@ -273,14 +273,14 @@ class Crowd {
       } else if (std::holds_alternative<StopFor>(action)) {
         spend(self, [&] { member.reported(body_of(member, self), now_); });
       } else if (const auto* next = std::get_if<Adopt>(&action)) {
-        WorldReports reports;
-        spend(self, [&] { reports = decode_reports(next->reports); });
+        group::WorldReports reports;
+        spend(self, [&] { reports = group::decode_reports(next->reports); });
         if (&member == members_.begin()->second.get()) note(reports);
       }
     }
   }
 
-  void note(const WorldReports& reports) {
+  void note(const group::WorldReports& reports) {
     own_groups_known_ = static_cast<std::size_t>(
         std::count_if(reports.begin(), reports.end(), [&](const auto& said) {
           const auto rank = std::find(view_.members.begin(), view_.members.end(), said.first);

@@ -19,11 +19,11 @@ inline comm::HostPeer make_peer() {
   return peer;
 }
 
-class QuietNetwork : public Network {
+class QuietNetwork : public group::Network {
  public:
   void send(MemberId, const Message&) override {}
   comm::MemberLinks links_to(MemberId) override { return {}; }
-  const Loss* loss_of(MemberId member) const override {
+  const group::Loss* loss_of(MemberId member) const override {
     const auto at = losses.find(member);
     return at == losses.end() ? nullptr : &at->second;
   }
@@ -39,13 +39,13 @@ class QuietNetwork : public Network {
   }
   void expect(const Joiner&) override {}
   void say(const std::string& text) override { said.push_back(text); }
-  Result<OwnArea> make_area() override { return OwnArea{"own", make_peer()}; }
+  Result<group::OwnArea> make_area() override { return group::OwnArea{"own", make_peer()}; }
   std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override {
     return make_peer();
   }
   void send(MemberId, CommId, Epoch, comm::FrameKind, const Bytes&) override { ++sent; }
 
-  std::map<MemberId, Loss> losses;
+  std::map<MemberId, group::Loss> losses;
   std::vector<std::string> said;
   int sent = 0;
 };

@@ -15,8 +15,8 @@ namespace holdfast::testing {
 using device::Cu;
 using device::CuStream;
 using device::DevicePointer;
-using runtime::DeviceWork;
-using runtime::Staged;
+using device_comm::DeviceWork;
+using device_comm::Staged;
 
 // A rank with a device of its own.
 struct Rig {

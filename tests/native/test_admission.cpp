@@ -19,19 +19,19 @@ struct LateJoin {
     view.members = {kA, kSelf, kC};
     view.cards = {"a/x", "a/x", "b"};
   }
-  void report(MemberId from, GroupIdentity group, std::uint64_t next) {
-    GroupReport report;
-    report.group = std::make_shared<const GroupIdentity>(std::move(group));
+  void report(MemberId from, group::GroupIdentity group, std::uint64_t next) {
+    group::GroupReport report;
+    report.group = std::make_shared<const group::GroupIdentity>(std::move(group));
     report.next_sequence = next;
-    reports.emplace_back(from, std::make_shared<const std::vector<GroupReport>>(1, report));
+    reports.emplace_back(from, std::make_shared<const std::vector<group::GroupReport>>(1, report));
   }
-  std::optional<GroupConfig> find(const std::string& name) const {
-    GroupConfig base;
+  std::optional<group::GroupConfig> find(const std::string& name) const {
+    group::GroupConfig base;
     base.name = name;
-    return admission(base, {view, reports, entered, kSelf, Rank{1}});
+    return group::admission(base, {view, reports, entered, kSelf, Rank{1}});
   }
   WorldView view;
-  WorldReports reports;
+  group::WorldReports reports;
   std::set<CommId> entered;
 };
 
@@ -67,7 +67,7 @@ TEST_CASE("no part is found twice, nor in a group of other ranks") {
 
 TEST_CASE("the founder of a world's group has all of its ranks") {
   const LateJoin arrival;
-  const GroupConfig config = founding({}, {9}, arrival.view, {1});
+  const group::GroupConfig config = group::founding({}, {9}, arrival.view, {1});
   CHECK(config.id == CommId{9});
   CHECK(config.members == arrival.view.members);
   CHECK(config.world_ranks == std::vector<Rank>{{0}, {1}, {2}});
@@ -77,7 +77,7 @@ TEST_CASE("the founder of a world's group has all of its ranks") {
 TEST_CASE("hosts are numbered as they appear, and memory is shared by all or by nobody") {
   const QuietNetwork network;
   LateJoin arrival;
-  CHECK(number_hosts(arrival.view, {{2}, {0}, {1}}, network) == std::vector<int>{0, 1, 1});
+  CHECK(group::number_hosts(arrival.view, {{2}, {0}, {1}}, network) == std::vector<int>{0, 1, 1});
   CHECK(may_share(arrival.view, {{0}, {1}}, network));
   CHECK_FALSE(may_share(arrival.view, {{0}, {1}, {2}}, network));
   arrival.view.members[2] = kNobody;

@@ -9,9 +9,9 @@
 namespace holdfast::ft {
 namespace {
 
-using Boundary = CallerState::Boundary;
+using Boundary = group::CallerState::Boundary;
 
-std::optional<std::uint64_t> call(CallerState& state, comm::Collective collective,
+std::optional<std::uint64_t> call(group::CallerState& state, comm::Collective collective,
                                   bool at_entrance = false) {
   comm::OpRequest request;
   request.collective = collective;
@@ -22,14 +22,14 @@ std::optional<std::uint64_t> call(CallerState& state, comm::Collective collectiv
   return got;
 }
 
-Boundary call_boundary(CallerState& state) {
+Boundary call_boundary(group::CallerState& state) {
   Boundary got{};
   state.call_boundary([&](Boundary how, OpSeq) { got = how; });
   return got;
 }
 
 TEST_CASE("collectives and messages are counted apart") {
-  CallerState state({{1}, {MemberId{1}}}, 7, false);
+  group::CallerState state({{1}, {MemberId{1}}}, 7, false);
   CHECK(call(state, comm::Collective::kBarrier) == 7U);
   CHECK(call(state, comm::Collective::kSend) == 0U);
   CHECK(call(state, comm::Collective::kAllReduce) == 8U);
@@ -37,7 +37,7 @@ TEST_CASE("collectives and messages are counted apart") {
 }
 
 TEST_CASE("nothing is called while advance() is under way, which has one number") {
-  CallerState state({{1}, {MemberId{1}}}, 0, false);
+  group::CallerState state({{1}, {MemberId{1}}}, 0, false);
   CHECK(call_boundary(state) == Boundary::kVote);
   CHECK(call_boundary(state) == Boundary::kTwice);
   CHECK_FALSE(call(state, comm::Collective::kBarrier));
@@ -46,19 +46,19 @@ TEST_CASE("nothing is called while advance() is under way, which has one number"
 }
 
 TEST_CASE("a newcomer's first boundary is its entrance, if it has called nothing else before") {
-  CallerState first({{1}, {MemberId{1}}}, 0, true);
+  group::CallerState first({{1}, {MemberId{1}}}, 0, true);
   CHECK(call(first, comm::Collective::kBarrier, true) == 0U);
   CHECK(first.is_newcomer());
   CHECK(call_boundary(first) == Boundary::kEntrance);
   CHECK(call_boundary(first) == Boundary::kVote);
-  CallerState other({{1}, {MemberId{1}}}, 0, true);
+  group::CallerState other({{1}, {MemberId{1}}}, 0, true);
   CHECK(call(other, comm::Collective::kBarrier) == 0U);
   CHECK(call_boundary(other) == Boundary::kVote);
 }
 
 TEST_CASE("an inline op has no number where anything is unusual") {
   testing::AtOnce executor;
-  CallerState state({{1}, {MemberId{1}}}, 3, false);
+  group::CallerState state({{1}, {MemberId{1}}}, 3, false);
   CHECK(state.call_inline(executor) == OpSeq{3});
   executor.tasks = true;
   CHECK_FALSE(state.call_inline(executor));
@@ -70,7 +70,7 @@ TEST_CASE("an inline op has no number where anything is unusual") {
 }
 
 TEST_CASE("a closed group takes no calls, and closes once") {
-  CallerState state({{1}, {MemberId{1}}}, 0, false);
+  group::CallerState state({{1}, {MemberId{1}}}, 0, false);
   CHECK(state.close());
   CHECK_FALSE(state.close());
   CHECK_FALSE(call(state, comm::Collective::kBarrier));
@@ -78,7 +78,7 @@ TEST_CASE("a closed group takes no calls, and closes once") {
 }
 
 TEST_CASE("counts that differ meet at the highest") {
-  CallerState state({{1}, {MemberId{1}}}, 4, false);
+  group::CallerState state({{1}, {MemberId{1}}}, 4, false);
   state.meet_at(2);
   CHECK(call(state, comm::Collective::kBarrier) == 4U);
   state.meet_at(9);
@@ -86,7 +86,7 @@ TEST_CASE("counts that differ meet at the highest") {
 }
 
 TEST_CASE("a placement is that of the last boundary, without those who have gone since") {
-  CallerState state({{1}, {MemberId{1}, MemberId{2}, MemberId{3}}}, 0, false);
+  group::CallerState state({{1}, {MemberId{1}, MemberId{2}, MemberId{3}}}, 0, false);
   state.set_placement({0, 1, 1}, 2, true, {1});
   state.set_view({{2}, {kNobody, MemberId{2}, MemberId{3}}});
   CHECK(state.placement() == comm::Placement{3, 2, true});

@@ -17,21 +17,23 @@ namespace {
 constexpr MemberId kPeer{2};
 
 void send(comm::Link& link, const ft::Message& message) {
-  const ft::Bytes bytes = ft::encode(message);
+  const ft::Bytes bytes = encode(message);
   comm::FrameHeader header;
   header.kind = comm::FrameKind::kMembership;
   header.total_bytes = bytes.size();
   link.session().send_control(header, bytes);
 }
 
-class Owner final : public ft::ControlRouterOwner {
+class Owner final : public group::ControlRouterOwner {
  public:
   void want(const ft::Joiner& joiner) override { wanted.push_back(joiner.member); }
   void mend(MemberId, const std::string&) override {}
   void nudge(MemberId) override {}
   std::string host_of(const std::string&) const override { return {}; }
   std::string memory_of(const std::string&) const override { return {}; }
-  Result<ft::OwnArea> make_area() override { return Status(Code::kUnsupported, "no memory here"); }
+  Result<group::OwnArea> make_area() override {
+    return Status(Code::kUnsupported, "no memory here");
+  }
   std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override { return {}; }
   void say(const std::string&) override {}
 
@@ -43,7 +45,7 @@ TEST_CASE("a peer whose process has ended is gone, though its connection stays o
   for (const bool says_goodbye : {false, true}) {
     auto [here, there] = comm::make_inproc_pair();
     Owner owner;
-    ft::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+    group::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     Instant now{std::chrono::seconds(1)};
     router.add_peer(kPeer, here.get(), here.get(), now);
     router.turn(now);
@@ -65,7 +67,7 @@ TEST_CASE("a peer that says much to groups unknown here is still heard by who co
   for (const auto kind : {comm::FrameKind::kCall, comm::FrameKind::kGoodbye}) {
     auto [here, there] = comm::make_inproc_pair();
     Owner owner;
-    ft::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+    group::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     const Instant now{std::chrono::seconds(1)};
     router.add_peer(kPeer, here.get(), here.get(), now);
     const auto hear = [&, there = there.get()] {
@@ -93,7 +95,7 @@ TEST_CASE("a newcomer calls the coordinator that it is sent to, whichever id is 
   for (const MemberId coordinator : {MemberId{1}, MemberId{9}}) {
     auto [here, there] = comm::make_inproc_pair();
     Owner owner;
-    ft::ControlRouter router({5}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+    group::ControlRouter router({5}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     const Instant now{std::chrono::seconds(1)};
     ft::Joining joining("job", {{5}, {0}, "card"}, std::chrono::seconds(1));
     joining.add_contact(kPeer);
@@ -112,7 +114,7 @@ TEST_CASE("a newcomer calls the coordinator that it is sent to, whichever id is 
 TEST_CASE("who asks for a group that has been left here is told so") {
   auto [here, there] = comm::make_inproc_pair();
   Owner owner;
-  ft::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+  group::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
   const Instant now{std::chrono::seconds(1)};
   router.add_peer(kPeer, here.get(), here.get(), now);
   constexpr CommId kLeft{77};
@@ -141,7 +143,7 @@ TEST_CASE("who asks for a group that has been left here is told so") {
 TEST_CASE("who wants into a world again has not left it") {
   auto [here, there] = comm::make_inproc_pair();
   Owner owner;
-  ft::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+  group::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
   const Instant now{std::chrono::seconds(1)};
   router.add_peer(kPeer, here.get(), here.get(), now);
   constexpr CommId kWorld{77};

@@ -18,7 +18,7 @@ constexpr MemberId kB{2};
 constexpr MemberId kC{3};
 constexpr Instant kStart = Instant{} + std::chrono::hours(1);
 
-struct Host final : DepartureHost {
+struct Host final : group::DepartureHost {
   bool quiet() const override { return is_quiet; }
   Status health() const override { return ended; }
   std::uint64_t first_uncalled() const override { return uncalled; }
@@ -51,14 +51,14 @@ using Told = std::vector<std::tuple<MemberId, FrameKind, Epoch>>;
 
 struct Member {
   Member() { roster.take({2}, {kSelf, kB, kC}, {{0}, {1}, {2}}); }
-  std::shared_ptr<Leaving> leave(Instant now = kStart) {
-    auto leaving = std::make_shared<Leaving>();
+  std::shared_ptr<group::Leaving> leave(Instant now = kStart) {
+    auto leaving = std::make_shared<group::Leaving>();
     departure.begin(leaving, now);
     return leaving;
   }
-  Roster roster{Rank{0}, Epoch{1}, {}, {}};
+  group::Roster roster{Rank{0}, Epoch{1}, {}, {}};
   Host host;
-  Departure departure{{"job", kSelf, true, milliseconds(10)}, roster, host};
+  group::Departure departure{{"job", kSelf, true, milliseconds(10)}, roster, host};
 };
 
 TEST_CASE("a leaver asks all others, again and again, and has settled when all have answered") {

@@ -16,10 +16,10 @@ namespace {
 using device::Cu;
 using device::CuStream;
 using device::DevicePointer;
-using runtime::DeviceState;
-using runtime::GappedArray;
-using runtime::Staged;
-using runtime::VirtualBlock;
+using device_comm::DeviceState;
+using device_comm::GappedArray;
+using device_comm::Staged;
+using device_comm::VirtualBlock;
 
 std::byte* pointer(DevicePointer at) { return reinterpret_cast<std::byte*>(at); }  // NOLINT
 
@@ -144,8 +144,8 @@ TEST_CASE("what was packed for an op is freed, whether the op ends or is refused
   rig.move(at, values, true);
   const std::uint64_t before = rig.used();
   const std::vector<VirtualBlock> all{
-      {runtime::virtual_block_address(0), {at, {4, {4096}, {16}}}, true},
-      {runtime::virtual_block_address(1), {at + 60'000, {4, {4096}, {16}}}, true}};
+      {device_comm::virtual_block_address(0), {at, {4, {4096}, {16}}}, true},
+      {device_comm::virtual_block_address(1), {at + 60'000, {4, {4096}, {16}}}, true}};
   const CuStream stream = rig.stream();
   const auto request = sum_of(all[0], 4096);
   const auto refused = rig.staged()->start(rig.group(), request, {&stream, 1}, all);
@@ -167,7 +167,7 @@ TEST_CASE("what was packed for an op is freed, whether the op ends or is refused
 TEST_CASE("a device that is lost with packed arrays under way fails the op and frees who waits") {
   const Rig rig;
   const DevicePointer at = rig.allocate(64 * 1024);
-  const VirtualBlock one{runtime::virtual_block_address(0), {at, {4, {4096}, {16}}}, true};
+  const VirtualBlock one{device_comm::virtual_block_address(0), {at, {4, {4096}, {16}}}, true};
   const CuStream stream = rig.stream();
   rig.control().pause();
   auto work = rig.staged()->start(rig.group(), sum_of(one, 4096), {&stream, 1}, {&one, 1});

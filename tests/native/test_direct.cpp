@@ -358,12 +358,13 @@ TEST_CASE("slices cover the result once, whoever is left") {
       for (int r = 0; r < n; ++r) ranks[static_cast<std::size_t>(r)] = {2 * r + 1};
       std::vector<int> seen(bytes, 0);
       for (const Rank rank : ranks) {
-        const runtime::DirectShape shape{Collective::kAllReduce, 1, {}, rank, 20, {bytes}, {bytes}};
-        const auto mine = runtime::direct_phase(shape, ranks, 0);
+        const device_comm::DirectShape shape{
+            Collective::kAllReduce, 1, {}, rank, 20, {bytes}, {bytes}};
+        const auto mine = device_comm::direct_phase(shape, ranks, 0);
         REQUIRE(mine.fold);
         std::uint64_t got = mine.fold->bytes;
         for (std::uint64_t i = 0; i < mine.fold->bytes; ++i) ++seen[mine.fold->to + i];
-        for (const auto& fetch : runtime::direct_phase(shape, ranks, 1).fetches) {
+        for (const auto& fetch : device_comm::direct_phase(shape, ranks, 1).fetches) {
           CHECK(fetch.from != rank);
           CHECK(fetch.at == fetch.to);
           got += fetch.bytes;

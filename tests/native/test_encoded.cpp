@@ -20,8 +20,8 @@ namespace holdfast::testing {
 namespace {
 
 using compress::Codec;
-using runtime::EncodedFrame;
-using runtime::EncodedPlan;
+using device_comm::EncodedFrame;
+using device_comm::EncodedPlan;
 
 Setup encoded_setup(std::function<void(int, Options&, device::EmulatedSettings&)> more = {}) {
   Setup setup;
@@ -483,7 +483,7 @@ EncodedPlan plan_for(const Shape& shape, const std::string& codec, int ranks, st
   static std::byte* const nowhere = reinterpret_cast<std::byte*>(std::uintptr_t{4096});  // NOLINT
   const OpRequest request =
       request_for(shape, codec, static_cast<std::size_t>(ranks), count, nowhere, nowhere, nullptr);
-  return runtime::encoded_plan(request, {rank}, ranks);
+  return device_comm::encoded_plan(request, {rank}, ranks);
 }
 
 void check_part(const EncodedPlan& plan, const std::vector<EncodedFrame>& part,
@@ -492,7 +492,7 @@ void check_part(const EncodedPlan& plan, const std::vector<EncodedFrame>& part,
     CHECK(frame.first == first);
     CHECK(frame.count > 0);
     CHECK(frame.at >= at);
-    CHECK(frame.at % runtime::kEncodedAlignment == 0);
+    CHECK(frame.at % device_comm::kEncodedAlignment == 0);
     first += frame.count;
     at = frame.at + frame.bytes;
     CHECK(at <= plan.message_bytes);
@@ -508,10 +508,10 @@ TEST_CASE("frames cover all elements once, and lie apart in messages that all ra
       for (const int ranks : {2, 3, 7}) {
         const EncodedPlan plan = plan_for(shape, "int8", ranks, count, 0);
         std::uint64_t first = 0;
-        std::uint64_t at = sizeof(runtime::EncodedHead);
+        std::uint64_t at = sizeof(device_comm::EncodedHead);
         for (const auto& part : plan.parts) {
           if (!vector) first = 0;
-          if (!one) at = sizeof(runtime::EncodedHead);
+          if (!one) at = sizeof(device_comm::EncodedHead);
           check_part(plan, part, first, at);
           if (!vector) CHECK(first == count);
         }
@@ -529,8 +529,8 @@ TEST_CASE("pieces of device memory do not meet") {
   float residual = 0;
   const OpRequest request = request_for({Collective::kAllReduce}, "topk(ratio=0.1)", 3, 100'000,
                                         nowhere, nowhere, &residual);
-  const EncodedPlan plan = runtime::encoded_plan(request, {1}, 3);
-  const runtime::EncodedRoom room = runtime::encoded_room(plan, request);
+  const EncodedPlan plan = device_comm::encoded_plan(request, {1}, 3);
+  const device_comm::EncodedRoom room = device_comm::encoded_room(plan, request);
   const std::uint64_t sum = plan.own_elements() * sizeof(float);
   const std::uint64_t stages = compress::stage_bytes(*request.codec, plan.most_elements());
   CHECK(room.in - room.out >= 3 * plan.message_bytes);

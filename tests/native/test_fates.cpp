@@ -9,16 +9,16 @@
 namespace holdfast::ft {
 namespace {
 
-Roster two_of_three() {
-  Roster roster{Rank{0}, Epoch{1}, {}, {}};
+group::Roster two_of_three() {
+  group::Roster roster{Rank{0}, Epoch{1}, {}, {}};
   roster.take({2}, {MemberId{1}, MemberId{}, MemberId{3}}, {{0}, {1}, {2}});
   return roster;
 }
 
 TEST_CASE("all ops of a view to which nothing happens share one fate and one outcome") {
-  Fates fates;
-  Roster roster = two_of_three();
-  const Fate first = fates.usual(roster);
+  group::Fates fates;
+  group::Roster roster = two_of_three();
+  const group::Fate first = fates.usual(roster);
   CHECK(fates.usual(roster) == first);
   CHECK(fates.outcome_of(first) == fates.outcome_of(first));
   CHECK(fates.outcome_of(first)->contributors == std::vector<Rank>{{0}, {2}});
@@ -33,7 +33,7 @@ TEST_CASE("a failure says which op of which group failed, when, and who was lost
   comm::OpRequest request;
   request.collective = comm::Collective::kBarrier;
   const auto work = testing::make_work(request, 4);
-  CHECK(op_text(*work, "job") == "barrier #4 of group job");
+  CHECK(group::op_text(*work, "job") == "barrier #4 of group job");
   const Status cause = Status(Code::kPeerLost, "killed").about({{1}}, {2});
   const Status said = describe(*work, cause, "job", two_of_three(), {2});
   CHECK(said.message() ==

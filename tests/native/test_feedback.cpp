@@ -16,8 +16,8 @@ struct Encoded {
   std::vector<float> data = std::vector<float>(4, 1);
   std::vector<float> residual = std::vector<float>(4, -1);
   comm::OpRequest request = testing::sum_in_place(data);
-  Feedback::Residual left;
-  Feedback feedback{kSelf, nullptr, std::make_shared<testing::SetClock>()};
+  group::Feedback::Residual left;
+  group::Feedback feedback{kSelf, nullptr, std::make_shared<testing::SetClock>()};
 
   Encoded() { request.residual = {residual.data()}; }
   // A run that owes 5 of each element.
@@ -44,10 +44,10 @@ TEST_CASE("an op that fails leaves the residual as it was") {
 TEST_CASE("what a repair took from the input as it is stays owed") {
   Encoded op;
   op.run({{0}, {1}});
-  OpFate fate;
+  group::OpFate fate;
   fate.reductions.push_back({0, {1, 2}, {}});
-  Transfer own{kSelf, {1}, true, 0, 0, {3, 4}};
-  Transfer other{{1}, kSelf, true, 0, 0, {0, 1}};
+  group::Transfer own{kSelf, {1}, true, 0, 0, {3, 4}};
+  group::Transfer other{{1}, kSelf, true, 0, 0, {0, 1}};
   fate.transfers = {own, other};
   op.feedback.note_uncoded(op.left, op.request, fate);
   op.feedback.end(op.left, op.request, {{0}, {1}}, true);
@@ -57,7 +57,7 @@ TEST_CASE("what a repair took from the input as it is stays owed") {
 TEST_CASE("a run from the start forgets what an earlier view took uncoded") {
   Encoded op;
   op.run({{0}, {1}});
-  OpFate fate;
+  group::OpFate fate;
   fate.reductions.push_back({0, {0, 4}, {}});
   op.feedback.note_uncoded(op.left, op.request, fate);
   op.run({{0}, {1}});

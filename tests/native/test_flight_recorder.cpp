@@ -30,7 +30,7 @@ OpRequest a_request() {
 }
 
 // Begins an op and ends it, or not.
-OpTicket record(FlightRecorder& recorder, std::uint32_t sequence, bool ends = true) {
+OpTicket record(health::FlightRecorder& recorder, std::uint32_t sequence, bool ends = true) {
   const OpRequest request = a_request();
   OpTicket ticket;
   ticket.bytes = 100 + sequence;
@@ -41,18 +41,19 @@ OpTicket record(FlightRecorder& recorder, std::uint32_t sequence, bool ends = tr
   return ticket;
 }
 
-std::unique_ptr<FlightRecorder> recorder_of(std::uint32_t entries, const std::string& folder = "") {
-  FlightSettings settings;
+std::unique_ptr<health::FlightRecorder> recorder_of(std::uint32_t entries,
+                                                    const std::string& folder = "") {
+  health::FlightSettings settings;
   settings.folder = folder;
   settings.host = "a host";
   settings.member = {0x1234};
   settings.entries = entries;
   settings.wall_offset = std::chrono::seconds(9);
-  return FlightRecorder::create(settings).value();
+  return health::FlightRecorder::create(settings).value();
 }
 
-FlightLog read(const Bytes& bytes) {
-  auto log = read_flight(bytes);
+health::FlightLog read(const Bytes& bytes) {
+  auto log = health::read_flight(bytes);
   REQUIRE(log.is_ok());
   return std::move(log).value();
 }
@@ -76,7 +77,7 @@ void set_word(Bytes& bytes, std::size_t at, std::uint64_t value) {
 }
 
 std::size_t entry_at(std::size_t index) {
-  return flight::kFrontWords + index * flight::kEntryWords;
+  return health::flight::kFrontWords + index * health::flight::kEntryWords;
 }
 
 TEST_CASE("what was recorded is read back") {
@@ -89,7 +90,7 @@ TEST_CASE("what was recorded is read back") {
   recorder->set_path(ticket);
   const std::vector<Rank> waited = {{5}, {300}};
   recorder->set_waited(ticket.number, waited);
-  FlightLog log = read(recorder->snapshot());
+  health::FlightLog log = read(recorder->snapshot());
   CHECK(log.pid == static_cast<std::uint32_t>(::getpid()));
   CHECK(log.rank == Rank{2});
   CHECK(log.member == MemberId{0x1234});
@@ -99,7 +100,7 @@ TEST_CASE("what was recorded is read back") {
   REQUIRE(log.groups.size() == 1);
   CHECK(log.groups[0] == std::pair(CommId{77}, std::string("world")));
   REQUIRE(log.entries.size() == 1);
-  const FlightEntry& e = log.entries[0];
+  const health::FlightEntry& e = log.entries[0];
   CHECK(e.number == 1);
   CHECK(e.group == CommId{77});
   CHECK(e.sequence == OpSeq{4});
@@ -113,11 +114,11 @@ TEST_CASE("what was recorded is read back") {
   CHECK(e.rank == Rank{1});
   CHECK(e.other == Rank{3});
   CHECK(e.started == Instant{Duration(1004)});
-  CHECK(e.state == OpState::kStarted);
+  CHECK(e.state == health::OpState::kStarted);
   CHECK(e.waited == waited);
   recorder->end(ticket.number, Code::kTimeout, true, {Duration(5000)});
   log = read(recorder->snapshot());
-  CHECK(log.entries[0].state == OpState::kEnded);
+  CHECK(log.entries[0].state == health::OpState::kEnded);
   CHECK(log.entries[0].code == Code::kTimeout);
   CHECK(log.entries[0].repaired);
   CHECK(log.entries[0].ended == Instant{Duration(5000)});
@@ -130,7 +131,7 @@ TEST_CASE("the ring keeps the last ops, in order, and forgets the end of one tha
   for (std::uint32_t i = 1; i < 11; ++i) record(*recorder, i);
   recorder->end(first.number, Code::kTimeout, false, {Duration(1)});
   recorder->set_path(first);
-  const FlightLog log = read(recorder->snapshot());
+  const health::FlightLog log = read(recorder->snapshot());
   CHECK(log.ops == 11);
   REQUIRE(log.entries.size() == 4);
   for (std::size_t i = 0; i < 4; ++i) {
@@ -142,17 +143,17 @@ TEST_CASE("the ring keeps the last ops, in order, and forgets the end of one tha
 
 TEST_CASE("more peers and longer names than there is room for are cut") {
   const auto recorder = recorder_of(2);
-  for (std::uint64_t g = 1; g <= kFlightGroups + 5; ++g) {
+  for (std::uint64_t g = 1; g <= health::kFlightGroups + 5; ++g) {
     recorder->name_group({g}, std::string(100, 'x'));
   }
   const OpTicket ticket = record(*recorder, 0, false);
   std::vector<Rank> many;
   for (int r = 0; r < 20; ++r) many.push_back({r});
   recorder->set_waited(ticket.number, many);
-  const FlightLog log = read(recorder->snapshot());
-  CHECK(log.groups.size() == kFlightGroups);
-  CHECK(log.groups[0].second == std::string(kFlightNameBytes, 'x'));
-  CHECK(log.entries[0].waited.size() == kFlightWaited);
+  const health::FlightLog log = read(recorder->snapshot());
+  CHECK(log.groups.size() == health::kFlightGroups);
+  CHECK(log.groups[0].second == std::string(health::kFlightNameBytes, 'x'));
+  CHECK(log.entries[0].waited.size() == health::kFlightWaited);
 }
 
 TEST_CASE("a record outlives kill -9 of its writer") {
@@ -169,18 +170,18 @@ TEST_CASE("a record outlives kill -9 of its writer") {
   const auto file = std::filesystem::directory_iterator(folder)->path().string();
   CHECK(file.find("holdfast-" + std::to_string(child) + "-0000000000001234.flight") !=
         std::string::npos);
-  const FlightLog log = read(read_file(file));
+  const health::FlightLog log = read(read_file(file));
   std::filesystem::remove_all(folder);
   CHECK(log.pid == static_cast<std::uint32_t>(child));
   CHECK(log.entries.size() == 16);
-  CHECK(log.entries.back().state == OpState::kStarted);
+  CHECK(log.entries.back().state == health::OpState::kStarted);
   CHECK(log.torn + log.damaged == 0);
 }
 
 TEST_CASE("a folder that is not there is named") {
-  FlightSettings settings;
+  health::FlightSettings settings;
   settings.folder = "/nowhere/at/all";
-  const auto recorder = FlightRecorder::create(settings);
+  const auto recorder = health::FlightRecorder::create(settings);
   REQUIRE_FALSE(recorder.is_ok());
   CHECK(recorder.status().code() == Code::kSystem);
   CHECK(recorder.status().message().find("/nowhere/at/all") != std::string::npos);
@@ -191,11 +192,11 @@ TEST_CASE("torn and damaged entries are counted, and the others read") {
   const auto recorder = recorder_of(8);
   for (std::uint32_t i = 0; i < 8; ++i) record(*recorder, i);
   Bytes bytes = recorder->snapshot();
-  set_word(bytes, entry_at(0) + flight::kStamp, 7);         // its writer died in the middle
-  set_word(bytes, entry_at(1) + flight::kStampAgain, 100);  // changed while it was read
-  set_word(bytes, entry_at(2) + flight::kKind, ~std::uint64_t{0});
-  set_word(bytes, entry_at(3) + flight::kNumber, 3);  // belongs elsewhere
-  const FlightLog log = read(bytes);
+  set_word(bytes, entry_at(0) + health::flight::kStamp, 7);         // its writer died in the middle
+  set_word(bytes, entry_at(1) + health::flight::kStampAgain, 100);  // changed while it was read
+  set_word(bytes, entry_at(2) + health::flight::kKind, ~std::uint64_t{0});
+  set_word(bytes, entry_at(3) + health::flight::kNumber, 3);  // belongs elsewhere
+  const health::FlightLog log = read(bytes);
   CHECK(log.torn == 2);
   CHECK(log.damaged == 2);
   CHECK(log.entries.size() == 4);
@@ -206,15 +207,16 @@ TEST_CASE("a record that was cut anywhere is read as far as it goes, or refused"
   for (std::uint32_t i = 0; i < 4; ++i) record(*recorder, i);
   const Bytes bytes = recorder->snapshot();
   for (std::size_t size = 0; size < bytes.size(); size += 61) {
-    const auto log = read_flight(std::span(bytes).first(size));
-    if (size < flight::kHeaderWords * 8) {
+    const auto log = health::read_flight(std::span(bytes).first(size));
+    if (size < health::flight::kHeaderWords * 8) {
       CHECK(log.status().code() == Code::kProtocolError);
     } else {
       REQUIRE(log.is_ok());
       CHECK(log.value().truncated);
-      const std::size_t whole = size / 8 < flight::kFrontWords
-                                    ? 0
-                                    : (size / 8 - flight::kFrontWords) / flight::kEntryWords;
+      const std::size_t whole =
+          size / 8 < health::flight::kFrontWords
+              ? 0
+              : (size / 8 - health::flight::kFrontWords) / health::flight::kEntryWords;
       CHECK(log.value().entries.size() == whole);
     }
   }
@@ -222,12 +224,13 @@ TEST_CASE("a record that was cut anywhere is read as far as it goes, or refused"
 
 TEST_CASE("what is no flight record, or one of another version, is refused with the reason") {
   Bytes bytes = recorder_of(4)->snapshot();
-  set_word(bytes, flight::kVersionAt, flight::low_high(kFlightVersion + 1, 4));
-  CHECK(read_flight(bytes).status().message().find("version 2") != std::string::npos);
-  set_word(bytes, flight::kVersionAt, flight::low_high(kFlightVersion, 0));
-  CHECK(read_flight(bytes).status().code() == Code::kProtocolError);
-  set_word(bytes, flight::kMagicAt, 1);
-  CHECK(read_flight(bytes).status().message().find("HLDFGHT1") != std::string::npos);
+  set_word(bytes, health::flight::kVersionAt,
+           health::flight::low_high(health::kFlightVersion + 1, 4));
+  CHECK(health::read_flight(bytes).status().message().find("version 2") != std::string::npos);
+  set_word(bytes, health::flight::kVersionAt, health::flight::low_high(health::kFlightVersion, 0));
+  CHECK(health::read_flight(bytes).status().code() == Code::kProtocolError);
+  set_word(bytes, health::flight::kMagicAt, 1);
+  CHECK(health::read_flight(bytes).status().message().find("HLDFGHT1") != std::string::npos);
 }
 
 TEST_CASE("a snapshot taken while ops run has no mixed entry") {
@@ -237,12 +240,12 @@ TEST_CASE("a snapshot taken while ops run has no mixed entry") {
     for (std::uint32_t i = 0; !stop.load(std::memory_order_relaxed); ++i) record(*recorder, i);
   });
   for (int look = 0; look < 500; ++look) {
-    const FlightLog log = read(recorder->snapshot());
+    const health::FlightLog log = read(recorder->snapshot());
     CHECK(log.damaged == 0);
-    for (const FlightEntry& e : log.entries) {
+    for (const health::FlightEntry& e : log.entries) {
       REQUIRE(e.bytes == 100 + e.sequence.value);
       REQUIRE(e.number == e.sequence.value + 1);
-      if (e.state == OpState::kEnded) {
+      if (e.state == health::OpState::kEnded) {
         REQUIRE(e.ended.since_origin.count() == 2000 + e.sequence.value);
       }
     }
@@ -254,7 +257,7 @@ TEST_CASE("its json has every field, and escapes what came from outside") {
   const auto recorder = recorder_of(2);
   recorder->name_group({77}, "a \"group\"\\\xff");
   record(*recorder, 6);
-  const std::string text = runtime::flight_json(read(recorder->snapshot()));
+  const std::string text = health::flight_json(read(recorder->snapshot()));
   for (const auto* part :
        {"\"member\":\"0000000000001234\"", "\"collective\":\"reduce\"", "\"dtype\":\"bf16\"",
         "\"path\":\"flat\"", "\"ended_ns\":2006", "\"state\":\"ended\"", "\"waited_for\":[]",

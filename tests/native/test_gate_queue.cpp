@@ -28,7 +28,7 @@ comm::OpRequest gated(std::shared_ptr<comm::Gate> gate) {
 }
 
 TEST_CASE("only what has a gate, or comes behind one, is held") {
-  GateQueue line;
+  group::GateQueue line;
   CHECK_FALSE(line.holds(*make_work({}, 0)));
   const auto gate = std::make_shared<SetGate>();
   CHECK(line.holds(*make_work(gated(gate), 0)));
@@ -37,7 +37,7 @@ TEST_CASE("only what has a gate, or comes behind one, is held") {
 }
 
 TEST_CASE("ops pass in call order, and none before a closed gate is open") {
-  GateQueue line;
+  group::GateQueue line;
   const auto gate = std::make_shared<SetGate>();
   line.push({make_work(gated(gate), 0), kLate});
   line.push({make_work({}, 1), kLate});
@@ -56,7 +56,7 @@ TEST_CASE("ops pass in call order, and none before a closed gate is open") {
 }
 
 TEST_CASE("an open gate fills in what was not known at the call") {
-  GateQueue line;
+  group::GateQueue line;
   const auto gate = std::make_shared<SetGate>();
   gate->state = Status::ok();
   line.push({make_work(gated(gate), 0), kLate});
@@ -66,7 +66,7 @@ TEST_CASE("an open gate fills in what was not known at the call") {
 }
 
 TEST_CASE("a gate that fails, or does not open in time, keeps its op in line") {
-  GateQueue line;
+  group::GateQueue line;
   const auto gate = std::make_shared<SetGate>();
   line.push({make_work(gated(gate), 0), kLate});
   const auto late = line.next(kLate);

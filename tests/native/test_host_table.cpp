@@ -29,21 +29,21 @@ struct Rig {
         [](std::byte* data) { delete[] data; }};                   // NOLINT
     auto opened = device::Device::open(driver.table, 0, memory);
     REQUIRE(opened.is_ok());
-    auto made = Staged::make(opened.value(), {}, {.slice_bytes = 1 << 20});
+    auto made = device_comm::Staged::make(opened.value(), {}, {.slice_bytes = 1 << 20});
     REQUIRE(made.is_ok());
     staged = made.value();
     std::iota(table.begin(), table.end(), std::uint16_t{0});
   }
 
-  std::unique_ptr<HostTable> make() {
-    auto made = HostTable::make(staged, reinterpret_cast<std::byte*>(table.data()), kRows,
-                                kColumns * sizeof(std::uint16_t));
+  std::unique_ptr<device_comm::HostTable> make() {
+    auto made = device_comm::HostTable::make(staged, reinterpret_cast<std::byte*>(table.data()),
+                                             kRows, kColumns * sizeof(std::uint16_t));
     REQUIRE(made.is_ok());
     return std::move(made).value();
   }
 
   device::EmulatedDriver driver;
-  std::shared_ptr<Staged> staged;
+  std::shared_ptr<device_comm::Staged> staged;
   std::vector<std::uint16_t> table = std::vector<std::uint16_t>(kRows * kColumns);
 };
 

@@ -17,7 +17,7 @@
 namespace holdfast::runtime {
 namespace {
 
-using State = HttpParse::ParseState;
+using State = health::HttpParse::ParseState;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -25,20 +25,20 @@ TEST_CASE("a request is whole when its empty line has come") {
   const std::string text =
       "GET /metrics?name=a HTTP/1.1\r\nHost: x\r\naCCept:  text/plain \r\n\r\n";
   for (std::size_t n = 0; n < text.size(); ++n) {
-    CHECK(parse_request(text.substr(0, n)).state == State::kIncomplete);
+    CHECK(health::parse_request(text.substr(0, n)).state == State::kIncomplete);
   }
-  const HttpParse parse = parse_request(text);
+  const health::HttpParse parse = health::parse_request(text);
   REQUIRE(parse.state == State::kWhole);
   CHECK(parse.request.method == "GET");
   CHECK(parse.request.path == "/metrics");
   CHECK(parse.request.query == "name=a");
   CHECK(parse.request.accept == "text/plain");
-  CHECK(parse_request("GET / HTTP/1.0\n\n").state == State::kWhole);
+  CHECK(health::parse_request("GET / HTTP/1.0\n\n").state == State::kWhole);
 }
 
 TEST_CASE("what is no request is refused as soon as that is clear") {
   const auto status = [](std::string_view text) {
-    const HttpParse parse = parse_request(text);
+    const health::HttpParse parse = health::parse_request(text);
     return parse.state == State::kBad ? parse.status : 0;
   };
   CHECK(status("\x16\x03\x01") == 400);  // TLS
@@ -54,19 +54,19 @@ TEST_CASE("what is no request is refused as soon as that is clear") {
   CHECK(status("GET / HTTP/1.1\r\n: x\r\n\r\n") == 400);
   CHECK(status("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n") == 413);
   CHECK(status("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") == 413);
-  CHECK(status("GET / HTTP/1.1\r\nX: " + std::string(kMaxRequestBytes, 'a')) == 431);
-  CHECK(status("GET /" + std::string(kMaxRequestBytes, 'a')) == 431);
+  CHECK(status("GET / HTTP/1.1\r\nX: " + std::string(health::kMaxRequestBytes, 'a')) == 431);
+  CHECK(status("GET /" + std::string(health::kMaxRequestBytes, 'a')) == 431);
 }
 
 TEST_CASE("addresses without a host are loopback, and nonsense is refused with what is accepted") {
-  CHECK(parse_http_address("9400").value().host == "127.0.0.1");
-  CHECK(parse_http_address(":9400").value().port == 9400);
-  CHECK(parse_http_address("localhost:0").value().host == "127.0.0.1");
-  CHECK(parse_http_address("0.0.0.0:1").value().host == "0.0.0.0");
-  CHECK(parse_http_address("[::1]:80").value().host == "::1");
+  CHECK(health::parse_http_address("9400").value().host == "127.0.0.1");
+  CHECK(health::parse_http_address(":9400").value().port == 9400);
+  CHECK(health::parse_http_address("localhost:0").value().host == "127.0.0.1");
+  CHECK(health::parse_http_address("0.0.0.0:1").value().host == "0.0.0.0");
+  CHECK(health::parse_http_address("[::1]:80").value().host == "::1");
   for (const auto* text : {"", ":", "a:b", "example.org:80", "1.2.3.4", "1.2.3.4:65536", "::1:80",
                            "127.0.0.1:80x", "127.0.0.1:-1", "[::1", "[::1]"}) {
-    const auto parsed = parse_http_address(text);
+    const auto parsed = health::parse_http_address(text);
     REQUIRE_MESSAGE(!parsed.is_ok(), text);
     CHECK(parsed.status().code() == Code::kConfigError);
     CHECK(parsed.status().message().find("accepted") != std::string::npos);
@@ -74,10 +74,10 @@ TEST_CASE("addresses without a host are loopback, and nonsense is refused with w
 }
 
 TEST_CASE("strings in json are valid whatever they hold") {
-  CHECK(json_text("a\"b\\c\n\x01") == "\"a\\\"b\\\\c\\u000a\\u0001\"");
-  CHECK(json_text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80") ==
+  CHECK(health::json_text("a\"b\\c\n\x01") == "\"a\\\"b\\\\c\\u000a\\u0001\"");
+  CHECK(health::json_text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80") ==
         "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
-  CHECK(json_text("\xc3\xa9\xff\xed\xa0\x80\xc0\x80\xf0\x9f") ==
+  CHECK(health::json_text("\xc3\xa9\xff\xed\xa0\x80\xc0\x80\xf0\x9f") ==
         "\"\xc3\xa9\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("strings in json are valid whatever they hold") {
 
 class Client {
  public:
-  explicit Client(const HttpEndpoint& endpoint) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Client(const health::HttpEndpoint& endpoint) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -126,14 +126,14 @@ class Client {
   bool connected_ = false;
 };
 
-HttpResponse echo(const HttpRequest& request) {
+health::HttpResponse echo(const health::HttpRequest& request) {
   if (request.path == "/large") return {200, "text/plain", std::string(3'000'000, 'x')};
   if (request.path != "/") return {404, "text/plain", ""};
   return {200, "text/plain", "hello\n"};
 }
 
-std::unique_ptr<HttpEndpoint> an_endpoint() {
-  return HttpEndpoint::start({"127.0.0.1", 0}, echo).value();
+std::unique_ptr<health::HttpEndpoint> an_endpoint() {
+  return health::HttpEndpoint::start({"127.0.0.1", 0}, echo).value();
 }
 
 const std::string kGet = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
@@ -165,7 +165,7 @@ TEST_CASE("a port that is in use is named") {
   const auto endpoint = an_endpoint();
   const std::string& address = endpoint->address();
   const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
-  const auto second = HttpEndpoint::start({"127.0.0.1", port}, echo);
+  const auto second = health::HttpEndpoint::start({"127.0.0.1", port}, echo);
   REQUIRE_FALSE(second.is_ok());
   CHECK(second.status().message().find("option http") != std::string::npos);
   CHECK(second.status().message().find(std::to_string(port)) != std::string::npos);

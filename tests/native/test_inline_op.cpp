@@ -10,7 +10,7 @@ namespace {
 
 struct FakeHost {
   bool calm = true;
-  InlineShape shape = InlineShape::kUsual;
+  group::InlineShape shape = group::InlineShape::kUsual;
   bool numbered = true;
   int looks = 0;  // until the op has ended
   int begun = 0;
@@ -18,9 +18,9 @@ struct FakeHost {
   int gone_on = 0;
 
   bool can_begin_inline(const comm::OpRequest&) const { return calm; }
-  InlineShape inline_shape(const comm::OpRequest&) const { return shape; }
+  group::InlineShape inline_shape(const comm::OpRequest&) const { return shape; }
   std::optional<OpSeq> number_inline() { return numbered ? std::optional(OpSeq{8}) : std::nullopt; }
-  void begin_inline(const comm::OpRequest&, OpSeq, InlineShape, comm::OpTicket& ticket) {
+  void begin_inline(const comm::OpRequest&, OpSeq, group::InlineShape, comm::OpTicket& ticket) {
     ticket.number = 5;
     ++begun;
   }
@@ -49,7 +49,7 @@ TEST_CASE("an op that ends within the looks has an outcome, and no work") {
   FakeHost host;
   host.looks = 2;
   comm::OpRequest request;
-  InlineOp<FakeHost> op(host, request);
+  group::InlineOp<FakeHost> op(host, request);
   CHECK_FALSE(op.step(false));
   CHECK_FALSE(op.step(false));
   CHECK(op.step(false));
@@ -64,7 +64,7 @@ TEST_CASE("an op that outlasts the looks goes on with a work of its own") {
   FakeHost host;
   host.looks = 100;
   comm::OpRequest request;
-  InlineOp<FakeHost> op(host, request);
+  group::InlineOp<FakeHost> op(host, request);
   CHECK_FALSE(op.step(false));
   CHECK_FALSE(op.step(true));
   const comm::Ran ran = op.take();
@@ -75,10 +75,10 @@ TEST_CASE("an op that outlasts the looks goes on with a work of its own") {
 
 TEST_CASE("what slices carry has a work from the start, and may end within the looks") {
   FakeHost host;
-  host.shape = InlineShape::kSliced;
+  host.shape = group::InlineShape::kSliced;
   host.looks = 1;
   comm::OpRequest request;
-  InlineOp<FakeHost> op(host, request);
+  group::InlineOp<FakeHost> op(host, request);
   CHECK_FALSE(op.step(false));
   CHECK(op.step(false));
   CHECK(op.take().work != nullptr);
@@ -90,12 +90,12 @@ TEST_CASE("what is unusual takes the long way, and nothing has begun") {
   FakeHost unusual;
   unusual.calm = false;
   FakeHost refused;
-  refused.shape = InlineShape::kNone;
+  refused.shape = group::InlineShape::kNone;
   FakeHost overtaken;
   overtaken.numbered = false;
   for (FakeHost* host : {&unusual, &refused, &overtaken}) {
     comm::OpRequest request;
-    InlineOp<FakeHost> op(*host, request);
+    group::InlineOp<FakeHost> op(*host, request);
     CHECK(op.step(false));
     CHECK_FALSE(op.has_begun());
     CHECK(host->begun + host->launched + host->gone_on == 0);

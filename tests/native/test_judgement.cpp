@@ -9,71 +9,72 @@ namespace holdfast::ft {
 namespace {
 
 using comm::Collective;
-using Where = OpStanding::Where;
+using Where = group::OpStanding::Where;
 
-constexpr LossRules kContinue{3, false};
-constexpr LossRules kRaise{3, true};
-const OpReport kComplete{{4}, true, false, {1}, {}};
-const OpReport kFlat{{4}, true, true, {1}, {}};
-const OpReport kNothing{{4}, false, false, {}, {}};
+constexpr group::LossRules kContinue{3, false};
+constexpr group::LossRules kRaise{3, true};
+const group::OpReport kComplete{{4}, true, false, {1}, {}};
+const group::OpReport kFlat{{4}, true, true, {1}, {}};
+const group::OpReport kNothing{{4}, false, false, {}, {}};
 
 // Rank 2 of three is lost from view 1; the others report.
-Incident loss(std::optional<OpReport> zero, std::optional<OpReport> one) {
+group::Incident loss(std::optional<group::OpReport> zero, std::optional<group::OpReport> one) {
   return {{2}, {{0}, {1}, {2}}, {{0}, {1}}, {std::move(zero), std::move(one)}, false};
 }
 
-Incident settled() {
-  Incident incident = loss(kNothing, std::nullopt);
+group::Incident settled() {
+  group::Incident incident = loss(kNothing, std::nullopt);
   incident.settled = true;
   return incident;
 }
 
-OpFate at_start() { return fate_at_start({{0}, {1}, {2}}, 3, {1}); }
+group::OpFate at_start() { return group::fate_at_start({{0}, {1}, {2}}, 3, {1}); }
 
 struct Case {
   const char* what;
-  OpStanding standing;
-  Incident incident;
-  Verdict verdict;
-  LossRules rules = kContinue;
+  group::OpStanding standing;
+  group::Incident incident;
+  group::Verdict verdict;
+  group::LossRules rules = kContinue;
 };
 
 TEST_CASE("what a member does with an op") {
-  const OpFate fate = at_start();
-  const OpStanding not_called{};
-  const OpStanding under_way{Where::kUnderWay, false, &fate};
-  const OpStanding complete{Where::kUnderWay, true, &fate};
-  const OpStanding flat{Where::kEndedFlat};
-  const OpStanding kept{Where::kKept, true, &fate};
+  const group::OpFate fate = at_start();
+  const group::OpStanding not_called{};
+  const group::OpStanding under_way{Where::kUnderWay, false, &fate};
+  const group::OpStanding complete{Where::kUnderWay, true, &fate};
+  const group::OpStanding flat{Where::kEndedFlat};
+  const group::OpStanding kept{Where::kKept, true, &fate};
   const Case cases[] = {
-      {"others have called it", not_called, loss(kNothing, std::nullopt), Verdict::kRemember},
-      {"others are done with it", not_called, settled(), Verdict::kForget},
-      {"nobody holds anything", under_way, loss(kNothing, kNothing), Verdict::kBegin},
-      {"another holds it", under_way, loss(kNothing, kComplete), Verdict::kBegin},
+      {"others have called it", not_called, loss(kNothing, std::nullopt),
+       group::Verdict::kRemember},
+      {"others are done with it", not_called, settled(), group::Verdict::kForget},
+      {"nobody holds anything", under_way, loss(kNothing, kNothing), group::Verdict::kBegin},
+      {"another holds it", under_way, loss(kNothing, kComplete), group::Verdict::kBegin},
       {"another ended it on the flat exchange", under_way, loss(kNothing, kFlat),
-       Verdict::kFinishFlat},
-      {"all hold it", complete, loss(kComplete, kComplete), Verdict::kEndNoted},
-      {"it is here, and others are done with it", complete, settled(), Verdict::kEnd},
-      {"it is not here, and others are done with it", under_way, settled(), Verdict::kBegin},
-      {"it ended on the flat exchange", flat, loss(kFlat, kNothing), Verdict::kNote},
-      {"it ended there, and others are done with it", flat, settled(), Verdict::kForget},
-      {"it is kept, and another lacks it", kept, loss(kComplete, kNothing), Verdict::kServe},
-      {"it is kept, and nobody lacks it", kept, loss(kComplete, kComplete), Verdict::kNote},
-      {"it is kept, and others are done with it", kept, settled(), Verdict::kForget},
-      {"losses raise, and nobody holds it", under_way, loss(kNothing, kNothing), Verdict::kBegin,
-       kRaise},
+       group::Verdict::kFinishFlat},
+      {"all hold it", complete, loss(kComplete, kComplete), group::Verdict::kEndNoted},
+      {"it is here, and others are done with it", complete, settled(), group::Verdict::kEnd},
+      {"it is not here, and others are done with it", under_way, settled(), group::Verdict::kBegin},
+      {"it ended on the flat exchange", flat, loss(kFlat, kNothing), group::Verdict::kNote},
+      {"it ended there, and others are done with it", flat, settled(), group::Verdict::kForget},
+      {"it is kept, and another lacks it", kept, loss(kComplete, kNothing), group::Verdict::kServe},
+      {"it is kept, and nobody lacks it", kept, loss(kComplete, kComplete), group::Verdict::kNote},
+      {"it is kept, and others are done with it", kept, settled(), group::Verdict::kForget},
+      {"losses raise, and nobody holds it", under_way, loss(kNothing, kNothing),
+       group::Verdict::kBegin, kRaise},
   };
   for (const Case& c : cases) {
     INFO(c.what);
-    const RepairQuestion question{Collective::kAllReduce, {}, false, false};
+    const group::RepairQuestion question{Collective::kAllReduce, {}, false, false};
     CHECK(judge(c.standing, question, c.rules, c.incident).verdict == c.verdict);
   }
 }
 
 TEST_CASE("a fate follows the loss: afresh, from a holder, or not at all") {
-  const OpFate fate = at_start();
-  const OpStanding under_way{Where::kUnderWay, false, &fate};
-  const RepairQuestion sum{Collective::kAllReduce, {}, false, false};
+  const group::OpFate fate = at_start();
+  const group::OpStanding under_way{Where::kUnderWay, false, &fate};
+  const group::RepairQuestion sum{Collective::kAllReduce, {}, false, false};
   const auto fresh = judge(under_way, sum, kContinue, loss(kNothing, kNothing)).fate;
   REQUIRE(fresh);
   CHECK(fresh->fresh);
@@ -89,9 +90,9 @@ TEST_CASE("a fate follows the loss: afresh, from a holder, or not at all") {
 }
 
 TEST_CASE("an op of which nothing is known began among the members of the view that ended") {
-  const OpFate unknown;
-  const OpStanding standing{Where::kUnderWay, false, &unknown};
-  const RepairQuestion sum{Collective::kAllReduce, {}, false, false};
+  const group::OpFate unknown;
+  const group::OpStanding standing{Where::kUnderWay, false, &unknown};
+  const group::RepairQuestion sum{Collective::kAllReduce, {}, false, false};
   const auto fate = judge(standing, sum, kContinue, loss(kNothing, kComplete)).fate;
   REQUIRE(fate);
   CHECK(fate->contributors == std::vector<Rank>{{0}, {1}, {2}});
@@ -99,38 +100,41 @@ TEST_CASE("an op of which nothing is known began among the members of the view t
 }
 
 TEST_CASE("an op that is called late has gone through every view since others called it") {
-  const std::vector<std::shared_ptr<Incident>> views{
-      std::make_shared<Incident>(loss(std::nullopt, kNothing)),
-      std::make_shared<Incident>(Incident{{3}, {{0}, {1}}, {{0}}, {std::nullopt}, false})};
-  const OpFate fate = fate_through(views, {Collective::kAllReduce, {}, false, false}, kContinue);
+  const std::vector<std::shared_ptr<group::Incident>> views{
+      std::make_shared<group::Incident>(loss(std::nullopt, kNothing)),
+      std::make_shared<group::Incident>(
+          group::Incident{{3}, {{0}, {1}}, {{0}}, {std::nullopt}, false})};
+  const group::OpFate fate =
+      group::fate_through(views, {Collective::kAllReduce, {}, false, false}, kContinue);
   CHECK(fate.contributors == std::vector<Rank>{{0}});
   CHECK(fate.missing == std::vector<Rank>{{1}, {2}});
   CHECK(fate.epoch == Epoch{3});
 }
 
 TEST_CASE("reports are gathered by op, and silence of one who called it settles it") {
-  GroupReport zero;
+  group::GroupReport zero;
   zero.next_sequence = 6;
   zero.ops = {kNothing};
-  GroupReport one;
+  group::GroupReport one;
   one.next_sequence = 4;
-  const Incident blank{{2}, {{0}, {1}, {2}}, {{0}, {1}}, {}, false};
-  std::map<Rank, const GroupReport*> by_rank{{Rank{0}, &zero}, {Rank{1}, &one}};
-  Incidents incidents = incidents_of(blank, by_rank);
+  const group::Incident blank{{2}, {{0}, {1}, {2}}, {{0}, {1}}, {}, false};
+  std::map<Rank, const group::GroupReport*> by_rank{{Rank{0}, &zero}, {Rank{1}, &one}};
+  group::Incidents incidents = group::incidents_of(blank, by_rank);
   REQUIRE(incidents.size() == 1);
-  CHECK(incidents.at(4)->reports == std::vector<std::optional<OpReport>>{kNothing, std::nullopt});
+  CHECK(incidents.at(4)->reports ==
+        std::vector<std::optional<group::OpReport>>{kNothing, std::nullopt});
   // It has not called the op yet,
   CHECK_FALSE(incidents.at(4)->settled);
   one.next_sequence = 5;
   // and now it has, and has forgotten it.
-  CHECK(incidents_of(blank, by_rank).at(4)->settled);
+  CHECK(group::incidents_of(blank, by_rank).at(4)->settled);
 }
 
 TEST_CASE("an op is refused without its root, or once a loss has broken the step") {
   comm::OpRequest request;
   request.collective = Collective::kBroadcast;
   request.root = {2};
-  OpFate fate = at_start();
+  group::OpFate fate = at_start();
   const std::vector<Rank> all{{0}, {1}, {2}};
   const std::vector<Rank> survivors{{0}, {1}};
   CHECK_FALSE(refusal(request, fate, all, Status::ok(), {2}));
@@ -150,18 +154,18 @@ TEST_CASE("an op is refused without its root, or once a loss has broken the step
 TEST_CASE("a hole is an error of gathered results alone, unless zeros were asked for") {
   comm::OpRequest request;
   request.collective = Collective::kAllGather;
-  OpFate fate = at_start();
-  CHECK(look_for_hole(request, fate, comm::OnHole::kRaise).is_ok());
+  group::OpFate fate = at_start();
+  CHECK(group::look_for_hole(request, fate, comm::OnHole::kRaise).is_ok());
   fate.missing = {{2}};
-  const Status hole = look_for_hole(request, fate, comm::OnHole::kRaise);
+  const Status hole = group::look_for_hole(request, fate, comm::OnHole::kRaise);
   CHECK(hole.code() == Code::kPeerLost);
   CHECK(hole.ranks() == std::vector<Rank>{{2}});
-  CHECK(look_for_hole(request, fate, comm::OnHole::kZero).is_ok());
+  CHECK(group::look_for_hole(request, fate, comm::OnHole::kZero).is_ok());
   request.on_hole = comm::OnHole::kZero;
-  CHECK(look_for_hole(request, fate, comm::OnHole::kRaise).is_ok());
+  CHECK(group::look_for_hole(request, fate, comm::OnHole::kRaise).is_ok());
   request.on_hole = {};
   request.collective = Collective::kAllReduce;
-  CHECK(look_for_hole(request, fate, comm::OnHole::kRaise).is_ok());
+  CHECK(group::look_for_hole(request, fate, comm::OnHole::kRaise).is_ok());
 }
 
 }  // namespace

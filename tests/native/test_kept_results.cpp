@@ -11,10 +11,10 @@ namespace {
 using testing::make_work;
 using testing::sum_in_place;
 
-Fate fate_in(Epoch epoch) {
-  OpFate fate;
+group::Fate fate_in(Epoch epoch) {
+  group::OpFate fate;
   fate.epoch = epoch;
-  return std::make_shared<const OpFate>(std::move(fate));
+  return std::make_shared<const group::OpFate>(std::move(fate));
 }
 
 float first_value(const comm::BlockList& blocks) {
@@ -22,11 +22,11 @@ float first_value(const comm::BlockList& blocks) {
 }
 
 TEST_CASE("a kept result is a copy, and stands for the input, too") {
-  KeptResults kept;
+  group::KeptResults kept;
   std::vector<float> data(5, 3);
   kept.keep(*make_work(sum_in_place(data), 4), fate_in({2}), {0});
   data.assign(5, -1);
-  KeptResults::Kept* found = kept.find({4});
+  group::KeptResults::Kept* found = kept.find({4});
   REQUIRE(found != nullptr);
   CHECK(first_value(found->request.output) == 3);
   CHECK(first_value(found->request.input) == 3);
@@ -34,7 +34,7 @@ TEST_CASE("a kept result is a copy, and stands for the input, too") {
 }
 
 TEST_CASE("results go when all members are known to hold them") {
-  KeptResults kept;
+  group::KeptResults kept;
   std::vector<float> data(5, 3);
   for (std::uint64_t number : {3, 4, 6}) {
     kept.keep(*make_work(sum_in_place(data), number), fate_in({1}), {0});
@@ -47,7 +47,7 @@ TEST_CASE("results go when all members are known to hold them") {
 }
 
 TEST_CASE("of the flat exchange the latest two ops can still be read") {
-  KeptResults kept;
+  group::KeptResults kept;
   for (std::uint64_t number : {1, 2, 3}) {
     comm::Call call;
     call.sequence = {number};
@@ -59,13 +59,14 @@ TEST_CASE("of the flat exchange the latest two ops can still be read") {
 }
 
 TEST_CASE("a report says of each result in which epoch it was complete") {
-  KeptResults kept;
+  group::KeptResults kept;
   std::vector<float> data(5, 3);
   kept.keep(*make_work(sum_in_place(data), 4), fate_in({2}), {0});
   kept.note_flat_end({{9}}, {3});
-  std::vector<OpReport> ops;
+  std::vector<group::OpReport> ops;
   kept.report(ops);
-  CHECK(ops == std::vector<OpReport>{{{9}, true, true, {3}, {}}, {{4}, true, false, {2}, {}}});
+  CHECK(ops ==
+        std::vector<group::OpReport>{{{9}, true, true, {3}, {}}, {{4}, true, false, {2}, {}}});
   kept.clear();
   ops.clear();
   kept.report(ops);

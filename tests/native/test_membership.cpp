@@ -94,37 +94,40 @@ TEST_CASE("whoever is sent to a coordinator that has gone asks somebody else") {
   CHECK(asked > 0);
 }
 
-Incident incident_of(std::vector<std::optional<OpReport>> reports) {
+group::Incident incident_of(std::vector<std::optional<group::OpReport>> reports) {
   // Rank 1 of four is lost.
   return {{2}, {{0}, {1}, {2}, {3}}, {{0}, {2}, {3}}, std::move(reports), false};
 }
 
-OpReport holding(std::uint32_t block, const Ranges& held) {
+group::OpReport holding(std::uint32_t block, const Ranges& held) {
   return {{7}, false, false, {}, {{block, held}}};
 }
 
 TEST_CASE("a piece that somebody holds is served, the rest is reduced among the survivors") {
   const auto incident =
-      incident_of({holding(0, ranges({{0, 10}})), OpReport{{7}, false, false, {}, {}}, {}});
-  const OpFate start = fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
-  const OpFate fate = fate_after(start, {Collective::kAllReduce, {}, false}, incident);
+      incident_of({holding(0, ranges({{0, 10}})), group::OpReport{{7}, false, false, {}, {}}, {}});
+  const group::OpFate start = group::fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
+  const group::OpFate fate =
+      group::fate_after(start, {Collective::kAllReduce, {}, false}, incident);
   CHECK(fate.planned);
-  CHECK(fate.transfers ==
-        std::vector<Transfer>{{{0}, {2}, false, 0, 0, {0, 10}}, {{0}, {3}, false, 0, 0, {0, 10}}});
-  CHECK(fate.reductions == std::vector<Reduction>{{0, {10, kEndless}, std::nullopt}});
+  CHECK(fate.transfers == std::vector<group::Transfer>{{{0}, {2}, false, 0, 0, {0, 10}},
+                                                       {{0}, {3}, false, 0, 0, {0, 10}}});
+  CHECK(fate.reductions == std::vector<group::Reduction>{{0, {10, kEndless}, std::nullopt}});
   CHECK(fate.contributors == std::vector<Rank>{{0}, {2}, {3}});
   CHECK(fate.missing == std::vector<Rank>{{1}});
   CHECK(fate.retried);
   // One set of contributors for all of it: nothing is served.
-  const OpFate atomic = fate_after(start, {Collective::kAllReduce, {}, true}, incident);
+  const group::OpFate atomic =
+      group::fate_after(start, {Collective::kAllReduce, {}, true}, incident);
   CHECK(atomic.transfers.empty());
-  CHECK(atomic.reductions == std::vector<Reduction>{{0, {0, kEndless}, std::nullopt}});
+  CHECK(atomic.reductions == std::vector<group::Reduction>{{0, {0, kEndless}, std::nullopt}});
 }
 
 TEST_CASE("a result that one survivor has is every survivor's, with its outcome") {
-  const auto incident = incident_of({OpReport{{7}, true, false, {1}, {}}, {}, {}});
-  const OpFate start = fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
-  const OpFate fate = fate_after(start, {Collective::kAllReduce, {}, false}, incident);
+  const auto incident = incident_of({group::OpReport{{7}, true, false, {1}, {}}, {}, {}});
+  const group::OpFate start = group::fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
+  const group::OpFate fate =
+      group::fate_after(start, {Collective::kAllReduce, {}, false}, incident);
   CHECK(fate.contributors == start.contributors);
   CHECK(fate.missing.empty());
   CHECK_FALSE(fate.retried);
@@ -132,12 +135,12 @@ TEST_CASE("a result that one survivor has is every survivor's, with its outcome"
 }
 
 TEST_CASE("a broadcast whose root has gone is lost, unless the survivors have all of it") {
-  const OpFate start = fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
-  const RepairQuestion question{Collective::kBroadcast, {1}, false};
-  CHECK(fate_after(start, question, incident_of({{}, {}, {}})).lost);
+  const group::OpFate start = group::fate_at_start({{0}, {1}, {2}, {3}}, 4, {1});
+  const group::RepairQuestion question{Collective::kBroadcast, {1}, false};
+  CHECK(group::fate_after(start, question, incident_of({{}, {}, {}})).lost);
   const auto parts =
       incident_of({holding(0, ranges({{0, 10}})), holding(0, ranges({{5, kEndless}})), {}});
-  const OpFate fate = fate_after(start, question, parts);
+  const group::OpFate fate = group::fate_after(start, question, parts);
   CHECK_FALSE(fate.lost);
   CHECK(fate.missing.empty());
 }
@@ -164,22 +167,22 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     CHECK_FALSE(decode(std::span(bytes).first(length)).is_ok());
   }
-  GroupReport report;
-  report.group = std::make_shared<const GroupIdentity>(
-      GroupIdentity{{3}, "group", {{0}, {2}, {4}, {1}, {7}, {-5}}, true, false});
+  group::GroupReport report;
+  report.group = std::make_shared<const group::GroupIdentity>(
+      group::GroupIdentity{{3}, "group", {{0}, {2}, {4}, {1}, {7}, {-5}}, true, false});
   report.next_sequence = 6;
-  report.shared = SharedMemory::kReach;
+  report.shared = group::SharedMemory::kReach;
   report.ops = {holding(1, ranges({{3, 9}}))};
   report.ops[0].held.push_back({2, Ranges::all()});
   const Body said = encode(std::vector{report});
-  const auto reports = decode_reports(said);
+  const auto reports = group::decode_reports(said);
   REQUIRE(reports.is_ok());
   CHECK(reports.value() == std::vector{report});
   for (Bytes Body::*part : {&Body::groups, &Body::ops}) {
     for (std::size_t length = 0; length < (said.*part).size(); ++length) {
       Body cut = said;
       (cut.*part).resize(length);
-      CHECK_FALSE(decode_reports(cut).is_ok());
+      CHECK_FALSE(group::decode_reports(cut).is_ok());
     }
   }
 }

@@ -123,20 +123,20 @@ TEST_CASE("whoever accepts openmetrics gets it, everybody else the plain format"
 }
 
 TEST_CASE("a process's metrics are bounded however many ranks there are") {
-  auto metrics = std::make_unique<runtime::Metrics>();
+  auto metrics = std::make_unique<health::Metrics>();
   for (int rank = 0; rank < 10'000; ++rank) {
-    metrics->peer_wait_ns[runtime::Metrics::peer_index({rank})].add(1'000'000'000);
+    metrics->peer_wait_ns[health::Metrics::peer_index({rank})].add(1'000'000'000);
     metrics->link({rank}, "tcp")->sent.add(10);
   }
   const std::string text = metrics->text(TextFormat::kPlain, {});
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"63\"} 1\n"));
   CHECK(has(text, "holdfast_peer_wait_seconds_total{peer=\"other\"} 9936\n"));
   CHECK(text.find("peer=\"64\"") == std::string::npos);
-  CHECK(runtime::Metrics::peer_index({-1}) == runtime::Metrics::kPeers);
+  CHECK(health::Metrics::peer_index({-1}) == health::Metrics::kPeers);
 }
 
 TEST_CASE("what was never counted has no series, but failures and losses have theirs from zero") {
-  const auto metrics = std::make_unique<runtime::Metrics>();
+  const auto metrics = std::make_unique<health::Metrics>();
   const std::string text = metrics->text(TextFormat::kOpenMetrics, {});
   CHECK(text.find("holdfast_ops_total{") == std::string::npos);
   CHECK(has(text, "holdfast_ops_failed_total{cause=\"Timeout\"} 0\n"));
@@ -168,8 +168,8 @@ TEST_CASE("spans that overlap are covered once, in a chain and within each other
 }
 
 TEST_CASE("methods are as many as fit, and the rest is one other") {
-  runtime::LayerMetrics layers;
-  for (std::size_t i = 0; i < 2 * runtime::LayerMetrics::kMostMethods; ++i) {
+  health::LayerMetrics layers;
+  for (std::size_t i = 0; i < 2 * health::LayerMetrics::kMostMethods; ++i) {
     layers.add_saving("method" + std::to_string(i), {4, 1});
   }
   layers.set_residual_norm("method0", 0.5);

@@ -13,10 +13,10 @@ constexpr MemberId kSelf{1};
 constexpr MemberId kOther{2};
 constexpr Instant kDeadline = Instant{} + std::chrono::hours(2);
 
-class Host final : public OpHost, public comm::ViewOwner {
+class Host final : public group::OpHost, public comm::ViewOwner {
  public:
   void end(std::shared_ptr<comm::OpWork> work, Status status) override {
-    const OpTable::Ended ended = table->take(*work, status.is_ok(), comm::OnHole::kRaise);
+    const group::OpTable::Ended ended = table->take(*work, status.is_ok(), comm::OnHole::kRaise);
     if (ended.hole) status = *ended.hole;
     ends.emplace_back(work->sequence().value, status.code());
   }
@@ -34,7 +34,7 @@ class Host final : public OpHost, public comm::ViewOwner {
   void on_missed(Rank, const Status&) override {}
   void on_view_failed(const Status&) override {}
 
-  OpTable* table = nullptr;
+  group::OpTable* table = nullptr;
   std::vector<std::pair<std::uint64_t, Code>> ends;
 };
 
@@ -65,11 +65,12 @@ struct Member {
   // The other member is lost; this one reports, and goes on alone.
   void lose_other(std::unique_ptr<comm::ViewCommunicator> ended) {
     if (ended) table.note_stopped(ended->interrupt());
-    GroupReport report;
+    group::GroupReport report;
     report.next_sequence = table.first_uncalled();
     table.report(report.ops);
-    OpTable::Change change{
-        {{kSelf, std::make_shared<const GroupReport>(report)}}, roster.present, roster.members};
+    group::OpTable::Change change{{{kSelf, std::make_shared<const group::GroupReport>(report)}},
+                                  roster.present,
+                                  roster.members};
     roster.take({2}, {kSelf, kNobody}, {{0}, {1}});
     next = make_view();
     table.settle(change, {next.get(), ended.get()});
@@ -80,11 +81,11 @@ struct Member {
   std::pair<std::unique_ptr<comm::Link>, std::unique_ptr<comm::Link>> link =
       comm::make_inproc_pair();
   std::vector<float> data = std::vector<float>(4, 3);
-  Roster roster{Rank{0}, Epoch{1}, {}, {}};
+  group::Roster roster{Rank{0}, Epoch{1}, {}, {}};
   std::shared_ptr<testing::SetClock> clock = std::make_shared<testing::SetClock>();
-  OpWatch watch{CommId{7}, Rank{0}, nullptr, clock};
+  group::OpWatch watch{CommId{7}, Rank{0}, nullptr, clock};
   Host host;
-  OpTable table;
+  group::OpTable table;
   std::unique_ptr<comm::ViewCommunicator> next;
 };
 

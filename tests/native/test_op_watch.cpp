@@ -56,7 +56,7 @@ class Listener final : public comm::Observer {
 struct Watched {
   Listener listener;
   std::shared_ptr<testing::SetClock> clock = std::make_shared<testing::SetClock>();
-  OpWatch watch{CommId{7}, Rank{0}, &listener, clock};
+  group::OpWatch watch{CommId{7}, Rank{0}, &listener, clock};
   std::shared_ptr<comm::OpWork> work = make_work({}, 0);
 
   const comm::OpWork* choose() { return watch.choose(work.get(), nullptr, clock->time); }
@@ -96,7 +96,7 @@ TEST_CASE("a collective is asked before a message, which is asked where no colle
 }
 
 TEST_CASE("where nobody observes, nothing is due, and tickets stay blank") {
-  OpWatch watch(CommId{7}, Rank{0}, nullptr, std::make_shared<testing::SetClock>());
+  group::OpWatch watch(CommId{7}, Rank{0}, nullptr, std::make_shared<testing::SetClock>());
   const auto work = make_work({}, 0);
   watch.began(*work, {1}, Instant{});
   watch.took_path(*work);

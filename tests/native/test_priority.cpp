@@ -195,12 +195,12 @@ class StartingGate final : public Gate {
 
 // Whether the last op of this rank ended before some of the others.
 bool last_ended_early(const Communicator& group) {
-  const auto log = read_flight(group.flight_record());
+  const auto log = health::read_flight(group.flight_record());
   if (!log.is_ok()) return false;
   const auto& entries = log.value().entries;
   const Instant urgent = entries.back().ended;
   return std::any_of(entries.begin(), entries.end() - 1,
-                     [&](const FlightEntry& entry) { return entry.ended > urgent; });
+                     [&](const health::FlightEntry& entry) { return entry.ended > urgent; });
 }
 
 // A small urgent op beside eight large ones.

@@ -12,14 +12,14 @@ constexpr MemberId kA{1};
 constexpr MemberId kB{2};
 constexpr MemberId kC{3};
 
-Roster three() {
-  Roster roster{Rank{0}, Epoch{1}, {}, {}};
+group::Roster three() {
+  group::Roster roster{Rank{0}, Epoch{1}, {}, {}};
   roster.take(Epoch{1}, {kA, kB, kC}, {{4}, {5}, {6}});
   return roster;
 }
 
 TEST_CASE("places count only ranks that are present") {
-  Roster roster = three();
+  group::Roster roster = three();
   CHECK(roster.is_full());
   roster.take(Epoch{2}, {kA, kNobody, kC}, {{4}, {5}, {6}});
   CHECK_FALSE(roster.is_full());
@@ -32,14 +32,14 @@ TEST_CASE("places count only ranks that are present") {
 }
 
 TEST_CASE("nobody has no rank, though places are vacant") {
-  Roster roster = three();
+  group::Roster roster = three();
   roster.take(Epoch{2}, {kA, kNobody, kC}, {{4}, {5}, {6}});
   CHECK_FALSE(roster.has(kNobody));
   CHECK_FALSE(roster.has(kB));
 }
 
 TEST_CASE("who has gone is forgotten with the view that was without it") {
-  Roster roster = three();
+  group::Roster roster = three();
   roster.gone.emplace_back(kB, Status{Code::kPeerLost, "killed"});
   roster.gone.emplace_back(kC, Status{Code::kPeerLost, "the peer left"});
   roster.left.insert(kC);
@@ -53,7 +53,7 @@ TEST_CASE("who has gone is forgotten with the view that was without it") {
 }
 
 TEST_CASE("a rank whose member is another one is lost, and has joined") {
-  Roster roster = three();
+  group::Roster roster = three();
   const std::vector<MemberId> before = roster.members;
   const std::vector<Rank> ranks = roster.present;
   roster.take(Epoch{2}, {kA, MemberId{9}, kC, MemberId{10}}, {{4}, {5}, {6}, {7}});

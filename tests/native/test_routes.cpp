@@ -98,7 +98,7 @@ std::string way_of(const RouteCase& c) {
   facts.devices = &devices;
   const Plan plan = route(request, facts);
   if (plan.way != Way::kStaged) return text_of(plan);
-  const auto slices = runtime::slices_of(request, place.ranks, devices.slice_bytes);
+  const auto slices = device_comm::slices_of(request, place.ranks, devices.slice_bytes);
   CHECK(static_cast<int>(slices.size()) == plan.pieces);
   facts.devices = nullptr;
   return "staged " + std::to_string(plan.pieces) + " of " + text_of(route(slices[0], facts));
@@ -194,7 +194,7 @@ TEST_CASE("devices have a script for what goes in two levels, and for nothing el
     const Plan plan = route_on_device(request_of(c, memory), devices_of(c, {}));
     const bool bare = collective == Collective::kBarrier;
     CHECK((plan.way == Way::kTwoLevel) ==
-          (!bare && runtime::two_level_steps(collective).has_value()));
+          (!bare && device_comm::two_level_steps(collective).has_value()));
   }
 }
 

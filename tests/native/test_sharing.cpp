@@ -33,22 +33,22 @@ struct Host {
   int areas = 0;
 };
 
-class OneNetwork final : public Network {
+class OneNetwork final : public group::Network {
  public:
   OneNetwork(Host& host, MemberId self) : host_(host), self_(self) {}
 
   void send(MemberId, const Message&) override {}
   comm::MemberLinks links_to(MemberId) override { return {}; }
-  const Loss* loss_of(MemberId) const override { return nullptr; }
+  const group::Loss* loss_of(MemberId) const override { return nullptr; }
   Contact contact_of(MemberId, Instant) const override { return {Contact::ContactState::kHeard}; }
   void look_after(MemberId, const std::string&, Instant) override {}
   std::string host_of(const std::string& card) const override { return card; }
   std::string memory_of(const std::string& card) const override { return card; }
   void expect(const Joiner&) override {}
   void say(const std::string&) override {}
-  Result<OwnArea> make_area() override {
+  Result<group::OwnArea> make_area() override {
     if (host_.without_memory.contains(self_)) return Status{Code::kSystem, "no memory"};
-    return OwnArea{std::to_string(++host_.areas), map()};
+    return group::OwnArea{std::to_string(++host_.areas), map()};
   }
   std::optional<comm::HostPeer> open_area(MemberId, const std::string& name) override {
     if (name.empty() || host_.cannot_map.contains(self_)) return std::nullopt;
@@ -78,7 +78,7 @@ struct Member {
       : id(self), network(host, self), sharing(kGroup, self, network) {}
   MemberId id;
   OneNetwork network;
-  Sharing sharing;
+  group::Sharing sharing;
 };
 
 class Members {
@@ -89,7 +89,7 @@ class Members {
       members_.push_back(std::make_unique<Member>(host, ids_.back()));
     }
   }
-  Sharing& operator[](std::size_t m) { return members_[m]->sharing; }
+  group::Sharing& operator[](std::size_t m) { return members_[m]->sharing; }
   void begin(std::size_t m, Epoch epoch = kEpoch) { (*this)[m].begin(epoch, ids_); }
   // Everything that has been said comes; what `deaf` should have heard does not.
   void deliver(std::optional<std::size_t> deaf = {}) {
@@ -113,7 +113,7 @@ TEST_CASE("members that can map each other's areas share them") {
   CHECK_FALSE(all[0].agreed().has_value());
   all.deliver();
   for (std::size_t m = 0; m < 3; ++m) {
-    CHECK(all[m].agreed() == SharedMemory::kAreas);
+    CHECK(all[m].agreed() == group::SharedMemory::kAreas);
     CHECK(all[m].take_areas().size() == 3);
   }
 }
@@ -125,7 +125,7 @@ TEST_CASE("what one member cannot do none does") {
     for (std::size_t m = 0; m < 3; ++m) all.begin(m);
     all.deliver();
     for (std::size_t m = 0; m < 3; ++m) {
-      CHECK(all[m].agreed() == SharedMemory::kNone);
+      CHECK(all[m].agreed() == group::SharedMemory::kNone);
       CHECK(all[m].take_areas().empty());
     }
   }
@@ -140,7 +140,7 @@ TEST_CASE("who begins late hears what was said before, though it found nobody") 
   CHECK(all[0].awaited().size() == 3);
   all.begin(2);
   all.deliver();
-  for (std::size_t m = 0; m < 3; ++m) CHECK(all[m].agreed() == SharedMemory::kAreas);
+  for (std::size_t m = 0; m < 3; ++m) CHECK(all[m].agreed() == group::SharedMemory::kAreas);
 }
 
 TEST_CASE("what comes before the view has begun here is kept for it") {
@@ -150,13 +150,13 @@ TEST_CASE("what comes before the view has begun here is kept for it") {
   all.begin(1);
   CHECK(all[1].awaited().size() == 1);
   all.deliver();
-  CHECK(all[1].agreed() == SharedMemory::kAreas);
+  CHECK(all[1].agreed() == group::SharedMemory::kAreas);
 }
 
 TEST_CASE("notices of another view, of strangers, or damaged ones change nothing") {
   Members all(2);
   all.begin(0);
-  const Bytes verdict = encode(AreaNotice{"1", SharedMemory::kReach, false});
+  const Bytes verdict = encode(group::AreaNotice{"1", group::SharedMemory::kReach, false});
   all[0].hear(MemberId{9}, kEpoch, verdict);
   all[0].hear(MemberId{2}, {kEpoch.value - 1}, verdict);
   all[0].hear(MemberId{2}, {kEpoch.value + 1}, verdict);
@@ -166,17 +166,19 @@ TEST_CASE("notices of another view, of strangers, or damaged ones change nothing
 }
 
 TEST_CASE("a notice survives the wire; anything else is refused") {
-  const AreaNotice notice{"holdfast.1.2.3.4.flat.5", SharedMemory::kAreas, true};
+  const group::AreaNotice notice{"holdfast.1.2.3.4.flat.5", group::SharedMemory::kAreas, true};
   const Bytes bytes = encode(notice);
-  REQUIRE(decode_area_notice(bytes).is_ok());
-  CHECK(decode_area_notice(bytes).value() == notice);
+  REQUIRE(group::decode_area_notice(bytes).is_ok());
+  CHECK(group::decode_area_notice(bytes).value() == notice);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
-    CHECK_FALSE(decode_area_notice(std::span(bytes).first(length)).is_ok());
+    CHECK_FALSE(group::decode_area_notice(std::span(bytes).first(length)).is_ok());
   }
-  CHECK_FALSE(decode_area_notice(encode(AreaNotice{std::string(kMaxAreaName + 1, 'x')})).is_ok());
+  CHECK_FALSE(group::decode_area_notice(
+                  encode(group::AreaNotice{std::string(group::kMaxAreaName + 1, 'x')}))
+                  .is_ok());
   Bytes beyond = bytes;
-  beyond[beyond.size() - 2] = std::byte{kSharedMemoryCount};
-  CHECK_FALSE(decode_area_notice(beyond).is_ok());
+  beyond[beyond.size() - 2] = std::byte{group::kSharedMemoryCount};
+  CHECK_FALSE(group::decode_area_notice(beyond).is_ok());
 }
 
 }  // namespace

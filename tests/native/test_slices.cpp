@@ -32,7 +32,7 @@ TEST_CASE("slices hold each element of each block once, in order, and begin at f
   const std::vector<std::uint64_t> counts{20'000, 0, 7, 1024, 30'001};
   const OpRequest request = request_of(Collective::kAllGather, {blocks_at(base, counts)[4]},
                                        blocks_at(base + 60'000 * sizeof(float), counts));
-  const auto slices = runtime::slices_of(request, 5, 64 * 1024);
+  const auto slices = device_comm::slices_of(request, 5, 64 * 1024);
   CHECK(slices.size() == 4);  // 204 KiB of 64
   std::vector<std::uint64_t> seen(counts.size());
   for (const OpRequest& slice : slices) {
@@ -59,11 +59,11 @@ TEST_CASE("all ranks cut alike, whatever they see of an op") {
     OpRequest other =
         request_of(collective, gathers ? one : BlockList{}, gathers ? BlockList{} : one);
     // Blocks may differ: nobody knows all of them.
-    CHECK(runtime::slices_of(root, 4, 16'384).size() == 1);
-    CHECK(runtime::slices_of(other, 4, 16'384).size() == 1);
+    CHECK(device_comm::slices_of(root, 4, 16'384).size() == 1);
+    CHECK(device_comm::slices_of(other, 4, 16'384).size() == 1);
     root.equal_blocks = other.equal_blocks = true;
-    const auto at_root = runtime::slices_of(root, 4, 16'384);
-    const auto elsewhere = runtime::slices_of(other, 4, 16'384);
+    const auto at_root = device_comm::slices_of(root, 4, 16'384);
+    const auto elsewhere = device_comm::slices_of(other, 4, 16'384);
     CHECK(at_root.size() == 5);
     REQUIRE(at_root.size() == elsewhere.size());
     for (std::size_t i = 0; i < at_root.size(); ++i) {
@@ -80,7 +80,7 @@ TEST_CASE("what ranks could cut differently, and what must stay whole, is whole"
   const BlockList in = blocks_at(base, {9000, 9000});
   const BlockList out = blocks_at(base + 40'000 * sizeof(float), {9000, 9000});
   OpRequest request = request_of(Collective::kAllToAll, in, out);
-  const auto count = [&] { return runtime::slices_of(request, 2, 4096).size(); };
+  const auto count = [&] { return device_comm::slices_of(request, 2, 4096).size(); };
   CHECK(count() == 1);
   request.equal_blocks = true;
   CHECK(count() == 9);  // 18 of 4 KiB, of which a slice cannot begin at less than 1024 elements
@@ -105,12 +105,12 @@ TEST_CASE("memory that an op reads and writes is told from memory in place") {
   const Block between{base + 15 * sizeof(float), 10};
   const Block far{base + 30 * sizeof(float), 10};
   const Block nothing{base + 15 * sizeof(float), 0};
-  CHECK_FALSE(runtime::overlap(request_of(Collective::kReduceScatter, three, {last})));
-  CHECK_FALSE(runtime::overlap(request_of(Collective::kReduceScatter, three, {far})));
-  CHECK_FALSE(runtime::overlap(request_of(Collective::kReduceScatter, three, {nothing})));
-  CHECK(runtime::overlap(request_of(Collective::kReduceScatter, three, {between})));
-  CHECK(runtime::overlap(request_of(Collective::kAllGather, {between}, three)));
-  CHECK_FALSE(runtime::overlap(request_of(Collective::kBarrier, {}, {})));
+  CHECK_FALSE(device_comm::overlap(request_of(Collective::kReduceScatter, three, {last})));
+  CHECK_FALSE(device_comm::overlap(request_of(Collective::kReduceScatter, three, {far})));
+  CHECK_FALSE(device_comm::overlap(request_of(Collective::kReduceScatter, three, {nothing})));
+  CHECK(device_comm::overlap(request_of(Collective::kReduceScatter, three, {between})));
+  CHECK(device_comm::overlap(request_of(Collective::kAllGather, {between}, three)));
+  CHECK_FALSE(device_comm::overlap(request_of(Collective::kBarrier, {}, {})));
 }
 
 // So much that the first slices come back while the last ones still have to go up.

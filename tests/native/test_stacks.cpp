@@ -8,7 +8,7 @@
 #include "health/stacks.h"
 
 using namespace holdfast;
-using holdfast::runtime::Stacks;
+using holdfast::health::Stacks;
 
 namespace {
 

@@ -33,66 +33,66 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 Instant at(Duration d) { return {seconds(1000) + d}; }
 
-RankSummary a_summary() {
-  RankSummary summary;
+health::RankSummary a_summary() {
+  health::RankSummary summary;
   summary.standing = comm::Standing::kMember;
   summary.epoch = 3;
   summary.ops = 17;
   summary.bytes = 1'000'000'007;
   summary.failed = 2;
   summary.queue = 1;
-  summary.cells = {{kOtherPeers, 5, 6, 7}, {{0}, 1, 2, 3}, {{63}, ~std::uint64_t{0}, 0, 9}};
+  summary.cells = {{health::kOtherPeers, 5, 6, 7}, {{0}, 1, 2, 3}, {{63}, ~std::uint64_t{0}, 0, 9}};
   return summary;
 }
 
 TEST_CASE("a summary arrives as it was sent, and nothing else is taken for one") {
-  const auto bytes = encode_summary(a_summary());
-  CHECK(parse_summary(bytes).value() == a_summary());
-  CHECK(parse_summary(encode_summary({})).value() == RankSummary{});
+  const auto bytes = health::encode_summary(a_summary());
+  CHECK(health::parse_summary(bytes).value() == a_summary());
+  CHECK(health::parse_summary(health::encode_summary({})).value() == health::RankSummary{});
   for (std::size_t n = 0; n < bytes.size(); ++n) {
-    CHECK_FALSE(parse_summary(std::span(bytes).first(n)).is_ok());
+    CHECK_FALSE(health::parse_summary(std::span(bytes).first(n)).is_ok());
   }
   const auto refuses = [](auto change) {
-    RankSummary summary = a_summary();
+    health::RankSummary summary = a_summary();
     change(summary);
-    const auto parsed = parse_summary(encode_summary(summary));
+    const auto parsed = health::parse_summary(health::encode_summary(summary));
     return !parsed.is_ok() && parsed.status().code() == Code::kProtocolError;
   };
   CHECK(refuses([](auto& s) { s.standing = static_cast<comm::Standing>(9); }));
   CHECK(refuses([](auto& s) { s.cells[0].peer = {-2}; }));
   CHECK(refuses([](auto& s) { s.cells[2].peer = {64}; }));
   CHECK(refuses([](auto& s) { s.cells[1].peer = {63}; }));  // twice
-  CHECK(refuses([](auto& s) { s.cells.resize(kMaxCells + 1); }));
+  CHECK(refuses([](auto& s) { s.cells.resize(health::kMaxCells + 1); }));
   auto other = bytes;
   other[0] = std::byte{1};
-  CHECK_FALSE(parse_summary(other).is_ok());
+  CHECK_FALSE(health::parse_summary(other).is_ok());
 }
 
 TEST_CASE("a summary has the peers with the most wait and the most bytes, and stays small") {
-  Metrics metrics;
+  health::Metrics metrics;
   for (std::int32_t p = 0; p < 64; ++p) {
-    metrics.peer_wait_ns[Metrics::peer_index({p})].add(static_cast<std::uint64_t>(p) + 1);
+    metrics.peer_wait_ns[health::Metrics::peer_index({p})].add(static_cast<std::uint64_t>(p) + 1);
     metrics.link({p}, "tcp")->sent.add(static_cast<std::uint64_t>(1000 - p));
   }
   metrics.ops[0][1].add(3);
   metrics.op_bytes[0][1].add(300);
   metrics.begun.add(5);
   metrics.ended.add(3);
-  const RankSummary summary = summarize(metrics, comm::Standing::kMember);
+  const health::RankSummary summary = health::summarize(metrics, comm::Standing::kMember);
   CHECK(summary.ops == 3);
   CHECK(summary.bytes == 300);
   CHECK(summary.queue == 2);
-  REQUIRE(summary.cells.size() == kMaxCells);
-  for (std::size_t i = 0; i < kMaxCells / 2; ++i) {
+  REQUIRE(summary.cells.size() == health::kMaxCells);
+  for (std::size_t i = 0; i < health::kMaxCells / 2; ++i) {
     CHECK(summary.cells[i].peer.value == static_cast<std::int32_t>(i));  // bytes
-    CHECK(summary.cells[kMaxCells - 1 - i].peer.value == 63 - static_cast<std::int32_t>(i));
+    CHECK(summary.cells[health::kMaxCells - 1 - i].peer.value == 63 - static_cast<std::int32_t>(i));
   }
-  CHECK(encode_summary(summary).size() < 1024);
+  CHECK(health::encode_summary(summary).size() < 1024);
 }
 
 TEST_CASE("rates follow what a rank says, and forget what it did before anybody listened") {
-  RankNumbers numbers;
-  RankSummary summary;
+  health::RankNumbers numbers;
+  health::RankSummary summary;
   summary.ops = 1'000'000;
   summary.cells = {{{1}, 0, 0, 0}};
   numbers.update(summary, at(seconds(0)));
@@ -123,7 +123,7 @@ std::string card_of(std::uint64_t member, const std::string& host) {
   return host + "\n10.0.0.1:" + std::to_string(9000 + member);
 }
 
-MemberPlace place_of(const std::string& card) {
+health::MemberPlace place_of(const std::string& card) {
   const std::size_t end = card.find('\n');
   if (end == std::string::npos) return {};
   return {card.substr(0, end), card.substr(end + 1)};
@@ -132,8 +132,8 @@ MemberPlace place_of(const std::string& card) {
 struct Scene {
   ft::WorldView view;
   std::map<MemberId, ft::Contact> contacts;
-  StatusModel status{place_of};
-  StatusHeader header;
+  health::StatusModel status{place_of};
+  health::StatusHeader header;
   std::string name = "job/default";
   std::string blocked;
 
@@ -153,7 +153,7 @@ struct Scene {
     const auto contact = [this](MemberId member) { return contacts[member]; };
     status.set({{name, &view, 0, blocked}}, contact, at(now));
     header.now = at(now);
-    return status_json(status.state(), header);
+    return health::status_json(status.state(), header);
   }
 };
 
@@ -200,7 +200,7 @@ TEST_CASE("every way to be unwell has its name") {
   CHECK(state(Contacted::kGone) == "gone");
   CHECK(state(Contacted::kLeft) == "left");
   CHECK(state(Contacted::kUnknown) == "unheard");
-  RankSummary summary;
+  health::RankSummary summary;
   summary.standing = comm::Standing::kChanging;
   scene.status.hear({11}, summary, at(seconds(1)));
   CHECK(state(Contacted::kHeard) == "changing");
@@ -225,7 +225,7 @@ TEST_CASE("what blocks a decision, and the end of a world, are told once") {
   scene.status.set({}, {}, at(seconds(4)));
   scene.status.set({}, {}, at(seconds(5)));
   scene.header.now = at(seconds(5));
-  const std::string ended = status_json(scene.status.state(), scene.header);
+  const std::string ended = health::status_json(scene.status.state(), scene.header);
   CHECK(has(ended, "\"worlds\":[]"));
   CHECK(count(ended, R"("kind":"ended")") == 1);
 }
@@ -234,14 +234,14 @@ TEST_CASE("the straggler is the rank that the others wait for") {
   ThreeRanks scene;
   for (int i = 0; i < 40; ++i) {
     for (const std::int32_t r : {0, 1}) {
-      RankSummary summary;
+      health::RankSummary summary;
       const auto waited = static_cast<std::uint64_t>(i) * 400'000'000;
       summary.cells = {{{1 - r}, waited / 100, 1, 1}, {{2}, waited, 5, 7}};
       std::sort(summary.cells.begin(), summary.cells.end(),
                 [](const auto& a, const auto& b) { return a.peer < b.peer; });
       scene.status.hear({10 + static_cast<std::uint64_t>(r)}, summary, at(milliseconds(500) * i));
     }
-    scene.status.hear({12}, RankSummary{}, at(milliseconds(500) * i));
+    scene.status.hear({12}, health::RankSummary{}, at(milliseconds(500) * i));
   }
   const std::string text = scene.look(seconds(20));
   const std::string slow = text.substr(text.find("\"stragglers\""));
@@ -271,8 +271,8 @@ TEST_CASE("ten thousand ranks fit: the sick and the slow are told, the others co
   Scene scene;
   scene.view.epoch = {1};
   for (std::size_t r = 0; r < kRanks; ++r) scene.seat(r, r + 1, "host" + std::to_string(r / 8));
-  RankSummary summary;
-  for (std::int32_t p = 0; p < static_cast<std::int32_t>(kMaxCells); ++p) {
+  health::RankSummary summary;
+  for (std::int32_t p = 0; p < static_cast<std::int32_t>(health::kMaxCells); ++p) {
     summary.cells.push_back({{p}, 1'000'000'000, 1'000'000'000, 1'000'000'000});
   }
   for (std::size_t r = 0; r < kRanks; ++r) scene.status.hear({r + 1}, summary, at({}));
@@ -280,8 +280,9 @@ TEST_CASE("ten thousand ranks fit: the sick and the slow are told, the others co
   const std::string text = scene.look(seconds(1));
   CHECK(text.size() < 400'000);
   CHECK(has(text, R"("rank":7777,"state":"gone")"));
-  CHECK(has(text, "\"ranks_left_out\":" + std::to_string(kRanks - kRanksShown)));
-  CHECK(has(text, "\"links_left_out\":" + std::to_string(kRanks * kMaxCells - kLinksShown)));
+  CHECK(has(text, "\"ranks_left_out\":" + std::to_string(kRanks - health::kRanksShown)));
+  CHECK(has(text, "\"links_left_out\":" +
+                      std::to_string(kRanks * health::kMaxCells - health::kLinksShown)));
   CHECK(has(text, R"("kind":"began","cause":"","epoch":1,"count":10000,"ranks":[0,1,2)"));
 }
 
@@ -292,14 +293,14 @@ TEST_CASE("events and views of long are forgotten") {
     scene.seat(2, 100 + e);
     scene.look(seconds(e));
   }
-  const StatusSnapshot state = scene.status.state();
-  CHECK(state.events.size() == kEventsKept);
-  CHECK(state.worlds[0].views().size() == kEpochsKept);
+  const health::StatusSnapshot state = scene.status.state();
+  CHECK(state.events.size() == health::kEventsKept);
+  CHECK(state.worlds[0].views().size() == health::kEpochsKept);
   CHECK(state.worlds[0].views().back().epoch.value == 299);
 }
 
 TEST_CASE("the page is one file that asks nobody else for anything") {
-  const std::string page(status_page());
+  const std::string page(health::status_page());
   CHECK(page.starts_with("<!doctype html>"));
   CHECK(has(page, "prefers-color-scheme: dark"));
   CHECK(has(page, "name=\"viewport\""));

@@ -8,16 +8,16 @@
 namespace holdfast::ft {
 namespace {
 
-using Next = StepBoundary::Next;
+using Next = group::StepBoundary::Next;
 using testing::make_work;
 
 constexpr Instant kLate = Instant{} + std::chrono::hours(2);
 
-std::shared_ptr<comm::OpWork> begin(StepBoundary& boundary, std::uint64_t lobby) {
-  StepBoundary::PendingBoundary step;
+std::shared_ptr<comm::OpWork> begin(group::StepBoundary& boundary, std::uint64_t lobby) {
+  group::StepBoundary::PendingBoundary step;
   step.lobby = std::make_unique<std::uint64_t>(0);
-  step.work = make_work(StepBoundary::call(std::chrono::seconds(1)), 3);
-  step.vote = make_work(StepBoundary::vote(*step.lobby, std::chrono::seconds(1)), 3);
+  step.work = make_work(group::StepBoundary::call(std::chrono::seconds(1)), 3);
+  step.vote = make_work(group::StepBoundary::vote(*step.lobby, std::chrono::seconds(1)), 3);
   step.deadline = kLate;
   const auto vote = step.vote;
   boundary.begin(std::move(step), lobby);
@@ -27,7 +27,7 @@ std::shared_ptr<comm::OpWork> begin(StepBoundary& boundary, std::uint64_t lobby)
 struct Case {
   const char* what;
   Code vote;
-  StepBoundary::Facts facts;
+  group::StepBoundary::Facts facts;
   Next next;
 };
 
@@ -43,7 +43,7 @@ TEST_CASE("the world is asked only where somebody waits, or where a loss is to b
   };
   for (const Case& c : cases) {
     INFO(c.what);
-    StepBoundary boundary;
+    group::StepBoundary boundary;
     begin(boundary, 5);
     const Status vote = c.vote == Code::kOk ? Status::ok() : Status(c.vote, "why");
     CHECK(boundary.after_vote(vote, c.facts) == c.next);
@@ -51,7 +51,7 @@ TEST_CASE("the world is asked only where somebody waits, or where a loss is to b
 }
 
 TEST_CASE("the vote reduces the version of the lobby that this member has seen") {
-  StepBoundary boundary;
+  group::StepBoundary boundary;
   const auto vote = begin(boundary, 5);
   CHECK(*reinterpret_cast<const std::uint64_t*>(vote->request().input[0].data) == 5);
   CHECK(boundary.is_vote(vote));
@@ -59,7 +59,7 @@ TEST_CASE("the vote reduces the version of the lobby that this member has seen")
 }
 
 TEST_CASE("a boundary is late only when its vote, which has a deadline, is over") {
-  StepBoundary boundary;
+  group::StepBoundary boundary;
   CHECK(boundary.next_deadline() == Instant{Duration::max()});
   const auto vote = begin(boundary, 5);
   CHECK(boundary.next_deadline() == kLate);
@@ -73,7 +73,7 @@ TEST_CASE("a boundary is late only when its vote, which has a deadline, is over"
 }
 
 TEST_CASE("hosts are numbered anew without those that have gone") {
-  const HostNumbers kept = keep_hosts_of({{1}, {3}, {4}}, {0, 1, 1, 2, 1, -1});
+  const group::HostNumbers kept = group::keep_hosts_of({{1}, {3}, {4}}, {0, 1, 1, 2, 1, -1});
   CHECK(kept.by_rank == std::vector<int>{-1, 0, -1, 1, 0, -1});
   CHECK(kept.count == 2);
 }

@@ -12,13 +12,13 @@ namespace holdfast::testing {
 namespace {
 
 using comm::Collective;
-using runtime::Cut;
-using runtime::DirectShape;
-using runtime::TwoLevelAction;
-using runtime::TwoLevelPlace;
-using runtime::TwoLevelPlan;
-using runtime::TwoLevelScript;
-using runtime::TwoLevelSpace;
+using device_comm::Cut;
+using device_comm::DirectShape;
+using device_comm::TwoLevelAction;
+using device_comm::TwoLevelPlace;
+using device_comm::TwoLevelPlan;
+using device_comm::TwoLevelScript;
+using device_comm::TwoLevelSpace;
 
 using Numbers = std::vector<std::uint32_t>;
 constexpr std::uint32_t kUnwritten = 0xdead'beef;
@@ -75,7 +75,7 @@ Players players_of(const Case& c) {
   for (const Rank rank : c.ranks) {
     const DirectShape shape = c.shape(rank);
     Player& player = players[rank.value];
-    player.script = runtime::two_level_script(shape, c.hosts, c.ranks);
+    player.script = device_comm::two_level_script(shape, c.hosts, c.ranks);
     Numbers& input = player.memory[TwoLevelSpace::kInput];
     for (std::uint64_t i = 0; i < sum(shape.input) / 4; ++i) input.push_back(value(c, rank, i));
     player.memory[TwoLevelSpace::kResult].assign(sum(shape.output) / 4, kUnwritten);
@@ -137,7 +137,7 @@ std::map<int, std::uint64_t> exchange(const Case& c, Players& players, std::size
 
 std::map<int, std::uint64_t> play(const Case& c, Players& players) {
   std::map<int, std::uint64_t> sent;
-  const auto steps = *runtime::two_level_steps(c.collective);
+  const auto steps = *device_comm::two_level_steps(c.collective);
   for (std::size_t phase = 0; phase < steps.exchanges + steps.words; ++phase) {
     const Players before = players;
     for (auto& [rank, player] : players) {
@@ -248,17 +248,18 @@ TEST_CASE("each byte crosses to a host once, and the ranks of a host share what 
 
 TEST_CASE("who is not there has nothing to do, and a root that is gone nobody") {
   const DirectShape shape{Collective::kBroadcast, 4, {0}, {2}, 4, {400}, {400}};
-  const TwoLevelScript script = runtime::two_level_script(shape, {0, 0, 1, 1}, {{1}, {2}, {3}});
+  const TwoLevelScript script = device_comm::two_level_script(shape, {0, 0, 1, 1}, {{1}, {2}, {3}});
   for (const auto& phase : script.phases) CHECK(phase.empty());
   for (const Cut& run : script.exchanges.at(0).sent) CHECK(run.bytes == 0);
   CHECK(script.host_bytes + script.parts_bytes == 0);
-  CHECK(!runtime::two_level_steps(Collective::kAllToAll));
+  CHECK(!device_comm::two_level_steps(Collective::kAllToAll));
 }
 
 TEST_CASE("columns and parts cover the vector once, and ranks in turns have their hosts") {
   for (const std::vector<int>& hosts : layouts()) {
     for (const std::uint64_t bytes : {1ULL, 512ULL, 513ULL, 5000ULL, 1'000'003ULL}) {
-      const TwoLevelPlan plan = runtime::two_level_plan(hosts, all_but(hosts.size(), {}), bytes);
+      const TwoLevelPlan plan =
+          device_comm::two_level_plan(hosts, all_but(hosts.size(), {}), bytes);
       std::uint64_t at = 0;
       for (std::size_t c = 0; c < plan.columns; ++c) {
         CHECK(plan.column(c).at == at);
@@ -273,8 +274,8 @@ TEST_CASE("columns and parts cover the vector once, and ranks in turns have thei
       CHECK(at == bytes);
     }
   }
-  const TwoLevelPlan plan = runtime::two_level_plan({0, 1, 0, 1, 1}, all_but(5, {}), 4096);
-  CHECK(plan.hosts == std::vector<runtime::HostRanks>{{{0}, {2}}, {{1}, {3}, {4}}});
+  const TwoLevelPlan plan = device_comm::two_level_plan({0, 1, 0, 1, 1}, all_but(5, {}), 4096);
+  CHECK(plan.hosts == std::vector<device_comm::HostRanks>{{{0}, {2}}, {{1}, {3}, {4}}});
   CHECK(plan.columns == 2);
   CHECK(!plan.column_of({4}));
 }

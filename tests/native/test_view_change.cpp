@@ -114,21 +114,22 @@ TEST_CASE("reports that many give alike are said once") {
 }
 
 TEST_CASE("few bytes that stand for more ranks than there can be are refused") {
-  std::vector<GroupReport> groups(4096);
+  std::vector<group::GroupReport> groups(4096);
   std::vector<Rank> ranks;
   for (std::int32_t r = 0; r < static_cast<std::int32_t>(kMaxRanks); ++r) ranks.push_back({r});
-  const auto of_all = std::make_shared<const GroupIdentity>(GroupIdentity{{1}, "", ranks});
-  for (GroupReport& group : groups) group.group = of_all;
+  const auto of_all =
+      std::make_shared<const group::GroupIdentity>(group::GroupIdentity{{1}, "", ranks});
+  for (group::GroupReport& group : groups) group.group = of_all;
   const Body body = encode(groups);
   CHECK(body.groups.size() < 100 * kKiB);
-  CHECK(decode_reports(body).is_ok());
+  CHECK(group::decode_reports(body).is_ok());
   Reports reports;
   for (std::uint64_t m = 1; m <= 4; ++m) {
     Bytes own = body.groups;
     own[2] = std::byte{static_cast<unsigned char>(m)};  // of the first group's number
     reports.add({m}, own, body.ops);
   }
-  CHECK(decode_reports(reports).size() == 2);
+  CHECK(group::decode_reports(reports).size() == 2);
 }
 
 TEST_CASE("each member of a large world hears little when one or two are lost, or one comes") {

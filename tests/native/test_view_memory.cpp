@@ -13,7 +13,7 @@ constexpr MemberId kOther{2};
 
 struct Member {
   explicit Member(std::vector<comm::HostPeer> areas)
-      : memory(std::move(areas), roster, Sharing(CommId{7}, kSelf, network)) {
+      : memory(std::move(areas), roster, group::Sharing(CommId{7}, kSelf, network)) {
     roster.take({1}, {kSelf, kOther}, {{0}, {1}});
   }
   void take(Epoch epoch, std::vector<MemberId> members) {
@@ -21,33 +21,33 @@ struct Member {
     roster.take(epoch, std::move(members), {{0}, {1}});
     memory.take_view(before);
   }
-  GroupReports reports(SharedMemory self, SharedMemory other) const {
-    GroupReport a;
+  group::GroupReports reports(group::SharedMemory self, group::SharedMemory other) const {
+    group::GroupReport a;
     a.shared = self;
-    GroupReport b;
+    group::GroupReport b;
     b.shared = other;
-    return {{kSelf, std::make_shared<const GroupReport>(a)},
-            {kOther, std::make_shared<const GroupReport>(b)}};
+    return {{kSelf, std::make_shared<const group::GroupReport>(a)},
+            {kOther, std::make_shared<const group::GroupReport>(b)}};
   }
   QuietNetwork network;
-  Roster roster{Rank{0}, Epoch{1}, {}, {}};
-  ViewMemory memory;
+  group::Roster roster{Rank{0}, Epoch{1}, {}, {}};
+  group::ViewMemory memory;
 };
 
 TEST_CASE("a group's first view has the areas that it was made with") {
   Member with({make_peer(), make_peer()});
   with.memory.found();
-  CHECK(with.memory.shared() == SharedMemory::kAreas);
+  CHECK(with.memory.shared() == group::SharedMemory::kAreas);
   CHECK(with.memory.areas_present().size() == 2);
   Member without({});
   without.memory.found();
-  CHECK(without.memory.shared() == SharedMemory::kNone);
+  CHECK(without.memory.shared() == group::SharedMemory::kNone);
 }
 
 TEST_CASE("those that are left keep the least that any of them reports") {
   Member m({make_peer(), make_peer()});
-  m.memory.enter(true, m.reports(SharedMemory::kReach, SharedMemory::kAreas));
-  CHECK(m.memory.shared() == SharedMemory::kAreas);
+  m.memory.enter(true, m.reports(group::SharedMemory::kReach, group::SharedMemory::kAreas));
+  CHECK(m.memory.shared() == group::SharedMemory::kAreas);
   CHECK_FALSE(m.memory.is_under_way());
   CHECK(m.memory.areas_present().size() == 2);
 }
@@ -60,29 +60,29 @@ TEST_CASE("the area of a member that was replaced is let go") {
 
 TEST_CASE("where one does not know, they agree anew, if they may share") {
   Member m({make_peer(), make_peer()});
-  m.memory.enter(true, m.reports(SharedMemory::kAreas, SharedMemory::kUnknown));
-  CHECK(m.memory.shared() == SharedMemory::kUnknown);
+  m.memory.enter(true, m.reports(group::SharedMemory::kAreas, group::SharedMemory::kUnknown));
+  CHECK(m.memory.shared() == group::SharedMemory::kUnknown);
   CHECK(m.memory.is_under_way());
   // Its own word comes when it has heard of all areas.
   CHECK(m.memory.awaited() == std::vector<MemberId>{kSelf, kOther});
   CHECK_FALSE(m.memory.settle());
   CHECK(m.network.sent > 0);
-  const Bytes word = encode(AreaNotice{"its", SharedMemory::kAreas, false});
+  const Bytes word = encode(group::AreaNotice{"its", group::SharedMemory::kAreas, false});
   m.memory.hear(kOther, {1}, word);
   CHECK(m.memory.settle());
-  CHECK(m.memory.shared() == SharedMemory::kAreas);
+  CHECK(m.memory.shared() == group::SharedMemory::kAreas);
   CHECK(m.memory.areas_present().size() == 2);
 }
 
 TEST_CASE("who may not share, or is alone, shares nothing, and asks nobody") {
   Member far({make_peer(), make_peer()});
   far.memory.enter(false, {});
-  CHECK(far.memory.shared() == SharedMemory::kNone);
+  CHECK(far.memory.shared() == group::SharedMemory::kNone);
   CHECK(far.memory.areas_present().empty());
   Member alone({});
   alone.take({2}, {kSelf, kNobody});
   alone.memory.enter(true, {});
-  CHECK(alone.memory.shared() == SharedMemory::kNone);
+  CHECK(alone.memory.shared() == group::SharedMemory::kNone);
   CHECK(far.network.sent + alone.network.sent == 0);
 }
 

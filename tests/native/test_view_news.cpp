@@ -28,7 +28,7 @@ struct Teller {
   }
   using Said = std::vector<std::string>;
   QuietNetwork network;
-  ViewNews news{network};
+  group::ViewNews news{network};
 };
 
 TEST_CASE("a loss is told of when its reason is known") {

@@ -26,20 +26,20 @@ struct Sent {
 };
 
 // Knows of losses, and keeps what is sent.
-class KnowingNetwork final : public Network {
+class KnowingNetwork final : public group::Network {
  public:
-  std::map<MemberId, Loss> losses;
+  std::map<MemberId, group::Loss> losses;
   std::vector<Sent> sent;
   std::vector<MemberId> looked_after;
 
   void send(MemberId to, const Message& message) override { sent.push_back({to, message}); }
   comm::MemberLinks links_to(MemberId) override { return {}; }
-  const Loss* loss_of(MemberId member) const override {
+  const group::Loss* loss_of(MemberId member) const override {
     const auto at = losses.find(member);
     return at == losses.end() ? nullptr : &at->second;
   }
   Contact contact_of(MemberId member, Instant) const override {
-    const Loss* loss = loss_of(member);
+    const group::Loss* loss = loss_of(member);
     if (loss == nullptr) return {Contact::ContactState::kHeard};
     return {loss->gone ? Contact::ContactState::kGone : Contact::ContactState::kCut};
   }
@@ -50,7 +50,7 @@ class KnowingNetwork final : public Network {
   std::string memory_of(const std::string&) const override { return {}; }
   void expect(const Joiner&) override {}
   void say(const std::string&) override {}
-  Result<OwnArea> make_area() override { return Status{Code::kSystem, "no memory"}; }
+  Result<group::OwnArea> make_area() override { return Status{Code::kSystem, "no memory"}; }
   std::optional<comm::HostPeer> open_area(MemberId, const std::string&) override { return {}; }
   void send(MemberId, CommId, Epoch, comm::FrameKind, const Bytes&) override {}
 };
@@ -61,9 +61,9 @@ struct Process {
     view.epoch = {1};
     view.members = {kSelf, kOther, kLost};
     view.cards = {"a", "b", "c"};
-    world = std::make_shared<World>(
+    world = std::make_shared<group::World>(
         kWorld, Membership(kWorld, "job", kSelf, view, MembershipSettings{}), network);
-    GroupConfig config;
+    group::GroupConfig config;
     config.id = kWorld;
     config.name = "job";
     config.rank = {0};
@@ -71,13 +71,13 @@ struct Process {
     config.world_ranks = {{0}, {1}, {2}};
     config.epoch = world->view().epoch;
     config.timeout = std::chrono::seconds(5);
-    group = std::make_shared<Group>(std::move(config), world, executor, clock);
+    group = std::make_shared<group::Group>(std::move(config), world, executor, clock);
   }
   KnowingNetwork network;
   std::shared_ptr<comm::Executor> executor = std::make_shared<testing::AtOnce>();
   std::shared_ptr<const Clock> clock = std::make_shared<testing::SetClock>();
-  std::shared_ptr<World> world;
-  std::shared_ptr<Group> group;
+  std::shared_ptr<group::World> world;
+  std::shared_ptr<group::Group> group;
 };
 
 TEST_CASE("a member that went before the world was made is missed from the start") {

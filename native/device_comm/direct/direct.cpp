@@ -8,7 +8,7 @@
 #include "device_comm/staged.h"
 #include "device_comm/two_level/work.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::OpRequest;
 using device::DevicePointer;
@@ -90,4 +90,4 @@ Status Direct::fold(const OpRequest& request, DevicePointer out,
   return Status::ok();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -39,7 +39,7 @@
 #include "device/scratch.h"
 #include "device_comm/packed.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class DeviceWork;
 class Staged;
@@ -94,4 +94,4 @@ class Direct final {
   std::set<std::string_view> ready_;  // kernels that have run
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

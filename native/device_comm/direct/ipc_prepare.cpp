@@ -5,7 +5,7 @@
 #include "device_comm/direct/ipc_work.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::Collective;
@@ -133,4 +133,4 @@ void IpcWork::expose_scratch(const Scratch::Piece& scratch, std::uint64_t bytes,
   piece = exposed.value_or(device::PeerPiece{});
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

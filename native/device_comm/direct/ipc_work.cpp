@@ -6,7 +6,7 @@
 #include "comm/call/call.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::Collective;
@@ -178,4 +178,4 @@ void IpcWork::give_memory(bool idle) {
   give_row_memory(idle, std::move(own));
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -18,7 +18,7 @@
 #include "device_comm/direct/direct.h"
 #include "device_comm/direct/plan.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // What a rank tells the others of its memory. Plain bytes: all ranks are of one build.
 struct PeerCard {
@@ -121,4 +121,4 @@ class IpcWork : public ChainedWork {
   std::vector<Phase> phases_;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

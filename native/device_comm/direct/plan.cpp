@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Collective;
 
@@ -99,4 +99,4 @@ DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& rank
   }
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

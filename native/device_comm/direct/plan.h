@@ -19,7 +19,7 @@
 
 #include "comm/communicator.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // An op as one rank sees it.
 struct DirectShape {
@@ -83,4 +83,4 @@ Cut cut(std::uint64_t whole, std::size_t i, std::size_t n);
 // `ranks`: whose data there is, rising, this one among them. `number`: 0, or 1 with in_two().
 DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& ranks, int number);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

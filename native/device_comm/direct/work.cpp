@@ -5,7 +5,7 @@
 
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Collective;
 using comm::OpRequest;
@@ -74,4 +74,4 @@ Status DirectWork::run_phase(std::size_t number, bool& reached) {
   return Status::ok();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

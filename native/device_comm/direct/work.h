@@ -4,7 +4,7 @@
 
 #include "device_comm/direct/ipc_work.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class DirectWork final : public IpcWork {
  public:
@@ -18,4 +18,4 @@ class DirectWork final : public IpcWork {
   Status run_phase(std::size_t number, bool& reached) override;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

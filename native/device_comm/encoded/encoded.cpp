@@ -6,7 +6,7 @@
 #include "device_comm/encoded/work.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::OpRequest;
 using compress::Codec;
@@ -114,4 +114,4 @@ Status Encoded::take_sum_residual(float* residual, const float* sum, const float
   return kernels_.launch(compress::sum_residual_kernel(), count, &argument, stream);
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -36,7 +36,7 @@
 #include "device/scratch.h"
 #include "device_comm/packed.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class DeviceWork;
 class Staged;
@@ -95,4 +95,4 @@ class Encoded final {
   std::set<std::string> ready_;     // what all kernels are there for
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

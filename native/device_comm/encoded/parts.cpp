@@ -4,7 +4,7 @@
 #include "device_comm/encoded/work.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::Collective;
@@ -163,4 +163,4 @@ void EncodedWork::set_word(std::byte* message, std::uint32_t word) const {
   std::memcpy(message, &head, sizeof head);
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -6,7 +6,7 @@
 #include "comm/schedule/layout.h"
 #include "compress/device/stages.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::Collective;
@@ -139,4 +139,4 @@ EncodedRoom encoded_room(const EncodedPlan& plan, const OpRequest& request) {
   return room;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -16,7 +16,7 @@
 
 #include "comm/communicator.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 inline constexpr std::uint64_t kEncodedAlignment = 16;
 
@@ -80,4 +80,4 @@ struct EncodedRoom {
 };
 EncodedRoom encoded_room(const EncodedPlan& plan, const comm::OpRequest& request);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

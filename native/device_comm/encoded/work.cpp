@@ -10,7 +10,7 @@
 #include "comm/observer.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Block;
 using comm::Collective;
@@ -340,4 +340,4 @@ void EncodedWork::give_memory(bool idle) {
   give_row_memory(idle, std::move(own));
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -15,7 +15,7 @@
 #include "device_comm/encoded/encoded.h"
 #include "device_comm/encoded/plan.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class EncodedWork final : public ChainedWork {
  public:
@@ -106,4 +106,4 @@ class EncodedWork final : public ChainedWork {
   std::optional<device::CuEvent> summed_;  // nothing: it failed
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

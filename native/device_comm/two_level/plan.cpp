@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 std::size_t TwoLevelPlan::host_of(Rank rank) const {
   const auto at = std::find_if(hosts.begin(), hosts.end(), [&](const HostRanks& ranks) {
@@ -46,4 +46,4 @@ TwoLevelPlan two_level_plan(const std::vector<int>& host_of, const std::vector<R
   return plan;
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

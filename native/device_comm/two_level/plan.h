@@ -14,7 +14,7 @@
 #include "base/types.h"
 #include "device_comm/direct/plan.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 // Ranks on one host, rising.
 using HostRanks = std::vector<Rank>;
@@ -38,4 +38,4 @@ struct TwoLevelPlan {
 TwoLevelPlan two_level_plan(const std::vector<int>& host_of, const std::vector<Rank>& ranks,
                             std::uint64_t bytes);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Collective;
 
@@ -274,4 +274,4 @@ TwoLevelScript two_level_script(const DirectShape& shape, const std::vector<int>
   return ScriptWriter(shape, host_of, ranks).run();
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

@@ -17,7 +17,7 @@
 
 #include "device_comm/two_level/plan.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 enum class TwoLevelSpace : std::uint8_t {
   kInput,   // all blocks of a rank's input, one behind the other
@@ -67,4 +67,4 @@ std::optional<TwoLevelSteps> two_level_steps(comm::Collective collective);
 TwoLevelScript two_level_script(const DirectShape& shape, const std::vector<int>& host_of,
                                 const std::vector<Rank>& ranks);
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

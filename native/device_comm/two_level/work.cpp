@@ -6,7 +6,7 @@
 #include "base/fnv.h"
 #include "device_comm/staged.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 using comm::Collective;
 using comm::OpRequest;
@@ -159,4 +159,4 @@ void TwoLevelWork::give_memory(bool idle) {
   IpcWork::give_memory(idle);
 }
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

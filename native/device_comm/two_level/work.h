@@ -23,7 +23,7 @@
 #include "device_comm/direct/ipc_work.h"
 #include "device_comm/two_level/script.h"
 
-namespace holdfast::runtime {
+namespace holdfast::device_comm {
 
 class TwoLevelWork final : public IpcWork {
  public:
@@ -51,4 +51,4 @@ class TwoLevelWork final : public IpcWork {
   device::DevicePointer parts_ = 0;
 };
 
-}  // namespace holdfast::runtime
+}  // namespace holdfast::device_comm

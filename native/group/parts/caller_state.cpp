@@ -5,7 +5,7 @@
 #include "ft/message.h"
 #include "group/parts/step_boundary.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 int CallerState::size() const {
   const std::lock_guard lock(mutex_);
@@ -21,7 +21,7 @@ std::vector<Rank> CallerState::live_ranks() const {
   const std::lock_guard lock(mutex_);
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < view_.members.size(); ++r) {
-    if (view_.members[r] != kNobody) ranks.push_back({static_cast<std::int32_t>(r)});
+    if (view_.members[r] != ft::kNobody) ranks.push_back({static_cast<std::int32_t>(r)});
   }
   return ranks;
 }
@@ -101,4 +101,4 @@ void CallerState::meet_at(std::uint64_t next_sequence) {
   next_sequence_ = std::max(next_sequence_, next_sequence);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -13,7 +13,7 @@
 #include "comm/communicator.h"
 #include "comm/executor.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class CallerState {
  public:
@@ -105,4 +105,4 @@ class CallerState {
   Epoch boundary_;          // likewise
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

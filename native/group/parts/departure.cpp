@@ -7,7 +7,7 @@
 #include "comm/call/call_log.h"
 #include "ft/message.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 using comm::FrameKind;
 
@@ -71,7 +71,7 @@ void Departure::look(Instant now) {
 
 // It has neither answered in this view nor left.
 bool Departure::waits_for(MemberId member) const {
-  return !parted_ && member != kNobody && member != settings_.self &&
+  return !parted_ && member != ft::kNobody && member != settings_.self &&
          !roster_.left.contains(member) && !settled_.contains(member);
 }
 
@@ -140,4 +140,4 @@ void Departure::answer() {
   });
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

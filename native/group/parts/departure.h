@@ -22,7 +22,7 @@
 #include "comm/transport/frame.h"
 #include "group/parts/roster.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // How far a member has come that leaves its group. Any thread.
 struct Leaving {
@@ -113,4 +113,4 @@ class Departure {
   bool parted_ = false;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

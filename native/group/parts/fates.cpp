@@ -1,6 +1,6 @@
 #include "group/parts/fates.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 const Fate& Fates::usual(const Roster& roster) {
   if (usual_ == nullptr || usual_->epoch != roster.epoch) {
@@ -18,4 +18,4 @@ std::shared_ptr<const comm::Outcome> Fates::outcome_of(const Fate& fate) const {
       comm::Outcome{fate->epoch, fate->contributors, fate->missing, fate->retried, {}});
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

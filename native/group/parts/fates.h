@@ -9,7 +9,7 @@
 #include "group/parts/roster.h"
 #include "group/repair.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class Fates {
  public:
@@ -25,4 +25,4 @@ class Fates {
   std::shared_ptr<const comm::Outcome> whole_;  // of the usual fate
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -7,7 +7,7 @@
 
 #include "base/planted.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::Collective;
@@ -80,7 +80,7 @@ void Feedback::end(Residual& residual, const OpRequest& request, const std::vect
   for (std::size_t b = 0; b < request.input.size(); ++b) {
     const std::uint64_t count = request.input[b].count;
     if (well && has_receiver(request, b, present) && is_encoded(request, b, self_)) {
-      for (const Range& encoded :
+      for (const ft::Range& encoded :
            residual.uncoded[static_cast<std::uint32_t>(b)].complement().runs()) {
         const std::uint64_t end = std::min(encoded.end, count);
         if (encoded.begin >= end) continue;
@@ -108,4 +108,4 @@ void Feedback::observe(const OpRequest& request) {
   next_look_ = seen + std::max(kLookPause, (seen - now) * kLookShare);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -19,14 +19,14 @@
 #include "comm/observer.h"
 #include "group/repair.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class Feedback {
  public:
   // The residual that a encoded op leaves: it becomes the caller's when the op has ended well.
   struct Residual {
-    comm::BufferPool::Buffer memory;          // one f32 to an element of the input
-    std::map<std::uint32_t, Ranges> uncoded;  // by input block: what was exchanged as it is
+    comm::BufferPool::Buffer memory;              // one f32 to an element of the input
+    std::map<std::uint32_t, ft::Ranges> uncoded;  // by input block: what was exchanged as it is
   };
 
   // `observer`, which may be nothing, outlives it.
@@ -54,4 +54,4 @@ class Feedback {
   Instant next_look_{};
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 // What brings the input says when it is there. A device that is lost says nothing.
@@ -41,4 +41,4 @@ Instant GateQueue::next_deadline() const {
   return std::min(line_.front().deadline, next_look_);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -15,7 +15,7 @@
 
 #include "comm/call/op_work.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class GateQueue {
  public:
@@ -46,4 +46,4 @@ class GateQueue {
   Instant next_look_{Duration::max()};
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -23,7 +23,7 @@
 #include "comm/communicator.h"
 #include "comm/observer.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 enum class InlineShape : std::uint8_t {
   kNone,    // it takes the long way
@@ -76,4 +76,4 @@ class InlineOp {
   comm::OpTicket ticket_;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

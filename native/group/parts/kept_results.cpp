@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::Collective;
@@ -81,4 +81,4 @@ void KeptResults::report(std::vector<OpReport>& ops) const {
   }
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

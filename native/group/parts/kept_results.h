@@ -16,7 +16,7 @@
 #include "comm/engine/buffer_pool.h"
 #include "group/repair.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class KeptResults {
  public:
@@ -56,4 +56,4 @@ class KeptResults {
   std::vector<FlatEnd> flat_ends_;  // the latest two
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

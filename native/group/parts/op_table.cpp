@@ -6,7 +6,7 @@
 #include "base/planted.h"
 #include "group/schedule.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::OpRequest;
@@ -149,7 +149,7 @@ void OpTable::clear_vacant(const OpRequest& request) const {
   if (request.output.size() != roster_.members.size()) return;
   for (std::size_t r = 0; r < roster_.members.size(); ++r) {
     const comm::Block& out = request.output[r];
-    if (roster_.members[r] != kNobody || out.count == 0) continue;
+    if (roster_.members[r] != ft::kNobody || out.count == 0) continue;
     std::memset(out.data, 0, out.count * dtype_bytes(request.dtype));
   }
 }
@@ -328,4 +328,4 @@ void OpTable::finish_on_flat(Op& op, const Views& views) {
   host_.end_badly(work, {Code::kProtocolError, "it ended elsewhere without this rank's part"});
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -22,7 +22,7 @@
 #include "group/parts/roster.h"
 #include "group/report.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // What ops need of their group.
 class OpHost {
@@ -118,7 +118,7 @@ class OpTable {
     Instant deadline;
     Fate fate;
     bool complete = false;  // all of it was here when a view ended
-    std::map<std::uint32_t, Ranges> held;
+    std::map<std::uint32_t, ft::Ranges> held;
     std::vector<std::byte> saved;  // atomic, in place: its input
     Feedback::Residual residual;
   };
@@ -151,4 +151,4 @@ class OpTable {
   Status broken_;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

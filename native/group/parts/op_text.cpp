@@ -5,7 +5,7 @@
 
 #include "comm/call/call.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 std::string op_text(const comm::OpWork& work, const std::string& group) {
   const comm::Call call = call_of(work.request(), work.sequence());
@@ -24,4 +24,4 @@ Status describe(const comm::OpWork& work, const Status& cause, const std::string
   return Status(cause.code(), std::move(text)).about(std::move(ranks), epoch);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

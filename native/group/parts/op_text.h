@@ -6,7 +6,7 @@
 #include "comm/call/op_work.h"
 #include "group/parts/roster.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 // "all_reduce #3 of group job"
 std::string op_text(const comm::OpWork& work, const std::string& group);
@@ -14,4 +14,4 @@ std::string op_text(const comm::OpWork& work, const std::string& group);
 Status describe(const comm::OpWork& work, const Status& cause, const std::string& group,
                 const Roster& roster, Epoch epoch);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

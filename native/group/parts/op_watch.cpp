@@ -1,6 +1,6 @@
 #include "group/parts/op_watch.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 using comm::OpWork;
@@ -89,4 +89,4 @@ void OpWatch::failed(const Status& status) {
   observer_->on_standing(comm::Standing::kEnded);
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -15,7 +15,7 @@
 #include "comm/view/communicator_config.h"
 #include "group/parts/roster.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class OpWatch {
  public:
@@ -61,4 +61,4 @@ class OpWatch {
   Instant next_look_{};
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

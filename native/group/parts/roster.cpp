@@ -4,7 +4,7 @@
 
 #include "ft/message.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 namespace {
 
 bool has_same(const std::vector<MemberId>& now, const std::vector<MemberId>& before, Rank rank) {
@@ -16,7 +16,7 @@ bool has_same(const std::vector<MemberId>& now, const std::vector<MemberId>& bef
 
 std::optional<Rank> Roster::rank_of(MemberId member) const {
   const auto at = std::find(members.begin(), members.end(), member);
-  if (member == kNobody || at == members.end()) return std::nullopt;
+  if (member == ft::kNobody || at == members.end()) return std::nullopt;
   return Rank{static_cast<std::int32_t>(at - members.begin())};
 }
 
@@ -83,7 +83,7 @@ void Roster::take(Epoch next, std::vector<MemberId> next_members,
   world_ranks = std::move(next_world_ranks);
   present.clear();
   for (std::size_t r = 0; r < members.size(); ++r) {
-    if (members[r] != kNobody) present.push_back({static_cast<std::int32_t>(r)});
+    if (members[r] != ft::kNobody) present.push_back({static_cast<std::int32_t>(r)});
   }
   std::erase_if(left, [this](MemberId member) { return !has(member); });
   std::erase_if(gone, [this](const auto& entry) { return !has(entry.first); });
@@ -97,4 +97,4 @@ void Roster::note_joined(const std::vector<MemberId>& before) {
   }
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

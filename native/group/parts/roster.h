@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "base/types.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 struct Roster {
   Rank self;
@@ -45,4 +45,4 @@ struct Roster {
   void note_joined(const std::vector<MemberId>& before);
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 comm::OpRequest StepBoundary::call(Duration timeout) {
   comm::OpRequest request;
@@ -60,4 +60,4 @@ HostNumbers keep_hosts_of(const std::vector<Rank>& ranks, const std::vector<int>
   return kept;
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

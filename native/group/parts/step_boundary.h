@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "comm/call/op_work.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class StepBoundary {
  public:
@@ -69,4 +69,4 @@ struct HostNumbers {
 // Nobody has come in, but some may have gone: without all but `ranks`.
 HostNumbers keep_hosts_of(const std::vector<Rank>& ranks, const std::vector<int>& hosts);
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 void ViewMemory::take_view(const std::vector<MemberId>& before) {
   for (std::size_t r = 0; r < before.size() && r < areas_.size(); ++r) {
@@ -56,4 +56,4 @@ void ViewMemory::unlink_own() {
   if (own < areas_.size() && areas_[own].segment) areas_[own].segment->unlink();
 }
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

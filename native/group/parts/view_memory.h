@@ -15,7 +15,7 @@
 #include "group/report.h"
 #include "group/sharing.h"
 
-namespace holdfast::ft {
+namespace holdfast::group {
 
 class ViewMemory {
  public:
@@ -53,4 +53,4 @@ class ViewMemory {
   SharedMemory shared_ = SharedMemory::kUnknown;
 };
 
-}  // namespace holdfast::ft
+}  // namespace holdfast::group

@@ -89,7 +89,7 @@ Status LateJoin::read_cards(Store& store, const Life& life) {
   return Status::ok();
 }
 
-Result<std::shared_ptr<ft::Group>> LateJoin::rejoin(Store& store, const Life& life) {
+Result<std::shared_ptr<group::Group>> LateJoin::rejoin(Store& store, const Life& life) {
   TRY(read_cards(store, life));
   contacts_ = members_;
   if (const auto coordinator = runtime_->coordinator()) contacts_ = {*coordinator};
@@ -112,12 +112,12 @@ Result<std::shared_ptr<ft::Group>> LateJoin::rejoin(Store& store, const Life& li
   return group;
 }
 
-Result<std::shared_ptr<ft::Group>> LateJoin::join() {
+Result<std::shared_ptr<group::Group>> LateJoin::join() {
   contacts_.push_back(*runtime_->coordinator());
   return run(nullptr, nullptr);
 }
 
-Result<std::shared_ptr<ft::Group>> LateJoin::run(Store* store, const Life* life) {
+Result<std::shared_ptr<group::Group>> LateJoin::run(Store* store, const Life* life) {
   met_.resize(contacts_.size());
   runtime_->run([&] {
     runtime_->router().set_joining(&joining_);
@@ -135,7 +135,7 @@ Result<std::shared_ptr<ft::Group>> LateJoin::run(Store* store, const Life* life)
     // An error is ignored: neither the members nor a newcomer need the store any more.
     over = is_over.is_ok() && is_over.value();
   }
-  Result<std::shared_ptr<ft::Group>> entered = std::shared_ptr<ft::Group>();
+  Result<std::shared_ptr<group::Group>> entered = std::shared_ptr<group::Group>();
   runtime_->run([&] {
     runtime_->router().set_joining(nullptr);
     // This process was admitted after all, whatever the store says of that life.
@@ -185,7 +185,7 @@ bool LateJoin::are_all_refused() const {
 bool LateJoin::have_all_left() const {
   bool any = false;
   const auto has_left_or_never_met = [&](MemberId member) {
-    const ft::Loss* loss = runtime_->router().loss_of(member);
+    const group::Loss* loss = runtime_->router().loss_of(member);
     any = any || (loss != nullptr && loss->left);
     return loss == nullptr || loss->left;
   };
@@ -249,14 +249,14 @@ Status LateJoin::look(Instant now) {
   return {Code::kTimeout, who + "not admitted in time (option connect_timeout); " + waits};
 }
 
-Result<std::shared_ptr<ft::Group>> LateJoin::enter(const ft::Message& decision) {
+Result<std::shared_ptr<group::Group>> LateJoin::enter(const ft::Message& decision) {
   ft::MembershipSettings settings = runtime_->membership_settings();
   settings.elastic = request_.rank.value < 0;
   ft::Membership membership(runtime_->world_name(request_.group), runtime_->parts().self, decision,
                             settings);
-  auto world = std::make_shared<ft::World>(decision, std::move(membership), runtime_->router());
+  auto world = std::make_shared<group::World>(decision, std::move(membership), runtime_->router());
   runtime_->router().add_world(world);
-  const ft::GroupConfig base = runtime_->base_config(request_);
+  const group::GroupConfig base = runtime_->base_config(request_);
   auto config = settings.elastic ? world->elastic(base) : world->admitted(base);
   if (!config) {
     return Status{Code::kProtocolError,

@@ -32,14 +32,14 @@ class LateJoin {
                                             const JoinRequest& request, const Life& life);
   // Takes the vacant rank of a predecessor whose card is in the store. Null: no member of that life
   // is alive any more, and the life is over.
-  Result<std::shared_ptr<ft::Group>> rejoin(Store& store, const Life& life);
+  Result<std::shared_ptr<group::Group>> rejoin(Store& store, const Life& life);
   // Joins by the runtime's coordinator alone.
-  Result<std::shared_ptr<ft::Group>> join();
+  Result<std::shared_ptr<group::Group>> join();
 
  private:
   Status read_cards(Store& store, const Life& life);
   // Waits to be admitted. `life`: null, or a life in `store`; its end ends the wait.
-  Result<std::shared_ptr<ft::Group>> run(Store* store, const Life* life);
+  Result<std::shared_ptr<group::Group>> run(Store* store, const Life* life);
   bool reaches_members() const;
   bool are_all_refused() const;
   Duration hope() const;
@@ -49,7 +49,7 @@ class LateJoin {
   // One look at the lobby; ok while this process may still be admitted.
   Status look(Instant now);
   void look_for_contacts();
-  Result<std::shared_ptr<ft::Group>> enter(const ft::Message& decision);
+  Result<std::shared_ptr<group::Group>> enter(const ft::Message& decision);
 
   std::shared_ptr<Runtime> runtime_;
   const JoinRequest& request_;

@@ -16,7 +16,7 @@ std::string usable_memory(Runtime& runtime, const std::vector<MemberId>& members
 }
 
 void agree_on_memory(const std::vector<std::string>& said, std::vector<comm::HostPeer> flat,
-                     ft::GroupConfig& config) {
+                     group::GroupConfig& config) {
   const auto nobody_says = [&](const std::string& word) {
     return std::find(said.begin(), said.end(), word) == said.end();
   };

@@ -19,6 +19,6 @@ std::string usable_memory(Runtime& runtime, const std::vector<MemberId>& members
 // Sets the memory of `config` by what all members have said; `flat` has an entry for each rank, or
 // none.
 void agree_on_memory(const std::vector<std::string>& said, std::vector<comm::HostPeer> flat,
-                     ft::GroupConfig& config);
+                     group::GroupConfig& config);
 
 }  // namespace holdfast::runtime

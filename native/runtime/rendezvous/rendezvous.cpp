@@ -38,12 +38,12 @@ std::string Rendezvous::key(const std::string& round, Rank rank) const {
   return life_.key(round, rank);
 }
 
-Result<std::shared_ptr<ft::Group>> Rendezvous::run() {
+Result<std::shared_ptr<group::Group>> Rendezvous::run() {
   TRY(exchange_cards());
   if (!over_) TRY(connect());
   if (!over_) return create();
   for (const Card& card : cards_) runtime_->run([&] { runtime_->stop_calling(card.member); });
-  return std::shared_ptr<ft::Group>();
+  return std::shared_ptr<group::Group>();
 }
 
 Status Rendezvous::missing_error(const std::string& round, Rank first) {
@@ -277,8 +277,8 @@ Result<Rendezvous::ReadyVote> Rendezvous::parse_vote(const std::string& text) {
 }
 
 // Uses only what every member sees alike, so that all members agree.
-Result<ft::GroupConfig> Rendezvous::agree(const std::vector<ReadyVote>& votes) {
-  ft::GroupConfig config = runtime_->base_config(request_);
+Result<group::GroupConfig> Rendezvous::agree(const std::vector<ReadyVote>& votes) {
+  group::GroupConfig config = runtime_->base_config(request_);
   config.id = CommId{cards_[0].nonce};
   config.rank = request_.rank;
   std::vector<std::string> said;
@@ -298,7 +298,7 @@ Result<ft::GroupConfig> Rendezvous::agree(const std::vector<ReadyVote>& votes) {
   return config;
 }
 
-std::shared_ptr<ft::World> Rendezvous::make_world() {
+std::shared_ptr<group::World> Rendezvous::make_world() {
   ft::WorldView view;
   view.epoch = {1};
   for (const Card& card : cards_) {
@@ -308,7 +308,7 @@ std::shared_ptr<ft::World> Rendezvous::make_world() {
   const CommId id{cards_[0].nonce};
   ft::Membership membership(id, runtime_->world_name(request_.group), runtime_->parts().self,
                             std::move(view), runtime_->membership_settings());
-  auto world = std::make_shared<ft::World>(id, std::move(membership), runtime_->router());
+  auto world = std::make_shared<group::World>(id, std::move(membership), runtime_->router());
   runtime_->router().add_world(world);
   return world;
 }
@@ -345,12 +345,12 @@ Status Rendezvous::lost_error(Rank rank) const {
       .about({rank}, {});
 }
 
-Result<std::shared_ptr<ft::Group>> Rendezvous::create() {
+Result<std::shared_ptr<group::Group>> Rendezvous::create() {
   const ReadyVote own = own_vote();
   const std::vector<Card> met = cards_;
   auto exchanged = exchange_votes(own);
   if (!exchanged.is_ok()) return exchanged.status();
-  if (over_) return std::shared_ptr<ft::Group>();
+  if (over_) return std::shared_ptr<group::Group>();
   const std::vector<ReadyVote>& votes = exchanged.value();
   for (std::size_t r = 0; r < votes.size(); ++r) {
     const Rank rank{static_cast<std::int32_t>(r)};
@@ -359,7 +359,7 @@ Result<std::shared_ptr<ft::Group>> Rendezvous::create() {
     if (votes[r].member == met[r].member) continue;
     // The member has a connection to this process, or it would not have voted.
     TRY(connect());
-    if (over_) return std::shared_ptr<ft::Group>();
+    if (over_) return std::shared_ptr<group::Group>();
     if (flat_.empty()) continue;
     std::optional<comm::HostPeer> again;
     runtime_->run([&] { again = open_flat_of(rank); });
@@ -369,10 +369,10 @@ Result<std::shared_ptr<ft::Group>> Rendezvous::create() {
   auto begins = life_.decide(store_, true);
   if (!begins.is_ok()) return begins.status();
   over_ = !begins.value();
-  if (over_) return std::shared_ptr<ft::Group>();
+  if (over_) return std::shared_ptr<group::Group>();
   auto config = agree(votes);
   if (!config.is_ok()) return config.status();
-  Result<std::shared_ptr<ft::Group>> made = Status(Code::kAborted, "not made");
+  Result<std::shared_ptr<group::Group>> made = Status(Code::kAborted, "not made");
   runtime_->run([&] {
     made = runtime_->make_group(std::move(config).value(), votes[0].world,
                                 [this] { return make_world(); });

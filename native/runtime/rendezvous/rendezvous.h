@@ -29,7 +29,7 @@ class Rendezvous {
   Rendezvous(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
              const Life& life, Instant deadline);
   // Null: the life is over, and another one has begun.
-  Result<std::shared_ptr<ft::Group>> run();
+  Result<std::shared_ptr<group::Group>> run();
 
  private:
   // What every member writes to the store before the group begins.
@@ -51,7 +51,7 @@ class Rendezvous {
   Status look_for_successors();
   Status look_at_absence(Rank rank);
   Status take_successor(Rank rank);
-  Result<std::shared_ptr<ft::Group>> create();
+  Result<std::shared_ptr<group::Group>> create();
   Result<std::vector<ReadyVote>> exchange_votes(const ReadyVote& own);
   Status missing_error(const std::string& round, Rank first);
   Status lost_error(Rank rank) const;
@@ -60,8 +60,8 @@ class Rendezvous {
   ReadyVote own_vote();
   static std::string encode_vote(const ReadyVote& vote);
   static Result<ReadyVote> parse_vote(const std::string& text);
-  Result<ft::GroupConfig> agree(const std::vector<ReadyVote>& votes);
-  std::shared_ptr<ft::World> make_world();
+  Result<group::GroupConfig> agree(const std::vector<ReadyVote>& votes);
+  std::shared_ptr<group::World> make_world();
   Duration left() const;
   std::string key(const std::string& round, Rank rank) const;
 
@@ -70,7 +70,7 @@ class Rendezvous {
   const JoinRequest& request_;
   const Life& life_;
   Instant deadline_;
-  std::optional<ft::OwnArea> own_area_;
+  std::optional<group::OwnArea> own_area_;
   bool is_ready_ = false;  // this member has voted
   bool over_ = false;      // the life is over
   std::vector<comm::HostPeer> flat_;

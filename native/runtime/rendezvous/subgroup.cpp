@@ -43,9 +43,9 @@ std::string Subgroup::key(const std::string& what, MemberId member) const {
 Subgroup::Made Subgroup::run() {
   // If the world made the group before this process was admitted, the other members have it
   // already.
-  std::shared_ptr<ft::Group> known;
+  std::shared_ptr<group::Group> known;
   runtime_->run([&] {
-    ft::GroupConfig base = runtime_->base_config(request_);
+    group::GroupConfig base = runtime_->base_config(request_);
     base.world_ranks = place_.ranks;
     auto config = place_.world->admitted(std::move(base));
     if (config) known = runtime_->enter_group(std::move(*config), place_.world);
@@ -284,7 +284,7 @@ Subgroup::Made Subgroup::begin(Epoch epoch, CommId id) {
     if (!awaited.is_ok()) return awaited.status();
     if (awaited.value()) return late(*awaited.value());
   }
-  ft::GroupConfig config = runtime_->base_config(request_);
+  group::GroupConfig config = runtime_->base_config(request_);
   config.id = id;
   config.rank = request_.rank;
   config.epoch = epoch;
@@ -293,7 +293,7 @@ Subgroup::Made Subgroup::begin(Epoch epoch, CommId id) {
   std::vector<std::string> said = round_.votes;
   std::erase(said, "");
   agree_on_memory(said, areas(false), config);
-  std::shared_ptr<ft::Group> group;
+  std::shared_ptr<group::Group> group;
   runtime_->run([&] {
     config.whole = place_.ranks.size() == place_.world->view().members.size();
     group = runtime_->enter_group(std::move(config), place_.world);

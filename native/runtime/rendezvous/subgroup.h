@@ -29,12 +29,12 @@ class Lookout;
 class Subgroup {
  public:
   struct GroupPlace {
-    std::shared_ptr<ft::World> world;  // owners: the world's groups, and this while it makes one
-    std::vector<Rank> ranks;           // ranks of the world, by rank of the group
+    std::shared_ptr<group::World> world;  // owners: the world's groups, and this while it makes one
+    std::vector<Rank> ranks;              // ranks of the world, by rank of the group
   };
   Subgroup(std::shared_ptr<Runtime> runtime, Store& store, const JoinRequest& request,
            GroupPlace place, Instant deadline);
-  Result<std::shared_ptr<ft::Group>> run();
+  Result<std::shared_ptr<group::Group>> run();
 
  private:
   // One view of the world, as far as it concerns the group.
@@ -47,7 +47,7 @@ class Subgroup {
     bool spoken = false;
     std::vector<std::string> votes;  // by rank; empty where vacant
   };
-  using Made = Result<std::shared_ptr<ft::Group>>;
+  using Made = Result<std::shared_ptr<group::Group>>;
 
   Made make();
   Status find_number();
