@@ -17,7 +17,7 @@ constexpr std::uint64_t kBulkBytes = 512 * 1024;
 
 class OpWork final : public Work {
  public:
-  OpWork(OpRequest request, OpSeq sequence, std::shared_ptr<Executor> executor,
+  OpWork(OpRequest&& request, OpSeq sequence, std::shared_ptr<Executor> executor,
          std::shared_ptr<const Clock> clock)
       : request_(std::move(request)),
         sequence_(sequence),
