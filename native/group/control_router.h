@@ -1,6 +1,6 @@
-// ControlRouter: what a process hears from its peers, and whom it tells: control frames to the
-// worlds and groups they are for, signs of life, the end of connections, messages for what is not
-// known here yet. Turned by the runtime and by the simulator.
+// ControlRouter: what a process hears from its peers and tells them: control frames to the worlds
+// and groups they are for, signs of life, ends of connections, and messages for groups not known
+// here yet. Turned by the runtime and by the simulator.
 //
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0025-the-hub-is-below-the-runtime.md
@@ -28,25 +28,27 @@ class ControlRouterOwner {
   virtual ~ControlRouterOwner() = default;
   // A newcomer wants a connection to this process.
   virtual void want(const ft::Joiner& joiner) = 0;
-  // The connection to a peer has broken, or there was none to a member; the peer may live. Another
-  // one is to be made, which add_peer() tells of, or its end to be proven, on_process_ended().
-  // Until then, or until the router needs it no more. `card`: how to reach it.
+  // The connection to a peer has broken, or there was none to a member; the peer may live. The
+  // owner is to make another one (add_peer()) or to prove that the process has ended
+  // (on_process_ended()), until either happens or the router no longer needs the peer. `card`: how
+  // to reach the peer.
   virtual void mend(MemberId peer, const std::string& card) = 0;
   // Whether a connection that the other side has closed proves that its process has ended.
   virtual bool trusts_resets() const { return false; }
   // Whether the peer's process is on this host, lives and is not stopped: if nothing comes from it,
   // it waits for its turn on a core.
   virtual bool is_running_here(MemberId) const { return false; }
-  // The peer has been sent something: it must not sleep over it.
+  // The peer has been sent something and must not sleep over it.
   virtual void nudge(MemberId peer) = 0;
   virtual std::string host_of(const std::string& card) const = 0;
-  // As of Network.
+  // As Network::memory_of().
   virtual std::string memory_of(const std::string& card) const = 0;
   virtual Result<OwnArea> make_area() = 0;
   virtual std::optional<comm::HostPeer> open_area(MemberId peer, const std::string& name) = 0;
   virtual void say(const std::string& text) = 0;
   virtual comm::Observer* observer() { return nullptr; }
-  // What the heartbeat to the peer carries besides: opaque here, and small. Empty: nothing.
+  // What the heartbeat to the peer carries besides: small, and not interpreted here. Empty:
+  // nothing.
   virtual ft::Bytes news_for(MemberId) { return {}; }
   virtual void hear_news(MemberId, std::span<const std::byte>, Instant) {}
 };
@@ -76,47 +78,47 @@ class ControlRouter final : public Network {
   void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
             const ft::Bytes& payload) override;
   void note_ended(CommId group) override;
-  // Newcomers call; members wait to be called, so that two never call each other.
+  // Newcomers connect and members wait for the connection, so that two never connect to each other.
   void expect(const ft::Joiner&) override {}
   void say(const std::string& text) override { owner_.say(text); }
   comm::Observer* observer() override { return owner_.observer(); }
 
-  // Links to a new peer, or those that take the place of broken ones; `data` may be `control`. Both
-  // live until take_forgotten() names the peer.
+  // Links to a new peer, or links that replace broken ones; `data` may be `control`. Both live
+  // until take_forgotten() names the peer.
   void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
-  // The kernel of the peer's host says that its process has ended, whoever may still hold its end
-  // of the links. What they brought before that is heard first, in the turns to come: it may say
-  // why.
+  // The kernel of the peer's host says that its process has ended, even if another process still
+  // holds its end of the links. What the links brought before that is heard first, in the next
+  // turns: it may say why.
   void on_process_ended(MemberId peer);
   bool is_connected(MemberId peer) const;
   // A world or a group of this process has the peer.
   bool needs(MemberId peer) const;
-  // Peers without a connection to whose links nothing refers any more.
+  // Peers that have no connection and to whose links nothing refers any more.
   std::vector<MemberId> take_forgotten();
 
   void add_world(const std::shared_ptr<World>& world) { worlds_.push_back(world); }
-  // The world all of whose members these are; nothing when they are in none together, or this
-  // process has left it.
+  // The world that has all of these members; nothing: they share none, or this process has left it.
   std::shared_ptr<World> find_world(const std::vector<MemberId>& members) const;
   std::shared_ptr<World> find_world(CommId id) const;
   // Hands out what came for a group or world before it was known here.
   void deliver_early(Instant now);
-  // Messages go to it while this process tries to get into a world; nothing: it no longer does.
+  // Messages go to `joining` while this process tries to get into a world; nothing: it no longer
+  // does.
   void set_joining(ft::Joining* joining);
   // This process is a coordinator outside all views: all messages of membership are for it.
   void set_service(ft::CoordinatorService* service) { service_ = service; }
 
   template <class Visit>
   void each_world(Visit visit) const {
-    // By index: a visit may add one, and the list is not worth a copy.
+    // Indexed, not iterated: a visit may add a world, and the list is not worth a copy.
     for (std::size_t i = 0; i < worlds_.size(); ++i) {
       if (const auto world = worlds_[i].lock()) visit(world);
     }
   }
 
-  // Moves what can be moved; whether anything did.
+  // Moves what can be moved. Returns whether anything moved.
   bool turn(Instant now);
-  // Moves what shared memory alone carries: cheaper than a turn.
+  // Moves only what is in shared memory: cheaper than a turn.
   comm::MemoryPoll poll_memory();
   bool busy() const;
   bool moves_bulk() const;
@@ -131,14 +133,14 @@ class ControlRouter final : public Network {
     MemberId id;
     comm::Link* control = nullptr;
     comm::Link* data = nullptr;
-    bool reported = false;  // its loss is known to the worlds
+    bool reported = false;  // worlds know of its loss
     bool silent = false;
     bool cut = false;  // its connection has broken, and is being mended
     bool left = false;
-    bool ended = false;  // its process, proven
+    bool ended = false;  // its process has ended, proven
     ft::Detector detector;
     std::uint64_t received = 0;  // bytes that the detector knows of
-    ft::Bytes incoming;          // a message of membership, as far as it has come
+    ft::Bytes incoming;          // a membership message, as far as it has come
   };
   struct EarlyControl {
     MemberId from;
@@ -165,15 +167,15 @@ class ControlRouter final : public Network {
   MemberId self_;
   Timing timing_;
   ControlRouterOwner& owner_;
-  comm::NullLink nowhere_;  // to those whom this process has never reached
+  comm::NullLink nowhere_;  // to members that this process has never reached
   std::map<MemberId, RoutedPeer> peers_;
   // Weak: a world belongs to its groups.
   std::vector<std::weak_ptr<World>> worlds_;
   std::vector<EarlyControl> early_;
-  std::deque<CommId> ended_groups_;  // the latest that this process has left
+  std::deque<CommId> ended_groups_;  // the latest groups that this process has left
   ft::Joining* joining_ = nullptr;
   ft::CoordinatorService* service_ = nullptr;
-  std::vector<MemberId> ended_late_;  // proven when their connections had been reported already
+  std::vector<MemberId> ended_late_;  // proven after their connections had been reported
   Instant next_beat_{};
   Instant next_silence_{};  // when the first peer will have been silent for too long
   std::deque<std::pair<MemberId, Loss>> losses_;  // the latest

@@ -1,9 +1,10 @@
-// Group: collectives that outlive members. A communicator per view; ops go from one to the next: a
-// view that ends stops them, the members' reports decide their fate, and the next view repairs them
-// (group/repair.h) or runs them afresh. Users see one sequence of ops.
+// Group: collectives that survive the loss of members. A communicator belongs to one view; ops go
+// from one view to the next: the end of a view stops them, the members' reports decide their fate,
+// and the next view repairs them (group/repair.h) or runs them afresh. Users see one sequence of
+// ops.
 //
-// A group is made of parts (group/parts), each with a state of its own; what is here turns them,
-// and has what two of them need of each other. Why: docs/decisions/0131-a-group-is-made-of-parts.md
+// A group is made of parts (group/parts), each with its own state; this class drives them, and has
+// what two of them need of each other. Why: docs/decisions/0131-a-group-is-made-of-parts.md
 //
 // Thread: the Communicator interface any thread; all else only the holder of the runtime.
 #pragma once
@@ -54,16 +55,16 @@ struct GroupConfig {
   comm::PeerLoss on_peer_loss = comm::PeerLoss::kContinue;
   comm::OnHole on_hole = comm::OnHole::kRaise;
   bool protect = true;
-  std::uint64_t next_sequence = 0;  // of a group that runs already
-  bool newcomer = false;            // its state is not the others'
-  std::vector<Rank> joined;         // came in with it at the others' step boundary, itself included
+  std::uint64_t next_sequence = 0;  // of the first collective; 0 unless the group runs already
+  bool newcomer = false;            // has just come in: its state differs from the others'
+  std::vector<Rank> joined;         // came in at the same step boundary, this member included
 };
 
 // A view of a world, as one of its groups sees it.
 struct NextView {
   Epoch epoch;
   std::vector<MemberId> members;  // by rank
-  std::vector<Rank> world_ranks;  // likewise
+  std::vector<Rank> world_ranks;  // by rank
   bool boundary = false;          // begins at a step boundary of all members
   bool may_share = false;         // its members are on one host, by their cards, and share memory
 };
@@ -114,13 +115,12 @@ class Group final : public comm::Communicator,
   bool moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
   Instant next_deadline() const;
   bool has_member(MemberId member) const { return roster_.has(member); }
-  // Whether what belongs to the member may still be in use: in this view, or the last.
+  // Whether links or memory of the member may still be in use, in this view or the last one.
   bool refers_to(MemberId member) const;
-  // A process has gone without a word, or has said goodbye to this group.
+  // A process has ended without a goodbye, or has said goodbye to this group.
   void on_died(MemberId member, const Status& why);
   void on_goodbye(MemberId member);
-  // Another connection to the member took the place of one that broke; `data_lost`: with what was
-  // under way.
+  // A new connection to the member replaced a broken one; `data_lost`: data under way was lost.
   void on_relinked(MemberId member, bool data_lost);
   void on_sent(MemberId from, std::span<const std::byte> payload);
   void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
@@ -135,29 +135,30 @@ class Group final : public comm::Communicator,
   void begin_leaving(std::shared_ptr<Leaving> leaving) {
     departure_.begin(std::move(leaving), clock_->now());
   }
-  // What close() says, should it go now.
+  // What close() would return if the member left now.
   Status leaving_status() const { return departure_.status(); }
 
-  // Ends the view's communicator; what this member holds. Again: says it again.
+  // Ends the view's communicator. Returns what this member holds; a further call returns it again.
   GroupReport stop();
   bool stopped() const { return comm_ == nullptr; }
   // The view has begun, and its ops wait until the members know what memory they share.
   bool is_entering() const { return entrance_.has_value(); }
   // What the members of the view have agreed on.
   SharedMemory shared() const { return memory_.shared(); }
-  // The next view, `members` by rank, and what those of the last one had reported.
+  // Begins the next view, `members` by rank; `reports`: what the members of the last view reported.
   void adopt(const NextView& next, const GroupReports& reports);
-  // The first view.
+  // Begins the group's first view.
   void begin_view(const NextView& next);
   // This process is no member any more.
   void fence(const std::string& why);
-  // A boundary: whether nothing is under way; what a joiner must know.
+  // Whether nothing is under way here, gate queue and messages included.
   bool quiet() const override { return ops_.empty() && line_.empty() && !messages_.busy(); }
-  // Nothing is under way that others may wait for, results served to them included. Messages
+  // Whether no op is under way that others may wait for, results served to them included. Messages
   // concern two members each and may go on through a boundary.
   bool at_rest() const { return ops_.empty() && !(comm_ && comm_->busy()); }
+  // What a newcomer must know of the group, at a step boundary.
   GroupReport describe_self() const;
-  // Members that an op waits for in vain since the last call.
+  // Members that an op waited for in vain since the last call.
   bool has_missed() const { return !missed_.empty(); }
   std::vector<MemberId> take_missed() { return std::exchange(missed_, {}); }
 
@@ -239,14 +240,14 @@ class Group final : public comm::Communicator,
   // Owners: every group of the node and the works they handed out.
   const std::shared_ptr<comm::Executor> executor_;
   const std::shared_ptr<const Clock> clock_;
-  // Changes at step boundaries that somebody comes in at, when no op is called. relaxed: alone
+  // Changes at step boundaries at which a rank comes in, when no op is called. relaxed: alone
   std::atomic<bool> shares_memory_;
 
-  // Driving thread only, but for what callers read.
+  // Driving thread only, except what callers read.
   Roster roster_;
   CallerState callers_;
   OpWatch watch_;
-  // Owners: the group and its works. Of works, which callers may keep.
+  // Memory of ended works, reused. Owners: the group and its works, which callers may keep.
   const std::shared_ptr<Recycler> recycler_ = std::make_shared<Recycler>();
   comm::ReplicatedPool replicated_;
   GateQueue line_;
@@ -255,10 +256,10 @@ class Group final : public comm::Communicator,
   Departure departure_;
   ViewMemory memory_;
   comm::MessageOps messages_;
-  std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // empty: memory for the next
-  std::vector<MemberId> seated_;                                // whom messages go to, by rank
-  // With a change nothing of the last view has been settled yet; while it is there comm_ is
-  // nothing.
+  std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // kept empty: reused memory
+  std::vector<MemberId> seated_;  // members that messages go to, by rank
+  // The entrance into a view, while there is no communicator. With a change, no op of the last view
+  // has been settled yet.
   struct Entrance {
     std::optional<OpTable::Change> change;
   };

@@ -1,6 +1,5 @@
-// Network: what a world needs of the process that it lives in: connections to its members, memory
-// for areas, and whom to tell. Implemented by the runtime, through the router, and by the
-// simulator.
+// Network: what a world needs of its process: connections to its members, memory for areas, and
+// receivers of its news. Implemented by the runtime, through the router, and by the simulator.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -24,36 +23,36 @@ struct Loss {
   bool left = false;  // it said goodbye first
 };
 
-// What a world needs of the process it lives in. Implemented by the runtime and the simulator.
 class Network {
  public:
   virtual ~Network() = default;
   virtual void send(MemberId to, const ft::Message& message) = 0;
   // Empty while there is no connection.
   virtual comm::MemberLinks links_to(MemberId member) = 0;
-  // The last connection to it has ended; nothing: it stands, or there was none.
+  // How the last connection to the member ended; nothing: the connection stands, or there was none.
   virtual const Loss* loss_of(MemberId member) const = 0;
   virtual ft::Contact contact_of(MemberId member, Instant now) const = 0;
-  // A member of a world that has no connection: make one, or find out that it has gone.
+  // A member of a world has no connection: make one, or find out that its process has gone.
   virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
   // Equal for two cards exactly when their processes are on one host.
   virtual std::string host_of(const std::string& card) const = 0;
   // Connections to this process will be wanted.
   virtual void expect(const ft::Joiner& joiner) = 0;
-  // A line for people: views that change, and why.
+  // Prints a line for people: views that change, and why.
   virtual void say(const std::string& text) = 0;
   // Equal and not empty for two cards exactly when their processes may share memory.
   virtual std::string memory_of(const std::string& card) const = 0;
-  // An area of this process's for a group, as the others may find it.
+  // Makes an area of this process for a group, to be found by the other members.
   virtual Result<OwnArea> make_area() = 0;
-  // The area of a member of that name; nothing: it cannot be mapped. The name is the member's word.
+  // Opens the member's area of that name; nothing: it cannot be mapped. The member sent the name,
+  // and it may be wrong.
   virtual std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) = 0;
-  // To a member's part in a group.
+  // Sends to a member's part in a group.
   virtual void send(MemberId to, CommId group, Epoch epoch, comm::FrameKind kind,
                     const ft::Bytes& payload) = 0;
-  // This process has left the group: whoever asks it there later is told so.
+  // This process has left the group: a peer that asks it about the group later is told so.
   virtual void note_ended(CommId) {}
-  // Of all that happens here; nullptr: nobody. Outlives the worlds.
+  // Observer of all that happens here; nullptr: none. Outlives the worlds.
   virtual comm::Observer* observer() { return nullptr; }
 };
 

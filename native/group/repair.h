@@ -1,5 +1,5 @@
-// Repair plan: what the survivors of a view do with one op that the view's end cut off. A pure
-// function of what they reported, so that all of them, and every replay, make the same plan.
+// Repair plan: what the survivors of a view do with one op that the end of the view cut off. A pure
+// function of their reports, so that all of them, and every replay, make the same plan.
 //
 // The chunk lemma: for every piece of a result, either a survivor holds it in its final form, and
 // serves it, or every survivor still has its input for it, and they reduce it again among
@@ -21,12 +21,12 @@ namespace holdfast::group {
 
 // What a survivor holds of one output block.
 struct HeldBlock {
-  std::uint32_t block = 0;  // rank it belongs to; 0 where there is one block
+  std::uint32_t block = 0;  // rank that the block belongs to; 0: the only block
   ft::Ranges held;          // elements
   friend bool operator==(const HeldBlock&, const HeldBlock&) = default;
 };
 
-// A survivor's word on one op. An op that it has not called yet has no report.
+// A survivor's report on one op. An op that it has not called yet has no report.
 struct OpReport {
   OpSeq sequence;
   bool complete = false;  // held in full, and can be served
@@ -36,13 +36,13 @@ struct OpReport {
   friend bool operator==(const OpReport&, const OpReport&) = default;
 };
 
-// A view change, as far as it concerns an op. All ranks are those of the group.
+// A view change, as far as it concerns one op. All ranks are ranks of the group.
 struct Incident {
   Epoch epoch;                  // of the new view
   std::vector<Rank> before;     // members of the view that ended
-  std::vector<Rank> survivors;  // those of them that are members of the new view; rising
+  std::vector<Rank> survivors;  // members of `before` that are in the new view; rising
   std::vector<std::optional<OpReport>> reports;  // by survivor
-  // Some survivor has ended the op, knows that all hold it, and has nothing more to say of it.
+  // Some survivor has ended the op, knows that all members hold it, and reports nothing more of it.
   bool settled = false;
 
   bool all_complete() const;
@@ -52,10 +52,11 @@ struct RepairQuestion {
   comm::Collective collective{};
   Rank root{};
   bool atomic = false;   // one set of contributors for the whole result
-  bool encoded = false;  // what its root or owner gave is not what others hold of it
+  bool encoded = false;  // what the root or owner gave differs from what others hold of it
 };
 
-// `range` of `from`'s data goes to output block `block` of `to`. `from` may be `to`: a local copy.
+// `range` of the data of `from` goes to output block `block` of `to`. `from` may be `to`: a local
+// copy.
 struct Transfer {
   Rank from;
   Rank to;
@@ -66,7 +67,7 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// `range` of input block `block` is reduced again, to all survivors or to one.
+// `range` of input block `block` is reduced again, for all survivors or for one.
 struct Reduction {
   std::uint32_t block = 0;
   ft::Range range;
@@ -74,28 +75,27 @@ struct Reduction {
   friend bool operator==(const Reduction&, const Reduction&) = default;
 };
 
-// What becomes of one op. Kept from incident to incident, until the op has ended.
+// What becomes of one op. Kept from incident to incident until the op has ended.
 struct OpFate {
-  std::vector<Rank> contributors;  // ranks whose data every part of the result has
+  std::vector<Rank> contributors;  // ranks whose data is in every part of the result
   std::vector<Rank> missing;       // ranks whose block was given up
   Epoch epoch;                     // in which the op ends
   bool retried = false;
   bool lost = false;         // cannot be repaired
-  bool finish_flat = false;  // everything that is needed lies in the flat exchange
-  bool fresh = false;        // nobody holds anything: it runs as if it began now
+  bool finish_flat = false;  // all that is needed lies in the flat exchange
+  bool fresh = false;        // no rank holds anything: the op runs as if it began now
   bool planned = false;      // the transfers and reductions below are what is left to do
   std::vector<Transfer> transfers;
   std::vector<Reduction> reductions;
   std::vector<std::pair<Rank, std::uint32_t>> zeros;  // (rank, its output block) to be cleared
 };
 
-// Shared: nothing happens to most ops. Owners: the ops, and their group.
+// Shared: most ops never meet an incident. Owners: the ops, and their group.
 using Fate = std::shared_ptr<const OpFate>;
 
-// The fate of an op that began among `members`, of `size` ranks, in `epoch`, before anything
-// happened.
+// The fate, before any incident, of an op that began in `epoch` among `members`, of `size` ranks.
 OpFate fate_at_start(std::vector<Rank> members, std::size_t size, Epoch epoch);
-// What the incident makes of it.
+// The fate that the incident gives the op.
 OpFate fate_after(const OpFate& fate, const RepairQuestion& question, const Incident& incident);
 
 }  // namespace holdfast::group

@@ -1,5 +1,5 @@
-// Group report: what a member says of its groups when a view ends, or at a step boundary. Travels
-// inside membership's messages: decoding is total and bounded.
+// Group report: what a member reports of its groups when a view ends, or at a step boundary.
+// Travels inside membership messages: decoding is total and bounded.
 // Why: docs/decisions/0021-whole-elements-are-held.md
 #pragma once
 
@@ -15,18 +15,18 @@
 
 namespace holdfast::group {
 
-// What all members of a group say of it alike.
+// What all members of a group report alike.
 struct GroupIdentity {
   CommId id;
   std::string name;
   std::vector<Rank> world_ranks;  // by rank of the group
-  bool shares_memory = false;     // what its cost model supposes
+  bool shares_memory = false;     // its cost model assumes shared memory
   bool whole = false;             // has all ranks of its world
   friend bool operator==(const GroupIdentity&, const GroupIdentity&) = default;
 };
 
 struct GroupReport {
-  // Owners: the reports of all who say the same.
+  // Owners: the reports that have the same identity.
   std::shared_ptr<const GroupIdentity> group;
   std::uint64_t next_sequence = 0;  // of the next collective
   SharedMemory shared{};            // what the members of the view have agreed on
@@ -38,9 +38,9 @@ struct GroupReport {
   friend bool operator==(const GroupReport& a, const GroupReport& b);
 };
 
-// What members say of one group. Owners: the view that it is of, and the groups that enter it.
+// The members' reports on one group. Owners: the view that they end, and the groups that enter it.
 using GroupReports = std::vector<std::pair<MemberId, std::shared_ptr<const GroupReport>>>;
-// And of all their groups; those that say the same share it.
+// The members' reports on all their groups; equal reports are shared.
 using WorldReports =
     std::vector<std::pair<MemberId, std::shared_ptr<const std::vector<GroupReport>>>>;
 
@@ -48,7 +48,7 @@ GroupReports reports_on(CommId group, const WorldReports& reports);
 
 ft::Body encode(const std::vector<GroupReport>& reports);
 Result<std::vector<GroupReport>> decode_reports(const ft::Body& body);
-// What cannot be read is left out.
+// Reports that cannot be decoded are left out.
 WorldReports decode_reports(const ft::Reports& reports);
 
 }  // namespace holdfast::group

@@ -1,6 +1,6 @@
-// View news: what a world tells of its views, to people and to the observer. A view that is without
-// somebody is told of when it is known why each of those is out: others may know of a death, or of
-// a goodbye, before this process's own connection says so. It decides nothing.
+// View news: what a world tells people and the observer about its views. News of a view that lost
+// members waits until it is known why each of them is out: others may know of a death, or of a
+// goodbye, before this process's own connection says so. It decides nothing.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -25,11 +25,11 @@ class ViewNews {
   void on_stopped(Instant now);
   // A view has followed another one; `self`: this process's rank in it, -1: none.
   void on_view(const ft::WorldView& before, const ft::WorldView& after, Rank self, Instant now);
-  // The member said so, or was found to have; `in_view`: it is in the view.
+  // The member said goodbye, or was found to have; `in_view`: it is in the view.
   void on_goodbye(MemberId member, bool in_view);
   // Tells what is known by now.
   void progress(Instant now);
-  // When what is not known by then will not be.
+  // When to stop waiting for what is still unknown.
   Instant next_deadline() const;
   // This process leaves before all is known.
   void end(Instant now);
@@ -48,7 +48,7 @@ class ViewNews {
     std::size_t size;
     std::vector<std::size_t> joined;
     std::vector<Out> out;
-    Instant until;  // what is not known by then will not be
+    Instant until;  // what is still unknown then stays unknown
   };
 
   void tell(const ViewChanged& change);
@@ -56,8 +56,8 @@ class ViewNews {
   void explain(ViewChanged::Out& out, comm::LossCause cause);
 
   Network& network_;
-  std::vector<MemberId> goodbyes_;        // members of the view that have said so
-  std::deque<ViewChanged> untold_;        // the oldest first, of which not all is known yet
+  std::vector<MemberId> goodbyes_;        // members of the view that said goodbye
+  std::deque<ViewChanged> untold_;        // changes of which not all is known yet, the oldest first
   std::optional<Instant> stopped_since_;  // by a loss
 };
 

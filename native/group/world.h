@@ -1,6 +1,6 @@
-// World: one process's part in a job: its membership, and the groups whose views are projections of
-// the world's. Carries out what the membership decides: stops the groups, sends their reports,
-// gives them the next view.
+// World: one process's part in a job: its membership, and the groups, whose views are projections
+// of the world's views. Carries out what the membership decides: stops the groups, sends their
+// reports, gives them the next view.
 //
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0024-all-groups-stop.md
@@ -28,7 +28,7 @@ class World {
  public:
   // `network` outlives the world.
   World(CommId id, ft::Membership membership, Network& network);
-  // One that exists, as its newcomer was told of it.
+  // A world that exists already, as `decision` told its newcomer.
   World(const ft::Message& decision, ft::Membership membership, Network& network);
 
   CommId id() const { return id_; }
@@ -36,25 +36,26 @@ class World {
   ft::Membership& membership() { return membership_; }
   const ft::Membership& membership() const { return membership_; }
   Network& network() { return network_; }
-  // Of a member of the view.
+  // `member` is in the view.
   comm::MemberLinks links_to(MemberId member);
-  // The hosts of these ranks of the view, numbered as they appear; vacant ones count as one.
+  // The hosts of these ranks of the view, numbered in order of appearance; vacant ranks count as
+  // one.
   std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
-  // This process's part in a group of that name that the world had before it was admitted; `base`
-  // has what the others do not decide, and may have the ranks of the world that it is of. Nothing:
-  // there was none with this rank in it, or this process has its part already.
+  // This process's part in a group called `base.name` that the world had before this process was
+  // admitted. `base` has what the other members do not decide, and may have the group's world
+  // ranks. Nothing: no such group had this rank in it, or this process has its part already.
   std::optional<GroupConfig> admitted(GroupConfig base) const;
-  // Its part in the group of all ranks of an elastic world, under the world's own id.
+  // This process's part in the group of all ranks of an elastic world, under the world's own id.
   std::optional<GroupConfig> elastic(GroupConfig base) const;
   // Whether links of the member may still be in use.
   bool refers_to(MemberId member) const;
   std::optional<Rank> rank_of(MemberId member) const;
-  // Of the last views; nothing: it has not come yet, or is long past.
+  // One of the last views; nothing: its epoch has not come yet, or is long past.
   const ft::WorldView* view_at(Epoch epoch) const;
   bool has_all(const std::vector<MemberId>& members) const;
 
-  // A group whose first view is that of the world's epoch `config().epoch`, which may have passed,
-  // or not have come yet.
+  // Adds a group whose first view is that of the world's epoch `config().epoch`, which may be past,
+  // or yet to come.
   void add(const std::shared_ptr<Group>& group, Instant now);
   std::vector<std::shared_ptr<Group>> groups() const;
 
@@ -71,29 +72,29 @@ class World {
   void on_message(MemberId from, const ft::Message& message, Instant now);
   // The member's process has gone.
   void on_closed(MemberId member, const Status& why, Instant now);
-  // Nothing comes from it any more; it may live.
+  // Nothing comes from the member any more; it may live.
   void on_silent(MemberId member, Instant now);
   void on_heard(MemberId member, Instant now);
-  // Another connection took the place of a broken one; `data_lost`: with what was under way.
+  // A new connection replaced a broken one; `data_lost`: data under way was lost.
   void on_relinked(MemberId member, bool data_lost, Instant now);
   void on_connected(MemberId peer, Instant now);
-  // This process's part ends.
+  // Ends this process's part.
   void leave(Instant now);
-  // It has ended, though groups that were made of the world may go on.
+  // This process's part has ended, though groups that were made of the world may go on.
   bool has_ended() const { return ended_; }
   // Ranks of the world whose last member was voted out and may still act in an older view.
   std::vector<Rank> ranks_at_large() const;
-  // This process leaves when there are none, or when it has waited for them in vain.
+  // This process leaves when no ranks are at large, or when it has waited for them in vain.
   void await_outcasts(Instant now);
-  // This process stays for their sake only.
+  // This process stays only for the ranks at large.
   void retire();
   void give_up_outcasts() { given_up_ = membership_.at_large(); }
   bool has_given_up() const { return given_up_ == membership_.at_large(); }
   // The member said goodbye to a group of this world.
   void on_goodbye(MemberId member, CommId group, Instant now);
 
-  // This member is at a step boundary; `then` runs when the next view has begun, or there will be
-  // none. One at a time.
+  // This member is at a step boundary; `then` runs when the next view has begun, or when there will
+  // be none. One at a time.
   void at_boundary(std::function<void(const Status&)> then);
   bool in_boundary() const { return boundary_.has_value(); }
 
@@ -124,15 +125,16 @@ class World {
   ft::Membership membership_;
   // Weak: a group belongs to its user and to its ops.
   std::vector<std::weak_ptr<Group>> groups_;
-  std::set<CommId> entered_;  // of all groups that were ever part of it here
-  std::deque<Past> past_;     // the last views, the current one included, for groups that come late
+  std::set<CommId> entered_;  // ids of all groups that ever had a part here
+  std::deque<Past>
+      past_;  // the last views, the current one included, for groups that are added late
   std::optional<WorldBoundary> boundary_;
   std::deque<ft::Action> actions_;
   ViewNews news_;
-  std::vector<ft::Outcast> given_up_;  // waited for in vain by a close() before
+  std::vector<ft::Outcast> given_up_;  // at large when an earlier close() waited for them in vain
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
-  bool entering_ = false;  // a group is (Group::is_entering)
+  bool entering_ = false;  // a group is entering (Group::is_entering)
   bool ended_ = false;     // this process has left
 };
 

@@ -1,5 +1,5 @@
 // Caller state: what the threads that call a group share with the one that drives it: the numbers
-// of calls, whether it takes calls, and what callers may read of its view. It runs no op.
+// of calls, whether the group takes calls, and what callers may read of its view. It runs no op.
 //
 // Thread: any.
 #pragma once
@@ -21,11 +21,11 @@ class CallerState {
   enum class Boundary : std::uint8_t {
     kClosed,    // the group takes no calls
     kTwice,     // another one is under way
-    kEntrance,  // of a newcomer, who came in at this boundary, or who founds the group
+    kEntrance,  // of a newcomer that came in at this boundary, or a founder of the group
     kVote,      // the members agree on it
   };
 
-  // `newcomer`: it has called nothing yet but its arrival.
+  // `newcomer`: it has called nothing yet but its late join.
   CallerState(comm::View view, std::uint64_t next_sequence, bool newcomer)
       : next_sequence_(next_sequence), at_entrance_(newcomer), view_(std::move(view)) {}
 
@@ -39,14 +39,15 @@ class CallerState {
   Status health() const;
   bool is_newcomer() const;
 
-  // Takes a call: `submit(number)` hands its op on, in the order of the numbers. Not ok: it is
-  // refused; `what`, of the group called `name`, says it.
+  // Takes a call: `submit(number)` hands its op on, in the order of the numbers. Not ok: the call
+  // is refused, with the reason, for the group called `name`.
   template <class Submit>
   Status call(const comm::OpRequest& request, const std::string& name, Submit submit) {
     const std::lock_guard lock(mutex_);
     if (closed_ || advancing_) return refusal(request, name);
     at_entrance_ = at_entrance_ && request.how.at_entrance;
-    // Apart: a message concerns two ranks, and a collective's number must be the same on all.
+    // Counted apart: a message concerns two ranks, and a collective's number must be the same on
+    // all.
     const bool message = comm::is_point_to_point(request.collective);
     submit(OpSeq{message ? next_message_++ : next_sequence_++});
     return Status::ok();
@@ -60,8 +61,8 @@ class CallerState {
     }
     return OpSeq{next_sequence_++};
   }
-  // Takes an advance(): `submit(how, number)` goes on with it, in the order of the numbers; the
-  // number is the vote's.
+  // Takes an advance(): `submit(how, number)` goes on with it, in the order of the numbers;
+  // `number` is that of the vote.
   template <class Submit>
   void call_boundary(Submit submit) {
     const std::lock_guard lock(mutex_);
@@ -74,19 +75,19 @@ class CallerState {
     ++next_sequence_;
     submit(Boundary::kVote, next);
   }
-  // Whether it took calls until now.
+  // Closes the group to calls. Returns whether it took calls until now.
   bool close();
 
-  // The driving thread only, from here on.
+  // From here on: driving thread only.
   void end_boundary();
-  // Whether the group had not ended before.
+  // Returns whether the group had not ended before.
   bool end(const Status& status);
   void set_view(comm::View view);
-  // At a step boundary, which is the beginning of the view of that epoch.
+  // For a step boundary, which begins the view of that epoch.
   void set_placement(std::vector<int> hosts, int host_count, bool shares_memory, Epoch epoch);
-  // At one at which nobody came in: of those ranks alone.
+  // For a step boundary at which no rank came in: keeps the placement of those ranks alone.
   void keep_placement_of(const std::vector<Rank>& ranks);
-  // The members' counts, which may differ where ops failed, meet.
+  // The members' counts, which may differ where ops failed, become one.
   void meet_at(std::uint64_t next_sequence);
 
  private:
@@ -96,13 +97,13 @@ class CallerState {
   std::uint64_t next_sequence_ = 0;  // of collectives
   std::uint64_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
-  bool at_entrance_ = false;  // a newcomer that has called nothing yet but its arrival
+  bool at_entrance_ = false;  // a newcomer that has called nothing yet but its late join
   Status ended_;
   bool closed_ = false;
   comm::View view_;
   comm::Placement placement_;
   std::vector<int> hosts_;  // by rank, with placement_
-  Epoch boundary_;          // likewise
+  Epoch boundary_;          // of the view that the last placement was set for
 };
 
 }  // namespace holdfast::group

@@ -13,9 +13,9 @@ namespace holdfast::group {
 
 class Fates {
  public:
-  // Of an op that nothing is known of.
+  // The fate of an op of which nothing is known.
   const Fate& unknown() const { return unknown_; }
-  // Of an op that begins now, until something happens to it.
+  // The fate of an op that begins now, until an incident changes it.
   const Fate& usual(const Roster& roster);
   std::shared_ptr<const comm::Outcome> outcome_of(const Fate& fate) const;
 

@@ -1,10 +1,10 @@
 // Gate queue: ops at their gates (comm/gate.h): called, so that they have their number and their
 // place, while their input is still on the way. Ops begin in call order, for the log of calls and
-// the exchanges in shared memory are in that order; so whatever is called behind a closed gate
-// waits in line. It begins nothing itself: the group asks it what may begin.
+// the exchanges in shared memory are in that order; so every op called behind a closed gate waits
+// in the queue. It begins nothing itself: the group asks it what may begin.
 //
-// To the rest of the group, and to the other members, what is in the queue has not been called:
-// losses and step boundaries know already what to do about that.
+// The rest of the group, and the other members, treat an op in the queue as not called: losses and
+// step boundaries handle such ops already.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -23,7 +23,7 @@ class GateQueue {
     std::shared_ptr<comm::OpWork> work;
     Instant deadline;
   };
-  // An op whose time has come. Not ok: its input will not come; it stays where it is, for the group
+  // An op that may begin. Not ok: its input will not come; it stays where it is, for the group
   // cannot go on past it.
   struct Passed {
     Called op;
@@ -31,14 +31,14 @@ class GateQueue {
   };
 
   bool empty() const { return line_.empty(); }
-  // Whether the op has to wait in line, be its gate open or not.
+  // Whether the op has to wait in the queue, be its gate open or not.
   bool holds(const comm::OpWork& work) const { return !line_.empty() || work.request().how.gate; }
   void push(Called op) { line_.push_back(std::move(op)); }
-  // The first op, if its gate is open or its time is up. Messages are in line, too.
+  // The first op, if its gate is open or its time is up. Messages are in the queue, too.
   std::optional<Passed> next(Instant now);
   // When to look again.
   Instant next_deadline() const;
-  // All that are in line, which end here.
+  // Takes all ops of the queue, which end here.
   std::deque<Called> take_all() { return std::exchange(line_, {}); }
 
  private:

@@ -1,9 +1,9 @@
-// Inline op: a blocking call of a small op that shared memory alone carries: from call to end on
-// the caller's thread, while it drives, without a work of its own. What lasts longer than a few
-// looks goes on as any op. A template, since it is the shortest path there is: the group calls
-// nothing through a table, and allocates nothing.
+// Inline op: a blocking call of a small op that runs in shared memory alone: from call to end on
+// the caller's thread, while that thread drives the runtime, without a work of its own. An op that
+// lasts longer than a few polls goes on as any other op. A template, since it is the shortest path
+// there is: the group makes no virtual call, and allocates nothing.
 //
-// Host: the group, or a test. Of a request that shared memory may carry, it has
+// Host: the group, or a test. For a request that can run in shared memory, it has
 //   can_begin_inline(request)      nothing is in the way, and nothing about the group is unusual
 //   inline_shape(request)          whether it is known, new, or no request for this
 //   number_inline()                the op's number; nothing: a call of another thread has one
@@ -26,19 +26,19 @@
 namespace holdfast::group {
 
 enum class InlineShape : std::uint8_t {
-  kNone,    // it takes the long way
-  kUsual,   // as the last one's: nothing about it need be checked
-  kNew,     // another one, and accepted
+  kNone,    // the op takes the long way
+  kUsual,   // as the last op: nothing about it need be checked
+  kNew,     // differs from the last op, and accepted
   kSliced,  // accepted, and goes through slices
 };
 
 template <class Host>
 class InlineOp {
  public:
-  // Both outlive it; `request` is moved from where it needs a work.
+  // `host` and `request` outlive it; `request` is moved from where the op needs a work.
   InlineOp(Host& host, comm::OpRequest& request) : host_(host), request_(request) {}
 
-  // Whether nothing is left to do inline.
+  // Returns whether nothing is left to do inline.
   bool step(bool last) {
     if (!number_ && !begin()) return true;
     if (ran_.work) return host_.look_inline(*number_);
@@ -54,7 +54,7 @@ class InlineOp {
   comm::Ran take() { return std::move(ran_); }
 
  private:
-  // Only where nothing is unusual; everything else takes the long way.
+  // Begins only where nothing is unusual; all other ops take the long way.
   bool begin() {
     if (!host_.can_begin_inline(request_)) return false;
     const InlineShape shape = host_.inline_shape(request_);

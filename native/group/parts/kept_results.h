@@ -1,7 +1,7 @@
 // Kept results: ops that have ended here, but whose results others may still need: copies of small
-// results, and the latest ops of the flat exchange, whose slots everybody can still read. They are
-// kept until all members are known to hold them. What a loss makes of them is judged elsewhere
-// (group/judgement.h).
+// results, and the latest ops of the flat exchange, whose slots every member can still read. They
+// are kept until all members are known to hold them. group/judgement.h decides what a loss makes of
+// them.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -27,21 +27,21 @@ class KeptResults {
     Fate fate;
   };
 
-  // Copies the result, from which members that lack it can be served by rank `self`.
+  // Copies the result, from which rank `self` can serve members that lack it.
   void keep(const comm::OpWork& work, const Fate& fate, Rank self);
-  // It has ended on the flat exchange, in that epoch.
+  // The call has ended on the flat exchange, in that epoch.
   void note_flat_end(const comm::Call& call, Epoch epoch);
-  // All members hold the results of all ops up to this one.
+  // All members hold the results of all ops up to `through`.
   void on_stable(OpSeq through);
   void forget(OpSeq sequence) { kept_.erase(sequence.value); }
   void clear();
 
   Kept* find(OpSeq sequence);
-  // Nothing: it has not ended on the flat exchange, or long ago.
+  // Nothing: the op has not ended on the flat exchange, or long ago.
   const comm::Call* flat_end(OpSeq sequence) const;
   // The first op of which there is a copy.
   std::optional<OpSeq> first() const;
-  // What this member says of them when a view ends.
+  // Adds what this member reports of them when a view ends.
   void report(std::vector<OpReport>& ops) const;
 
  private:

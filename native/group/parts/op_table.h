@@ -30,7 +30,7 @@ class OpHost {
   virtual ~OpHost() = default;
   // The op has ended: end() or fail() of the table are called before this returns.
   virtual void end(std::shared_ptr<comm::OpWork> work, Status status) = 0;
-  // The same, of one that ended badly; `cause` does not name it.
+  // The op has ended badly; as end(). `cause` does not name the op.
   virtual void end_badly(const std::shared_ptr<comm::OpWork>& work, const Status& cause) = 0;
   // A work for an op that has ended here and is served to others.
   virtual std::shared_ptr<comm::OpWork> make_server(const comm::OpRequest& request,
@@ -39,7 +39,7 @@ class OpHost {
 
 class OpTable {
  public:
-  // What the members of the view before had, when another one begins.
+  // What the members of the last view reported, for the next view.
   struct Change {
     GroupReports reports;
     std::vector<Rank> ranks_before;
@@ -67,11 +67,11 @@ class OpTable {
   }
   std::uint64_t first_kept() const;
   const std::shared_ptr<comm::OpWork>& first_work() const { return ops_.begin()->second.work; }
-  // An op whose time is up; kept, so that no time passes.
+  // Whether the time of an op is up.
   bool is_late(Instant now) const;
   Instant next_deadline() const;
 
-  // An op that shared memory carries without a work of its own has begun and has ended.
+  // An op that runs in shared memory without a work of its own has begun, and has ended.
   void note_inline_begin(OpSeq sequence) {
     first_uncalled_ = std::max(first_uncalled_, sequence.value + 1);
   }
@@ -79,25 +79,25 @@ class OpTable {
     kept_.note_flat_end(call, roster_.epoch);
     return fates_.outcome_of(fates_.usual(roster_));
   }
-  // It needs one after all.
+  // An inline op needs a work after all.
   void add_inline(const std::shared_ptr<comm::OpWork>& work, Instant deadline);
-  // Called here; begins, if there is a communicator.
+  // The op was called here; it begins, if there is a communicator.
   void launch(const std::shared_ptr<comm::OpWork>& work, Instant deadline,
               comm::ViewCommunicator* comm);
-  // The view begins; nothing is known of another before it.
+  // A view begins that follows none: begins all ops.
   void begin_all(comm::ViewCommunicator& comm);
-  // The view begins: judges every op that anybody reported of the last one, in order; then come
-  // those that nobody knew of.
+  // A view begins: judges every op that any member of the last one reported, in order, and then the
+  // ops that no member reported.
   void settle(const Change& change, const Views& views);
-  // Every op from here on gets this, until all members meet; ok: none.
+  // Every op from here on ends with this status, until all members meet; ok: none.
   void set_broken(Status why) { broken_ = std::move(why); }
   const Status& broken() const { return broken_; }
 
-  // The view's communicator has ended the op; what others know of its result.
+  // The view's communicator has ended the op; `held`: what others hold of its result.
   void on_ended(const std::shared_ptr<comm::OpWork>& work, comm::Held held);
   void on_stable(OpSeq through) { kept_.on_stable(through); }
-  // The op leaves the table, if it is in it: sets its outcome, and finds that it ended badly where
-  // its result has a hole that is an error.
+  // The op leaves the table, if it is in it. Sets its outcome; `hole`: its result has a hole that
+  // is an error, so it ended badly.
   struct Ended {
     bool repaired = false;
     std::optional<Status> hole = {};
@@ -108,7 +108,7 @@ class OpTable {
   // A view has ended, and stopped these ops.
   void note_stopped(std::vector<comm::Stopped> stopped);
   void report(std::vector<OpReport>& ops) const;
-  // All members have ended all ops, and count as one: the calls begin with this number.
+  // All members have ended all ops, and have one count: calls begin with this number.
   void meet_at(std::uint64_t first);
   void forget_results() { kept_.clear(); }
 
@@ -117,9 +117,9 @@ class OpTable {
     std::shared_ptr<comm::OpWork> work;
     Instant deadline;
     Fate fate;
-    bool complete = false;  // all of it was here when a view ended
+    bool complete = false;  // the whole result was here when a view ended
     std::map<std::uint32_t, ft::Ranges> held;
-    std::vector<std::byte> saved;  // atomic, in place: its input
+    std::vector<std::byte> saved;  // the input of an atomic op in place
     Feedback::Residual residual;
   };
 
@@ -146,7 +146,7 @@ class OpTable {
   KeptResults kept_;
   Fates fates_;
   Feedback feedback_;
-  // Of ops that were not called here yet.
+  // For ops that were not called here yet.
   std::map<std::uint64_t, std::vector<std::shared_ptr<Incident>>> incidents_;
   Status broken_;
 };

@@ -10,7 +10,7 @@ namespace holdfast::group {
 
 // "all_reduce #3 of group job"
 std::string op_text(const comm::OpWork& work, const std::string& group);
-// `cause`, which does not name the op, said of it, as it was in that epoch.
+// `cause`, which does not name the op, completed with the op as it was in that epoch.
 Status describe(const comm::OpWork& work, const Status& cause, const std::string& group,
                 const Roster& roster, Epoch epoch);
 

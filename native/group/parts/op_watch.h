@@ -1,5 +1,5 @@
-// Op watch: what a group tells the observer (comm/observer.h) of its ops and its views. Where
-// nobody observes it does nothing; it changes nothing of what it is told of.
+// Op watch: what a group tells the observer (comm/observer.h) of its ops and its views. Without an
+// observer it does nothing; it never changes what it is told of.
 //
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0049-health-is-one-observer.md
@@ -19,7 +19,7 @@ namespace holdfast::group {
 
 class OpWatch {
  public:
-  // `observer`: nothing where nobody looks; outlives the watch.
+  // `observer`: nothing where there is none; outlives the watch.
   OpWatch(CommId group, Rank self, comm::Observer* observer, std::shared_ptr<const Clock> clock)
       : group_(group), self_(self), observer_(observer), clock_(std::move(clock)) {}
 
@@ -28,15 +28,15 @@ class OpWatch {
   void began(comm::OpWork& work, Epoch epoch, Instant now);
   void took_path(const comm::OpWork& work);
   void ended(comm::OpWork& work, Code code, bool repaired);
-  // The same of an op that has no work of its own.
+  // The same for an op that has no work of its own.
   void began_inline(comm::OpTicket& ticket, const comm::OpRequest& request, OpSeq sequence,
                     Epoch epoch);
   void ended_inline(comm::OpTicket& ticket);
 
-  // Whether it is time to ask whom an op waits for.
+  // Whether it is time to ask which ranks an op waits for.
   bool is_due(Instant now) const { return observer_ != nullptr && now >= next_look_; }
-  // Of which op that is to be asked, of the collective and the message that began first; either
-  // may be nothing. Nothing: neither has waited for long.
+  // Chooses the op to ask about, of the collective and the message that began first; either may be
+  // nothing. Nothing: neither has waited for long.
   const comm::OpWork* choose(const comm::OpWork* collective, const comm::OpWork* message,
                              Instant now);
   // The op that was chosen waits for these ranks of the world.
@@ -54,8 +54,8 @@ class OpWatch {
   comm::Observer* const observer_;
   // Owners: every group of the node and the works they handed out.
   const std::shared_ptr<const Clock> clock_;
-  // An op that has waited for some time, as it was last looked at.
-  std::uint64_t number_ = 0;  // the observer's; 0: none
+  // An op that has waited for some time, as it was when last polled.
+  std::uint64_t number_ = 0;  // the observer's number; 0: none
   Instant seen_{};
   std::vector<Rank> ranks_;  // of the world
   Instant next_look_{};

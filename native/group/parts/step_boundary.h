@@ -1,7 +1,7 @@
 // Step boundary: this member's part in one step boundary of its group, from advance() to the view
-// that begins there. The members first agree, with one small all-reduce, whether anybody has seen a
-// newcomer that may be admitted; nearly always nobody has, and no coordinator is asked. It says
-// what is to come; the group launches the all-reduce, and asks its world.
+// that begins there. The members first agree, with one small all-reduce, whether any of them has
+// seen a newcomer that may be admitted; nearly always none has, and no coordinator is asked. This
+// class says what comes next; the group launches the all-reduce, and asks its world.
 //
 // Thread: only the holder of the runtime, but for make().
 #pragma once
@@ -18,7 +18,7 @@ namespace holdfast::group {
 
 class StepBoundary {
  public:
-  // Members agree whether somebody may come in, then pass it together.
+  // Members agree whether a newcomer may come in, then pass the boundary together.
   struct PendingBoundary {
     std::shared_ptr<comm::OpWork> work;    // the caller's
     std::shared_ptr<comm::OpWork> vote;    // the all-reduce of `lobby`; made when it has its number
@@ -27,7 +27,7 @@ class StepBoundary {
   };
   // What comes after the vote.
   enum class Next : std::uint8_t {
-    kPass,   // nobody waits: it is passed as it is
+    kPass,   // no newcomer waits: the boundary is passed as it is
     kFail,   // the vote's status says why
     kAdmit,  // the world makes the next view
   };
@@ -35,7 +35,7 @@ class StepBoundary {
   struct Facts {
     bool whole = false;          // the group has all ranks of its world
     bool broken = false;         // a loss has ended the step (PeerLoss::kRaise)
-    std::uint64_t admitted = 0;  // version of the lobby that the view is of
+    std::uint64_t admitted = 0;  // version of the lobby that the view is based on
   };
 
   // The request of the caller's work, and of a vote on `lobby`. Any thread.
@@ -49,24 +49,24 @@ class StepBoundary {
   // `lobby`: the version that this member has seen.
   void begin(PendingBoundary step, std::uint64_t lobby);
   Next after_vote(const Status& status, const Facts& facts) const;
-  // Who took part in the vote.
+  // Ranks that took part in the vote.
   const std::vector<Rank>& voters() const { return step_->vote->outcome().contributors; }
-  // The members agreed, but nothing came of it.
+  // Whether the members agreed, but nothing came of it in time.
   bool is_late(Instant now) const;
   Instant next_deadline() const { return step_ ? step_->deadline : Instant{Duration::max()}; }
-  // It has ended.
+  // Ends the boundary and returns it.
   PendingBoundary take();
 
  private:
   std::optional<PendingBoundary> step_;
 };
 
-// The hosts of a group's ranks, numbered as they appear; -1: nobody there.
+// The hosts of a group's ranks, numbered in order of appearance; -1: vacant rank.
 struct HostNumbers {
   std::vector<int> by_rank;
   int count = 0;
 };
-// Nobody has come in, but some may have gone: without all but `ranks`.
+// No rank has come in, but some may have gone: the hosts of `ranks` only.
 HostNumbers keep_hosts_of(const std::vector<Rank>& ranks, const std::vector<int>& hosts);
 
 }  // namespace holdfast::group
