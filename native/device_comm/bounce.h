@@ -1,5 +1,5 @@
-// Bounce: copies between device memory and host memory that is not pinned, through a piece that is:
-// for ops that are staged unexpectedly, when nothing may be pinned, because that may wait for a
+// Bounce: copies between device memory and host memory that is not pinned, through a pinned piece:
+// for ops that are staged unexpectedly, when nothing may be pinned, because pinning may wait for a
 // device that waits for the op. Piece by piece, driven by the device's stream.
 #pragma once
 
@@ -19,22 +19,22 @@ class Staged;
 
 class Bounce final : public std::enable_shared_from_this<Bounce> {
  public:
-  // `piece` is the caller's, until it has ended.
+  // `piece` is the caller's, until the copy has ended.
   Bounce(std::shared_ptr<Staged> staged, device::Pinned piece)
       : staged_(std::move(staged)), piece_(piece) {}
 
-  // Host memory for a request, and the request with it; kSystem without memory.
+  // Allocates host memory for a request, and returns the request in it; kSystem without memory.
   Result<comm::OpRequest> bind(const comm::OpRequest& request, Rank rank);
 
   enum class Direction : std::uint8_t { kUp, kDown };
-  // Begins to copy what bind() has found. `ended` is called once, unless the device is lost: then
-  // state() tells. Any thread.
+  // Begins to copy what bind() has found. Calls `ended` once, unless the device is lost: then
+  // state() tells it. Any thread.
   void start(Direction way, std::function<void(const Status&)> ended);
-  // Nothing: under way. Any thread.
+  // How the copy has ended; nothing: it is under way. Any thread.
   std::optional<Status> state();
 
  private:
-  // The stream has come so far, or nothing was enqueued yet.
+  // The stream has reached the last piece, or nothing was enqueued yet: enqueues the next piece.
   void step();
   Status enqueue();
   void finish(const Status& status);
@@ -45,7 +45,7 @@ class Bounce final : public std::enable_shared_from_this<Bounce> {
   std::unique_ptr<std::byte[]> memory_;
   StagedCopies all_;
 
-  // One step at a time.
+  // One step at a time uses these.
   Direction way_ = Direction::kUp;
   std::vector<StagedCopy> copies_;
   std::size_t at_ = 0;

@@ -1,10 +1,10 @@
-// The work of a call on device memory that is a row of ops of the group, with work of the device
-// between them. All are numbered when it is called. Its last op is a barrier; or, where a rank was
-// lost or something went wrong, the whole call once more, staged through the host.
+// The work of a call on device memory that is a chain of ops of the group, with work of the device
+// between them. All ops are numbered when the call is made. The last op is a barrier; or, where a
+// rank was lost or something went wrong, the whole call once more, staged through the host.
 //
 // The ops are protected: they survive losses, and end alike for all members, with the same outcome.
-// A kind decides by such outcomes alone, so all ranks decide alike; and it leaves every input as it
-// was until it has decided, so that the call can be done again.
+// A subclass decides by such outcomes alone, so all ranks decide alike; and it leaves every input
+// as it was until it has decided, so that the call can be done again.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class ChainedWork : public DeviceWork {
  public:
   ~ChainedWork() override;
 
-  // Once. An error: no op has begun.
+  // Starts the ops. Once. An error: no op has begun.
   Status begin(comm::Communicator& group, std::span<const device::CuStream> streams);
 
   OpSeq sequence() const override;  // of the first of its ops
@@ -30,47 +30,47 @@ class ChainedWork : public DeviceWork {
   void tell_wait(comm::OtherWait other) override;
 
  protected:
-  // `steps`: its ops but the last.
+  // `steps`: number of its ops, the last one excluded.
   ChainedWork(std::shared_ptr<Staged> staged, const comm::OpRequest& request, Rank rank,
               std::size_t steps);
 
-  // By the caller, before the first op: memory, and what the device does before it. An error: it is
-  // refused. take_row_memory() is a part of it.
+  // Called by the caller's thread before the first op: takes memory, and enqueues what the device
+  // does before that op. An error: the call is refused. Includes take_row_memory().
   virtual Status prepare(std::span<const device::CuStream> streams) = 0;
-  // By the caller, when the first op has its number, and before its gate is looked at in earnest:
-  // it must open at some time, whatever happens here.
+  // Called by the caller's thread when the ops have their numbers. The first op's gate must open at
+  // some time, whatever happens here.
   virtual void on_numbered() {}
-  // Of the steps but the last; gate, timeout and priority are put in.
+  // The request of a step other than the last; whole_step() adds gate, timeout and priority.
   virtual comm::OpRequest step_request(std::size_t step) = 0;
-  // As Gate::fill(), likewise: of a step that was begun before anybody knew what it is.
+  // As Gate::fill(), for a step other than the last that was begun before its request was known.
   virtual void fill_step([[maybe_unused]] std::size_t step,
                          [[maybe_unused]] comm::OpRequest& request) {}
-  // As Gate::look(), for the steps but the last, while nothing is decided.
+  // As Gate::look(), for a step other than the last, while the chain is undecided.
   virtual std::optional<Status> look_at_step(std::size_t step) = 0;
-  // A step but the last has ended well, and nothing is decided. One after the other.
+  // A step other than the last has ended well, and the chain is undecided. Called in step order.
   virtual void on_step_ended(std::size_t step, const comm::Outcome& outcome) = 0;
-  // The row ends before a decision, as no op of it has begun or the group has ended.
+  // The chain ends before a decision, as no op of it has begun or the group has ended.
   virtual void on_broken() {}
 
-  // How it is decided, once; what comes later counts for nothing.
+  // The decision, once: calls after the first have no effect.
   //
   // The result is there, or on its way on our stream down, and streams that wait may go on.
-  // `enqueued`: whether it could be.
+  // `enqueued`: whether enqueueing it worked.
   void succeed(Status enqueued);
-  // Once more, through the host: inputs are as they were.
+  // Does the call again through the host: inputs are as they were.
   void stage();
 
-  // The outcome of the first step is the call's; `again`: data is fetched once more.
+  // Merges a step's outcome into the call's; `again`: the data is fetched once more.
   void merge_outcome(const comm::Outcome& outcome, bool again);
 
   // ok: what was recorded has happened. Nothing: not yet.
   std::optional<Status> look_at(device::CuEvent event) const;
-  // Behind all that may still use a work's memory.
+  // Events behind all that may still use the work's memory.
   std::vector<device::CuEvent> pending_events();
-  // What ChainedWork itself needs: pinned memory of `bytes` at most, to do the call again through,
-  // and a flag.
+  // Takes what ChainedWork itself needs: a flag, and pinned memory, at most `bytes`, through which
+  // to do the call again.
   Status take_row_memory(std::uint64_t bytes);
-  // As give_memory(), of that and of a kind's events.
+  // As give_memory(), for what take_row_memory() took, and for the events of a subclass.
   void give_row_memory(bool idle, std::vector<device::CuEvent> events);
 
   const comm::OpRequest request_;
@@ -81,16 +81,16 @@ class ChainedWork : public DeviceWork {
   enum class Decision : std::uint8_t {
     kOpen,
     kDone,    // the result is there
-    kStaged,  // all of it once more, by the last op
+    kStaged,  // the whole call once more, by the last op
     kBroken,  // the group has ended
   };
 
   std::shared_ptr<ChainedWork> self();
   comm::OpRequest whole_step(std::size_t step);
-  // Once for each op, when it has ended.
+  // Called once for each op, when it has ended.
   void on_step(std::size_t step, const Status& status);
   void on_last(const comm::Outcome& outcome);
-  // When all of them have.
+  // All ops have ended.
   void on_all();
   void decide(Decision decision);
   bool is_decided() const;
@@ -104,8 +104,7 @@ class ChainedWork : public DeviceWork {
   OpSeq sequence_;
   std::optional<comm::OpRequest> staged_request_;
 
-  // Guarded by mutex_.
-  // They hold their gates, which hold this: until each has ended.
+  // Guarded by mutex_. The ops hold their gates, which hold this work, until each op has ended.
   std::vector<std::shared_ptr<comm::Work>> works_;
   Decision decision_ = Decision::kOpen;
   std::size_t running_ = 0;  // ops that have not ended

@@ -1,6 +1,6 @@
-// Device state: chunks of device memory that are hashed where they lie, and those that differ
-// copied, for a sync of state (comm/state/sync.py). The digests are those that the CPU makes, so
-// that ranks with and without a GPU compare the same ones.
+// Device state: hashes chunks of device memory where they lie, and copies those that differ, for a
+// sync of state (comm/state/sync.py). The digests are those that the CPU makes, so that ranks with
+// and without a GPU compare the same digests.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,21 @@ class DeviceState final {
   DeviceState(const DeviceState&) = delete;
   DeviceState& operator=(const DeviceState&) = delete;
 
-  // All below wait for the device: callers' threads. down() may run beside the others, which one
-  // thread at a time calls.
+  // All below wait for the device: callers' threads. down() may run beside the others; only one
+  // thread at a time calls those.
 
-  // What is done here comes after all that the stream has been given. kUnsupported while it is
-  // captured.
+  // Later work here comes after all that the stream has been given. kUnsupported while the stream
+  // is captured.
   Status follow(device::CuStream stream);
-  // kConfigError where a chunk is not memory of the device; kSystem when there is none for the sums
-  // of a part of the chunks.
+  // kConfigError where a chunk is not memory of the device; kSystem when there is no memory for the
+  // sums of a part of the chunks.
   Status hash(std::span<const device::HashChunk> chunks, std::span<device::DigestBytes> digests);
   Status down(std::byte* pinned, device::DevicePointer from, std::uint64_t bytes);
   Status up(device::DevicePointer to, const std::byte* pinned, std::uint64_t bytes);
-  // An array with gaps as a run of memory, which this keeps as long as it lives: its address.
+  // Copies an array with gaps into a run of memory, which this object keeps for its lifetime.
+  // Returns the run's address.
   Result<device::DevicePointer> pack(const GappedArray& array);
-  // The runs back into their arrays.
+  // Copies the runs back into their arrays.
   Status unpack();
 
  private:

@@ -1,5 +1,5 @@
 // The work of an op on device memory: how callers and their streams wait for it, and how it ends.
-// What it is made of is its kind's affair: staged_work.h, chained_work.h.
+// Its subclasses say what it is made of: staged_work.h, chained_work.h.
 #pragma once
 
 #include <atomic>
@@ -31,40 +31,40 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   void on_done(std::function<void(const Status&)> callback) override;
 
   // Makes the stream wait until the op has ended, and its result is in device memory; the host
-  // waits only where streams cannot (Device::streams_wait()). An op that fails sets the stream free
-  // as well: its error is status(), and of every later op of the group. Any thread.
+  // waits only where streams cannot (Device::streams_wait()). A failed op sets the stream free as
+  // well: status(), and every later op of the group, has the error. Any thread.
   Status wait_on(device::CuStream stream);
 
  protected:
   DeviceWork(std::shared_ptr<Staged> staged, comm::Collective collective);
 
-  // Of a call in several ops: what every part of its result has.
+  // Merges the outcomes of a call made of several ops: contributors are those of every op.
   static void merge(comm::Outcome& all, const comm::Outcome& one, bool first);
-  // When the device has done all of its part, and well: whether the result is one.
+  // Called when the device has done all of its part well. Not ok: the result is unusable.
   virtual Status look_at_result() { return Status::ok(); }
-  // Its memory, once. `idle`: nothing that was enqueued for it is under way; else it comes back
-  // when that has ended.
+  // Gives back the work's memory, once. `idle`: nothing that was enqueued for it is under way; else
+  // it comes back when that has ended.
   virtual void give_memory(bool idle) = 0;
 
-  // Arrays with gaps that the op's blocks are in: unpacked when the result is there, then freed.
-  // By whoever starts it.
+  // Takes arrays with gaps that the op's blocks are in: unpacked when the result is there, then
+  // freed. Called by the thread that starts the work.
   void take_packed(std::vector<Packed> packed) { packed_ = std::move(packed); }
 
-  // Streams that wait for the work go on behind what our stream down has been given, and the
+  // Streams that wait for the work go on behind what our stream down has been given, and behind the
   // unpacking of a result.
   Status set_streams_free();
-  // All that is left to do has been enqueued on our stream down, or an error: the op ends when the
-  // stream has come so far. Once.
+  // All that is left to do has been enqueued on our stream down, or there is an error: the op ends
+  // when the stream has done it. Once.
   void end();
-  // The flag and the memory of a work that has ended, or that never began.
+  // Gives back the flag and the memory of a work that has ended, or that never began.
   void give_back(bool idle);
 
   // Owners: the node, and its works.
   const std::shared_ptr<Staged> staged_;
   const comm::Collective collective_;
-  std::optional<device::Flag> flag_;  // by whoever starts it
+  std::optional<device::Flag> flag_;  // set by the thread that starts the work
 
-  mutable std::mutex mutex_;  // guards all below, and what kinds say
+  mutable std::mutex mutex_;  // guards all below, and what subclasses say
   Status status_;
   comm::Outcome outcome_;  // not written any more once done()
 
@@ -82,7 +82,7 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   std::vector<Packed> packed_;
   bool unpacked_ = false;
   std::condition_variable changed_;
-  bool coming_down_ = false;  // the device has what is left to do
+  bool coming_down_ = false;  // all that is left to do has been enqueued
   bool ended_ = false;        // status_ is final
   std::vector<std::function<void(const Status&)>> callbacks_;
 

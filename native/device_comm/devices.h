@@ -1,5 +1,5 @@
-// Devices: the CUDA devices of a process, opened one by one when memory of theirs is first passed
-// to an op. A process that passes none never looks for a driver.
+// Devices: the CUDA devices of a process, each opened when its memory is first passed to an op. A
+// process that passes none never looks for a driver.
 #pragma once
 
 #include <map>
@@ -13,9 +13,9 @@
 
 namespace holdfast::device_comm {
 
-// The option cuda_driver's values; the first is the default.
+// Values of the option cuda_driver; the first is the default.
 inline constexpr const char* kCudaDrivers[] = {"", "emulated", "none"};
-// Likewise of the options cuda_ipc and cuda_codec.
+// Values of the options cuda_ipc and cuda_codec; the first is the default.
 inline constexpr const char* kCudaPaths[] = {"auto", "off"};
 
 struct DeviceSettings {
@@ -25,13 +25,13 @@ struct DeviceSettings {
 
 class Devices final {
  public:
-  // Staging comes from the pool, so that the other ranks of the host read it where it lies.
+  // Staging memory comes from the pool, so that the other ranks of the host read it where it lies.
   // `driver`: null: the one that the settings name.
   Devices(DeviceSettings settings, std::shared_ptr<comm::MemoryPool> pool,
           device::DriverTable driver)
       : settings_(std::move(settings)), pool_(std::move(pool)), driver_(std::move(driver)) {}
 
-  // kUnsupported, with what is missing. Any thread.
+  // The driver; kUnsupported, with what is missing. Any thread.
   Result<device::DriverTable> driver();
   // Collectives on memory of one device. `executor`: the node's. Any thread but the runtime's.
   Result<std::shared_ptr<Staged>> staged(int ordinal, std::weak_ptr<comm::Executor> executor);
@@ -43,7 +43,7 @@ class Devices final {
   const std::shared_ptr<comm::MemoryPool> pool_;  // owners: as Node::pool() says
   std::mutex mutex_;                              // guards all below
   device::DriverTable driver_;
-  // Owners: this, and their works.
+  // By ordinal. Owners: this object, and their works.
   std::map<int, std::shared_ptr<Staged>> staged_;
 };
 

@@ -1,5 +1,5 @@
 // Host table: rows in host memory that the threads of a GPU read where they lie, over the bus, line
-// by line: no gather by the processor, and no copy of what nobody asks for.
+// by line: no gather by the processor, and no copy of rows that no index names.
 // Source: Min et al., "PyTorch-Direct: Enabling GPU Centric Data Access for Very Large Graph Neural
 // Network Training with Irregular Accesses", 2021, sections 3-4 (aligned accesses).
 // Why: docs/decisions/0080-gathering-where-the-index-is.md
@@ -15,8 +15,8 @@ namespace holdfast::device_comm {
 
 class HostTable final {
  public:
-  // Pins the table's memory, which stays the caller's and must outlive this: kSystem when the
-  // system does not let it. `row_bytes` > 0. May wait for the device.
+  // Pins the table's memory, which stays the caller's and must outlive this object: kSystem when
+  // the system does not let it. `row_bytes` > 0. May wait for the device.
   static Result<std::unique_ptr<HostTable>> make(std::shared_ptr<Staged> staged, std::byte* table,
                                                  std::uint64_t rows, std::uint64_t row_bytes);
   // Waits for gathers under way.
@@ -24,9 +24,9 @@ class HostTable final {
   HostTable(const HostTable&) = delete;
   HostTable& operator=(const HostTable&) = delete;
 
-  // out[i] = table[index[i]] for `count` int64 numbers; both are memory of the device. Enqueued;
-  // a row whose number is out of range becomes zeros, and wrong_index() tells of it. One thread at
-  // a time.
+  // out[i] = table[index[i]] for `count` int64 numbers; both are memory of the device. Enqueued; a
+  // row whose number is out of range becomes zeros, and take_wrong_index() tells of it. One thread
+  // at a time.
   Status gather(device::DevicePointer index, std::uint64_t count, device::DevicePointer out,
                 device::CuStream stream);
   // `second` waits for all that `first` has been given.
@@ -54,7 +54,7 @@ class HostTable final {
   device::DevicePointer seen_ = 0;  // the table, as the device sees it
   device::Pinned wrong_;            // an u64
   device::DevicePointer seen_wrong_ = 0;
-  device::CuStream own_;  // behind every gather
+  device::CuStream own_;  // reaches its end behind every gather
   device::LoadedKernels kernels_;
 };
 

@@ -1,6 +1,6 @@
 // Packed: an array in device memory that has gaps, and its elements in one run of device memory
-// beside it, for what takes runs only. A pass over the device's own memory each way, which costs
-// little beside the bus.
+// beside it, for ops that take runs only. Each way is a pass over the device's own memory, which
+// costs little beside the bus.
 // Why: docs/decisions/0092-arrays-with-gaps.md
 #pragma once
 
@@ -18,12 +18,12 @@ struct GappedArray {
   datatype::ArrayShape shape;
 };
 
-// One owner. Its memory is freed by release(), which needs a stream.
+// One owner. release(), which needs a stream, frees its memory.
 class Packed final {
  public:
-  // Takes memory on the stream. kConfigError where elements are not memory of the device, or, if
-  // it is `written`, where several elements may be one memory; kUnsupported where the device has no
-  // memory pools, or the build no kernels; kSystem when the device is full. In the device's
+  // Takes memory on the stream. kConfigError where elements are not memory of the device, or, if it
+  // is `written`, where several elements may be one memory; kUnsupported where the device has no
+  // memory pools, or the build has no kernels; kSystem when the device is full. In the device's
   // context, as all below; a caller's thread.
   static Result<Packed> make(device::Device& device, device::LoadedKernels& kernels,
                              const GappedArray& array, bool written, device::CuStream stream);
@@ -32,10 +32,11 @@ class Packed final {
   std::uint64_t bytes() const { return bytes_; }
   bool written() const { return written_; }
 
-  // Enqueue a copy of the elements into the run; and back, which loads nothing.
+  // pack() enqueues a copy of the elements into the run; unpack() enqueues the copy back, and loads
+  // no kernel.
   Status pack(device::LoadedKernels& kernels, device::CuStream stream) const;
   Status unpack(device::LoadedKernels& kernels, device::CuStream stream) const;
-  // Once, behind all that uses it.
+  // Frees the memory, once, behind all that uses it on the stream.
   Status release(device::Device& device, device::CuStream stream) const;
 
  private:

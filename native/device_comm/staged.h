@@ -1,17 +1,17 @@
 // Staged: collectives on device memory, through pinned host memory. An op takes its number when it
 // is called, as every op does; its input is copied up on a stream of ours after what the caller's
-// stream had been given, and opens the op's gate (comm/gate.h); when the op has ended, its result
-// is copied down on another. The engine sees host memory only, so losses are repaired as ever, and
-// device memory is written with final values, or not at all.
+// stream had been given, and then opens the op's gate (comm/gate.h); when the op has ended, its
+// result is copied down on another stream. The engine sees host memory only, so losses are repaired
+// as ever, and device memory is written with final values, or not at all.
 //
-// Large ops are cut into slices (slices.h), ops of their own to the engine: the copy up of one, the
-// exchange of another and the copy down of a third go on together.
+// Large ops are cut into slices (slices.h), which are ops of their own to the engine: the copy up
+// of one, the exchange of another and the copy down of a third go on together.
 //
-// Where ranks reach each other's device memory, large ops go past the host instead (direct.h); with
-// a codec their frames are made on the device (encoded.h).
+// Where ranks reach each other's device memory, large ops bypass the host instead
+// (direct/direct.h); with a codec, the device makes their frames (encoded/encoded.h).
 //
-// Host memory: one pinned byte to each byte of input and output, for as long as an op lasts.
-// Copies: one up, one down.
+// Host memory: one pinned byte per byte of input and output, while an op lasts. Copies: one up, one
+// down.
 // Why: docs/decisions/0078-staged-ops-have-a-gate.md
 #pragma once
 
@@ -34,17 +34,17 @@ class StagedWork;
 
 struct StagedSettings {
   std::uint64_t slice_bytes = 0;   // the option cuda_slice_bytes
-  bool direct = false;             // whether ops may go past the host
+  bool direct = false;             // whether ops may bypass the host
   std::uint64_t direct_bytes = 0;  // the option cuda_ipc_min_bytes
   EncodedSettings encoded = {};
 };
 
 class Staged final : public std::enable_shared_from_this<Staged> {
  public:
-  // Whose driver looks at the gates when something has been copied up.
+  // The executor whose driver polls the gates when something has been copied up.
   using Waker = std::weak_ptr<comm::Executor>;
 
-  // Owners of the device: this, its works. `executor`: the node's.
+  // Owners of the device: this object and its works. `executor`: the node's.
   static Result<std::shared_ptr<Staged>> make(std::shared_ptr<device::Device> device,
                                               std::weak_ptr<comm::Executor> executor,
                                               const StagedSettings& settings);
@@ -53,29 +53,29 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   Staged& operator=(const Staged&) = delete;
 
   device::Device& device() const { return *device_; }
-  // Owners of the device: as above, and gates.
+  // Owners of the device: as make() says, and gates.
   const std::shared_ptr<device::Device>& device_owner() const { return device_; }
-  // Streams of ours: what ops wait for; and what has nothing to wait for but the device.
+  // Streams of ours. up(): ops wait for it; down(): it waits for nothing but the device.
   device::CuStream up() const { return up_; }
   device::CuStream down() const { return down_; }
-  // Null when the node is gone. Owners: the node, and who calls this, for a moment.
+  // Null when the node is gone. Owners: the node, and the caller of this, for a moment.
   std::shared_ptr<comm::Executor> executor() const { return waker_->lock(); }
-  // Whoever drives looks at the gates: behind what the stream has been given, or now.
+  // Makes the driver poll the gates: behind what the stream has been given, or now.
   Status wake_behind(device::CuStream stream) const;
   void wake_now() const { wake(waker_); }
   std::uint64_t slice_bytes() const { return settings_.slice_bytes; }
-  // Of direct and encoded ops: allocations of other processes that are mapped, and device memory of
-  // our own.
+  // For direct and encoded ops: mapped allocations of other processes, and bytes of device memory
+  // of our own.
   std::size_t peer_mappings() const;
   std::uint64_t scratch_bytes() const;
-  // Of the device, for whoever is in its context.
+  // The device's kernels, for callers in its context.
   device::LoadedKernels& kernels() { return kernels_; }
 
   // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that
   // DeviceWork::wait_on() has made wait. kSystem when there is no host memory for it, kUnsupported
-  // on a stream that is captured: no op has begun then. Blocks may be of `virtual_blocks`: their
+  // on a stream that is captured: no op has begun then. Blocks may lie in `virtual_blocks`: their
   // arrays are packed first, and unpacked behind the result. Any thread; not the runtime's.
   Result<std::shared_ptr<DeviceWork>> start(comm::Communicator& group, comm::OpRequest request,
                                             std::span<const device::CuStream> streams,
@@ -89,9 +89,9 @@ class Staged final : public std::enable_shared_from_this<Staged> {
               std::span<const VirtualBlock> virtual_blocks, std::vector<Packed>& packed);
   struct Planned {
     comm::Plan plan;
-    std::uint64_t trial = 0;  // what the call tries for the group; 0: nothing
+    std::uint64_t trial = 0;  // number of the trial that the call makes for the group; 0: none
   };
-  // In call order.
+  // Called in call order.
   Result<Planned> plan_for(comm::Communicator& group, const comm::OpRequest& request) const;
   comm::DeviceFacts facts_of(const comm::Communicator& group) const;
   Status prepare(StagedWork& work, const comm::Communicator& group, const comm::OpRequest& request,
@@ -100,12 +100,12 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   static void wake(void* waker);
 
   const std::shared_ptr<device::Device> device_;
-  Waker* const waker_;  // stays for ever
+  Waker* const waker_;  // never freed
   const StagedSettings settings_;
   device::LoadedKernels kernels_;
   device::CuStream up_;
   device::CuStream down_;
-  std::unique_ptr<Direct> direct_;    // nothing: no op goes past the host
+  std::unique_ptr<Direct> direct_;    // nothing: no op bypasses the host
   std::unique_ptr<Encoded> encoded_;  // nothing: the host encodes
 };
 

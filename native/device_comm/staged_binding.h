@@ -1,4 +1,4 @@
-// Which host memory stands for an op's device memory, and what is copied between the two.
+// Which host memory holds an op's device memory, and what is copied between the two.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace holdfast::device_comm {
 
-// The number of a pointer, as the driver takes it; and back.
+// A pointer as the number that the driver takes, and back.
 inline device::DevicePointer address(const void* memory) {
   return reinterpret_cast<device::DevicePointer>(memory);
 }
@@ -17,7 +17,7 @@ inline std::byte* pointer(device::DevicePointer address) {
   return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
 }
 
-// A run of bytes in device memory, and what stands for it.
+// A run of bytes in device memory, and its host memory.
 struct StagedCopy {
   device::DevicePointer device = 0;
   std::byte* host = nullptr;
@@ -28,14 +28,14 @@ struct StagedCopies {
   std::vector<StagedCopy> down;
 };
 
-// Equal blocks share a place, as they do for the caller, so that what is in place stays so.
+// Equal blocks share a place, as they do for the caller, so that an op in place stays in place.
 class StagedBinding {
  public:
   // Bytes of host memory that all blocks take.
   std::uint64_t plan(const comm::OpRequest& request);
   // The request with host memory from `base` on.
   comm::OpRequest bind(const comm::OpRequest& request, std::byte* base) const;
-  // What goes up before the op, and down after it.
+  // The copies up before the op, and those down after it.
   StagedCopies copies(const comm::OpRequest& request, std::byte* base, Rank rank) const;
 
  private:

@@ -1,4 +1,4 @@
-// The work of a staged op (staged.h): the host ops it is made of, and where their memory goes.
+// The work of a staged op (staged.h): its host ops, and where their memory goes.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace holdfast::device_comm {
 
 class StagedWork final : public DeviceWork {
  public:
-  // A host op: the whole, or a slice of it.
+  // A host op: the whole op, or a slice of it.
   struct StagedPart {
     device::Pinned memory;
     comm::OpRequest request;                 // until it starts
@@ -31,12 +31,12 @@ class StagedWork final : public DeviceWork {
  private:
   friend class Staged;
 
-  // Once for each part, when its op has ended.
+  // Called once for each part, when its op has ended.
   void on_part(std::size_t part, const Status& status);
   Status copy_down(const StagedPart& part);
   void give_memory(bool idle) override;
 
-  // By whoever starts it, until all are started.
+  // Used by the thread that starts the work, until all parts are started.
   std::vector<StagedPart> parts_;
   bool reads_first_ = false;  // no result is written before all inputs have been read
   // Guarded by mutex_.

@@ -1,7 +1,7 @@
-// Stand-ins: how an op's blocks name the elements of an array with gaps. Blocks are runs of memory,
-// which such an array has none of; so it gets an address where no memory can be, and the op's
-// blocks lie there as if its elements followed each other. When the op starts, they are packed into
-// memory of the device, and the blocks moved there.
+// Virtual blocks: how an op's blocks name the elements of an array with gaps. Blocks are runs of
+// memory, which such an array has none of; so it gets an address where no memory can be, and the
+// op's blocks lie there as if its elements followed each other. When the op starts, the elements
+// are packed into memory of the device, and the blocks moved there.
 #pragma once
 
 #include <span>
@@ -18,17 +18,17 @@ struct VirtualBlock {
   bool written = false;
 };
 
-// Arrays with gaps that one op may have; each has room for so many bytes.
+// Most arrays with gaps that one op may have, and the bytes of address space for each.
 inline constexpr std::size_t kMostVirtualBlocks = std::size_t{1} << 15;
 inline constexpr std::uint64_t kStandInBytes = std::uint64_t{1} << 48;
 
-// No address of a program on any machine of ours: the upper half is the kernel's, or nobody's.
+// Never the address of a program on any machine of ours: the upper half is the kernel's, or unused.
 inline constexpr std::uintptr_t virtual_block_address(std::size_t number) {
   return std::uintptr_t{1} << 63 | number * kStandInBytes;
 }
 
-// Packs all arrays on the stream, and moves the request's blocks and residual to where they are
-// now. What has been packed is in `packed`, also after an error. Errors: as Packed::make().
+// Packs all arrays on the stream, and moves the request's blocks and residual to the packed memory.
+// `packed` gets what has been packed, also after an error. Errors: as Packed::make().
 Status pack_all(device::Device& device, device::LoadedKernels& kernels,
                 std::span<const VirtualBlock> virtual_blocks, device::CuStream stream,
                 comm::OpRequest& request, std::vector<Packed>& packed);

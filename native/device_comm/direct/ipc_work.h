@@ -1,7 +1,8 @@
-// The work of a call in which ranks of one host read each other's device memory: what every kind of
-// it does. Its row of ops begins with `where`, an all_gather of where inputs and results are; then
-// phases of the device and ops of the group take turns, each op gated on the phase before it. Some
-// of the ops are words: all_reduces of whether all has gone well everywhere so far.
+// The work of a call in which ranks of one host read each other's device memory: what all its
+// subclasses share. Its chain of ops begins with `where`, an all_gather of where inputs and results
+// are; then phases of the device and ops of the group take turns, each op gated on the phase before
+// it. Some of the ops are votes (`words` in the code): all_reduces of whether all has gone well
+// everywhere so far.
 #pragma once
 
 #include <array>
@@ -20,12 +21,12 @@
 
 namespace holdfast::device_comm {
 
-// What a rank tells the others of its memory. Plain bytes: all ranks are of one build.
+// What a rank tells the others about its memory. Plain bytes: all ranks run one build.
 struct PeerCard {
   std::uint64_t owner = 0;
-  std::uint32_t able = 0;   // has a driver, kernels and handles for this
-  std::uint32_t ready = 0;  // its memory is there
-  std::uint64_t there = 0;  // of a kind that expects certain ranks: a number of theirs
+  std::uint32_t able = 0;   // 1: has a driver, kernels and handles for this
+  std::uint32_t ready = 0;  // 1: its memory is there
+  std::uint64_t there = 0;  // of a subclass that expects certain ranks: a number made from them
   device::PeerPiece input;
   device::PeerPiece result;
 };
@@ -33,33 +34,34 @@ struct PeerCard {
 class IpcWork : public ChainedWork {
  public:
   static constexpr std::size_t kMostWords = 2;
-  // How a kind's row is made.
+  // The steps of a subclass's chain.
   struct IpcRow {
     std::size_t steps = 0;  // with `where`, without ChainedWork's last
-    std::size_t words = 0;  // the last ones of them, at most kMostWords
+    std::size_t words = 0;  // the last ones of the steps, at most kMostWords
     bool shows = false;     // others read this rank's result
   };
 
   ~IpcWork() override;
 
  protected:
-  // Bits of a word, anded over the ranks.
+  // Bits of a vote, anded over the ranks.
   static constexpr std::uint32_t kReached = 1;  // every piece could be mapped
-  static constexpr std::uint32_t kWell = 2;     // and the phases went well
-  // `direct` is of `staged`.
+  static constexpr std::uint32_t kWell = 2;     // the phases went well, too
+  // `direct` belongs to `staged`.
   IpcWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
           const comm::OpRequest& request, Direct::DirectCall extra, const IpcRow& row);
 
-  // By the caller, before the first op: more memory. What is lacking is told by card_.ready.
+  // Called by the caller's thread before the first op: takes more memory. card_.ready tells what is
+  // lacking.
   virtual void prepare_more() {}
-  // ranks_ and cards_ are known, and all that is said in them is well. False: it cannot be done.
+  // ranks_ and cards_ are known, and all that they say is well. False: the call cannot be done.
   virtual bool plan() { return true; }
   // Enqueues on our stream down, after step `number`. `reached`: all could be mapped.
   virtual Status run_phase(std::size_t number, bool& reached) = 0;
 
   comm::OpRequest step_request(std::size_t step) override;
   device::DevicePointer result_at(std::size_t block) const;
-  // Where another rank's memory is mapped, or this one's is.
+  // Where another rank's memory, or this rank's, is mapped.
   Result<device::DevicePointer> peer(Rank rank, bool of_result);
   std::optional<device::Scratch::Piece> take_scratch(std::uint64_t bytes);
   void give_memory(bool idle) override;
@@ -67,13 +69,13 @@ class IpcWork : public ChainedWork {
 
   Direct& direct_;
   const DirectShape shape_;
-  // By whoever starts it; then by one step after the other.
+  // Used by the thread that starts the work; then by one step after the other.
   PeerCard card_;
   std::vector<PeerCard> cards_;  // by rank
-  std::vector<Rank> ranks_;      // whose data there is, rising
+  std::vector<Rank> ranks_;      // ranks whose data there is, rising
 
  private:
-  // A run of this rank's own memory that is copied.
+  // A copy within this rank's own memory.
   struct Move {
     device::DevicePointer to = 0;
     device::DevicePointer from = 0;
@@ -101,19 +103,20 @@ class IpcWork : public ChainedWork {
   const std::uint64_t trial_;
   const std::shared_ptr<comm::PathAgreement> agreement_;  // owners: the group, and this
 
-  // By whoever starts it; then by one step after the other.
+  // Used by the thread that starts the work; then by one step after the other.
   std::optional<device::CuEvent> arrived_;
   device::DevicePointer input_ = 0;
   std::vector<device::Scratch::Piece> scratch_;
-  std::optional<device::DevicePointer> result_;  // nothing: the caller's output, which is
-  device::DevicePointer result_run_ = 0;         // here, where it is one run
+  // Where the result is made; nothing: in the caller's output.
+  std::optional<device::DevicePointer> result_;
+  device::DevicePointer result_run_ = 0;  // the caller's output, if it is one run
   std::uint32_t so_far_ = kReached | kWell;
   std::array<std::uint32_t, kMostWords> word_in_{};
   std::array<std::uint32_t, kMostWords> word_out_{};
   std::vector<device::DeviceMemoryOfPeers::AllocationKey> opened_;
 
-  // Guarded by mutex_: of each phase, whether all of it is enqueued, and its end; nothing: that
-  // failed.
+  // Guarded by mutex_. For each phase: whether all of it is enqueued, and its end; nothing:
+  // enqueueing failed.
   struct Phase {
     bool enqueued = false;
     std::optional<device::CuEvent> end;

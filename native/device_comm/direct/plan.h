@@ -1,5 +1,5 @@
-// What each rank reads of the others' device memory, and writes into its own, in an op that goes
-// past the host (direct.h). Pure.
+// What each rank reads of the others' device memory, and writes into its own, in an op that
+// bypasses the host (direct/direct.h). Pure.
 //
 //   all_reduce of 2   each folds all inputs into its result               1 phase
 //   all_reduce of n   each folds its slice of all inputs; then it fetches  2 phases
@@ -29,11 +29,11 @@ struct DirectShape {
   Rank rank{};
   int size = 0;
   std::vector<std::uint64_t> input;   // bytes of each block
-  std::vector<std::uint64_t> output;  // likewise
+  std::vector<std::uint64_t> output;  // bytes of each block
 
   // A second phase follows, in which others read this rank's result.
   bool in_two() const { return collective == comm::Collective::kAllReduce && size > 2; }
-  // Words that the phases end with.
+  // Votes that the phases end with.
   std::size_t words() const { return in_two() ? 2 : 1; }
   // Whether others read this rank's input.
   bool gives() const { return comm::input_counts(collective, rank == root); }
@@ -43,7 +43,7 @@ struct DirectShape {
 
 DirectShape shape_of(const comm::OpRequest& request, Rank rank, int size);
 
-// Bytes of another rank's memory, to this rank's output block.
+// Copies bytes of another rank's memory to this rank's output block.
 struct DirectFetch {
   Rank from;
   bool of_result = false;  // else of its input
@@ -52,7 +52,7 @@ struct DirectFetch {
   std::uint64_t to = 0;  // in the block
   std::uint64_t bytes = 0;
 };
-// The same bytes of all inputs, to output block 0.
+// Folds the same bytes of all inputs into output block 0.
 struct DirectFold {
   std::uint64_t at = 0;
   std::uint64_t to = 0;
@@ -61,10 +61,10 @@ struct DirectFold {
 struct DirectPhase {
   std::optional<DirectFold> fold;
   std::vector<DirectFetch> fetches;
-  std::vector<std::size_t> clears;  // output blocks of which there is nothing
+  std::vector<std::size_t> clears;  // output blocks for which no rank has data
 };
 
-// Cuts begin at a multiple of so many bytes: vectors of kernels, and lines of the cache.
+// Cuts begin at a multiple of this many bytes: vectors of kernels, and lines of the cache.
 inline constexpr std::uint64_t kCutAlignment = 512;
 inline std::uint64_t aligned(std::uint64_t bytes) {
   return (bytes + kCutAlignment - 1) / kCutAlignment * kCutAlignment;
@@ -80,7 +80,7 @@ struct Cut {
 };
 Cut cut(std::uint64_t whole, std::size_t i, std::size_t n);
 
-// `ranks`: whose data there is, rising, this one among them. `number`: 0, or 1 with in_two().
+// `ranks`: those whose data there is, rising, this one among them. `number`: 0, or 1 with in_two().
 DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& ranks, int number);
 
 }  // namespace holdfast::device_comm

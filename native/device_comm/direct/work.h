@@ -1,5 +1,5 @@
-// The work of an op that goes past the host (direct.h): what this rank does on its device between
-// the ops of its row.
+// The work of an op that bypasses the host (direct/direct.h): what this rank does on its device
+// between the ops of its chain.
 #pragma once
 
 #include "device_comm/direct/ipc_work.h"
@@ -8,7 +8,7 @@ namespace holdfast::device_comm {
 
 class DirectWork final : public IpcWork {
  public:
-  // `direct` is of `staged`.
+  // `direct` belongs to `staged`.
   DirectWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
              const comm::OpRequest& request, Direct::DirectCall extra);
   ~DirectWork() override;

@@ -1,22 +1,22 @@
 // Encoded: collectives with a codec on device memory, encoded and decoded on the device, so that
 // the bus carries frames only. The engine moves bytes, and knows of no codec.
 //
-// A call is a row of ops of the group (chained_work.h), with the device's work between them:
+// A call is a chain of ops of the group (chained_work.h), with the device's work between them:
 //
 //   frames  behind a gate: this rank's input has been encoded, and its frames have come up. An
-//           all_to_all of messages, an all_gather, or a broadcast; encoded_plan.h has who gets what
+//           all_to_all of messages, an all_gather, or a broadcast; encoded/plan.h has them
 //           all_reduce: the frames of this rank's part go down, are added up and encoded again
 //   sums    all_reduce: an all_gather of those frames
-//   word    broadcast: an all_reduce of a word, for there the root alone has sent anything
+//   word    broadcast: an all_reduce of votes, for there the root alone has sent anything
 //   last    a barrier; or, after a loss or trouble anywhere, the whole call once more, through the
 //           host, from inputs and residuals that are as they were
 //
-// Every message has a word of its sender's, the same to all: whether its device can do it, and did.
-// So all ranks decide alike. Once decided, the frames go down and are decoded into the output, and
-// the new residual takes the place of the old one.
+// Every message has its sender's vote, the same to all: whether its device can do the call, and
+// did. So all ranks decide alike. Once decided, the frames go down and are decoded into the output,
+// and the new residual takes the place of the old one.
 //
-// Whether all devices can do it is found out by the group's first such op, and now and then again
-// (comm/plan/path_agreement.h).
+// The group's first such op finds out whether all devices can do it, and later ops now and then try
+// again (comm/plan/path_agreement.h).
 // Why: docs/decisions/0109-codecs-before-the-bus.md
 #pragma once
 
@@ -41,7 +41,7 @@ namespace holdfast::device_comm {
 class DeviceWork;
 class Staged;
 
-// What a process has set about it.
+// What a process has set for encoded ops.
 struct EncodedSettings {
   bool on = false;                // the option cuda_codec
   std::uint64_t least_bytes = 0;  // the option cuda_codec_min_bytes
@@ -50,19 +50,19 @@ struct EncodedSettings {
 
 class Encoded final {
  public:
-  // `staged`: its owner.
+  // `staged` owns this object.
   explicit Encoded(Staged& staged);
-  // In the device's context.
+  // To be called in the device's context.
   ~Encoded() = default;
   Encoded(const Encoded&) = delete;
   Encoded& operator=(const Encoded&) = delete;
 
   // For each call whose way is kEncoded if all members' devices agree, in call order. Any thread,
-  // as all below but the runtime's.
+  // as all below, except the runtime's.
   static Result<comm::PathAgreement::PathChoice> ask(comm::Communicator& group);
-  // Of one call.
+  // What one call has beside its request.
   struct EncodedCall {
-    std::uint64_t trial = 0;     // as the choice has it
+    std::uint64_t trial = 0;     // as PathChoice::trial
     std::vector<Packed> packed;  // arrays with gaps that the request's blocks are in
   };
   // As Staged::start(). Owners of `staged`: as Staged says.
@@ -82,7 +82,7 @@ class Encoded final {
   // values /= divisor, of f32.
   Status divide(device::DevicePointer values, std::uint64_t count, std::uint32_t divisor,
                 device::CuStream stream);
-  // The f32 from `sum` on, rounded to elements of `dtype`.
+  // Rounds the f32 from `sum` on to elements of `dtype`.
   Status narrow(DType dtype, device::DevicePointer out, device::DevicePointer sum,
                 std::uint64_t count, device::CuStream stream);
   Status take_sum_residual(float* residual, const float* sum, const float* decoded,
@@ -92,7 +92,7 @@ class Encoded final {
   device::Scratch scratch_;
   device::LoadedKernels& kernels_;  // of the owner
   std::mutex mutex_;                // guards ready_
-  std::set<std::string> ready_;     // what all kernels are there for
+  std::set<std::string> ready_;     // codecs and dtypes whose kernels are all there
 };
 
 }  // namespace holdfast::device_comm

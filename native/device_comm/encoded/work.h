@@ -1,5 +1,5 @@
-// The work of an op whose frames are made on the device (encoded.h): the row of ops of the group
-// that it is made of, and what this rank's device does between them.
+// The work of an op whose frames the device makes (encoded/encoded.h): its chain of ops of the
+// group, and what this rank's device does between them.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,19 @@ namespace holdfast::device_comm {
 
 class EncodedWork final : public ChainedWork {
  public:
-  // `encoded` is of `staged`. The request is one that it takes.
+  // `encoded` belongs to `staged`, and takes the request.
   EncodedWork(std::shared_ptr<Staged> staged, Encoded& encoded, const comm::Communicator& group,
               const comm::OpRequest& request, Encoded::EncodedCall extra,
               std::shared_ptr<comm::PathAgreement> agreement);
   ~EncodedWork() override;
 
  private:
-  // Bits of a word, which counts where all ranks have them.
+  // Bits of a vote; each counts only where all ranks have set it.
   static constexpr std::uint32_t kAble = 1;  // there are kernels for this
-  static constexpr std::uint32_t kWell = 2;  // and what comes with the word is right
+  static constexpr std::uint32_t kWell = 2;  // what comes with the vote is right, too
 
-  // By the caller, before the first op; then, when that has its number.
+  // Called by the caller's thread: prepare() before the first op, on_numbered() when it has its
+  // number.
   Status prepare(std::span<const device::CuStream> streams) override;
   void on_numbered() override;
   Status encode();
@@ -47,19 +48,19 @@ class EncodedWork final : public ChainedWork {
   void on_broken() override { conclude(comm::PathAgreement::PathVerdict::kAgain); }
   void give_up();
   void conclude(comm::PathAgreement::PathVerdict verdict);
-  // Of all ranks, anded; of a step's messages.
+  // The votes of all ranks, anded, in a step's messages.
   std::uint32_t words(std::size_t step) const;
   void begin_sums();
   Status make_sums();
   void finish();
 
-  // On our stream down.
+  // Enqueues on our stream down.
   Status bring_down(std::byte* from, device::DevicePointer to);
   // Adds up the frames of this rank's part, and divides.
   Status fold(device::DevicePointer sum);
   Status encode_sums();
   Status write_sums();
-  // Frames of the part, in the message that begins there, into their output block.
+  // Decodes the part's frames, in the message that begins there, into their output block.
   Status decode_part(std::size_t part, device::DevicePointer message);
   Status decode_parts();
   Status decode(const EncodedFrame& frame, device::DevicePointer message, DType dtype,
@@ -72,12 +73,12 @@ class EncodedWork final : public ChainedWork {
 
   compress::RoundingKey key_of(std::uint64_t chunk) const;
   compress::StageReport* next_report() { return reports_ + reported_++; }
-  // In device memory.
+  // Addresses in device memory.
   device::DevicePointer out(std::size_t message) const;
   device::DevicePointer in(std::size_t message) const;
   device::DevicePointer sum_of(const EncodedFrame& frame, std::uint64_t area) const;
   float* residual_of(std::size_t block) const;
-  // In host memory.
+  // Addresses in host memory.
   std::byte* out_host(std::size_t message) const;
   std::byte* in_host(std::size_t message) const;
   void set_word(std::byte* message, std::uint32_t word) const;
@@ -89,19 +90,19 @@ class EncodedWork final : public ChainedWork {
   const std::uint64_t trial_;
   const std::shared_ptr<comm::PathAgreement> agreement_;  // owners: the group, and this
 
-  // By whoever starts it; then by one step after the other.
+  // Used by the thread that starts the work; then by one step after the other.
   std::optional<device::CuEvent> arrived_;
   std::optional<device::Scratch::Piece> scratch_;
-  device::Pinned frames_;  // messages out, in; reports
+  device::Pinned frames_;  // messages out, messages in, reports
   compress::StageReport* reports_ = nullptr;
-  std::size_t reported_ = 1;    // the first is of what encodes
-  std::uint32_t word_ = 0;      // this rank's, until something goes wrong
-  std::uint32_t word_in_ = 0;   // of broadcast's word
-  std::uint32_t word_out_ = 0;  // likewise
+  std::size_t reported_ = 1;    // the first report is that of the encoding stages
+  std::uint32_t word_ = 0;      // this rank's vote, until something goes wrong
+  std::uint32_t word_in_ = 0;   // input of broadcast's vote
+  std::uint32_t word_out_ = 0;  // its result
 
   // Guarded by mutex_.
   bool encoding_ = false;  // the encoding has been enqueued, or cannot be
-  Status lost_;            // the device, before anything was enqueued
+  Status lost_;            // the device was lost before anything was enqueued
   bool summing_ = false;
   std::optional<device::CuEvent> summed_;  // nothing: it failed
 };

@@ -1,5 +1,5 @@
 // What each rank does, step by step, in a call on device memory that goes in two levels
-// (levels_work.h). Pure, from what all ranks know alike; tests run the scripts of all ranks over
+// (two_level/work.h). Pure, from what all ranks know alike; tests run the scripts of all ranks over
 // plain memory.
 //
 // For S bytes, C columns, H hosts, n ranks; over a device's bus up and down:
@@ -9,7 +9,7 @@
 //   all_gather      S as all blocks: S/n up, (H-1)/H S/k down
 //   broadcast       root's host: an owner S/C up; other hosts: an owner S/C down
 //
-// Staged, all of its input goes up over each device's bus, and all of its result down.
+// Staged, all of a rank's input would go up over its device's bus, and all of its result down.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,18 @@ namespace holdfast::device_comm {
 
 enum class TwoLevelSpace : std::uint8_t {
   kInput,   // all blocks of a rank's input, one behind the other
-  kResult,  // likewise of its output
+  kResult,  // all blocks of a rank's output, one behind the other
   kParts,   // own memory on the device
   kHost,    // own pinned memory
 };
 
 struct TwoLevelPlace {
   TwoLevelSpace space{};
-  Rank rank;  // whose
+  Rank rank;  // owner of the memory
   std::uint64_t at = 0;
 };
 
-// All of `from` are folded, from left to right; one is copied, and of none there are zeros.
+// Folds all of `from`, from left to right; copies a single one; writes zeros if there is none.
 struct TwoLevelAction {
   TwoLevelPlace to;  // own
   std::vector<TwoLevelPlace> from;
@@ -40,7 +40,7 @@ struct TwoLevelAction {
   bool last = false;        // the fold that is the result: an average is divided here
 };
 
-// An all_to_all between hosts, of bytes of kHost; by rank.
+// An all_to_all between hosts, of bytes of kHost; indexed by rank.
 struct TwoLevelExchange {
   std::vector<Cut> sent;
   std::vector<Cut> received;
@@ -50,20 +50,21 @@ struct TwoLevelScript {
   std::uint64_t host_bytes = 0;
   std::uint64_t parts_bytes = 0;
   std::vector<TwoLevelExchange> exchanges;
-  // One before each exchange, then one before each word.
+  // One phase before each exchange, then one before each vote.
   std::vector<std::vector<TwoLevelAction>> phases;
 };
 
-// How many steps of each kind there are, whoever is there.
+// How many steps of each kind there are, whichever ranks are present.
 struct TwoLevelSteps {
   std::size_t exchanges = 0;
   std::size_t words = 0;
 };
 
-// Of the collectives that go so; nothing: it does not.
+// The steps of a collective that goes in two levels; nothing: the collective does not.
 std::optional<TwoLevelSteps> two_level_steps(comm::Collective collective);
 
-// Of the rank of `shape`; without it, or without a root, among `ranks`, it does nothing.
+// The script of the rank of `shape`; it does nothing if that rank, or the root, is not among
+// `ranks`.
 TwoLevelScript two_level_script(const DirectShape& shape, const std::vector<int>& host_of,
                                 const std::vector<Rank>& ranks);
 

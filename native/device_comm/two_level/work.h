@@ -1,17 +1,17 @@
 // The work of a call on device memory in a group over several hosts, where the ranks of each host
-// reach each other's devices: in two levels. Inside a host data goes from device to device; over a
-// device's bus goes only what hosts exchange, each byte of it over one of the host's devices. The
-// row of ops, each behind what the script of its rank (levels_script.h) does on the device before:
+// reach each other's devices: in two levels. Inside a host, data goes from device to device; a
+// device's bus carries only what hosts exchange, each byte over one of the host's devices. The
+// chain of ops, each after what the script of its rank (two_level/script.h) does on the device:
 //
 //   where      an all_gather of where inputs and results are
 //   exchange   an all_to_all between hosts; of all_reduce, a second one
-//   word       whether all has gone well everywhere
-//   word       where results of others were read after the first: likewise
+//   word       a vote: whether all has gone well everywhere
+//   word       a second vote, where results of others were read after the first
 //
 // and ChainedWork's last. The exchanges are begun as barriers, and filled in when `where` has told
-// who is there; if those are not the ones whom all ranks expected when they were called, the op is
-// staged. A rank whose memory is read by a device is alive when the next word ends with it, or the
-// call is done again.
+// which ranks are present; if these are not the ranks that were expected at the call, the op is
+// staged. A rank whose memory a device reads is known to have been alive when the next vote ends
+// with it; otherwise the call is done again.
 //
 // Source: two levels, as of MPI over clusters: Karonis et al., "Exploiting hierarchy in parallel
 // computer networks to optimize collective operation performance", IPDPS 2000.
@@ -27,7 +27,7 @@ namespace holdfast::device_comm {
 
 class TwoLevelWork final : public IpcWork {
  public:
-  // `direct` is of `staged`. The collective has two_level_steps().
+  // `direct` belongs to `staged`. The collective has two_level_steps().
   TwoLevelWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
                const comm::OpRequest& request, Direct::DirectCall extra);
   ~TwoLevelWork() override;
