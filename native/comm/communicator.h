@@ -1,6 +1,6 @@
 // Communicator: the collectives of a group, as callers see it. The views of the group may change
-// underneath: ops go on from one to the next. When the group ends (abort, close(), calls that do
-// not match, a loss with PeerLoss::kRaise), running and later ops fail with the reason.
+// underneath: ops go on from one view to the next. When the group ends (abort, close(), calls that
+// do not match, a loss with PeerLoss::kRaise), running and later ops fail with the reason.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct View {
   std::vector<MemberId> members;
 };
 
-// As the peer of a receive: whose message comes first.
+// As the peer of a receive: any rank, whichever message comes first.
 inline constexpr Rank kAnySource{-1};
 
 // What the loss of a member means to a group.
@@ -35,14 +35,14 @@ enum class PeerLoss : std::uint8_t {
   kRaise,     // ops fail on all survivors, from the same op on, until advance()
 };
 
-// What a hole means: the place in a gathered result (collective.h, gathers()) of a rank that is
+// What a hole means: the place, in a gathered result (collective.h, gathers()), of a rank that is
 // away and whose block no survivor has in full.
 enum class OnHole : std::uint8_t {
   kRaise,  // the op fails with kPeerLost, naming those ranks, on all survivors; the group goes on
-  kZero,   // it holds zeros, and the outcome names those ranks
+  kZero,   // the place holds zeros, and the outcome names those ranks
 };
 
-// What a handle says of holes, read and set from any thread; nothing: its group decides.
+// What a handle chooses for holes, read and set from any thread; nothing: its group decides.
 class HoleChoice {
  public:
   std::optional<OnHole> get() const {
@@ -64,37 +64,38 @@ struct Replicated;
 struct EncodedBytes;
 class PathAgreement;
 
-// How an op goes, as far as that is no part of what is called.
+// How an op goes, as far as that is not part of what is called.
 struct OpMode {
   // The caller waits at once (a blocking call): no thread is woken for it.
   bool expect_wait = false;
-  // Of a newcomer: part of its arrival, before its first advance().
+  // For a newcomer: the op is part of its late join, before its first advance().
   bool at_entrance = false;
-  // The caller's memory is a device's, and the blocks stand in for it: so it is on all ranks, or on
-  // none. Messages do not ask.
+  // The caller's memory is a device's, and the host blocks stand for it, on all ranks or on none.
+  // Messages do not use this.
   bool on_device = false;
   // With option tune: false where measuring algorithms would hold up what the op is a step of.
   bool may_measure = true;
-  // The op, and all that are called after it, begin when this is open; null: at once. To the other
-  // ranks it is a rank that has not called yet. Owners: the request's copies, and who opens it.
+  // The op, and all ops called after it, begin when the gate is open; null: at once. To the other
+  // ranks this rank has not called yet. Owners: the request's copies, and the opener of the gate.
   std::shared_ptr<Gate> gate = nullptr;
 };
 
-// What an op is a step of, where it is not the whole of a call.
+// What an op is a step of, where it is not a whole call.
 struct StepOf {
-  // Of an op that carries another one (replicated.h): what was called, and where its result goes.
+  // For a replicated op (replicated.h): what was called, and where its result goes.
   std::optional<Collective> called = {};
   Replicated* replicated = nullptr;
-  // Of the first op of a row (device_comm/chained_work.h): what was called, as logs, records and
-  // those who compare calls have it; null: itself. And the way of that. Owners: the request's
+  // For the first op of a chain (device_comm/chained_work.h): what was called, for logs, records
+  // and comparisons of calls; null: the op itself. And the way of that call. Owners: the request's
   // copies.
   std::shared_ptr<const Call> stands_for = nullptr;
   Way way{};
-  // Of an op whose bytes are frames that were made elsewhere: what they are. Owners: likewise.
+  // For an op whose bytes are frames that were made elsewhere: what they are. Owners: the request's
+  // copies.
   std::shared_ptr<const EncodedBytes> frames = nullptr;
 };
 
-// What the caller says, and beside it what whoever passes the call on adds.
+// What the caller asks for, and what the layers that pass the call on add to it.
 struct OpRequest {
   Collective collective{};
   DType dtype = DType::kF32;
@@ -109,18 +110,18 @@ struct OpRequest {
   std::string algorithm;  // empty: the cost model chooses
   // all_to_all, gather, scatter: the blocks of all ranks have one size, and all ranks say so.
   bool equal_blocks = false;
-  // Higher passes lower wherever ops share a link or a core, piece by piece. Of this rank's share
-  // of the work: ranks need not agree.
+  // Higher goes before lower wherever ops share a link or a core, piece by piece. Concerns only
+  // this rank's share of the work: ranks need not agree.
   int priority = 0;
   // The whole result has one set of contributors; costs a copy of the input when it is in place.
   bool atomic = false;
-  // Nothing: as the group has it. Ranks must agree: who gives kZero does not fail with the others.
+  // Nothing: the group's. Ranks must agree: a rank that gives kZero does not fail with the others.
   std::optional<OnHole> on_hole = {};
-  // What the data travels as; null: as it is. Owners: the request's copies.
+  // The codec that the data travels in; null: none. Owners: the request's copies.
   std::shared_ptr<const compress::Codec> codec = nullptr;
-  // Error feedback, by input block, one f32 to an element; empty: none. Added to the input; when
-  // the op has ended well it holds what was not sent. Untouched by an op that fails, and where a
-  // loss made the ranks exchange a part without the codec.
+  // Error feedback: per input block, one f32 per element; empty: none. It is added to the input;
+  // when the op has ended well it holds what was not sent. It stays as it was in an op that fails,
+  // and where a loss made the ranks exchange a part without the codec.
   std::vector<float*> residual = {};
 
   OpMode how = {};
@@ -131,8 +132,8 @@ struct OpRequest {
 
 // How a blocking call began.
 struct Ran {
-  std::shared_ptr<Work> work;              // under way; or
-  std::shared_ptr<const Outcome> outcome;  // has ended, well
+  std::shared_ptr<Work> work;              // under way, or else:
+  std::shared_ptr<const Outcome> outcome;  // the op has ended, well
 };
 
 class Communicator {
@@ -148,21 +149,22 @@ class Communicator {
   virtual const std::string& name() const = 0;
   // As of the last step boundary, so that members see the same at the same call. Any thread.
   virtual Placement placement() const = 0;
-  // The host of each rank, as a number; -1: nobody was there. As placement(). Any thread.
+  // The host of each rank, as a number; -1: vacant rank. As of placement(). Any thread.
   virtual std::vector<int> hosts() const { return {}; }
-  // Of ops that do not say. Any thread.
+  // For ops that name none. Any thread.
   virtual OnHole on_hole() const { return OnHole::kRaise; }
-  // What was measured to choose algorithms by. Any thread.
+  // The measurements by which algorithms are chosen. Any thread.
   virtual PlanTable plan() const { return {}; }
-  // The view that began at the last step boundary, or the first one: as placement(), and another
-  // one whenever somebody has come in. Any thread.
+  // The epoch of the view that began at the last step boundary, or of the first view: as of
+  // placement(), and a new one whenever a rank has come in. Any thread.
   virtual Epoch boundary() const { return {}; }
-  // What the members have found out about each other's device memory; null: nobody asks. Any
+  // What the members have found out about each other's device memory; null: it is not used. Any
   // thread. Owners: the communicator, and ops under way.
   virtual std::shared_ptr<PathAgreement> path_agreement() { return nullptr; }
-  // Likewise whether their devices encode and decode.
+  // What the members have found out about whether their devices encode and decode; as
+  // path_agreement().
   virtual std::shared_ptr<PathAgreement> codec_agreement() { return nullptr; }
-  // As in the catalogue of transports, "inproc" or "self", per rank.
+  // Per rank, a name of the catalogue of transports, "inproc" or "self".
   virtual std::vector<std::string> transports() const = 0;
 
   // Starts an op; ops start in call order and may run at the same time. An unusable request (wrong
@@ -170,9 +172,8 @@ class Communicator {
   // or kUnsupported. Any thread.
   virtual Result<std::shared_ptr<Work>> start(OpRequest request) = 0;
 
-  // The same for a caller who waits at once: a small op that shared memory alone carries may have
-  // ended on return, and then has cost no work of its own. `request` is moved from where it has
-  // not. Any thread.
+  // As start(), for a caller that waits at once: a small op in shared memory alone may have ended
+  // on return, without a work of its own. `request` is moved from if it has not. Any thread.
   virtual Result<Ran> run(OpRequest&& request) {
     request.how.expect_wait = true;
     auto started = start(std::move(request));
@@ -181,17 +182,18 @@ class Communicator {
   }
 
   // Whether run() returns within microseconds, with the op ended or not: its caller may keep what
-  // others wait for. Any thread.
+  // other threads wait for. Any thread.
   virtual bool is_instant(const OpRequest&) const { return false; }
 
-  // A step boundary, collective over the members: ends when all of them have come and all joiners
-  // that were ready are in. Ops started before it end first. A newcomer's first one, before any op,
-  // is the boundary at which it came in. Any thread.
+  // A step boundary, collective over the members: ends when all of them have reached it and all
+  // joiners that were ready are in. Ops started before it end first. A newcomer's first one, before
+  // any op, is the boundary at which it came in. Any thread.
   virtual std::shared_ptr<Work> advance(Duration timeout) = 0;
 
-  // Admitted at a step boundary, and has called nothing yet but its arrival. Any thread.
+  // This member came in at a step boundary, and has called nothing since but ops of its late join.
+  // Any thread.
   virtual bool is_newcomer() const = 0;
-  // Has the runtime's own thread see to what was started with expect_wait: nobody waits for it
+  // Has the runtime's own thread carry on what was started with expect_wait: no caller waits for it
   // after all. Any thread.
   virtual void wake() = 0;
   // Fails every running op with kAborted, here and (PeerLost) on the other members. Any thread.

@@ -1,6 +1,6 @@
 // Gate: what an op waits for besides its turn: its input is still on the way into the memory that
-// its request names, or what it is depends on how an earlier op ends. Whoever brings that about
-// opens the gate, and wakes the communicator.
+// its request names, or its request depends on how an earlier op ends. The code that completes
+// either opens the gate, and wakes the communicator.
 // Why: docs/decisions/0078-staged-ops-have-a-gate.md
 #pragma once
 
@@ -15,13 +15,13 @@ struct OpRequest;
 class Gate {
  public:
   virtual ~Gate() = default;
-  // Nothing: the input is not there yet. ok: the op may begin. Else: it never will, and the op
-  // fails with this on all ranks. Holder of the runtime only; never blocks; not asked again after
-  // an answer.
+  // Nothing: the input is not there yet. ok: the op may begin. Else: the input will never come, and
+  // the op fails with this status on all ranks. Holder of the runtime only; never blocks; not asked
+  // again after an answer.
   virtual std::optional<Status> look() = 0;
-  // Once, when look() has said ok: an op that took its number before anybody knew what it is, puts
-  // in what it is now, the same on all ranks. Until then it counts as not called. `called` and
-  // `gate` stay. Holder of the runtime only.
+  // Called once, when look() has returned ok: an op that took its number before its request was
+  // known fills it in now, the same on all ranks. Until then the op counts as not called. `called`
+  // and `gate` stay. Holder of the runtime only.
   virtual void fill([[maybe_unused]] OpRequest& request) {}
 };
 

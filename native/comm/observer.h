@@ -1,5 +1,6 @@
-// Observer: told where ops begin, wait and end, what links carry, and how views change. One seam,
-// so that what is measured is decided in one place and costs nothing where nobody looks.
+// Observer: told where ops begin, wait and end, what links carry, and how views change. One
+// interface, so that what is measured is decided in one place and costs nothing without an
+// observer.
 //
 // Thread: only the holder of the runtime. Nothing here may block or allocate for an op.
 // Why: docs/decisions/0049-health-is-one-observer.md
@@ -19,40 +20,40 @@ namespace holdfast::comm {
 struct OpRequest;
 class Link;
 
-// What carries an op.
+// The path of an op.
 enum class OpPath : std::uint8_t {
   kNone,      // refused, or not begun yet
   kFlat,      // the flat exchange in shared memory
   kSlices,    // the slice exchange in shared memory
   kSchedule,  // an algorithm of the catalogue, over links
-  kRepair,    // what a loss left to do
+  kRepair,    // transfers and reductions that a loss left to do
   kMessage,   // a send or a receive
-  kDirect,    // device to device; what ranks tell each other about it goes as other ops do
-  kEncoded,   // as frames that devices make and read; they go as other ops do
-  kTwoLevel,  // as kDirect inside hosts, and what hosts exchange goes as other ops do
+  kDirect,    // device to device; the ranks' control ops take other paths
+  kEncoded,   // as frames that devices encode and decode; the frames move as other ops do
+  kTwoLevel,  // inside hosts as kDirect; what hosts exchange moves as other ops do
 };
 inline constexpr int kOpPathCount = 9;
 
 std::string_view op_path_name(OpPath path);  // "flat", ...
 
-// What an op sends as frames, and what the same elements are in the call's dtype.
+// Bytes that an op sends as frames, and bytes of the same elements in the call's dtype.
 struct EncodedBytes {
   compress::CodecId codec{};
   std::uint64_t plain_bytes = 0;
   std::uint64_t frame_bytes = 0;  // 0: it sends no frames
 };
 
-// Whether a caller has waited for an op, from when to its end.
+// Whether, and since when, a caller has waited for an op.
 struct Wait {
-  Instant since{};      // none: nobody waits
-  Duration earlier{};   // in waits that were given up
-  bool unseen = false;  // who waits does so where the work cannot see it
+  Instant since{};      // none: no caller waits
+  Duration earlier{};   // total of waits that were given up
+  bool unseen = false;  // a caller waits where the work cannot see it
   bool known() const { return !unseen || since != Instant{} || earlier > Duration::zero(); }
 };
 
 // Kept with an op from its call to its end.
 struct OpTicket {
-  std::uint64_t number = 0;  // the observer's; 0: it knows nothing of the op
+  std::uint64_t number = 0;  // the observer's; 0: the observer knows nothing of the op
   Instant enqueued{};
   Instant started{};
   CommId group;
@@ -62,8 +63,8 @@ struct OpTicket {
   std::string_view algorithm;  // a row of the catalogue: static
   std::uint64_t bytes = 0;
   EncodedBytes encoded;
-  Wait wait;  // at its end
-  // The observer's: what ops and waits had covered when it began.
+  Wait wait;  // as of its end
+  // Set by the observer: time that ops and waits had covered when the op began.
   std::uint64_t active_before_ns = 0;
   std::uint64_t exposed_before_ns = 0;
 };
@@ -79,7 +80,7 @@ inline constexpr int kLossCauseCount = 4;
 
 std::string_view loss_cause_name(LossCause cause);  // "died", ...
 
-// How a process stands in its worlds.
+// State of a process in its worlds.
 enum class Standing : std::uint8_t {
   kAlone,     // in no world yet, or not any more
   kMember,    // ops can run
@@ -101,9 +102,9 @@ class Observer {
   };
   // `ticket.enqueued`, `.path` and `.algorithm` are set where they are known.
   virtual void on_op_begun(const ObservedOp& op, OpTicket& ticket, Instant now) = 0;
-  // Its path is known, or has changed.
+  // The op's path is known, or has changed.
   virtual void on_path_taken(const OpTicket& ticket) = 0;
-  // It has waited for these ranks of the world during the last `time`.
+  // The op has waited for these ranks of the world during the last `time`.
   virtual void on_waited(const OpTicket& ticket, std::span<const Rank> peers, Duration time) = 0;
   // The residual of an op that has just ended well; `squares` is the sum of its elements' squares.
   virtual void on_residual_left(compress::CodecId codec, double squares) = 0;
@@ -111,7 +112,7 @@ class Observer {
   virtual void on_op_ended(const OpTicket& ticket, Code code, bool repaired, Instant now) = 0;
 
   virtual void on_group_named(CommId group, const std::string& name) = 0;
-  // Bytes of the link are from now on those of this rank of the world.
+  // The link's bytes count for this rank of the world from now on.
   virtual void on_linked(Rank peer, Link& link) = 0;
 
   struct ObservedView {
@@ -123,7 +124,7 @@ class Observer {
     Duration stopped{};  // how long ops stood still before it, after a loss
   };
   virtual void on_view_begun(const ObservedView& view) = 0;
-  // Why a member was lost from a view: with the view, or soon after it.
+  // Why a member was lost from a view. Called with the view, or soon after it.
   virtual void on_member_lost(LossCause cause) = 0;
   virtual void on_standing(Standing standing) = 0;
 };

@@ -1,6 +1,6 @@
-// Call: what a rank called at one place of its program, to be compared with what the others called
-// there. A group's collectives are numbered in call order on every rank, so equal numbers must be
-// equal calls. Pure values; calls of others come from the network, so decoding is total.
+// Call: what a rank called at one place of its program, compared with what the others called there.
+// A group's collectives are numbered in call order on every rank, so equal numbers must be equal
+// calls. Pure values; calls of others come from the network, so decoding is total.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Writer;
 
 namespace comm {
 
-// A codec's text, and whether what it loses is kept.
+// A codec's text, and whether a residual keeps what the codec loses.
 inline constexpr std::size_t kMostCodingText =
     compress::kMostCodecText + sizeof " with a residual" - 1;
 using CodingText = ShortText<kMostCodingText>;
@@ -32,15 +32,15 @@ struct Call {
   ReduceOp op = ReduceOp::kSum;
   Rank root{};
   std::uint64_t input = 0;   // elements of all blocks together
-  std::uint64_t output = 0;  // likewise
+  std::uint64_t output = 0;  // elements of all blocks together
   bool equal_blocks = false;
   CodingText codec = {};  // empty: none
   bool on_device = false;
   friend bool operator==(const Call&, const Call&) = default;
 };
 
-// What a rank answers when it is asked for its call of a number: that one and those shortly before,
-// for the first difference may have gone unnoticed; and its latest.
+// A rank's answer when it is asked for its call of a number: that call and those shortly before it,
+// for the first difference may have gone unnoticed; and its latest call.
 struct CallReport {
   OpSeq sequence;           // the number in question
   std::vector<Call> calls;  // by number, rising
@@ -60,18 +60,19 @@ std::string rank_list(const std::vector<Rank>& ranks);
 Call call_of(const OpRequest& request, OpSeq sequence);
 
 // Whether two ranks that make these calls can never end them. Sizes count where the collective
-// wants the same ones everywhere; blocks that differ by rank are checked message by message.
+// needs equal sizes everywhere; blocks that differ by rank are checked message by message.
 bool conflict(const Call& a, const Call& b);
 
 // "all_reduce #3 (f32, 1000 elements, sum)"
 std::string call_text(const Call& call);
 
-// Changes with every call that conflicts with another, so that a rank whose past calls were others
-// is found at its next message.
+// A hash of the calls so far, which conflicting calls make different, so that a rank with different
+// past calls is found at its next message.
 std::uint32_t history_after(std::uint32_t history, const Call& call);
 
-// Who called what at the first number where calls conflict (else at the number in question), ranks
-// with equal calls together; `reports[i]`: nothing when rank `ranks[i]` did not answer.
+// Which ranks called what at the first number where calls conflict (else at the number in
+// question), ranks with equal calls together; `reports[i]`: nothing when rank `ranks[i]` did not
+// answer.
 std::string reports_text(const std::vector<std::optional<CallReport>>& reports,
                          const std::vector<Rank>& ranks);
 

@@ -1,5 +1,5 @@
-// Call log: the latest calls of this rank, and what others say they wait with. Two that disagree on
-// a number are found here, whichever of them calls first. Without I/O.
+// Call log: the latest calls of this rank, and the calls that other ranks report they wait in. Two
+// ranks that disagree on a number are found here, whichever of them calls first. Without I/O.
 //
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0012-who-called-what.md
@@ -14,9 +14,9 @@
 
 namespace holdfast::comm {
 
-// A rank that is further ahead than this has ended the op in question long ago.
+// A rank that is further ahead has ended the op in question long ago.
 inline constexpr std::size_t kCallsKept = 256;
-// Of one peer, which sends one per op that stalls; what is beyond it is found by its time limit.
+// Reported calls kept per peer, which sends one per op that stalls; the time limit finds the rest.
 inline constexpr std::size_t kHeardKept = 64;
 
 struct Disagreement {
@@ -28,12 +28,12 @@ class CallLog {
  public:
   explicit CallLog(std::size_t ranks) : heard_(ranks) {}
 
-  // This rank's next call; whether a peer waits with another one.
+  // Records this rank's next call. Returns the disagreement if a peer waits in another call.
   std::optional<Disagreement> record(const Call& call);
-  // A peer waits with this call.
+  // A peer waits in this call.
   std::optional<Disagreement> hear(Rank from, const Call& call);
   CallReport report(OpSeq sequence) const;
-  // Of all calls before the latest.
+  // Hash of all calls before the latest.
   std::uint32_t history() const { return history_; }
 
  private:
@@ -45,7 +45,7 @@ class CallLog {
   std::size_t first_ = 0;
   std::uint32_t history_ = 0;
   std::uint32_t next_history_ = Fnv1a32().value();
-  std::vector<std::deque<Call>> heard_;  // by rank: not called here yet
+  std::vector<std::deque<Call>> heard_;  // by rank: calls not made here yet
 };
 
 }  // namespace holdfast::comm

@@ -1,5 +1,5 @@
-// Request shape: what checks of a plain request, and the choice of its path, look at besides its
-// memory. A call of the shape of one that was accepted needs no second look.
+// Request shape: what checks of a plain request, and the choice of its path, depend on besides its
+// memory. A call with the shape of an accepted one needs no second check.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct RequestShape {
   friend bool operator==(const RequestShape&, const RequestShape&) = default;
 };
 
-// Nothing for a request that is more than plain, has blocks of several sizes, or any whose memory
+// Nothing for a request that is more than plain, whose blocks have several sizes, or whose memory
 // may be refused.
 inline std::optional<RequestShape> shape_of(const OpRequest& request) {
   if (request.codec || !request.residual.empty() || !request.algorithm.empty()) return std::nullopt;

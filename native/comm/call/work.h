@@ -11,10 +11,10 @@
 
 namespace holdfast::comm {
 
-// Of a caller who waits for something that the op's end brings about, as a Future.
+// Waits of a caller for something that the op's end brings about, such as a Future.
 enum class OtherWait : std::uint8_t {
   kNone,
-  kUnknown,  // there may be one, and nobody can tell for how long
+  kUnknown,  // there may be one, of unknown length
   kWhole,    // from the op's start to its end
 };
 
@@ -31,12 +31,12 @@ class Work {
   virtual Status status() const = 0;
   // recv: the rank whose message came; -1 for everything else. Once done().
   virtual Rank source() const = 0;
-  // Collectives: what the result is made of. Once done(), and well.
+  // Collectives: which ranks' data the result has. Once done(), and well.
   virtual const Outcome& outcome() const = 0;
   // Blocks at most `timeout`, lending the calling thread to the runtime. Code::kTimeout leaves the
   // op running. Any thread; Python callers release the GIL first.
   virtual Status wait(Duration timeout) = 0;
-  // What is known of waits for the op that are no wait() of it. Any thread.
+  // Tells what is known of waits for the op other than its wait(). Any thread.
   virtual void tell_wait([[maybe_unused]] OtherWait other) {}
   // Calls `callback` exactly once when the op has ended (at once when it has), from whichever
   // thread ended it, with no lock of the runtime held. After it ran, done() is true.

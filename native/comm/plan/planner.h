@@ -1,10 +1,10 @@
-// Planner: chooses the algorithm of the calls whose caller has not, from a table of measurements;
-// where it may measure, what the table lacks is measured at its first use, by the group itself, on
-// memory of the planner's own. All ranks choose alike: their tables are equal at the start, every
-// measurement is agreed on before it is written down, and what a look-up asks for, a group's
-// placement, changes at step boundaries only. Source: Faraj, Yuan, Lowenthal, "STAR-MPI: Self Tuned
-// Adaptive Routines for MPI Collective Operations", ICS 2006, section 3; unlike there, the
-// application's own calls are never used to try what may be slow.
+// Planner: chooses the algorithm of calls that name none, from a table of measurements. Where it
+// may measure, the group itself measures what the table lacks at its first use, on memory of the
+// planner's own. All ranks choose alike: their tables are equal at the start, every measurement is
+// agreed on before it is written down, and what a look-up depends on, a group's placement, changes
+// at step boundaries only. Source: Faraj, Yuan, Lowenthal, "STAR-MPI: Self Tuned Adaptive Routines
+// for MPI Collective Operations", ICS 2006, section 3; unlike there, the application's own calls
+// are never used to try what may be slow.
 // Why: docs/decisions/0041-tuning-on-scratch-memory.md
 #pragma once
 
@@ -21,8 +21,8 @@ namespace holdfast::comm {
 
 struct PlannerSettings {
   PlanTable table;        // the same on all ranks
-  bool measures = false;  // likewise
-  // After each measurement, with all that this planner knows.
+  bool measures = false;  // the same on all ranks
+  // Called after each measurement, with all that this planner knows.
   std::function<void(const PlanTable&)> on_measured = nullptr;
 };
 
@@ -35,11 +35,11 @@ class Planner {
         clock_(std::move(clock)),
         table_(std::move(settings.table)) {}
 
-  // Fills in the algorithm, if the request has none and the planner knows a better way than what
-  // would happen by itself. May run ops of the group, and fails where they do. Any thread, in the
-  // order of the group's calls.
+  // Fills in the algorithm, if the request has none and the planner knows a better one than the
+  // default. May run ops of the group, and fails where they do. Any thread, in the order of the
+  // group's calls.
   Status choose(Communicator& group, OpRequest& request);
-  // Somebody has come who does not know what was measured here. Any thread, between calls.
+  // A rank has come in that does not know what was measured here. Any thread, between calls.
   void forget();
   PlanTable table() const;  // any thread
 

@@ -1,18 +1,19 @@
-// Route: which way a call goes, and what belongs to that: algorithm, codec, lane, pieces, how it
+// Route: which way a call goes, and what that way needs: algorithm, codec, lane, pieces, how the op
 // ends. A pure function of the call and of what all its ranks know alike, so that all of them
 // choose the same; nothing else chooses.
 //
-// It is asked in parts, each where a call comes by and what the part needs is known:
+// Its parts are called one by one, each where a call passes and the facts for that part are known:
 //
-//   route_on_device()                     in call order, for the memory of a device (staged.h)
-//   is_encoded_unasked(), is_planned(), ...       in call order, for all that run in the end on the
-//   host route_in_view()                       when the op begins, by the view that it begins in
+//   route_on_device()      in call order, for calls on device memory (device_comm/staged.h)
+//   is_encoded_unasked(),
+//   is_planned(), ...      in call order, for all ops that in the end run on the host
+//   route_in_view()        when the op begins, by the view that it begins in
 //
-// route() is all parts in turn, for whoever wants to know what would happen.
+// route() is all parts in turn, for callers that want to know what would happen.
 //
-// What one rank alone knows is no part of a route: whether its own thread may run an op inline, or
-// whether its input lies in a pool that others can map. Those who know decide that by themselves,
-// and nobody else sees it.
+// What only one rank knows is not part of a route: whether its own thread may run an op inline, or
+// whether its input lies in a pool that others can map. Such a rank decides that alone, and no
+// other rank sees it.
 // Why: docs/decisions/0130-one-function-chooses-the-way.md
 #pragma once
 
@@ -30,23 +31,22 @@
 
 namespace holdfast::comm {
 
-// The largest result of an op that carries another one: with more, its bytes cost as much as the
-// round that it saves.
+// Largest result of a replicated op: above it, its bytes cost as much as the round that it saves.
 inline constexpr std::uint64_t kCarriedBytes = 32 * 1024;
-// Payload of an op that takes the lane for small ones.
+// Largest payload of an op that takes the lane for small ops.
 inline constexpr std::uint64_t kSmallLaneBytes = 512 * 1024;
-// Results up to this size are kept after their op has ended, so that it need not wait until all
+// Results up to this size are kept after their op has ended, so that the op need not wait until all
 // members hold theirs.
 inline constexpr std::uint64_t kKeptBytes = 64 * 1024;
-// The same in shared memory, where a round costs less than to copy the result.
+// The same limit in shared memory, where a round costs less than copying the result.
 inline constexpr std::uint64_t kKeptSliceBytes = 32 * 1024;
 
-// How an op ends that could be cut off by a loss.
+// How an op that a loss could cut off ends.
 enum class OpEnding : std::uint8_t {
-  kNothing,  // nobody could go on without it: no repair, or no other rank
-  kSlots,    // all can read what the result is made of, and so can who lacks it
-  kKept,     // each rank keeps its result a while, and serves it to who lacks it
-  kRound,    // a round of words shows that all hold theirs
+  kNothing,  // nothing need be done: ops are not repaired, or there is no other rank
+  kSlots,    // every rank can read what the result is made of, also one that lacks it
+  kKept,     // each rank keeps its result a while, and serves it to ranks that lack it
+  kRound,    // a round of messages shows that all hold their results
 };
 
 // Why a call goes as it does.
@@ -56,24 +56,24 @@ enum class Reason : std::uint8_t {
   kNamed,          // by the caller
   kOption,         // by the option `algorithm`
   kEncoded,        // frames have algorithms of their own
-  kSmall,          // for one host
-  kOneHost,        // too large, or too uneven, for the flat exchange
-  kPairReads,      // one look into the other's memory beats two copies
-  kLoss,           // it goes on after one
-  kDevicesReach,   // each other
-  kDevicesEncode,  // before the bus
-  kNoDeviceWay,    // that takes the collective, its blocks, or the group's hosts
-  kDeviceSmall,    // fewer bytes than pay beyond the host
+  kSmall,          // small enough for the flat exchange on one host
+  kOneHost,        // one host; too large, or too uneven, for the flat exchange
+  kPairReads,      // one read of the other rank's memory beats two copies
+  kLoss,           // the op goes on after a loss
+  kDevicesReach,   // devices reach each other
+  kDevicesEncode,  // devices encode before the bus
+  kNoDeviceWay,    // no device way takes the collective, its blocks, or the group's hosts
+  kDeviceSmall,    // too few bytes to pay for bypassing the host
   kDisagreed,      // not all members' devices can do it
 };
 
 struct Plan {
   Way way = Way::kSchedule;
   const AlgorithmRow* algorithm = nullptr;  // kSchedule
-  bool levels = false;                      // inside hosts, then between them
+  bool levels = false;                      // two levels: inside hosts, then between them
   const compress::Codec* codec = nullptr;   // of the request, or of the option; null: none
   std::optional<SliceLane> lane = {};       // kSlices
-  // Frames that a block is cut into; kStaged: slices.
+  // Frames that a block is cut into; for kStaged: slices.
   int pieces = 1;
   OpEnding ending = OpEnding::kNothing;  // in a view
   std::optional<Collective> carried_as = {};
@@ -81,7 +81,7 @@ struct Plan {
 };
 
 std::string_view ending_name(OpEnding ending);
-// A word, and a sentence.
+// A single word, and a sentence.
 std::string_view reason_name(Reason reason);
 std::string_view reason_text(Reason reason);
 
@@ -89,15 +89,15 @@ std::string_view reason_text(Reason reason);
 enum class SliceReach : std::uint8_t {
   kNothing,
   kAreas,   // shared memory
-  kMemory,  // likewise, and each other's memory can be read
+  kMemory,  // shared memory, and each other's memory can be read
 };
 
 // What all members of a view know of it.
 struct ViewFacts {
   int size = 1;
-  // Where its ranks are; outlives the facts. Only ways over links ask.
+  // Where the view's ranks are; outlives the facts. Only ways over links use it.
   const topology::Fabric* fabric = nullptr;
-  bool flat = false;  // all of them share areas of the flat exchange
+  bool flat = false;  // all members share areas of the flat exchange
   SliceReach slices = SliceReach::kNothing;
   bool protect = true;  // ops can be repaired when a member is lost
 };
@@ -110,15 +110,15 @@ struct CodecOption {
 
 // What all members know of the group's devices.
 struct DeviceFacts {
-  bool direct = false;  // ops may go past the host
+  bool direct = false;  // ops may bypass the host
   std::uint64_t direct_bytes = 0;
   bool encoded = false;  // devices may encode
   std::uint64_t encoded_bytes = 0;
   CodecOption codec = {};
   std::uint64_t slice_bytes = ~std::uint64_t{0};
-  // Of all ranks of the group, vacant ones included.
+  // Placement of all ranks of the group, vacant ones included.
   Placement place = {};
-  Spread present = {};  // of those that were there at the last step boundary
+  Spread present = {};  // spread of the ranks that were present at the last step boundary
   bool agreed = true;   // the devices can do what the plan asks, as far as is known
 };
 
@@ -133,26 +133,27 @@ struct StagedCut {
 };
 StagedCut staged_cut(const OpRequest& request, int size, std::uint64_t slice_bytes);
 
-// Whether the option's codec carries a call that names none.
+// Whether the option's codec encodes a call that names none.
 bool is_encoded_unasked(const OpRequest& request, const CodecOption& option);
 // Whether a table of plans, and what is measured for it, chooses the algorithm.
 bool is_planned(const OpRequest& request, const Placement& place);
-// What the request is carried as, by a group of `size` ranks that shares no memory, and repairs.
+// The collective of the replicated op for the request, in a group of `size` ranks that shares no
+// memory and repairs; nothing: none.
 std::optional<Collective> carried_as(const OpRequest& request, int size);
 
-// The cost model's last answer in a view: ops mostly come again as they were.
+// The cost model's last answer in a view: ops are mostly repeated.
 struct LastAnswer {
   Collective collective{};
   std::uint64_t bytes = 0;
   const AlgorithmRow* row = nullptr;
 };
 
-// The part of what follows that shared memory alone decides: kFlat or kSlices; nothing: another
-// way. Of any request, one that is not checked yet as well.
+// The part of route_in_view() that shared memory alone decides: kFlat or kSlices; nothing: another
+// way. For any request, also one that is not checked yet.
 std::optional<Plan> route_in_memory(const OpRequest& request, const ViewFacts& view);
 
-// The way of an op in its view, a request that is right: kFlat, kSlices, kSchedule or kRepair
-// (`repair`). `last`: of the same view; or null.
+// The way of an op with a checked request in its view: kFlat, kSlices, kSchedule or, with `repair`,
+// kRepair. `last`: of the same view; or null.
 Plan route_in_view(const OpRequest& request, const ViewFacts& view, bool repair = false,
                    LastAnswer* last = nullptr);
 
@@ -167,7 +168,7 @@ struct RouteFacts {
   bool repair = false;
 };
 
-// The slices of a call that is staged are routed by themselves, without the devices.
+// The slices of a staged call are routed on their own, without the devices.
 Plan route(const OpRequest& request, const RouteFacts& facts);
 
 }  // namespace holdfast::comm

@@ -1,4 +1,4 @@
-// What a live communicator is made of; the runtime fills it in when the members have met.
+// What a live communicator is made of; the runtime fills it in at the rendezvous of the members.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,7 @@
 
 namespace holdfast::comm {
 
-// The links to one member: where data goes, and the one that carries notices and dies with the
-// peer.
+// The links to one member: `data` for data, and `control` for notices, which ends with the peer.
 struct MemberLinks {
   Link* data = nullptr;
   Link* control = nullptr;
@@ -22,13 +21,14 @@ struct MemberLinks {
 
 struct CommunicatorConfig {
   CommId id;
-  View view;                // the members that are there, without gaps
+  View view;                // the present members, without gaps
   Rank rank;                // in the view
   std::vector<Rank> ranks;  // by rank in the view: the rank in the group, as users know it
   int group_size = 0;       // ranks of the group, vacant ones included
   std::string name;
   std::vector<MemberLinks> links;  // by rank; own entry empty
-  // Where all members share memory: of small ops, and of large ones, by SliceLane.
+  // Where all members share memory: the exchange for small ops, and those for large ops, by
+  // SliceLane.
   std::optional<FlatExchange> flat;
   std::vector<SliceExchange> slices = {};
   topology::Fabric fabric;  // of the members, by rank in the view

@@ -1,6 +1,6 @@
-// Message ops: the sends and receives of a group. They concern two ranks each, so a change of view
+// Message ops: the sends and receives of a group. Each concerns two ranks, so a change of view
 // touches only those with a member that was lost: the others go on through it. Names of messages
-// carry the view in which the later of the two joined.
+// carry the view in which the later of the two ranks joined.
 //
 // Thread: only the holder of the runtime.
 // Why: docs/decisions/0013-receiving-from-any-source.md
@@ -24,10 +24,10 @@ namespace holdfast::comm {
 
 class MessageOps {
  public:
-  // How an op ended badly, and for whom that is the end.
+  // The op whose failure ends the group, and how it failed.
   struct Failure {
     std::shared_ptr<OpWork> work;
-    Status status;  // ranks: those it waited for
+    Status status;  // its ranks: those that the op waited for
   };
   struct EndedMessage {
     std::shared_ptr<OpWork> work;
@@ -39,19 +39,19 @@ class MessageOps {
   MessageOps(const MessageOps&) = delete;
   MessageOps& operator=(const MessageOps&) = delete;
 
-  // The member of a rank that was vacant, or nobody; `since`: its first view with this member.
+  // Gives a vacant rank its member, or none; `since`: the rank's first view with this member.
   void seat(Rank rank, Link* link, Epoch since);
   void resize(int size);
-  // Another connection to the rank took the place of one that broke. What both ends have not ended
-  // begins again; of what had left this one, and may not have arrived, the other end is to be told:
-  // in parts, none longer than a frame.
+  // A new connection to the rank replaced a broken one. Messages that neither end has ended begin
+  // again. Returns notices for the other end of messages that left here and may not have arrived,
+  // in parts no longer than a frame.
   std::vector<std::vector<std::byte>> relink(Rank rank, Link* link);
-  // What the other end has told: receives of messages that were lost fail.
+  // Takes the notices of the other end: receives of messages that were lost fail.
   Status hear_sent(Rank from, std::span<const std::byte> said);
   void launch(std::shared_ptr<OpWork> work, Instant deadline);
   bool progress(Instant now);
   bool busy() const { return !active_.empty(); }
-  // The op that was begun first, of those under way, and whom it waits for.
+  // The oldest of the ops under way, and the ranks that it waits for.
   const OpWork* oldest() const { return active_.empty() ? nullptr : active_.front().work.get(); }
   std::vector<Rank> oldest_waits_for() const {
     return active_.empty() ? std::vector<Rank>{} : waited_for(active_.front());
@@ -60,13 +60,13 @@ class MessageOps {
   Instant next_deadline() const {
     return active_.empty() ? Instant{Duration::max()} : next_deadline_;
   }
-  // The member has gone; messages that wait for it fail. `died`: so do receives from anybody.
+  // The member has gone; messages that wait for it fail. `died`: so do receives from any source.
   void on_gone(Rank rank, bool died, const Status& why);
-  // Those that have ended; a failure that is not a loss ends the group.
-  // `into`: empty; its memory is used.
+  // Takes the ops that have ended into `into`, which is empty; its memory is reused. A failure that
+  // is not a loss ends the group.
   void take_ended(std::vector<EndedMessage>& into) { ended_.swap(into); }
   std::optional<Failure> take_failure() { return std::exchange(failure_, {}); }
-  // Fails all of them.
+  // Fails all ops.
   void fail_all(const Status& status);
 
  private:
@@ -75,11 +75,11 @@ class MessageOps {
     std::unique_ptr<Run> run;  // nothing: a receive that is not bound to its source yet
     Instant deadline;
     Rank peer{};
-    bool unbound = false;       // no run yet: no source, or no connection
+    bool unbound = false;       // no run yet: the op has no source, or no connection
     std::uint32_t ordinal = 0;  // of the run
   };
   // Messages that a rank had sent with a tag when its connection was made anew: those below
-  // `until`, but for some that it sends again.
+  // `until`, except those in `again`, which it sends again.
   struct Resumed {
     std::uint32_t until = 0;
     std::set<std::uint32_t> again;
@@ -108,7 +108,7 @@ class MessageOps {
   std::vector<Status> gone_;  // by rank; ok while present
   Recycler recycler_;         // of the runs
   LoweringSpace space_;
-  FusedSchedule send_;  // with the peer of the message at hand
+  FusedSchedule send_;  // send_, recv_: with the peer of the message at hand
   FusedSchedule recv_;
   std::vector<ActiveMessage> active_;
   std::map<std::tuple<Collective, int, std::uint32_t>, std::uint32_t> messages_;

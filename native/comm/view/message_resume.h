@@ -1,5 +1,5 @@
-// What two ranks tell each other of their messages when the connection between them was made anew:
-// which ones the sender takes for sent. Pure; what comes from the network is bounded.
+// What two ranks tell each other about their messages when the connection between them was made
+// anew: which ones the sender considers sent. Pure; what comes from the network is bounded.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace holdfast::comm {
 
-// Of the messages to a rank with a tag: all below `ordinal` had been begun, or, `again`, the one of
-// that number had not left and is sent again.
+// About the messages to a rank with a tag: all below `ordinal` had been begun; or, with `again`,
+// the one of that number had not left and is sent again.
 struct SentNotice {
   std::uint32_t tag = 0;
   std::uint32_t ordinal = 0;
@@ -20,11 +20,11 @@ struct SentNotice {
   friend bool operator==(const SentNotice&, const SentNotice&) = default;
 };
 
-// In parts that fit into frames.
+// Encodes them in parts that fit into frames.
 std::vector<std::vector<std::byte>> encode_sent(const std::vector<SentNotice>& notices);
 // kProtocolError for anything encode_sent() does not make.
 Result<std::vector<SentNotice>> decode_sent(std::span<const std::byte> bytes);
-// What a receive gets whose message was lost with a connection.
+// The status of a receive whose message was lost with a connection.
 Status lost_message(Rank from);
 
 }  // namespace holdfast::comm

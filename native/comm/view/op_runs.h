@@ -1,4 +1,4 @@
-// Op runs: turns the collectives of one communicator into runs of the engine. Keeps the schedules
+// Op runs: makes runs of the engine from the collectives of one communicator. Keeps the schedules
 // that were built, and scratch memory.
 //
 // Thread: only the holder of the runtime.
@@ -19,24 +19,24 @@
 
 namespace holdfast::comm {
 
-// Hash of what must agree between ranks, `history` of earlier calls included; sizes are compared on
-// their own, too.
+// Hash of what must agree between ranks, `history` of earlier calls included; sizes are compared
+// separately as well.
 std::uint32_t signature_of(const OpRequest& request, std::uint32_t history);
 
 class OpRuns {
  public:
-  // Both must outlive this.
+  // `config` and `links` must outlive this object.
   OpRuns(const CommunicatorConfig& config, const std::vector<Link*>& links)
       : config_(config), links_(links) {}
 
-  // As a plan for a schedule says. `feedback`: where the residual that the op leaves goes, by input
-  // block; empty: nowhere.
+  // Makes a run by a plan for a schedule. `feedback`: by input block, where to write the residual
+  // that the op leaves; empty: nowhere.
   std::unique_ptr<Run> make(const OpRequest& request, const Plan& plan, OpSeq sequence,
                             std::uint32_t signature, const std::vector<float*>& feedback);
-  // Of a schedule that is not the catalogue's.
+  // Makes a run of a schedule outside the catalogue.
   std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
-  // Stops it and takes its scratch memory back.
+  // Stops the run and takes its scratch memory back.
   void end(Execution& run);
 
  private:

@@ -1,7 +1,7 @@
 // The communicator of production and simulation: runs the collectives of one view, each on its path
-// (flat exchange or scheduled run), finds calls that do not match, and ends the view for everybody
-// when one member cannot go on. It is never mutated to another view: the group above makes a new
-// one.
+// (flat exchange or scheduled run), finds calls that do not match, and ends the view for all
+// members when one of them cannot go on. It never changes to another view: the group above makes a
+// new communicator.
 //
 // Thread: only the holder of the runtime.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace holdfast::comm {
 
-// One round in so many kept ops, or bytes of them, tells that all members hold them.
+// After so many kept ops, or bytes of them, one round tells that all members hold them.
 inline constexpr std::uint32_t kKeptOps = 16;
 inline constexpr std::uint64_t kKeptRoom = 256 * 1024;
 
@@ -35,35 +35,35 @@ struct RepairRun {
 
 struct OpLaunch {
   std::shared_ptr<OpWork> work;
-  // The work's request in the ranks and blocks of this view.
+  // The work's request with the ranks and blocks of this view.
   std::shared_ptr<const OpRequest> request;
   Instant deadline;
   std::optional<RepairRun> repair = {};
-  // Where the residual that the op leaves goes, by the request's input blocks.
+  // By the request's input blocks, where to write the residual that the op leaves.
   std::vector<float*> feedback = {};
 };
 
-// How an op that was stopped stood.
+// How far a stopped op had come.
 struct Stopped {
   std::shared_ptr<OpWork> work;
-  bool complete = false;  // all of the result is here
+  bool complete = false;  // the whole result is here
   bool flat = false;
   std::vector<Execution::HeldPiece> held;
 };
 
 // What is known of the other members when an op ends well.
 enum class Held : std::uint8_t {
-  kEverywhere,  // all of them hold the result
-  kFlat,        // all of them can still read what it is made of
-  kHere,        // nothing
+  kEverywhere,  // all members hold the result
+  kFlat,        // all members can still read what the result is made of
+  kHere,        // only this member is known to hold the result
 };
 
-// Whoever made the communicator.
+// The maker of the communicator.
 class ViewOwner {
  public:
   virtual ~ViewOwner() = default;
   virtual void on_op_ended(const std::shared_ptr<OpWork>& work, Held held) = 0;
-  // All members hold the results of all ops up to this one.
+  // All members hold the results of all ops up to `through`.
   virtual void on_stable(OpSeq through) = 0;
   // An op waits in vain for this rank of the view.
   virtual void on_missed(Rank rank, const Status& why) = 0;
@@ -84,20 +84,21 @@ class ViewCommunicator {
   std::vector<std::string> transports() const;
 
   void launch(OpLaunch launch);
-  // How an op goes that begins here, and that check_request() accepts. Whether this rank's thread
-  // may run it inline is no part of that: only its caller knows.
+  // The plan of an op that begins here, and that check_request() accepts. Whether this rank's
+  // thread may run it inline is not part of the plan: only the caller knows that.
   Plan plan_of(const OpRequest& request) { return route_in_view(request, facts_, false, &last_); }
-  // A small op without a work of its own, as far as it goes: begun here, if nothing else is under
-  // way and shared memory carries it; asked until it has ended, or handed over to go on as a
-  // launched one.
+  // A small op without a work of its own: begin_inline() begins it, if nothing else is under way
+  // and it can run in shared memory; ends_inline() is called until it has ended, or go_on() makes
+  // it a launched op.
   bool can_run_inline(const OpRequest& request) const;
   // Nothing is in the way of an op.
   bool is_idle() const { return active_.empty() && !ending_ && !ended_ && !any_gone_; }
-  // Whether shared memory carries it, in slices or inline, and nothing is in its way.
+  // Whether the op can run in shared memory, in slices or inline, with nothing in its way.
   bool can_run_at_once(const OpRequest& request) const;
-  // Whether it is like the last one that ran inline, so that nothing about it need be checked.
+  // Whether the request is like the last one that ran inline, so that nothing about it need be
+  // checked.
   bool is_usual(const OpRequest& request) const { return usual_ && shape_of(request) == usual_; }
-  // It was accepted, and can run inline.
+  // The request was accepted, and can run inline.
   void set_usual(const OpRequest& request) { usual_ = shape_of(request); }
   // `call`: call_of() the request, which check_request() accepts.
   void begin_inline(const OpRequest& request, const Call& call);
@@ -106,17 +107,17 @@ class ViewCommunicator {
   // Writes an op into the log of calls that ended before this view, here or everywhere.
   void note_call(const Call& call);
   bool progress(Instant now);
-  // Moves what shared memory alone carries.
+  // Moves only what is in shared memory.
   MemoryPoll poll_memory();
   bool busy() const { return urgent() || !rounds_.empty(); }
-  // Somebody waits. Rounds in the background go on with the next op, or when there is time: to wake
-  // a thread for them costs small ops more than they take.
+  // Callers wait. Rounds in the background go on with the next op, or when there is time: waking a
+  // thread for them costs small ops more than the rounds take.
   bool urgent() const { return !active_.empty() || ending_.has_value(); }
   bool has_ops() const { return !active_.empty(); }
-  // The op that was begun first, of those under way, and whom it waits for, in the group's ranks.
+  // The oldest of the ops under way, and the ranks of the group that it waits for.
   const OpWork* oldest() const { return active_.empty() ? nullptr : &active_.front().work(); }
   std::vector<Rank> oldest_waits_for() const;
-  // Whether an op is under way whose bytes, not whose latency, take the time.
+  // Whether an op is under way that takes its time from bytes, not from latency.
   bool moves_bulk() const;
   Instant next_deadline() const { return busy() ? next_deadline_ : Instant{Duration::max()}; }
 
@@ -129,11 +130,12 @@ class ViewCommunicator {
   void end_view(const ViewNotice& notice);
   void say_goodbye() { send_to_members(FrameKind::kGoodbye, {}); }
 
-  // Ends the view for a new one: nothing of it moves any more, here.
+  // Ends the view for a new one: nothing in it moves here any more. Returns its ops.
   std::vector<Stopped> interrupt();
   // Forgets the stopped ops that were not finished.
   void abandon() { active_.clear(); }
-  // Goes on with a stopped op of the flat exchange; whether it has ended. In order of sequence.
+  // Goes on with a stopped op of the flat exchange. Returns whether it has ended. In order of
+  // sequence.
   bool finish_flat(const OpLaunch& launch);
 
  private:
@@ -142,13 +144,13 @@ class ViewCommunicator {
     OpLaunch launch;
     OpStage stage = OpStage::kRun;
     std::unique_ptr<Execution> run;  // of the op, then of its round
-    Instant stalls;                  // from then on its peers are told what waits here
+    Instant stalls;                  // when to tell its peers what waits here
     std::uint64_t bytes = 0;
     std::uint32_t history = 0;        // of the collectives before it
-    bool begun = false;               // flat: its turn has come
-    SliceExchange* slices = nullptr;  // that it goes, or went, through
-    bool kept = false;                // ends without a round
-    bool closes_batch = false;        // kept, and followed by a round for all of its batch
+    bool begun = false;               // flat: the op's turn has come
+    SliceExchange* slices = nullptr;  // the exchange that the op goes, or went, through
+    bool kept = false;                // the op ends without a round
+    bool closes_batch = false;        // the op is kept, and a round for all of its batch follows
     const OpWork& work() const { return *launch.work; }
   };
   // A round that no op waits for.
@@ -199,7 +201,7 @@ class ViewCommunicator {
   LastAnswer last_;
 
   OpRuns runs_;
-  // By the order of their beginnings; a vector, whose memory stays.
+  // In order of beginning; a vector, because its memory stays.
   std::vector<ActiveOp> active_;
   std::vector<KeptRound> rounds_;
   FusedSchedule barrier_;

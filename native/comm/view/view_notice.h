@@ -1,4 +1,4 @@
-// View notice: the payload of a revoke frame, why a view has ended. Comes from the network, so
+// View notice: the payload of a revoke frame: why a view has ended. Comes from the network, so
 // decoding is total.
 // Why: docs/decisions/0011-a-notice-is-passed-on-by-all.md
 #pragma once
@@ -16,10 +16,10 @@ namespace holdfast::comm {
 
 struct ViewNotice {
   Code code = Code::kPeerLost;
-  std::vector<Rank> ranks;  // lost, or the one that gave up
+  std::vector<Rank> ranks;  // ranks lost, or the rank that gave up
   std::string text;
-  // Set when the members shall tell each other what they had called: then the view ends when all
-  // have answered, or soon without.
+  // Set if the members are to tell each other what they had called: then the view ends when all
+  // have answered, or soon after without an answer.
   std::optional<CallReport> report = {};
 };
 
