@@ -4,7 +4,7 @@
 
 namespace holdfast::group {
 
-// A group of a whole world grows with it.
+// A group of a whole world grows with its world.
 std::vector<Rank> all_ranks(std::vector<Rank> ranks, const ft::WorldView& view) {
   for (auto r = static_cast<std::int32_t>(ranks.size());
        r < static_cast<std::int32_t>(view.members.size()); ++r) {
@@ -50,7 +50,7 @@ std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived) {
   base.members = members_of(base.world_ranks, arrived.view);
   for (std::size_t r = 0; r < base.members.size(); ++r) {
     const MemberId member = base.members[r];
-    // All who were there before have reported.
+    // All members that were there before have reported.
     const bool stayed = std::find(before.begin(), before.end(), member) != before.end();
     if (member != ft::kNobody && !stayed) base.joined.push_back({static_cast<std::int32_t>(r)});
   }

@@ -9,15 +9,15 @@ namespace {
 
 using comm::FrameKind;
 
-// What came early takes at most so much, or is one message; then the oldest is forgotten, which is
-// the likeliest to be nobody's.
+// Early frames take at most this much memory, or are one message; beyond it the oldest is dropped,
+// which is the likeliest to be for no group.
 constexpr std::size_t kMaxEarlyBytes = 16U << 20;
-constexpr std::size_t kEarlyEntryBytes = 1024;  // more than one takes beside what it holds
-// A peer tells each call that waits long; a few tell as much as all.
+constexpr std::size_t kEarlyEntryBytes = 1024;  // upper bound of an entry without its payload
+// A peer sends one frame for each call that waits long; a few tell as much as all.
 constexpr std::size_t kMaxEarlyCalls = 64;
-// Groups that this process has left, and of which others may still ask it.
+// Groups that this process has left, and about which others may still ask it.
 constexpr std::size_t kEndedKept = 4096;
-// Whom nobody has asked for by then is nobody's: a group that has ended here.
+// An early frame that nothing has claimed by then is for a group that has ended here.
 constexpr Duration kEarlyTime = std::chrono::seconds(60);
 
 }  // namespace
@@ -114,7 +114,7 @@ void ControlRouter::take_controls(RoutedPeer& peer, Instant now) {
   }
 }
 
-// Messages of membership may be longer than a frame.
+// Membership messages may be longer than a frame.
 Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now) {
   const comm::FrameHeader& header = frame.header;
   if (header.offset != peer.incoming.size() || header.total_bytes > ft::kMaxMessageBytes ||
@@ -140,7 +140,7 @@ void ControlRouter::note_ended(CommId group) {
   if (ended_groups_.size() > kEndedKept) ended_groups_.pop_front();
 }
 
-// It may be a world that this process has left before, with the groups in it.
+// The world may be one that this process has left before, with its groups.
 void ControlRouter::set_joining(ft::Joining* joining) {
   joining_ = joining;
   if (joining != nullptr) ended_groups_.clear();
@@ -158,7 +158,8 @@ bool ControlRouter::deliver(MemberId from, const ft::Message& message, Instant n
   const bool for_joiner =
       message.kind == ft::MessageKind::kRedirect || message.kind == ft::MessageKind::kRefused ||
       message.kind == ft::MessageKind::kLobby || message.kind == ft::MessageKind::kDecide;
-  // A world that it is in has messages of the same kinds; one that it has left may be its aim.
+  // A world that this process is in has messages of these kinds, too; the world that it joins may
+  // be one that it has left.
   const auto own = find_world(message.world);
   const bool is_in = own && !own->membership().fenced();
   if (joining_ != nullptr && for_joiner && !is_in) {
@@ -234,7 +235,7 @@ void ControlRouter::deliver_early(Instant now) {
   }
 }
 
-// Every peer hears of this process now and then, whatever else it does.
+// Every peer gets a heartbeat at intervals, whatever else this process does.
 void ControlRouter::beat(Instant now) {
   const bool paused = now - last_turn_ > timing_.heartbeat * 2;
   for (auto& [id, peer] : peers_) {
@@ -251,7 +252,7 @@ void ControlRouter::beat(Instant now) {
 
 void ControlRouter::send(MemberId to, const ft::Message& message) {
   const auto found = peers_.find(to);
-  // What is lost is said again when it matters.
+  // A message that is lost here is sent again when it matters.
   if (found == peers_.end() || found->second.reported || found->second.cut) return;
   if (is_planted(Planted::kNeverTell) && message.kind == ft::MessageKind::kFenced) return;
   comm::Link& control = *found->second.control;

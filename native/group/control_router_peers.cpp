@@ -1,4 +1,4 @@
-// What a router knows of its peers: who is there, silent, cut off, gone.
+// What a router knows of its peers: which ones are connected, silent, cut off or gone.
 #include <algorithm>
 
 #include "base/planted.h"
@@ -14,7 +14,8 @@ constexpr std::size_t kLossesKept = 1024;
 void ControlRouter::add_peer(MemberId id, comm::Link* control, comm::Link* data, Instant now) {
   const auto known = peers_.find(id);
   const bool again = known != peers_.end();
-  // Data that went over the broken connection is lost; shared memory beside it loses nothing.
+  // Data that went over the broken connection is lost; a shared-memory link beside it loses
+  // nothing.
   const bool data_lost = again && (data == control || data != known->second.data);
   peers_.erase(id);
   std::erase_if(losses_, [&](const auto& loss) { return loss.first == id; });
@@ -40,7 +41,7 @@ bool ControlRouter::needs(MemberId peer) const {
   return needed;
 }
 
-// A member with which a world has begun, and whom this process has not reached, or no longer.
+// A world has begun with this member, and this process has no connection to it (any more).
 void ControlRouter::look_after(MemberId member, const std::string& card, Instant now) {
   const auto [found, is_new] = peers_.emplace(member, RoutedPeer(member, timing_.silence, now));
   RoutedPeer& peer = found->second;
@@ -61,12 +62,13 @@ void ControlRouter::look_for_loss(RoutedPeer& peer, bool heard, Instant now) {
   } else if (!status.is_ok() && !peer.cut) {
     cut(peer, status, peer.control->closed_by_peer(), now);
   } else if (!peer.data->status().is_ok() && !peer.cut) {
-    // Both are made anew.
+    // Both links are made anew.
     cut(peer, peer.data->status(), false, now);
   }
 }
 
-// A broken connection is no death: what lies between closes connections of the living, too.
+// A broken connection is no proof of death: network equipment closes connections of living
+// processes, too.
 void ControlRouter::cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now) {
   const bool damaged = why.code() == Code::kProtocolError;
   const bool gone =

@@ -13,10 +13,10 @@ namespace {
 using comm::OpRequest;
 using comm::OpWork;
 
-// What is copied and added in a few microseconds.
+// This much is copied and added in a few microseconds.
 constexpr std::uint64_t kInstantBytes = 16 * 1024;
 
-// More than the driver ever needs to run one task.
+// Longer than the driver ever needs to run one task.
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 
 }  // namespace
@@ -120,7 +120,7 @@ void Group::begin_inline(const comm::OpRequest& request, OpSeq number, InlineSha
   if (shape == InlineShape::kNew) comm_->set_usual(request);
   inline_call_ = call_of(request, number);
   comm_->begin_inline(request, inline_call_);
-  // The others are at it meanwhile.
+  // The other members run the op meanwhile.
   watch_.began_inline(ticket, request, number, roster_.epoch);
 }
 
@@ -167,7 +167,7 @@ void Group::enter(const std::shared_ptr<OpWork>& work) {
   pass_line(now);
 }
 
-// Whether an op left the line.
+// Returns whether an op left the gate queue.
 bool Group::pass_line(Instant now) {
   bool moved = false;
   while (const auto passed = line_.next(now)) {
@@ -182,8 +182,8 @@ bool Group::pass_line(Instant now) {
   return moved;
 }
 
-// As with an op that gave up: this rank has lost its place in the program, and the others must not
-// wait for it.
+// As with an op that timed out: this rank has lost its place in the program, and the others must
+// not wait for it.
 void Group::refuse_at_gate(const OpWork& work, const Status& why) {
   const std::string text = op_text(work, name()) + ": " + why.message();
   if (comm::ViewCommunicator* comm = entered()) {
@@ -196,7 +196,8 @@ void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
   const bool message = comm::is_point_to_point(work->collective());
   if (message) work->ticket().path = comm::OpPath::kMessage;
   watch_.began(*work, roster_.epoch, clock_->now());
-  // A member that has left is no reason to refuse: what it sent before may be all this op needs.
+  // A member that has left is no reason to refuse: what it sent before may be all that this op
+  // needs.
   const Status ended = health();
   if (!ended.is_ok()) return end_badly(work, ended);
   if (!message) return ops_.launch(work, deadline, comm_.get());
@@ -214,7 +215,7 @@ void Group::end_messages() {
     }
   }
   ended_messages_.clear();
-  // As with a collective: whoever gave up on a message has lost its place in the program.
+  // As with a collective: a rank that gave up on a message has lost its place in the program.
   if (const auto failure = messages_.take_failure()) {
     const comm::ViewNotice notice{
         failure->status.code(), failure->status.ranks(),
@@ -245,7 +246,7 @@ bool Group::progress(Instant now) {
   if (comm_) {
     moved = comm_->progress(now) || moved;
   } else if (ops_.is_late(now)) {
-    // Between two views nobody else watches the time.
+    // Between two views no communicator watches the time, so the group does.
     const std::string blocked = world_->membership().blocked();
     fail({Code::kTimeout,
           "the timeout passed (option timeout) while the members could not agree on the next view" +
@@ -386,7 +387,7 @@ void Group::leave() {
     [[maybe_unused]] const auto stopped = comm->interrupt();
     comm->abandon();
   }
-  // However long a thread that waits holds this group.
+  // The area is unlinked now, however long a waiting thread still holds this group.
   memory_.unlink_own();
   if (world_->id() == config_.id) world_->leave(clock_->now());
   world_->network().note_ended(config_.id);

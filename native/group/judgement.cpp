@@ -19,7 +19,7 @@ bool any_complete(const Incident& incident) {
                      [](const auto& report) { return report && report->complete; });
 }
 
-// Of an op that began in the view that has ended.
+// The fate of an op that began in the view that has ended.
 OpFate fate_before(const Incident& incident, const LossRules& rules) {
   return fate_at_start(incident.before, rules.ranks, {incident.epoch.value - 1});
 }
@@ -34,12 +34,12 @@ OpFate next_fate(const OpFate& fate, const RepairQuestion& question, const LossR
   return next;
 }
 
-// Some survivor has nothing more to say of it: it is no longer part of anybody's log, for not all
-// could write it there.
+// Some survivor has nothing more to report of the op: it is no longer in any member's log, for not
+// all could write it there.
 Judgement judge_settled(const OpStanding& standing) {
   if (standing.where != OpStanding::Where::kUnderWay) return {Verdict::kForget};
   if (standing.complete) return {Verdict::kEnd};
-  // Whoever ended it without this rank ended it badly.
+  // A member that ended the op without this rank ended it badly.
   OpFate fate = *standing.fate;
   fate.lost = true;
   return {Verdict::kBegin, std::move(fate)};
@@ -56,7 +56,8 @@ Judgement judge_under_way(const OpStanding& standing, const RepairQuestion& ques
   return {verdict, std::move(fate)};
 }
 
-// From where it ended, through every view since: as those see it that have not ended it.
+// The op's fate from where it ended, through every view since, as members see it that have not
+// ended it.
 Judgement judge_kept(const OpStanding& standing, const RepairQuestion& question,
                      const LossRules& rules, const Incident& incident) {
   const bool afresh = is_planted(Planted::kFreshKept);
@@ -114,7 +115,7 @@ Incidents incidents_of(const Incident& blank, const std::map<Rank, const GroupRe
 
 std::optional<Status> refusal(const comm::OpRequest& request, const OpFate& fate,
                               const std::vector<Rank>& present, const Status& broken, Epoch epoch) {
-  // What somebody holds is brought to all, even so.
+  // A result that some survivor holds is brought to all, even so.
   if (!broken.is_ok() && !fate.planned) return broken;
   const bool vacant = comm::is_rooted(request.collective) &&
                       std::find(present.begin(), present.end(), request.root) == present.end();

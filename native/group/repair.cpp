@@ -33,7 +33,7 @@ class RepairPlanner {
     }
     const bool held_whole = any([](const OpReport& r) { return r.complete; });
     if (held_whole && is_replicated(question_.collective)) {
-      // Whoever holds it may have told its user what it is made of.
+      // A survivor that holds it may have told its user which ranks contributed.
       const OpFate told = fate_;
       repair();
       fate_.epoch = told.epoch;
@@ -116,7 +116,7 @@ class RepairPlanner {
         return;
       case Collective::kBroadcast: return repair_broadcast();
       case Collective::kScatter: return repair_scatter();
-      case Collective::kBarrier: return;  // somebody has passed it: everybody had come
+      case Collective::kBarrier: return;  // a member has passed it: all had reached it
       default: fate_.lost = true;
     }
   }
@@ -137,7 +137,7 @@ class RepairPlanner {
     return ranks;
   }
 
-  // Of all who have gone, in this view or before: their data is no longer in every part.
+  // Ranks that have gone, in this view or before, no longer have their data in every part.
   void give_up_contributions() {
     for (const Rank rank : all_ranks()) {
       if (!has(survivors(), rank)) miss(rank);
@@ -150,7 +150,7 @@ class RepairPlanner {
     std::erase(fate_.contributors, rank);
   }
 
-  // Sends what `targets` lack of an output block from its holders; what nobody holds is returned.
+  // Sends what `targets` lack of an output block from its holders; returns what no survivor holds.
   ft::Ranges serve(std::uint32_t block, const std::vector<Rank>& targets) {
     const std::vector<ft::Ranges> sets = held_by_all(block);
     std::vector<const ft::Ranges*> cuts;
@@ -168,7 +168,7 @@ class RepairPlanner {
       }
       for (const Rank to : targets) {
         if (has(holders, to)) continue;
-        // Spread over the holders, the same way on every rank.
+        // Transfers are spread over the holders, the same way on every rank.
         const Rank from = holders[static_cast<std::size_t>(to.value) % holders.size()];
         fate_.transfers.push_back({from, to, false, 0, block, piece});
       }
@@ -190,7 +190,7 @@ class RepairPlanner {
     give_up_contributions();
   }
 
-  // A block that `owner` gave as its input block `source`.
+  // Repairs a block that `owner` gave as its input block `source`.
   void repair_copied(Rank owner, const std::vector<Rank>& targets, std::uint32_t source) {
     const std::uint32_t block = block_of(owner);
     if (has(survivors(), owner) && question_.encoded && is_replicated(question_.collective)) {
@@ -219,7 +219,7 @@ class RepairPlanner {
     for (const Rank to : targets) fate_.zeros.emplace_back(to, block);
   }
 
-  // Uncoded, to all of them, itself included: all shall hold the same bits.
+  // Sends without encoding to all targets, the owner included: all shall hold the same bits.
   void give(Rank owner, std::uint32_t block, const ft::Ranges& orphans,
             const std::vector<Rank>& targets) {
     for (const Rank to : targets) {
@@ -229,7 +229,7 @@ class RepairPlanner {
     }
   }
 
-  // A block that somebody holds to its end; how long it is, the plan does not know.
+  // Whether some survivor holds the block to its end; the plan does not know how long the block is.
   bool ends_known(std::uint32_t block) const {
     ft::Ranges together;
     for (const ft::Ranges& set : held_by_all(block)) together.add(set);

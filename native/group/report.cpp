@@ -11,8 +11,9 @@ namespace holdfast::group {
 namespace {
 
 constexpr std::size_t kMaxGroups = 4096;
-// Of all groups of all members together, equal ones once: a few bytes may stand for many ranks. A
-// world of kMaxRanks has half of them if each member has its own groups besides that of all.
+// Ranks of all groups of all members together, equal groups counted once: a few bytes may encode
+// many ranks. A world of kMaxRanks has half of them if each member has groups of its own besides
+// that of all.
 constexpr std::size_t kMaxRanksOfGroups = 1U << 25;
 constexpr std::size_t kMaxName = 1024;
 constexpr std::size_t kMaxFailureText = 1U << 16;
@@ -20,7 +21,7 @@ constexpr std::size_t kMaxOps = 65536;
 constexpr std::size_t kMaxRuns = 1U << 20;
 static_assert(kSharedMemoryCount <= 4, "it is said in two bits");
 
-// Signed differences as counts, the small ones short.
+// Encodes signed differences as counts, the small ones short.
 std::uint64_t zigzag(std::uint64_t from, std::uint64_t to) {
   const std::uint64_t difference = to - from;
   return difference >> 63 == 0 ? difference << 1 : ~(difference << 1);
@@ -31,7 +32,8 @@ std::uint64_t unzigzag(std::uint64_t from, std::uint64_t code) {
 
 std::uint64_t as_count(Rank rank) { return static_cast<std::uint32_t>(rank.value); }
 
-// Ranks of a group mostly lie at equal distances: (first, distance to the next, how many).
+// Ranks of a group mostly lie at equal distances, so runs are written: (first, distance to the
+// next, how many).
 void write_ranks(Writer& w, const std::vector<Rank>& ranks) {
   w.count(ranks.size());
   std::uint64_t last = 0;
@@ -92,7 +94,7 @@ std::vector<GroupReport> read_groups(Reader& r, std::size_t& room) {
   return reports;
 }
 
-// From the end of the last one; 0: to the end of all.
+// Each range is written from the end of the last one; length 0: to the end of all.
 void write(Writer& w, const ft::Ranges& ranges) {
   std::uint64_t last = 0;
   w.list(ranges.runs(), [&](const ft::Range& run) {
@@ -168,7 +170,7 @@ void read_ops(Reader& r, GroupReport& report) {
 
 Status malformed() { return {Code::kProtocolError, "malformed group report"}; }
 
-// `room`: ranks that there may be yet.
+// `room`: number of ranks that may still be decoded.
 Result<std::vector<GroupReport>> decode_groups(const ft::Bytes& bytes, std::size_t& room) {
   if (bytes.empty()) return std::vector<GroupReport>{};
   Reader r(bytes);

@@ -19,7 +19,7 @@ class Repair {
         ranks_(ranks),
         self_(self),
         element_(dtype_bytes(request.dtype)),
-        // Chunks are added as they are needed; the builder only counts them in the end.
+        // Chunks are added as they are needed; the builder counts them only at its end.
         builder_({request.collective, {dense(self)}, static_cast<int>(ranks.size()), {}, {}}, 0) {}
 
   comm::RepairRun run(const OpFate& fate) {
@@ -191,7 +191,7 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
       if (h.data < block.data || h.data >= block.data + block.count * element) continue;
       const auto begin = static_cast<std::uint64_t>(h.data - block.data) / element;
       const std::uint64_t end = begin + h.bytes / element;
-      // A run to the block's end holds whatever anybody may ask of it.
+      // A range to the block's end covers whatever a rank may ask of it.
       ranges.add({begin, end == block.count ? ft::kEndless : end});
     }
     if (block.count == 0) ranges = ft::Ranges::all();
@@ -200,7 +200,7 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
     result.push_back({own ? static_cast<std::uint32_t>(self.value) : static_cast<std::uint32_t>(b),
                       std::move(ranges)});
   }
-  // A root has what it sends; with a lossy codec, only what it has decoded itself.
+  // A root holds what it sends; with a lossy codec, only what it has decoded itself.
   const bool lossy = request.codec && !request.codec->spec().lossless;
   if (request.collective == Collective::kBroadcast && request.root == self && !lossy) {
     result = {{0, ft::Ranges::all()}};

@@ -81,13 +81,13 @@ void Sharing::hear(MemberId from, Epoch epoch, std::span<const std::byte> payloa
   look();
 }
 
-// What a member has said stands.
+// What a member has said it can do stands: later notices do not change it.
 void Sharing::hear(std::size_t member, const AreaNotice& notice) {
   std::optional<AreaNotice>& known = notices_[member];
   if (!known || known->can == SharedMemory::kUnknown) known = notice;
 }
 
-// When all have offered: what this member can do.
+// Once all have offered their areas, decides what this member can do.
 void Sharing::look() {
   if (notices_[own_]->can != SharedMemory::kUnknown) return;
   const bool all_offer = std::all_of(notices_.begin(), notices_.end(),
@@ -138,7 +138,7 @@ std::vector<MemberId> Sharing::awaited() const {
   return members;
 }
 
-// All have mapped what they will: nothing needs its name any more.
+// All have mapped what they will: no member needs the area's name any more.
 std::vector<comm::HostPeer> Sharing::take_areas() {
   const SharedMemory shared = agreed().value_or(SharedMemory::kNone);
   if (own_area_.segment) own_area_.segment->unlink();

@@ -9,7 +9,8 @@ namespace {
 
 using comm::LossCause;
 
-// The system ends the connections of a dead process within milliseconds; of a dead host, never.
+// The system ends the connections of a dead process within milliseconds; those of a dead host,
+// never.
 constexpr Duration kExplanationTime = std::chrono::seconds(1);
 
 std::string rank_text(const std::vector<std::size_t>& ranks) {
@@ -52,7 +53,7 @@ void ViewNews::on_view(const ft::WorldView& before, const ft::WorldView& after, 
 void ViewNews::tell(const ViewChanged& change) {
   std::vector<std::size_t> lost;
   std::vector<std::size_t> left;
-  std::vector<std::size_t> out;  // this process leaves before it knows why
+  std::vector<std::size_t> out;  // ranks whose loss is not explained before this process leaves
   for (const ViewChanged::Out& one : change.out) {
     (!one.cause ? out : one.cause == LossCause::kLeft ? left : lost).push_back(one.rank);
   }

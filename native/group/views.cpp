@@ -1,6 +1,6 @@
 // How a group goes from one view to the next, at a step boundary or at a loss, and what it does
-// about its members' connections. A view begins its ops at once, or, where somebody has come in,
-// when the members have agreed what memory they share (parts/view_memory.h).
+// about its members' connections. A view begins its ops at once, or, where a rank has come in, when
+// the members have agreed what memory they share (parts/view_memory.h).
 #include <algorithm>
 
 #include "group/group.h"
@@ -28,7 +28,7 @@ void Group::begin_boundary(CallerState::Boundary how, OpSeq number,
   if (how == How::kVote) {
     comm::OpRequest vote = StepBoundary::vote(*step->lobby, timeout);
     step->vote = std::make_shared<comm::OpWork>(std::move(vote), number, executor_, clock_);
-    // Whoever waits for the boundary waits for it.
+    // A caller that waits for the boundary waits for the vote.
     step->vote->tell_wait(comm::OtherWait::kWhole);
   }
   const auto submitted = [self = shared_from_this(), how, step] {
@@ -75,7 +75,7 @@ void Group::end_boundary(const Status& status) {
   const std::shared_ptr<comm::OpWork> work = done->work;
   work->set_outcome({roster_.epoch, roster_.present, {}, false, std::exchange(roster_.joined, {})});
   work->settle(status);
-  // The vote's end may still refer to what it reduced.
+  // The ending vote may still refer to the memory that it reduced.
   executor_->defer([done, work] { work->end(); });
 }
 
@@ -87,7 +87,8 @@ std::optional<Rank> Group::view_rank_of(MemberId member, Epoch epoch) const {
 bool Group::refers_to(MemberId member) const {
   if (has_member(member)) return true;
   if (!entrance_ || !entrance_->change) return false;
-  // The last view's exchange may have results, and the areas and bells of those that it had.
+  // The exchange of the last view may have results, and refers to the areas and bells of its
+  // members.
   const std::vector<MemberId>& before = entrance_->change->members_before;
   return std::find(before.begin(), before.end(), member) != before.end();
 }
@@ -142,7 +143,7 @@ void Group::take_members(const NextView& next) {
   callers_.set_view({next.epoch, roster_.members});
 }
 
-// The group has ended at a member, and so ends here.
+// Returns whether the group has ended at a member, and so ends here.
 bool Group::ends_with(const GroupReports& reports) {
   for (const auto& [member, report] : reports) {
     if (report->failure == Code::kOk || report->failure == Code::kNotMember) continue;
@@ -153,8 +154,8 @@ bool Group::ends_with(const GroupReports& reports) {
   return false;
 }
 
-// Nothing is under way, and all hold all results; what was called since begins with the view. The
-// members' counts, which may differ where ops failed, meet.
+// Nothing is under way, and all members hold all results; calls made since begin with the view. The
+// members' counts, which may differ where ops failed, become one.
 void Group::pass_boundary(const GroupReports& reports) {
   std::uint64_t first = 0;
   for (const auto& [member, report] : reports) first = std::max(first, report->next_sequence);
@@ -206,14 +207,15 @@ void Group::fence(const std::string& why) {
 void Group::look_at_entrance(Instant now) {
   if (memory_.settle()) return enter_view();
   const std::vector<MemberId> awaited = memory_.awaited();
-  // Who has left says no more; an op that is late tells the others so. Without memory, both.
+  // A member that has left says no more; an op that is late tells the others so. In both cases the
+  // view goes on without shared memory.
   const bool in_vain = std::any_of(awaited.begin(), awaited.end(),
                                    [this](MemberId member) { return roster_.has_gone(member); });
   if (in_vain || ops_.is_late(now)) enter_view();
 }
 
-// The communicator of a view that has begun, which does not wait any longer for what its members
-// share: they are told something, or the view ends. Nothing: the group is stopped.
+// The communicator of a view that has begun; the view no longer waits to learn what its members
+// share, because they are told something or the view ends. Nothing: the group is stopped.
 comm::ViewCommunicator* Group::entered() {
   if (entrance_) enter_view();
   return comm_.get();
@@ -284,7 +286,7 @@ void Group::on_missed(Rank rank, const Status& why) {
     missed_.push_back(roster_.member(in_group));
     return;
   }
-  // It left this group, but may well be in others: the world has nothing to decide.
+  // The member left this group, but may well be in others: the world has nothing to decide.
   comm_->end_view({Code::kPeerLost, {in_group}, why.message()});
 }
 
@@ -306,7 +308,7 @@ void Group::seat_messages(const std::vector<MemberId>& before) {
 void Group::on_died(MemberId member, const Status& why) {
   const auto rank = roster_.rank_of(member);
   if (!rank) return;
-  // Its goodbye came before: the end of its connections is no death.
+  // The member's goodbye came before: the end of its connections is no death.
   const bool left = roster_.has_gone(member);
   messages_.on_gone(*rank, !left, why);
   roster_.gone.emplace_back(member, why);

@@ -9,7 +9,8 @@
 namespace holdfast::group {
 namespace {
 
-// A group is made while the world may go from view to view; none is so slow as to miss more.
+// While a group is made its world may pass through views; no process is so slow as to miss more
+// than this.
 constexpr std::size_t kPastViews = 64;
 
 }  // namespace
@@ -61,12 +62,12 @@ void World::add(const std::shared_ptr<Group>& group, Instant now) {
   entered_.insert(group->id());
   const Epoch first = group->config().epoch;
   if (membership_.fenced()) return group->fence("this process was voted out of its world");
-  // Not yet: the view comes with its decision.
+  // The view has not come yet: it comes with its decision.
   if (first > view().epoch) return;
   for (const Past& past : past_) {
     if (past.view.epoch >= first) give_view(*group, past);
   }
-  // A view that is about to end: the others stop this group, too.
+  // The view is about to end: the others stop this group, too.
   if (membership_.changing()) membership_.reported(stop_groups(), now);
   carry_out(now);
   if (groups_.size() == 1) look_at_contacts(now);
@@ -77,7 +78,7 @@ bool World::progress(Instant now) {
   bool moved = false;
   bool expired = false;
   entering_ = false;
-  // By index: progress() may add no groups, and the list is not worth a copy.
+  // Indexed, not iterated: progress() may add groups, and the list is not worth a copy.
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto group = groups_[i].lock();
     expired = expired || !group;
@@ -165,7 +166,8 @@ void World::leave(Instant now) {
 void World::on_closed(MemberId member, const Status& why, Instant now) {
   news_.progress(now);
   for (const auto& group : groups()) group->on_died(member, why);
-  // Nothing changes until an op misses it; but a change that is under way waits for its word.
+  // Nothing changes until an op misses the member; but a change that is under way waits for its
+  // message.
   if (membership_.has_left(member) && !membership_.changing()) return;
   membership_.on_closed(member, now);
   carry_out(now);
@@ -182,7 +184,7 @@ void World::on_heard(MemberId member, Instant now) {
   carry_out(now);
 }
 
-// What the members have done of the ops under way, they find out by ending the view.
+// Ending the view shows how far the members have come with the ops under way.
 void World::on_relinked(MemberId member, bool data_lost, Instant now) {
   for (const auto& group : groups()) group->on_relinked(member, data_lost);
   membership_.on_relinked(member, now);
@@ -204,7 +206,7 @@ void World::on_goodbye(MemberId member, CommId group, Instant now) {
   for (const auto& g : groups()) {
     if (group == CommId{} || g->id() == group) g->on_goodbye(member);
   }
-  // A change that is under way waits for its word.
+  // A change that is under way waits for the member's message.
   if (!whole || !membership_.changing()) return;
   membership_.on_closed(member, now);
   carry_out(now);
@@ -232,7 +234,7 @@ void World::look_at_contacts(Instant now) {
     const State state = network_.contact_of(outcast, now).state;
     if (state == State::kGone) on_closed(outcast, network_.loss_of(outcast)->why, now);
     if (state == State::kLeft) on_goodbye(outcast, {}, now);
-    // It is to be told; its host may say that it has ended.
+    // The outcast is to be told; its host may say that its process has ended.
     if (state == State::kUnknown || state == State::kCut) network_.look_after(outcast, card, now);
   }
 }
@@ -242,8 +244,8 @@ void World::at_boundary(std::function<void(const Status&)> then) {
   boundary_ = WorldBoundary{std::move(then), false};
 }
 
-// No group may begin an op between this member's word and the next view: the others could not tell
-// whether it was part of the last one.
+// No group may begin an op between this member's message and the next view: the others could not
+// tell whether the op was part of the last view.
 void World::look_at_boundary(Instant now) {
   if (membership_.changing()) return;
   const auto all = groups();
@@ -277,7 +279,7 @@ void World::carry_out(Instant now) {
   carrying_out_ = false;
 }
 
-// A newcomer that is connected to this process may not have been seen so here, yet.
+// A newcomer may be connected to this process without having been noted so here yet.
 bool World::can_adopt(const ft::WorldView& next) {
   return std::all_of(next.members.begin(), next.members.end(), [&](MemberId m) {
     return m == ft::kNobody || m == self_ || membership_.is_suspect(m) ||

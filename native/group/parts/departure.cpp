@@ -44,7 +44,7 @@ Instant Departure::next_deadline() const {
   return asks() ? next_closing_ : Instant{Duration::max()};
 }
 
-// Its own ops have ended, and others have not answered yet.
+// Whether its own ops have ended, and others have not answered yet.
 bool Departure::asks() const { return leaving_ && !parted_ && host_.quiet() && !has_settled(); }
 
 void Departure::look(Instant now) {
@@ -54,22 +54,22 @@ void Departure::look(Instant now) {
   const bool answered = std::none_of(roster_.members.begin(), roster_.members.end(),
                                      [this](MemberId member) { return waits_for(member); });
   if (doubtful.empty() || (answered && host_.has_given_up())) {
-    // It holds for this view; the next one may begin before a thread that waits has its turn.
+    // This holds for the current view; the next one may begin before a waiting thread has its turn.
     leaving_->outcome = status();
     leaving_->settled.store(true, std::memory_order_release);
     return;
   }
-  // The members need nothing any more, and an op that misses this one must not wait.
+  // The members need nothing more, and an op that misses this member must not wait.
   if (answered && !parted_) host_.part_soon();
   if (now < next_closing_ || answered) return;
-  // Again and again: what was said over a connection that broke may not have been heard.
+  // Frames are repeated: those sent over a connection that broke may not have been heard.
   next_closing_ = now + settings_.pause;
   for (const MemberId member : roster_.members) {
     if (waits_for(member)) host_.tell(member, FrameKind::kClosing, roster_.epoch);
   }
 }
 
-// It has neither answered in this view nor left.
+// Whether the member has neither answered in this view nor left.
 bool Departure::waits_for(MemberId member) const {
   return !parted_ && member != ft::kNobody && member != settings_.self &&
          !roster_.left.contains(member) && !settled_.contains(member);
@@ -114,7 +114,7 @@ void Departure::on_view() {
   note_leavers();
 }
 
-// Who leaves needs nothing of others any more.
+// A member that leaves needs nothing of others any more.
 void Departure::note_leavers() {
   std::erase_if(leavers_, [this](const auto& leaver) {
     return !roster_.has(leaver.first) || leaver.second.epoch < roster_.epoch;
@@ -125,7 +125,7 @@ void Departure::note_leavers() {
 }
 
 void Departure::answer() {
-  // What was not called here by now never will be.
+  // Ops that were not called here by now never will be.
   const bool ended_here = !host_.health().is_ok();
   const bool over = ended_here || (leaving_ && host_.quiet());
   const std::uint64_t ended = host_.first_running();

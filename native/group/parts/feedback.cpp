@@ -20,18 +20,19 @@ bool is_encoded(const OpRequest& request, std::size_t block, Rank self) {
          block != static_cast<std::size_t>(self.value);
 }
 
-// Whether the rank that the input block is for, if it is for one, is there.
+// Whether the input block is for all ranks, or for a rank that is present.
 bool has_receiver(const OpRequest& request, std::size_t block, const std::vector<Rank>& present) {
   const Rank receiver{static_cast<std::int32_t>(block)};
   return !has_input_blocks(request.collective) ||
          std::find(present.begin(), present.end(), receiver) != present.end();
 }
 
-// A look at a residual reads all of it. It is worth a thousandth of the time, and one a second.
+// Observing a residual reads all of it. It may take a thousandth of the time, once a second at
+// most.
 constexpr Duration kLookPause = std::chrono::seconds(1);
 constexpr int kLookShare = 1000;
 
-// In lanes of its own for each, so that the additions need not wait for one another.
+// The sum of squares, in independent lanes, so that the additions need not wait for one another.
 double squares(const float* values, std::uint64_t count) {
   constexpr std::uint64_t kLanes = 8;
   std::array<double, kLanes> sums{};

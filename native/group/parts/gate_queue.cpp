@@ -6,7 +6,8 @@
 namespace holdfast::group {
 namespace {
 
-// What brings the input says when it is there. A device that is lost says nothing.
+// The code that brings the input wakes the driver when it is there. A lost device wakes nothing, so
+// gates are polled, too.
 constexpr Duration kGateLook = std::chrono::milliseconds(20);
 
 Status late(Duration timeout) {

@@ -8,14 +8,14 @@ namespace {
 
 using comm::Collective;
 
-// Ops of the flat exchange that one member may have ended before another: two slots.
+// Ops of the flat exchange that one member may have ended before another: it has two slots.
 constexpr std::size_t kFlatEnds = 2;
 
 }  // namespace
 
 void KeptResults::keep(const comm::OpWork& work, const Fate& fate, Rank self) {
   comm::OpRequest request = work.request();
-  request.step.replicated = nullptr;  // what is left to deliver, is delivered to others
+  request.step.replicated = nullptr;  // what is left to deliver goes to other members
   request.how.gate = nullptr;
   const std::uint64_t element = dtype_bytes(request.dtype);
   std::uint64_t bytes = 0;
@@ -30,7 +30,7 @@ void KeptResults::keep(const comm::OpWork& work, const Fate& fate, Rank self) {
     block.data = at;
     at += block.count * element;
   }
-  // Nobody may ask for an input any more: whoever holds the result serves the result.
+  // No member may ask for an input any more: a holder of the result serves the result.
   if (request.collective == Collective::kAllGather) {
     request.input[0] = request.output[static_cast<std::size_t>(self.value)];
   } else if (!request.input.empty()) {

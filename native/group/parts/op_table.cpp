@@ -12,7 +12,7 @@ namespace {
 using comm::OpRequest;
 using comm::OpWork;
 
-// The input of an op whose result overwrites it.
+// Copies the input of an op whose result overwrites it; else empty.
 std::vector<std::byte> copy_of_input(const OpRequest& request) {
   const bool in_place = request.collective == comm::Collective::kAllReduce &&
                         !request.input.empty() && request.input[0].data == request.output[0].data;
@@ -21,7 +21,7 @@ std::vector<std::byte> copy_of_input(const OpRequest& request) {
   return {in.data, in.data + in.count * dtype_bytes(request.dtype)};
 }
 
-// Parts of this rank's result that nobody has any more.
+// Clears the parts of this rank's result that no member has any more.
 void clear_lost(const OpFate& fate, const OpRequest& request, Rank self) {
   const std::uint64_t element = dtype_bytes(request.dtype);
   for (const auto& [rank, block] : fate.zeros) {
@@ -88,12 +88,12 @@ void OpTable::begin_all(comm::ViewCommunicator& comm) {
   for (auto at = ops_.begin(); at != ops_.end();) begin((at++)->second, comm);
 }
 
-// In the current view, from the start or where its fate has brought it.
+// Begins the op in the current view, from the start or from where its fate has brought it.
 void OpTable::begin(Op& op, comm::ViewCommunicator& comm) {
   const std::shared_ptr<OpWork> work = op.work;
   if (const auto refused =
           refusal(work->request(), *op.fate, roster_.present, broken_, roster_.epoch)) {
-    // Not in the log of calls: some may have refused it in an earlier view.
+    // The op is not in the log of calls: some members may have refused it in an earlier view.
     return host_.end_badly(work, *refused);
   }
   if (op.fate->planned) {
@@ -107,7 +107,7 @@ void OpTable::begin(Op& op, comm::ViewCommunicator& comm) {
 void OpTable::begin_afresh(Op& op, comm::ViewCommunicator& comm) {
   const std::shared_ptr<OpWork>& work = op.work;
   if (!op.fate->fresh) op.fate = fates_.usual(roster_);
-  // The healthy case shares the caller's request; a view with gaps needs one of its own.
+  // With all ranks present the op shares the caller's request; a view with gaps needs its own.
   std::shared_ptr<const OpRequest> request(work, &work->request());
   if (!roster_.is_full()) {
     clear_vacant(work->request());
@@ -133,7 +133,8 @@ void OpTable::begin_repair(const std::shared_ptr<OpWork>& work, const OpFate& fa
     if (op->second.work == work) {
       feedback_.note_uncoded(op->second.residual, work->request(), fate);
     }
-    // Reduced again as a whole: what earlier views left of these blocks has other contributors.
+    // These blocks are reduced again as a whole: what earlier views left of them has other
+    // contributors.
     for (const auto& reduction : fate.reductions) {
       if (source.atomic) op->second.held.erase(reduction.block);
     }
@@ -157,7 +158,7 @@ void OpTable::clear_vacant(const OpRequest& request) const {
 void OpTable::on_ended(const std::shared_ptr<OpWork>& work, comm::Held held) {
   const OpSeq sequence = work->sequence();
   const auto at = ops_.find(sequence.value);
-  // It served others, and has served them all.
+  // The op served other members, and has served them all.
   if (at == ops_.end() || at->second.work != work) return kept_.forget(sequence);
   const Fate& fate = at->second.fate;
   if (held == comm::Held::kFlat) {
@@ -214,7 +215,7 @@ void OpTable::meet_at(std::uint64_t first) {
   first_uncalled_ = std::max(first_uncalled_, first);
 }
 
-// What is known of all ops that the change concerns.
+// Gathers what is known of all ops that the change concerns.
 Incidents OpTable::gather(const Change& change) {
   std::map<Rank, const GroupReport*> by_rank;
   for (const auto& [member, report] : change.reports) {
@@ -227,8 +228,8 @@ Incidents OpTable::gather(const Change& change) {
                        {},
                        false};
   Incidents incidents = incidents_of(blank, by_rank);
-  // Ops whose callers have all gone: whoever calls them later, or has done so since it reported,
-  // must know of this view's losses, too.
+  // Ops whose callers have all gone: a member that calls one later, or has called it since it
+  // reported, must know of this view's losses, too.
   auto unknown = std::make_shared<Incident>(blank);
   unknown->reports.resize(blank.survivors.size());
   for (auto& [sequence, planned] : incidents_) {
@@ -282,7 +283,7 @@ void OpTable::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& inciden
     (op != nullptr ? op->fate : kept->fate) =
         std::make_shared<const OpFate>(std::move(*judged.fate));
   }
-  // An op that ends leaves the table, and its works.
+  // The table drops an op that ends, and its work: this copy keeps the work.
   const std::shared_ptr<OpWork> work = op == nullptr ? nullptr : op->work;
   if (incident->settled) kept_.forget(sequence);
   switch (judged.verdict) {
@@ -302,14 +303,14 @@ void OpTable::settle_op(OpSeq sequence, const std::shared_ptr<Incident>& inciden
   }
 }
 
-// Most are never asked for. Those that are serve by a work of their own in each view.
+// Most kept results are never asked for. Those that are get a work of their own in each view.
 void OpTable::serve(OpSeq sequence, const KeptResults::Kept& kept, comm::ViewCommunicator& comm) {
   const std::shared_ptr<OpWork> served = host_.make_server(kept.request, sequence);
   const Fate fate = kept.fate;
   begin_repair(served, *fate, clock_->now() + served->request().timeout, comm);
 }
 
-// Everybody had published: what somebody has read, everybody can still read.
+// All ranks had published: what one of them has read, all can still read.
 void OpTable::finish_on_flat(Op& op, const Views& views) {
   const std::shared_ptr<OpWork> work = op.work;
   std::shared_ptr<const OpRequest> request(work, &work->request());

@@ -5,8 +5,8 @@ namespace {
 
 using comm::OpWork;
 
-// Whom an op waits for is asked once in so long, and of ops that have run for so long: it takes a
-// look at every step of the op.
+// How often to ask which ranks an op waits for, and how long an op must have run to be asked: each
+// time costs a pass over all steps of the op.
 constexpr Duration kWatchPause = std::chrono::milliseconds(1);
 
 bool is_old(const OpWork* work, Instant now) {

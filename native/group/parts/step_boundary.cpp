@@ -30,7 +30,7 @@ void StepBoundary::begin(PendingBoundary step, std::uint64_t lobby) {
 }
 
 StepBoundary::Next StepBoundary::after_vote(const Status& status, const Facts& facts) const {
-  // Subgroups have a step of their own; who comes in is the whole world's business.
+  // A subgroup's step is its own; only the group of the whole world admits newcomers.
   const bool admits = facts.whole && *step_->lobby > facts.admitted;
   const bool mends = facts.whole && facts.broken && status.code() == Code::kPeerLost;
   if (!status.is_ok()) return mends ? Next::kAdmit : Next::kFail;
