@@ -67,13 +67,13 @@ Status Bounce::enqueue() {
   return device.check(told, "enqueueing a call");
 }
 
-// On a thread of the driver's, which must not be held up.
+// Runs on a thread of the driver, which must not be held up.
 void Bounce::came(void* held) {
   const std::unique_ptr<std::shared_ptr<Bounce>> kept(static_cast<std::shared_ptr<Bounce>*>(held));
   auto executor = (*kept)->staged_->executor();
   if (executor == nullptr) return;
   comm::Executor* runs = executor.get();
-  // The task keeps the runtime: it must not end on a thread of the driver's.
+  // The task keeps the runtime: the runtime must not end on a thread of the driver.
   runs->submit(
       [executor = std::move(executor), bounce = std::move(*kept)]() mutable {
         executor->defer([bounce = std::move(bounce)] { bounce->step(); });
@@ -86,7 +86,7 @@ void Bounce::finish(const Status& status) {
     const std::lock_guard lock(mutex_);
     state_ = status;
   }
-  // It may hold who holds this.
+  // The callback may hold the owner of this object.
   std::exchange(ended_, nullptr)(status);
 }
 

@@ -22,7 +22,7 @@ class ChainedWork::StepGate final : public comm::Gate {
   void fill(OpRequest& request) override { work_->fill(step_, request); }
 
  private:
-  const std::shared_ptr<ChainedWork> work_;  // owners: the caller, and the ops it is made of
+  const std::shared_ptr<ChainedWork> work_;  // owners: the caller, and the ops of the chain
   const std::size_t step_;
 };
 
@@ -82,7 +82,7 @@ Status ChainedWork::begin(comm::Communicator& group, std::span<const device::CuS
   for (std::size_t i = 0; i < works.size(); ++i) {
     works[i]->on_done([work = self(), i](const Status& status) { work->on_step(i, status); });
   }
-  // The group has ended meanwhile: so do those that have started.
+  // The group has ended meanwhile, and so have the ops that started.
   for (std::size_t i = works.size(); i < steps; ++i) on_step(i, failed);
   return Status::ok();
 }
@@ -98,8 +98,8 @@ OpRequest ChainedWork::whole_step(std::size_t step) {
   request.priority = request_.priority;
   request.how.gate = std::make_shared<StepGate>(self(), step);
   request.how.may_measure = false;
-  // A hole is the call's affair: the first step, which stands for it, fails where the call does;
-  // what comes after is decided by outcomes.
+  // Only the call's first step, which stands for it, fails on a hole where the call does; later
+  // steps are decided by outcomes.
   request.on_hole = step == 0 ? request_.on_hole : comm::OnHole::kZero;
   return request;
 }
@@ -170,7 +170,8 @@ void ChainedWork::merge_outcome(const comm::Outcome& outcome, bool again) {
   outcome_.retried = outcome_.retried || again;
 }
 
-// The host learns of it when the last op has ended: who closes the group then leaves nobody behind.
+// The host learns of it when the last op has ended: a member that closes the group then leaves no
+// other member waiting.
 void ChainedWork::succeed(Status enqueued) {
   if (enqueued.is_ok()) enqueued = set_streams_free();
   {

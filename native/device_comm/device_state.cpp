@@ -14,13 +14,13 @@ using device::HashChunk;
 
 namespace {
 
-// Hashed at once: the sums of so many chunks of 1 MiB take 16 MiB of the device.
+// Chunks hashed at once: their sums, for chunks of 1 MiB, take 16 MiB of the device.
 constexpr std::size_t kChunksAtOnce = 256;
 
 }  // namespace
 
-// On the device: chunks, digests, sums, one behind the other; chunks and digests in pinned memory,
-// too.
+// Memory on the device: chunks, digests and sums, one behind the other; chunks and digests in
+// pinned memory, too.
 struct DeviceState::HashRoom {
   std::byte* pinned;
   DevicePointer device;
@@ -31,7 +31,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::shared_ptr<Staged> s
   Device& device = staged->device();
   const Device::Current current(device);
   TRY(current.status());
-  // Private: make_unique cannot.
+  // The constructor is private: make_unique cannot call it.
   std::unique_ptr<DeviceState> made(new DeviceState(std::move(staged)));
   for (device::CuStream* stream : {&made->own_, &made->down_}) {
     auto opened = device.make_stream();
@@ -44,7 +44,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::make(std::shared_ptr<Staged> s
 DeviceState::~DeviceState() {
   Device& device = staged_->device();
   const Device::Current current(device);
-  // A device that is lost has taken its memory along, whatever these say.
+  // A lost device has taken its memory along, whatever these calls return.
   for (const Packed& packed : packed_) {
     [[maybe_unused]] const Status freed = packed.release(device, own_);
   }
@@ -100,7 +100,7 @@ Status DeviceState::hash_some(std::span<const HashChunk> chunks, std::span<Diges
   room.pinned = pinned.value().data;
   room.device = memory.value();
   const Status hashed = hash_in(room, chunks);
-  // Whatever has been enqueued is over before the room goes.
+  // All enqueued work ends before the room is freed.
   const Status ended = wait(own_, "hashing state");
   if (hashed.is_ok() && ended.is_ok()) {
     std::memcpy(digests.data(), room.pinned + chunks.size_bytes(), digests.size_bytes());

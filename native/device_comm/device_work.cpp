@@ -13,7 +13,7 @@ namespace {
 using device::Cu;
 using device::Device;
 
-// A device that is lost calls nobody: whoever waits asks it now and then.
+// A lost device calls no callback: a waiting thread asks it at this interval.
 constexpr Duration kDeviceLook = std::chrono::milliseconds(20);
 
 Instant now() { return {std::chrono::steady_clock::now().time_since_epoch()}; }
@@ -101,8 +101,8 @@ void DeviceWork::merge(comm::Outcome& all, const comm::Outcome& one, bool first)
   all = std::move(merged);
 }
 
-// The result is on its way down: the rest follows it there. What fails ends there, too: parts of it
-// may be on their way into the caller's memory.
+// The result is on its way down: the rest follows it on the same stream. A failed op ends there,
+// too: parts of its result may be on their way into the caller's memory.
 void DeviceWork::end() {
   if (!end_on_device().is_ok()) end_on_host();
 }
@@ -117,7 +117,7 @@ Status DeviceWork::set_streams_free() {
       "writing a value");
 }
 
-// Once, and of an op that has failed, nothing.
+// Unpacks once, and nothing for an op that has failed.
 Status DeviceWork::unpack() {
   {
     const std::lock_guard lock(mutex_);
@@ -129,7 +129,8 @@ Status DeviceWork::unpack() {
   return Status::ok();
 }
 
-// As give_memory(). A device that is lost has taken it along, whatever these say.
+// As give_memory(), for packed_. A lost device has taken its memory along, whatever these calls
+// return.
 void DeviceWork::free_packed(bool idle) {
   if (packed_.empty()) return;
   [[maybe_unused]] Status status;
@@ -154,19 +155,19 @@ Status DeviceWork::end_on_device() {
   return enqueued;
 }
 
-// On a thread of the driver's, which must not be held up.
+// Runs on a thread of the driver, which must not be held up.
 void DeviceWork::came_down(void* held) {
   const std::unique_ptr<std::shared_ptr<DeviceWork>> work(
       static_cast<std::shared_ptr<DeviceWork>*>(held));
   finish_soon(std::move(*work), true);
 }
 
-// On the runtime's thread, with the runtime released, as all ops end.
+// Runs finish() on the runtime's thread, with the runtime released, as all ops end.
 void DeviceWork::finish_soon(std::shared_ptr<DeviceWork> work, bool came) {
   auto executor = work->staged_->executor();
   if (executor == nullptr) return work->finish(came);
   comm::Executor* runs = executor.get();
-  // The task keeps the runtime: it must not end on a thread of the driver's.
+  // The task keeps the runtime: the runtime must not end on a thread of the driver.
   runs->submit(
       [executor = std::move(executor), came, work = std::move(work)]() mutable {
         executor->defer([came, work = std::move(work)] { work->finish(came); });
@@ -174,7 +175,7 @@ void DeviceWork::finish_soon(std::shared_ptr<DeviceWork> work, bool came) {
       true);
 }
 
-// Nothing more comes down; streams that wait are set free.
+// The device does nothing more for the op; streams that wait are set free.
 void DeviceWork::end_on_host() {
   Device::raise(*flag_);
   finish_soon(shared_from_this(), false);
@@ -201,7 +202,7 @@ void DeviceWork::finish(bool came) {
   changed_.notify_all();
 }
 
-// While the result should be coming down.
+// Called while the result should be coming down.
 void DeviceWork::look_at_device() {
   {
     const std::lock_guard lock(mutex_);

@@ -9,7 +9,7 @@ Result<device::DriverTable> Devices::driver() {
   return open();
 }
 
-// Under the lock.
+// Called under the lock.
 Result<device::DriverTable> Devices::open() {
   if (driver_ != nullptr) return driver_;
   if (settings_.driver == "none") {

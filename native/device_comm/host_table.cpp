@@ -26,7 +26,7 @@ Result<std::unique_ptr<HostTable>> HostTable::make(std::shared_ptr<Staged> stage
   TRY(current.status());
   auto processors = device.processors();
   if (!processors.is_ok()) return processors.status();
-  // Private: make_unique cannot.
+  // The constructor is private: make_unique cannot call it.
   std::unique_ptr<HostTable> made(
       new HostTable(std::move(staged), table, rows, row_bytes, processors.value()));
   TRY(made->pin());
@@ -59,7 +59,7 @@ Status HostTable::pin() {
 HostTable::~HostTable() {
   Device& device = staged_->device();
   const Device::Current current(device);
-  // A device that is lost reads nothing any more, whatever these say.
+  // A lost device reads nothing any more, whatever these calls return.
   if (own_.value != nullptr) {
     device.driver().stream_synchronize(own_);
     device.driver().stream_destroy(own_);
@@ -95,7 +95,7 @@ Status HostTable::order(device::CuStream first, device::CuStream second) {
 }
 
 bool HostTable::take_wrong_index() {
-  // The device writes it: an atomic look, at memory that is no object of ours.
+  // The device writes it: an atomic read of memory that is no object of ours.
   return std::atomic_ref(number_at(wrong_)).exchange(0, std::memory_order_relaxed) != 0;
 }
 

@@ -39,7 +39,7 @@ Result<Packed> Packed::make(Device& device, device::LoadedKernels& kernels,
   TRY(device.check_memory(moved(array.first, extent.low),
                           static_cast<std::uint64_t>(extent.high - extent.low),
                           "an array with gaps"));
-  // Both now: unpacking may be on a thread that must not load anything.
+  // Both are loaded now: unpacking may be on a thread that must not load anything.
   TRY(kernels.load(datatype::pack_kernel()));
   TRY(kernels.load(datatype::unpack_kernel()));
   auto memory = device.allocate(packed.bytes_, stream);

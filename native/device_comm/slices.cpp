@@ -12,7 +12,7 @@ using comm::OpRequest;
 
 namespace {
 
-// Elements from `first` on, `count` at most, of each block.
+// Elements from `first` on, at most `count`, of each block.
 OpRequest cut(const OpRequest& request, std::uint64_t first, std::uint64_t count) {
   OpRequest part = request;
   const std::uint64_t element = dtype_bytes(request.dtype);
@@ -38,7 +38,7 @@ AddressSpan span_of(const Block& block, std::uint64_t element) {
 
 bool meet(const AddressSpan& a, const AddressSpan& b) { return a.begin < b.end && b.begin < a.end; }
 
-// From the lowest to the highest address.
+// The addresses from the lowest to the highest one of the blocks.
 AddressSpan hull(const BlockList& blocks, std::uint64_t element) {
   AddressSpan all{~std::uintptr_t{0}, 0};
   for (const Block& block : blocks) {

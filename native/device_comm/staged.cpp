@@ -38,8 +38,8 @@ Status check_memory(const Device& device, const OpRequest& request) {
   return Status::ok();
 }
 
-// For ever: the driver may call it after everything else has gone, or, when the device is lost,
-// never. One for each node and device.
+// Keeps the waker for ever: the driver may call it after everything else has gone, or never, when
+// the device is lost. One for each node and device.
 Staged::Waker* keep(Staged::Waker executor) {
   static std::mutex mutex;
   static auto& all = *new std::deque<Staged::Waker>;
@@ -62,8 +62,8 @@ class UpGate final : public comm::Gate {
   }
 
  private:
-  const std::shared_ptr<Device> device_;  // owners: as Staged says, and this
-  const device::CuEvent event_;           // its op's, which gives it back when it has ended
+  const std::shared_ptr<Device> device_;  // owners: as Staged says, and this object
+  const device::CuEvent event_;           // its op's, which gives the event back when it has ended
 };
 
 }  // namespace
@@ -82,7 +82,7 @@ Result<std::shared_ptr<Staged>> Staged::make(std::shared_ptr<Device> device,
   TRY(current.status());
   auto processors = device->processors();
   if (!processors.is_ok()) return processors.status();
-  // Private: make_shared cannot.
+  // The constructor is private: make_shared cannot call it.
   std::shared_ptr<Staged> staged(
       new Staged(std::move(device), keep(std::move(executor)), settings, processors.value()));
   for (device::CuStream* stream : {&staged->up_, &staged->down_}) {
@@ -112,7 +112,7 @@ Staged::~Staged() {
   for (const device::CuStream stream : {up_, down_}) {
     if (stream.value == nullptr) continue;
     idle = idle && device_->driver().stream_query(stream) == device::Cu::kSuccess;
-    // What it still has to do ends first; nobody waits here.
+    // What the stream still has to do ends first; no thread waits here.
     device_->driver().stream_destroy(stream);
   }
   // Kernels that may still run stay until the context goes.
@@ -127,7 +127,7 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   for (const device::CuStream stream : streams) {
     TRY(device_->check_capture(stream, name(request)));
   }
-  // By the group first: it knows best what is wrong with a request.
+  // The group checks first: it knows best what is wrong with a request.
   TRY(comm::check_request(request, group.rank(), group.size()));
   request.how.on_device = !comm::is_point_to_point(request.collective);
   std::vector<Packed> packed;
@@ -165,8 +165,8 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
   return std::shared_ptr<DeviceWork>(std::move(work));
 }
 
-// What devices have agreed on is asked for only where the answer counts: who asks may have to wait
-// for it, and takes part in a trial.
+// Asks what devices have agreed on only where the answer counts: the caller may have to wait for
+// it, and takes part in a trial.
 Result<Staged::Planned> Staged::plan_for(comm::Communicator& group,
                                          const OpRequest& request) const {
   comm::DeviceFacts facts = facts_of(group);
@@ -194,7 +194,7 @@ comm::DeviceFacts Staged::facts_of(const comm::Communicator& group) const {
   return facts;
 }
 
-// What has gaps, before anything else looks at memory.
+// Packs arrays with gaps, before anything else looks at memory.
 Status Staged::pack(OpRequest& request, std::span<const device::CuStream> streams,
                     std::span<const VirtualBlock> virtual_blocks, std::vector<Packed>& packed) {
   if (virtual_blocks.empty()) return Status::ok();
@@ -202,7 +202,8 @@ Status Staged::pack(OpRequest& request, std::span<const device::CuStream> stream
   return pack_all(*device_, kernels_, virtual_blocks, up_, request, packed);
 }
 
-// Memory for all parts, and the copies up: what can go wrong does so before an op has begun.
+// Takes memory for all parts, and enqueues the copies up: what can go wrong does so before an op
+// has begun.
 Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const OpRequest& request,
                        std::span<const device::CuStream> streams) {
   auto flag = device_->take_flag();
@@ -229,7 +230,7 @@ Status Staged::prepare(StagedWork& work, const comm::Communicator& group, const 
     }
     const device::CudaDriver& d = device_->driver();
     TRY(device_->check(d.event_record(*part.arrived, up_), "recording an event"));
-    // Whoever drives looks at the gates.
+    // The driver polls the gates then.
     TRY(wake_behind(up_));
   }
   return Status::ok();
@@ -241,7 +242,7 @@ Status Staged::wake_behind(device::CuStream stream) const {
 }
 
 void Staged::wake(void* waker) {
-  // Not the last owner's affair: a task, so that it ends on the runtime's thread.
+  // The executor may lose its last owner here: it is released in a task, on the runtime's thread.
   if (auto executor = static_cast<Waker*>(waker)->lock()) {
     comm::Executor* runs = executor.get();
     runs->submit([kept = std::move(executor)] {}, true);
@@ -261,7 +262,7 @@ Status Staged::begin(const std::shared_ptr<StagedWork>& work, comm::Communicator
         work->give_back(false);
         return started.status();
       }
-      // The group has ended meanwhile: so do those that have started.
+      // The group has ended meanwhile, and so have the ops that started.
       for (std::size_t j = i; j < work->parts_.size(); ++j) work->on_part(j, started.status());
       break;
     }

@@ -52,7 +52,7 @@ StagedCopies StagedBinding::copies(const OpRequest& request, std::byte* base, Ra
     if (!receives) add(all.up, block.data, block.count * element);
   }
   for (const Block& block : request.output) {
-    // With a codec the root, too, gets what the others get.
+    // With a codec the root gets what the others get, too.
     if (!roots || request.codec) add(all.down, block.data, block.count * element);
   }
   for (std::size_t i = 0; i < request.residual.size(); ++i) {

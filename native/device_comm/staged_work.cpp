@@ -22,7 +22,7 @@ void StagedWork::tell_wait(comm::OtherWait other) {
 }
 
 void StagedWork::on_part(std::size_t part, const Status& status) {
-  // Parts may end on several threads at a time; whoever is last goes on.
+  // Parts may end on several threads at a time; the thread of the last part goes on.
   Status copied = status;
   if (status.is_ok()) copied = copy_down(parts_[part]);
   {

@@ -3,7 +3,7 @@
 namespace holdfast::device_comm {
 namespace {
 
-// To where the elements are now.
+// Moves a pointer into the virtual block to the packed elements.
 template <class T>
 void move(T*& block, const VirtualBlock& from, const Packed& to) {
   const auto address = reinterpret_cast<std::uintptr_t>(block);

@@ -17,7 +17,7 @@ namespace {
 
 std::uint64_t owner_number() {
   std::random_device random;
-  return std::uint64_t{random()} << 32 | random() | 1;  // 0 is nobody
+  return std::uint64_t{random()} << 32 | random() | 1;  // never 0, which means no owner
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged
 }
 
 bool Direct::prepare(const OpRequest& request) {
-  // Any kernel will do to find out whether there are some.
+  // Any kernel shows whether kernels can be launched.
   const bool reduces = reduce_defined(request.dtype, request.op);
   const comm::DeviceReduce reduce = comm::device_reduce(reduces ? request.dtype : DType::kU8,
                                                         reduces ? request.op : ReduceOp::kSum);
@@ -78,7 +78,7 @@ Status Direct::fold(const OpRequest& request, DevicePointer out,
   const std::uint64_t threads = (argument.count + reduce.per_thread - 1) / reduce.per_thread;
   std::size_t done = 0;
   while (done < inputs.size()) {
-    // What is folded already comes first.
+    // The sum so far comes first.
     argument.inputs = 0;
     if (done > 0) argument.in[argument.inputs++] = argument.out;
     while (argument.inputs < comm::kMostReduceInputs && done < inputs.size()) {

@@ -33,7 +33,7 @@ std::uint64_t IpcWork::all_of(const std::vector<std::uint64_t>& blocks) {
   return std::accumulate(blocks.begin(), blocks.end(), std::uint64_t{0});
 }
 
-// What goes wrong for lack of memory is told to the others, so that all of them stage the op.
+// A lack of memory is told to the others, so that all of them stage the op.
 Status IpcWork::prepare(std::span<const device::CuStream> streams) {
   TRY(take_row_memory(std::max(all_of(shape_.input), all_of(shape_.output))));
   auto event = device().take_event();
@@ -54,7 +54,8 @@ Status IpcWork::prepare(std::span<const device::CuStream> streams) {
   return staged_->wake_behind(staged_->up());
 }
 
-// What has to be copied for it, as an array of a pool or of pieces has no handle of its own.
+// Exposes the input; returns the copies that this needs, as an array of a pool or of pieces has no
+// handle of its own.
 std::vector<IpcWork::Move> IpcWork::expose_input() {
   const std::uint64_t bytes = all_of(shape_.input);
   if (!shape_.gives() || bytes == 0 || card_.able == 0) return {};
@@ -80,7 +81,7 @@ std::vector<IpcWork::Move> IpcWork::expose_input() {
   return moves;
 }
 
-// Nobody's input may be written before all have read it, and those who read a result map it.
+// No rank's input may be written before all have read it, and ranks that read a result map it.
 void IpcWork::choose_result() {
   const std::uint64_t bytes = all_of(shape_.output);
   if (bytes == 0 || card_.able == 0) return;
@@ -106,7 +107,7 @@ bool IpcWork::results_meet_inputs() const {
     for (std::size_t i = 0; i < shape_.input.size(); ++i) {
       const DevicePointer out = address(request_.output[o].data);
       const DevicePointer in = address(request_.input[i].data);
-      // A rank's own block of a gather may be where it goes: it is not copied.
+      // A rank's own block of a gather may be its place in the output: it is not copied.
       const bool own = comm::has_own_input(request_.collective) && out == in &&
                        o == static_cast<std::size_t>(shape_.rank.value);
       if (!own && out < in + shape_.input[i] && in < out + shape_.output[o]) return true;
@@ -128,7 +129,7 @@ std::optional<Scratch::Piece> IpcWork::take_scratch(std::uint64_t bytes) {
 void IpcWork::expose_scratch(const Scratch::Piece& scratch, std::uint64_t bytes,
                              device::PeerPiece& piece) {
   const auto exposed = direct_.peers().expose(scratch.at, bytes);
-  // If not this, then nothing of this device has a handle.
+  // If this cannot be exposed, no memory of this device can.
   if (!exposed) card_.able = 0;
   piece = exposed.value_or(device::PeerPiece{});
 }

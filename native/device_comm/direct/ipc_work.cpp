@@ -68,7 +68,7 @@ std::optional<Status> IpcWork::look_at_step(std::size_t step) {
   }
   const std::optional<Status> ended = end ? look_at(*end) : Status::ok();
   if (!ended) return std::nullopt;
-  // All ranks are to know.
+  // All ranks are to know of it.
   if (!ended->is_ok()) so_far_ &= ~kWell;
   if (is_word(step)) word(word_in_, step) = so_far_;
   return Status::ok();
@@ -82,7 +82,7 @@ void IpcWork::on_step_ended(std::size_t step, const comm::Outcome& outcome) {
   if (is_word(step) || !whole) conclude(whole, (said & kReached) != 0);
   if (!whole || said != (kReached | kWell)) return stage();
   if (step + 1 < row_.steps) return begin_phase(step);
-  // The result is this rank's, and nobody reads its memory any more.
+  // The result is this rank's, and no other rank reads its memory any more.
   succeed(move_result());
 }
 
@@ -113,7 +113,7 @@ void IpcWork::conclude(bool whole, bool reached) {
 
 void IpcWork::begin_phase(std::size_t number) {
   const Device::Current current(device());
-  // After trouble the ops go on, so that all ranks learn of it at the same one.
+  // After trouble the ops go on, so that all ranks learn of it at the same op.
   if (so_far_ == (kReached | kWell)) {
     bool reached = false;
     const Status ran = current.status().is_ok() ? run_phase(number, reached) : current.status();
@@ -130,7 +130,7 @@ void IpcWork::begin_phase(std::size_t number) {
     phases_.at(number).enqueued = true;
     if (event.is_ok()) phases_.at(number).end = event.value();
   }
-  // A device that is lost calls nobody.
+  // A lost device calls no callback.
   if (!recorded || !staged_->wake_behind(staged_->down()).is_ok()) staged_->wake_now();
 }
 

@@ -16,7 +16,7 @@ std::uint64_t sum(const std::vector<std::uint64_t>& values, std::size_t count) {
 
 std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
 
-// Of an all_reduce, the i-th of n.
+// The i-th of n slices of an all_reduce.
 DirectFold slice(const DirectShape& shape, std::size_t i, std::size_t n) {
   const Cut part = cut(shape.output[0], i, n);
   return {part.at, part.at, part.bytes};
@@ -32,7 +32,7 @@ DirectPhase fetch_blocks(const DirectShape& shape, const std::vector<Rank>& rank
       continue;
     }
     const bool spread = shape.collective == Collective::kAllToAll;
-    // Blocks are equal, so what this rank gives to those before it is what others give, too.
+    // Blocks are equal, so this rank's block begins in others' inputs where it begins in its own.
     const std::uint64_t at = spread ? sum(shape.input, index(shape.rank)) : 0;
     phase.fetches.push_back({from, false, at, block, 0, shape.output[block]});
   }
@@ -76,7 +76,8 @@ DirectPhase direct_phase(const DirectShape& shape, const std::vector<Rank>& rank
             shape.in_two() ? slice(shape, mine, ranks.size()) : DirectFold{0, 0, shape.output[0]};
         return phase;
       }
-      // Beginning with its neighbour, so that not all ranks read one rank's memory at a time.
+      // Each rank begins with its neighbour, so that not all ranks read one rank's memory at a
+      // time.
       for (std::size_t i = 1; i < ranks.size(); ++i) {
         const std::size_t other = (mine + i) % ranks.size();
         const DirectFold theirs = slice(shape, other, ranks.size());

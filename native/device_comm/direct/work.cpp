@@ -43,7 +43,7 @@ Status DirectWork::run_phase(std::size_t number, bool& reached) {
     from.push_back(at.value() + fetch.at);
   }
   reached = true;
-  // Sizes that differ are for the staged op to tell of.
+  // Sizes that differ are left to the staged op, which reports them.
   for (const Rank rank : ranks_) {
     const std::uint64_t bytes = cards_[static_cast<std::size_t>(rank.value)].input.bytes;
     if (shape_.input_of(rank).value_or(bytes) != bytes) {
@@ -54,7 +54,7 @@ Status DirectWork::run_phase(std::size_t number, bool& reached) {
   if (phase.fold && phase.fold->bytes > 0) {
     const auto divisor =
         request_.op == ReduceOp::kAvg ? static_cast<std::uint32_t>(ranks_.size()) : 1;
-    // One address an input; fetches' come behind them.
+    // One address per input; the fetches' addresses come behind them.
     next = ranks_.size();
     TRY(direct_.fold(request_, result_at(0) + phase.fold->to, std::span(from).first(next),
                      phase.fold->bytes, divisor));

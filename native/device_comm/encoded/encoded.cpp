@@ -16,8 +16,8 @@ using device::DevicePointer;
 
 namespace {
 
-// Calls after which it is found out anew: without a step boundary a rank that was lost stays away,
-// and ops of this kind need all.
+// Calls after which the agreement is tried again: without a step boundary a rank that was lost
+// stays away, and ops of this kind need all ranks.
 constexpr std::uint32_t kRenewCalls = 256;
 
 // The codec whose frames are the elements themselves.
@@ -54,7 +54,7 @@ bool Encoded::prepare(const OpRequest& request) {
   const std::string key = codec.text() + "/" + std::string(dtype_name(request.dtype));
   const std::lock_guard lock(mutex_);
   if (ready_.contains(key)) return true;
-  // Any count will do: which kernels there are does not depend on it.
+  // Any count will do: it does not decide which kernels exist.
   constexpr std::uint64_t kCount = 1;
   // Nothing is launched: stages are made with the addresses of what they would write.
   std::vector<std::byte> scratch(compress::stage_bytes(codec, kCount));

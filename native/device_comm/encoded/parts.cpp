@@ -1,4 +1,4 @@
-// What the device does with frames (encoded_work.h), and where they are.
+// What the device does with frames (encoded/work.h), and where they are.
 #include <cstring>
 
 #include "device_comm/encoded/work.h"
@@ -30,7 +30,7 @@ Status EncodedWork::decode(const EncodedFrame& frame, DevicePointer message, DTy
   return encoded_.launch(stages.value(), staged_->down());
 }
 
-// In rank order, as the host adds.
+// Adds in rank order, as the host does.
 Status EncodedWork::fold(DevicePointer sum) {
   const auto& part = plan_.parts[plan_.self()];
   for (const EncodedFrame& frame : part) {
@@ -45,8 +45,8 @@ Status EncodedWork::fold(DevicePointer sum) {
                          staged_->down());
 }
 
-// Into the first message, when all have been read; the owner keeps_residual what the frames do not
-// say.
+// Encodes into the first message, when all have been read; the owner of the sum keeps as its
+// residual what the frames leave out.
 Status EncodedWork::encode_sums() {
   const auto times = request_.op == ReduceOp::kAvg ? static_cast<float>(plan_.size()) : float{1};
   for (const EncodedFrame& frame : plan_.parts[plan_.self()]) {
@@ -88,7 +88,7 @@ Status EncodedWork::decode_parts() {
       if (plan_.collective != Collective::kAllToAll) TRY(decode_part(part, sums ? in(0) : out(0)));
       continue;
     }
-    // Sums have come where this rank's frames were.
+    // The sums' frames lie where this rank's frames were.
     const DevicePointer message = sums ? out(part) : in(part);
     TRY(bring_down(sums ? out_host(part) : in_host(part), message));
     TRY(decode_part(part, message));
@@ -111,13 +111,13 @@ Status EncodedWork::write_result() {
   if (plan_.collective == Collective::kReduceScatter) return write_sums();
   TRY(decode_parts());
   if (plan_.collective != Collective::kAllToAll) return Status::ok();
-  // What a rank gives to itself is not encoded.
+  // A rank's block for itself is not encoded.
   const Block& own = request_.input[plan_.self()];
   return device().copy(address(request_.output[plan_.self()].data), address(own.data),
                        own.count * plan_.element_bytes, staged_->down());
 }
 
-// Of what has been encoded.
+// Commits the residual of the input blocks that were encoded.
 Status EncodedWork::commit_residual() {
   for (std::size_t b = 0; b < request_.residual.size(); ++b) {
     if (!plan_.encodes_block(b)) continue;

@@ -21,7 +21,7 @@ std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// Elements of each chunk, as the host's schedule has them (comm/view/op_runs.cpp).
+// Elements of each chunk, as the host's schedule cuts them (comm/view/op_runs.cpp).
 std::vector<Block> chunks_of(const OpRequest& request, Rank rank, std::uint32_t size,
                              std::uint32_t& pieces) {
   const bool by_output = comm::has_own_input(request.collective);

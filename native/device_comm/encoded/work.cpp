@@ -26,7 +26,7 @@ std::size_t steps_of(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kBroadcast ? 2 : 1;
 }
 
-// Of groups whose ops have the same numbers, each rounds in its own way.
+// Seeds by group: groups whose ops have the same numbers round differently.
 std::uint64_t seed_of(const std::string& group) {
   Fnv1a seed;
   seed.mix(group);
@@ -50,14 +50,14 @@ EncodedWork::EncodedWork(std::shared_ptr<Staged> staged, Encoded& encoded,
 
 EncodedWork::~EncodedWork() = default;
 
-// What goes wrong for lack of device memory is told to the others, so that all of them stage it.
+// A lack of device memory is told to the others, so that all of them stage the call.
 Status EncodedWork::prepare(std::span<const CuStream> streams) {
   TRY(take_row_memory(comm::payload_bytes(request_)));
   auto event = device().take_event();
   if (!event.is_ok()) return event.status();
   arrived_ = event.value();
-  // One for all that encodes, one to each frame that is decoded: for a sum, for what the sum's own
-  // frame leaves out, and into the result.
+  // Reports: one for all encoding, and one for each frame that is decoded: for a sum, for what the
+  // sum's own frame leaves out, and into the result.
   const std::size_t own = plan_.parts[plan_.self()].size();
   const std::size_t decoded = (plan_.size() + 1) * own + plan_.frames();
   const std::size_t reports = (1 + decoded) * sizeof(compress::StageReport);
@@ -79,7 +79,7 @@ Status EncodedWork::prepare(std::span<const CuStream> streams) {
   return Status::ok();
 }
 
-// Only now there is a number to draw from.
+// Encodes only now, when there is an op number to draw random bits from.
 void EncodedWork::on_numbered() {
   if (word_ == (kAble | kWell) && !encode().is_ok()) word_ &= ~kWell;
   const Status recorded = device().check(device().driver().event_record(*arrived_, staged_->up()),
@@ -89,7 +89,7 @@ void EncodedWork::on_numbered() {
     encoding_ = true;
     lost_ = recorded;
   }
-  // A device that is lost calls nobody.
+  // A lost device calls no callback.
   if (!recorded.is_ok() || !staged_->wake_behind(staged_->up()).is_ok()) staged_->wake_now();
 }
 
@@ -110,7 +110,7 @@ Status EncodedWork::encode() {
       what.input = input.data + frame.first * plan_.element_bytes;
       what.dtype = request_.dtype;
       what.count = frame.count;
-      // No rank rounds like another, nor like the sum's owner.
+      // The key differs from that of any other rank, and from that of the sum's owner.
       what.key = key_of(frame.chunk | static_cast<std::uint64_t>(rank_.value + 1) << 32);
       what.residual = residual == nullptr ? nullptr : residual + frame.first;
       what.frame = pointer(out(plan_.spreads() ? part : 0) + frame.at);
@@ -120,7 +120,7 @@ Status EncodedWork::encode() {
   return send_up();
 }
 
-// A rank has its own frames already.
+// Frames for other ranks only: a rank has its own already.
 Status EncodedWork::send_up() {
   if (!comm::input_counts(plan_.collective, rank_ == request_.root)) return Status::ok();
   const std::uint64_t bytes = plan_.message_bytes - sizeof(EncodedHead);
@@ -138,7 +138,7 @@ OpRequest EncodedWork::step_request(std::size_t step) {
   return request;
 }
 
-// What this rank sends in frames to others.
+// What this rank sends to others as frames.
 comm::EncodedBytes EncodedWork::frames_of(std::size_t step) const {
   comm::EncodedBytes encoded;
   encoded.codec = request_.codec->spec().id;
@@ -230,7 +230,7 @@ std::optional<Status> EncodedWork::look_at_sums() {
   }
   const std::optional<Status> ended = summed ? look_at(*summed) : Status(Code::kSystem, "");
   if (!ended) return std::nullopt;
-  // All ranks are to know.
+  // All ranks are to know of it.
   if (!ended->is_ok() || !look_at_result().is_ok()) word_ &= ~kWell;
   set_word(in_host(0), word_);
   return Status::ok();
@@ -242,7 +242,7 @@ void EncodedWork::on_step_ended(std::size_t step, const comm::Outcome& outcome) 
   const bool whole = all && !outcome.retried;
   merge_outcome(outcome, !whole);
   if (!whole) {
-    // Who is away stays so for a while; who is lost may have told of it or not.
+    // A rank that is away stays so for a while; a rank that was lost may have voted or not.
     conclude(outcome.retried ? Verdict::kAgain : Verdict::kStaged);
     return give_up();
   }
@@ -256,7 +256,7 @@ void EncodedWork::on_step_ended(std::size_t step, const comm::Outcome& outcome) 
   finish();
 }
 
-// What was decoded counts for nothing.
+// Drops the reports of what was decoded.
 void EncodedWork::give_up() {
   reported_ = 1;
   stage();
@@ -293,7 +293,7 @@ void EncodedWork::begin_sums() {
     if (recorded) summed_ = event.value();
   }
   if (event.is_ok() && !recorded) device().give_event(event.value());
-  // A device that is lost calls nobody.
+  // A lost device calls no callback.
   if (!recorded || !staged_->wake_behind(staged_->down()).is_ok()) staged_->wake_now();
 }
 
@@ -307,7 +307,7 @@ Status EncodedWork::make_sums() {
                        plan_.message_bytes - sizeof(EncodedHead), staged_->down());
 }
 
-// Nothing is undone any more, and nothing but the device can fail.
+// Decided: the call is not done again, and only the device can still fail.
 void EncodedWork::finish() {
   const Device::Current current(device());
   Status written = current.status();
@@ -316,7 +316,7 @@ void EncodedWork::finish() {
   succeed(written);
 }
 
-// A frame that cannot be one; topk's alone can be.
+// Not ok: a frame from another rank is not one of the codec; only topk's can be wrong.
 Status EncodedWork::look_at_result() {
   for (std::size_t i = 1; i < reported_; ++i) {
     if (reports_[i].wrong == 0) continue;

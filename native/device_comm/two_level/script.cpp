@@ -61,7 +61,7 @@ class ScriptWriter {
     const HostRanks& ranks = plan_.hosts[plan_.host_of(rank)];
     return static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
   }
-  // Who on a host is there for a rank of another one.
+  // The rank of the host that exchanges with rank `of` of another host.
   Rank partner(std::size_t host, Rank of) const {
     const HostRanks& ranks = plan_.hosts[host];
     return ranks[place_of(of) % ranks.size()];
@@ -100,7 +100,8 @@ class ScriptWriter {
     script_.exchanges[exchange].received[number(from)] = {at, bytes};
   }
 
-  // HostParts of hosts, on the device and where they come from, are folded by host.
+  // Memory for one part per host, to be folded by host: offsets on the device, and in the host
+  // memory that the parts come from; `step` bytes apart.
   struct HostParts {
     std::uint64_t device = 0;
     std::uint64_t host = 0;
@@ -131,7 +132,7 @@ class ScriptWriter {
     const std::uint64_t out = take_host(whole.bytes);
     const HostParts all = take_all_hosts(own.bytes);
     const auto going = [&](const Cut& run) { return host(out + run.at - whole.at); };
-    // What other hosts finish lies before and behind what this one does.
+    // What other hosts finish lies before and behind what this host does.
     for (const Cut run :
          {Cut{whole.at, own.at - whole.at}, Cut{own.end(), whole.end() - own.end()}}) {
       add(0, result(run.at), inputs_of_mates(run.at), run.bytes);
@@ -152,7 +153,7 @@ class ScriptWriter {
     }
   }
 
-  // Beginning with its neighbour's, so that not all ranks read one rank's memory at a time.
+  // Each rank begins with its neighbour's column, so that not all read one rank's memory at a time.
   void fetch_columns(std::size_t phase) {
     for (std::size_t i = 1; i <= plan_.columns; ++i) {
       const std::size_t column = (place_of(own_) + i) % plan_.columns;
@@ -237,7 +238,7 @@ class ScriptWriter {
     if (own_ == shape_.root) {
       add(0, host(out), {input(own_, run.at)}, run.bytes);
     } else {
-      // By way of its own memory, so that it passes its own bus.
+      // The data goes through this rank's own device memory, so that it passes its own bus.
       const std::uint64_t fetched = take_parts(run.bytes);
       add(0, parts(fetched), {input(shape_.root, run.at)}, run.bytes);
       add(0, host(out), {parts(fetched)}, run.bytes);

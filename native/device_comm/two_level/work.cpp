@@ -123,7 +123,7 @@ Result<DevicePointer> TwoLevelWork::address_of(const TwoLevelPlace& place) {
   return at.value() + place.at;
 }
 
-// Sizes that differ are for the staged op to tell of.
+// Sizes that differ are left to the staged op, which reports them.
 Status TwoLevelWork::check_size(const TwoLevelPlace& place, std::uint64_t bytes) const {
   if (place.rank == rank_) return Status::ok();
   const PeerCard& card = cards_[static_cast<std::size_t>(place.rank.value)];
