@@ -71,7 +71,7 @@ CodingText read_codec(Reader& r) {
   const std::span<const std::byte> bytes = r.raw(kCodecBytes);
   std::string_view codec(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   codec = codec.substr(0, codec.find_last_not_of('\0') + 1);
-  // It will be printed.
+  // The text will be printed.
   const auto printable = [](char c) { return c >= ' ' && c <= '~'; };
   r.require(codec.size() <= kMostCodingText && std::all_of(codec.begin(), codec.end(), printable));
   return r.failed() ? CodingText() : CodingText(codec);

@@ -28,14 +28,14 @@ void OpWork::tell_wait(OtherWait other) {
 }
 
 void OpWork::begin_wait(Instant now) {
-  // Of several threads the first.
+  // The first of several waiting threads counts.
   if (waited_since_.load(std::memory_order_relaxed) != 0) return;
   waited_since_.store(now.since_origin.count(), std::memory_order_relaxed);
 }
 
 void OpWork::give_up_wait() {
   std::int64_t since = waited_since_.load(std::memory_order_relaxed);
-  if (since == 0 || since == kFromStart) return;  // 0: another thread's, given up by it
+  if (since == 0 || since == kFromStart) return;  // 0: another thread has given up its wait
   if (!waited_since_.compare_exchange_strong(since, 0, std::memory_order_relaxed)) return;
   waited_earlier_.fetch_add(clock_->now().since_origin.count() - since, std::memory_order_relaxed);
 }

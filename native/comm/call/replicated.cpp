@@ -9,7 +9,7 @@
 namespace holdfast::comm {
 namespace {
 
-// In elements.
+// Offset of the rank's block, in elements.
 std::uint64_t offset_of(const BlockList& blocks, Rank rank) {
   std::uint64_t offset = 0;
   for (std::size_t r = 0; r < static_cast<std::size_t>(rank.value); ++r) offset += blocks[r].count;
@@ -25,7 +25,7 @@ OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, in
   replicated.bytes = payload_bytes(request);
   replicated.output = request.output;
   replicated.own_element = offset_of(request.input, self);
-  // The input, then what each rank gave; a sum takes the place of the input.
+  // Memory for the input, then for each rank's contribution; a sum takes the place of the input.
   replicated.data.resize(count * element * (reduces ? 1 : static_cast<std::size_t>(size) + 1));
   std::byte* at = replicated.data.data();
   for (const Block& block : request.input) {

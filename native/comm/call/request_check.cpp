@@ -208,7 +208,7 @@ bool is_sized_alike(const OpRequest& request) {
 bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std::uint64_t least) {
   if (find_encoded(request.collective) == nullptr || !request.algorithm.empty()) return false;
   if (!takes(codec, request.collective, request.dtype)) return false;
-  // Control data of a newcomer's arrival must arrive as it is.
+  // Control data of a late join must arrive as it is.
   const std::uint64_t bytes = payload_bytes(request);
   if (request.how.at_entrance || bytes < least) return false;
   if (reduces(request.collective)) {

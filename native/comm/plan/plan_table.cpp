@@ -50,7 +50,7 @@ bool read_transport(std::string_view text, bool& shared) {
   return shared || text == "tcp";
 }
 
-// What is wrong with it; empty: nothing.
+// Returns what is wrong with the line; empty: nothing.
 std::string read_link(const std::vector<std::string_view>& words, PlanTable& table) {
   bool shared = false;
   topology::LinkModel link{};

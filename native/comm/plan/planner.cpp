@@ -10,13 +10,13 @@
 namespace holdfast::comm {
 namespace {
 
-// What is larger goes like this: by then, time is bytes.
+// Larger ops use the choice for this size: from here on, time is proportional to bytes.
 constexpr std::uint64_t kLargestMeasured = 256ULL << 20;
 // Runs of each candidate, the first untimed; the fastest counts.
 constexpr int kRuns = 6;
 constexpr int kRunsOfLarge = 3;
 constexpr std::uint64_t kLarge = 4ULL << 20;
-// Predicted to be so many times slower than the best, an algorithm is not tried.
+// An algorithm predicted to be this many times slower than the best is not tried.
 constexpr double kHopeless = 8;
 
 // Memory like the request's, with blocks of the same sizes.
@@ -88,7 +88,7 @@ void use(OpRequest& request, std::string_view algorithm) {
 }  // namespace
 
 Status Planner::choose(Communicator& group, OpRequest& request) {
-  // Many calls name what they want: they need no placement, which is under a lock.
+  // Many calls name their algorithm: they need no placement, which is under a lock.
   if (idle_ || !request.algorithm.empty()) return Status::ok();
   const PlanKey key{request.collective, group.placement()};
   if (!is_planned(request, key.place)) return Status::ok();
@@ -110,7 +110,7 @@ Status Planner::choose(Communicator& group, OpRequest& request) {
 Result<std::string> Planner::measure(Communicator& group, const OpRequest& request,
                                      const PlanKey& key) {
   const auto names = candidates(key, request, table().link(key.place.shared));
-  // Nothing to choose from, or what is not run by algorithms.
+  // There is nothing to choose from, or algorithms do not run this op.
   if (names.size() < 2) return std::string(kSharedMemory);
   std::vector<double> seconds;
   ScratchCall scratch = scratch_like(request);
@@ -121,7 +121,7 @@ Result<std::string> Planner::measure(Communicator& group, const OpRequest& reque
     if (!took.is_ok()) return took.status();
     seconds.push_back(took.value());
   }
-  // The slowest rank's time counts, and the same one everywhere.
+  // The slowest rank's time counts, so that it is the same on all ranks.
   OpRequest agree;
   agree.collective = Collective::kAllReduce;
   agree.dtype = DType::kF64;

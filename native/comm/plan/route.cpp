@@ -11,10 +11,10 @@
 namespace holdfast::comm {
 namespace {
 
-// Between two ranks, one system call costs less than two more copies of what is larger.
+// Between two ranks, one system call costs less than two more copies of a larger input.
 constexpr std::uint64_t kPairBytes = 32 * 1024;
 
-// Slices of a staged op begin at a multiple of so many elements.
+// Slices of a staged op begin at a multiple of this many elements.
 constexpr std::uint64_t kSliceAlignment = 1024;
 
 struct ReasonRow {
@@ -83,7 +83,7 @@ bool has_one_frame_size(const OpRequest& request) {
   return std::all_of(all.begin(), all.end(), [&](const Block& b) { return b.count == own; });
 }
 
-// From device to device, by what all ranks say alike; nothing: it cannot.
+// The way from device to device, by what all ranks know alike; nothing: there is none.
 std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.direct || request.codec || !request.algorithm.empty()) return std::nullopt;
   if (payload_bytes(request) < facts.direct_bytes) return std::nullopt;
@@ -119,7 +119,7 @@ Reason why_staged(const OpRequest& request, const DeviceFacts& facts) {
   return request.algorithm.empty() ? Reason::kNoDeviceWay : Reason::kNamed;
 }
 
-// Elements of an op, as all ranks know them; none: they do not.
+// Elements of an op, if all ranks know them alike; none: they do not.
 struct KnownSize {
   std::uint64_t all = 0;   // of all blocks
   std::uint64_t most = 0;  // of the largest one
@@ -150,13 +150,13 @@ bool reads_beat_flat(const OpRequest& request, const ViewFacts& view, std::uint6
   return view.size == 2 && bytes > kPairBytes && reads_memory(request, view);
 }
 
-// Sizes of blocks that differ by rank are not everybody's knowledge.
+// Not all ranks know the sizes of blocks that differ by rank.
 SliceLane lane_of(const OpRequest& request, std::uint64_t bytes) {
   const bool small = is_sized_alike(request) && bytes <= kSmallLaneBytes;
   return small ? SliceLane::kSmall : SliceLane::kBulk;
 }
 
-// Of a block, by what all ranks know.
+// Frames of a block, by what all ranks know.
 int frames_of(const OpRequest& request, int size) {
   if (!request.codec || !is_sized_alike(request)) return 1;
   if (!has_blocks_by_rank(request.collective)) {
@@ -199,7 +199,8 @@ void choose_row(Plan& plan, const OpRequest& request, const ViewFacts& view, std
   plan.levels = plan.algorithm->level_cost != nullptr || plan.algorithm->sums_up_in_domains;
 }
 
-// By the op alone, so that it is the same on every member: all of them take part in a round.
+// Depends on the op alone, so that it is the same on every member: all of them take part in a
+// round.
 OpEnding ending_of(const Plan& plan, const OpRequest& request, const ViewFacts& view,
                    std::uint64_t bytes) {
   // Where the caller's memory is exposed, the round tells when it no longer is.
@@ -233,7 +234,7 @@ bool goes_in_memory(Plan& plan, const OpRequest& request, const ViewFacts& view,
   return true;
 }
 
-// The collective that carries a call, with blocks of its sizes and no memory.
+// The request of the replicated op, with blocks of its sizes and no memory.
 OpRequest carrier_of(const OpRequest& request, Collective replicated, int size) {
   std::uint64_t count = 0;
   for (const Block& block : request.input) count += block.count;
@@ -294,10 +295,10 @@ bool is_encoded_unasked(const OpRequest& request, const CodecOption& option) {
 }
 
 bool is_planned(const OpRequest& request, const Placement& place) {
-  // What a newcomer calls on its way in was chosen for by nobody; frames have one way.
+  // No measurement is for the calls of a newcomer on its way in; frames have one way.
   if (!request.algorithm.empty() || request.how.at_entrance || request.codec) return false;
   if (!is_sized_alike(request)) return false;
-  // Carried by another collective, it is faster than by any algorithm of its own.
+  // As a replicated op it is faster than with any algorithm of its own.
   return place.shared || !carried_as(request, place.ranks);
 }
 

@@ -8,7 +8,7 @@
 namespace holdfast::comm {
 namespace {
 
-// The group's messages are apart from its collectives, whose views end.
+// The group's messages have an id apart from its collectives, whose views end.
 CommId messages_of(CommId group) { return {group.value ^ 0x6d65'7373'6167'6573ULL}; }
 
 // Both ends of a message agree on its dtype only.
@@ -215,7 +215,8 @@ std::optional<Rank> MessageOps::find_message(std::uint32_t tag) {
 std::vector<Rank> MessageOps::waited_for(const ActiveMessage& active) const {
   if (active.run != nullptr) return active.run->waited_for();
   if (!active.unbound || active.peer != kAnySource) return {};
-  // The message may be anybody's: a death is one too many, departures only when nobody is left.
+  // The message may come from any rank: one death ends the wait, departures only when no rank is
+  // left.
   std::vector<Rank> present;
   std::vector<Rank> others;
   for (std::int32_t r = 0; r < size(); ++r) {
@@ -232,7 +233,7 @@ void MessageOps::on_gone(Rank rank, bool died, const Status& why) {
   any_died_ = any_died_ || died;
 }
 
-// What a departed peer had sent is still worth having.
+// What a departed peer had sent is still used.
 bool MessageOps::check_gone() {
   for (std::int32_t r = 0; r < size(); ++r) {
     if (!is_gone({r})) continue;

@@ -74,7 +74,7 @@ std::vector<std::vector<std::byte>> MessageOps::relink(Rank rank, Link* link) {
   const auto goes_on = [&](const ActiveMessage& active) {
     return active.run != nullptr && active.peer == rank && !active.run->finished();
   };
-  // What they have posted is taken back from the link that they posted it on.
+  // Buffers that these messages have posted are taken back from the old link.
   for (ActiveMessage& active : active_) {
     if (goes_on(active)) pool_.give(active.run->stop());
   }

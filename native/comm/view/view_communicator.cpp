@@ -15,7 +15,7 @@ namespace {
 // nothing, short enough for a person.
 constexpr Duration kStallTime = std::chrono::seconds(1);
 
-// In the messages of a round; any value that calls have with the chance of a hash.
+// The signature in messages of a round; a call has the same one only by a hash collision.
 constexpr std::uint32_t kRoundSignature = 0x526f756e;
 
 SliceReach reach_of(const CommunicatorConfig& config) {
@@ -23,7 +23,7 @@ SliceReach reach_of(const CommunicatorConfig& config) {
   return config.slices.front().reaches() ? SliceReach::kMemory : SliceReach::kAreas;
 }
 
-// Of a configuration that stays where it is.
+// Facts that point into `config`, which stays where it is.
 ViewFacts facts_of(const CommunicatorConfig& config) {
   return {static_cast<int>(config.view.members.size()), &config.fabric, config.flat.has_value(),
           reach_of(config), config.protect};
@@ -133,15 +133,16 @@ void ViewCommunicator::make_run(ActiveOp& active, const Plan& plan) {
   } else if (plan.way == Way::kSlices) {
     active.slices = &config_.slices[static_cast<std::size_t>(*plan.lane)];
     active.run = active.slices->start(request, signature);
-    // Nobody else waits in this round, so that it need not be the same on every rank, and is none
-    // of the route's.
+    // No other rank waits in this round, so that it need not be the same on every rank, and the
+    // route does not decide it.
     if (active.slices->lends(request)) active.kept = false;
   } else {
     active.run = runs_.make(request, plan, sequence, signature, active.launch.feedback);
   }
 }
 
-// Which of the kept ops closes a batch depends on those before it: the same on every member, too.
+// Which of the kept ops closes a batch depends on those before it: so it, too, is the same on every
+// member.
 void ViewCommunicator::set_ending(ActiveOp& active, OpEnding ending) {
   active.kept = ending == OpEnding::kNothing || ending == OpEnding::kKept;
   if (ending != OpEnding::kKept) return;
@@ -206,8 +207,8 @@ bool ViewCommunicator::advance_flat() {
   return moved;
 }
 
-// Of the ops that do a piece of their work in this turn. What is less urgent takes the turns that
-// the urgent leave, and one in so many of the others, so that it ends as well.
+// The least priority of ops that do a piece of their work in this turn. A less urgent op takes the
+// turns that urgent ops leave, and one in so many of theirs, so that it ends as well.
 int ViewCommunicator::least_priority() {
   constexpr int kAny = std::numeric_limits<int>::min();
   if (active_.size() < 2) return kAny;
@@ -251,7 +252,7 @@ bool ViewCommunicator::advance_runs() {
   return moved;
 }
 
-// Whether the op has ended, well; or the view has.
+// Returns whether the op has ended well, or the view has ended.
 bool ViewCommunicator::advance_run(ActiveOp& active) {
   for (;;) {
     active.run->advance();
@@ -278,7 +279,7 @@ bool ViewCommunicator::advance_run(ActiveOp& active) {
   }
 }
 
-// After a run's end: a round that shows that everybody holds the result, or nothing more.
+// After a run's end: a round that shows that all members hold the result, or nothing more.
 void ViewCommunicator::next_stage(ActiveOp& active) {
   const OpSeq sequence = active.work().sequence();
   if (active.run) {
@@ -310,7 +311,7 @@ std::unique_ptr<Run> ViewCommunicator::make_round(OpSeq sequence, int priority) 
   return runs_.make(request, barrier_, no_blocks_, round_of(sequence), kRoundSignature);
 }
 
-// A round of a batch says that this member holds all up to its last op.
+// A round of a batch tells that this member holds all results up to its last op.
 bool ViewCommunicator::advance_rounds() {
   KeptRound& round = rounds_.front();
   if (!round.run) {

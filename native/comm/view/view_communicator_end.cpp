@@ -1,5 +1,5 @@
-// How a communicator's view ends: who has gone, who waits too long, which calls do not match, and
-// what the members tell each other about it.
+// How a communicator's view ends: which members have gone, which ops wait too long, which calls do
+// not match, and what the members tell each other about it.
 #include <algorithm>
 
 #include "comm/view/view_communicator.h"
@@ -31,7 +31,7 @@ std::vector<Rank> ViewCommunicator::oldest_waits_for() const {
   return group_ranks(waited_for(active_.front()));
 }
 
-// What a departed peer had sent is still worth having: it is missed only when an op waits for it in
+// What a departed peer had sent is still used: the peer is missed only when an op waits for it in
 // vain.
 bool ViewCommunicator::check_gone() {
   for (std::size_t r = 0; r < gone_.size(); ++r) {
@@ -130,7 +130,7 @@ void ViewCommunicator::end_with_reports(ViewNotice notice, OpSeq sequence) {
   ending_ = std::move(ending);
 }
 
-// The call in question came late, but in time.
+// Reports again: the call in question came late, but in time.
 void ViewCommunicator::report_again(OpSeq sequence) {
   if (sequence == ending_->notice.report->sequence) report_on(sequence);
 }
@@ -156,21 +156,21 @@ bool ViewCommunicator::collect_reports(Instant now) {
   return true;
 }
 
-// Passed on to everybody: else a member that hears it late would take one that heard it early, and
-// left, for the lost.
+// The notice is passed on to all members: else a member that hears it late would take one that
+// heard it early, and left, for the lost one.
 void ViewCommunicator::on_revoke(Rank from, std::span<const std::byte> payload) {
   auto notice = decode_notice(payload, config_.group_size);
   if (!notice.is_ok()) {
     notice = ViewNotice{Code::kProtocolError, {group_rank(from)}, "malformed view notice"};
   }
   ViewNotice& n = notice.value();
-  // The one who aborts is, to the others, lost.
+  // To the others, the member that aborts is lost.
   if (n.code == Code::kAborted) n = {Code::kPeerLost, {group_rank(from)}, n.text};
   if (!n.report) return end_view(n);
   const CallReport report = *n.report;
   end_with_reports(std::move(n), report.sequence);
   if (!ending_) return;
-  // Members may find out by different ops; all go by the first of them.
+  // Members may find out by different ops; all go by the first of those ops.
   if (report.sequence < ending_->notice.report->sequence) report_on(report.sequence);
   ending_->reports[static_cast<std::size_t>(from.value)] = report;
 }
