@@ -78,7 +78,7 @@ bool World::progress(Instant now) {
   bool moved = false;
   bool expired = false;
   entering_ = false;
-  // Indexed, not iterated: progress() may add groups, and the list is not worth a copy.
+  // By index, without a copy of the list: progress() may not add groups.
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const auto group = groups_[i].lock();
     expired = expired || !group;
