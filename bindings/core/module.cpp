@@ -146,7 +146,7 @@ route(const std::string& collective, int ranks, int hosts, bool shared, std::uin
   std::optional<std::string_view> algorithm;
   if (found.algorithm != nullptr) algorithm = found.algorithm->algorithm;
   std::optional<std::string_view> carried;
-  if (found.carried_as) carried = comm::collective_name(*found.carried_as);
+  if (found.replicated_as) carried = comm::collective_name(*found.replicated_as);
   return {comm::row_of(found.way).name, algorithm, carried, comm::reason_name(found.reason),
           comm::reason_text(found.reason)};
 }

@@ -248,7 +248,7 @@ std::vector<CuEvent> ChainedWork::pending_events() {
   return events;
 }
 
-Status ChainedWork::take_row_memory(std::uint64_t bytes) {
+Status ChainedWork::take_chain_memory(std::uint64_t bytes) {
   auto flag = device().take_flag();
   if (!flag.is_ok()) return flag.status();
   flag_ = flag.value();
@@ -258,7 +258,7 @@ Status ChainedWork::take_row_memory(std::uint64_t bytes) {
   return Status::ok();
 }
 
-void ChainedWork::give_row_memory(bool idle, std::vector<CuEvent> events) {
+void ChainedWork::give_chain_memory(bool idle, std::vector<CuEvent> events) {
   if (idle || bounce_memory_.data == nullptr) {
     for (const CuEvent event : events) device().give_event(event);
     if (bounce_memory_.data != nullptr) device().give(bounce_memory_);

@@ -35,7 +35,7 @@ class ChainedWork : public DeviceWork {
               std::size_t steps);
 
   // Called by the caller's thread before the first op: takes memory, and enqueues what the device
-  // does before that op. An error: the call is refused. Includes take_row_memory().
+  // does before that op. An error: the call is refused. Includes take_chain_memory().
   virtual Status prepare(std::span<const device::CuStream> streams) = 0;
   // Called by the caller's thread when the ops have their numbers. The first op's gate must open at
   // some time, whatever happens here.
@@ -69,9 +69,9 @@ class ChainedWork : public DeviceWork {
   std::vector<device::CuEvent> pending_events();
   // Takes what ChainedWork itself needs: a flag, and pinned memory, at most `bytes`, through which
   // to do the call again.
-  Status take_row_memory(std::uint64_t bytes);
-  // As give_memory(), for what take_row_memory() took, and for the events of a subclass.
-  void give_row_memory(bool idle, std::vector<device::CuEvent> events);
+  Status take_chain_memory(std::uint64_t bytes);
+  // As give_memory(), for what take_chain_memory() took, and for the events of a subclass.
+  void give_chain_memory(bool idle, std::vector<device::CuEvent> events);
 
   const comm::OpRequest request_;
   const Rank rank_;

@@ -20,11 +20,11 @@ struct VirtualBlock {
 
 // Most arrays with gaps that one op may have, and the bytes of address space for each.
 inline constexpr std::size_t kMostVirtualBlocks = std::size_t{1} << 15;
-inline constexpr std::uint64_t kStandInBytes = std::uint64_t{1} << 48;
+inline constexpr std::uint64_t kVirtualBlockBytes = std::uint64_t{1} << 48;
 
 // Never the address of a program on any machine of ours: the upper half is the kernel's, or unused.
 inline constexpr std::uintptr_t virtual_block_address(std::size_t number) {
-  return std::uintptr_t{1} << 63 | number * kStandInBytes;
+  return std::uintptr_t{1} << 63 | number * kVirtualBlockBytes;
 }
 
 // Packs all arrays on the stream, and moves the request's blocks and residual to the packed memory.

@@ -67,7 +67,7 @@ Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   std::shared_ptr<OpWork> work;
   const Status taken = callers_.call(request, name(), [&](OpSeq number) {
     if (config_.protect && !shares_memory_.load(std::memory_order_relaxed) &&
-        comm::carried_as(request, size)) {
+        comm::replicated_as(request, size)) {
       request = comm::replicated_by(std::move(request), replicated_.take(), config_.rank, size);
     }
     work = new_work(std::move(request), number);
@@ -100,9 +100,9 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
 }
 
 bool Group::can_begin_inline(const comm::OpRequest& request) const {
-  return comm_ && ops_.empty() && line_.empty() && !request.how.gate && !boundary_.is_under_way() &&
-         ops_.broken().is_ok() && !ops_.awaits_calls() && !departure_.has_leavers() &&
-         roster_.is_full() && comm_->is_idle();
+  return comm_ && ops_.empty() && gate_queue_.empty() && !request.how.gate &&
+         !boundary_.is_under_way() && ops_.broken().is_ok() && !ops_.awaits_calls() &&
+         !departure_.has_leavers() && roster_.is_full() && comm_->is_idle();
 }
 
 InlineShape Group::inline_shape(const comm::OpRequest& request) const {
@@ -162,15 +162,15 @@ bool Group::look_inline(OpSeq number) {
 void Group::enter(const std::shared_ptr<OpWork>& work) {
   const Instant now = clock_->now();
   const Instant deadline = now + work->request().timeout;
-  if (!line_.holds(*work)) return launch(work, deadline);
-  line_.push({work, deadline});
-  pass_line(now);
+  if (!gate_queue_.holds(*work)) return launch(work, deadline);
+  gate_queue_.push({work, deadline});
+  pass_gates(now);
 }
 
 // Returns whether an op left the gate queue.
-bool Group::pass_line(Instant now) {
+bool Group::pass_gates(Instant now) {
   bool moved = false;
-  while (const auto passed = line_.next(now)) {
+  while (const auto passed = gate_queue_.next(now)) {
     moved = true;
     const auto& [work, deadline] = passed->op;
     if (!passed->status.is_ok()) {
@@ -239,7 +239,7 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
 }
 
 bool Group::progress(Instant now) {
-  bool moved = !line_.empty() && pass_line(now);
+  bool moved = !gate_queue_.empty() && pass_gates(now);
   moved = messages_.progress(now) || moved;
   end_messages();
   if (entrance_) look_at_entrance(now);
@@ -263,7 +263,8 @@ bool Group::progress(Instant now) {
 }
 
 comm::MemoryPoll Group::poll_memory() {
-  if (!comm_ || boundary_.is_under_way() || !line_.empty() || messages_.busy() || has_missed()) {
+  if (!comm_ || boundary_.is_under_way() || !gate_queue_.empty() || messages_.busy() ||
+      has_missed()) {
     return {};
   }
   if (!departure_.is_idle()) return {};
@@ -271,8 +272,8 @@ comm::MemoryPoll Group::poll_memory() {
 }
 
 Instant Group::next_deadline() const {
-  const Instant next =
-      std::min({messages_.next_deadline(), departure_.next_deadline(), line_.next_deadline()});
+  const Instant next = std::min(
+      {messages_.next_deadline(), departure_.next_deadline(), gate_queue_.next_deadline()});
   if (comm_) return std::min(next, comm_->next_deadline());
   return std::min({next, ops_.next_deadline(), boundary_.next_deadline()});
 }
@@ -305,7 +306,7 @@ void Group::fail(const Status& status) {
   memory_.stop();
   if (config_.id == world_->id()) watch_.failed(status);
   while (!ops_.empty()) end_badly(std::shared_ptr(ops_.first_work()), status);
-  for (const GateQueue::Called& op : line_.take_all()) end_badly(op.work, status);
+  for (const GateQueue::Called& op : gate_queue_.take_all()) end_badly(op.work, status);
   if (boundary_.is_under_way()) end_boundary(status);
   messages_.fail_all(status);
   end_messages();

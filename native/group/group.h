@@ -152,7 +152,7 @@ class Group final : public comm::Communicator,
   // This process is no member any more.
   void fence(const std::string& why);
   // Whether nothing is under way here, gate queue and messages included.
-  bool quiet() const override { return ops_.empty() && line_.empty() && !messages_.busy(); }
+  bool quiet() const override { return ops_.empty() && gate_queue_.empty() && !messages_.busy(); }
   // Whether no op is under way that others may wait for, results served to them included. Messages
   // concern two members each and may go on through a boundary.
   bool at_rest() const { return ops_.empty() && !(comm_ && comm_->busy()); }
@@ -208,7 +208,7 @@ class Group final : public comm::Communicator,
   // Calls.
   std::shared_ptr<comm::OpWork> new_work(comm::OpRequest&& request, OpSeq sequence) const;
   void enter(const std::shared_ptr<comm::OpWork>& work);
-  bool pass_line(Instant now);
+  bool pass_gates(Instant now);
   void refuse_at_gate(const comm::OpWork& work, const Status& why);
   void launch(const std::shared_ptr<comm::OpWork>& work, Instant deadline);
   void end_messages();
@@ -250,7 +250,7 @@ class Group final : public comm::Communicator,
   // Memory of ended works, reused. Owners: the group and its works, which callers may keep.
   const std::shared_ptr<Recycler> recycler_ = std::make_shared<Recycler>();
   comm::ReplicatedPool replicated_;
-  GateQueue line_;
+  GateQueue gate_queue_;
   OpTable ops_;
   StepBoundary boundary_;
   Departure departure_;

@@ -86,25 +86,25 @@ TEST_CASE("only small ones of equal blocks are sent, and none that names its way
   std::vector<std::int32_t> in(6);
   std::vector<std::int32_t> out(6);
   OpRequest request = request_of(Collective::kAllToAll, in, out);
-  CHECK(carried_as(request, kRanks));
-  CHECK_FALSE(carried_as(request, 1));
+  CHECK(replicated_as(request, kRanks));
+  CHECK_FALSE(replicated_as(request, 1));
   request.algorithm = "pairwise";
-  CHECK_FALSE(carried_as(request, kRanks));
+  CHECK_FALSE(replicated_as(request, kRanks));
   request.algorithm.clear();
   request.equal_blocks = false;
-  CHECK_FALSE(carried_as(request, kRanks));
+  CHECK_FALSE(replicated_as(request, kRanks));
   request.collective = Collective::kReduceScatter;
-  CHECK(carried_as(request, kRanks));
+  CHECK(replicated_as(request, kRanks));
   request.collective = Collective::kAllGather;
-  CHECK_FALSE(carried_as(request, kRanks));
+  CHECK_FALSE(replicated_as(request, kRanks));
   // 32 KiB that every rank would hold: 8192 elements of 4 bytes.
   std::vector<std::int32_t> large(8193);
   request = request_of(Collective::kReduceScatter, large, out);
   request.input = blocks(large, 8192);
   request.input = {request.input[0]};
-  CHECK(carried_as(request, kRanks));
+  CHECK(replicated_as(request, kRanks));
   request.input = {{request.input[0].data, 8193}};
-  CHECK_FALSE(carried_as(request, kRanks));
+  CHECK_FALSE(replicated_as(request, kRanks));
 }
 
 }  // namespace

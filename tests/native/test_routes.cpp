@@ -36,7 +36,7 @@ std::string text_of(const Plan& plan) {
       << (plan.levels ? " levels " : " level ")
       << (plan.codec == nullptr ? "-" : plan.codec->text()) << " " << lane() << " " << plan.pieces
       << " " << (in_view ? ending_name(plan.ending) : "-") << " "
-      << (plan.carried_as ? comm::collective_name(*plan.carried_as) : "-");
+      << (plan.replicated_as ? comm::collective_name(*plan.replicated_as) : "-");
   return out.str();
 }
 

@@ -138,12 +138,12 @@ std::map<int, std::uint64_t> exchange(const Case& c, Players& players, std::size
 std::map<int, std::uint64_t> play(const Case& c, Players& players) {
   std::map<int, std::uint64_t> sent;
   const auto steps = *device_comm::two_level_steps(c.collective);
-  for (std::size_t phase = 0; phase < steps.exchanges + steps.words; ++phase) {
+  for (std::size_t phase = 0; phase < steps.exchanges + steps.votes; ++phase) {
     const Players before = players;
     for (auto& [rank, player] : players) {
       const TwoLevelScript script = player.script;
       REQUIRE(script.exchanges.size() == steps.exchanges);
-      REQUIRE(script.phases.size() == steps.exchanges + steps.words);
+      REQUIRE(script.phases.size() == steps.exchanges + steps.votes);
       for (const TwoLevelAction& action : script.phases[phase]) {
         act(c, player, {rank}, before, action);
       }

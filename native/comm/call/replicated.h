@@ -26,8 +26,8 @@ struct Replicated {
   std::vector<std::byte> data;    // what the replicated op reads and writes
 };
 
-// The request of the replicated op that the route chooses (comm/plan/route.h, carried_as()), in the
-// memory of `replicated`. Reads the input of rank `self`.
+// The request of the replicated op that the route chooses (comm/plan/route.h, replicated_as()), in
+// the memory of `replicated`. Reads the input of rank `self`.
 OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, int size);
 // Copies this rank's part of the result to the caller's memory.
 void deliver(const OpRequest& sent);

@@ -235,7 +235,7 @@ bool goes_in_memory(Plan& plan, const OpRequest& request, const ViewFacts& view,
 }
 
 // The request of the replicated op, with blocks of its sizes and no memory.
-OpRequest carrier_of(const OpRequest& request, Collective replicated, int size) {
+OpRequest replicated_of(const OpRequest& request, Collective replicated, int size) {
   std::uint64_t count = 0;
   for (const Block& block : request.input) count += block.count;
   OpRequest carries = request;
@@ -299,10 +299,10 @@ bool is_planned(const OpRequest& request, const Placement& place) {
   if (!request.algorithm.empty() || request.how.at_entrance || request.codec) return false;
   if (!is_sized_alike(request)) return false;
   // As a replicated op it is faster than with any algorithm of its own.
-  return place.shared || !carried_as(request, place.ranks);
+  return place.shared || !replicated_as(request, place.ranks);
 }
 
-std::optional<Collective> carried_as(const OpRequest& request, int size) {
+std::optional<Collective> replicated_as(const OpRequest& request, int size) {
   if (request.codec || !request.algorithm.empty() || size == 1) return std::nullopt;
   if (request.how.on_device) return std::nullopt;  // the input may still be on its way
   const bool sums = request.collective == Collective::kReduceScatter;
@@ -311,7 +311,7 @@ std::optional<Collective> carried_as(const OpRequest& request, int size) {
   std::uint64_t bytes = 0;
   for (const Block& block : request.input) bytes += block.count * dtype_bytes(request.dtype);
   if (swaps) bytes *= static_cast<std::uint64_t>(size);
-  if (bytes > kCarriedBytes) return std::nullopt;
+  if (bytes > kReplicatedBytes) return std::nullopt;
   return sums ? Collective::kAllReduce : Collective::kAllGather;
 }
 
@@ -353,10 +353,11 @@ Plan route(const OpRequest& request, const RouteFacts& facts) {
     call.algorithm = facts.algorithm;
   }
   std::optional<Collective> replicated;
-  if (facts.view.protect && !facts.place.shared) replicated = carried_as(call, facts.place.ranks);
-  if (replicated) call = carrier_of(call, *replicated, facts.place.ranks);
+  if (facts.view.protect && !facts.place.shared)
+    replicated = replicated_as(call, facts.place.ranks);
+  if (replicated) call = replicated_of(call, *replicated, facts.place.ranks);
   Plan plan = route_in_view(call, facts.view, facts.repair);
-  plan.carried_as = replicated;
+  plan.replicated_as = replicated;
   if (reason && !replicated && !facts.repair) plan.reason = *reason;
   return plan;
 }

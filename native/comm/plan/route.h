@@ -32,7 +32,7 @@
 namespace holdfast::comm {
 
 // Largest result of a replicated op: above it, its bytes cost as much as the round that it saves.
-inline constexpr std::uint64_t kCarriedBytes = 32 * 1024;
+inline constexpr std::uint64_t kReplicatedBytes = 32 * 1024;
 // Largest payload of an op that takes the lane for small ops.
 inline constexpr std::uint64_t kSmallLaneBytes = 512 * 1024;
 // Results up to this size are kept after their op has ended, so that the op need not wait until all
@@ -76,7 +76,7 @@ struct Plan {
   // Frames that a block is cut into; for kStaged: slices.
   int pieces = 1;
   OpEnding ending = OpEnding::kNothing;  // in a view
-  std::optional<Collective> carried_as = {};
+  std::optional<Collective> replicated_as = {};
   Reason reason = Reason::kPredicted;
 };
 
@@ -139,7 +139,7 @@ bool is_encoded_unasked(const OpRequest& request, const CodecOption& option);
 bool is_planned(const OpRequest& request, const Placement& place);
 // The collective of the replicated op for the request, in a group of `size` ranks that shares no
 // memory and repairs; nothing: none.
-std::optional<Collective> carried_as(const OpRequest& request, int size);
+std::optional<Collective> replicated_as(const OpRequest& request, int size);
 
 // The cost model's last answer in a view: ops are mostly repeated.
 struct LastAnswer {

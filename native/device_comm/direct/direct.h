@@ -6,7 +6,7 @@
 //
 //   where   an all_gather of where inputs are, behind a gate: this rank's input is there
 //           now each rank reads the others' memory (direct/plan.h), phase 1
-//   word    a vote, gated on that: an all_reduce of whether it went well everywhere
+//   vote    a vote, gated on that: an all_reduce of whether it went well everywhere
 //           with two phases: phase 2, and a second vote
 //   last    a barrier; or, where a rank was lost or something went wrong, the whole op once more,
 //           staged through the host

@@ -35,7 +35,7 @@ std::uint64_t IpcWork::all_of(const std::vector<std::uint64_t>& blocks) {
 
 // A lack of memory is told to the others, so that all of them stage the op.
 Status IpcWork::prepare(std::span<const device::CuStream> streams) {
-  TRY(take_row_memory(std::max(all_of(shape_.input), all_of(shape_.output))));
+  TRY(take_chain_memory(std::max(all_of(shape_.input), all_of(shape_.output))));
   auto event = device().take_event();
   if (!event.is_ok()) return event.status();
   arrived_ = event.value();
@@ -88,7 +88,7 @@ void IpcWork::choose_result() {
   const bool meets = results_meet_inputs();
   const auto run = run_of(request_.output, shape_.element_bytes);
   result_run_ = run.value_or(0);
-  if (!row_.shows && !meets) return;
+  if (!chain_.shows && !meets) return;
   if (!meets && run) {
     if (const auto piece = direct_.peers().expose(*run, bytes)) {
       card_.result = *piece;
@@ -98,7 +98,7 @@ void IpcWork::choose_result() {
   const auto scratch = take_scratch(bytes);
   if (!scratch) return;
   result_ = scratch->at;
-  if (row_.shows) expose_scratch(*scratch, bytes, card_.result);
+  if (chain_.shows) expose_scratch(*scratch, bytes, card_.result);
 }
 
 bool IpcWork::results_meet_inputs() const {

@@ -16,12 +16,12 @@ using device::Device;
 using device::DevicePointer;
 
 IpcWork::IpcWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
-                 const OpRequest& request, Direct::DirectCall extra, const IpcRow& row)
+                 const OpRequest& request, Direct::DirectCall extra, const IpcChain& row)
     : ChainedWork(std::move(staged), request, group.rank(), row.steps),
       direct_(direct),
       shape_(shape_of(request, group.rank(), group.size())),
       cards_(static_cast<std::size_t>(group.size())),
-      row_(row),
+      chain_(row),
       group_(group.name()),
       trial_(extra.trial),
       agreement_(std::move(extra.agreement)),
@@ -31,19 +31,19 @@ IpcWork::IpcWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Com
 
 IpcWork::~IpcWork() = default;
 
-std::uint32_t& IpcWork::word(std::array<std::uint32_t, kMostWords>& words, std::size_t step) const {
-  return words.at(step + row_.words - row_.steps);
+std::uint32_t& IpcWork::vote(std::array<std::uint32_t, kMostVotes>& votes, std::size_t step) const {
+  return votes.at(step + chain_.votes - chain_.steps);
 }
 
 OpRequest IpcWork::step_request(std::size_t step) {
   OpRequest request;
-  if (is_word(step)) {
-    const auto bytes = [](std::uint32_t& word) { return reinterpret_cast<std::byte*>(&word); };
+  if (is_vote(step)) {
+    const auto bytes = [](std::uint32_t& vote) { return reinterpret_cast<std::byte*>(&vote); };
     request.collective = Collective::kAllReduce;
     request.dtype = DType::kU32;
     request.op = ReduceOp::kBand;
-    request.input = {{bytes(word(word_in_, step)), 1}};
-    request.output = {{bytes(word(word_out_, step)), 1}};
+    request.input = {{bytes(vote(vote_in_, step)), 1}};
+    request.output = {{bytes(vote(vote_out_, step)), 1}};
     return request;
   }
   request.collective = Collective::kAllGather;
@@ -70,7 +70,7 @@ std::optional<Status> IpcWork::look_at_step(std::size_t step) {
   if (!ended) return std::nullopt;
   // All ranks are to know of it.
   if (!ended->is_ok()) so_far_ &= ~kWell;
-  if (is_word(step)) word(word_in_, step) = so_far_;
+  if (is_vote(step)) vote(vote_in_, step) = so_far_;
   return Status::ok();
 }
 
@@ -78,10 +78,10 @@ void IpcWork::on_step_ended(std::size_t step, const comm::Outcome& outcome) {
   if (step == 0) return on_where(outcome);
   const bool whole = outcome.contributors == ranks_;
   merge_outcome(outcome, !whole);
-  const std::uint32_t said = is_word(step) ? word(word_out_, step) : kReached | kWell;
-  if (is_word(step) || !whole) conclude(whole, (said & kReached) != 0);
+  const std::uint32_t said = is_vote(step) ? vote(vote_out_, step) : kReached | kWell;
+  if (is_vote(step) || !whole) conclude(whole, (said & kReached) != 0);
   if (!whole || said != (kReached | kWell)) return stage();
-  if (step + 1 < row_.steps) return begin_phase(step);
+  if (step + 1 < chain_.steps) return begin_phase(step);
   // The result is this rank's, and no other rank reads its memory any more.
   succeed(move_result());
 }
@@ -175,7 +175,7 @@ void IpcWork::give_memory(bool idle) {
       direct_.scratch().give_after(piece, pending_events());
     }
   }
-  give_row_memory(idle, std::move(own));
+  give_chain_memory(idle, std::move(own));
 }
 
 }  // namespace holdfast::device_comm

@@ -1,7 +1,7 @@
 // The work of a call in which ranks of one host read each other's device memory: what all its
 // subclasses share. Its chain of ops begins with `where`, an all_gather of where inputs and results
 // are; then phases of the device and ops of the group take turns, each op gated on the phase before
-// it. Some of the ops are votes (`words` in the code): all_reduces of whether all has gone well
+// it. Some of the ops are votes: all_reduces of whether all has gone well
 // everywhere so far.
 #pragma once
 
@@ -33,11 +33,11 @@ struct PeerCard {
 
 class IpcWork : public ChainedWork {
  public:
-  static constexpr std::size_t kMostWords = 2;
+  static constexpr std::size_t kMostVotes = 2;
   // The steps of a subclass's chain.
-  struct IpcRow {
+  struct IpcChain {
     std::size_t steps = 0;  // with `where`, without ChainedWork's last
-    std::size_t words = 0;  // the last ones of the steps, at most kMostWords
+    std::size_t votes = 0;  // the last ones of the steps, at most kMostVotes
     bool shows = false;     // others read this rank's result
   };
 
@@ -49,7 +49,7 @@ class IpcWork : public ChainedWork {
   static constexpr std::uint32_t kWell = 2;     // the phases went well, too
   // `direct` belongs to `staged`.
   IpcWork(std::shared_ptr<Staged> staged, Direct& direct, const comm::Communicator& group,
-          const comm::OpRequest& request, Direct::DirectCall extra, const IpcRow& row);
+          const comm::OpRequest& request, Direct::DirectCall extra, const IpcChain& row);
 
   // Called by the caller's thread before the first op: takes more memory. card_.ready tells what is
   // lacking.
@@ -93,12 +93,12 @@ class IpcWork : public ChainedWork {
   void on_broken() override { conclude(false, false); }
   void on_where(const comm::Outcome& outcome);
   void begin_phase(std::size_t number);
-  bool is_word(std::size_t step) const { return step >= row_.steps - row_.words; }
-  std::uint32_t& word(std::array<std::uint32_t, kMostWords>& words, std::size_t step) const;
+  bool is_vote(std::size_t step) const { return step >= chain_.steps - chain_.votes; }
+  std::uint32_t& vote(std::array<std::uint32_t, kMostVotes>& votes, std::size_t step) const;
   Status move_result();
   void conclude(bool whole, bool reached);
 
-  const IpcRow row_;
+  const IpcChain chain_;
   const std::string group_;
   const std::uint64_t trial_;
   const std::shared_ptr<comm::PathAgreement> agreement_;  // owners: the group, and this
@@ -111,8 +111,8 @@ class IpcWork : public ChainedWork {
   std::optional<device::DevicePointer> result_;
   device::DevicePointer result_run_ = 0;  // the caller's output, if it is one run
   std::uint32_t so_far_ = kReached | kWell;
-  std::array<std::uint32_t, kMostWords> word_in_{};
-  std::array<std::uint32_t, kMostWords> word_out_{};
+  std::array<std::uint32_t, kMostVotes> vote_in_{};
+  std::array<std::uint32_t, kMostVotes> vote_out_{};
   std::vector<device::DeviceMemoryOfPeers::AllocationKey> opened_;
 
   // Guarded by mutex_. For each phase: whether all of it is enqueued, and its end; nothing:

@@ -34,7 +34,7 @@ struct DirectShape {
   // A second phase follows, in which others read this rank's result.
   bool in_two() const { return collective == comm::Collective::kAllReduce && size > 2; }
   // Votes that the phases end with.
-  std::size_t words() const { return in_two() ? 2 : 1; }
+  std::size_t votes() const { return in_two() ? 2 : 1; }
   // Whether others read this rank's input.
   bool gives() const { return comm::input_counts(collective, rank == root); }
   // Bytes of input that `from` must have for this rank; nothing: any number.

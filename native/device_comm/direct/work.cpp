@@ -15,8 +15,8 @@ DirectWork::DirectWork(std::shared_ptr<Staged> staged, Direct& direct,
                        const comm::Communicator& group, const OpRequest& request,
                        Direct::DirectCall extra)
     : IpcWork(std::move(staged), direct, group, request, std::move(extra),
-              {1 + shape_of(request, group.rank(), group.size()).words(),
-               shape_of(request, group.rank(), group.size()).words(),
+              {1 + shape_of(request, group.rank(), group.size()).votes(),
+               shape_of(request, group.rank(), group.size()).votes(),
                shape_of(request, group.rank(), group.size()).in_two()}) {}
 
 DirectWork::~DirectWork() = default;

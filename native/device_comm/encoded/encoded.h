@@ -7,7 +7,7 @@
 //           all_to_all of messages, an all_gather, or a broadcast; encoded/plan.h has them
 //           all_reduce: the frames of this rank's part go down, are added up and encoded again
 //   sums    all_reduce: an all_gather of those frames
-//   word    broadcast: an all_reduce of votes, for there the root alone has sent anything
+//   vote    broadcast: an all_reduce of votes, for there the root alone has sent anything
 //   last    a barrier; or, after a loss or trouble anywhere, the whole call once more, through the
 //           host, from inputs and residuals that are as they were
 //

@@ -158,8 +158,8 @@ std::byte* EncodedWork::in_host(std::size_t message) const {
   return frames_.data + (plan_.sent() + message) * plan_.message_bytes;
 }
 
-void EncodedWork::set_word(std::byte* message, std::uint32_t word) const {
-  const EncodedHead head{word};
+void EncodedWork::set_vote(std::byte* message, std::uint32_t vote) const {
+  const EncodedHead head{vote};
   std::memcpy(message, &head, sizeof head);
 }
 

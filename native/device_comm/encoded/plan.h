@@ -22,7 +22,7 @@ inline constexpr std::uint64_t kEncodedAlignment = 16;
 
 // What a rank tells the others beside its frames, the same to all of them.
 struct EncodedHead {
-  std::uint32_t word = 0;
+  std::uint32_t vote = 0;
   std::uint32_t unused[3] = {};
 };
 static_assert(sizeof(EncodedHead) == kEncodedAlignment);

@@ -52,7 +52,7 @@ EncodedWork::~EncodedWork() = default;
 
 // A lack of device memory is told to the others, so that all of them stage the call.
 Status EncodedWork::prepare(std::span<const CuStream> streams) {
-  TRY(take_row_memory(comm::payload_bytes(request_)));
+  TRY(take_chain_memory(comm::payload_bytes(request_)));
   auto event = device().take_event();
   if (!event.is_ok()) return event.status();
   arrived_ = event.value();
@@ -68,11 +68,11 @@ Status EncodedWork::prepare(std::span<const CuStream> streams) {
   reports_ = reinterpret_cast<compress::StageReport*>(frames_.data + messages);
   std::memset(static_cast<void*>(reports_), 0, reports);
   if (encoded_.prepare(request_)) {
-    word_ = kAble;
+    vote_ = kAble;
     auto scratch = encoded_.scratch().take(room_.bytes);
     if (scratch.is_ok()) {
       scratch_ = scratch.value();
-      word_ |= kWell;
+      vote_ |= kWell;
     }
   }
   for (const CuStream stream : streams) TRY(device().order(stream, staged_->up()));
@@ -81,7 +81,7 @@ Status EncodedWork::prepare(std::span<const CuStream> streams) {
 
 // Encodes only now, when there is an op number to draw random bits from.
 void EncodedWork::on_numbered() {
-  if (word_ == (kAble | kWell) && !encode().is_ok()) word_ &= ~kWell;
+  if (vote_ == (kAble | kWell) && !encode().is_ok()) vote_ &= ~kWell;
   const Status recorded = device().check(device().driver().event_record(*arrived_, staged_->up()),
                                          "recording an event");
   {
@@ -184,12 +184,12 @@ OpRequest EncodedWork::first_step() {
 OpRequest EncodedWork::second_step() {
   OpRequest request;
   if (plan_.collective == Collective::kBroadcast) {
-    const auto bytes = [](std::uint32_t& word) { return reinterpret_cast<std::byte*>(&word); };
+    const auto bytes = [](std::uint32_t& vote) { return reinterpret_cast<std::byte*>(&vote); };
     request.collective = Collective::kAllReduce;
     request.dtype = DType::kU32;
     request.op = ReduceOp::kBand;
-    request.input = {{bytes(word_in_), 1}};
-    request.output = {{bytes(word_out_), 1}};
+    request.input = {{bytes(vote_in_), 1}};
+    request.output = {{bytes(vote_out_), 1}};
     return request;
   }
   // What the first step sent and got is not needed any more.
@@ -216,8 +216,8 @@ std::optional<Status> EncodedWork::look_at_frames() {
   }
   std::optional<Status> ended = look_at(*arrived_);
   if (!ended || !ended->is_ok()) return ended;
-  word_in_ = word_;
-  for (std::size_t m = 0; m < plan_.sent(); ++m) set_word(out_host(m), word_);
+  vote_in_ = vote_;
+  for (std::size_t m = 0; m < plan_.sent(); ++m) set_vote(out_host(m), vote_);
   return ended;
 }
 
@@ -231,8 +231,8 @@ std::optional<Status> EncodedWork::look_at_sums() {
   const std::optional<Status> ended = summed ? look_at(*summed) : Status(Code::kSystem, "");
   if (!ended) return std::nullopt;
   // All ranks are to know of it.
-  if (!ended->is_ok() || !look_at_result().is_ok()) word_ &= ~kWell;
-  set_word(in_host(0), word_);
+  if (!ended->is_ok() || !look_at_result().is_ok()) vote_ &= ~kWell;
+  set_vote(in_host(0), vote_);
   return Status::ok();
 }
 
@@ -247,7 +247,7 @@ void EncodedWork::on_step_ended(std::size_t step, const comm::Outcome& outcome) 
     return give_up();
   }
   if (step == 0 && plan_.collective == Collective::kBroadcast) return;
-  const std::uint32_t said = words(step);
+  const std::uint32_t said = votes(step);
   const bool decides = step + 1 == steps_of(plan_.collective);
   const bool well = said == (kAble | kWell);
   if (decides || !well) conclude(well ? Verdict::kDirect : Verdict::kStaged);
@@ -266,13 +266,13 @@ void EncodedWork::conclude(PathAgreement::PathVerdict verdict) {
   if (trial_ != 0) agreement_->conclude(trial_, verdict);
 }
 
-std::uint32_t EncodedWork::words(std::size_t step) const {
-  if (plan_.collective == Collective::kBroadcast) return word_out_;
+std::uint32_t EncodedWork::votes(std::size_t step) const {
+  if (plan_.collective == Collective::kBroadcast) return vote_out_;
   std::uint32_t all = kAble | kWell;
   for (std::size_t m = 0; m < plan_.size(); ++m) {
     EncodedHead head;
     std::memcpy(&head, step == 0 ? in_host(m) : out_host(m), sizeof head);
-    all &= head.word;
+    all &= head.vote;
   }
   return all;
 }
@@ -281,7 +281,7 @@ void EncodedWork::begin_sums() {
   const Device::Current current(device());
   Status made = current.status();
   if (made.is_ok()) made = make_sums();
-  if (!made.is_ok()) word_ &= ~kWell;
+  if (!made.is_ok()) vote_ &= ~kWell;
   // What was enqueued ends before the others are told, well or not.
   auto event = device().take_event();
   const bool recorded =
@@ -337,7 +337,7 @@ void EncodedWork::give_memory(bool idle) {
     if (scratch_) encoded_.scratch().give_after(*scratch_, pending_events());
     if (frames_.data != nullptr) device().give_after(frames_, pending_events());
   }
-  give_row_memory(idle, std::move(own));
+  give_chain_memory(idle, std::move(own));
 }
 
 }  // namespace holdfast::device_comm

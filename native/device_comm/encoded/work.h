@@ -49,7 +49,7 @@ class EncodedWork final : public ChainedWork {
   void give_up();
   void conclude(comm::PathAgreement::PathVerdict verdict);
   // The votes of all ranks, anded, in a step's messages.
-  std::uint32_t words(std::size_t step) const;
+  std::uint32_t votes(std::size_t step) const;
   void begin_sums();
   Status make_sums();
   void finish();
@@ -81,7 +81,7 @@ class EncodedWork final : public ChainedWork {
   // Addresses in host memory.
   std::byte* out_host(std::size_t message) const;
   std::byte* in_host(std::size_t message) const;
-  void set_word(std::byte* message, std::uint32_t word) const;
+  void set_vote(std::byte* message, std::uint32_t vote) const;
 
   Encoded& encoded_;
   const EncodedPlan plan_;
@@ -96,9 +96,9 @@ class EncodedWork final : public ChainedWork {
   device::Pinned frames_;  // messages out, messages in, reports
   compress::StageReport* reports_ = nullptr;
   std::size_t reported_ = 1;    // the first report is that of the encoding stages
-  std::uint32_t word_ = 0;      // this rank's vote, until something goes wrong
-  std::uint32_t word_in_ = 0;   // input of broadcast's vote
-  std::uint32_t word_out_ = 0;  // its result
+  std::uint32_t vote_ = 0;      // this rank's vote, until something goes wrong
+  std::uint32_t vote_in_ = 0;   // input of broadcast's vote
+  std::uint32_t vote_out_ = 0;  // its result
 
   // Guarded by mutex_.
   bool encoding_ = false;  // the encoding has been enqueued, or cannot be

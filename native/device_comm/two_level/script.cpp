@@ -29,7 +29,7 @@ TwoLevelScript empty_script(const DirectShape& shape) {
   const std::vector<Cut> nothing(static_cast<std::size_t>(shape.size), Cut{});
   TwoLevelScript script;
   script.exchanges.resize(steps.exchanges, {nothing, nothing});
-  script.phases.resize(steps.exchanges + steps.words);
+  script.phases.resize(steps.exchanges + steps.votes);
   return script;
 }
 
@@ -76,7 +76,7 @@ class ScriptWriter {
   TwoLevelPlace result(std::uint64_t at) const { return result(own_, at); }
   TwoLevelPlace parts(std::uint64_t at) const { return {TwoLevelSpace::kParts, own_, at}; }
   TwoLevelPlace host(std::uint64_t at) const { return {TwoLevelSpace::kHost, own_, at}; }
-  std::vector<TwoLevelPlace> inputs_of_mates(std::uint64_t at) const {
+  std::vector<TwoLevelPlace> inputs_of_local_ranks(std::uint64_t at) const {
     std::vector<TwoLevelPlace> all;
     for (const Rank rank : local_ranks()) all.push_back(input(rank, at));
     return all;
@@ -135,11 +135,11 @@ class ScriptWriter {
     // What other hosts finish lies before and behind what this host does.
     for (const Cut run :
          {Cut{whole.at, own.at - whole.at}, Cut{own.end(), whole.end() - own.end()}}) {
-      add(0, result(run.at), inputs_of_mates(run.at), run.bytes);
+      add(0, result(run.at), inputs_of_local_ranks(run.at), run.bytes);
       add(0, going(run), {result(run.at)}, run.bytes);
       add(2, result(run.at), {going(run)}, run.bytes);
     }
-    add(0, parts(all.device + host_ * all.step), inputs_of_mates(own.at), own.bytes);
+    add(0, parts(all.device + host_ * all.step), inputs_of_local_ranks(own.at), own.bytes);
     fold_all_hosts(1, all, result(own.at), own.bytes);
     add(1, going(own), {result(own.at)}, own.bytes);
     for (std::size_t h = 0; h < plan_.hosts.size(); ++h) {
@@ -173,14 +173,14 @@ class ScriptWriter {
         const std::uint64_t bytes = shape_.input[number(target)];
         const std::uint64_t sum = take_parts(bytes);
         const std::uint64_t out = take_host(bytes);
-        add(0, parts(sum), inputs_of_mates(at[number(target)]), bytes);
+        add(0, parts(sum), inputs_of_local_ranks(at[number(target)]), bytes);
         add(0, host(out), {parts(sum)}, bytes);
         send(0, target, out, bytes);
       }
     }
     const std::uint64_t bytes = shape_.output[0];
     const HostParts all = take_all_hosts(bytes);
-    add(0, parts(all.device + host_ * all.step), inputs_of_mates(at[number(own_)]), bytes);
+    add(0, parts(all.device + host_ * all.step), inputs_of_local_ranks(at[number(own_)]), bytes);
     for (std::size_t h = 0; h < plan_.hosts.size(); ++h) {
       if (h != host_) receive(0, partner(h, own_), all.host + h * all.step, bytes);
     }

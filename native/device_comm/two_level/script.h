@@ -57,7 +57,7 @@ struct TwoLevelScript {
 // How many steps of each kind there are, whichever ranks are present.
 struct TwoLevelSteps {
   std::size_t exchanges = 0;
-  std::size_t words = 0;
+  std::size_t votes = 0;
 };
 
 // The steps of a collective that goes in two levels; nothing: the collective does not.

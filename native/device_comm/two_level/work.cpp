@@ -14,11 +14,11 @@ using device::DevicePointer;
 
 namespace {
 
-IpcWork::IpcRow row_of(const OpRequest& request, Rank rank) {
+IpcWork::IpcChain row_of(const OpRequest& request, Rank rank) {
   const TwoLevelSteps steps = two_level_steps(request.collective).value_or(TwoLevelSteps{});
   // A root's own array is not written.
   const bool gives_all = request.collective == Collective::kBroadcast && request.root == rank;
-  return {1 + steps.exchanges + steps.words, steps.words, steps.words > 1 && !gives_all};
+  return {1 + steps.exchanges + steps.votes, steps.votes, steps.votes > 1 && !gives_all};
 }
 
 std::uint64_t number_of(const std::vector<Rank>& ranks) {

@@ -5,8 +5,8 @@
 //
 //   where      an all_gather of where inputs and results are
 //   exchange   an all_to_all between hosts; of all_reduce, a second one
-//   word       a vote: whether all has gone well everywhere
-//   word       a second vote, where results of others were read after the first
+//   vote       a vote: whether all has gone well everywhere
+//   vote       a second vote, where results of others were read after the first
 //
 // and ChainedWork's last. The exchanges are begun as barriers, and filled in when `where` has told
 // which ranks are present; if these are not the ranks that were expected at the call, the op is

@@ -19,11 +19,11 @@ Status late(Duration timeout) {
 }  // namespace
 
 std::optional<GateQueue::Passed> GateQueue::next(Instant now) {
-  if (line_.empty()) {
+  if (gate_queue_.empty()) {
     next_look_ = Instant{Duration::max()};
     return std::nullopt;
   }
-  const Called first = line_.front();
+  const Called first = gate_queue_.front();
   comm::Gate* gate = first.work->request().how.gate.get();
   const std::optional<Status> open = gate == nullptr ? Status::ok() : gate->look();
   if (!open && now < first.deadline) {
@@ -33,13 +33,13 @@ std::optional<GateQueue::Passed> GateQueue::next(Instant now) {
   if (!open) return Passed{first, late(first.work->request().timeout)};
   if (!open->is_ok()) return Passed{first, *open};
   if (gate != nullptr) gate->fill(first.work->late_request());
-  line_.pop_front();
+  gate_queue_.pop_front();
   return Passed{first, Status::ok()};
 }
 
 Instant GateQueue::next_deadline() const {
-  if (line_.empty()) return Instant{Duration::max()};
-  return std::min(line_.front().deadline, next_look_);
+  if (gate_queue_.empty()) return Instant{Duration::max()};
+  return std::min(gate_queue_.front().deadline, next_look_);
 }
 
 }  // namespace holdfast::group

@@ -30,19 +30,21 @@ class GateQueue {
     Status status;
   };
 
-  bool empty() const { return line_.empty(); }
+  bool empty() const { return gate_queue_.empty(); }
   // Whether the op has to wait in the queue, be its gate open or not.
-  bool holds(const comm::OpWork& work) const { return !line_.empty() || work.request().how.gate; }
-  void push(Called op) { line_.push_back(std::move(op)); }
+  bool holds(const comm::OpWork& work) const {
+    return !gate_queue_.empty() || work.request().how.gate;
+  }
+  void push(Called op) { gate_queue_.push_back(std::move(op)); }
   // The first op, if its gate is open or its time is up. Messages are in the queue, too.
   std::optional<Passed> next(Instant now);
   // When to look again.
   Instant next_deadline() const;
   // Takes all ops of the queue, which end here.
-  std::deque<Called> take_all() { return std::exchange(line_, {}); }
+  std::deque<Called> take_all() { return std::exchange(gate_queue_, {}); }
 
  private:
-  std::deque<Called> line_;  // in call order
+  std::deque<Called> gate_queue_;  // in call order
   Instant next_look_{Duration::max()};
 };
 
