@@ -1,27 +1,39 @@
 // Shrinking: the scenario of a violation, made as small as possible while it stays one (Zeller,
 // Hildebrandt 2002, in its simplest form: one thing less at a time).
 #include <algorithm>
+#include <vector>
 
 #include "sim/simulation.h"
 
 namespace holdfast::sim {
 
-namespace {
-
-// The scenario without this fault and those that wait for it.
-Scenario without_fault(Scenario scenario, std::size_t index) {
-  const auto gone = static_cast<int>(index);
-  scenario.faults.erase(scenario.faults.begin() + static_cast<std::ptrdiff_t>(index));
-  for (std::size_t i = 0; i < scenario.faults.size(); ++i) {
-    Trigger& t = scenario.faults[i].trigger;
-    if (t.when != When::kFault || t.what < gone) continue;
-    if (t.what == gone) return without_fault(std::move(scenario), i);
-    --t.what;
+Scenario without_fault(const Scenario& scenario, std::size_t index) {
+  const std::vector<Fault>& faults = scenario.faults;
+  const auto waits_for = [](const Fault& fault) {
+    return fault.trigger.when == When::kFault ? fault.trigger.what : -1;
+  };
+  std::vector<bool> goes(faults.size());
+  goes.at(index) = true;
+  for (bool more = true; more;) {
+    more = false;
+    for (std::size_t i = 0; i < faults.size(); ++i) {
+      const int other = waits_for(faults[i]);
+      if (goes[i] || other < 0 || !goes.at(static_cast<std::size_t>(other))) continue;
+      goes[i] = more = true;
+    }
   }
-  return scenario;
+  Scenario rest = scenario;
+  rest.faults.clear();
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    if (goes[i]) continue;
+    rest.faults.push_back(faults[i]);
+    const int other = waits_for(faults[i]);
+    if (other < 0) continue;
+    const auto before = std::count(goes.begin(), goes.begin() + other, true);
+    rest.faults.back().trigger.what -= static_cast<int>(before);
+  }
+  return rest;
 }
-
-}  // namespace
 
 Scenario shrink(const Scenario& scenario) {
   Scenario best = scenario;
@@ -33,7 +45,8 @@ Scenario shrink(const Scenario& scenario) {
   };
   for (bool smaller = true; smaller;) {
     smaller = false;
-    for (std::size_t i = best.faults.size(); i-- > 0;) {
+    // Several faults may go at once.
+    for (std::size_t i = best.faults.size(); i-- > 0; i = std::min(i, best.faults.size())) {
       smaller = attempt(without_fault(best, i)) || smaller;
     }
     Scenario next = best;

@@ -2,6 +2,7 @@
 // event by event, on every machine. It follows FoundationDB's simulator (Zhou et al. 2021).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -39,5 +40,7 @@ RunVerdict simulate(const Scenario& scenario, bool with_log = false);
 
 // The scenario without the faults and sizes that its violation does not need.
 Scenario shrink(const Scenario& scenario);
+// The scenario without this fault and those that wait for it, or for one of those.
+Scenario without_fault(const Scenario& scenario, std::size_t index);
 
 }  // namespace holdfast::sim

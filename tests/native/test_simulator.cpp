@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sanitized.h"
@@ -271,6 +272,39 @@ TEST_CASE("a scenario survives being written down") {
     REQUIRE(read.is_ok());
     CHECK(read.value() == scenario);
   }
+}
+
+// A scenario whose faults wait for these ones, by number; -1: for none. They are told apart by
+// rank.
+Scenario waiting_for(const std::vector<int>& others) {
+  Scenario scenario;
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    Fault fault{FaultKind::kCrash, {}, static_cast<int>(i), 0, 0, {}};
+    if (others[i] >= 0) fault.trigger = {When::kFault, others[i], 1, kAnybody};
+    scenario.faults.push_back(fault);
+  }
+  return scenario;
+}
+
+// The faults that are left, and those that they wait for, as in the whole scenario.
+std::vector<std::pair<int, int>> left_without(const std::vector<int>& others, std::size_t index) {
+  const Scenario rest = without_fault(waiting_for(others), index);
+  std::vector<std::pair<int, int>> left;
+  for (const Fault& fault : rest.faults) {
+    const bool waits = fault.trigger.when == When::kFault;
+    const auto other = static_cast<std::size_t>(waits ? fault.trigger.what : 0);
+    left.emplace_back(fault.a, waits ? rest.faults.at(other).a : -1);
+  }
+  return left;
+}
+
+TEST_CASE("a fault goes with those that wait for it, and the others wait for the same ones") {
+  using Left = std::vector<std::pair<int, int>>;
+  CHECK(left_without({-1, -1, 1}, 0) == Left{{1, -1}, {2, 1}});
+  CHECK(left_without({-1, 0, 1, -1, 3}, 0) == Left{{3, -1}, {4, 3}});
+  CHECK(left_without({-1, 0, -1, 2, 0, 3}, 0) == Left{{2, -1}, {3, 2}, {5, 3}});
+  CHECK(left_without({-1, -1, 0, 1, 1, 3, 4}, 0) == Left{{1, -1}, {3, 1}, {4, 1}, {5, 3}, {6, 4}});
+  CHECK(left_without({1, -1, 0}, 1).empty());
 }
 
 TEST_CASE("a line of a scenario that says nothing known is refused") {
