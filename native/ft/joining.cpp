@@ -26,6 +26,7 @@ void Joining::on_message(MemberId from, const Message& message) {
     case MessageKind::kRedirect:
       if (message.joiners.size() != 1) return;
       coordinator_ = message.joiners[0].member;
+      id_ = message.world;
       want(message.joiners[0]);
       next_ask_ = {};
       return;
@@ -53,6 +54,10 @@ void Joining::on_message(MemberId from, const Message& message) {
     case MessageKind::kRefused:
       refusal_ = message.text;
       state_ = JoiningState::kRefused;
+      return;
+    case MessageKind::kOut:
+      // The coordinator was voted out, or has left, and lets nobody in any more.
+      if (message.world == id_) on_closed(from);
       return;
     default: return;
   }

@@ -166,6 +166,10 @@ bool ControlRouter::deliver(MemberId from, const ft::Message& message, Instant n
     joining_->on_message(from, message);
     return true;
   }
+  // Worlds that this process has left, or is about to enter, wait for the same word.
+  if (joining_ != nullptr && message.kind == ft::MessageKind::kOut && !is_in) {
+    joining_->on_message(from, message);
+  }
   bool known = false;
   each_world([&](const auto& world) {
     const bool asks = message.kind == ft::MessageKind::kJoin &&

@@ -94,6 +94,43 @@ TEST_CASE("whoever is sent to a coordinator that has gone asks somebody else") {
   CHECK(asked > 0);
 }
 
+TEST_CASE("whoever is told by its coordinator that it is out asks somebody else") {
+  const MemberId out{1};
+  const MemberId member{2};
+  const CommId world{7};
+  const auto is_connected = [](MemberId) { return true; };
+  const auto answer = [&](MessageKind kind, CommId of) {
+    Message m;
+    m.kind = kind;
+    m.world = of;
+    m.joiners = {{out, Rank{-1}, "card"}};
+    return m;
+  };
+  for (const MessageKind named_by : {MessageKind::kRedirect, MessageKind::kLobby}) {
+    CAPTURE(static_cast<int>(named_by));
+    Joining joining("world", {{9}, Rank{2}, "card"}, milliseconds(100));
+    joining.add_contact(member);
+    joining.on_message(named_by == MessageKind::kLobby ? out : member, answer(named_by, world));
+    const auto asks = [&](int at) {
+      joining.tick({milliseconds(at)}, is_connected);
+      std::vector<MemberId> asked;
+      for (const auto& [to, message] : joining.take_sends()) {
+        if (message.kind == MessageKind::kJoin) asked.push_back(to);
+      }
+      return asked;
+    };
+    CHECK(asks(0) == std::vector{out});
+    // It may be out of another world of the two.
+    joining.on_message(out, answer(MessageKind::kOut, {8}));
+    CHECK(asks(1).empty());
+    joining.on_message(out, answer(MessageKind::kOut, world));
+    CHECK(asks(2) == std::vector{member});
+    // It is no news.
+    joining.on_message(out, answer(MessageKind::kOut, world));
+    CHECK(asks(3).empty());
+  }
+}
+
 group::Incident incident_of(std::vector<std::optional<group::OpReport>> reports) {
   // Rank 1 of four is lost.
   return {{2}, {{0}, {1}, {2}, {3}}, {{0}, {2}, {3}}, std::move(reports), false};
