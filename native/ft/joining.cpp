@@ -55,10 +55,7 @@ void Joining::on_message(MemberId from, const Message& message) {
       refusal_ = message.text;
       state_ = JoiningState::kRefused;
       return;
-    case MessageKind::kOut:
-      // The coordinator was voted out, or has left, and lets nobody in any more.
-      if (message.world == id_) on_closed(from);
-      return;
+    case MessageKind::kOut: return on_out(from, message.world);
     default: return;
   }
 }

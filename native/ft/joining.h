@@ -41,6 +41,10 @@ class Joining {
   void add_contact(MemberId contact) { contacts_.push_back(contact); }
   void on_message(MemberId from, const Message& message);
   void on_closed(MemberId member);
+  // The process takes no part in the world any more, but lives on.
+  void on_out(MemberId member, CommId world) {
+    if (world == id_) on_closed(member);
+  }
   // The processes it must be connected to.
   const std::vector<Joiner>& wanted() const { return wanted_; }
   // Asks, or says that it is ready, when it is time. `is_connected`: whether a process of wanted()

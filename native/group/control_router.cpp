@@ -188,6 +188,10 @@ bool ControlRouter::deliver(const EarlyControl& early, Instant now) {
   if (early.message) return deliver(early.from, *early.message, now);
   const CommId id = early.frame.header.key.comm;
   const Epoch epoch = early.frame.header.key.epoch;
+  // The group of all members has the world's id.
+  if (joining_ != nullptr && early.frame.header.kind == FrameKind::kGoodbye) {
+    joining_->on_out(early.from, id);
+  }
   bool known = false;
   each_world([&](const auto& world) {
     for (const auto& group : world->groups()) {

@@ -110,6 +110,37 @@ TEST_CASE("a newcomer calls the coordinator that it is sent to, whichever id is 
   }
 }
 
+TEST_CASE("a newcomer whose coordinator leaves the world, and lives on, asks somebody else") {
+  constexpr MemberId kOther{3};
+  constexpr CommId kWorld{77};
+  for (const CommId left : {kWorld, CommId{78}}) {
+    auto [here, there] = comm::make_inproc_pair();
+    auto [to_other, other] = comm::make_inproc_pair();
+    Owner owner;
+    group::ControlRouter router({5}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+    ft::Joining joining("job", {{5}, {0}, "card"}, std::chrono::seconds(1));
+    joining.add_contact(kOther);
+    router.set_joining(&joining);
+    router.add_peer(kPeer, here.get(), here.get(), {});
+    ft::Message lobby;
+    lobby.kind = ft::MessageKind::kLobby;
+    lobby.world = kWorld;
+    send(*there, lobby);
+    for (int i = 0; i < 3 || there->pump(); ++i) router.turn({});
+    CHECK(joining.state() == ft::Joining::JoiningState::kWaiting);
+    router.add_peer(kOther, to_other.get(), to_other.get(), {});
+    there->session().send_control(comm::FrameKind::kGoodbye, left, {3}, {});
+    for (int i = 0; i < 3 || there->pump() || other->pump(); ++i) router.turn({});
+    const bool asked = joining.state() == ft::Joining::JoiningState::kAsking;
+    CHECK(asked == (left == kWorld));
+    int joins = 0;
+    while (const auto frame = other->session().take_control()) {
+      joins += frame->header.kind == comm::FrameKind::kMembership ? 1 : 0;
+    }
+    CHECK(joins == (left == kWorld ? 1 : 0));
+  }
+}
+
 // Its goodbye may have been lost with a connection.
 TEST_CASE("who asks for a group that has been left here is told so") {
   auto [here, there] = comm::make_inproc_pair();
