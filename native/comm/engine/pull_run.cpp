@@ -35,6 +35,17 @@ PullRun::PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_
   }
 }
 
+bool PullRun::moves(Collective collective) {
+  switch (collective) {
+    case Collective::kAllGather:
+    case Collective::kBroadcast:
+    case Collective::kAllToAll:
+    case Collective::kGather:
+    case Collective::kScatter: return true;
+    default: return false;
+  }
+}
+
 const Block* PullRun::outgoing(int rank) const {
   switch (request_.collective) {
     case Collective::kAllGather: return &request_.input[0];

@@ -20,6 +20,10 @@ namespace holdfast::comm {
 
 class PullRun final : public Execution {
  public:
+  // Whether it knows where this collective's blocks go; a collective that it was not told of leaves
+  // shared memory to its schedule.
+  static bool moves(Collective collective);
+
   PullRun(SliceExchange& exchange, const OpRequest& request, std::uint32_t signature,
           std::uint64_t number);
   ~PullRun() override { stop(); }

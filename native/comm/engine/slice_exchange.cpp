@@ -124,7 +124,7 @@ void SliceExchange::end_op(std::uint64_t number, std::uint64_t slices) {
 }
 
 bool SliceExchange::exposes(Collective collective, int size, bool reaches) {
-  return reaches && size <= kMostPullers && only_moves(collective);
+  return reaches && size <= kMostPullers && PullRun::moves(collective);
 }
 
 bool SliceExchange::carries(const OpRequest& request, int size, bool reaches) {

@@ -170,10 +170,6 @@ constexpr bool gathers(Collective c) { return has_output_blocks(c); }
 constexpr bool reduces(Collective c) { return facts_of(c).reduces; }
 constexpr bool is_replicated(Collective c) { return facts_of(c).replicated; }
 constexpr bool is_point_to_point(Collective c) { return facts_of(c).point_to_point; }
-// Whether members send each other elements, and combine none.
-constexpr bool only_moves(Collective c) {
-  return has_elements(c) && !reduces(c) && !is_point_to_point(c);
-}
 // Whether chunk c of input and output may be the same memory.
 constexpr bool may_be_in_place(Collective c) { return facts_of(c).in_place; }
 
