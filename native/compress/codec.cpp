@@ -17,8 +17,9 @@ bool is_float(DType dtype) {
   return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
 }
 
-constexpr CodecRow block_row(CodecId id, std::string_view name, std::string_view error_bound) {
-  return {{id, name, false, true, true, error_bound},
+constexpr CodecRow block_row(CodecId id, std::string_view name, std::string_view error_bound,
+                             CodecUses uses = {}) {
+  return {{id, name, false, true, true, error_bound, uses},
           is_float,
           block_bound,
           block_encode,
@@ -27,27 +28,38 @@ constexpr CodecRow block_row(CodecId id, std::string_view name, std::string_view
 }
 
 constexpr std::array kRows{
-    block_row(CodecId::kBf16, "bf16", "|x| / 256 + 2^-134; stochastic twice that"),
+    block_row(CodecId::kBf16, "bf16", "|x| / 256 + 2^-134; stochastic twice that",
+              {.rounding = true}),
     block_row(CodecId::kFp16, "fp16", "|x| / 2048 + 2^-25 up to 65504; infinite beyond 65520"),
-    block_row(CodecId::kFp8E4M3, "fp8_e4m3", "max(|x| / 16, scale / 1024); scale <= max / 224"),
+    block_row(CodecId::kFp8E4M3, "fp8_e4m3", "max(|x| / 16, scale / 1024); scale <= max / 224",
+              {.block = true}),
     block_row(CodecId::kFp8E5M2, "fp8_e5m2",
-              "max(|x| / 8, scale / 2^17); scale <= max / 28672, at least 2^-126"),
-    block_row(CodecId::kInt8, "int8", "step / 2, stochastic step; step = reach / 127 (1 + 2^-15)"),
-    block_row(CodecId::kInt4, "int4", "step / 2, stochastic step; step = reach / 7 (1 + 2^-15)"),
-    block_row(CodecId::kOnebit, "onebit", "||x| - scale|; scale = the block's RMS or mean |x|"),
-    CodecRow{{CodecId::kTopk, "topk", false, true, true, "|x|, and none of the k largest"},
+              "max(|x| / 8, scale / 2^17); scale <= max / 28672, at least 2^-126", {.block = true}),
+    block_row(CodecId::kInt8, "int8", "step / 2, stochastic step; step = reach / 127 (1 + 2^-15)",
+              {.block = true, .grid = true, .rounding = true}),
+    block_row(CodecId::kInt4, "int4", "step / 2, stochastic step; step = reach / 7 (1 + 2^-15)",
+              {.block = true, .grid = true, .rounding = true}),
+    block_row(CodecId::kOnebit, "onebit", "||x| - scale|; scale = the block's RMS or mean |x|",
+              {.block = true, .sign_scale = true}),
+    CodecRow{{CodecId::kTopk,
+              "topk",
+              false,
+              true,
+              true,
+              "|x|, and none of the k largest",
+              {.ratio = true}},
              is_float,
              topk_bound,
              topk_encode,
              topk_decode,
              topk_decode_add},
-    CodecRow{{CodecId::kZstd, "zstd", true, false, false, "0"},
+    CodecRow{{CodecId::kZstd, "zstd", true, false, false, "0", {.level = true}},
              [](DType) { return true; },
              zstd_bound,
              zstd_encode,
              zstd_decode,
              zstd_decode_add},
-    CodecRow{{CodecId::kBfloat, "bfloat", true, false, false, "0"},
+    CodecRow{{CodecId::kBfloat, "bfloat", true, false, false, "0", {.tier = true}},
              [](DType dtype) { return dtype == DType::kBF16; },
              bfloat_bound,
              bfloat_encode,
@@ -83,7 +95,7 @@ Result<Codec> Codec::make(std::string_view name, const CodecOptions& options) {
     return Status(Code::kConfigError,
                   "compression: no codec '" + std::string(name) + "'; there are" + known);
   }
-  TRY(check_options(row->spec.id, options));
+  TRY(check_options(row->spec.uses, options));
   const bool uses_zstd = row->spec.id == CodecId::kZstd ||
                          (row->spec.id == CodecId::kBfloat && options.tier == Tier::kDense);
   if (uses_zstd && !has_zstd()) {

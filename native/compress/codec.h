@@ -52,6 +52,7 @@ struct CodecSpec {
   bool takes_residual;
   bool fixed_size;               // encoded_bound() is the size
   std::string_view error_bound;  // for one element x; "scale" is the block's
+  CodecUses uses{};
 };
 
 // A codec, its options and the instruction level it runs at.

@@ -56,34 +56,16 @@ std::string ratio_text(double ratio) {
   return "ratio=" + std::string(digits.data(), end.ptr);
 }
 
-// The options that change this codec's frames and are not at their defaults.
-std::vector<std::string> words_of(CodecId id, const CodecOptions& o) {
-  const std::string block = "block=" + std::to_string(o.block);
-  const bool random = o.rounding == Rounding::kStochastic;
+// The options that the codec uses: those that are numbers, and words that are not the default.
+std::vector<std::string> words_of(const CodecUses& uses, const CodecOptions& o) {
   std::vector<std::string> words;
-  switch (id) {
-    case CodecId::kBf16:
-      if (random) words.emplace_back("stochastic");
-      break;
-    case CodecId::kFp16: break;
-    case CodecId::kFp8E4M3:
-    case CodecId::kFp8E5M2: words.push_back(block); break;
-    case CodecId::kInt8:
-    case CodecId::kInt4:
-      words.push_back(block);
-      if (o.grid == Grid::kMinMax) words.emplace_back("minmax");
-      if (random) words.emplace_back("stochastic");
-      break;
-    case CodecId::kOnebit:
-      words.push_back(block);
-      if (o.sign_scale == SignScale::kL1) words.emplace_back("l1");
-      break;
-    case CodecId::kTopk: words.push_back(ratio_text(o.ratio)); break;
-    case CodecId::kZstd: words.push_back("level=" + std::to_string(o.zstd_level)); break;
-    case CodecId::kBfloat:
-      if (o.tier == Tier::kDense) words.emplace_back("dense");
-      break;
-  }
+  if (uses.block) words.push_back("block=" + std::to_string(o.block));
+  if (uses.grid && o.grid == Grid::kMinMax) words.emplace_back("minmax");
+  if (uses.rounding && o.rounding == Rounding::kStochastic) words.emplace_back("stochastic");
+  if (uses.sign_scale && o.sign_scale == SignScale::kL1) words.emplace_back("l1");
+  if (uses.ratio) words.push_back(ratio_text(o.ratio));
+  if (uses.level) words.push_back("level=" + std::to_string(o.zstd_level));
+  if (uses.tier && o.tier == Tier::kDense) words.emplace_back("dense");
   return words;
 }
 
@@ -91,7 +73,7 @@ std::vector<std::string> words_of(CodecId id, const CodecOptions& o) {
 
 std::string Codec::text() const {
   std::string inner;
-  for (const std::string& word : words_of(setup_.id, setup_.options)) {
+  for (const std::string& word : words_of(row_->spec.uses, setup_.options)) {
     inner += (inner.empty() ? "" : ",") + word;
   }
   std::string text = std::string(row_->spec.name) + (inner.empty() ? "" : "(" + inner + ")");

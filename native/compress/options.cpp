@@ -16,18 +16,16 @@ CodecOptions default_options(CodecId id) {
   return options;
 }
 
-Status check_options(CodecId id, const CodecOptions& options) {
+Status check_options(const CodecUses& uses, const CodecOptions& options) {
   if (options.block < kLeastBlock || options.block > kGreatestBlock ||
       options.block % kLeastBlock != 0) {
     return refuse("block is " + std::to_string(options.block) +
                   ", accepted are multiples of 32 from 32 to 512");
   }
-  const bool rounds = id == CodecId::kBf16 || id == CodecId::kInt8 || id == CodecId::kInt4;
-  if (options.rounding == Rounding::kStochastic && !rounds) {
+  if (options.rounding == Rounding::kStochastic && !uses.rounding) {
     return refuse("rounding is stochastic, which only bf16, int8 and int4 do; accepted is nearest");
   }
-  const bool has_grid = id == CodecId::kInt8 || id == CodecId::kInt4;
-  if (options.grid == Grid::kMinMax && !has_grid) {
+  if (options.grid == Grid::kMinMax && !uses.grid) {
     return refuse("grid is min-max, which only int8 and int4 have; accepted is symmetric");
   }
   // The condition is written so that NaN is refused, too.

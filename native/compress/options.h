@@ -19,7 +19,7 @@ enum class CodecId : std::uint8_t {
   kZstd,
   kBfloat,
 };
-inline constexpr int kCodecCount = 10;
+inline constexpr int kCodecCount = static_cast<int>(CodecId::kBfloat) + 1;  // the last one
 
 enum class Rounding : std::uint8_t { kNearest, kStochastic };  // stochastic: bf16, int8, int4
 enum class Grid : std::uint8_t { kSymmetric, kMinMax };        // int8, int4
@@ -45,10 +45,21 @@ struct CodecOptions {
   bool operator==(const CodecOptions&) const = default;
 };
 
+// The options that change a codec's frames; they stand in its text.
+struct CodecUses {
+  bool block = false;
+  bool grid = false;
+  bool rounding = false;
+  bool sign_scale = false;
+  bool ratio = false;
+  bool level = false;
+  bool tier = false;
+};
+
 // The defaults of a codec. onebit has longer blocks, because its scales would else be a fifth of
 // its frames.
 CodecOptions default_options(CodecId id);
 
-Status check_options(CodecId id, const CodecOptions& options);
+Status check_options(const CodecUses& uses, const CodecOptions& options);
 
 }  // namespace holdfast::compress

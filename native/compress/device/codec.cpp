@@ -18,8 +18,7 @@ bool has_kernels(CodecId id) {
 bool is_half(CodecId id) { return id == CodecId::kBf16 || id == CodecId::kFp16; }
 
 std::string grid_name(const Codec& codec) {
-  const bool has_grid = codec.spec().id == CodecId::kInt8 || codec.spec().id == CodecId::kInt4;
-  return has_grid && codec.options().grid == Grid::kMinMax ? "_minmax" : "";
+  return codec.spec().uses.grid && codec.options().grid == Grid::kMinMax ? "_minmax" : "";
 }
 
 Result<const device::KernelRow*> find(const Codec& codec, const std::string& name) {
