@@ -11,10 +11,6 @@ namespace {
 // Elements per thread in kernels without blocks.
 constexpr std::uint64_t kPerThread = 8;
 
-bool has_kernels(CodecId id) {
-  return id != CodecId::kTopk && id != CodecId::kZstd && id != CodecId::kBfloat;
-}
-
 bool is_half(CodecId id) { return id == CodecId::kBf16 || id == CodecId::kFp16; }
 
 std::string grid_name(const Codec& codec) {
@@ -22,14 +18,13 @@ std::string grid_name(const Codec& codec) {
 }
 
 Result<const device::KernelRow*> find(const Codec& codec, const std::string& name) {
-  if (!has_kernels(codec.spec().id)) {
+  const device::KernelRow* row = device::find_kernel(name);
+  if (row == nullptr) {
     return Status(Code::kUnsupported,
                   "compression: no kernel of a single stage for " + codec.text() +
                       " (device_stages.h); there are those of bf16, fp16, fp8, int8, int4 and "
                       "onebit");
   }
-  const device::KernelRow* row = device::find_kernel(name);
-  CHECK(row != nullptr);
   return row;
 }
 
