@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "codec_data.h"
+#include "comm/algorithms/algorithms.h"
 #include "comm/algorithms/catalogue.h"
 #include "comm/engine/run.h"
 #include "comm/schedule/verifier.h"

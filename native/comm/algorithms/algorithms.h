@@ -1,11 +1,12 @@
-// Algorithms: the builders and costs of the catalogue's rows. Each algorithm has its own file.
+// Algorithms: what each one's file defines, and below it the rows of the catalogue. Whoever chooses
+// among them includes catalogue.h.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
-#include "comm/schedule/builder.h"
-#include "topology/cost_model.h"
-#include "topology/fabric.h"
+#include "comm/algorithms/catalogue.h"
 
 namespace holdfast::comm {
 
@@ -60,12 +61,6 @@ int two_phase_pieces(std::uint64_t elements);
 Schedule build_pairwise_all_to_all(const BuildSpec& spec);
 topology::CostTerms cost_pairwise_all_to_all(int size, std::uint64_t bytes);
 
-// Cost of two phases that follow each other: terms of each rank inside its domain, and of each
-// domain across domains. The domains are those of a wide level.
-struct LevelCost {
-  topology::CostTerms inside;
-  topology::CostTerms across;
-};
 Schedule build_two_level(const BuildSpec& spec);
 LevelCost cost_two_level_all_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 LevelCost cost_two_level_reduce_scatter(const topology::Fabric& fabric, int level,
@@ -77,4 +72,104 @@ LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::
 Schedule build_dissemination_barrier(const BuildSpec& spec);
 topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);
 
+namespace rows {
+
+inline constexpr std::string_view kRing = "Patarasuk, Yuan 2009, section 3";
+inline constexpr std::string_view kChan = "Chan et al. 2007, section 4";
+inline constexpr std::string_view kThakur = "Thakur, Rabenseifner, Gropp 2005, sections 4-6";
+inline constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, section 3";
+
+inline constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
+inline constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
+inline constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
+
+// Bytes of payload up to which partial sums may stay in scratch: halving keeps half the payload,
+// and a flat fold what it gets from all peers but one.
+inline constexpr std::uint64_t kMostInScratch = 64ULL << 20;
+
+// A ring leaves a domain by one hop only, if the domain's ranks are numbered consecutively.
+constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const BuildSpec&),
+                            topology::CostTerms (*cost)(int, std::uint64_t)) {
+  AlgorithmRow row{"ring", collective, build, cost, kRing};
+  row.senders = Senders::kOne;
+  return row;
+}
+
+inline constexpr std::array kAlgorithms{
+    ring(Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce),
+    ring(Collective::kReduceScatter, build_ring_reduce_scatter, cost_ring_reduce_scatter),
+    ring(Collective::kAllGather, build_ring_all_gather, cost_ring_all_gather),
+    AlgorithmRow{"binomial_tree", Collective::kBroadcast, build_binomial_broadcast,
+                 cost_binomial_broadcast, kThakur},
+    AlgorithmRow{"binomial_tree", Collective::kReduce, build_binomial_reduce, cost_binomial_reduce,
+                 kThakur},
+    AlgorithmRow{"flat", Collective::kAllReduce, build_flat, cost_flat_all_reduce, kChan,
+                 Blocks::kAny, nullptr, kMostInScratch},
+    AlgorithmRow{"flat", Collective::kReduceScatter, build_flat, cost_flat_reduce_scatter, kChan,
+                 Blocks::kAny, nullptr, kMostInScratch},
+    AlgorithmRow{"flat", Collective::kAllGather, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"flat", Collective::kBroadcast, build_flat, cost_flat_broadcast, kChan},
+    AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan, Blocks::kAny,
+                 nullptr, kMostInScratch},
+    AlgorithmRow{"flat", Collective::kGather, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"flat", Collective::kScatter, build_flat, cost_flat_block_exchange, kChan},
+    AlgorithmRow{"halving_doubling", Collective::kAllReduce, build_halving_doubling_all_reduce,
+                 cost_halving_doubling_all_reduce, kThakur, Blocks::kAny, nullptr, kMostInScratch},
+    AlgorithmRow{"halving_doubling", Collective::kReduceScatter,
+                 build_halving_doubling_reduce_scatter, cost_halving_doubling_reduce_scatter,
+                 kThakur, Blocks::kAny, nullptr, kMostInScratch},
+    AlgorithmRow{"halving_doubling", Collective::kAllGather, build_halving_doubling_all_gather,
+                 cost_halving_doubling_all_gather, kThakur},
+    AlgorithmRow{"recursive_doubling", Collective::kAllReduce, build_recursive_doubling_all_reduce,
+                 cost_recursive_doubling_all_reduce, kThakur, Blocks::kAny, nullptr,
+                 kMostInScratch},
+    AlgorithmRow{"bruck", Collective::kAllGather, build_bruck_all_gather, cost_bruck_all_gather,
+                 kBruck},
+    AlgorithmRow{"double_tree", Collective::kAllReduce, build_double_tree,
+                 cost_double_tree_all_reduce, kSanders},
+    AlgorithmRow{"double_tree", Collective::kBroadcast, build_double_tree,
+                 cost_double_tree_broadcast, kSanders},
+    AlgorithmRow{"double_tree", Collective::kReduce, build_double_tree, cost_double_tree_reduce,
+                 kSanders},
+    AlgorithmRow{"scatter_allgather", Collective::kBroadcast, build_scatter_allgather_broadcast,
+                 cost_scatter_allgather_broadcast, kThakur},
+    AlgorithmRow{"two_level", Collective::kAllReduce, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_all_reduce},
+    AlgorithmRow{"two_level", Collective::kReduceScatter, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_reduce_scatter},
+    AlgorithmRow{"two_level", Collective::kAllGather, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_all_gather},
+    AlgorithmRow{"two_level", Collective::kBroadcast, build_two_level, nullptr, kKaronis,
+                 Blocks::kAny, cost_two_level_broadcast},
+    AlgorithmRow{"two_level", Collective::kReduce, build_two_level, nullptr, kKaronis, Blocks::kAny,
+                 cost_two_level_reduce},
+    AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
+                 cost_pairwise_all_to_all, kThakur},
+    AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,
+                 kBruck, Blocks::kEqual},
+    AlgorithmRow{"dissemination", Collective::kBarrier, build_dissemination_barrier,
+                 cost_dissemination_barrier, kHensgen},
+};
+
+inline constexpr std::string_view kTang = "Tang et al. 2021, section 5";
+
+constexpr AlgorithmRow two_phase(Collective collective) {
+  AlgorithmRow row{"two_phase", collective, build_two_phase, nullptr, kTang};
+  row.takes_residual = true;
+  return row;
+}
+
+constexpr AlgorithmRow two_level_coded(Collective collective) {
+  AlgorithmRow row{"two_level_coded", collective, build_two_level_coded, nullptr, kKaronis};
+  row.sums_up_in_domains = true;
+  return row;
+}
+
+inline constexpr std::array kEncodedAlgorithms{
+    two_phase(Collective::kAllReduce), two_phase(Collective::kReduceScatter),
+    two_phase(Collective::kAllGather), two_phase(Collective::kBroadcast),
+    two_phase(Collective::kAllToAll),  two_level_coded(Collective::kAllReduce),
+};
+
+}  // namespace rows
 }  // namespace holdfast::comm

@@ -1,110 +1,12 @@
 #include "comm/algorithms/catalogue.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
 
 namespace holdfast::comm {
 namespace {
-
-constexpr std::string_view kRing = "Patarasuk, Yuan 2009, section 3";
-constexpr std::string_view kChan = "Chan et al. 2007, section 4";
-constexpr std::string_view kThakur = "Thakur, Rabenseifner, Gropp 2005, sections 4-6";
-constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, section 3";
-
-constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
-constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
-constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
-
-// Bytes of payload up to which partial sums may stay in scratch: halving keeps half the payload,
-// and a flat fold what it gets from all peers but one.
-constexpr std::uint64_t kMostInScratch = 64ULL << 20;
-
-// A ring leaves a domain by one hop only, if the domain's ranks are numbered consecutively.
-constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const BuildSpec&),
-                            topology::CostTerms (*cost)(int, std::uint64_t)) {
-  AlgorithmRow row{"ring", collective, build, cost, kRing};
-  row.senders = Senders::kOne;
-  return row;
-}
-
-constexpr std::array kRows{
-    ring(Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce),
-    ring(Collective::kReduceScatter, build_ring_reduce_scatter, cost_ring_reduce_scatter),
-    ring(Collective::kAllGather, build_ring_all_gather, cost_ring_all_gather),
-    AlgorithmRow{"binomial_tree", Collective::kBroadcast, build_binomial_broadcast,
-                 cost_binomial_broadcast, kThakur},
-    AlgorithmRow{"binomial_tree", Collective::kReduce, build_binomial_reduce, cost_binomial_reduce,
-                 kThakur},
-    AlgorithmRow{"flat", Collective::kAllReduce, build_flat, cost_flat_all_reduce, kChan,
-                 Blocks::kAny, nullptr, kMostInScratch},
-    AlgorithmRow{"flat", Collective::kReduceScatter, build_flat, cost_flat_reduce_scatter, kChan,
-                 Blocks::kAny, nullptr, kMostInScratch},
-    AlgorithmRow{"flat", Collective::kAllGather, build_flat, cost_flat_block_exchange, kChan},
-    AlgorithmRow{"flat", Collective::kBroadcast, build_flat, cost_flat_broadcast, kChan},
-    AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan, Blocks::kAny,
-                 nullptr, kMostInScratch},
-    AlgorithmRow{"flat", Collective::kGather, build_flat, cost_flat_block_exchange, kChan},
-    AlgorithmRow{"flat", Collective::kScatter, build_flat, cost_flat_block_exchange, kChan},
-    AlgorithmRow{"halving_doubling", Collective::kAllReduce, build_halving_doubling_all_reduce,
-                 cost_halving_doubling_all_reduce, kThakur, Blocks::kAny, nullptr, kMostInScratch},
-    AlgorithmRow{"halving_doubling", Collective::kReduceScatter,
-                 build_halving_doubling_reduce_scatter, cost_halving_doubling_reduce_scatter,
-                 kThakur, Blocks::kAny, nullptr, kMostInScratch},
-    AlgorithmRow{"halving_doubling", Collective::kAllGather, build_halving_doubling_all_gather,
-                 cost_halving_doubling_all_gather, kThakur},
-    AlgorithmRow{"recursive_doubling", Collective::kAllReduce, build_recursive_doubling_all_reduce,
-                 cost_recursive_doubling_all_reduce, kThakur, Blocks::kAny, nullptr,
-                 kMostInScratch},
-    AlgorithmRow{"bruck", Collective::kAllGather, build_bruck_all_gather, cost_bruck_all_gather,
-                 kBruck},
-    AlgorithmRow{"double_tree", Collective::kAllReduce, build_double_tree,
-                 cost_double_tree_all_reduce, kSanders},
-    AlgorithmRow{"double_tree", Collective::kBroadcast, build_double_tree,
-                 cost_double_tree_broadcast, kSanders},
-    AlgorithmRow{"double_tree", Collective::kReduce, build_double_tree, cost_double_tree_reduce,
-                 kSanders},
-    AlgorithmRow{"scatter_allgather", Collective::kBroadcast, build_scatter_allgather_broadcast,
-                 cost_scatter_allgather_broadcast, kThakur},
-    AlgorithmRow{"two_level", Collective::kAllReduce, build_two_level, nullptr, kKaronis,
-                 Blocks::kAny, cost_two_level_all_reduce},
-    AlgorithmRow{"two_level", Collective::kReduceScatter, build_two_level, nullptr, kKaronis,
-                 Blocks::kAny, cost_two_level_reduce_scatter},
-    AlgorithmRow{"two_level", Collective::kAllGather, build_two_level, nullptr, kKaronis,
-                 Blocks::kAny, cost_two_level_all_gather},
-    AlgorithmRow{"two_level", Collective::kBroadcast, build_two_level, nullptr, kKaronis,
-                 Blocks::kAny, cost_two_level_broadcast},
-    AlgorithmRow{"two_level", Collective::kReduce, build_two_level, nullptr, kKaronis, Blocks::kAny,
-                 cost_two_level_reduce},
-    AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
-                 cost_pairwise_all_to_all, kThakur},
-    AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,
-                 kBruck, Blocks::kEqual},
-    AlgorithmRow{"dissemination", Collective::kBarrier, build_dissemination_barrier,
-                 cost_dissemination_barrier, kHensgen},
-};
-
-constexpr std::string_view kTang = "Tang et al. 2021, section 5";
-
-constexpr AlgorithmRow two_phase(Collective collective) {
-  AlgorithmRow row{"two_phase", collective, build_two_phase, nullptr, kTang};
-  row.takes_residual = true;
-  return row;
-}
-
-constexpr AlgorithmRow two_level_coded(Collective collective) {
-  AlgorithmRow row{"two_level_coded", collective, build_two_level_coded, nullptr, kKaronis};
-  row.sums_up_in_domains = true;
-  return row;
-}
-
-constexpr std::array kEncodedRows{
-    two_phase(Collective::kAllReduce), two_phase(Collective::kReduceScatter),
-    two_phase(Collective::kAllGather), two_phase(Collective::kBroadcast),
-    two_phase(Collective::kAllToAll),  two_level_coded(Collective::kAllReduce),
-};
 
 const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collective,
                          std::string_view algorithm) {
@@ -137,16 +39,16 @@ double seconds_across(topology::CostTerms cost, const topology::Fabric& fabric, 
 
 }  // namespace
 
-std::span<const AlgorithmRow> catalogue() { return kRows; }
-std::span<const AlgorithmRow> encoded_catalogue() { return kEncodedRows; }
+std::span<const AlgorithmRow> catalogue() { return rows::kAlgorithms; }
+std::span<const AlgorithmRow> encoded_catalogue() { return rows::kEncodedAlgorithms; }
 
 const AlgorithmRow* find_encoded(Collective collective, std::string_view algorithm) {
-  return find(kEncodedRows, collective, algorithm);
+  return find(rows::kEncodedAlgorithms, collective, algorithm);
 }
 
 const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool residual) {
   const AlgorithmRow* best = nullptr;
-  for (const AlgorithmRow& row : kEncodedRows) {
+  for (const AlgorithmRow& row : rows::kEncodedAlgorithms) {
     if (row.collective != collective || (residual && !row.takes_residual)) continue;
     if (row.sums_up_in_domains && !levels) continue;
     if (best == nullptr || row.sums_up_in_domains) best = &row;
@@ -156,7 +58,7 @@ const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool resi
 }
 
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm) {
-  return find(kRows, collective, algorithm);
+  return find(rows::kAlgorithms, collective, algorithm);
 }
 
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
@@ -176,7 +78,7 @@ std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& pr
 const AlgorithmRow& choose_algorithm(const Problem& problem) {
   const AlgorithmRow* best = nullptr;
   double least = 0;
-  for (const AlgorithmRow& row : kRows) {
+  for (const AlgorithmRow& row : rows::kAlgorithms) {
     // No rank can know whether all ranks' blocks are equal, so a row that needs this must be named
     // by the caller.
     if (row.blocks == Blocks::kEqual) continue;

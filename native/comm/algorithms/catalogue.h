@@ -1,6 +1,6 @@
 // Catalogue: one row per (algorithm, collective). The verifier sweep, the conformance suite, the
-// planner, the benchmark, the docs and the Python listing all iterate it. A new algorithm needs one
-// file and its rows.
+// planner, the benchmark, the docs and the Python listing all iterate it. The rows stand in
+// algorithms.h; a new algorithm needs one file, and its declarations and rows there.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,6 @@
 #include <span>
 #include <string_view>
 
-#include "comm/algorithms/algorithms.h"
 #include "comm/schedule/builder.h"
 #include "topology/cost_model.h"
 #include "topology/fabric.h"
@@ -20,6 +19,13 @@ enum class Blocks : std::uint8_t { kAny, kEqual };
 
 // How many ranks of a domain send out of it at once: all of them, or one.
 enum class Senders : std::uint8_t { kAll, kOne };
+
+// Cost of two phases that follow each other: terms of each rank inside its domain, and of each
+// domain across domains. The domains are those of a wide level.
+struct LevelCost {
+  topology::CostTerms inside;
+  topology::CostTerms across;
+};
 
 struct AlgorithmRow {
   std::string_view algorithm;  // "ring", "binomial_tree", ...: the name of its file

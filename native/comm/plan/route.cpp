@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "comm/algorithms/algorithms.h"
 #include "comm/call/request_check.h"
 #include "comm/engine/flat_exchange.h"
 #include "compress/device/stages.h"
