@@ -211,7 +211,7 @@ class RouteCases {
                                          {{0, 0, 0, 1, 1}, Shared::kNothing}};
     for (const comm::AlgorithmRow& row : comm::catalogue()) {
       for (const RouteWorld& world : worlds) {
-        for (const std::uint64_t size : {0, 1024, 1 << 20}) {
+        for (const std::uint64_t size : {0U, 1024U, 1U << 20}) {
           RouteCase c{world, row.collective, size, Blocks::kEqual};
           c.algorithm = row.algorithm;
           add(c);
@@ -226,7 +226,7 @@ class RouteCases {
     for (const comm::AlgorithmRow& row : comm::encoded_catalogue()) {
       for (const char* const codec : {"int8", "topk", "bfloat"}) {
         for (const RouteWorld& world : worlds) {
-          for (const std::uint64_t size : {64, 1 << 16, 1 << 22}) {
+          for (const std::uint64_t size : {64U, 1U << 16, 1U << 22}) {
             RouteCase c{world, row.collective, size};
             if (row.collective == Collective::kAllToAll) c.blocks = Blocks::kEqual;
             c.codec = codec;
@@ -255,7 +255,7 @@ class RouteCases {
                                          {{0, 0, 1, 1}, Shared::kNothing}};
     for (const RouteWorld& world : worlds) {
       for (const Collective collective : kRouted) {
-        for (const std::uint64_t size : {0, 512, 1024, 4096, 16'384, 262'144, 524'288}) {
+        for (const std::uint64_t size : {0U, 512U, 1024U, 4096U, 16'384U, 262'144U, 524'288U}) {
           RouteCase c{world, collective, size};
           for (const char* const codec : {"int8", "bfloat"}) {
             c.default_codec = codec;
@@ -283,7 +283,7 @@ class RouteCases {
                                          {{0, 0, 1, 1}, Shared::kNothing}};
     for (const RouteWorld& world : worlds) {
       for (const Collective collective : kRouted) {
-        for (const std::uint64_t size : {1024, 1 << 18}) {
+        for (const std::uint64_t size : {1024U, 1U << 18}) {
           const RouteCase plain{world, collective, size};
           RouteCase c = plain;
           c.atomic = true;
@@ -314,7 +314,7 @@ class RouteCases {
     for (const RouteDevices* devices : {&all, &disagreed, &staged, &encoded}) {
       for (const RouteWorld& world : worlds) {
         for (const Collective collective : kRouted) {
-          for (const std::uint64_t size : {0, 1024, 16'384, 1 << 18, 1 << 20}) {
+          for (const std::uint64_t size : {0U, 1024U, 16'384U, 1U << 18, 1U << 20}) {
             RouteCase c{world, collective, size};
             c.devices = devices;
             add_equal(c);

@@ -36,7 +36,7 @@ TEST_CASE("a kept result is a copy, and stands for the input, too") {
 TEST_CASE("results go when all members are known to hold them") {
   group::KeptResults kept;
   std::vector<float> data(5, 3);
-  for (std::uint64_t number : {3, 4, 6}) {
+  for (std::uint64_t number : {3U, 4U, 6U}) {
     kept.keep(*make_work(sum_in_place(data), number), fate_in({1}), {0});
   }
   kept.on_stable({4});
@@ -48,7 +48,7 @@ TEST_CASE("results go when all members are known to hold them") {
 
 TEST_CASE("of the flat exchange the latest two ops can still be read") {
   group::KeptResults kept;
-  for (std::uint64_t number : {1, 2, 3}) {
+  for (std::uint64_t number : {1U, 2U, 3U}) {
     comm::Call call;
     call.sequence = {number};
     kept.note_flat_end(call, {1});

@@ -175,7 +175,7 @@ TEST_CASE("a view's communicator goes by the facts that the table is made by") {
     const comm::ViewFacts view{place.ranks, &fabric, place.shared, reach_of(world.shared),
                                world.protect};
     for (const Collective collective : kRouted) {
-      for (const std::uint64_t elements : {0, 1024, 10'000, 200'000}) {
+      for (const std::uint64_t elements : {0U, 1024U, 10'000U, 200'000U}) {
         const OpRequest request = request_of({world, collective, elements}, memory);
         const Plan plan = communicator.plan_of(request);
         CHECK(text_of(plan) == text_of(route_in_view(request, view)));

@@ -20,10 +20,11 @@ std::string grid_name(const Codec& codec) {
 Result<const device::KernelRow*> find(const Codec& codec, const std::string& name) {
   const device::KernelRow* row = device::find_kernel(name);
   if (row == nullptr) {
-    return Status(Code::kUnsupported,
-                  "compression: no kernel of a single stage for " + codec.text() +
-                      " (device_stages.h); there are those of bf16, fp16, fp8, int8, int4 and "
-                      "onebit");
+    return Status(
+        Code::kUnsupported,
+        "compression: no kernel of a single stage for " + codec.text() +
+            " (compress/device/stages.h); there are those of bf16, fp16, fp8, int8, int4 and "
+            "onebit");
   }
   return row;
 }
