@@ -85,7 +85,11 @@ std::string domain_text(const Fabric& fabric, int level, int domain) {
 
 }  // namespace
 
-Fabric::Fabric() : tiers_{{{"all", {}, std::nullopt}, {0}, {{Rank{0}}}}} {}
+Fabric::Fabric() : tiers_(1) {
+  tiers_[0].about.name = "all";
+  tiers_[0].domain_of = {0};
+  tiers_[0].members = {{Rank{0}}};
+}
 
 Result<Fabric> Fabric::make(std::vector<FabricLevel> levels,
                             const std::vector<std::vector<int>>& paths) {
