@@ -71,7 +71,7 @@ bench: $(VENV)/.installed  ## collectives side by side with gloo
 # Options of tests/gpu/run.py; without a GPU it rehearses, and writes no figure.
 GPU ?= --write
 .PHONY: gpu
-gpu: native $(VENV)/.installed  ## every row of docs/gpu-results.md on this GPU (20 minutes); a rehearsal without
+gpu: native $(VENV)/.installed  ## every row of docs/evidence/gpu-results.md on this GPU (20 minutes); a rehearsal without
 	@mkdir -p build/empty
 	cd build/empty; $(BIN)/python $(CURDIR)/tests/gpu/run.py $(GPU)
 
@@ -139,7 +139,7 @@ pytest: system-test $(VENV)/.installed
 test-torch: $(VENV)/.installed  ## PyTorch's own distributed tests beside gloo (about 15 minutes)
 	@mkdir -p build/empty
 	cd build/empty; $(BIN)/python $(CURDIR)/tests/torch_suite/table.py \
-	  --logs $(LOGS) --out $(CURDIR)/docs/torch-distributed-tests.md
+	  --logs $(LOGS) --out $(CURDIR)/docs/evidence/torch-distributed-tests.md
 
 # ---- checks --------------------------------------------------------------------------------------
 

@@ -183,7 +183,7 @@ class Membership:
         Returns
         -------
         dict
-            See ``docs/health.md``; ``holdfast.read_flight`` reads the same from a file.
+            See ``docs/operate/health.md``; ``holdfast.read_flight`` reads the same from a file.
         """
         return cast("dict[str, Any]", json.loads(_core.flight_json(self._native.flight_record())))
 

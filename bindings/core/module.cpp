@@ -151,7 +151,7 @@ route(const std::string& collective, int ranks, int hosts, bool shared, std::uin
           comm::reason_text(found.reason)};
 }
 
-// A flight record as the JSON of docs/health.md.
+// A flight record as the JSON of docs/operate/health.md.
 std::string flight_json(nb::bytes record) {
   const auto bytes = std::as_bytes(std::span(record.c_str(), record.size()));
   return health::flight_json(bindings::value_or_raise(health::read_flight(bytes)));

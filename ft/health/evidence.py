@@ -22,7 +22,7 @@ MESSAGES = ("send", "recv")
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One entry of a flight record; the fields are those of docs/health.md."""
+    """One entry of a flight record; the fields are those of docs/operate/health.md."""
 
     number: int
     group: str
@@ -229,7 +229,7 @@ def record_of(data: Mapping[str, Any]) -> Record:
     Parameters
     ----------
     data : mapping
-        As in docs/health.md.
+        As in docs/operate/health.md.
 
     Returns
     -------

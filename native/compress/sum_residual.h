@@ -1,5 +1,5 @@
 // Sum residual: the part of a sum that its frame loses is added to its owner's residual
-// (docs/codecs.md), on a device and with the same bits as on the CPU.
+// (docs/reference/codecs.md), on a device and with the same bits as on the CPU.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Flight JSON: a flight record as text for people and tools; docs/health.md describes its fields.
+// Flight JSON: a flight record as text for people and tools. docs/operate/health.md describes its
+// fields.
 #pragma once
 
 #include <string>

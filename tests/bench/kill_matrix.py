@@ -4,9 +4,9 @@
 
 Trains a small model over three or four processes with DDP, FSDP2, HSDP, ZeRO-1 and a pipeline,
 kills one with SIGKILL at a random moment of a step, and judges what all others saw by what
-docs/fault-tolerance.md says (tests/python/membership/parallel_deaths.py). Prints a row as soon as
-it is known; times are from the kill until a survivor was told, or had ended its next step. Exit
-status 1 when anything was not as documented. All of it are 320 deaths, of one to three seconds
+docs/reference/guarantees.md says (tests/python/membership/parallel_deaths.py). Prints a row as
+soon as it is known; times are from the kill until a survivor was told, or had ended its next step.
+Exit status 1 when anything was not as documented. All of it are 320 deaths, of one to three seconds
 each.
 """
 

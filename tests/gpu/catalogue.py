@@ -1,4 +1,4 @@
-"""The rows of docs/gpu-results.md, in its order.
+"""The rows of docs/evidence/gpu-results.md, in its order.
 
 `first` is the order in which they are run: what tells most in the least time. On one GPU those of
 up to 5 are expected to take eight minutes, all of them twenty.

@@ -1,4 +1,4 @@
-"""The table of docs/gpu-results.md: read, filled, written.
+"""The table of docs/evidence/gpu-results.md: read, filled, written.
 
 A row that was not run stays as it was.
 """

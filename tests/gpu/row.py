@@ -1,4 +1,4 @@
-"""A row of docs/gpu-results.md: what is asked, how it is run, how its figure is read."""
+"""A row of docs/evidence/gpu-results.md: what is asked, how it is run, how its figure is read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Runs every row of docs/gpu-results.md on this machine's GPU, and writes the table.
+"""Runs every row of docs/evidence/gpu-results.md on this machine's GPU, and writes the table.
 
-    python tests/gpu/run.py --write                # all rows, into docs/gpu-results.md
+    python tests/gpu/run.py --write                # all rows, into docs/evidence/gpu-results.md
     python tests/gpu/run.py --only kill,errors     # some
     python tests/gpu/run.py --budget 500 --out build/gpu-results.md --resume
 
@@ -27,7 +27,7 @@ from catalogue import ROWS
 from execution import NATIVE, ROOT, Runner, execute
 from row import Result, Row
 
-DOCS = ROOT / "docs/gpu-results.md"
+DOCS = ROOT / "docs/evidence/gpu-results.md"
 # The first import of torch on a cold disk takes most of it.
 PROBE_S = 180.0
 
@@ -138,7 +138,7 @@ def arguments(argv: list[str] | None) -> Any:
     parser.add_argument("--out", type=Path, help="a file for the table")
     parser.add_argument("--resume", action="store_true", help="leave out what --out has already")
     parser.add_argument(
-        "--write", nargs="?", type=Path, const=DOCS, help="fill the table in docs/gpu-results.md"
+        "--write", nargs="?", type=Path, const=DOCS, help="fill the table in the docs or here"
     )
     parser.add_argument("--log", type=Path, default=ROOT / "build/logs/gpu.log", help="all output")
     parser.add_argument("--native", type=Path, default=ROOT / NATIVE, help="native tests' folder")

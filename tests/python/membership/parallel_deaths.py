@@ -1,7 +1,7 @@
 """One rank of a training in parallel is killed, and what the others saw is judged by the docs.
 
-The ranks are those of `parallel_ranks.py`. What should happen is in `docs/fault-tolerance.md`; the
-functions below say it once more, for each way to train.
+The ranks are those of `parallel_ranks.py`. What should happen is in `docs/reference/guarantees.md`;
+the functions below say it once more, for each way to train.
 """
 
 from __future__ import annotations
