@@ -11,11 +11,13 @@ import json
 import math
 import os
 import signal
+import statistics
 import sys
 import threading
 import time
 from pathlib import Path
 from pydoc_data.topics import topics
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -136,28 +138,76 @@ class Progress:
             print(line, flush=True)
 
 
-def save_curve(path: Path, history: dict, validation: float, title: str) -> None:
-    """Draw the loss of every step, where ranks went and came back, and the loss at the end."""
+class Change(NamedTuple):
+    """A step at which a rank was lost or came back, and what that cost the others."""
+
+    step: int
+    lost: bool
+    took_ms: float  # this step, or the one before if that was longer
+    extra_ms: float  # what it took longer than the median of the 50 steps before
+    at_s: float  # since the first step
+
+
+def changes_of(history: dict) -> list[Change]:
+    """Find them in the number of ranks by step; the cost lies in that step or the one before."""
+    ranks, seconds = history["ranks"], history["seconds"]
+    found = []
+    for i in range(1, len(ranks)):
+        if ranks[i] != ranks[i - 1]:
+            usual = statistics.median(seconds[max(0, i - 50) : i])
+            took = max(seconds[i - 1 : i + 1])
+            lost = ranks[i] < ranks[i - 1]
+            at = sum(seconds[: i + 1])
+            found.append(Change(i + 1, lost, 1000 * took, 1000 * (took - usual), at))
+    return found
+
+
+def tell_cost(history: dict, steps: int, batch: int) -> None:
+    """One line about the kill: time, steps, work."""
+    changes = changes_of(history)
+    lost = [c for c in changes if c.lost]
+    if not lost:
+        return
+    kill = lost[0]
+    cost = f"{kill.extra_ms:.0f} ms" if kill.extra_ms > 0 else "no time that can be measured"
+    line = (
+        f"the kill cost {cost} (step {kill.step} took {kill.took_ms:.0f} ms, the 50 before "
+        f"{kill.took_ms - kill.extra_ms:.0f} ms each), no step of {steps}, and nobody's work but "
+        f"the killed rank's own: {batch} windows a step"
+    )
+    for back in [c for c in changes if not c.lost][:1]:
+        line += f"; it was back {back.at_s - kill.at_s:.1f} s later, for {back.extra_ms:.0f} ms"
+    print(line, flush=True)
+
+
+def save_picture(path: Path, history: dict, validation: float, title: str) -> None:
+    """Draw loss, step time and view over the steps; where a rank was lost and came back."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(figsize=(7, 4))
-    losses, ranks = history["losses"], history["ranks"]
-    axes.plot(range(1, len(losses) + 1), losses, linewidth=1, label="training")
-    for step in range(1, len(ranks)):
-        if ranks[step] != ranks[step - 1]:
-            lost = ranks[step] < ranks[step - 1]
-            color = "tab:red" if lost else "tab:green"
-            what = "a rank is lost" if lost else "it is back"
-            axes.axvline(step + 1, color=color, linewidth=1, label=f"{what} (step {step + 1})")
-    axes.axhline(validation, color="tab:orange", linestyle="--", label="validation, at the end")
-    axes.set(xlabel="step", ylabel="loss (nats per character)", title=title)
-    axes.legend()
-    figure.tight_layout()
+    figure, (loss, seconds, view) = pyplot.subplots(
+        3, 1, figsize=(8, 7), sharex=True, height_ratios=(3, 2, 1.3), layout="constrained"
+    )
+    steps = range(1, len(history["losses"]) + 1)
+    loss.plot(steps, history["losses"], linewidth=1, label="training")
+    loss.axhline(validation, color="tab:orange", linestyle="--", label="validation, at the end")
+    loss.set(ylabel="loss (nats per character)", title=title)
+    seconds.plot(steps, [1000 * s for s in history["seconds"]], linewidth=0.8, color="tab:purple")
+    seconds.set(ylabel="step time (ms)", yscale="log")
+    if history["ranks"]:
+        view.step(steps, history["ranks"], where="post", color="tab:gray")
+        view.set(ylabel="ranks in the view", ylim=(0, max(history["ranks"]) + 1))
+    view.set(xlabel="step")
+    for change in changes_of(history):
+        color, what = ("tab:red", "kill -9") if change.lost else ("tab:green", "it is back")
+        label = f"{what}, step {change.step}: {change.extra_ms:+.0f} ms"
+        for axes in (loss, seconds, view):
+            axes.axvline(change.step, color=color, linewidth=1, label=label)
+    loss.legend()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=110)
 
 
 def parse() -> argparse.Namespace:
@@ -166,10 +216,28 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=16, help="windows per rank and step")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, default=Path("demo-out/loss.png"))
-    parser.add_argument("--losses", type=Path, help="write the losses as JSON")
+    parser.add_argument("--out", type=Path, default=Path("demo-out/demo.png"))
+    parser.add_argument("--losses", type=Path, help="write losses, step times and views as JSON")
     parser.add_argument("--kill", type=int, metavar="RANK", help="end it with SIGKILL on the way")
     return parser.parse_args()
+
+
+def kill_step(arguments: argparse.Namespace) -> int:
+    return 2 * arguments.steps // 5
+
+
+def tell_plan(arguments: argparse.Namespace) -> None:
+    """What is going to happen, before it does."""
+    print(
+        f"{dist.get_world_size()} ranks over {dist.get_backend()} on {os.cpu_count()} cores train "
+        f"a small GPT on Python's own documentation: {arguments.steps} steps."
+    )
+    if arguments.kill is not None:
+        print(
+            f"At step {kill_step(arguments)} rank {arguments.kill} is ended by kill -9. The others "
+            "go on; it is started again, fetches the state from them and takes its place back."
+        )
+    sys.stdout.flush()
 
 
 def wrap(model: nn.Module, resilient: bool) -> DistributedDataParallel:
@@ -192,8 +260,9 @@ def train(arguments: argparse.Namespace) -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / arguments.steps))
     )
-    history = {"losses": [], "ranks": []}
+    history = {"losses": [], "seconds": [], "ranks": []}
     progress = Progress(arguments.steps, rank == 0)
+    step_began = time.monotonic()
     came_back = False
     while len(history["losses"]) < arguments.steps:
         if resilient and rank in (joined := holdfast.advance().joined):
@@ -203,7 +272,7 @@ def train(arguments: argparse.Namespace) -> None:
             holdfast.sync(model, optimizer, schedule, history)
             ddp = wrap(model, resilient)
         step = len(history["losses"]) + 1
-        if rank == arguments.kill and not came_back and step == 2 * arguments.steps // 5:
+        if rank == arguments.kill and not came_back and step == kill_step(arguments):
             threading.Timer(0.03, os.kill, (os.getpid(), signal.SIGKILL)).start()
         # Drawn from seed, rank and step: a newcomer draws what its predecessor would have.
         chance = torch.Generator().manual_seed((arguments.seed * 1000 + rank) * 100_000 + step)
@@ -221,6 +290,9 @@ def train(arguments: argparse.Namespace) -> None:
             dist.all_reduce(mean)
             mean /= size
         history["losses"].append(float(mean))
+        step_ended = time.monotonic()
+        history["seconds"].append(step_ended - step_began)
+        step_began = step_ended
         progress.update(step, history["losses"][-1])
     validation = validation_loss(model, data[cut:], arguments.seed)
     if rank != 0:
@@ -230,8 +302,10 @@ def train(arguments: argparse.Namespace) -> None:
         f"{arguments.backend}, {time.monotonic() - progress.start:.0f} s)"
     )
     print(f"sample:\n{sample(model, characters, 200, arguments.seed)}\n")
-    save_curve(arguments.out, history, validation, f"{size} ranks over {arguments.backend}")
-    print(f"loss curve: {arguments.out}")
+    tell_cost(history, arguments.steps, arguments.batch)
+    title = f"char_gpt: {size} ranks over {arguments.backend}"
+    save_picture(arguments.out, history, validation, title)
+    print(f"loss, step time and views: {arguments.out}")
     if arguments.losses:
         arguments.losses.write_text(json.dumps({**history, "validation": validation}))
 
@@ -241,10 +315,7 @@ def main() -> None:
     torch.set_num_threads(1)
     dist.init_process_group(arguments.backend)
     if dist.get_rank() == 0:
-        print(
-            f"{dist.get_world_size()} ranks over {dist.get_backend()}, {os.cpu_count()} cores",
-            flush=True,
-        )
+        tell_plan(arguments)
     train(arguments)
     dist.destroy_process_group()
 
