@@ -10,8 +10,9 @@ VENV ?= .venv
 JOBS ?= $(shell nproc)
 RANKS ?= 4
 FUZZ_SECONDS ?= 15
-# OFF: a wheel without kernels for GPUs, and no compiler for them.
-CUDA ?= ON
+GPU_NODES := $(wildcard /dev/nvidiactl /dev/nvidia0)
+# ON: kernels for GPUs in the wheel, by nvcc, which is fetched (346 MB) where there is none.
+CUDA ?= $(if $(GPU_NODES),ON,OFF)
 
 export PYTHON
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
@@ -28,11 +29,11 @@ PYTHON_PATHS := $(wildcard bindings comm ft compress topology tests examples)
 CPP_FILES = $(shell find native bindings tests -name '*.cpp' -o -name '*.h' -o -name '*.cu')
 
 CMAKE_TESTS := -G Ninja -S . -DHOLDFAST_TESTS=ON -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF
-# Headers are read once for eight files.
-CMAKE_NATIVE := $(CMAKE_TESTS) -DCMAKE_UNITY_BUILD=ON
+# Headers are read once for 24 files.
+CMAKE_NATIVE := $(CMAKE_TESTS) -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24
 CMAKE_SANITIZED := $(CMAKE_NATIVE) -DHOLDFAST_CUDA=OFF
 # The wheel has the kernels' code for GPUs; the native tests need it only where there is one.
-NATIVE_CUDA := $(if $(wildcard /dev/nvidiactl /dev/nvidia0),AUTO,OFF)
+NATIVE_CUDA := $(if $(GPU_NODES),AUTO,OFF)
 # Address randomisation of newer kernels is wider than ThreadSanitizer's map; off where we may.
 FIXED_ADDRESSES := $(shell setarch -R true 2>/dev/null && echo setarch -R)
 
@@ -45,6 +46,7 @@ help:  ## this list
 .PHONY: demo
 demo: $(VENV)/.installed  ## four processes train on real text; one is killed and comes back (about two minutes)
 	$(BIN)/holdfast run -n $(RANKS) --respawn examples/char_gpt.py --kill 2
+	@[ -z "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] || xdg-open demo-out/demo.png 2>/dev/null || true
 
 .PHONY: test
 test: ctest pytest  ## native tests, then the Python tests against the built wheel
@@ -64,26 +66,28 @@ wheel: $(VENV)/.wheel  ## the wheel, in dist/
 	@ls -l dist/*.whl
 
 .PHONY: bench
-bench: $(VENV)/.installed  ## collectives side by side with gloo
+bench: $(VENV)/.installed $(VENV)/.extras  ## collectives side by side with gloo
 	$(BIN)/holdfast bench -n 2,4 --sizes 4K,64K,1M,16M,64M \
 	  -c all_reduce,all_gather,reduce_scatter,broadcast,all_to_all
 
 # Options of tests/gpu/run.py; without a GPU it rehearses, and writes no figure.
 GPU ?= --write
 .PHONY: gpu
-gpu: native $(VENV)/.installed  ## every row of docs/evidence/gpu-results.md on this GPU (20 minutes); a rehearsal without
+gpu: native $(VENV)/.installed $(VENV)/.extras  ## every row of docs/evidence/gpu-results.md on this GPU (20 minutes); a rehearsal without
 	@mkdir -p build/empty
 	cd build/empty; $(BIN)/python $(CURDIR)/tests/gpu/run.py $(GPU)
 
 # ---- set-up --------------------------------------------------------------------------------------
 
-.PHONY: system-build system-test system-check
+.PHONY: system-build system-native system-test system-check
 system-build:
 	@.ci/system.sh build
+system-native:
+	@.ci/system.sh build native
 system-test:
 	@.ci/system.sh test
 system-check:
-	@.ci/system.sh build check
+	@.ci/system.sh build native check
 
 $(VENV)/.created: | system-build
 	.ci/python.sh venv $(VENV)
@@ -91,6 +95,11 @@ $(VENV)/.created: | system-build
 
 $(VENV)/.torch: $(VENV)/.created
 	.ci/python.sh torch $(VENV)
+	@touch $@
+
+# What builds the wheel, and what the demo draws with.
+$(VENV)/.tools: $(VENV)/.created pyproject.toml
+	.ci/python.sh extras $(VENV) build plot
 	@touch $@
 
 $(VENV)/.extras: $(VENV)/.created pyproject.toml
@@ -101,14 +110,14 @@ $(VENV)/.cuda: $(VENV)/.created pyproject.toml
 	[ $(CUDA) = OFF ] || .ci/python.sh cuda $(VENV)
 	@touch $@
 
-# The list of files: a file that went away must rebuild the wheel, too.
+# The list of files: one that went away must rebuild the wheel, too, and so must another CUDA=.
 .PHONY: FORCE
 build/sources.list: FORCE
 	@mkdir -p build
-	@printf '%s\n' $(sort $(SOURCES)) > $@.new
+	@printf '%s\n' CUDA=$(CUDA) $(sort $(SOURCES)) > $@.new
 	@if cmp -s $@ $@.new; then rm $@.new; else mv $@.new $@; fi
 
-$(VENV)/.wheel: $(SOURCES) build/sources.list $(VENV)/.torch $(VENV)/.extras $(VENV)/.cuda
+$(VENV)/.wheel: $(SOURCES) build/sources.list $(VENV)/.torch $(VENV)/.tools $(VENV)/.cuda
 	rm -f dist/holdfast-*.whl
 	$(BIN)/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir dist \
 	  --config-settings=cmake.define.HOLDFAST_CUDA=$(CUDA) .
@@ -121,7 +130,7 @@ $(VENV)/.installed: $(VENV)/.wheel
 # ---- tests ---------------------------------------------------------------------------------------
 
 .PHONY: native
-native: system-build
+native: system-native
 	@cmake -B build/native $(CMAKE_NATIVE) -DHOLDFAST_CUDA=$(NATIVE_CUDA) --log-level=WARNING
 	cmake --build build/native
 
@@ -131,12 +140,12 @@ ctest: native
 
 # From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the wheel.
 .PHONY: pytest
-pytest: system-test $(VENV)/.installed
+pytest: system-test $(VENV)/.installed $(VENV)/.extras
 	@mkdir -p build/empty
 	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
 
 .PHONY: test-torch
-test-torch: $(VENV)/.installed  ## PyTorch's own distributed tests beside gloo (about 15 minutes)
+test-torch: $(VENV)/.installed $(VENV)/.extras  ## PyTorch's own distributed tests beside gloo (about 15 minutes)
 	@mkdir -p build/empty
 	cd build/empty; $(BIN)/python $(CURDIR)/tests/torch_suite/table.py \
 	  --logs $(LOGS) --out $(CURDIR)/docs/evidence/torch-distributed-tests.md
@@ -182,7 +191,7 @@ torch-headers: $(VENV)/.created  ## compiles the torch backend against newer ver
 sanitize: asan tsan  ## native tests under ASan + UBSan, then under TSan
 asan: asan-build
 	@$(call logged,asan,$(FIXED_ADDRESSES) ctest --test-dir build/asan -j $(JOBS) --output-on-failure)
-tsan: system-build
+tsan: system-native
 	@cmake -B build/tsan $(CMAKE_SANITIZED) -DHOLDFAST_SANITIZE=thread --log-level=WARNING
 	cmake --build build/tsan --target thread_tests
 	@$(call logged,tsan,$(FIXED_ADDRESSES) ctest --test-dir build/tsan -j $(JOBS) -L threads --output-on-failure)

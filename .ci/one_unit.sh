@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reads the whole library as one file, and the Python module as another, as a unity build might: it
-# groups files by the order of their names, eight at a time, so that two that define one name meet
+# groups files by the order of their names, 24 at a time, so that two that define one name meet
 # when a third comes or goes. Here they all meet. Nothing is compiled; about thirty seconds. The
 # torch backend is one file in torch_headers.sh.
 # Usage: .ci/one_unit.sh COMPILER PYTHON

@@ -2,7 +2,8 @@
 # Makes the virtual environment and puts into it what is missing.
 #   .ci/python.sh venv DIR             create it; sees the system's packages where torch is one
 #   .ci/python.sh torch DIR            install torch, unless a usable one is importable
-#   .ci/python.sh extras DIR NAME...   install what pyproject.toml lists under these extras
+#   .ci/python.sh extras DIR NAME...   install what pyproject.toml lists under these extras, and
+#                                      under "build" what builds the wheel
 #   .ci/python.sh cuda DIR             install nvcc (346 MB), unless a usable one is at hand
 set -euo pipefail
 
@@ -25,10 +26,12 @@ try:
 except ModuleNotFoundError:  # Python 3.10
     from pip._vendor import tomli as tomllib
 with open("pyproject.toml", "rb") as file:
-    project = tomllib.load(file)["project"]
+    tables = tomllib.load(file)
+project = tables["project"]
+extras = {**project["optional-dependencies"], "build": tables["build-system"]["requires"]}
 wanted = list(project["dependencies"])
 for extra in sys.argv[1:]:
-    wanted += project["optional-dependencies"][extra]
+    wanted += extras[extra]
 print("\n".join(wanted))'
 
 # As cmake/cuda.cmake has it: what knows --compress-mode.

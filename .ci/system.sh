@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a make target needs, and only those whose file is not there yet.
-# Usage: .ci/system.sh build|test|check|aarch64 ...
+# Usage: .ci/system.sh build|native|test|check|aarch64 ...
 # Why: docs/decisions/0003-makefile-installs-what-is-missing.md
 set -euo pipefail
 
@@ -28,14 +28,16 @@ has_fuzzer_runtime() {
 for set in "$@"; do
   case $set in
     build)
-      need build-essential command -v c++
+      need g++ command -v c++
       need cmake command -v cmake
       need ninja-build command -v ninja
-      need doctest-dev has_header doctest/doctest.h
       need libzstd-dev has_header zstd.h
       need libucx-dev has_header ucp/api/ucp.h  # with libucx0, its library, for the tests
       need python3-dev has_python_header
       need python3-venv "$python" -c 'import ensurepip, venv'
+      ;;
+    native)  # besides build
+      need doctest-dev has_header doctest/doctest.h
       ;;
     test)  # what tests/python looks at a job with
       need libucx-dev has_header ucp/api/ucp.h  # pulls the library in: the transport ucx is tested
