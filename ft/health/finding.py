@@ -44,7 +44,7 @@ class Finding:
     Parameters
     ----------
     kind : str
-        One of those of docs/operate/health.md.
+        One of those of docs/operate/doctor.md.
     culprit : Culprit
         Who is to blame.
     confidence : float

@@ -3,7 +3,7 @@
 `torchfrtrace FOLDER`, or ``python -m torch.distributed.flight_recorder.fr_trace FOLDER``, reads one
 pickled dictionary for each rank. Its checks are few and strict: names, sizes, dtypes and states of
 the same number of a group's collectives must be the same on all of its ranks. What Holdfast does
-not record is told as flat sizes, or not at all; docs/operate/health.md has the list.
+not record is told as flat sizes, or not at all; docs/operate/trace.md has the list.
 torch is not needed to write this.
 
 References

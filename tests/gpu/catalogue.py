@@ -91,7 +91,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "parity",
         "parity of every kernel with its CPU reference: random, odd sizes, special values",
-        "the same bits; any NaN for a NaN where [gpu.md](gpu.md#the-same-bits) says so",
+        "the same bits; any NaN for a NaN where "
+        "[kernels.md](../internals/kernels.md#the-same-bits) says so",
         first=1,
         commands=(program("native_tests.py"),),
         rehearsal=(program(f"native_tests.py {ON_EMULATED} --tests kernels,memory"),),

@@ -43,7 +43,7 @@ def states(browser: Browser) -> list[str]:
 
 @chromium
 def test_a_killed_rank_turns_red_within_two_seconds(tmp_path: Path, browser: Browser) -> None:
-    """At the default heartbeat; its picture is that of docs/operate/health.md."""
+    """At the default heartbeat; its picture is that of docs/operate/status-page.md."""
     with Job(tmp_path, "work_until_stopped", 4, HOLDFAST_HOST_ID="node-a") as job:
         browser.open(f"http://{job.pages}/")
         browser.until("document.querySelectorAll('.ranks tr.well').length === 4")

@@ -135,7 +135,7 @@ def test_what_cannot_be_read_or_written_is_told(
 
 
 def empty_record() -> bytes:
-    """A header of rank 0 and no op, as docs/operate/health.md describes it."""
+    """A header of rank 0 and no op, as docs/operate/flight-record.md describes it."""
     words = [0] * (1024 + 16)
     words[0] = int.from_bytes(b"HLDFGHT1", "little")
     words[1] = 2 | 1 << 32
