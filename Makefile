@@ -52,7 +52,7 @@ demo: $(VENV)/.installed  ## four processes train on real text; one is killed an
 test: ctest pytest  ## native tests, then the Python tests against the built wheel
 
 .PHONY: check
-check: lint types torch-headers sanitize fuzz  ## format, lint, types, layers, sanitizers, a short fuzz run
+check: lint types docs torch-headers sanitize fuzz  ## format, lint, types, layers, docs, sanitizers, a short fuzz run
 	@.ci/summary.sh
 
 .PHONY: sim
@@ -175,6 +175,15 @@ fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
 reference: $(VENV)/.installed  ## writes docs/reference from the tables that it is made from
 	$(BIN)/python -c 'from holdfast import _core; print(_core.options_page(), end="")' \
 	  > docs/reference/options.md
+
+$(VENV)/.docs: $(VENV)/.created pyproject.toml
+	.ci/python.sh extras $(VENV) docs
+	@touch $@
+
+.PHONY: docs
+docs: $(VENV)/.extras $(VENV)/.docs  ## the site of docs/, in build/site; dead links and what is not local are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	HOLDFAST_SITE=$(CURDIR)/build/site $(BIN)/pytest -q tests/test_site.py
 
 .PHONY: types
 types: $(VENV)/.torch $(VENV)/.extras  ## mypy --strict
