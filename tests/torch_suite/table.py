@@ -13,6 +13,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -77,7 +78,15 @@ def counts(outcomes: Outcomes) -> str:
     return ", ".join(f"{n} {kind}" for kind, n in sorted(found.items()))
 
 
-def markdown(results: dict[Setting, dict[str, Outcomes]]) -> str:
+def when() -> str:
+    """Return today's date, and the commit where there is git."""
+    asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    said = subprocess.run(asked, capture_output=True, text=True, check=False)
+    commit = f", commit {said.stdout.strip()}" if said.returncode == 0 else ""
+    return f"{date.today().isoformat()}{commit}"
+
+
+def markdown(results: dict[Setting, dict[str, Outcomes]], made: str) -> str:
     """Make the page: counts, then every test that ran somewhere, then why the others did not."""
 
     def pair(setting: Setting, test: str) -> list[str]:
@@ -88,9 +97,10 @@ def markdown(results: dict[Setting, dict[str, Outcomes]]) -> str:
         "",
         "`torch.testing._internal.distributed.distributed_test.DistributedTest` of torch 2.13",
         "(CPU), pointed at each backend by `tests/torch_suite/retarget.py`; the exit statuses of",
-        "all ranks count. Made by `make test-torch`. *mpi gate*: the suite opens the tests that it",
-        "keeps for MPI. *out of reach*: no backend outside of torch's tree can pass it (DDP's",
-        "logger calls all of them 'custom').",
+        f"all ranks count. Made by `make test-torch` on {made}.",
+        "",
+        "*mpi gate*: the suite opens the tests that it keeps for MPI. *out of reach*: no backend",
+        "outside of torch's tree can pass it (DDP's logger calls all of them 'custom').",
         "",
         "| setting | gloo | holdfast |",
         "|---|---|---|",
@@ -136,7 +146,7 @@ def main() -> int:
         for backend in BACKENDS:
             print(f"{setting}: {backend}: {counts(results[setting][backend])}", flush=True)
     if options.out:
-        options.out.write_text(markdown(results))
+        options.out.write_text(markdown(results, when()))
     print("\n".join(bad))
     return 1 if bad else 0
 

@@ -14,10 +14,11 @@ FENCE = re.compile(r"(?ms)^\s*```.*?^\s*```\s*$")
 
 
 def pages() -> list[str]:
-    """Return every page that users read, as a path from the root."""
-    papers = [path.name for path in ROOT.glob("*.md")]
-    docs = [path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")]
-    return sorted(papers + docs)
+    """Return every page of the repository, as a path from the root."""
+    found = list(ROOT.glob("*.md"))
+    for folder in ("docs", "examples", "tests"):
+        found += (ROOT / folder).rglob("*.md")
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
 @cache
