@@ -54,6 +54,16 @@ def test_the_start_page_leads_to_every_folder() -> None:
     assert folders <= {goal for goal, _ in links("docs/README.md")}
 
 
+def test_figures_say_when_they_were_made() -> None:
+    odd = [
+        page
+        for page in pages()
+        if page.startswith("docs/evidence/") and not page.endswith("/README.md")
+        if not re.search(r"\b20\d\d-\d\d-\d\d\b|Nobody has run", prose(page))
+    ]
+    assert not odd, odd
+
+
 def test_lists_begin_after_an_empty_line() -> None:
     odd = [
         f"{page}: {match.group().strip()}"
