@@ -8,7 +8,8 @@ namespace {
 
 static_assert(static_cast<int>(Code::kPeerLost) == HF_PEER_LOST);
 static_assert(static_cast<int>(Code::kProtocolError) == HF_PROTOCOL_ERROR);
-static_assert(static_cast<int>(Code::kSystem) == HF_SYSTEM);
+static_assert(static_cast<int>(Code::kUnconfirmed) == HF_UNCONFIRMED);
+static_assert(holdfast::kCodeCount == HF_UNCONFIRMED + 1);
 
 // The error of the calling thread, like errno; no other thread sees it.
 Status& last_error() {
@@ -37,7 +38,7 @@ const char* hf_version(void) { return HOLDFAST_VERSION; }
 int hf_abi_version(void) { return HF_ABI_VERSION; }
 
 const char* hf_status_name(hf_status status) {
-  if (status < HF_OK || status > HF_SYSTEM) return "unknown";
+  if (status < HF_OK || status > HF_UNCONFIRMED) return "unknown";
   return holdfast::code_name(static_cast<holdfast::Code>(status));
 }
 

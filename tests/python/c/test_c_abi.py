@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import shutil
@@ -42,6 +43,15 @@ def build(source: Path, folder: Path) -> Path:
     )
     assert built.returncode == 0, built.stderr
     return program
+
+
+def test_every_status_of_the_header_has_a_name() -> None:
+    library = ctypes.CDLL(str(LIBRARY))
+    library.hf_status_name.restype = ctypes.c_char_p
+    numbers = re.findall(r"(?m)^  HF_[A-Z_]+ = (\d+),? ", HEADERS[0].read_text())
+    assert "10" in numbers
+    assert b"unknown" not in {library.hf_status_name(int(number)) for number in numbers}
+    assert library.hf_status_name(int(numbers[-1]) + 1) == b"unknown"
 
 
 @needs_compiler
