@@ -1,5 +1,5 @@
-// Flight JSON: a flight record as text for people and tools. docs/operate/health.md describes its
-// fields.
+// Flight JSON: a flight record as text for people and tools. docs/reference/flight-record.md
+// describes its fields.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Flight recorder: the last ops of a process in a ring of fixed size, in memory that may be a
 // mapped file, so that it can be read after the process was killed. The idea is PyTorch's Flight
-// Recorder; the format is our own, and docs/operate/health.md describes it.
+// Recorder; the format is our own, and docs/reference/flight-record.md describes it.
 //
 // The writer is the thread that holds the runtime; it never waits and allocates nothing. Every
 // entry carries a stamp at its front and at its end, odd while it is being written (a sequence

@@ -2,26 +2,11 @@
 
 #include <algorithm>
 
+#include "health/families.h"
+
 namespace holdfast::health {
-namespace {
 
-using metrics::Family;
 using metrics::TextEncoder;
-using metrics::Type;
-
-constexpr Family kSyncBytes{"holdfast_sync_bytes", Type::kCounter, "bytes",
-                            "Bytes of states that ranks gave each other to be the same."};
-constexpr Family kSyncs{"holdfast_syncs", Type::kCounter, "", "Syncs that ended well."};
-constexpr Family kSyncTime{"holdfast_sync_seconds", Type::kCounter, "seconds",
-                           "Time that callers spent in syncs."};
-constexpr Family kRaw{"holdfast_reducer_raw_bytes", Type::kCounter, "bytes",
-                      "What this rank would have sent to average the gradients as they are."};
-constexpr Family kWire{"holdfast_reducer_wire_bytes", Type::kCounter, "bytes",
-                       "What it sent instead, before any codec."};
-constexpr Family kNorm{"holdfast_reducer_residual_norm", Type::kGauge, "",
-                       "L2 norm of what the method has left out so far, as last looked at."};
-
-}  // namespace
 
 void LayerMetrics::add_sync(const Sync& sync) {
   const std::lock_guard lock(mutex_);
@@ -57,18 +42,18 @@ LayerMetrics::Method& LayerMetrics::method(std::string_view name) {
 
 void LayerMetrics::write(TextEncoder& out) const {
   const std::lock_guard lock(mutex_);
-  out.family(kSyncBytes);
+  out.family(family::kSyncBytes);
   out.sample({{"direction", "sent"}}, sync_.sent);
   out.sample({{"direction", "received"}}, sync_.received);
-  out.family(kSyncs);
+  out.family(family::kSyncs);
   out.sample({}, sync_.ended);
-  out.family(kSyncTime);
+  out.family(family::kSyncTime);
   out.sample({}, sync_.seconds);
-  out.family(kRaw);
+  out.family(family::kReducerRaw);
   for (const Method& m : methods_) out.sample({{"method", m.name}}, m.saving.raw);
-  out.family(kWire);
+  out.family(family::kReducerWire);
   for (const Method& m : methods_) out.sample({{"method", m.name}}, m.saving.wire);
-  out.family(kNorm);
+  out.family(family::kReducerNorm);
   for (const Method& m : methods_) {
     if (m.residual_norm >= 0) out.sample({{"method", m.name}}, m.residual_norm);
   }

@@ -1,53 +1,13 @@
 #include "health/metrics.h"
 
 #include "comm/transport/frame.h"
+#include "health/families.h"
 
 namespace holdfast::health {
 namespace {
 
-using metrics::Counter;
 using metrics::Family;
 using metrics::TextEncoder;
-using metrics::Type;
-
-constexpr Family kOps{"holdfast_ops", Type::kCounter, "", "Ops that ended well."};
-constexpr Family kOpBytes{
-    "holdfast_op_bytes", Type::kCounter, "bytes",
-    "Payload of the ops that ended well: the larger of what went in and came out."};
-constexpr Family kOpDuration{"holdfast_op_duration_seconds", Type::kHistogram, "seconds",
-                             "Time from an op's start to its end, of those that ended well."};
-constexpr Family kOpsFailed{"holdfast_ops_failed", Type::kCounter, "", "Ops that failed."};
-constexpr Family kQueueDepth{"holdfast_queue_depth", Type::kGauge, "", "Ops under way."};
-constexpr Family kActive{"holdfast_op_active_seconds", Type::kCounter, "seconds",
-                         "Time in which ops were under way, one or several."};
-constexpr Family kExposed{"holdfast_op_exposed_seconds", Type::kCounter, "seconds",
-                          "The part of it in which a caller stood still for an op."};
-constexpr Family kCodecRaw{"holdfast_codec_raw_bytes", Type::kCounter, "bytes",
-                           "What ops sent as frames of a codec, before it was encoded."};
-constexpr Family kCodecWire{"holdfast_codec_wire_bytes", Type::kCounter, "bytes",
-                            "What ops sent as frames of a codec."};
-constexpr Family kCodecResidual{"holdfast_codec_residual_norm", Type::kGauge, "",
-                                "L2 norm of the residual of the op that was last looked at."};
-constexpr Family kPeerWait{
-    "holdfast_peer_wait_seconds", Type::kCounter, "seconds",
-    "Time in which an op that had run for a millisecond waited for the peer."};
-constexpr Family kLinkBytes{
-    "holdfast_link_bytes", Type::kCounter, "bytes",
-    "Bytes on links, headers included; not those read from a peer's memory."};
-constexpr Family kLinkRtt{"holdfast_link_rtt_seconds", Type::kGauge, "seconds",
-                          "Smoothed round-trip time of the TCP connection (TCP_INFO)."};
-constexpr Family kRetransmits{"holdfast_link_retransmits", Type::kCounter, "",
-                              "Segments that TCP sent again (TCP_INFO)."};
-constexpr Family kEpoch{"holdfast_epoch", Type::kGauge, "", "Number of the current view."};
-constexpr Family kMembers{"holdfast_members", Type::kGauge, "", "Members of the current view."};
-constexpr Family kRank{"holdfast_rank", Type::kGauge, "", "Own rank in the world; -1: in none."};
-constexpr Family kLosses{"holdfast_losses", Type::kCounter, "", "Members lost from views."};
-constexpr Family kRepairs{"holdfast_repairs", Type::kCounter, "",
-                          "Ops that a loss cut off and that ended well."};
-constexpr Family kJoins{"holdfast_joins", Type::kCounter, "", "Members that came into views."};
-constexpr Family kRecovery{"holdfast_recovery_seconds", Type::kHistogram, "seconds",
-                           "Time in which ops stood still between a loss and the next view."};
-constexpr Family kBuild{"holdfast_build", Type::kInfo, "", "What is installed here."};
 
 std::string peer_label(std::size_t index) {
   return index == Metrics::kPeers ? "other" : std::to_string(index);
@@ -85,18 +45,18 @@ void each_measured(const Metrics& metrics, const Write& write) {
 }  // namespace
 
 void Metrics::write_ops(TextEncoder& out) const {
-  write_by_path(out, kOps, ops);
-  write_by_path(out, kOpBytes, op_bytes);
-  out.family(kOpDuration);
+  write_by_path(out, family::kOps, ops);
+  write_by_path(out, family::kOpBytes, op_bytes);
+  out.family(family::kOpDuration);
   for (std::size_t c = 0; c < op_duration.size(); ++c) {
     if (op_duration[c].sum() == Duration::zero()) continue;
     out.histogram({{"collective", collective(c)}}, op_duration[c]);
   }
-  out.family(kOpsFailed);
+  out.family(family::kOpsFailed);
   for (std::size_t code = 1; code < ops_failed.size(); ++code) {
     out.sample({{"cause", code_name(static_cast<Code>(code))}}, ops_failed[code].value());
   }
-  out.family(kQueueDepth);
+  out.family(family::kQueueDepth);
   // Every op begins before it ends: read in this order, the difference is never negative.
   const std::uint64_t over = ended.value();
   const std::uint64_t all = begun.value();
@@ -109,9 +69,9 @@ void Metrics::write_overlap(TextEncoder& out) const {
   };
   // Read in this order: exposed time was active before.
   const Duration waited = time(exposed);
-  out.family(kActive);
+  out.family(family::kActive);
   out.sample({}, time(active));
-  out.family(kExposed);
+  out.family(family::kExposed);
   out.sample({}, waited);
 }
 
@@ -122,18 +82,18 @@ void Metrics::write_codecs(TextEncoder& out) const {
       if (codec.raw.value() > 0) write(row.spec.name, codec);
     }
   };
-  out.family(kCodecRaw);
+  out.family(family::kCodecRaw);
   each([&](auto name, const CodecMetrics& c) { out.sample({{"codec", name}}, c.raw.value()); });
-  out.family(kCodecWire);
+  out.family(family::kCodecWire);
   each([&](auto name, const CodecMetrics& c) { out.sample({{"codec", name}}, c.wire.value()); });
-  out.family(kCodecResidual);
+  out.family(family::kCodecResidual);
   each([&](auto name, const CodecMetrics& c) {
     if (c.residual_norm.is_set()) out.sample({{"codec", name}}, c.residual_norm.value());
   });
 }
 
 void Metrics::write_peers(TextEncoder& out) const {
-  out.family(kPeerWait);
+  out.family(family::kPeerWait);
   for (std::size_t p = 0; p <= kPeers; ++p) {
     const std::uint64_t waited = peer_wait_ns[p].value();
     if (waited == 0) continue;
@@ -142,7 +102,7 @@ void Metrics::write_peers(TextEncoder& out) const {
 }
 
 void Metrics::write_links(TextEncoder& out) const {
-  out.family(kLinkBytes);
+  out.family(family::kLinkBytes);
   for (std::size_t t = 0; t < links.size(); ++t) {
     for (std::size_t p = 0; p <= kPeers; ++p) {
       const comm::LinkMeter& link = links[t][p];
@@ -154,39 +114,39 @@ void Metrics::write_links(TextEncoder& out) const {
                  link.received.value());
     }
   }
-  out.family(kLinkRtt);
+  out.family(family::kLinkRtt);
   each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
     const std::int64_t rtt = link.round_trip_ns.value();
     if (rtt > 0) out.sample({{"peer", peer}}, Duration(rtt));
   });
-  out.family(kRetransmits);
+  out.family(family::kRetransmits);
   each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
     out.sample({{"peer", peer}}, link.retransmits.value());
   });
 }
 
 void Metrics::write_views(TextEncoder& out) const {
-  out.family(kEpoch);
+  out.family(family::kEpoch);
   out.sample({}, static_cast<double>(epoch.value()));
-  out.family(kMembers);
+  out.family(family::kMembers);
   out.sample({}, static_cast<double>(members.value()));
-  out.family(kRank);
+  out.family(family::kRank);
   out.sample({}, static_cast<double>(rank.value()));
-  out.family(kLosses);
+  out.family(family::kLosses);
   for (std::size_t c = 0; c < losses.size(); ++c) {
     out.sample({{"cause", comm::loss_cause_name(static_cast<comm::LossCause>(c))}},
                losses[c].value());
   }
-  out.family(kRepairs);
+  out.family(family::kRepairs);
   out.sample({}, repairs.value());
-  out.family(kJoins);
+  out.family(family::kJoins);
   out.sample({}, joins.value());
-  out.family(kRecovery);
+  out.family(family::kRecovery);
   out.histogram({}, recovery);
 }
 
 void write_build(TextEncoder& out) {
-  out.family(kBuild);
+  out.family(family::kBuild);
   out.sample({{"version", version_text()}, {"protocol", std::to_string(comm::kProtocolVersion)}},
              std::uint64_t{1});
 }

@@ -1,6 +1,6 @@
 // Metrics: what a process counts, in instruments that are made once and bounded in number. They are
 // indexed by collective, path and cause, and by peer up to kPeers; all ranks beyond are one
-// "other". docs/operate/health.md gives the meaning and the unit of each.
+// "other". families.h gives the meaning and the unit of each.
 #pragma once
 
 #include <array>

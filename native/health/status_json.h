@@ -1,6 +1,6 @@
 // Status JSON: the status model as JSON, for the status page and for programs.
-// docs/operate/health.md describes its fields. Its size is bounded: for a large world it has the
-// ranks and links that matter most.
+// docs/reference/status-json.md describes its fields. Its size is bounded: for a large world it has
+// the ranks and links that matter most.
 #pragma once
 
 #include <string>

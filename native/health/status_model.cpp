@@ -3,24 +3,13 @@
 #include <algorithm>
 #include <set>
 
+#include "health/families.h"
 #include "health/json.h"
 
 namespace holdfast::health {
 namespace {
 
 using metrics::Family;
-using metrics::Type;
-
-constexpr Family kWorlds{"holdfast_coordinator_worlds", Type::kGauge, "", "Worlds it decides for."};
-constexpr Family kWorldEpoch{"holdfast_coordinator_epoch", Type::kGauge, "", "View of a world."};
-constexpr Family kWorldMembers{"holdfast_coordinator_members", Type::kGauge, "",
-                               "Members of that view."};
-constexpr Family kRanks{"holdfast_coordinator_ranks", Type::kGauge, "",
-                        "Ranks of that view, vacant ones included."};
-constexpr Family kWaiting{"holdfast_coordinator_waiting", Type::kGauge, "",
-                          "Strangers that wait for a step boundary."};
-constexpr Family kBlocked{"holdfast_coordinator_blocked", Type::kGauge, "",
-                          "1: a loss cannot be decided."};
 
 std::string label(const std::string& name, const std::string& value) {
   return json_text(name) + ":" + json_text(value);
@@ -106,13 +95,13 @@ void StatusModel::write_metrics(metrics::TextEncoder& out) const {
       out.sample({{"world", world.name()}}, static_cast<std::uint64_t>(value(world)));
     }
   };
-  out.family(kWorlds);
+  out.family(family::kWorlds);
   out.sample({}, static_cast<std::uint64_t>(state_.worlds.size()));
-  each(kWorldEpoch, [](const WorldStatus& w) { return w.epoch().value; });
-  each(kWorldMembers, [](const WorldStatus& w) { return w.members(); });
-  each(kRanks, [](const WorldStatus& w) { return w.ranks().size(); });
-  each(kWaiting, [](const WorldStatus& w) { return w.waiting(); });
-  each(kBlocked, [](const WorldStatus& w) { return w.blocked().empty() ? 0 : 1; });
+  each(family::kWorldEpoch, [](const WorldStatus& w) { return w.epoch().value; });
+  each(family::kWorldMembers, [](const WorldStatus& w) { return w.members(); });
+  each(family::kRanks, [](const WorldStatus& w) { return w.ranks().size(); });
+  each(family::kWaiting, [](const WorldStatus& w) { return w.waiting(); });
+  each(family::kBlocked, [](const WorldStatus& w) { return w.blocked().empty() ? 0 : 1; });
 }
 
 }  // namespace holdfast::health

@@ -25,6 +25,9 @@ struct Family {
   Type type;
   std::string_view unit;  // a suffix of the name, or empty
   std::string_view help;
+  // For the reference: names of the labels, and what `help` has no room for.
+  std::string_view labels = {};
+  std::string_view more = {};
 };
 
 using Label = std::pair<std::string_view, std::string_view>;
