@@ -26,6 +26,7 @@ extern "C" {
 /* Grows when functions or fields are added; existing ones stay. */
 #define HF_ABI_VERSION 8
 
+/* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
   HF_OK = 0,
   HF_PEER_LOST = 1,      /* a peer died or left during the op, or before it */
@@ -40,6 +41,8 @@ typedef enum hf_status {
   HF_UNCONFIRMED = 10    /* the group was closed before others had confirmed what they have */
 } hf_status;
 
+/* What an element is: bool (one byte), unsigned and signed integers, floats and complex numbers of
+ * so many bits. F16 is IEEE's half, BF16 is bfloat16. */
 typedef enum hf_dtype {
   HF_BOOL,
   HF_U8,
@@ -60,6 +63,7 @@ typedef enum hf_dtype {
   HF_C128
 } hf_dtype;
 
+/* How the elements of all ranks are combined. */
 typedef enum hf_op {
   HF_SUM,
   HF_AVG, /* floating and complex types */
@@ -71,8 +75,10 @@ typedef enum hf_op {
   HF_BXOR
 } hf_op;
 
+/* In place of a rank, in hf_recv(): whoever sends first. */
 #define HF_ANY_SOURCE (-1)
 
+/* What the loss of a rank means to ops that no rank had completed. */
 typedef enum hf_peer_loss {
   HF_CONTINUE, /* ops are repaired and go on among the survivors */
   HF_RAISE     /* HF_PEER_LOST on all survivors, from the same op on, until hf_group_advance() */
@@ -141,8 +147,11 @@ typedef struct hf_store_functions {
 
 /* ---- versions and errors ---- */
 
+/* The version of the library, "0.1.0". */
 const char* hf_version(void);
+/* HF_ABI_VERSION of the library, which may be newer than the header's. */
 int hf_abi_version(void);
+/* The name of the status, "PeerLost": that of the Python exception. HF_OK: "ok". */
 const char* hf_status_name(hf_status status);
 /* The message of the calling thread's last call if it failed, else "". */
 const char* hf_last_error(void);
@@ -158,29 +167,35 @@ hf_status hf_options_init_sized(hf_options* options, size_t size);
  * strings are the environment's. */
 hf_status hf_options_from_env_sized(hf_options* options, size_t size);
 
-/* C and C++ call these names as macros. The functions are for programs compiled before version 8,
- * and fill the fields that hf_options had then; languages without macros call those above. */
+/* As hf_options_init_sized() for C and C++, where the name is a macro. The function is for programs
+ * that were compiled before version 8, and fills the fields that hf_options had then; languages
+ * without macros call the one above. */
 hf_status hf_options_init(hf_options* options);
+/* As hf_options_init(), but of hf_options_from_env_sized(). */
 hf_status hf_options_from_env(hf_options* options);
 #define hf_options_init(options) hf_options_init_sized((options), sizeof(hf_options))
 #define hf_options_from_env(options) hf_options_from_env_sized((options), sizeof(hf_options))
 
-/* `options` NULL: the defaults. */
+/* Starts the runtime of this process: its thread, its sockets. `options` NULL: the defaults. */
 hf_status hf_node_create(const hf_options* options, hf_node** node);
 /* Where the health pages (option http) are served, with the real port; "": nowhere. Valid as long
  * as the node. */
 const char* hf_node_http_address(const hf_node* node);
+/* Frees the node, after its groups. */
 void hf_node_free(hf_node* node);
 
 /* Allocates memory, not initialised, that collectives of large sizes between ranks of one host read
  * where it lies; aligned to 64 bytes. It serves every other purpose as well. It is freed by
  * hf_release(), before or after the node. */
 hf_status hf_allocate(hf_node* node, size_t bytes, void** memory);
+/* Frees what hf_allocate() gave. */
 void hf_release(void* memory);
 
 /* A directory that all ranks share; one directory serves one job. */
 hf_status hf_store_directory(const char* path, hf_store** store);
+/* A store of the caller's functions, which are called until it is freed. */
 hf_status hf_store_custom(const hf_store_functions* functions, hf_store** store);
+/* Frees the store, once no call uses it. */
 void hf_store_free(hf_store* store);
 
 /* Meets the other ranks; collective over them. `name` is unique within the store. */
@@ -202,8 +217,11 @@ void hf_group_free(hf_group* group);
 hf_status hf_group_abort(hf_group* group, const char* reason);
 /* HF_OK, or why the group's view has ended. */
 hf_status hf_group_health(hf_group* group);
+/* The calling process's rank, 0 to hf_group_size() - 1. */
 int32_t hf_group_rank(const hf_group* group);
+/* Ranks of the group, those included that nobody has at the moment. */
 int32_t hf_group_size(const hf_group* group);
+/* Number of the current view; it grows with every loss and every newcomer. */
 uint32_t hf_group_epoch(const hf_group* group);
 /* Ranks that have a member in the current view: copies at most `capacity`, returns how many. */
 size_t hf_group_live_ranks(const hf_group* group, int32_t* ranks, size_t capacity);
@@ -222,12 +240,13 @@ const char* hf_group_transport(const hf_group* group, int32_t rank);
 
 /* ---- collectives ---- */
 
+/* `output`: the elements of all ranks, combined by `op`, one by one; the same bits on all. */
 hf_status hf_all_reduce(hf_group* group, const void* input, void* output, uint64_t count,
                         hf_dtype dtype, hf_op op, hf_work** work);
 /* The buffer of `root` goes to all. */
 hf_status hf_broadcast(hf_group* group, void* buffer, uint64_t count, hf_dtype dtype, int32_t root,
                        hf_work** work);
-/* `output` is used at the root only. */
+/* As hf_all_reduce(), for the root; `output` is used there only. */
 hf_status hf_reduce(hf_group* group, const void* input, void* output, uint64_t count,
                     hf_dtype dtype, hf_op op, int32_t root, hf_work** work);
 /* `count` elements from each rank; `output` holds size * count. */
@@ -236,23 +255,26 @@ hf_status hf_all_gather(hf_group* group, const void* input, void* output, uint64
 /* counts[r] elements from rank r, one after the other in `output`. */
 hf_status hf_all_gatherv(hf_group* group, const void* input, void* output, const uint64_t* counts,
                          hf_dtype dtype, hf_work** work);
-/* `input` holds size * count; rank r gets the sum of block r. */
+/* `input` holds size * count; rank r gets the blocks r of all ranks, combined by `op`. */
 hf_status hf_reduce_scatter(hf_group* group, const void* input, void* output, uint64_t count,
                             hf_dtype dtype, hf_op op, hf_work** work);
+/* counts[r] elements for rank r, one block after the other in `input`. */
 hf_status hf_reduce_scatterv(hf_group* group, const void* input, void* output,
                              const uint64_t* counts, hf_dtype dtype, hf_op op, hf_work** work);
 /* `count` elements to and from each rank. All ranks call this function, or all call the next. */
 hf_status hf_all_to_all(hf_group* group, const void* input, void* output, uint64_t count,
                         hf_dtype dtype, hf_work** work);
+/* input_counts[r] elements to rank r, output_counts[r] from it, one block after the other. */
 hf_status hf_all_to_allv(hf_group* group, const void* input, const uint64_t* input_counts,
                          void* output, const uint64_t* output_counts, hf_dtype dtype,
                          hf_work** work);
-/* `output` (size * count) is used at the root only. */
+/* `count` elements from each rank; `output` (size * count) is used at the root only. */
 hf_status hf_gather(hf_group* group, const void* input, void* output, uint64_t count,
                     hf_dtype dtype, int32_t root, hf_work** work);
-/* `input` (size * count) is used at the root only. */
+/* `count` elements for each rank; `input` (size * count) is used at the root only. */
 hf_status hf_scatter(hf_group* group, const void* input, void* output, uint64_t count,
                      hf_dtype dtype, int32_t root, hf_work** work);
+/* Ends when all ranks have called it. */
 hf_status hf_barrier(hf_group* group, hf_work** work);
 /* Messages of one tag arrive in the order they were sent. Tags: 0 to 2147483647. */
 hf_status hf_send(hf_group* group, const void* buffer, uint64_t count, hf_dtype dtype, int32_t peer,
@@ -274,10 +296,11 @@ typedef struct hf_outcome {
   uint32_t epoch;  /* of the view in which it ended */
   int32_t retried; /* 1: repaired after a loss */
 } hf_outcome;
+/* HF_CONFIG_ERROR: the op has not ended, or not well. */
 hf_status hf_work_outcome(const hf_work* work, hf_outcome* outcome);
-/* Ranks whose data is in every part of the result; ranks whose data is in none, or not in all
- * parts. Both copy at most `capacity`, and return how many there are. */
+/* Ranks whose data is in every part of the result: copies at most `capacity`, returns how many. */
 size_t hf_work_contributors(const hf_work* work, int32_t* ranks, size_t capacity);
+/* Ranks whose data is in no part of the result, or not in all: copied and counted likewise. */
 size_t hf_work_missing(const hf_work* work, int32_t* ranks, size_t capacity);
 /* Frees the handle. The op runs on: its memory must stay until it has ended. */
 void hf_work_free(hf_work* work);

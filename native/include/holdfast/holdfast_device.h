@@ -71,6 +71,7 @@ hf_status hf_work_wait_on(hf_work* work, void* stream);
 /* Allocates memory, not initialised; other processes can map it, so that large ops go from device
  * to device. It is freed before the node is, when no stream uses it any more. */
 hf_status hf_device_allocate(hf_node* node, int32_t device, size_t bytes, void** memory);
+/* Frees what hf_device_allocate() gave. */
 hf_status hf_device_release(hf_node* node, int32_t device, void* memory);
 /* Copies between any memory of the device and of the host, in the order of the stream; returns when
  * the copy is done. */
@@ -78,6 +79,7 @@ hf_status hf_device_copy(hf_node* node, int32_t device, void* to, const void* fr
                          void* stream);
 /* Makes a stream that does not wait for the default stream. */
 hf_status hf_stream_create(hf_node* node, int32_t device, void** stream);
+/* Ends a stream that hf_stream_create() made. */
 hf_status hf_stream_release(hf_node* node, int32_t device, void* stream);
 
 #ifdef __cplusplus
