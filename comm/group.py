@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _core, _process
-from holdfast.comm import dispatch
-from holdfast.comm.membership import Membership
-from holdfast.comm.requests import ANY_SOURCE, Request
+from holdfast.comm.calls import Calls
+from holdfast.comm.requests import ANY_SOURCE
 from holdfast.comm.work import Work
 from holdfast.compress.codec import Codec, codec_text, is_lossless
 
 
-class Group(Membership):
+class Group(Calls):
     """The ranks of a group and the collectives over them. Made by :func:`holdfast.init`.
 
     When a rank is lost, ops under way are repaired and go on among the survivors, who keep their
@@ -22,13 +21,6 @@ class Group(Membership):
     Arrays are NumPy arrays, torch tensors, or a GPU's with ``__cuda_array_interface__``, of any
     shape; all ranks pass as many elements of one dtype, unless said otherwise, all on the host or
     all on GPUs. ``async_op=True`` returns a :class:`Work`; leave arrays alone until it has ended.
-
-    Parameters
-    ----------
-    native : _core.Communicator
-        The native communicator.
-    node : _core.Node, optional
-        Opens the GPUs whose memory is passed.
     """
 
     def __init__(self, native: _core.Communicator, node: _core.Node | None = None) -> None:
@@ -62,7 +54,8 @@ class Group(Membership):
             Have one set of contributors for the whole result even when a rank is lost on the way;
             costs a copy of the input.
         codec : Codec or str, optional
-            What the data travels as; sum and avg of floating elements. Default: as the options say.
+            What the data travels as; a lossy one takes floating elements, and of ops sum and avg.
+            Default: as the options say.
         residual : array, optional
             Error feedback: float32, one to an element of the input. Added to the input; when the
             op has ended well, what was not sent of the sum. An op that fails leaves it alone.
@@ -107,7 +100,12 @@ class Group(Membership):
     ) -> Work | None:
         """Reduce over all ranks to the root, in place there; other ranks' arrays stay.
 
-        Parameters and errors as in :meth:`all_reduce`; `root` is the rank that gets the result.
+        Parameters
+        ----------
+        root : int
+            Rank that gets the result.
+        array, op, async_op, timeout, priority
+            As in :meth:`all_reduce`, and so are the errors.
         """
         request = self._request("reduce")
         block = request.array("array", array, written=self._rank == root).block
@@ -127,8 +125,15 @@ class Group(Membership):
     ) -> Work | None:
         """Copy the root's array to every rank, in place.
 
-        Parameters and errors as in :meth:`all_reduce`; `root` is the rank that has the data. With a
-        codec that loses something, the root's array, too, becomes what the others get.
+        Parameters
+        ----------
+        array : array
+            Any shape; the data at the root, and replaced by it elsewhere. With a codec that loses
+            something, the root's array, too, becomes what the others get.
+        root : int
+            Rank that has the data.
+        async_op, timeout, codec, residual, priority
+            As in :meth:`all_reduce`, and so are the errors.
         """
         plain = not async_op and timeout is None and codec is None and residual is None
         if plain and not priority and self._under_way is None:
@@ -325,7 +330,7 @@ class Group(Membership):
         return self._go(request, call, async_op)
 
     def barrier(self, async_op: bool = False, timeout: float | None = None) -> Work | None:
-        """Wait until every rank has come here."""
+        """Wait until every rank has come here; parameters and errors as in :meth:`all_reduce`."""
         request = self._request("barrier")
         return self._go(request, request.call([], [], timeout=timeout), async_op)
 
@@ -337,7 +342,17 @@ class Group(Membership):
         async_op: bool = False,
         timeout: float | None = None,
     ) -> Work | None:
-        """Send to one rank; messages of one tag arrive in the order they were sent."""
+        """Send to one rank; messages of one tag arrive in the order they were sent.
+
+        Parameters
+        ----------
+        array : array
+            Any shape.
+        peer, tag : int
+            Rank to send to; 0 to 2147483647, of the message: a receive takes those of its own tag.
+        async_op, timeout
+            As in :meth:`all_reduce`, and so are the errors.
+        """
         request = self._request("send")
         block = request.array("array", array).block
         call = request.call([block], [], peer=peer, tag=tag, timeout=timeout)
@@ -378,23 +393,3 @@ class Group(Membership):
     def __repr__(self) -> str:
         """Name, rank and size."""
         return f"<holdfast.Group: {self._label}>"
-
-    def _request(self, op: str) -> Request:
-        return Request(op, self._label, self._size)
-
-    def _go(self, request: Request, call: _core.Call, async_op: bool) -> Work | None:
-        if async_op:
-            return self._start(request, call)
-        self._run(request, call)
-        return None
-
-    def _start(self, request: Request, call: _core.Call) -> Work:
-        self._finish_sync()
-        return Work(dispatch.start(self._native, self._node, request, call), request.outputs)
-
-    def _run(self, request: Request, call: _core.Call) -> int:
-        self._finish_sync()
-        self._last = work = dispatch.run(self._native, self._node, request, call)
-        for output in request.outputs:
-            output.store()
-        return work.source

@@ -183,7 +183,8 @@ class Membership:
         Returns
         -------
         dict
-            See ``docs/operate/health.md``; ``holdfast.read_flight`` reads the same from a file.
+            The fields of docs/reference/flight-record.md; ``holdfast.read_flight`` reads the same
+            from a file.
         """
         return cast("dict[str, Any]", json.loads(_core.flight_json(self._native.flight_record())))
 
@@ -198,7 +199,13 @@ class Membership:
         Path(path).write_bytes(self._native.flight_record())
 
     def abort(self, reason: str = "aborted by the user") -> None:
-        """End all running and later ops, here and (with PeerLost) on the other ranks."""
+        """End all running and later ops, here and (with PeerLost) on the other ranks.
+
+        Parameters
+        ----------
+        reason : str
+            What the errors of all ranks say.
+        """
         self._native.abort(reason)
 
     def close(self, timeout: float = 5.0) -> None:

@@ -50,26 +50,79 @@ class Exchange(Protocol):
         ...
 
     def regroup(self, members: Sequence[int]) -> None:
-        """Take note of who is there from the next op on; the same on every rank."""
+        """Take note of who is there from the next op on; the same on every rank.
+
+        Parameters
+        ----------
+        members : sequence of int
+            Ranks that have a member, this one included.
+        """
         ...
 
     def mean(self, tensor: torch.Tensor, codec: str | None = None) -> Pending:
         """Average a contiguous tensor in place; the same bits on all ranks.
 
-        `codec` names a wire format; None: the tensor's own dtype.
+        Parameters
+        ----------
+        tensor : torch.Tensor
+            Floating; its shape is the same on all ranks.
+        codec : str, optional
+            A wire format; None: the tensor's own dtype.
+
+        Returns
+        -------
+        Pending
+            The op, whose end makes the average valid.
         """
         ...
 
     def sum(self, tensor: torch.Tensor) -> Pending:
-        """Add up a contiguous tensor in place; the same bits on all ranks."""
+        """Add up a contiguous tensor in place; the same bits on all ranks.
+
+        Parameters
+        ----------
+        tensor : torch.Tensor
+            Its shape and dtype are the same on all ranks.
+
+        Returns
+        -------
+        Pending
+            The op, whose end makes the sum valid.
+        """
         ...
 
     def swap(self, received: torch.Tensor, sent: torch.Tensor) -> Pending:
-        """Send row r of `sent` to rank r; row r of `received` comes from there. Shape (size, k)."""
+        """Send a row to each rank, and receive one from each.
+
+        Parameters
+        ----------
+        received : torch.Tensor
+            Shape (size, k); row r comes from rank r.
+        sent : torch.Tensor
+            Shape (size, k), other memory; row r goes to rank r.
+
+        Returns
+        -------
+        Pending
+            The op, whose end makes `received` valid; zeros from ranks that are away.
+        """
         ...
 
     def gather(self, rows: torch.Tensor, own: torch.Tensor) -> Pending:
-        """Give everybody everybody's `own`, shape (k,), as `rows`, shape (size, k)."""
+        """Give everybody everybody's row.
+
+        Parameters
+        ----------
+        rows : torch.Tensor
+            Shape (size, k); row r becomes rank r's.
+        own : torch.Tensor
+            Shape (k,), this rank's row.
+
+        Returns
+        -------
+        Pending
+            The op, whose end makes `rows` valid; zeros from ranks that are away.
+        """
         ...
 
 
@@ -91,9 +144,9 @@ def _holes_are_zeros(group: Any, device: torch.device) -> Iterator[None]:
 # torch is renaming it.
 _GATHER: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 
-# Computes, begins an op, yields it, and goes on after somebody has waited for it; ends when the
-# tensors that it was made for hold their averages. Closed early, it rolls back.
 Reduction = Generator[Pending, None, None]
+"""Computes, begins an op, yields it, and goes on after somebody has waited for it; ends when the
+tensors that it was made for hold their averages. Closed early, it rolls back."""
 
 
 class CompressedMean(Protocol):
@@ -102,7 +155,17 @@ class CompressedMean(Protocol):
     def mean(self, name: str, tensors: Sequence[torch.Tensor]) -> Reduction:
         """Average tensors in place, all in one; the same bits on all ranks.
 
-        `name` is that of the residuals; the shapes under one name stay the same.
+        Parameters
+        ----------
+        name : str
+            Of the residuals; the shapes under one name stay the same.
+        tensors : sequence of torch.Tensor
+            Floating, of the same shapes on all ranks.
+
+        Returns
+        -------
+        Reduction
+            What runs it.
         """
         ...
 

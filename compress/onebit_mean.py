@@ -193,6 +193,11 @@ class OneBitMean:
             Of the residuals.
         tensors : sequence of torch.Tensor
             Floating; accumulated in float32.
+
+        Returns
+        -------
+        Reduction
+            What runs it.
         """
         if not tensors:
             return

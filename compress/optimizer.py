@@ -139,6 +139,11 @@ class CompressedOptimizer(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what `state_dict` returned on this rank; copies.
 
+        Parameters
+        ----------
+        state_dict : dict
+            What `state_dict` returned.
+
         Raises
         ------
         ConfigError

@@ -78,6 +78,11 @@ class Reducer(ABC):
         ----------
         gradients : sequence of (str, torch.Tensor)
             Names are the same on all ranks, shapes and dtypes too; all of one dtype.
+
+        Returns
+        -------
+        Reduction
+            What runs it.
         """
 
     def _shared_state(self) -> dict[str, Any]:
@@ -108,17 +113,35 @@ class Reducer(ABC):
         return gradient
 
     def counted(self, gradients: Named) -> Reduction:
-        """Return `reduction` of these, counted as an average that is wanted."""
+        """Return `reduction` of these, counted as an average that is wanted.
+
+        Parameters
+        ----------
+        gradients : sequence of (str, torch.Tensor)
+            As for `reduction`.
+        """
         self.exchange.asked(gradient for _, gradient in gradients)
         return self.reduction(gradients)
 
     def name_parameters(self, model: torch.nn.Module) -> None:
-        """Call the model's parameters by their names; others by the order in which they come."""
+        """Call the model's parameters by their names; others by the order in which they come.
+
+        Parameters
+        ----------
+        model : torch.nn.Module
+            Built alike on all ranks.
+        """
         for name, parameter in model.named_parameters():
             self._names[id(parameter)] = (parameter, name)
 
     def name_of(self, parameter: torch.Tensor) -> str:
-        """Return a parameter's name, under which its residual is kept."""
+        """Return a parameter's name, under which its residual is kept.
+
+        Parameters
+        ----------
+        parameter : torch.Tensor
+            The tensor itself, not its gradient.
+        """
         known = self._names.get(id(parameter))
         if known is None:
             known = (parameter, f"parameter {len(self._names)}")
@@ -129,6 +152,11 @@ class Reducer(ABC):
         """Return a function of one flat gradient, as FSDP2's ``set_all_reduce_hook`` takes.
 
         The flat tensor is reduced as a matrix that is as square as its length admits.
+
+        Parameters
+        ----------
+        name : str
+            Of the residual.
         """
 
         def reduce(flat: torch.Tensor) -> None:
@@ -156,6 +184,11 @@ class Reducer(ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` returned on this rank; copies.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned.
 
         Raises
         ------

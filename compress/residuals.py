@@ -64,7 +64,13 @@ class Residuals:
         return frozenset(self._lost)
 
     def peek(self, name: str) -> torch.Tensor | None:
-        """Return the committed residual without beginning an op; None: zero."""
+        """Return the committed residual without beginning an op; None: zero.
+
+        Parameters
+        ----------
+        name : str
+            As for `get`.
+        """
         return self._kept.get(name)
 
     def get(
@@ -140,6 +146,11 @@ class Residuals:
     def rollback(self, name: str) -> None:
         """End an op that failed: the residual stays as it was.
 
+        Parameters
+        ----------
+        name : str
+            As for `get`.
+
         Raises
         ------
         ConfigError
@@ -202,7 +213,13 @@ class Residuals:
     # ---- membership and checkpoints --------------------------------------------------------------
 
     def on_lost(self, rank: int) -> None:
-        """A rank is gone, and its residuals with it; the ones here are unaffected."""
+        """A rank is gone, and its residuals with it; the ones here are unaffected.
+
+        Parameters
+        ----------
+        rank : int
+            The lost one.
+        """
         self._lost.add(rank)
         self._change()
 
@@ -225,7 +242,15 @@ class Residuals:
     def on_view(
         self, before: Iterable[int], ranks: Iterable[int], joined: Iterable[int], own: int
     ) -> None:
-        """Apply a change of members: those before, those now, who came in, and this rank."""
+        """Apply a change of members.
+
+        Parameters
+        ----------
+        before, ranks, joined : iterable of int
+            The ranks of the view before, those of the new view, and those that have come in.
+        own : int
+            This rank.
+        """
         for rank in sorted(set(before) - set(ranks)):
             self.on_lost(rank)
         for rank in joined:
@@ -245,6 +270,11 @@ class Residuals:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what `state_dict` of this rank returned; copies.
+
+        Parameters
+        ----------
+        state : mapping
+            What `state_dict` returned.
 
         Raises
         ------

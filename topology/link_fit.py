@@ -19,7 +19,17 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class LinkModel:
-    """Seconds a message, seconds a byte on the wire, seconds a reduced byte."""
+    """The constants of a link, of which the cost model makes seconds.
+
+    Parameters
+    ----------
+    alpha : float
+        Seconds a message.
+    beta : float
+        Seconds a byte on the wire.
+    gamma : float
+        Seconds a reduced byte.
+    """
 
     alpha: float
     beta: float

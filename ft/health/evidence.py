@@ -22,7 +22,7 @@ MESSAGES = ("send", "recv")
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One entry of a flight record; the fields are those of docs/operate/health.md."""
+    """One entry of a flight record; the fields are those of docs/reference/flight-record.md."""
 
     number: int
     group: str
@@ -77,7 +77,13 @@ class Record:
     truncated: bool = False
 
     def group_name(self, group: str) -> str:
-        """Return the name of a group, or its id where the record has none."""
+        """Return the name of a group, or its id where the record has none.
+
+        Parameters
+        ----------
+        group : str
+            Its id.
+        """
         return self.groups.get(group, group)
 
     @property
@@ -94,13 +100,27 @@ class Metrics:
     values: Mapping[str, Mapping[Labels, float]]
 
     def total(self, name: str, **labels: str) -> float:
-        """Return the sum of all samples of a name that have these labels; 0 for none."""
+        """Return the sum of all samples of a name that have these labels; 0 for none.
+
+        Parameters
+        ----------
+        name : str
+            Of the samples, with ``_total``.
+        **labels : str
+            Values that the samples' labels have.
+        """
         wanted = set(labels.items())
         found = self.values.get(name, {})
         return sum(value for have, value in found.items() if wanted <= set(have))
 
     def by(self, name: str, label: str) -> dict[str, float]:
-        """Return the sums of a name's samples by one label."""
+        """Return the sums of a name's samples by one label.
+
+        Parameters
+        ----------
+        name, label : str
+            Of the samples, with ``_total``; what they are told apart by.
+        """
         sums: dict[str, float] = {}
         for have, value in self.values.get(name, {}).items():
             key = dict(have).get(label, "")
@@ -108,7 +128,15 @@ class Metrics:
         return sums
 
     def by_peer(self, name: str, **labels: str) -> dict[int, float]:
-        """Return the sums by peer; `other`, which is many ranks, is left out."""
+        """Return the sums by peer; `other`, which is many ranks, is left out.
+
+        Parameters
+        ----------
+        name : str
+            Of the samples, with ``_total``.
+        **labels : str
+            Values that the samples' other labels have.
+        """
         wanted = set(labels.items())
         sums: dict[int, float] = {}
         for have, value in self.values.get(name, {}).items():
@@ -229,7 +257,7 @@ def record_of(data: Mapping[str, Any]) -> Record:
     Parameters
     ----------
     data : mapping
-        As in docs/operate/health.md.
+        As in docs/reference/flight-record.md.
 
     Returns
     -------
@@ -260,7 +288,18 @@ def record_of(data: Mapping[str, Any]) -> Record:
 
 
 def parsed(text: str) -> Any:
-    """Return what JSON from another host says; ValueError for all that is none."""
+    """Return what JSON from another host says.
+
+    Parameters
+    ----------
+    text : str
+        Whatever has come.
+
+    Raises
+    ------
+    ValueError
+        For all that is no JSON.
+    """
     try:
         return json.loads(text)
     except RecursionError:
@@ -268,7 +307,18 @@ def parsed(text: str) -> Any:
 
 
 def record_of_json(text: str) -> Record:
-    """Return the record that the text of /flight describes; ValueError when it is none."""
+    """Return the record that the text of /flight describes.
+
+    Parameters
+    ----------
+    text : str
+        JSON, as docs/reference/flight-record.md has it.
+
+    Raises
+    ------
+    ValueError
+        When it is none.
+    """
     data = parsed(text)
     if not isinstance(data, dict):
         raise ValueError("no flight record")
@@ -311,7 +361,13 @@ def metrics_of(text: str) -> Metrics:
 
 
 def by_call(records: Mapping[int, Record]) -> dict[Call, dict[int, Op]]:
-    """Return the op of each rank that has made a call, by call; messages are left out."""
+    """Return the op of each rank that has made a call, by call; messages are left out.
+
+    Parameters
+    ----------
+    records : mapping of int to Record
+        By rank.
+    """
     calls: dict[Call, dict[int, Op]] = {}
     for rank, record in records.items():
         for op in record.entries:
@@ -321,6 +377,12 @@ def by_call(records: Mapping[int, Record]) -> dict[Call, dict[int, Op]]:
 
 
 def describe_ranks(ranks: Iterable[int]) -> str:
-    """Return "rank 3" or "ranks 1, 2, 5"."""
+    """Return "rank 3" or "ranks 1, 2, 5".
+
+    Parameters
+    ----------
+    ranks : iterable of int
+        In any order.
+    """
     listed = sorted(ranks)
     return f"rank{'s' if len(listed) != 1 else ''} {', '.join(map(str, listed))}"

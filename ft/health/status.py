@@ -55,7 +55,7 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
     Returns
     -------
     dict
-        The fields of docs/operate/health.md.
+        The fields of docs/reference/status-json.md.
 
     Raises
     ------
