@@ -20,6 +20,7 @@
 #include "health/flight_recorder.h"
 #include "raise.h"
 #include "simulation.h"
+#include "tables.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -151,11 +152,33 @@ route(const std::string& collective, int ranks, int hosts, bool shared, std::uin
           comm::reason_text(found.reason)};
 }
 
-// A flight record as the JSON of docs/operate/health.md.
+// A flight record as the JSON of docs/reference/flight-record.md.
 std::string flight_json(nb::bytes record) {
   const auto bytes = std::as_bytes(std::span(record.c_str(), record.size()));
   return health::flight_json(bindings::value_or_raise(health::read_flight(bytes)));
 }
+
+constexpr const char* kReadFlightDoc =
+    R"(Read a flight record: the last ops of a process, living or dead.
+
+Parameters
+----------
+path : str
+    The file, ``holdfast-PID-MEMBER.flight`` in the folder of the option `flight_dir`, or what
+    ``Group.dump_flight`` wrote.
+
+Returns
+-------
+dict
+    The fields of docs/reference/flight-record.md.
+
+Raises
+------
+ProtocolError
+    For what is no flight record, or one of another version.
+OSError
+    When the file cannot be read.
+)";
 
 nb::object read_flight(const std::string& path) {
   const nb::object file = nb::module_::import_("pathlib").attr("Path")(path);
@@ -183,7 +206,8 @@ NB_MODULE(_core, m) {
   m.def("merge_plans", merge_plans, "plans"_a);
   m.def("instruction_set", [] { return std::string(cpu_level_name(best_cpu_level())); });
   m.def("flight_json", flight_json, "record"_a);
-  m.def("read_flight", read_flight, "path"_a);
+  m.def("read_flight", read_flight, "path"_a,
+        nb::sig("def read_flight(path: str) -> dict[str, object]"), kReadFlightDoc);
   m.def("dtypes", [] {
     std::vector<std::string> names;
     for (int i = 0; i < kDTypeCount; ++i) names.emplace_back(dtype_name(static_cast<DType>(i)));
@@ -200,4 +224,5 @@ NB_MODULE(_core, m) {
   bindings::bind_group(m);
   bindings::bind_coordinator(m);
   bindings::bind_simulation(m);
+  bindings::bind_tables(m);
 }

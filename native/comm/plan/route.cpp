@@ -42,6 +42,8 @@ constexpr std::array kReasons{
     ReasonRow{Reason::kDisagreed, "disagreed", "not all members' devices can do without the host"},
 };
 
+static_assert(kReasons.size() == kReasonCount);
+
 constexpr std::array<std::string_view, 4> kEndings{"nothing", "slots", "kept", "round"};
 
 const ReasonRow& row_of(Reason reason) { return kReasons[static_cast<std::size_t>(reason)]; }

@@ -66,6 +66,7 @@ enum class Reason : std::uint8_t {
   kDeviceSmall,    // too few bytes to pay for bypassing the host
   kDisagreed,      // not all members' devices can do it
 };
+inline constexpr int kReasonCount = static_cast<int>(Reason::kDisagreed) + 1;  // the last one
 
 struct Plan {
   Way way = Way::kSchedule;
