@@ -172,9 +172,8 @@ fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
 	clang-format -i $(CPP_FILES)
 
 .PHONY: reference
-reference: $(VENV)/.installed  ## writes docs/reference from the tables that it is made from
-	$(BIN)/python -c 'from holdfast import _core; print(_core.options_page(), end="")' \
-	  > docs/reference/options.md
+reference: $(VENV)/.installed  ## writes docs/reference from tables, docstrings, headers, parsers
+	cd tests; $(BIN)/python -m reference
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml
 	.ci/python.sh extras $(VENV) docs

@@ -1,0 +1,133 @@
+"""status-json.md: the fields of /status, which native/health/status_json.cpp writes."""
+
+from __future__ import annotations
+
+from reference.fields import Field, sections
+from reference.markdown import head
+
+TOP = """
+What `/status` says, of a coordinator or of a rank ([health.md](../operate/health.md)), and
+`holdfast top --json`. `format` is 1: fields may be added to it; a change of those that are here
+would be another format. Times `time_s` are seconds since 1970; ages and other times (`_s`) are
+seconds; shares are parts of the time from 0 to 1, as they were over the last seconds.
+`tests/python/docs/test_reference.py` compares this page with what processes say.
+"""
+
+TITLES = {
+    "": "Of who answers",
+    "worlds[]": "`worlds[]`: each job or group",
+    "worlds[].ranks[]": "`worlds[].ranks[]`: each rank",
+    "worlds[].links[]": "`worlds[].links[]`: whom a rank waits for",
+    "worlds[].stragglers[]": "`worlds[].stragglers[]`: whom the others wait for",
+    "worlds[].epochs[]": "`worlds[].epochs[]`: the last 64 views",
+    "events[]": "`events[]`: the last 128 events",
+}
+
+NUMBERS = "once its numbers have come"
+
+STATES = """`vacant` (nobody has had it), `well` (heard of, ops can run), `changing` (a change of
+view is under way), `failed` (its group has failed, or it was voted out), `unheard` (in the view,
+not heard of yet), `silent` (nothing has come for option `silence` or more), `gone` (its connection
+has ended, and the view still has it), `left` (it said goodbye), `lost` (the view has lost it, and
+nobody has come in its place)"""
+
+FIELDS = [
+    Field("format", "integer", "the version of this document: 1."),
+    Field("version", "text", "the version of Holdfast."),
+    Field("role", "text", "`coordinator` or `rank`."),
+    Field("time_s", "number", "when the answer was made."),
+    Field(
+        "age_s",
+        "number",
+        "since the figures were brought up to date. More than a few "
+        "heartbeats: `sickness` says why.",
+    ),
+    Field("heartbeat_s", "number", "the time between two signs of life, option `heartbeat`."),
+    Field("sickness", "text", "what is wrong with the process; empty: nothing."),
+    Field("worlds[]", "list", "the worlds that it decides for, or is in; by name."),
+    Field("events[]", "list", "what came and went, the oldest first."),
+    Field("worlds[].name", "text", "the name of the job or group."),
+    Field("worlds[].epoch", "integer", "number of the view."),
+    Field("worlds[].members", "integer", "members of the view."),
+    Field("worlds[].size", "integer", "ranks, vacant ones included."),
+    Field("worlds[].waiting", "integer", "strangers that wait for a step boundary."),
+    Field("worlds[].blocked", "text", "why a loss cannot be decided; empty: it can."),
+    Field("worlds[].ranks[]", "list", "at most 256 ranks, by number."),
+    Field("worlds[].ranks_left_out", "integer", "ranks beyond those: well, and waited for least."),
+    Field("worlds[].links[]", "list", "at most 1024, those with the most wait first."),
+    Field("worlds[].links_left_out", "integer", "links beyond those."),
+    Field(
+        "worlds[].stragglers[]",
+        "list",
+        "at most 8 ranks that the others wait for 5 % of the time or more, the slowest first.",
+    ),
+    Field("worlds[].epochs[]", "list", "the views there were, the oldest first."),
+    Field("worlds[].ranks[].rank", "integer", "its number."),
+    Field("worlds[].ranks[].state", "text", f"{STATES}."),
+    Field(
+        "worlds[].ranks[].cause",
+        "text",
+        "of a lost rank, as in `holdfast_losses_total`: `died`,"
+        " `silent`, `cut` or `left`, as seen from here; else empty.",
+    ),
+    Field("worlds[].ranks[].host", "text", "its host."),
+    Field("worlds[].ranks[].http", "text", "`host:port` of its pages; empty: it serves none."),
+    Field("worlds[].ranks[].heard_s", "number or null", "since it was last heard."),
+    Field("worlds[].ranks[].since_s", "number or null", "since it has been in its state."),
+    Field("worlds[].ranks[].epoch", "integer", "number of its view.", NUMBERS),
+    Field("worlds[].ranks[].ops", "integer", "ops that ended well.", NUMBERS),
+    Field("worlds[].ranks[].ops_per_s", "number", "how fast they grow.", NUMBERS),
+    Field("worlds[].ranks[].bytes", "integer", "payload of those ops.", NUMBERS),
+    Field("worlds[].ranks[].bytes_per_s", "number", "how fast that grows.", NUMBERS),
+    Field("worlds[].ranks[].failed", "integer", "ops that failed.", NUMBERS),
+    Field("worlds[].ranks[].queue", "integer", "ops under way.", NUMBERS),
+    Field(
+        "worlds[].ranks[].waits",
+        "number",
+        "share of the time in which it waits for the peer that it waits for most.",
+        NUMBERS,
+    ),
+    Field(
+        "worlds[].ranks[].waited_for",
+        "number",
+        "share of the time in which the others wait for it, in the mean.",
+    ),
+    Field("worlds[].links[].rank", "integer", "who waits."),
+    Field(
+        "worlds[].links[].peer",
+        "integer or text",
+        'whom it waits for; `"other"`: all beyond the first 64.',
+    ),
+    Field("worlds[].links[].wait_s", "number", "time that it has waited in all."),
+    Field("worlds[].links[].wait_share", "number", "the share of the time."),
+    Field("worlds[].links[].sent_bytes", "integer", "bytes on the link, from the rank."),
+    Field("worlds[].links[].received_bytes", "integer", "bytes on the link, to the rank."),
+    Field("worlds[].links[].bytes_per_s", "number", "how fast both grow."),
+    Field("worlds[].stragglers[].rank", "integer", "the rank."),
+    Field("worlds[].stragglers[].host", "text", "its host."),
+    Field(
+        "worlds[].stragglers[].waited_for",
+        "number",
+        "share of the time, in the mean of the others.",
+    ),
+    Field("worlds[].stragglers[].waiters", "integer", "ranks that wait for it 5 % or more."),
+    Field("worlds[].epochs[].epoch", "integer", "number of the view."),
+    Field("worlds[].epochs[].time_s", "number", "when it began."),
+    Field("worlds[].epochs[].members", "integer", "its members."),
+    Field("worlds[].epochs[].joined", "integer", "members that came in with it."),
+    Field("worlds[].epochs[].lost", "integer", "members that it lost."),
+    Field("events[].time_s", "number", "when."),
+    Field("events[].world", "text", "the world's name."),
+    Field("events[].kind", "text", "`began`, `joined`, `lost`, `blocked` or `ended`."),
+    Field("events[].cause", "text", "of a loss, as above; else empty."),
+    Field("events[].epoch", "integer", "number of the view."),
+    Field("events[].count", "integer", "how many ranks it concerns."),
+    Field("events[].ranks[]", "list", "the first 16 of them, as integers."),
+    Field("events[].hosts[]", "list", "their hosts, each once."),
+    Field("events[].why", "text", "`blocked`: the reason."),
+]
+
+
+def page(_: str) -> str:
+    text = head("Status as JSON", "`tests/reference/status_json.py`")
+    return text + TOP + sections(FIELDS, TITLES)
