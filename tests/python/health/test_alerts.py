@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="waits for promtool (Debian package prometheus)"
 )
 
-DOCS = Path(__file__).resolve().parents[3] / "docs/operate/health.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs/reference/metrics.md"
 ALERTS = {rule["alert"] for rule in yaml.safe_load(text_of(RULES))["groups"][0]["rules"]}
 
 
