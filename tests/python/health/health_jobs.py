@@ -12,10 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import yaml
 from health_ranks import await_file, page
 from ports import held_port
 from ranks import finish, kill, start_rank
 from waiting import eventually
+
+from holdfast.ft.health.files_command import RULES, text_of
+
+MONITORING = Path(__file__).resolve().parents[3] / "examples/monitoring"
 
 
 class Job:
@@ -129,26 +134,17 @@ class Job:
 
 
 class Prometheus:
-    """A real server that scrapes what a coordinator names."""
+    """A real server that scrapes what a coordinator names, as examples/monitoring has it do."""
 
-    def __init__(self, here: Path, pages: str, rules: Path | None = None) -> None:
-        config: dict[str, Any] = {
-            "global": {
-                "scrape_interval": "200ms",
-                "scrape_timeout": "200ms",
-                "evaluation_interval": "200ms",
-            },
-            "scrape_configs": [
-                {
-                    "job_name": "holdfast",
-                    "http_sd_configs": [
-                        {"url": f"http://{pages}/targets", "refresh_interval": "200ms"}
-                    ],
-                }
-            ],
-        }
-        if rules is not None:
-            config["rule_files"] = [str(rules)]
+    def __init__(self, here: Path, pages: str) -> None:
+        config: dict[str, Any] = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+        # Nothing is changed but the address, and how often it looks.
+        config["global"] = dict.fromkeys(config["global"], "200ms") | {"scrape_timeout": "200ms"}
+        (discovery,) = config["scrape_configs"][0]["http_sd_configs"]
+        discovery["url"] = discovery["url"].replace("127.0.0.1:9400", pages)
+        discovery["refresh_interval"] = "200ms"
+        (rules,) = config["rule_files"]
+        (here / rules).write_text(text_of(RULES))
         path = here / "prometheus.yml"
         path.write_text(json.dumps(config))
         self.address = f"127.0.0.1:{held_port()}"

@@ -256,9 +256,8 @@ def test_the_dashboard_is_one_that_prometheus_can_answer(tmp_path: Path) -> None
     shutil.which("prometheus") is None, reason="waits for prometheus (Debian package of that name)"
 )
 def test_a_real_prometheus_tells_of_a_killed_rank(tmp_path: Path) -> None:
-    (tmp_path / RULES).write_text(text_of(RULES))
     with Job(tmp_path, "work_until_stopped", 3) as job:
-        prometheus = Prometheus(tmp_path, job.pages, tmp_path / RULES)
+        prometheus = Prometheus(tmp_path, job.pages)
         job.keep(prometheus.process)
 
         def firing() -> dict[str, dict[str, str]]:
