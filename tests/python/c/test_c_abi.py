@@ -18,7 +18,7 @@ import holdfast
 
 PACKAGE = Path(holdfast.__file__).parent
 HEADERS = [PACKAGE / "include" / "holdfast" / n for n in ("holdfast.h", "holdfast_device.h")]
-EXAMPLE = Path(__file__).parents[3] / "examples" / "c" / "all_reduce.c"
+EXAMPLES = Path(__file__).parents[3] / "examples" / "c"
 BENCHMARK = Path(__file__).parents[2] / "bench/c_collectives.c"
 LIBRARY = PACKAGE / "libholdfast.so"
 
@@ -74,7 +74,7 @@ def test_the_benchmark_runs(tmp_path):
 
 @needs_compiler
 def test_the_example_builds_without_warnings_and_runs(tmp_path):
-    program = build(EXAMPLE, tmp_path)
+    program = build(EXAMPLES / "all_reduce.c", tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "holdfast.cli", "run", "-n", "4", str(program)],
         capture_output=True,
@@ -96,6 +96,22 @@ def test_the_example_builds_without_warnings_and_runs(tmp_path):
     )
     assert alone.returncode == 1
     assert "holdfast run -n 4" in alone.stderr
+
+
+@needs_compiler
+def test_the_example_that_loses_a_rank_goes_on(tmp_path):
+    program = build(EXAMPLES / "survive.c", tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", "run", "-n", "3", "--respawn", str(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    gone, back = done.stdout.splitlines()
+    assert gone == "all_gather: PeerLost: rank 2 is away; the group goes on"
+    assert re.fullmatch(r"[1-9]\d* steps without a rank, then all 3 again: the sum is 6", back)
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler")
