@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
+from holdfast import cli
 
 HOLDFAST = [sys.executable, "-m", "holdfast.cli"]
 # Buffered, so that a rank's line is one write and no other rank's falls into it.
@@ -59,25 +60,39 @@ def test_info_is_readable_by_programs():
     assert all(option["source"] == "default" for option in info["options"].values())
 
 
-def test_info_says_what_would_be_encoded():
-    assert "encoded without being asked for: nothing" in call("info").stdout
-    info = json.loads(call("info", "--json", HOLDFAST_CODEC="int8").stdout)
-    assert "reduce_scatter" in info["encoded"]
-    assert "from 65536 bytes: int8(block=128), without error feedback" in info["encoded"]
-    assert "int8" in info["codecs"]
-    coded = {(r["collective"], r["algorithm"]) for r in info["algorithms"] if r["codec"]}
+@pytest.fixture
+def info(monkeypatch, capsys):
+    """What `holdfast info` says, in this process: torch is imported once for all of them."""
+
+    def say(*arguments: str, **env: str) -> str:
+        with monkeypatch.context() as here:
+            for variable, value in env.items():
+                here.setenv(variable, value)
+            assert cli.main(["info", *arguments]) == 0
+        return capsys.readouterr().out
+
+    return say
+
+
+def test_info_says_what_would_be_encoded(info):
+    assert "encoded without being asked for: nothing" in info()
+    told = json.loads(info("--json", HOLDFAST_CODEC="int8"))
+    assert "reduce_scatter" in told["encoded"]
+    assert "from 65536 bytes: int8(block=128), without error feedback" in told["encoded"]
+    assert "int8" in told["codecs"]
+    coded = {(r["collective"], r["algorithm"]) for r in told["algorithms"] if r["codec"]}
     assert ("all_reduce", "two_level_coded") in coded
 
 
-def test_info_tells_where_an_option_comes_from():
-    done = call("info", "--json", HOLDFAST_TRANSPORTS="tcp", HOLDFAST_PORT=" ")
-    options = json.loads(done.stdout)["options"]
+def test_info_tells_where_an_option_comes_from(info):
+    told = info("--json", HOLDFAST_TRANSPORTS="tcp", HOLDFAST_PORT=" ")
+    options = json.loads(told)["options"]
     assert options["transports"] == {"value": ["tcp"], "source": "HOLDFAST_TRANSPORTS"}
     assert options["port"] == {"value": 0, "source": "default"}
 
 
-def test_info_is_readable_by_people():
-    text = call("info").stdout
+def test_info_is_readable_by_people(info):
+    text = info()
     for word in (holdfast.__version__, "PyTorch backend", "transports", "all_reduce", "ring"):
         assert word in text
 

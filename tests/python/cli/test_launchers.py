@@ -8,11 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import nursery
 import pytest
 from ports import held_port
+from ranks import Process
 
 pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
 
@@ -22,21 +24,32 @@ TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 LAUNCHER = re.compile("RANK|WORLD_SIZE|MASTER_|SLURM_|JOB_COMPLETION|GROUP_|TORCHELASTIC")
 
 
+def beside(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a rank whose launcher sets these variables, and no other one does."""
+    clean = {k: v for k, v in os.environ.items() if not LAUNCHER.search(k)}
+    return {**clean, "OMP_NUM_THREADS": "1", **env}
+
+
 def start(
     command: list[str], path: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[str]:
-    clean = {k: v for k, v in os.environ.items() if not LAUNCHER.search(k)}
     return subprocess.Popen(
         command,
         cwd=path,
-        env={**clean, "OMP_NUM_THREADS": "1", **(env or {})},
+        env=beside(env or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
-def finished(processes: list[subprocess.Popen[str]], timeout_s: float = 120) -> str:
+def train(path: Path, env: Mapping[str, str]) -> nursery.Child:
+    """`python train.py` in a process that has imported torch: its variables are what is tested."""
+    own = {"PROGRAM": TRAIN, "ARGUMENTS": "[]", "FOLDER": str(path)}
+    return nursery.fork("programs", "be_the_program", beside({**env, **own}), path)
+
+
+def finished(processes: Sequence[Process], timeout_s: float = 120) -> str:
     text = ""
     try:
         for process in processes:
@@ -77,11 +90,7 @@ def test_holdfast_run(tmp_path):
 def test_the_variables_of_slurm(tmp_path):
     common = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held_port()), "SLURM_NTASKS": "2"}
     ranks = [
-        start(
-            [sys.executable, TRAIN],
-            tmp_path,
-            {**common, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)},
-        )
+        train(tmp_path, {**common, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)})
         for rank in range(2)
     ]
     expect_ranks(finished(ranks), 2)
@@ -126,7 +135,7 @@ def test_the_pods_of_kubernetes(tmp_path):
     assert container["command"] == ["python", "train.py"]
     here = {**given, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(held_port())}
     pods = [
-        start([sys.executable, TRAIN], tmp_path, {**here, "JOB_COMPLETION_INDEX": str(index)})
+        train(tmp_path, {**here, "JOB_COMPLETION_INDEX": str(index)})
         for index in range(spec["completions"])
     ]
     expect_ranks(finished(pods), spec["completions"])

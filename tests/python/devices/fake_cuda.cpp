@@ -1,6 +1,6 @@
 // A CUDA for a torch that has none: streams and events that only write down what is asked of them,
 // and tensors over memory that somebody else has. For tests of what the c10d backend asks for.
-#include <ATen/ATen.h>
+#include <ATen/core/TensorBase.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/python_variable.h>
 

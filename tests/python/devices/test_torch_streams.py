@@ -52,7 +52,7 @@ def run(function: str, fake: Path, meeting: Path, **env: str) -> None:
         "FAKE_CUDA": str(fake),
         **env,
     }
-    run_ranks("torch_stream_ranks", function, 2, meeting, env=whole, fresh=True)
+    run_ranks("torch_stream_ranks", function, 2, meeting, env=whole)
 
 
 @pytest.mark.parametrize("ipc", ["auto", "off"])
