@@ -30,9 +30,9 @@ class Block:
     not_run: str
     before: str
 
-    def with_before(self, before: str = "") -> Block:
-        """The block with what comes before it, in the page or here, in its text."""
-        return replace(self, text=(self.before or before) + self.text, before="")
+    def with_before(self) -> Block:
+        """The block with what comes before it in its text."""
+        return replace(self, text=self.before + self.text, before="")
 
     def begins(self) -> bool:
         """Whether a program begins here: it imports, or includes, something."""

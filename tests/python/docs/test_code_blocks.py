@@ -34,7 +34,6 @@ import pytest
 from pages import Block, blocks_of, commands_of
 from ports import held_port
 from programs import run_program
-from unmarked import BEFORE, NOT_RUN
 
 from holdfast import cli
 
@@ -89,12 +88,6 @@ def is_started_here(command: str) -> bool:
     return re.search(r"\bholdfast (coordinator|run .*\.py)\b", command) is not None
 
 
-def prepared(page: Path, block: Block, table: dict[tuple[str, str], str]) -> str:
-    """What a table of unmarked blocks has for this one."""
-    keys = [(of, line) for of, line in table if of == name(page) and block.text.startswith(line)]
-    return table[keys[0]] if keys else ""
-
-
 class Page:
     """A page whose blocks are run in a folder of its own."""
 
@@ -122,7 +115,7 @@ class Page:
                 self.coordinator.communicate()
 
     def _run(self, block: Block) -> None:
-        if block.not_run or prepared(self.path, block, NOT_RUN):
+        if block.not_run:
             for command in commands_of(block.text) if block.language == "sh" else []:
                 if is_of_holdfast(command) and "..." not in command:
                     parsed(command)
@@ -130,7 +123,7 @@ class Page:
         if block.language == "sh":
             self._shell(self._here(block.text))
             return
-        whole = block.with_before(prepared(self.path, block, BEFORE))
+        whole = block.with_before()
         text = self._here(whole.text)
         if not whole.begins():
             text = self.before[block.language] + text
@@ -305,12 +298,6 @@ def test_what_is_wrong_is_told_by_line(tmp_path: Path) -> None:
     assert [line.split(" ")[0] for line in told] == [line for line, _ in complaints], told
     for line, (_, word) in zip(told, complaints, strict=True):
         assert word in line
-
-
-def test_each_unmarked_block_is_on_its_page() -> None:
-    for page, line in (*NOT_RUN, *BEFORE):
-        blocks = blocks_of((ROOT / page).read_text(encoding="utf-8"))
-        assert any(block.text.startswith(line) for block in blocks), (page, line)
 
 
 def test_a_marker_has_a_reason_and_a_block() -> None:
