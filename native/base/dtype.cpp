@@ -49,7 +49,7 @@ bool reduce_defined(DType dtype, ReduceOp op) {
   switch (op) {
     case ReduceOp::kSum:
     case ReduceOp::kProduct: return true;
-    case ReduceOp::kAvg: return kind == DTypeKind::kFloat || kind == DTypeKind::kComplex;
+    case ReduceOp::kAvg: return kind != DTypeKind::kBool;
     case ReduceOp::kMin:
     case ReduceOp::kMax: return kind != DTypeKind::kComplex;
     case ReduceOp::kBand:

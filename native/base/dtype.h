@@ -36,7 +36,7 @@ std::string_view dtype_name(DType dtype);      // "f32", "bf16", ...
 std::string_view reduce_op_name(ReduceOp op);  // "sum", "avg", ...
 
 // Whether op is defined on dtype: bitwise ops on integers and bool only, min/max not on complex,
-// avg on floating and complex types only.
+// avg not on bool.
 bool reduce_defined(DType dtype, ReduceOp op);
 
 }  // namespace holdfast

@@ -240,7 +240,19 @@ TEST_CASE("averages divide in the element's own precision") {
   std::vector<double> x{9.0, -3.0};
   divide_kernel(DType::kF64)(x.data(), 2, 3);
   CHECK(x == std::vector<double>{3.0, -1.0});
-  CHECK((divide_kernel(DType::kI32) == nullptr));
+  CHECK((divide_kernel(DType::kBool) == nullptr));
+}
+
+TEST_CASE("averages of integers round towards zero, and more ranks than fit into one divide it") {
+  std::vector<std::int32_t> x{7, -7, std::numeric_limits<std::int32_t>::min()};
+  divide_kernel(DType::kI32)(x.data(), 3, 2);
+  CHECK(x == std::vector<std::int32_t>{3, -3, std::numeric_limits<std::int32_t>::min() / 2});
+  std::vector<std::int8_t> small{-128, 127};
+  divide_kernel(DType::kI8)(small.data(), 2, 200);
+  CHECK(small == std::vector<std::int8_t>{0, 0});
+  std::vector<std::uint64_t> large{std::numeric_limits<std::uint64_t>::max()};
+  divide_kernel(DType::kU64)(large.data(), 1, 2);
+  CHECK(large[0] == std::numeric_limits<std::uint64_t>::max() / 2);
 }
 
 }  // namespace

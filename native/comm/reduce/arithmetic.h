@@ -93,6 +93,22 @@ constexpr T combine(T a, T b) {
   }
 }
 
+// A sum divided by the number of its contributors. Integers are rounded towards zero, as NCCL does.
+template <class T>
+constexpr T divided(T value, std::uint32_t divisor) {
+  if constexpr (Narrow<T>) {
+    return T::narrow(value.widen() / static_cast<float>(divisor));
+  } else if constexpr (std::is_integral_v<T>) {
+    // The divisor need not fit into T.
+    using Wide = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    return static_cast<T>(static_cast<Wide>(value) / static_cast<Wide>(divisor));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return value / static_cast<T>(divisor);
+  } else {
+    return value;  // a type whose kernels are never asked for an average
+  }
+}
+
 template <class Op>
 constexpr Bool combine(Bool a, Bool b) {
   const int x = a.bits != 0 ? 1 : 0;

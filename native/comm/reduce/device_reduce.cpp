@@ -24,7 +24,8 @@ bool is_of_bits(ReduceOp op) {
 Seen integer(DType dtype, ReduceOp op) {
   const auto bytes = static_cast<std::uint32_t>(dtype_bytes(dtype));
   if (is_of_bits(op)) return {"U8", bytes, 1};
-  const bool is_signed = dtype_name(dtype).front() == 'i' && is_ordering(op);
+  const bool minds_sign = is_ordering(op) || op == ReduceOp::kAvg;
+  const bool is_signed = dtype_name(dtype).front() == 'i' && minds_sign;
   switch (bytes) {
     case 1: return {is_signed ? "I8" : "U8", 1, 1};
     case 2: return {is_signed ? "I16" : "U16", 1, 2};

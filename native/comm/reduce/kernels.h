@@ -16,7 +16,8 @@
 namespace holdfast::comm {
 
 using ReduceKernel = void (*)(void* dst, const void* lhs, const void* rhs, std::uint64_t count);
-// Divides in place: data[i] = data[i] / divisor, rounded once. Defined only where kAvg is.
+// Divides in place: data[i] = data[i] / divisor, rounded once; integers towards zero.
+// Defined only where kAvg is.
 using DivideKernel = void (*)(void* data, std::uint64_t count, std::uint32_t divisor);
 
 // The kernel of a level, which the processor must have; nullptr when reduce_defined() is false.

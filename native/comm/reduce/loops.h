@@ -73,11 +73,7 @@ void divide_loop(void* data, std::uint64_t count, std::uint32_t divisor) {
   auto* x = static_cast<Loose<T>*>(data);
   for (std::uint64_t i = 0; i < count; ++i) {
     const T value = x[i].value;
-    if constexpr (Narrow<T>) {
-      x[i].value = T::narrow(value.widen() / static_cast<float>(divisor));
-    } else {
-      x[i].value = value / static_cast<T>(divisor);
-    }
+    x[i].value = divided(value, divisor);
   }
 }
 
@@ -157,6 +153,14 @@ ReduceKernel complex_kernel(ReduceOp op) {
 
 [[maybe_unused]] DivideKernel select_divide(DType dtype) {
   switch (dtype) {
+    case DType::kU8: return divide_loop<std::uint8_t>;
+    case DType::kI8: return divide_loop<std::int8_t>;
+    case DType::kU16: return divide_loop<std::uint16_t>;
+    case DType::kI16: return divide_loop<std::int16_t>;
+    case DType::kU32: return divide_loop<std::uint32_t>;
+    case DType::kI32: return divide_loop<std::int32_t>;
+    case DType::kU64: return divide_loop<std::uint64_t>;
+    case DType::kI64: return divide_loop<std::int64_t>;
     case DType::kF16: return divide_loop<Half>;
     case DType::kBF16: return divide_loop<Bfloat>;
     case DType::kF8E4M3: return divide_loop<Float8E4M3>;

@@ -25,17 +25,6 @@ struct Elements {
   T lane[kVectorBytes / sizeof(T)];
 };
 
-template <class T>
-HOLDFAST_DEVICE T divided(T value, std::uint32_t divisor) {
-  if constexpr (Narrow<T>) {
-    return T::narrow(value.widen() / static_cast<float>(divisor));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return value / static_cast<T>(divisor);
-  } else {
-    return value;
-  }
-}
-
 template <class T, class Op>
 HOLDFAST_DEVICE void reduce_element(const ReduceArgument& a, std::uint64_t i) {
   const std::uint64_t at = i * sizeof(T);
@@ -108,13 +97,15 @@ using C128 = Complex<double>;
 
 namespace holdfast {
 
-// There is one kernel per distinct function of bits: sums and products wrap whatever the sign, a
-// bitwise operator treats any integer as bytes, and a complex sum is two real ones
-// (device_reduce.cpp maps each dtype to its kernel).
+// There is one kernel per distinct function of bits: sums and products wrap whatever the sign (the
+// signed sums are there for averages, whose quotients have one), a bitwise operator treats any
+// integer as bytes, and a complex sum is two real ones (device_reduce.cpp maps each dtype to its
+// kernel).
 #define ONE(KERNEL, Op, Type) \
   KERNEL(holdfast_reduce_##Op##_##Type, comm::reduce<comm::Type, comm::Op>)
 #define ARITHMETIC(KERNEL, Type) ONE(KERNEL, Sum, Type) ONE(KERNEL, Product, Type)
 #define ORDER(KERNEL, Type) ONE(KERNEL, Min, Type) ONE(KERNEL, Max, Type)
+#define SIGNED(KERNEL, Type) ONE(KERNEL, Sum, Type) ORDER(KERNEL, Type)
 #define NUMBER(KERNEL, Type) ARITHMETIC(KERNEL, Type) ORDER(KERNEL, Type)
 #define BITS(KERNEL, Type) ONE(KERNEL, Band, Type) ONE(KERNEL, Bor, Type) ONE(KERNEL, Bxor, Type)
 // clang-format off
@@ -125,10 +116,10 @@ namespace holdfast {
   NUMBER(KERNEL, U16)          \
   NUMBER(KERNEL, U32)          \
   NUMBER(KERNEL, U64)          \
-  ORDER(KERNEL, I8)            \
-  ORDER(KERNEL, I16)           \
-  ORDER(KERNEL, I32)           \
-  ORDER(KERNEL, I64)           \
+  SIGNED(KERNEL, I8)           \
+  SIGNED(KERNEL, I16)          \
+  SIGNED(KERNEL, I32)          \
+  SIGNED(KERNEL, I64)          \
   NUMBER(KERNEL, F16)          \
   NUMBER(KERNEL, BF16)         \
   NUMBER(KERNEL, F8E4M3)       \

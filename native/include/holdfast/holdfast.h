@@ -66,7 +66,7 @@ typedef enum hf_dtype {
 /* How the elements of all ranks are combined. */
 typedef enum hf_op {
   HF_SUM,
-  HF_AVG, /* floating and complex types */
+  HF_AVG, /* not bool; of integers, the sum divided and rounded towards zero */
   HF_PRODUCT,
   HF_MIN,
   HF_MAX,

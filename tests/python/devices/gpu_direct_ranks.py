@@ -45,7 +45,9 @@ def direct_ops() -> int:
 
 def _values(count: int, dtype: type, seed: int) -> np.ndarray:
     rng = np.random.default_rng([seed, count])
-    return rng.integers(0, 5, count).astype(dtype)
+    # An average of integers has a sign, where they have one.
+    low = -4 if np.issubdtype(dtype, np.signedinteger) else 0
+    return rng.integers(low, 5, count).astype(dtype)
 
 
 def _ops_of(dtype: type) -> tuple[str, ...]:
@@ -55,7 +57,7 @@ def _ops_of(dtype: type) -> tuple[str, ...]:
         return ("sum", "product", "avg")
     if np.issubdtype(dtype, np.floating):
         return ("sum", "product", "min", "max", "avg")
-    return ("sum", "product", "min", "max", "band", "bor", "bxor")
+    return ("sum", "product", "min", "max", "avg", "band", "bor", "bxor")
 
 
 def _collect(group: holdfast.Group, count: int, dtype: type, make: object) -> list[np.ndarray]:

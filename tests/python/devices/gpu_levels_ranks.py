@@ -37,7 +37,7 @@ def _ops_of(dtype: type) -> tuple[str, ...]:
         return ("sum", "product", "avg")
     if np.issubdtype(dtype, np.floating):
         return ("sum", "product", "min", "max", "avg")
-    return ("sum", "product", "min", "max", "band", "bor", "bxor")
+    return ("sum", "product", "min", "max", "avg", "band", "bor", "bxor")
 
 
 def _moved(group: holdfast.Group, values: np.ndarray, make: object) -> list[np.ndarray]:

@@ -142,6 +142,9 @@ def every_dtype(group: Group) -> None:
     a = np.full(9, float(me))
     group.all_reduce(a, op="avg")
     equal(a, np.full(9, (n - 1) / 2))
+    a = np.full(9, -2 * me, dtype=np.int16)
+    group.all_reduce(a, op="avg")
+    equal(a, np.full(9, -(n - 1)))
     b = np.array([me == 0, False, True])
     group.all_reduce(b, op="max")
     equal(b, [True, False, True])
@@ -389,7 +392,7 @@ def bad_arguments(group: Group) -> None:
     refused(unsupported, lambda: group.all_reduce(np.ones(2, dtype=">f4")), "byte order")
     undefined: Any = (config, unsupported)
     refused(undefined, lambda: group.all_reduce(a, op="band"), "band", "all_reduce")
-    refused(undefined, lambda: group.all_reduce(np.ones(2, dtype=int), op="avg"), "avg")
+    refused(undefined, lambda: group.all_reduce(np.ones(2, dtype=bool), op="avg"), "avg")
     refused(
         config, lambda: group.all_gather(np.ones(n + 1, dtype=np.float32), a[:1]),
         "all_gather", here, f"({n + 1},) float32", "(1,) float32", f"{n} blocks of 1",

@@ -160,10 +160,10 @@ def refuse_the_second_of_two(rank: int, size: int) -> None:
     options = dist.AllreduceCoalescedOptions()
     options.reduceOp = dist.ReduceOp.AVG
     grid = torch.full((3, 60_000), rank + 1.0)
-    pair = [grid.t(), torch.ones(3, dtype=torch.int32)]
+    pair = [grid.t(), torch.ones(3, dtype=torch.bool)]
     expect(
         holdfast.Unsupported,
-        "avg is not defined on i32",
+        "avg is not defined on bool",
         lambda: cpu_backend().allreduce_coalesced(pair, options),
     )
     t = torch.ones(3)
@@ -404,8 +404,8 @@ def wrong_tensors(rank: int, size: int) -> None:
         (holdfast.ConfigError, "one memory", lambda: dist.all_reduce(overlapping)),
         (
             holdfast.Unsupported,
-            "avg is not defined on i64",
-            lambda: dist.all_reduce(torch.ones(2, dtype=torch.int64), op=dist.ReduceOp.AVG),
+            "avg is not defined on bool",
+            lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), op=dist.ReduceOp.AVG),
         ),
         (
             holdfast.Unsupported,

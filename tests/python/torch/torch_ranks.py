@@ -43,6 +43,12 @@ def check_reductions(rank: int, size: int) -> None:
         t = value(rank, 100, dtype)
         dist.all_reduce(t, op=dist.ReduceOp.AVG)
         check(t, (everybody(size, 100, dtype).sum(0) / size).to(dtype), ("avg", dtype))
+    for dtype in INTEGERS:
+        # As NCCL has it: the sum, which may wrap, divided and rounded towards zero.
+        t = (-5 * value(rank, 100, torch.int64)).to(dtype)
+        dist.all_reduce(t, op=dist.ReduceOp.AVG)
+        total = (-5 * everybody(size, 100, torch.int64).sum(0)).to(dtype)
+        check(t, total.div(size, rounding_mode="trunc"), ("avg", dtype))
     for op, fold in (
         (dist.ReduceOp.BAND, "and"),
         (dist.ReduceOp.BOR, "or"),
@@ -250,8 +256,8 @@ def errors() -> None:
     backend = dist.group.WORLD._get_backend(torch.device("cpu"))  # type: ignore[union-attr]
     expect(
         holdfast.Unsupported,
-        "avg is not defined on i32",
-        lambda: dist.all_reduce(torch.ones(2, dtype=torch.int32), op=dist.ReduceOp.AVG),
+        "avg is not defined on bool",
+        lambda: dist.all_reduce(torch.ones(2, dtype=torch.bool), op=dist.ReduceOp.AVG),
     )
     expect(
         holdfast.Unsupported,
