@@ -150,6 +150,13 @@ test-torch: $(VENV)/.installed $(VENV)/.extras  ## PyTorch's own distributed tes
 	cd build/empty; $(BIN)/python $(CURDIR)/tests/torch_suite/table.py \
 	  --logs $(LOGS) --out $(CURDIR)/docs/evidence/torch-distributed-tests.md
 
+# Options of tests/clients/run.py, such as --only NAME.
+CLIENTS ?= --write
+.PHONY: test-clients
+test-clients: $(VENV)/.wheel  ## accelerate, Lightning, DeepSpeed, torchtitan, Ray beside gloo, with kills (20 minutes)
+	@mkdir -p build/empty
+	cd build/empty; $(BIN)/python $(CURDIR)/tests/clients/run.py $(CLIENTS)
+
 # ---- checks --------------------------------------------------------------------------------------
 
 .PHONY: lint
