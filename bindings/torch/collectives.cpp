@@ -33,7 +33,8 @@ ReduceOp reduce_op(const c10d::ReduceOp& op) {
 // PREMUL_SUM: multiplies this rank's contribution by its factor, in the tensor's own dtype.
 std::optional<Tensor> scaled(const Tensor& tensor, const c10d::ReduceOp& op) {
   if (op.op_ != c10d::ReduceOp::PREMUL_SUM) return std::nullopt;
-  const auto* factor = dynamic_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  // Its name in 2.11 and 2.12, which later versions keep as an alias.
+  const auto* factor = dynamic_cast<const c10d::NCCLPreMulSumSupplement*>(op.supplement_.get());
   if (factor == nullptr) raise({Code::kConfigError, "PREMUL_SUM without a factor"});
   const auto type = tensor.scalar_type();
   // fp8 has no arithmetic, so f32 is used.
