@@ -10,24 +10,26 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__, _core, _transports
+from holdfast import __version__, _core, _torch_modules, _transports
 from holdfast.compress.codec import is_lossless, measured_dtype
 from holdfast.errors import HoldfastError
 from holdfast.options import Options, variables
 
 
 def _torch() -> dict[str, Any]:
+    fits = [_torch_modules.text_of(minor) for minor in _torch_modules.minors()]
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
-        return {"on": False, "why": "torch is not installed"}
+        why = f"torch is not installed; this installation fits {', '.join(fits) or 'none'}"
+        return {"on": False, "why": why, "fits": fits}
     try:
         from holdfast.torch import native
 
         module = native()
     except ImportError as error:
-        return {"on": False, "why": str(error), "torch": version}
-    return {"on": True, "torch": version, "built_for": module.built_for_torch}
+        return {"on": False, "why": str(error), "torch": version, "fits": fits}
+    return {"on": True, "torch": version, "built_for": module.built_for_torch, "fits": fits}
 
 
 def _cuda(options: Options) -> dict[str, Any]:
@@ -150,7 +152,10 @@ def show(*, as_json: bool) -> int:
     print("parts")
     for name, part in info["parts"].items():
         state = "on" if part["on"] else f"off: {part['why']}"
-        extra = f" (torch {part['torch']})" if part["on"] and "torch" in part else ""
+        extra = ""
+        if part["on"] and "torch" in part:
+            extra = f" (torch {part['torch']}, by the module for {part['built_for']}"
+            extra += f"; here are {', '.join(part['fits'])})"
         if part["on"] and "version" in part:
             extra = f" ({part['version']})"
         if part["on"] and "devices" in part:

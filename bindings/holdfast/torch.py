@@ -6,11 +6,13 @@ torch calls :func:`_autoload` on ``import torch``; the native module loads on fi
 from __future__ import annotations
 
 import dataclasses
+import functools
 import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast._torch_modules import TorchModule
     from holdfast.comm.outcome import Outcome, View
     from holdfast.comm.state.sync import SyncReport
     from holdfast.options import Options
@@ -33,53 +35,37 @@ def _autoload() -> None:
         warnings.warn(f"Holdfast could not register with torch: {error!r}", stacklevel=2)
 
 
-def native() -> Any:
-    """Load the native backend.
+@functools.cache
+def native() -> TorchModule:
+    """Load the native backend, once.
 
     Returns
     -------
     module
-        ``holdfast._c10d``.
+        That for the minor version of torch that is here, such as ``holdfast._c10d_2_13``.
 
     Raises
     ------
     ImportError
-        When it was not built, or for another minor version of torch.
+        When this installation of Holdfast has none for it.
     """
     import torch
 
-    from holdfast import _process
+    from holdfast import _process, _torch_modules
 
-    try:
-        from holdfast import _c10d
-    except ImportError as error:
-        raise ImportError(
-            f"the PyTorch backend of Holdfast cannot be loaded ({error}). It is compiled against "
-            "the torch that is present when Holdfast is built: install Holdfast again with "
-            "`pip install --no-build-isolation --force-reinstall --no-deps holdfast`"
-        ) from error
-    here = ".".join(torch.__version__.split(".")[:2])
-    if _c10d.built_for_torch != here:
-        raise ImportError(
-            f"Holdfast was built for torch {_c10d.built_for_torch}, this is torch {here}; "
-            "install Holdfast again beside this torch"
-        )
+    module = _torch_modules.load(torch.__version__)
     _process.at_end(_before_closing, _after_closing)
-    return _c10d
+    return module
 
 
 def _before_closing() -> None:
-    from holdfast import _c10d
-
-    _c10d.drain_callbacks(_LAST_CALLBACKS)
-    _c10d.process_ends()
+    native().drain_callbacks(_LAST_CALLBACKS)
+    native().process_ends()
 
 
 def _after_closing() -> None:
-    from holdfast import _c10d
-
-    _c10d.drain_callbacks(_LAST_CALLBACKS)
-    _c10d.end_callbacks()
+    native().drain_callbacks(_LAST_CALLBACKS)
+    native().end_callbacks()
 
 
 def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:

@@ -112,7 +112,8 @@ void tell_wait(const c10::intrusive_ptr<c10d::Work>& work, bool whole) {
 
 }  // namespace
 
-PYBIND11_MODULE(_c10d, m) {
+// The build names it, _c10d_2_13 for torch 2.13, and bindings/holdfast/_torch_modules.py chooses.
+PYBIND11_MODULE(HOLDFAST_TORCH_MODULE, m) {
   m.doc() = "The PyTorch backend of Holdfast. torch loads it; there is nothing to call.";
   m.attr("built_for_torch") = HOLDFAST_TORCH_VERSION;
   py::register_exception_translator(translate);
