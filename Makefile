@@ -65,6 +65,20 @@ sim: $(VENV)/.installed  ## a simulated world under faults: make sim SEED=42, or
 wheel: $(VENV)/.wheel  ## the wheel, in dist/
 	@ls -l dist/*.whl
 
+# Wheels for users: Pythons of 3.10 to 3.14 that run, with Python.h. ARCH=aarch64: by a cross compiler.
+PYTHONS ?= $(shell for v in 10 11 12 13 14; do python3.$$v -c '' 2>/dev/null && echo python3.$$v; done; true)
+ARCH ?= $(shell uname -m)
+.PHONY: wheels
+wheels: $(VENV)/.cuda | system-build  ## wheels for users, to dist/wheels: every torch minor in each, for PYTHONS at hand
+	@[ $(ARCH) = $(shell uname -m) ] || .ci/foreign_packages.sh $(ARCH) build/wheels/$(ARCH)/packages
+	.ci/wheels.sh $(ARCH) $(CUDA) $(BIN)/python $(PYTHONS)
+
+# Several gigabytes for each torch, one at a time. WHEELS_TEST="--torches 2.13.0" for less.
+WHEELS_TEST ?= --write
+.PHONY: wheels-test
+wheels-test:  ## each wheel beside each torch in an empty environment: DDP with a kill, C, refusals (an hour)
+	$(PYTHON) tests/wheels/run.py --pythons $(PYTHONS) $(WHEELS_TEST)
+
 .PHONY: bench
 bench: $(VENV)/.installed $(VENV)/.extras  ## collectives side by side with gloo
 	$(BIN)/holdfast bench -n 2,4 --sizes 4K,64K,1M,16M,64M \
@@ -196,10 +210,10 @@ types: $(VENV)/.torch $(VENV)/.extras  ## mypy --strict
 	.ci/typing_view.sh
 	MYPYPATH=build/typing $(BIN)/mypy --strict -p holdfast
 
-# The newest minor versions after the one that the tests run with.
-TORCH_HEADERS ?= 2.14.1 2.15.0
+# The oldest and the newest minor version: the tests run with one between.
+TORCH_HEADERS ?= 2.11.0 2.15.0
 .PHONY: torch-headers
-torch-headers: $(VENV)/.created  ## compiles the torch backend against newer versions' headers
+torch-headers: $(VENV)/.created  ## compiles the torch backend against other versions' headers
 	@$(call logged,torch-headers,.ci/torch_headers.sh $(BIN)/python $(TORCH_HEADERS))
 
 .PHONY: sanitize asan tsan
