@@ -55,6 +55,14 @@ function(holdfast_find_nvcc)
 endfunction()
 holdfast_find_nvcc()
 
+# An image is a GPU's code alone: the compiler beside nvcc only preprocesses, and a cross compiler is
+# none that nvcc knows.
+set(nvcc_host ${CMAKE_CXX_COMPILER})
+if(CMAKE_CROSSCOMPILING)
+  find_program(HOLDFAST_NVCC_HOST NAMES g++ c++ REQUIRED)
+  mark_as_advanced(HOLDFAST_NVCC_HOST)
+  set(nvcc_host ${HOLDFAST_NVCC_HOST})
+endif()
 set(images "")
 if(HOLDFAST_NVCC)
   list(TRANSFORM HOLDFAST_CUDA_TARGETS PREPEND "-gencode;" OUTPUT_VARIABLE nvcc_targets)
@@ -62,7 +70,7 @@ if(HOLDFAST_NVCC)
     get_filename_component(name ${kernel} NAME_WE)
     set(image ${CMAKE_CURRENT_BINARY_DIR}/kernels/${name}.fatbin)
     add_custom_command(OUTPUT ${image}
-      COMMAND ${HOLDFAST_NVCC} ${nvcc_flags} ${nvcc_targets} -ccbin ${CMAKE_CXX_COMPILER}
+      COMMAND ${HOLDFAST_NVCC} ${nvcc_flags} ${nvcc_targets} -ccbin ${nvcc_host}
         -I${CMAKE_CURRENT_SOURCE_DIR}/native -MD -MF ${image}.d -MT ${image} -o ${image} ${kernel}
       DEPENDS ${kernel} DEPFILE ${image}.d COMMENT "nvcc ${name}.cu" VERBATIM)
     list(APPEND images ${image})

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 import tempfile
-import time
 from pathlib import Path
 
 import symbols
-from environment import Environment, Failed
+from environment import Clock, Environment, Failed, Time
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -51,20 +50,21 @@ def module_of(env: Environment, torch: str) -> Path:
 
 
 def fits(env: Environment, torch: str) -> str:
-    """All that the module takes is in this torch's libraries."""
+    """All that the module takes is in this torch's libraries; no library looks outside."""
     fit = symbols.look(module_of(env, torch), env.torch_libraries)
-    if fit.problems:
-        raise Failed("; ".join(fit.problems[:5]))
+    problems = [*fit.problems, *symbols.misplaced(env.package)]
+    if problems:
+        raise Failed("; ".join(problems[:5]))
     return f"{fit.symbols} symbols"
 
 
-def first_all_reduce(env: Environment) -> float:
-    """Seconds of two ranks, from the shell to the result and the end."""
+def first_all_reduce(env: Environment) -> Time:
+    """How long two ranks take, from the shell to the result and the end."""
     program = env.folder / "first.py"
     program.write_text(FIRST)
-    begun = time.monotonic()
+    clock = Clock()
     env.run("holdfast", "run", "-n", "2", program)
-    return time.monotonic() - begun
+    return clock.read()
 
 
 def info(env: Environment, torch: str, minors: list[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -14,6 +15,33 @@ LIMIT_S = 600
 
 class Failed(Exception):
     """A step did not do what it must; the text says which and what it said."""
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds on the wall, and of processors: the second hardly depends on what else runs."""
+
+    wall: float
+    cpu: float
+
+    def __str__(self) -> str:
+        return f"{self.wall:.1f} ({self.cpu:.1f})"
+
+
+class Clock:
+    """Runs from when it is made."""
+
+    def __init__(self) -> None:
+        self._began = self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return time.monotonic(), used.ru_utime + used.ru_stime
+
+    def read(self) -> Time:
+        wall, cpu = self._now()
+        return Time(wall - self._began[0], cpu - self._began[1])
 
 
 @dataclass(frozen=True)
@@ -66,11 +94,11 @@ class Environment:
             raise Failed(f"{' '.join(map(str, command))} ended with {done.returncode}:\n{last}")
         return done.stdout
 
-    def pip(self, *arguments: str | Path) -> float:
-        """Install something; returns the seconds that it took."""
-        begun = time.monotonic()
+    def pip(self, *arguments: str | Path) -> Time:
+        """Install something; returns how long it took."""
+        clock = Clock()
         self.run(self.python, "-m", "pip", "install", "--quiet", *arguments)
-        return time.monotonic() - begun
+        return clock.read()
 
 
 def create(python: str, folder: Path) -> Environment:

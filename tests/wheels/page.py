@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import functools
+import json
 import os
 import platform
 import subprocess
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+KEPT = ROOT / "build" / "wheels-rows.json"
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Row:
     symbols: str = ""
     install: str = ""
     first: str = ""
+    load: str = ""
     info: str = ""
     ddp_kill: str = ""
     c: str = ""
@@ -34,6 +38,7 @@ TITLES = {
     "symbols": "module fits",
     "install": "pip install, s",
     "first": "first all_reduce, s",
+    "load": "load",
     "info": "info",
     "ddp_kill": "DDP with a kill",
     "c": "C example",
@@ -50,7 +55,9 @@ run, without a compiler in `PATH`.
 - *Module fits*: every symbol that the wheel's module for this torch takes from it is exported by
   this torch's libraries, and both use the same table of pybind11's; looked up by `nm`.
 - *pip install* takes NumPy and xxhash along, from the index. *First all_reduce* is two ranks from
-  the shell to their end, with torch's import. Both together must take less than {limit} seconds.
+  the shell to their end, with torch's import. Both together must take less than {limit} seconds,
+  where the machine is free for it: *load* is how many programs wanted a core at that time. In
+  parentheses stand the seconds of processors.
 - *Info*: `holdfast info` names the modules of the wheel and the one that was chosen, and no other
   is loaded.
 - *DDP with a kill*: three ranks train, one is ended by SIGKILL in step 5 of 12, and the others end
@@ -76,12 +83,28 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {platform.machine().replace('_', '-')}, {name}"
 
 
-def _commit() -> str:
+@functools.cache
+def commit() -> str:
     done = subprocess.run(
         ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True,
         check=True, timeout=30,
     )  # fmt: skip
     return done.stdout.strip()
+
+
+def kept() -> dict[str, Row]:
+    """Rows of earlier runs on the same commit, by Python and torch."""
+    if not KEPT.exists():
+        return {}
+    told = json.loads(KEPT.read_text())
+    if told["commit"] != commit():
+        return {}
+    return {key: Row(**cells) for key, cells in told["rows"].items()}
+
+
+def keep(rows: dict[str, Row]) -> None:
+    told = {"commit": commit(), "rows": {key: asdict(row) for key, row in rows.items()}}
+    KEPT.write_text(json.dumps(told, indent=1))
 
 
 def table(rows: list[Row]) -> str:
@@ -106,6 +129,6 @@ def text(rows: list[Row], wheels: list[tuple[str, float, str]], limit: float) ->
         Seconds that installation and first all_reduce may take.
     """
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
-    head = HEAD.format(date=date, commit=_commit(), machine=machine(), limit=f"{limit:.0f}")
+    head = HEAD.format(date=date, commit=commit(), machine=machine(), limit=f"{limit:.0f}")
     lines = "".join(f"| `{name}` | {size:.1f} | {verdict} |\n" for name, size, verdict in wheels)
     return f"{head}\n{table(rows)}{VERDICTS}{lines}"

@@ -45,13 +45,21 @@ def _undefined(library: Path) -> dict[str, str]:
     return dict((*words[1].split("@", 1), "")[:2] for words in strong)
 
 
-def needed(library: Path) -> list[str]:
-    """The libraries that the loader is asked for."""
+def _dynamic(library: Path, tags: str) -> list[str]:
     done = subprocess.run(
         ["readelf", "--dynamic", "--wide", library],
-        capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return re.findall(r"\(NEEDED\).*\[(.*)\]", done.stdout)
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return re.findall(rf"\((?:{tags})\).*\[(.*)\]", done.stdout)
+
+
+def misplaced(package: Path) -> list[str]:
+    """Libraries of the package that look elsewhere than beside themselves."""
+    found = {library.name: _dynamic(library, "RPATH|RUNPATH") for library in package.glob("*.so")}
+    return [f"{name} looks in {paths}" for name, paths in found.items() if paths != ["$ORIGIN"]]
 
 
 def internals(library: Path) -> set[bytes]:
@@ -68,7 +76,8 @@ def look(module: Path, torch_lib: Path) -> Fit:
     torch_lib : Path
         The folder ``torch/lib``.
     """
-    problems = [f"asks for no {name}" for name in _TORCH if name not in needed(module)]
+    asked = _dynamic(module, "NEEDED")
+    problems = [f"asks for no {name}" for name in _TORCH if name not in asked]
     exported: set[str] = set()
     for name in _TORCH:
         exported |= _nm(torch_lib / name, "--defined-only")
