@@ -70,7 +70,8 @@ PYTHONS ?= $(shell for v in 10 11 12 13 14; do python3.$$v -c '' 2>/dev/null && 
 ARCH ?= $(shell uname -m)
 .PHONY: wheels
 wheels: $(VENV)/.cuda | system-build  ## wheels for users, to dist/wheels: every torch minor in each, for PYTHONS at hand
-	@[ $(ARCH) = $(shell uname -m) ] || .ci/foreign_packages.sh $(ARCH) build/wheels/$(ARCH)/packages
+	@[ $(ARCH) = $(shell uname -m) ] || .ci/foreign_packages.sh $(ARCH) \
+	  build/wheels/$(ARCH)/packages libzstd-dev libucx-dev
 	.ci/wheels.sh $(ARCH) $(CUDA) $(BIN)/python $(PYTHONS)
 
 # Several gigabytes for each torch, one at a time. WHEELS_TEST="--torches 2.13.0" for less.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Unpacks to DIR what Debian has for another processor and a cross compiler needs beside itself:
-# libzstd with its static library, and UCX's headers. Nothing is installed, and what apt knows of
-# this system stays as it is: the lists and the packages lie in a folder of their own.
-# usage: foreign_packages.sh ARCH DIR
+# Unpacks Debian's packages for another processor to DIR, once. Nothing is installed, and what apt
+# knows of this system stays as it is: the lists and the packages lie in a folder of their own.
+# usage: foreign_packages.sh ARCH DIR PACKAGE...
 set -euo pipefail
 arch=$1
 to=$2
+shift 2
 case $arch in
   aarch64) debian=arm64 ;;
   x86_64) debian=amd64 ;;
@@ -27,6 +27,6 @@ Dir::Cache "$apt/cache";
 CONF
 export APT_CONFIG=$apt/apt.conf
 apt-get update -qq
-(cd "$apt" && apt-get download -qq libzstd-dev libucx-dev)
+(cd "$apt" && apt-get download -qq "$@")
 for package in "$apt"/*.deb; do dpkg-deb --extract "$package" "$to"; done
 touch "$to/.unpacked"

@@ -48,9 +48,9 @@ TITLES = {
 
 HEAD = """# Wheels, installed and used
 
-Made by `make wheels-test` on {date}, of commit {commit}, on {machine}. Every row is an empty
-virtual environment in which `pip install torch==...` and then `pip install holdfast-*.whl` were
-run, without a compiler in `PATH`.
+Made by `make wheels-test` on {date}, of commit {commit}; {machine}.
+Every row is an empty virtual environment in which `pip install torch==...` and then
+`pip install holdfast-*.whl` were run, without a compiler in `PATH`.
 
 - *Module fits*: every symbol that the wheel's module for this torch takes from it is exported by
   this torch's libraries, and both use the same table of pybind11's; looked up by `nm`.
@@ -71,8 +71,11 @@ run, without a compiler in `PATH`.
 VERDICTS = """
 ## The wheels
 
-| wheel | MB | auditwheel |
-|---|---|---|
+*auditwheel*: the tag that the wheel's symbols ask for. A wheel for aarch64 is used by an emulator,
+without torch: `holdfast info`, and an all_reduce of two ranks (`tests/wheels/under_qemu.sh`).
+
+| wheel | MB | auditwheel | used |
+|---|---|---|---|
 """
 
 
@@ -116,19 +119,21 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def text(rows: list[Row], wheels: list[tuple[str, float, str]], limit: float) -> str:
+def text(rows: list[Row], wheels: list[tuple[str, float, str, str]], limit: float) -> str:
     """The whole page.
 
     Parameters
     ----------
     rows : list of Row
         One for each wheel and torch.
-    wheels : list of (name, megabytes, verdict)
+    wheels : list of (name, megabytes, verdict, how it was used)
         All wheels that were built, those for other processors, too.
     limit : float
         Seconds that installation and first all_reduce may take.
     """
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     head = HEAD.format(date=date, commit=commit(), machine=machine(), limit=f"{limit:.0f}")
-    lines = "".join(f"| `{name}` | {size:.1f} | {verdict} |\n" for name, size, verdict in wheels)
+    lines = "".join(
+        f"| `{name}` | {size:.1f} | {verdict} | {used} |\n" for name, size, verdict, used in wheels
+    )
     return f"{head}\n{table(rows)}{VERDICTS}{lines}"

@@ -122,8 +122,23 @@ def beside(
     )
 
 
-def verdicts() -> list[tuple[str, float, str]]:
-    """Name, megabytes and auditwheel's tag of every wheel that was built."""
+def emulated(wheel: Path) -> str:
+    """What became of a wheel for another processor."""
+    if platform.machine() == "aarch64" or "_aarch64" not in wheel.name:
+        return "above"
+    done = subprocess.run(
+        [ROOT / "tests/wheels/under_qemu.sh", sys.executable, wheel],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1200,
+    )
+    told = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    return told[-1].removeprefix("under_qemu: ")[:100]
+
+
+def verdicts() -> list[tuple[str, float, str, str]]:
+    """Name, megabytes, auditwheel's tag and use of every wheel that was built."""
     auditwheel = ROOT / "build/wheels/tools/bin/auditwheel"
     rows = []
     for wheel in sorted((ROOT / "dist/wheels").glob("*.whl")):
@@ -132,7 +147,8 @@ def verdicts() -> list[tuple[str, float, str]]:
         )
         # It does not know that torch's libraries come with torch, but what symbols ask for.
         told = re.search(r'constrains the platform tag to "([^"]+)"', " ".join(done.stdout.split()))
-        rows.append((wheel.name, wheel.stat().st_size / 1e6, told[1] if told else "none"))
+        tag = told[1] if told else "none"
+        rows.append((wheel.name, wheel.stat().st_size / 1e6, tag, emulated(wheel)))
     return rows
 
 
@@ -166,10 +182,10 @@ def main() -> int:
             tried.append(row)
             rows[f"{version} {torch}"] = row
             page.keep(rows)  # each takes minutes
-            if chosen.write:
-                publish(rows)
             shutil.rmtree(WORK, ignore_errors=True)  # several gigabytes each
     print(page.table(tried))
+    if chosen.write:
+        publish(rows)
     print(*problems, sep="\n")
     used = [row for row in tried if row.install]
     print(f"wheels: {len(used)} of {len(tried)} rows tried, {len(problems)} problems")
