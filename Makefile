@@ -68,11 +68,14 @@ wheel: $(VENV)/.wheel  ## the wheel, in dist/
 # Wheels for users: Pythons of 3.10 to 3.14 that run, with Python.h. ARCH=aarch64: by a cross compiler.
 PYTHONS ?= $(shell for v in 10 11 12 13 14; do python3.$$v -c '' 2>/dev/null && echo python3.$$v; done; true)
 ARCH ?= $(shell uname -m)
+# With kernels for GPUs where there is an nvcc, whatever this machine has; CUDA=ON fetches one.
+WHEELS_CUDA := $(if $(filter file,$(origin CUDA)),AUTO,$(CUDA))
 .PHONY: wheels
-wheels: $(VENV)/.cuda | system-build  ## wheels for users, to dist/wheels: every torch minor in each, for PYTHONS at hand
+wheels: $(VENV)/.created  ## wheels for users, to dist/wheels: every torch minor in each, for PYTHONS at hand
+	@[ $(WHEELS_CUDA) != ON ] || .ci/python.sh cuda $(VENV)
 	@[ $(ARCH) = $(shell uname -m) ] || .ci/foreign_packages.sh $(ARCH) \
 	  build/wheels/$(ARCH)/packages libzstd-dev libucx-dev
-	.ci/wheels.sh $(ARCH) $(CUDA) $(BIN)/python $(PYTHONS)
+	.ci/wheels.sh $(ARCH) $(WHEELS_CUDA) $(BIN)/python $(PYTHONS)
 
 # Several gigabytes for each torch, one at a time. WHEELS_TEST="--torches 2.13.0" for less.
 WHEELS_TEST ?= --write

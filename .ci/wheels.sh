@@ -4,7 +4,7 @@
 # no Python, so it is built once. Prints auditwheel's verdict on each, and where the seconds went.
 # usage: wheels.sh ARCH CUDA TOOLS_PYTHON PYTHON...
 #   ARCH: x86_64 or aarch64; CUDA: AUTO, ON or OFF; TOOLS_PYTHON: has nvcc beside it, or not
-# Why: docs/decisions/0132-one-torch-module-per-minor.md
+# Why: docs/decisions/0134-one-torch-module-per-minor.md
 set -euo pipefail
 cd "$(dirname "$0")/.."
 arch=$1
@@ -72,7 +72,8 @@ fi
 
 build_library() {
   cmake -B "$work/library" -G Ninja -S . -DHOLDFAST_PYTHON=OFF -DHOLDFAST_TORCH=OFF \
-    -DHOLDFAST_WERROR=OFF -DHOLDFAST_PORTABLE=ON -DCMAKE_UNITY_BUILD=ON \
+    -DHOLDFAST_WERROR=OFF -DHOLDFAST_PORTABLE=ON \
+    -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 \
     "-DHOLDFAST_CUDA=$cuda" "-DPython_EXECUTABLE=$1" "${cross[@]}"
   cmake --build "$work/library"
   cmake --install "$work/library" --strip --prefix "$work/installed"

@@ -55,8 +55,8 @@ function(holdfast_find_nvcc)
 endfunction()
 holdfast_find_nvcc()
 
-# An image is a GPU's code alone: the compiler beside nvcc only preprocesses, and a cross compiler is
-# none that nvcc knows.
+# An image is a GPU's code alone: the compiler beside nvcc only preprocesses, and a cross compiler
+# is none that nvcc knows.
 set(nvcc_host ${CMAKE_CXX_COMPILER})
 if(CMAKE_CROSSCOMPILING)
   find_program(HOLDFAST_NVCC_HOST NAMES g++ c++ REQUIRED)
