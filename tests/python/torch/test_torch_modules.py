@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast import _torch_modules
+from holdfast import _info, _torch_modules
 from holdfast._torch_modules import BUILD_FROM_SOURCE, minor_of, minors, refusal
 
 HERE = ((2, 11), (2, 12), (2, 13))
@@ -80,6 +80,15 @@ def test_the_torch_that_is_here_has_its_module():
 
     assert native().built_for_torch == ".".join(torch.__version__.split(".")[:2])
     assert minor_of(torch.__version__) in minors()
+
+
+def test_info_names_the_modules_that_are_here_and_the_one_that_was_chosen(capsys):
+    torch = pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
+    assert _info.show(as_json=False) == 0
+    chosen = _torch_modules.text_of(minor_of(torch.__version__))
+    here = ", ".join(_torch_modules.text_of(minor) for minor in minors())
+    told = f"(torch {torch.__version__}, by the module for {chosen}; here are {here})"
+    assert told in capsys.readouterr().out
 
 
 def test_a_torch_without_a_module_fails_where_the_group_is_made(monkeypatch):
