@@ -29,6 +29,10 @@ def _torch() -> dict[str, Any]:
         module = native()
     except ImportError as error:
         return {"on": False, "why": str(error), "torch": version, "fits": fits}
+    import torch
+
+    # Its own word says which build of the version it is.
+    version = str(torch.__version__)
     return {"on": True, "torch": version, "built_for": module.built_for_torch, "fits": fits}
 
 

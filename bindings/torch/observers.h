@@ -27,16 +27,20 @@ class Observers {
   // Call before the first work that the hook shall see.
   void set_hook(Hook hook) {
     hook_ = std::move(hook);
-    watched_.store(true, std::memory_order_release);  // release: publishes hook_
+    hooked_.store(true, std::memory_order_release);  // release: publishes hook_
+    watched_.store(true, std::memory_order_release);
   }
+  // Whether works that begin now are for the group's hook. Those that began before are not, though
+  // they may be watched, as torch 2.15 has numbered hooks from the start.
+  bool hooked() const { return hooked_.load(std::memory_order_acquire); }
   // Whether works must be timed and reported.
   bool watched() const { return watched_.load(std::memory_order_acquire); }
 
   void begun() { pending_.fetch_add(1, std::memory_order_relaxed); }  // relaxed: a count
-  // Runs the hook; blocks as long as the hook does.
-  void ended(std::shared_ptr<c10d::WorkInfo> work) {
+  // Runs the hook, if the work is for it; blocks as long as the hook does.
+  void ended(std::shared_ptr<c10d::WorkInfo> work, bool hooked) {
     try {
-      if (hook_) hook_(std::move(work));
+      if (hooked) hook_(std::move(work));
     } catch (const std::exception& error) {
       TORCH_WARN("a completion hook raised: ", error.what());
     }
@@ -95,6 +99,7 @@ class Observers {
 
  private:
   Hook hook_;
+  std::atomic<bool> hooked_{false};
   std::atomic<bool> watched_{false};
   std::atomic<std::uint32_t> pending_{0};
 #ifdef C10D_BACKEND_HAS_HOOKS

@@ -96,7 +96,8 @@ void HoldfastWork::tell_observers() {
     observers_->succeeded({getCompletionKey(), info->activeDuration.count() * 1000});
   }
 #endif
-  callbacks_->run([observers = observers_, info] { observers->ended(info); });
+  callbacks_->run(
+      [observers = observers_, info, hooked = hooked_] { observers->ended(info, hooked); });
 }
 
 // Needs no lock: once settled_, failure_ does not change.

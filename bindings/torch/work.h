@@ -52,6 +52,7 @@ class HoldfastWork final : public c10d::Work {
                    about.inputs),
         results_(std::move(about.results)),
         sequence_(about.sequence),
+        hooked_(observers->hooked()),
         watched_(observers->watched()),
         timed_(about.timed || watched_),
         later_ops_tell_(about.later_ops_tell),
@@ -107,6 +108,7 @@ class HoldfastWork final : public c10d::Work {
 
   const std::vector<at::Tensor> results_;
   const std::uint64_t sequence_;
+  const bool hooked_;   // it began after the group's hook was registered
   const bool watched_;  // works are reported to observers
   const bool timed_;
   const bool later_ops_tell_;
