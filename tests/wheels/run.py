@@ -46,6 +46,13 @@ def version_of(python: str) -> Version | None:
     return int(major), int(minor)
 
 
+def has_pip(python: str) -> bool:
+    done = subprocess.run(
+        [python, "-m", "pip", "--version"], capture_output=True, check=False, timeout=60
+    )
+    return done.returncode == 0
+
+
 def numbers(text: str) -> Version:
     major, minor = text.split(".")[:2]
     return int(major), int(minor)
@@ -172,7 +179,7 @@ def main() -> int:
         if wheel is None:
             print(f"{python}: no wheel for it in dist/wheels")
             continue
-        other = next((each for each, v in pythons.items() if v != version), None)
+        other = next((p for p, v in pythons.items() if v != version and has_pip(p)), None)
         for torch in torches(version):
             if chosen.torches and torch not in chosen.torches:
                 continue
