@@ -48,9 +48,10 @@ TITLES = {
 
 HEAD = """# Wheels, installed and used
 
-Made by `make wheels-test` on {date}, of commit {commit}; {machine}.
-Every row is an empty virtual environment in which `pip install torch==...` and then
-`pip install holdfast-*.whl` were run, without a compiler in `PATH`.
+Made by `make wheels-test` on {date}, of commit {commit}.
+The machine: {machine}. Every row is an empty virtual environment in which
+`pip install torch==...` and then `pip install holdfast-*.whl` were run, without a compiler in
+`PATH`.
 
 - *Module fits*: every symbol that the wheel's module for this torch takes from it is exported by
   this torch's libraries, and both use the same table of pybind11's; looked up by `nm`.

@@ -160,6 +160,11 @@ def verdicts() -> list[tuple[str, float, str, str]]:
 
 
 def publish(rows: dict[str, Row]) -> None:
+    for wheel in (ROOT / "dist/wheels").glob(f"holdfast-*_{platform.machine()}.whl"):
+        version = (3, int(re.findall(r"-cp3(\d+)-", wheel.name)[0]))
+        for torch in torches(version):
+            missing = Row(f"3.{version[1]}", torch, symbols="not tried")
+            rows.setdefault(f"{version} {torch}", missing)
     path = ROOT / "docs/evidence/wheels.md"
     path.write_text(page.text([rows[key] for key in sorted(rows)], verdicts(), LIMIT_S))
 
