@@ -248,18 +248,34 @@ def wrap(model: nn.Module, resilient: bool) -> DistributedDataParallel:
     return ddp
 
 
-def train(arguments: argparse.Namespace) -> None:
-    rank, size = dist.get_rank(), dist.get_world_size()
-    resilient = arguments.backend == "holdfast"
+class Prepared(NamedTuple):
+    """What a rank makes before the others know of it."""
+
+    data: torch.Tensor
+    characters: list[str]
+    model: CharGPT
+    optimizer: torch.optim.Optimizer
+    schedule: torch.optim.lr_scheduler.LRScheduler
+
+
+def prepare(arguments: argparse.Namespace) -> Prepared:
+    """Make it before the group: members wait for whoever they have admitted."""
     torch.manual_seed(arguments.seed)
     data, characters = load_text()
-    cut = int(0.9 * len(data))
     model = CharGPT(len(characters))
-    ddp = wrap(model, resilient)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda s: 0.5 * (1 + math.cos(math.pi * s / arguments.steps))
     )
+    return Prepared(data, characters, model, optimizer, schedule)
+
+
+def train(arguments: argparse.Namespace, prepared: Prepared) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    resilient = arguments.backend == "holdfast"
+    data, characters, model, optimizer, schedule = prepared
+    cut = int(0.9 * len(data))
+    ddp = wrap(model, resilient)
     history = {"losses": [], "seconds": [], "ranks": []}
     progress = Progress(arguments.steps, rank == 0)
     step_began = time.monotonic()
@@ -313,10 +329,11 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     arguments = parse()
     torch.set_num_threads(1)
+    prepared = prepare(arguments)
     dist.init_process_group(arguments.backend)
     if dist.get_rank() == 0:
         tell_plan(arguments)
-    train(arguments)
+    train(arguments, prepared)
     dist.destroy_process_group()
 
 
