@@ -122,6 +122,14 @@ def listed() -> dict[type, str]:
     return {name.value: name.name for name in found}
 
 
+def is_put_there(value: type, member: Any) -> bool:
+    """Whether torch put an inherited method into the class itself.
+
+    The first optimiser of a class that is made replaces the class's `step` by one that profiles.
+    """
+    return hasattr(member, "hooked") and member.__qualname__ != f"{value.__qualname__}.step"
+
+
 def members(value: type) -> dict[str, Any]:
     """Public methods and properties: its own, and those of bases that are on no page."""
     found: dict[str, Any] = {}
@@ -129,7 +137,7 @@ def members(value: type) -> dict[str, Any]:
         if base is not value and base in listed():
             continue
         for name, member in vars(base).items():
-            if name.startswith("_"):
+            if name.startswith("_") or is_put_there(base, member):
                 continue
             if isinstance(member, property | staticmethod | classmethod) or inspect.isfunction(
                 member
