@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -178,11 +180,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0, 2 for arguments that cannot be used, else the failing rank's.
+        Exit status: 0, 2 for arguments that cannot be used, 141 when the reader of the output has
+        gone, else the failing rank's.
     """
     arguments = _parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has enough, as `head` has: the status of a program that SIGPIPE
+        # ends. Python writes the rest at its exit, to where nobody complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         return 2

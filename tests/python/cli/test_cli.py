@@ -32,6 +32,14 @@ def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_a_reader_that_has_enough_is_no_traceback():
+    command = [*HOLDFAST, "info"]
+    with subprocess.Popen(command, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
+        told.stdout.close()
+        assert told.stderr.read() == b""
+        assert told.wait(60) == 128 + signal.SIGPIPE
+
+
 @pytest.fixture
 def script(tmp_path):
     def write(text: str) -> str:
