@@ -89,14 +89,7 @@ def test_survivors_agree_whoever_is_killed(seed, tmp_path):
 @needs_ucx
 @pytest.mark.parametrize("seed", range(max(2, WORLDS // 5)))
 def test_survivors_agree_whoever_is_killed_over_ucx(seed, tmp_path):
-    try:
-        lose_some(seed, ["ucx"], tmp_path)
-    except AssertionError as error:
-        # UCX's own check ends a survivor now and then (docs/operate/transports.md#ucx).
-        if "comp->count > 0" not in str(error):
-            raise
-        (tmp_path / "again").mkdir()
-        lose_some(seed, ["ucx"], tmp_path / "again")
+    lose_some(seed, ["ucx"], tmp_path)
 
 
 @pytest.mark.parametrize("transport", ["shm", "tcp", UCX])
