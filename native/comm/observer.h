@@ -102,8 +102,9 @@ class Observer {
   };
   // `ticket.enqueued`, `.path` and `.algorithm` are set where they are known.
   virtual void on_op_begun(const ObservedOp& op, OpTicket& ticket, Instant now) = 0;
-  // The op's path is known, or has changed.
-  virtual void on_path_taken(const OpTicket& ticket) = 0;
+  // The op's path in the view `epoch` is known: an op that a loss has met begins afresh in a later
+  // view, on a path of its own.
+  virtual void on_path_taken(const OpTicket& ticket, Epoch epoch) = 0;
   // The op has waited for these ranks of the world during the last `time`.
   virtual void on_waited(const OpTicket& ticket, std::span<const Rank> peers, Duration time) = 0;
   // The residual of an op that has just ended well; `squares` is the sum of its elements' squares.

@@ -187,13 +187,15 @@ std::uint64_t FlightRecorder::begin(const comm::Observer::ObservedOp& op,
   return number;
 }
 
-void FlightRecorder::set_path(const comm::OpTicket& ticket) {
+void FlightRecorder::set_path(const comm::OpTicket& ticket, Epoch epoch) {
   Entry* e = entry(ticket.number);
   if (e->load(flight::kNumber) != ticket.number) return;
   e->change([&](Entry& to) {
     const std::uint64_t kind = to.load(flight::kKind) & ~(std::uint64_t{0xff} << 24);
     to.store(flight::kKind, kind | static_cast<std::uint64_t>(ticket.path) << 24);
     put(&to.words[flight::kAlgorithm], text_words<flight::kAlgorithmBytes / 8>(ticket.algorithm));
+    const auto ranks = static_cast<std::uint32_t>(to.load(flight::kRanks));
+    to.store(flight::kRanks, flight::low_high(ranks, epoch.value));
   });
 }
 

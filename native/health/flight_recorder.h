@@ -91,7 +91,7 @@ class FlightRecorder {
   // Thread that holds the runtime, up to name_group(). Returns the op's number.
   std::uint64_t begin(const comm::Observer::ObservedOp& op, const comm::OpTicket& ticket);
   // A change to an op whose entry has been reused since is dropped.
-  void set_path(const comm::OpTicket& ticket);
+  void set_path(const comm::OpTicket& ticket, Epoch epoch);
   void set_waited(std::uint64_t number, std::span<const Rank> peers);
   void end(std::uint64_t number, Code code, bool repaired, Instant now);
   void set_rank(Rank world_rank);

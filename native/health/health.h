@@ -32,7 +32,9 @@ class Health final : public comm::Observer {
 
   // comm::Observer.
   void on_op_begun(const ObservedOp& op, comm::OpTicket& ticket, Instant now) override;
-  void on_path_taken(const comm::OpTicket& ticket) override { flight_->set_path(ticket); }
+  void on_path_taken(const comm::OpTicket& ticket, Epoch epoch) override {
+    flight_->set_path(ticket, epoch);
+  }
   void on_waited(const comm::OpTicket& ticket, std::span<const Rank> peers, Duration time) override;
   void on_residual_left(compress::CodecId codec, double squares) override;
   void on_op_ended(const comm::OpTicket& ticket, Code code, bool repaired, Instant now) override;

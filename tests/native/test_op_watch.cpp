@@ -20,7 +20,7 @@ class Listener final : public comm::Observer {
     ticket.started = now;
     epoch = op.epoch;
   }
-  void on_path_taken(const comm::OpTicket&) override { ++paths; }
+  void on_path_taken(const comm::OpTicket&, Epoch) override { ++paths; }
   void on_waited(const comm::OpTicket& ticket, std::span<const Rank> peers,
                  Duration time) override {
     waits.push_back({ticket.number, {peers.begin(), peers.end()}, time});
@@ -99,7 +99,7 @@ TEST_CASE("where nobody observes, nothing is due, and tickets stay blank") {
   group::OpWatch watch(CommId{7}, Rank{0}, nullptr, std::make_shared<testing::SetClock>());
   const auto work = make_work({}, 0);
   watch.began(*work, {1}, Instant{});
-  watch.took_path(*work);
+  watch.took_path(*work, {1});
   watch.ended(*work, Code::kOk, false);
   comm::OpTicket ticket;
   watch.began_inline(ticket, {}, {1}, {1});

@@ -35,7 +35,7 @@ FIELDS = [
     Field("entries[].number", "integer", "the op's number in the process, from 1 on."),
     Field("entries[].group", "text", "id of the group, 16 hexadecimal digits."),
     Field("entries[].sequence", "integer", "the op's number in its group, the same on all ranks."),
-    Field("entries[].epoch", "integer", "number of the view."),
+    Field("entries[].epoch", "integer", "number of the view in which it ran last, by `path`."),
     Field("entries[].collective", "text", "`all_reduce`, `send`, ..."),
     Field("entries[].dtype", "text", "`f32`, ..."),
     Field("entries[].op", "text", "`sum`, ..."),

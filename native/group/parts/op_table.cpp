@@ -101,7 +101,7 @@ void OpTable::begin(Op& op, comm::ViewCommunicator& comm) {
   } else {
     begin_afresh(op, comm);
   }
-  watch_.took_path(*work);
+  watch_.took_path(*work, roster_.epoch);
 }
 
 void OpTable::begin_afresh(Op& op, comm::ViewCommunicator& comm) {

@@ -22,8 +22,9 @@ void OpWatch::began(OpWork& work, Epoch epoch, Instant now) {
                          now);
 }
 
-void OpWatch::took_path(const OpWork& work) {
-  if (observer_ != nullptr && work.ticket().number != 0) observer_->on_path_taken(work.ticket());
+void OpWatch::took_path(const OpWork& work, Epoch epoch) {
+  if (observer_ == nullptr || work.ticket().number == 0) return;
+  observer_->on_path_taken(work.ticket(), epoch);
 }
 
 void OpWatch::ended(OpWork& work, Code code, bool repaired) {

@@ -26,7 +26,7 @@ class OpWatch {
   bool is_observed() const { return observer_ != nullptr; }
   // An op begins in that epoch, has chosen its path, has ended.
   void began(comm::OpWork& work, Epoch epoch, Instant now);
-  void took_path(const comm::OpWork& work);
+  void took_path(const comm::OpWork& work, Epoch epoch);
   void ended(comm::OpWork& work, Code code, bool repaired);
   // The same for an op that has no work of its own.
   void began_inline(comm::OpTicket& ticket, const comm::OpRequest& request, OpSeq sequence,

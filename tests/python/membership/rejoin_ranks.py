@@ -40,7 +40,7 @@ def die_in_mid_arrival() -> None:
 def take_steps(rank: int, size: int, advance: Callable[[], object], reduce: Reduce) -> None:
     """STEPS steps of all ranks; the processes that KILLS names ("step:rank ...") die in mid-step.
 
-    A step counts when all ranks are in it; the file `full-EPOCH` says that they were. They end
+    A step counts when all ranks are in it; the files `full-EPOCH-PID` say that they were. They end
     early when there is a file `stop`.
     """
     kills = os.environ.get("KILLS", "").split()
@@ -62,7 +62,7 @@ def take_steps(rank: int, size: int, advance: Callable[[], object], reduce: Redu
             check_reduced(data, 0, outcome)
         if len(outcome.contributors) == size:
             Path("begun").touch()
-            Path(f"full-{outcome.epoch}").touch()
+            Path(f"full-{outcome.epoch}-{os.getpid()}").touch()
             step += 1
         time.sleep(0.01)
     print("END", flush=True)

@@ -60,14 +60,25 @@ def run_torch(size: int, here: Path, **more: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def full_epochs(here: Path) -> set[tuple[int, int]]:
+    """Epoch and process, for every process that saw all ranks in that epoch."""
+    names = [path.name.split("-") for path in here.glob("full-*")]
+    return {(int(epoch), int(pid)) for _, epoch, pid in names}
+
+
 def paths_by_epoch(here: Path) -> dict[int, Paths]:
-    """What carried the ops of the epochs in which all ranks were there, by all ranks' records."""
-    full = {int(path.name.removeprefix("full-")) for path in here.glob("full-*")}
-    found: dict[int, Paths] = {epoch: {} for epoch in sorted(full)}
+    """What carried the ops of the epochs in which all ranks were there, by all ranks' records.
+
+    Each process says for itself in which epochs it saw all ranks: where all have died, a new world
+    counts its epochs from 1 again.
+    """
+    full = full_epochs(here)
+    found: dict[int, Paths] = {epoch: {} for epoch in sorted({e for e, _ in full})}
     for path in (here / "flight").glob("*.flight"):
         record = holdfast.read_flight(str(path))
         for entry in record["entries"]:
-            if entry["epoch"] not in full or entry["path"] in ("none", "repair"):
+            seen_full = (entry["epoch"], record["pid"]) in full
+            if not seen_full or entry["path"] in ("none", "repair"):
                 continue
             key = (record["groups"][entry["group"]], entry["bytes"])
             found[entry["epoch"]].setdefault(key, set()).add(entry["path"])
@@ -118,9 +129,7 @@ def test_the_paths_are_off_while_a_rank_is_on_another_host(tmp_path):
         """Wait until all ranks are there in a later epoch."""
 
         def newest() -> int:
-            return max(
-                (int(p.name.removeprefix("full-")) for p in tmp_path.glob("full-*")), default=0
-            )
+            return max((epoch for epoch, _ in full_epochs(tmp_path)), default=0)
 
         eventually(lambda: newest() > after)
         return newest()
