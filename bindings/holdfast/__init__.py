@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holdfast._ddp import average_gradients
     from holdfast._torch_calls import on_hole, priority
     from holdfast.comm import DirectoryStore, Group, Outcome, SyncReport, View, Work, init, join
+    from holdfast.comm.mpi import from_mpi
     from holdfast.comm.pool import empty
     from holdfast.compress.codec import Codec
     from holdfast.options import Options
@@ -58,6 +59,7 @@ __all__ = [
     "advance",
     "average_gradients",
     "empty",
+    "from_mpi",
     "init",
     "join",
     "live_ranks",
@@ -79,6 +81,7 @@ _ON_FIRST_USE = {
     "View": "holdfast.comm",
     "Work": "holdfast.comm",
     "empty": "holdfast.comm.pool",
+    "from_mpi": "holdfast.comm.mpi",
     "init": "holdfast.comm",
     "join": "holdfast.comm",
     "Options": "holdfast.options",
