@@ -1,0 +1,10 @@
+// The loops at the avx2 level; its compiler flags are in cmake/simd.cmake.
+#include "datatype/loops/select.h"
+
+#if defined(__x86_64__)
+namespace holdfast::datatype {
+
+PackKernels pack_kernels_avx2() { return select_pack_kernels(); }
+
+}  // namespace holdfast::datatype
+#endif

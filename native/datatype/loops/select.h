@@ -1,0 +1,96 @@
+// The loops over blocks, in both directions; each instruction level compiles this file again.
+#pragma once
+
+#include "datatype/loops/block_copy.h"
+#include "datatype/loops/kernels.h"
+
+namespace holdfast::datatype {
+namespace {
+
+// The address of an offset.
+template <bool kPack>
+struct Sides {
+  template <class Run>
+  static const std::byte* from(const Run& run, std::int64_t strided, std::uint64_t packed) {
+    return kPack ? run.from + strided : run.from + packed;
+  }
+  template <class Run>
+  static std::byte* to(const Run& run, std::int64_t strided, std::uint64_t packed) {
+    return kPack ? run.to + packed : run.to + strided;
+  }
+};
+
+template <bool kPack, class Copy>
+void vector_loop(const VectorRun& given) {
+  // A copy, because every byte written may otherwise change it.
+  const VectorRun run = given;
+  std::uint64_t packed = 0;
+  for (std::uint64_t r = 0; r < run.rows; ++r) {
+    std::int64_t at = static_cast<std::int64_t>(r) * run.row_stride;
+    for (std::uint64_t i = 0; i < run.count; ++i) {
+      Copy::copy(Sides<kPack>::to(run, at, packed), Sides<kPack>::from(run, at, packed), run.block);
+      at += run.stride;
+      packed += run.block;
+    }
+  }
+}
+
+template <bool kPack, class Copy>
+void near_loop(const ListRun& given) {
+  const ListRun run = given;
+  for (std::uint64_t i = 0; i < run.count; ++i) {
+    const std::int64_t at = run.near[i];
+    Copy::copy(Sides<kPack>::to(run, at, i * run.block), Sides<kPack>::from(run, at, i * run.block),
+               run.block);
+  }
+}
+
+template <bool kPack, class Copy>
+void far_loop(const ListRun& given) {
+  const ListRun run = given;
+  for (std::uint64_t i = 0; i < run.count; ++i) {
+    const std::int64_t at = run.far[i];
+    Copy::copy(Sides<kPack>::to(run, at, i * run.block), Sides<kPack>::from(run, at, i * run.block),
+               run.block);
+  }
+}
+
+template <bool kPack>
+void mixed_loop(const MixedRun& given) {
+  const MixedRun run = given;
+  const std::uint64_t first = run.before[0];
+  for (std::uint64_t i = 0; i < run.count; ++i) {
+    const std::uint64_t packed = run.before[i] - first;
+    CopyAny::copy(Sides<kPack>::to(run, run.offsets[i], packed),
+                  Sides<kPack>::from(run, run.offsets[i], packed),
+                  run.before[i + 1] - run.before[i]);
+  }
+}
+
+template <bool kPack>
+struct Loops {
+  template <class Copy>
+  struct Vector {
+    static constexpr VectorLoop loop = vector_loop<kPack, Copy>;
+  };
+  template <class Copy>
+  struct Near {
+    static constexpr ListLoop loop = near_loop<kPack, Copy>;
+  };
+  template <class Copy>
+  struct Far {
+    static constexpr ListLoop loop = far_loop<kPack, Copy>;
+  };
+
+  static VectorLoop vector(std::uint64_t block) { return loop_for<Vector>(block); }
+  static ListLoop near_list(std::uint64_t block) { return loop_for<Near>(block); }
+  static ListLoop far_list(std::uint64_t block) { return loop_for<Far>(block); }
+  static PackLoops all() { return {vector, near_list, far_list, mixed_loop<kPack>}; }
+};
+
+[[maybe_unused]] PackKernels select_pack_kernels() {
+  return {Loops<true>::all(), Loops<false>::all()};
+}
+
+}  // namespace
+}  // namespace holdfast::datatype
