@@ -24,3 +24,8 @@ foreach(folder ${root}/native/comm/reduce ${root}/native/compress/loops
       "${vectorise};-DHOLDFAST_NEON")
   endif()
 endforeach()
+# Beside the levels: processors of the AVX-512 level that also permute bytes.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set_source_files_properties(${root}/native/datatype/loops/byte_shuffles.cpp PROPERTIES
+    COMPILE_OPTIONS "${vectorise};${avx512};-mavx512vbmi")
+endif()

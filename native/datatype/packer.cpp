@@ -6,8 +6,13 @@
 namespace holdfast::datatype {
 
 Result<Packer> Packer::make(const TypeLayout& layout, std::int64_t count, CpuLevel level) {
+  return make(layout, count, pack_kernels(level));
+}
+
+Result<Packer> Packer::make(const TypeLayout& layout, std::int64_t count,
+                            const PackKernels& kernels) {
   Packer packer;
-  packer.plan_ = std::make_shared<const PackPlan>(pack_plan(layout, level));
+  packer.plan_ = std::make_shared<const PackPlan>(pack_plan(layout, kernels));
   return packer.times(count);
 }
 

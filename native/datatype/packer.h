@@ -18,6 +18,7 @@
 
 namespace holdfast::datatype {
 
+struct PackKernels;
 struct PackPlan;
 
 class Packer {
@@ -26,6 +27,9 @@ class Packer {
   // their places 64.
   static Result<Packer> make(const TypeLayout& layout, std::int64_t count = 1,
                              CpuLevel level = best_cpu_level());
+  // With given kernels, for tests of one or the other.
+  static Result<Packer> make(const TypeLayout& layout, std::int64_t count,
+                             const PackKernels& kernels);
   Result<Packer> times(std::int64_t count) const;
 
   const TypeLayout& layout() const;

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "datatype/loops/kernels.h"
 #include "datatype/packer.h"
 #include "random_types.h"
 #include "sanitized.h"
@@ -95,13 +96,30 @@ bool names_twice(const Places& places) {
   return std::set(places.begin(), places.end()).size() != places.size();
 }
 
+// Those of every level, and of the last one without permutations of bytes.
+struct KernelCase {
+  std::string name;
+  PackKernels kernels;
+};
+
+std::vector<KernelCase> all_kernels() {
+  std::vector<KernelCase> all;
+  for (const CpuLevel level : cpu_levels()) {
+    all.push_back({std::string(cpu_level_name(level)), pack_kernels(level, false)});
+  }
+  if (has_byte_permutes()) {
+    all.push_back({"bytes permuted", pack_kernels(CpuLevel::kAvx512, true)});
+  }
+  return all;
+}
+
 void judge(const JudgedType& type, std::int64_t count, RandomTypes& random) {
   const Places places = type.map.byte_places(count);
   const bool receives = !names_twice(places);
   const ByteRange cut = any_range(random, places.size());
-  for (const CpuLevel level : cpu_levels()) {
-    CAPTURE(cpu_level_name(level));
-    const Packer packer = Packer::make(type.layout, count, level).value();
+  for (const KernelCase& kernels : all_kernels()) {
+    CAPTURE(kernels.name);
+    const Packer packer = Packer::make(type.layout, count, kernels.kernels).value();
     REQUIRE(packer.bytes() == places.size());
     for (const ByteRange range : {ByteRange{0, places.size()}, cut}) {
       CAPTURE(range.begin);
@@ -125,6 +143,48 @@ TEST_CASE("random nested types are packed and unpacked as the walker does, at ev
     const std::int64_t count = random.upto(3);
     CAPTURE(count);
     judge(type, count, random);
+  }
+}
+
+// Every way that shuffles and loops over blocks begin and end.
+TEST_CASE("vectors and records of all short blocks and strides are packed as the walker does") {
+  RandomTypes random(11);
+  for (std::int64_t block = 1; block <= (testing::kSanitized ? 20 : 70); ++block) {
+    for (const std::int64_t gap : {0, 1, 3, 4, 8, 40, 300}) {
+      const std::int64_t stride = random.upto(3) == 0 ? -block - gap : block + gap;
+      const std::int64_t count = random.upto(90);
+      CAPTURE(block);
+      CAPTURE(stride);
+      CAPTURE(count);
+      testing::Typemap map;
+      for (std::int64_t i = 0; i < count; ++i) map.add(testing::element_map(block, 1), i * stride);
+      const TypeLayout bytes = TypeLayout::bytes(static_cast<std::uint64_t>(block));
+      judge({TypeLayout::hvector(count, 1, stride, bytes).value(), map}, 1, random);
+    }
+  }
+  for (int n = 0; n < (testing::kSanitized ? 100 : 1500); ++n) {
+    // Fields in ascending order, at times out of it, of units of 1 or 4 bytes.
+    const std::int64_t unit = random.upto(1) == 0 ? 1 : 4;
+    std::vector<std::int64_t> lengths;
+    std::vector<std::int64_t> at;
+    testing::Typemap map;
+    std::int64_t next = 0;
+    for (std::int64_t fields = random.between(2, 6); fields > 0; --fields) {
+      lengths.push_back(unit * random.between(1, 9));
+      at.push_back(next);
+      next += lengths.back() + unit * random.upto(4);
+    }
+    if (random.upto(3) == 0) {
+      std::swap(at.front(), at.back());
+      std::swap(lengths.front(), lengths.back());
+    }
+    for (std::size_t i = 0; i < at.size(); ++i) map.add(testing::element_map(lengths[i], 1), at[i]);
+    const std::int64_t extent = (next + unit * random.upto(5)) * (random.upto(3) == 0 ? -1 : 1);
+    const TypeLayout layout = TypeLayout::hindexed(lengths, at, TypeLayout::bytes(1)).value();
+    CAPTURE(text(layout));
+    CAPTURE(extent);
+    judge({TypeLayout::resized(layout, 0, extent).value(), testing::resized_map(map, 0, extent)},
+          random.upto(60), random);
   }
 }
 

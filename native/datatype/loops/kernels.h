@@ -12,13 +12,15 @@
 
 namespace holdfast::datatype {
 
-// `rows` rows of `count` blocks.
+// `rows` rows of `count` blocks, which are `stride` apart, and `pitch` in packed memory, where all
+// rows are one behind the other.
 struct VectorRun {
   const std::byte* from;
   std::byte* to;
   std::uint64_t block;
   std::uint64_t count;
   std::int64_t stride;
+  std::uint64_t pitch;
   std::uint64_t rows;
   std::int64_t row_stride;
 };
@@ -47,6 +49,35 @@ struct MixedRun {
 };
 using MixedLoop = void (*)(const MixedRun&);
 
+// Groups of records by shuffles: each chunk of a group is one vector, put together from `terms`
+// loads, whose bytes a permutation puts into their lanes (pack/shuffle.h makes them). Packing
+// stores whole vectors, so that a chunk may write what the next one overwrites; unpacking stores
+// the lanes of `keep`.
+struct ShuffleRun {
+  const std::byte* from;
+  std::byte* to;
+  std::uint64_t groups;
+  std::int64_t from_step;
+  std::int64_t to_step;
+  std::uint64_t chunks;
+  std::uint64_t terms;
+  const std::int64_t* targets;  // by chunk
+  const std::uint64_t* keep;
+  const std::int64_t* sources;   // by chunk and term
+  const std::uint64_t* lanes;    // that a term fills
+  const unsigned char* indices;  // as many bytes as a vector has
+};
+using ShuffleLoop = void (*)(const ShuffleRun&);
+
+// A width of vectors, and the bytes that a permutation moves as one. Loops are nullptr where a
+// level has none: no vectors, or no stores of chosen bytes.
+struct ShuffleForm {
+  std::uint64_t vector = 0;
+  std::uint64_t unit = 0;
+  ShuffleLoop (*pack)(std::uint64_t chunks, std::uint64_t terms) = nullptr;
+  ShuffleLoop (*unpack)(std::uint64_t chunks, std::uint64_t terms) = nullptr;
+};
+
 // The loops of one direction.
 struct PackLoops {
   VectorLoop (*vector)(std::uint64_t block);
@@ -58,16 +89,19 @@ struct PackLoops {
 struct PackKernels {
   PackLoops pack;
   PackLoops unpack;
+  ShuffleForm narrow{};
+  ShuffleForm wide{};
 };
 
-// Of a level of this processor.
-PackKernels pack_kernels(CpuLevel level);
+// Of a level of this processor, with the permutations of bytes that it may have beside it.
+PackKernels pack_kernels(CpuLevel level, bool byte_permutes = has_byte_permutes());
 
 PackKernels pack_kernels_reference();
 PackKernels pack_kernels_baseline();
 #if defined(__x86_64__)
 PackKernels pack_kernels_avx2();
 PackKernels pack_kernels_avx512();
+ShuffleForm byte_shuffles();  // of AVX-512 VBMI
 #elif defined(__aarch64__)
 PackKernels pack_kernels_neon();
 #endif

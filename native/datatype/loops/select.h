@@ -3,6 +3,7 @@
 
 #include "datatype/loops/block_copy.h"
 #include "datatype/loops/kernels.h"
+#include "datatype/loops/shuffle_loops.h"
 
 namespace holdfast::datatype {
 namespace {
@@ -30,7 +31,7 @@ void vector_loop(const VectorRun& given) {
     for (std::uint64_t i = 0; i < run.count; ++i) {
       Copy::copy(Sides<kPack>::to(run, at, packed), Sides<kPack>::from(run, at, packed), run.block);
       at += run.stride;
-      packed += run.block;
+      packed += run.pitch;
     }
   }
 }
@@ -89,7 +90,7 @@ struct Loops {
 };
 
 [[maybe_unused]] PackKernels select_pack_kernels() {
-  return {Loops<true>::all(), Loops<false>::all()};
+  return {Loops<true>::all(), Loops<false>::all(), narrow_shuffles(), wide_shuffles()};
 }
 
 }  // namespace

@@ -9,6 +9,9 @@
 namespace holdfast::datatype {
 namespace {
 
+// Records whose blocks are moved one after the other: they stay in the first cache.
+constexpr std::uint64_t kTile = 32;
+
 template <bool kPack>
 struct Walk {
   using StridedByte = std::conditional_t<kPack, const std::byte, std::byte>;
@@ -30,7 +33,8 @@ struct Walk {
       case PackKind::kCopy:
         copy_bytes(to(strided + begin, packed), from(strided + begin, packed), end - begin);
         return;
-      case PackKind::kVector:
+      case PackKind::kRecords:
+      case PackKind::kRows:
       case PackKind::kLoop: return loop_range(step, strided, begin, end, packed);
       default: return list_range(step, strided, begin, end, packed);
     }
@@ -60,25 +64,54 @@ struct Walk {
 
   static void loop_turns(const PackStep& step, StridedByte* strided, std::uint64_t turns,
                          PackedByte* packed) {
+    if (step.kind == PackKind::kRecords) return records(step, strided, turns, packed);
     const LayoutNode& node = *step.node;
-    if (step.kind == PackKind::kLoop) {
-      const PackStep& body = *step.children.front();
-      for (std::uint64_t i = 0; i < turns; ++i) {
-        range(body, strided + static_cast<std::int64_t>(i) * node.stride, 0, step.item,
-              packed + i * step.item);
-      }
-      return;
-    }
-    VectorRun run{from(strided, packed), to(strided, packed), step.item, turns, node.stride, 1, 0};
-    if (step.has_rows) {
+    if (step.kind == PackKind::kRows) {
       const LayoutNode& row = *node.child;
-      run.block = row.child->size;
-      run.count = row.count;
-      run.stride = row.stride;
-      run.rows = turns;
-      run.row_stride = node.stride;
+      const std::uint64_t block = row.child->size;
+      return loops(step).blocks.front()({from(strided, packed), to(strided, packed), block,
+                                         row.count, row.stride, block, turns, node.stride});
     }
-    (kPack ? step.pack_vector : step.unpack_vector)(run);
+    const PackStep& body = *step.children.front();
+    for (std::uint64_t i = 0; i < turns; ++i) {
+      range(body, strided + static_cast<std::int64_t>(i) * node.stride, 0, step.item,
+            packed + i * step.item);
+    }
+  }
+
+  static const RecordLoops& loops(const PackStep& step) {
+    return kPack ? step.pack_record : step.unpack_record;
+  }
+
+  static void records(const PackStep& step, StridedByte* strided, std::uint64_t count,
+                      PackedByte* packed) {
+    ShuffledRecords done;
+    if (const ShufflePlan* const plan = loops(step).shuffles.get(); plan != nullptr) {
+      done = shuffle_records(*plan, step.record, kPack, count, from(strided, packed),
+                             to(strided, packed));
+    }
+    // Afterwards, because shuffles may write ahead of what they pack.
+    by_blocks(step, strided, 0, done.first, packed);
+    by_blocks(step, strided, done.first + done.count, count, packed);
+  }
+
+  // Records [first, end), block by block of a few records.
+  static void by_blocks(const PackStep& step, StridedByte* strided, std::uint64_t first,
+                        std::uint64_t end, PackedByte* packed) {
+    const PackRecord& record = step.record;
+    const std::uint64_t tile = record.blocks.size() == 1 ? end - first : kTile;
+    while (first < end) {
+      const std::uint64_t some = std::min(tile, end - first);
+      StridedByte* const here = strided + static_cast<std::int64_t>(first) * record.stride;
+      PackedByte* there = packed + first * record.size;
+      for (std::size_t b = 0; b < record.blocks.size(); ++b) {
+        const ByteBlock& block = record.blocks[b];
+        loops(step).blocks[b]({from(here + block.offset, there), to(here + block.offset, there),
+                               block.length, some, record.stride, record.size, 1, 0});
+        there += block.length;
+      }
+      first += some;
+    }
   }
 
   // The part that holds a packed byte of a list.

@@ -1,5 +1,6 @@
 #include "datatype/pack/step.h"
 
+#include <cstdlib>
 #include <limits>
 #include <unordered_map>
 
@@ -8,11 +9,32 @@ namespace {
 
 // Longer blocks are copied by calls whose own cost no longer matters.
 constexpr std::uint64_t kLongBlock = 2048;
+// Rows of so many blocks are worth a call each, where that shuffles.
+constexpr std::uint64_t kLongRow = 64;
+
+PackRecord record_of(const NodeRef& body, std::int64_t stride) {
+  PackRecord record{.size = body->size, .low = body->low, .high = body->high, .stride = stride};
+  BlockCursor cursor(body, 0);
+  for (ByteBlock block; cursor.next(block);) record.blocks.push_back(block);
+  return record;
+}
+
+bool has_short_blocks(const LayoutNode& body) {
+  if (body.kind == NodeKind::kBlock) return body.size <= kLongBlock;
+  if (body.blocks > kMostRecordBlocks) return false;
+  return body.kind == NodeKind::kBlocks ||
+         (body.kind == NodeKind::kLoop && body.child->kind == NodeKind::kBlock);
+}
+
+bool is_row(const LayoutNode& body) {
+  return body.kind == NodeKind::kLoop && body.child->kind == NodeKind::kBlock &&
+         body.child->size <= kLongBlock;
+}
 
 // Chooses the steps of a tree; nodes that are met again share theirs.
 class StepChooser {
  public:
-  explicit StepChooser(CpuLevel level) : kernels_(pack_kernels(level)) {}
+  explicit StepChooser(const PackKernels& kernels) : kernels_(kernels) {}
 
   StepRef choose(const NodeRef& node) {
     if (!node) return nullptr;
@@ -35,15 +57,38 @@ class StepChooser {
  private:
   void loop(PackStep& step, const LayoutNode& node) {
     const LayoutNode& body = *node.child;
-    const LayoutNode& block = body.kind == NodeKind::kLoop ? *body.child : body;
     step.item = body.size;
     step.children.push_back(choose(node.child));
     step.kind = PackKind::kLoop;
-    if (block.kind != NodeKind::kBlock || block.size > kLongBlock) return;
-    step.kind = PackKind::kVector;
-    step.has_rows = &block != &body;
-    step.pack_vector = kernels_.pack.vector(block.size);
-    step.unpack_vector = kernels_.unpack.vector(block.size);
+    if (has_short_blocks(body)) {
+      records(step, node);
+      const bool shuffles = step.pack_record.shuffles || step.unpack_record.shuffles;
+      if (body.kind != NodeKind::kLoop || shuffles) {
+        step.kind = PackKind::kRecords;
+        return;
+      }
+    }
+    if (is_row(body) && !(body.count >= kLongRow && shuffles_rows(*step.children.front()))) {
+      step.kind = PackKind::kRows;
+      step.pack_record.blocks = {kernels_.pack.vector(body.child->size)};
+      step.unpack_record.blocks = {kernels_.unpack.vector(body.child->size)};
+    }
+  }
+
+  static bool shuffles_rows(const PackStep& row) {
+    return row.pack_record.shuffles || row.unpack_record.shuffles;
+  }
+
+  void records(PackStep& step, const LayoutNode& node) {
+    step.record = record_of(node.child, node.stride);
+    for (const ByteBlock& block : step.record.blocks) {
+      step.pack_record.blocks.push_back(kernels_.pack.vector(block.length));
+      step.unpack_record.blocks.push_back(kernels_.unpack.vector(block.length));
+    }
+    const std::int64_t reach = step.record.high - step.record.low;
+    if (reach > kMostRecordReach || std::abs(node.stride) > kMostRecordReach) return;
+    step.pack_record.shuffles = shuffle_plan(step.record, kernels_, true);
+    step.unpack_record.shuffles = shuffle_plan(step.record, kernels_, false);
   }
 
   void list(PackStep& step, const LayoutNode& node) {
@@ -71,8 +116,8 @@ class StepChooser {
 
 }  // namespace
 
-PackPlan pack_plan(const TypeLayout& layout, CpuLevel level) {
-  StepChooser chooser(level);
+PackPlan pack_plan(const TypeLayout& layout, const PackKernels& kernels) {
+  StepChooser chooser(kernels);
   PackPlan plan{.layout = layout, .one = chooser.choose(layout.node()), .many = nullptr};
   // Two elements stand for any number: what their loop is does not depend on the count.
   plan.many = chooser.choose(loop_node(2, layout.extent(), layout.node()));

@@ -10,6 +10,7 @@
 
 #include "datatype/layout.h"
 #include "datatype/loops/kernels.h"
+#include "datatype/pack/shuffle.h"
 
 namespace holdfast::datatype {
 
@@ -18,12 +19,20 @@ struct PackStep;
 using StepRef = std::shared_ptr<const PackStep>;
 
 enum class PackKind : std::uint8_t {
-  kCopy,    // one block
-  kVector,  // rows of blocks, or one row: a loop (over a loop) over a block
-  kLoop,    // any other loop
-  kList,    // blocks of one length
-  kMixed,   // blocks of several lengths
-  kParts,   // any other list
+  kCopy,     // one block
+  kRecords,  // a loop over a few blocks
+  kRows,     // a loop over a loop over a block
+  kLoop,     // any other loop
+  kList,     // blocks of one length
+  kMixed,    // blocks of several lengths
+  kParts,    // any other list
+};
+
+// Of kRecords and kRows, in one direction: the loop of each of the record's blocks, and the
+// shuffles, where they are faster.
+struct RecordLoops {
+  std::vector<VectorLoop> blocks{};
+  std::shared_ptr<const ShufflePlan> shuffles{};
 };
 
 struct PackStep {
@@ -31,10 +40,9 @@ struct PackStep {
   NodeRef node{};
   std::uint64_t item = 0;           // packed bytes of a loop's turn
   std::vector<StepRef> children{};  // a loop's body, or the parts of a list
-  // Of kVector: a row is the turn of a loop over a loop; otherwise a turn is a block.
-  bool has_rows = false;
-  VectorLoop pack_vector = nullptr;
-  VectorLoop unpack_vector = nullptr;
+  PackRecord record{};
+  RecordLoops pack_record{};
+  RecordLoops unpack_record{};
   // Of kList; `near` holds the offsets where they fit.
   std::vector<std::int32_t> near{};
   ListLoop pack_list = nullptr;
@@ -49,7 +57,7 @@ struct PackPlan {
   StepRef many;  // goes on for any count: a step's length is not looked at, but for lists
 };
 
-PackPlan pack_plan(const TypeLayout& layout, CpuLevel level);
+PackPlan pack_plan(const TypeLayout& layout, const PackKernels& kernels);
 
 // Packs or unpacks bytes [begin, end) of a step, whose first byte is at `strided`.
 void pack_range(const PackStep& step, const std::byte* strided, std::uint64_t begin,
