@@ -33,6 +33,16 @@ struct CopyTwice {
   }
 };
 
+// More than 64, in a loop that a call of memcpy would cost as much as.
+struct CopyLong {
+  static void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
+    std::uint64_t i = 0;
+    for (; i + 128 < bytes; i += 128) CopyExact<128>::copy(to + i, from + i, 128);
+    if (bytes - i > 64) CopyExact<64>::copy(to + i, from + i, 64);
+    CopyExact<64>::copy(to + bytes - 64, from + bytes - 64, 64);
+  }
+};
+
 struct CopyAny {
   static void copy(std::byte* to, const std::byte* from, std::uint64_t bytes) {
     if (bytes > 64) {
@@ -67,9 +77,10 @@ auto loop_for(std::uint64_t block) {
     case 32: return Maker<CopyExact<32>>::loop;
     case 64: return Maker<CopyExact<64>>::loop;
     case 128: return Maker<CopyExact<128>>::loop;
+    case 256: return Maker<CopyExact<256>>::loop;
     default: break;
   }
-  if (block > 128) return Maker<CopyAny>::loop;
+  if (block > 128) return Maker<CopyLong>::loop;
   if (block > 64) return Maker<CopyTwice<64>>::loop;
   if (block > 32) return Maker<CopyTwice<32>>::loop;
   if (block > 16) return Maker<CopyTwice<16>>::loop;

@@ -1,5 +1,7 @@
-// The inner loops of packing. They check no sizes, and write no byte that is not named. They are
-// compiled once per instruction level; every level writes the same bytes.
+// The inner loops of packing. They check no sizes, and write no byte that is not named. Shuffles
+// and gathers are compiled once per instruction level; loops over blocks are the same at all
+// levels, because moves of 16 bytes do as well as longer ones, which cross cache lines wherever
+// arrays begin where malloc puts them. Every level writes the same bytes.
 //
 // A loop packs or unpacks: `from` and `to` are the strided and the packed memory, or the other way
 // round.
@@ -89,6 +91,9 @@ struct PackLoops {
 struct PackKernels {
   PackLoops pack;
   PackLoops unpack;
+  // Gathers of a level's own for these lengths, or nullptr.
+  ListLoop gather4 = nullptr;
+  ListLoop gather8 = nullptr;
   ShuffleForm narrow{};
   ShuffleForm wide{};
 };

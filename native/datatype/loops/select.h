@@ -1,9 +1,8 @@
-// The loops over blocks, in both directions; each instruction level compiles this file again.
+// The loops over blocks, in both directions, as the reference and the baseline compile them.
 #pragma once
 
 #include "datatype/loops/block_copy.h"
 #include "datatype/loops/kernels.h"
-#include "datatype/loops/shuffle_loops.h"
 
 namespace holdfast::datatype {
 namespace {
@@ -25,13 +24,27 @@ template <bool kPack, class Copy>
 void vector_loop(const VectorRun& given) {
   // A copy, because every byte written may otherwise change it.
   const VectorRun run = given;
-  std::uint64_t packed = 0;
+  const auto pitch = static_cast<std::int64_t>(run.pitch);
+  const std::int64_t from_step = kPack ? run.stride : pitch;
+  const std::int64_t to_step = kPack ? pitch : run.stride;
+  const std::int64_t packed_row = static_cast<std::int64_t>(run.count) * pitch;
   for (std::uint64_t r = 0; r < run.rows; ++r) {
-    std::int64_t at = static_cast<std::int64_t>(r) * run.row_stride;
-    for (std::uint64_t i = 0; i < run.count; ++i) {
-      Copy::copy(Sides<kPack>::to(run, at, packed), Sides<kPack>::from(run, at, packed), run.block);
-      at += run.stride;
-      packed += run.pitch;
+    const auto row = static_cast<std::int64_t>(r);
+    const std::byte* from = run.from + row * (kPack ? run.row_stride : packed_row);
+    std::byte* to = run.to + row * (kPack ? packed_row : run.row_stride);
+    std::uint64_t left = run.count;
+    for (; left >= 4; left -= 4) {
+      Copy::copy(to, from, run.block);
+      Copy::copy(to + to_step, from + from_step, run.block);
+      Copy::copy(to + 2 * to_step, from + 2 * from_step, run.block);
+      Copy::copy(to + 3 * to_step, from + 3 * from_step, run.block);
+      to += 4 * to_step;
+      from += 4 * from_step;
+    }
+    for (; left > 0; --left) {
+      Copy::copy(to, from, run.block);
+      to += to_step;
+      from += from_step;
     }
   }
 }
@@ -90,7 +103,7 @@ struct Loops {
 };
 
 [[maybe_unused]] PackKernels select_pack_kernels() {
-  return {Loops<true>::all(), Loops<false>::all(), narrow_shuffles(), wide_shuffles()};
+  return {.pack = Loops<true>::all(), .unpack = Loops<false>::all()};
 }
 
 }  // namespace

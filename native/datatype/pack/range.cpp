@@ -67,10 +67,7 @@ struct Walk {
     if (step.kind == PackKind::kRecords) return records(step, strided, turns, packed);
     const LayoutNode& node = *step.node;
     if (step.kind == PackKind::kRows) {
-      const LayoutNode& row = *node.child;
-      const std::uint64_t block = row.child->size;
-      return loops(step).blocks.front()({from(strided, packed), to(strided, packed), block,
-                                         row.count, row.stride, block, turns, node.stride});
+      return rows(step, strided, 0, turns, packed);
     }
     const PackStep& body = *step.children.front();
     for (std::uint64_t i = 0; i < turns; ++i) {
@@ -91,8 +88,20 @@ struct Walk {
                              to(strided, packed));
     }
     // Afterwards, because shuffles may write ahead of what they pack.
-    by_blocks(step, strided, 0, done.first, packed);
-    by_blocks(step, strided, done.first + done.count, count, packed);
+    const auto rest = step.node->child->kind == NodeKind::kLoop ? rows : by_blocks;
+    rest(step, strided, 0, done.first, packed);
+    rest(step, strided, done.first + done.count, count, packed);
+  }
+
+  // Turns [first, end) of a loop over a loop over a block.
+  static void rows(const PackStep& step, StridedByte* strided, std::uint64_t first,
+                   std::uint64_t end, PackedByte* packed) {
+    const LayoutNode& row = *step.node->child;
+    const std::uint64_t block = row.child->size;
+    StridedByte* const here = strided + static_cast<std::int64_t>(first) * step.node->stride;
+    PackedByte* const there = packed + first * step.item;
+    loops(step).blocks.front()({from(here, there), to(here, there), block, row.count, row.stride,
+                                block, end - first, step.node->stride});
   }
 
   // Records [first, end), block by block of a few records.

@@ -123,21 +123,24 @@ bool is_whole(const PackRecord& record, std::uint64_t unit) {
          });
 }
 
-// Costs per record in about cycles: permutations go one by one, and half as fast as narrow ones;
-// a block of a usual length is a load and a store.
-double cost(const ShufflePlan& plan, const ShuffleForm& form) {
-  const double term = form.vector == 16 ? 0.5 : 1.0;
-  const auto chunks = static_cast<double>(plan.chunks);
+// Costs per record in about cycles, as measured: permutations go one by one, and half as fast as
+// narrow ones; stores of chosen bytes are slower than others; of blocks of a usual length more than
+// one is loaded and stored at a time.
+double cost(const ShufflePlan& plan, const ShuffleForm& form, bool packs) {
+  const bool narrow = form.vector == 16;
+  const double terms = (narrow ? 0.5 : 1.0) * static_cast<double>(plan.terms);
+  const double store = packs ? 1 : narrow ? 1.5 : 3;
   const double more = plan.chunks == 1 ? 0 : 1;
-  return chunks * (term * static_cast<double>(plan.terms) + 1 + more) /
+  return static_cast<double>(plan.chunks) * (terms + store + more) /
          static_cast<double>(plan.records);
 }
 
 double cost(const PackRecord& record) {
+  const double usual = record.blocks.size() == 1 ? 0.75 : 1;
   double sum = 0;
   for (const ByteBlock& block : record.blocks) {
-    const bool usual = (block.length & (block.length - 1)) == 0;
-    sum += block.length > 64 ? static_cast<double>(block.length) / 32 : usual ? 1 : 2;
+    const bool twice = (block.length & (block.length - 1)) != 0;
+    sum += block.length > 64 ? static_cast<double>(block.length) / 32 : twice ? 2 * usual : usual;
   }
   return sum;
 }
@@ -148,6 +151,25 @@ std::uint64_t most_records(const PackRecord& record, const ShuffleForm& form, bo
   const std::int64_t rest = static_cast<std::int64_t>(form.vector) - (record.high - record.low);
   if (rest < 0 || record.stride == 0) return 1;
   return 1 + static_cast<std::uint64_t>(rest / std::abs(record.stride));
+}
+
+// Where groups write, from record to record and from group to group.
+struct GroupTarget {
+  const std::byte* first;
+  std::int64_t step;
+  std::int64_t group_step;
+};
+
+// How many records to leave out so that every group begins a cache line, where that is possible: a
+// vector across two lines is two stores.
+std::int64_t records_before_line(const GroupTarget& target, std::uint64_t per_group) {
+  constexpr std::int64_t kLine = 64;
+  if (target.group_step % kLine != 0) return 0;
+  const auto at = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target.first) % kLine);
+  for (std::int64_t skip = 0; skip < static_cast<std::int64_t>(per_group); ++skip) {
+    if ((at + skip * target.step) % kLine == 0) return skip;
+  }
+  return 0;
 }
 
 }  // namespace
@@ -163,8 +185,8 @@ std::shared_ptr<const ShufflePlan> shuffle_plan(const PackRecord& record,
       for (std::uint64_t terms = 1; terms <= kMostTerms; ++terms) {
         std::optional<ShufflePlan> plan = plan_of(record, *form, packs, records, terms);
         if (!plan) continue;
-        if (cost(*plan, *form) < least) {
-          least = cost(*plan, *form);
+        if (cost(*plan, *form, packs) < least) {
+          least = cost(*plan, *form, packs);
           best = std::move(plan);
         }
         break;
@@ -197,13 +219,20 @@ ShuffledRecords shuffle_records(const ShufflePlan& plan, const PackRecord& recor
     }
   }
   if (end <= first) return {};
-  const std::int64_t strided = first * strided_step;
-  const std::int64_t packed = first * packed_step;
+  const std::int64_t skip =
+      records_before_line({to + (packs ? 0 : first * strided_step) + plan.targets.front(),
+                           packs ? static_cast<std::int64_t>(record.size) : record.stride,
+                           packs ? packed_step : strided_step},
+                          plan.records);
+  // Their places are taken from the end.
+  if (skip != 0 && --end <= first) return {};
+  const std::int64_t strided = first * strided_step + skip * record.stride;
+  const std::int64_t packed = first * packed_step + skip * static_cast<std::int64_t>(record.size);
   plan.loop({from + (packs ? strided : packed), to + (packs ? packed : strided),
              static_cast<std::uint64_t>(end - first), packs ? strided_step : packed_step,
              packs ? packed_step : strided_step, plan.chunks, plan.terms, plan.targets.data(),
              plan.keep.data(), plan.sources.data(), plan.lanes.data(), plan.indices.data()});
-  return {static_cast<std::uint64_t>(first) * plan.records,
+  return {static_cast<std::uint64_t>(first) * plan.records + static_cast<std::uint64_t>(skip),
           static_cast<std::uint64_t>(end - first) * plan.records};
 }
 

@@ -106,7 +106,11 @@ class StepChooser {
       for (const std::int64_t at : node.offsets) step.near.push_back(static_cast<std::int32_t>(at));
     }
     const auto choose_loop = near ? &PackLoops::near_list : &PackLoops::far_list;
-    step.pack_list = (kernels_.pack.*choose_loop)(node.block);
+    const ListLoop gather = !near             ? nullptr
+                            : node.block == 4 ? kernels_.gather4
+                            : node.block == 8 ? kernels_.gather8
+                                              : nullptr;
+    step.pack_list = gather != nullptr ? gather : (kernels_.pack.*choose_loop)(node.block);
     step.unpack_list = (kernels_.unpack.*choose_loop)(node.block);
   }
 
