@@ -3,6 +3,7 @@
 //
 //   test_packer                       HOLDFAST_TYPES=100000 HOLDFAST_SEED=7 for more, and others
 #include <doctest/doctest.h>
+#include <sys/mman.h>
 
 #include <cstdlib>
 #include <set>
@@ -185,6 +186,70 @@ TEST_CASE("vectors and records of all short blocks and strides are packed as the
     CAPTURE(extent);
     judge({TypeLayout::resized(layout, 0, extent).value(), testing::resized_map(map, 0, extent)},
           random.upto(60), random);
+  }
+}
+
+// Blocks anywhere, then a row of them, and blocks again; all of one length, or of several.
+TEST_CASE("lists of blocks of all short lengths are packed as the walker does") {
+  RandomTypes random(12);
+  for (std::int64_t block = 1; block <= (testing::kSanitized ? 40 : 140); ++block) {
+    CAPTURE(block);
+    std::vector<std::int64_t> at;
+    std::vector<std::int64_t> lengths;
+    testing::Typemap map;
+    const bool with_row = block % 2 == 0;
+    const bool mixed = block % 5 == 0;
+    std::int64_t next = 0;
+    for (int i = 0; i < 70; ++i) {
+      at.push_back(next);
+      lengths.push_back(mixed && i % 3 == 0 ? random.between(1, 200) : block);
+      map.add(testing::element_map(lengths.back(), 1), next);
+      next += lengths.back() + (with_row && i > 5 && i < 55 ? 7 : random.between(0, 30));
+    }
+    const TypeLayout layout = TypeLayout::hindexed(lengths, at, TypeLayout::bytes(1)).value();
+    judge({layout, map}, random.between(1, 2), random);
+  }
+}
+
+// Address space that nobody touches but where a test writes.
+class FarMemory {
+ public:
+  explicit FarMemory(std::size_t bytes) : bytes_(bytes) {
+    void* const made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(made != MAP_FAILED);
+    base_ = static_cast<std::byte*>(made);
+  }
+  ~FarMemory() { munmap(base_, bytes_); }
+  FarMemory(const FarMemory&) = delete;
+  FarMemory& operator=(const FarMemory&) = delete;
+  std::byte* base() const { return base_; }
+
+ private:
+  std::size_t bytes_;
+  std::byte* base_;
+};
+
+TEST_CASE("blocks further apart than 32 bits can say are packed and unpacked") {
+  const Places at{0, 5'000'000'000, 4096, 4'000'000'000, 8200};
+  const FarMemory memory(5'000'000'100);
+  for (const std::int64_t block : {1, 2, 4, 7, 8, 16, 33, 64, 90}) {
+    CAPTURE(block);
+    const TypeLayout element = TypeLayout::bytes(static_cast<std::uint64_t>(block));
+    const TypeLayout layout = TypeLayout::hindexed_block(1, at, element).value();
+    const Packer packer = Packer::make(layout).value();
+    Bytes in(packer.bytes());
+    fill(in, 3);
+    packer.unpack(in, 0, memory.base());
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      const auto n = static_cast<std::size_t>(block);
+      REQUIRE(std::equal(in.begin() + static_cast<std::ptrdiff_t>(i * n),
+                         in.begin() + static_cast<std::ptrdiff_t>((i + 1) * n),
+                         memory.base() + at[i]));
+    }
+    Bytes out(in.size());
+    packer.pack(memory.base(), 0, out);
+    REQUIRE(out == in);
   }
 }
 
