@@ -126,4 +126,16 @@ Result<TypeLayout> darray(const SpreadArray& array, const TypeLayout& t) {
   return wrapped_all(dims, array.sizes, array.order, t);
 }
 
+Result<TypeLayout> gapped_array(const ArrayShape& shape) {
+  TypeLayout out = TypeLayout::bytes(shape.element_bytes);
+  const std::int64_t extent = out.extent();
+  for (std::size_t d = shape.count.size(); d-- > 0;) {
+    const auto more =
+        TypeLayout::hvector(static_cast<std::int64_t>(shape.count[d]), 1, shape.stride[d], out);
+    if (!more.is_ok()) return more.status();
+    out = more.value();
+  }
+  return TypeLayout::resized(out, 0, extent);
+}
+
 }  // namespace holdfast::datatype

@@ -1,11 +1,12 @@
-// Parts of arrays as layouts: MPI's subarray and darray, made of the constructors of layout.h
-// (MPI-4.1, 5.1.3 and 5.1.4).
+// Arrays as layouts: MPI's subarray and darray (MPI-4.1, 5.1.3 and 5.1.4), and arrays with gaps as
+// array libraries have them, made of the constructors of layout.h.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "base/result.h"
+#include "datatype/array_shape.h"
 #include "datatype/layout.h"
 
 namespace holdfast::datatype {
@@ -37,5 +38,9 @@ struct SpreadArray {
   ArrayOrder order = ArrayOrder::kC;
 };
 Result<TypeLayout> darray(const SpreadArray& array, const TypeLayout& t);
+
+// An array with gaps, of any number of dimensions at any strides, from its first element on: its
+// extent is one element's, since strides are the caller's.
+Result<TypeLayout> gapped_array(const ArrayShape& shape);
 
 }  // namespace holdfast::datatype

@@ -135,6 +135,28 @@ TEST_CASE("a distributed array is each process's elements in the array's order")
   CHECK(empty > 20);
 }
 
+TEST_CASE("arrays with gaps have any number of dimensions, at any strides") {
+  const ArrayShape seven{.element_bytes = 2,
+                         .count = {2, 3, 2, 3, 2, 2, 4},
+                         .stride = {-3000, 700, 200, 90, 26, 12, 0}};
+  const TypeLayout layout = gapped_array(seven).value();
+  CHECK(layout.size() == packed_bytes(seven));
+  CHECK(layout.true_lb() == extent(seven).low);
+  CHECK(layout.true_ub() == extent(seven).high);
+  CHECK(layout.origin() == 0);
+  testing::Typemap map = testing::element_map(2, 1);
+  for (std::size_t d = seven.count.size(); d-- > 0;) {
+    testing::Typemap more;
+    for (std::uint64_t i = 0; i < seven.count[d]; ++i) {
+      more.add(map, static_cast<std::int64_t>(i) * seven.stride[d]);
+    }
+    map = more;
+  }
+  check_same(layout, testing::resized_map(map, 0, 2));
+  CHECK(layout.may_overlap());
+  CHECK(gapped_array({.element_bytes = 8, .count = {}, .stride = {}}).value().size() == 8);
+}
+
 TEST_CASE("what leaves the array is refused by name") {
   const TypeLayout t = TypeLayout::bytes(4);
   const auto refused = [](const Result<TypeLayout>& made, std::string_view words) {
