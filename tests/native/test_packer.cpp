@@ -189,6 +189,31 @@ TEST_CASE("vectors and records of all short blocks and strides are packed as the
   }
 }
 
+TEST_CASE("short and long rows of all usual elements are packed as the walker does") {
+  RandomTypes random(13);
+  for (const std::int64_t block : {1, 3, 4, 8, 12, 16, 48}) {
+    for (std::int64_t count = 2; count <= 12; ++count) {
+      const std::int64_t columns = count == 12 ? 80 : count;
+      const std::int64_t stride = block + random.between(1, 20);
+      const std::int64_t row =
+          (columns * stride + random.between(0, 40)) * (count % 3 == 0 ? -1 : 1);
+      const std::int64_t rows = random.between(2, 12);
+      CAPTURE(block);
+      CAPTURE(columns);
+      CAPTURE(row);
+      testing::Typemap map;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t i = 0; i < columns; ++i) {
+          map.add(testing::element_map(block, 1), r * row + i * stride);
+        }
+      }
+      const TypeLayout bytes = TypeLayout::bytes(static_cast<std::uint64_t>(block));
+      const TypeLayout one = TypeLayout::hvector(columns, 1, stride, bytes).value();
+      judge({TypeLayout::hvector(rows, 1, row, one).value(), map}, 1, random);
+    }
+  }
+}
+
 // Blocks anywhere, then a row of them, and blocks again; all of one length, or of several.
 TEST_CASE("lists of blocks of all short lengths are packed as the walker does") {
   RandomTypes random(12);

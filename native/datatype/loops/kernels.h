@@ -83,6 +83,7 @@ struct ShuffleForm {
 // The loops of one direction.
 struct PackLoops {
   VectorLoop (*vector)(std::uint64_t block);
+  VectorLoop (*rows)(std::uint64_t block, std::uint64_t count);
   ListLoop (*near_list)(std::uint64_t block);
   ListLoop (*far_list)(std::uint64_t block);
   MixedLoop mixed;

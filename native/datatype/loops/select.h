@@ -49,6 +49,51 @@ void vector_loop(const VectorRun& given) {
   }
 }
 
+// Rows so short that their loops would cost as much as their blocks.
+template <bool kPack, class Copy, std::uint64_t kCount>
+void short_rows_loop(const VectorRun& given) {
+  const VectorRun run = given;
+  const auto pitch = static_cast<std::int64_t>(run.pitch);
+  const std::int64_t from_step = kPack ? run.stride : pitch;
+  const std::int64_t to_step = kPack ? pitch : run.stride;
+  const std::int64_t packed_row = static_cast<std::int64_t>(kCount) * pitch;
+  const std::byte* from = run.from;
+  std::byte* to = run.to;
+  for (std::uint64_t r = 0; r < run.rows; ++r) {
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      const auto block = static_cast<std::int64_t>(i);
+      Copy::copy(to + block * to_step, from + block * from_step, run.block);
+    }
+    from += kPack ? run.row_stride : packed_row;
+    to += kPack ? packed_row : run.row_stride;
+  }
+}
+
+template <bool kPack, class Copy>
+VectorLoop short_rows(std::uint64_t count) {
+  switch (count) {
+    case 2: return short_rows_loop<kPack, Copy, 2>;
+    case 3: return short_rows_loop<kPack, Copy, 3>;
+    case 4: return short_rows_loop<kPack, Copy, 4>;
+    case 5: return short_rows_loop<kPack, Copy, 5>;
+    case 6: return short_rows_loop<kPack, Copy, 6>;
+    case 7: return short_rows_loop<kPack, Copy, 7>;
+    case 8: return short_rows_loop<kPack, Copy, 8>;
+    default: return vector_loop<kPack, Copy>;
+  }
+}
+
+// Of elements as they are usual; others are vectors.
+template <bool kPack>
+VectorLoop rows_of(std::uint64_t block, std::uint64_t count) {
+  switch (block) {
+    case 4: return short_rows<kPack, CopyExact<4>>(count);
+    case 8: return short_rows<kPack, CopyExact<8>>(count);
+    case 16: return short_rows<kPack, CopyExact<16>>(count);
+    default: return nullptr;
+  }
+}
+
 template <bool kPack, class Copy>
 void near_loop(const ListRun& given) {
   const ListRun run = given;
@@ -97,9 +142,13 @@ struct Loops {
   };
 
   static VectorLoop vector(std::uint64_t block) { return loop_for<Vector>(block); }
+  static VectorLoop rows(std::uint64_t block, std::uint64_t count) {
+    const VectorLoop loop = rows_of<kPack>(block, count);
+    return loop != nullptr ? loop : vector(block);
+  }
   static ListLoop near_list(std::uint64_t block) { return loop_for<Near>(block); }
   static ListLoop far_list(std::uint64_t block) { return loop_for<Far>(block); }
-  static PackLoops all() { return {vector, near_list, far_list, mixed_loop<kPack>}; }
+  static PackLoops all() { return {vector, rows, near_list, far_list, mixed_loop<kPack>}; }
 };
 
 [[maybe_unused]] PackKernels select_pack_kernels() {

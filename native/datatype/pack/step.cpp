@@ -19,16 +19,19 @@ PackRecord record_of(const NodeRef& body, std::int64_t stride) {
   return record;
 }
 
-bool has_short_blocks(const LayoutNode& body) {
-  if (body.kind == NodeKind::kBlock) return body.size <= kLongBlock;
-  if (body.blocks > kMostRecordBlocks) return false;
-  return body.kind == NodeKind::kBlocks ||
-         (body.kind == NodeKind::kLoop && body.child->kind == NodeKind::kBlock);
-}
-
 bool is_row(const LayoutNode& body) {
   return body.kind == NodeKind::kLoop && body.child->kind == NodeKind::kBlock &&
          body.child->size <= kLongBlock;
+}
+
+bool has_short_blocks(const LayoutNode& body) {
+  if (body.kind == NodeKind::kBlock) return body.size <= kLongBlock;
+  if (body.blocks > kMostRecordBlocks) return false;
+  if (body.kind != NodeKind::kBlocks) return is_row(body);
+  for (std::size_t i = 0; i < body.offsets.size(); ++i) {
+    if (body.length(i) > kLongBlock) return false;
+  }
+  return true;
 }
 
 // Chooses the steps of a tree; nodes that are met again share theirs.
@@ -70,9 +73,13 @@ class StepChooser {
     }
     if (is_row(body) && !(body.count >= kLongRow && shuffles_rows(*step.children.front()))) {
       step.kind = PackKind::kRows;
-      step.pack_record.blocks = {kernels_.pack.vector(body.child->size)};
-      step.unpack_record.blocks = {kernels_.unpack.vector(body.child->size)};
+      row_loops(step, body);
     }
+  }
+
+  void row_loops(PackStep& step, const LayoutNode& row) {
+    step.pack_record.blocks = {kernels_.pack.rows(row.child->size, row.count)};
+    step.unpack_record.blocks = {kernels_.unpack.rows(row.child->size, row.count)};
   }
 
   static bool shuffles_rows(const PackStep& row) {
@@ -81,9 +88,13 @@ class StepChooser {
 
   void records(PackStep& step, const LayoutNode& node) {
     step.record = record_of(node.child, node.stride);
-    for (const ByteBlock& block : step.record.blocks) {
-      step.pack_record.blocks.push_back(kernels_.pack.vector(block.length));
-      step.unpack_record.blocks.push_back(kernels_.unpack.vector(block.length));
+    if (is_row(*node.child)) {
+      row_loops(step, *node.child);
+    } else {
+      for (const ByteBlock& block : step.record.blocks) {
+        step.pack_record.blocks.push_back(kernels_.pack.vector(block.length));
+        step.unpack_record.blocks.push_back(kernels_.unpack.vector(block.length));
+      }
     }
     const std::int64_t reach = step.record.high - step.record.low;
     if (reach > kMostRecordReach || std::abs(node.stride) > kMostRecordReach) return;
