@@ -4,6 +4,8 @@
 
 #if defined(__SSSE3__)
 #include <immintrin.h>
+#elif defined(HOLDFAST_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "datatype/loops/kernels.h"
@@ -11,7 +13,25 @@
 namespace holdfast::datatype {
 namespace {
 
-#if defined(__SSSE3__)
+#if defined(HOLDFAST_NEON)
+
+struct Vector16 {
+  using Value = uint8x16_t;
+  using Lanes = std::uint64_t;
+  static constexpr std::uint64_t kBytes = 16;
+
+  static Value load(const void* from) { return vld1q_u8(static_cast<const std::uint8_t*>(from)); }
+  // An index of 16 or more gives zero.
+  static Value pick(Lanes /*lanes*/, Value index, const std::byte* from) {
+    return vqtbl1q_u8(load(from), index);
+  }
+  static Value join(Value a, Value b) { return vorrq_u8(a, b); }
+  static void store(std::byte* to, Value value) {
+    vst1q_u8(reinterpret_cast<std::uint8_t*>(to), value);
+  }
+};
+
+#elif defined(__SSSE3__)
 
 struct Vector16 {
   using Value = __m128i;
@@ -63,6 +83,10 @@ struct Vector64 {
 #endif
 };
 #endif
+
+#endif
+
+#if defined(__SSSE3__) || defined(HOLDFAST_NEON)
 
 template <class Vector, bool kWhole>
 void put(std::byte* to, std::uint64_t keep, typename Vector::Value value) {
