@@ -16,7 +16,9 @@ struct SignatureNode {
   std::uint64_t elements = 0;
   std::uint32_t depth = 0;
   std::vector<SignatureRef> parts{};
-  std::vector<std::uint64_t> before{};  // of a list: the bytes before each part
+  // Of a list: what is before each part.
+  std::vector<std::uint64_t> bytes_before{};
+  std::vector<std::uint64_t> elements_before{};
 
   bool is_run() const { return parts.empty(); }
   bool is_loop() const { return parts.size() == 1; }
@@ -72,7 +74,8 @@ SignatureRef list_node(const std::vector<SignatureRef>& given) {
   if (parts.size() == 1) return parts.front();
   SignatureNode node;
   for (const SignatureRef& part : parts) {
-    node.before.push_back(node.bytes);
+    node.bytes_before.push_back(node.bytes);
+    node.elements_before.push_back(node.elements);
     node.bytes += part->bytes;
     node.elements += part->elements;
     node.depth = std::max(node.depth, part->depth + 1);
@@ -135,10 +138,11 @@ std::optional<std::uint64_t> TypeSignature::elements_in(std::uint64_t packed_byt
       rest %= node->bytes;
       continue;
     }
-    const auto after = std::upper_bound(node->before.begin(), node->before.end(), rest);
-    const auto i = static_cast<std::size_t>(after - node->before.begin()) - 1;
-    for (std::size_t p = 0; p < i; ++p) found += node->parts[p]->elements;
-    rest -= node->before[i];
+    const auto& before = node->bytes_before;
+    const auto after = std::upper_bound(before.begin(), before.end(), rest);
+    const auto i = static_cast<std::size_t>(after - before.begin()) - 1;
+    found += node->elements_before[i];
+    rest -= before[i];
     node = node->parts[i].get();
   }
   return found;

@@ -97,8 +97,8 @@ TEST_CASE("random signatures are the elements they were made of, and count them"
       REQUIRE(judged.signature.elements_in(bytes) == expected);
       partial +=
           expected.has_value() && *expected % std::max<std::size_t>(1, judged.elements.size()) != 0
-              ? 1
-              : 0;
+              ? 1U
+              : 0U;
     }
     // One by one, they are equal; with one of another kind, they are not.
     Elements other = judged.elements;

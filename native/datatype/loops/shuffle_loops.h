@@ -98,14 +98,14 @@ void put(std::byte* to, std::uint64_t keep, typename Vector::Value value) {
 }
 
 // One chunk, whose permutations stay in registers.
-template <class Vector, bool kWhole, int kTerms>
+template <class Vector, bool kWhole, std::uint64_t kTerms>
 void shuffle_one(const ShuffleRun& given) {
   const ShuffleRun run = given;
   typename Vector::Value index[kTerms];
   typename Vector::Lanes lanes[kTerms];
   std::int64_t source[kTerms];
-  for (int t = 0; t < kTerms; ++t) {
-    index[t] = Vector::load(run.indices + static_cast<std::uint64_t>(t) * Vector::kBytes);
+  for (std::uint64_t t = 0; t < kTerms; ++t) {
+    index[t] = Vector::load(run.indices + t * Vector::kBytes);
     lanes[t] = static_cast<typename Vector::Lanes>(run.lanes[t]);
     source[t] = run.sources[t];
   }
@@ -114,7 +114,7 @@ void shuffle_one(const ShuffleRun& given) {
   std::byte* to = run.to + run.targets[0];
   for (std::uint64_t g = 0; g < run.groups; ++g) {
     auto value = Vector::pick(lanes[0], index[0], from + source[0]);
-    for (int t = 1; t < kTerms; ++t) {
+    for (std::uint64_t t = 1; t < kTerms; ++t) {
       value = Vector::join(value, Vector::pick(lanes[t], index[t], from + source[t]));
     }
     put<Vector, kWhole>(to, keep, value);
