@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "datatype/layout.h"
+#include "datatype/array_layout.h"
 #include "typemap_walker.h"
 
 namespace holdfast::testing {
@@ -60,7 +60,7 @@ class RandomTypes {
 
   JudgedType nested(int depth) {
     if (depth == 0) return element();
-    const std::int64_t kind = upto(6);
+    const std::int64_t kind = upto(7);
     if (kind == 5) return structure(depth);
     JudgedType t = nested(depth - 1);
     if (!is_small(t.map)) return t;
@@ -70,6 +70,7 @@ class RandomTypes {
       case 2: return vector(t);
       case 3: return indexed(t);
       case 4: return indexed_block(t);
+      case 6: return spread_array(t);
       default: return resized(t);
     }
   }
@@ -133,6 +134,28 @@ class RandomTypes {
     Typemap map;
     for (const std::int64_t place : at) map.add_block(t.map, length, place);
     return {datatype::TypeLayout::hindexed_block(length, at, t.layout).value(), map};
+  }
+
+  // What one process of a grid has of a small array: of all elements in the array's order, the
+  // first index fastest, those that are its own.
+  JudgedType spread_array(const JudgedType& t) {
+    using datatype::ArraySpread;
+    const std::vector<std::int64_t> sizes{between(1, 5), between(1, 5)};
+    const std::vector<std::int64_t> grid{between(1, 2), between(1, 3)};
+    const std::vector<std::int64_t> blocks{(sizes[0] + grid[0] - 1) / grid[0], between(1, 2)};
+    const std::vector<ArraySpread> spread{ArraySpread::kBlock, ArraySpread::kCyclic};
+    const std::int64_t rank = upto(grid[0] * grid[1] - 1);
+    Typemap map;
+    for (std::int64_t j = 0; j < sizes[1]; ++j) {
+      for (std::int64_t i = 0; i < sizes[0]; ++i) {
+        if (i / blocks[0] != rank / grid[1] || j / blocks[1] % grid[1] != rank % grid[1]) continue;
+        map.add(t.map, (j * sizes[0] + i) * t.map.extent());
+      }
+    }
+    const datatype::SpreadArray array{rank,   sizes, spread,
+                                      blocks, grid,  datatype::ArrayOrder::kFortran};
+    return {datatype::darray(array, t.layout).value(),
+            resized_map(map, 0, sizes[0] * sizes[1] * t.map.extent())};
   }
 
   JudgedType resized(const JudgedType& t) {
