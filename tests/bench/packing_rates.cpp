@@ -1,12 +1,12 @@
 // Rates of packing and unpacking on one core, of ours, of a loop by hand, of memcpy and of MPI
 // libraries: JSON lines, one to shape, payload and direction.
 //
-//   packing_rates PAYLOAD_BYTES [SHAPE|all [libmpi.so]]
+//   packing_rates PAYLOAD_BYTES [SHAPE|all|levels [libmpi.so]]
 //
 // Contestants take turns. A ratio is the median over the turns of the other's time by ours in the
 // same turn (above 1: ours is faster); the rate is that of the best turn, since others on the
 // machine only ever take time. Rates count bytes of the packed form. Every contestant must give
-// the same bytes. "level" compares our own instruction levels, where the shape is "levels".
+// the same bytes. With "levels" all shapes are measured at every instruction level, too.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
