@@ -30,7 +30,10 @@ bool runs_avx512() {
   return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+
+bool runs_vbmi() { return runs_avx512() && __builtin_cpu_supports("avx512vbmi"); }
 #else
+constexpr auto runs_vbmi = runs_nowhere;
 constexpr auto runs_avx2 = runs_nowhere;
 constexpr auto runs_avx512 = runs_nowhere;
 #endif
@@ -92,5 +95,10 @@ std::span<const CpuLevel> cpu_levels() {
 bool has_cpu_level(CpuLevel level) { return std::ranges::count(cpu_levels(), level) != 0; }
 
 CpuLevel best_cpu_level() { return cpu_levels().back(); }
+
+bool has_byte_permutes() {
+  static const bool found = runs_vbmi();
+  return found;
+}
 
 }  // namespace holdfast

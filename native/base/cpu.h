@@ -25,4 +25,8 @@ bool has_cpu_level(CpuLevel level);
 std::span<const CpuLevel> cpu_levels();
 CpuLevel best_cpu_level();
 
+// Whether AVX-512 permutes bytes across a vector here (VBMI), which not every processor of that
+// level does.
+bool has_byte_permutes();
+
 }  // namespace holdfast

@@ -14,6 +14,7 @@ std::span<const KernelRow> topk_kernels();          // compress
 std::span<const KernelRow> bfloat_kernels();        // compress
 std::span<const KernelRow> sum_residual_kernels();  // compress
 std::span<const KernelRow> strided_kernels();       // datatype
+std::span<const KernelRow> block_list_kernels();    // datatype
 std::span<const KernelRow> rows_kernels();          // datatype
 std::span<const KernelRow> state_hash_kernels();    // device
 
