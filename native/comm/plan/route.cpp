@@ -7,6 +7,7 @@
 #include "comm/algorithms/algorithms.h"
 #include "comm/call/request_check.h"
 #include "comm/engine/flat_exchange.h"
+#include "comm/reduce/device_reduce.h"
 #include "compress/device/stages.h"
 
 namespace holdfast::comm {
@@ -90,6 +91,9 @@ bool has_one_frame_size(const OpRequest& request) {
 std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.direct || request.codec || !request.algorithm.empty()) return std::nullopt;
   if (payload_bytes(request) < facts.direct_bytes) return std::nullopt;
+  if (reduces(request.collective) && !reduces_on_device(request.dtype, request.op)) {
+    return std::nullopt;
+  }
   if (facts.place.hosts > 1) {
     const bool takes = goes_in_levels(request.collective) && has_levels(facts.present);
     return takes ? std::optional(Way::kTwoLevel) : std::nullopt;
