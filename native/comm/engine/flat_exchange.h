@@ -96,6 +96,7 @@ class FlatExchange {
   void finish();
   bool was_left_behind() const;
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
+  void scan(int operands) const;
   const FlatArea::Head& head(Rank rank) const { return area(rank).heads[op_ % 2]; }
   // The input that a rank has published.
   const std::byte* slot(Rank rank) const {
