@@ -102,6 +102,10 @@ std::string run_case(Member& member, const UserCase& c) {
   OpRequest request = request_for(c, size, input, output, joiner(c.element, c.commutative, seen));
   const bool has = has_result(c.collective, request.root.value == rank);
   if (!has) request.output = {};
+  // Rank 0 of an exclusive scan need not have room for a result.
+  if (c.collective == Collective::kExscan && rank == 0 && c.commutative) {
+    request.output[0].data = nullptr;
+  }
   auto ran = member.group->run(std::move(request));
   if (!ran.is_ok()) return ran.status().message();
   if (ran.value().work) {
@@ -271,6 +275,25 @@ TEST_CASE("what cannot be done by a caller's operator is refused in words") {
   request = good;
   request.collective = Collective::kBroadcast;
   expect_refused(request, "goes with a reduction");
+}
+
+TEST_CASE("scans have no averages, and no room for their result in the input") {
+  std::vector<std::byte> input(64);
+  std::vector<std::byte> output(64);
+  for (const Collective c : {Collective::kScan, Collective::kExscan}) {
+    OpRequest request = request_for({c, 4, 8, false}, 2, input, output, nullptr);
+    request.dtype = DType::kF32;
+    request.op = ReduceOp::kMax;
+    CHECK(refusal_of(request).empty());
+    request.op = ReduceOp::kAvg;
+    expect_refused(request, "avg is not defined on f32");
+    request.op = ReduceOp::kMax;
+    request.output[0].data = nullptr;
+    CHECK(refusal_of(request).empty() == (c == Collective::kExscan));
+    CHECK_FALSE(check_request(request, {1}, 2).is_ok());
+    request.output = request.input;
+    expect_refused(request, "pass a separate output");
+  }
 }
 
 TEST_CASE("logs have a caller's operator by name, and its elements as bytes") {

@@ -68,7 +68,8 @@ void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
   request_ = &request;
   signature_ = signature;
   const bool publishes = input_counts(request.collective, request.root == rank_);
-  input_bytes_ = publishes ? blocks_bytes(request.input, request.element_bytes()) : 0;
+  element_ = request.element_bytes();
+  input_bytes_ = publishes ? blocks_bytes(request.input, element_) : 0;
   stage_ = FlatStage::kBegun;
 }
 
@@ -101,7 +102,7 @@ void FlatExchange::publish() {
   std::byte* at = input_bytes_ <= kFlatFewBytes ? head.few : own.slots[op_ % 2].data;
   if (input_bytes_ > 0) {
     for (const Block& block : request_->input) {
-      const std::uint64_t bytes = block.count * request_->element_bytes();
+      const std::uint64_t bytes = block.count * element_;
       copy_bytes(at, block.data, bytes);
       at += bytes;
     }
@@ -134,8 +135,7 @@ bool FlatExchange::collected() {
     if (!reads({r})) continue;
     const FlatArea::Head& from = head({r});
     const bool rooted = request_->collective == Collective::kBroadcast && rank_ != request_->root;
-    const std::uint64_t expected =
-        rooted ? blocks_bytes(request_->output, request_->element_bytes()) : input_bytes_;
+    const std::uint64_t expected = rooted ? blocks_bytes(request_->output, element_) : input_bytes_;
     if (from.signature == signature_ && from.bytes == expected) continue;
     failure_ =
         Status(Code::kProtocolError,
@@ -165,13 +165,12 @@ void FlatExchange::scan(int operands) const {
   const Block& out = request_->output[0];
   if (operands == 0) return;
   const Reducer kernel = request_->reducer();
-  if (operands == 1) return copy_bytes(out.data, slot({0}), out.count * request_->element_bytes());
+  if (operands == 1) return copy_bytes(out.data, slot({0}), out.count * element_);
   kernel(out.data, slot({0}), slot({1}), out.count);
   for (int i = 2; i < operands; ++i) kernel(out.data, out.data, slot({i}), out.count);
 }
 
 void FlatExchange::finish() {
-  const std::uint64_t element = request_->element_bytes();
   switch (request_->collective) {
     case Collective::kAllReduce:
       fold(0, request_->output[0].data, request_->output[0].count);
@@ -183,19 +182,19 @@ void FlatExchange::finish() {
     case Collective::kExscan: scan(rank_.value); break;
     case Collective::kReduceScatter: {
       const Block& out = request_->output[0];
-      fold(static_cast<std::uint64_t>(rank_.value) * out.count * element, out.data, out.count);
+      fold(static_cast<std::uint64_t>(rank_.value) * out.count * element_, out.data, out.count);
       break;
     }
     case Collective::kAllGather:
       for (int r = 0; r < size(); ++r) {
         const Block& out = request_->output[index({r})];
-        copy_bytes(out.data, slot({r}), out.count * element);
+        copy_bytes(out.data, slot({r}), out.count * element_);
       }
       break;
     case Collective::kAllToAll:
       for (int r = 0; r < size(); ++r) {
         const Block& out = request_->output[index({r})];
-        const std::uint64_t bytes = out.count * element;
+        const std::uint64_t bytes = out.count * element_;
         if (bytes == 0) continue;
         copy_bytes(out.data, slot({r}) + static_cast<std::uint64_t>(rank_.value) * bytes, bytes);
       }
@@ -203,7 +202,7 @@ void FlatExchange::finish() {
     case Collective::kBroadcast:
       if (rank_ != request_->root && request_->output[0].count > 0) {
         const Block& out = request_->output[0];
-        copy_bytes(out.data, slot(request_->root), out.count * element);
+        copy_bytes(out.data, slot(request_->root), out.count * element_);
       }
       break;
     default: break;

@@ -111,6 +111,7 @@ class FlatExchange {
   std::uint64_t op_;
   const OpRequest* request_ = nullptr;
   std::uint32_t signature_ = 0;
+  std::uint64_t element_ = 1;  // bytes
   std::uint64_t input_bytes_ = 0;
   FlatStage stage_ = FlatStage::kDone;
   bool moved_ = false;
