@@ -61,7 +61,8 @@ struct Results {
   std::vector<Words> want;
 };
 
-Results run_row(const AlgorithmRow& row, int size, int root, std::size_t count) {
+Results run_row(const AlgorithmRow& row, int size, int root, std::size_t count,
+                const topology::Fabric* fabric = nullptr) {
   std::vector<Schedule> schedules;
   std::vector<std::vector<Words>> input(static_cast<std::size_t>(size));
   std::vector<Words> output(static_cast<std::size_t>(size), Words(count));
@@ -71,7 +72,7 @@ Results run_row(const AlgorithmRow& row, int size, int root, std::size_t count) 
   };
   for (int r = 0; r < size; ++r) {
     const auto i = static_cast<std::size_t>(r);
-    schedules.push_back(row.build({row.collective, {r}, size, {root}}));
+    schedules.push_back(row.build({row.collective, {r}, size, {root}, fabric}));
     const std::size_t blocks = has_input_blocks(row.collective) ? input.size() : 1;
     ranks.emplace_back();
     for (std::size_t b = 0; b < blocks; ++b) {
@@ -98,6 +99,16 @@ Results run_row(const AlgorithmRow& row, int size, int root, std::size_t count) 
   return results;
 }
 
+OpRequest sized(Collective collective, int size, std::uint64_t count, FoldOrder order) {
+  OpRequest request;
+  request.collective = collective;
+  request.order = order;
+  const std::size_t inputs = has_input_blocks(collective) ? static_cast<std::size_t>(size) : 1;
+  for (std::size_t i = 0; i < inputs; ++i) request.input.push_back({nullptr, count});
+  request.output = {{nullptr, count}};
+  return request;
+}
+
 TEST_CASE("rows that say so fold from the left, in the order of ranks") {
   int rows = 0;
   for (const AlgorithmRow& row : catalogue()) {
@@ -112,7 +123,32 @@ TEST_CASE("rows that say so fold from the left, in the order of ranks") {
       }
     }
   }
-  CHECK(rows == 10);
+  CHECK(rows == 11);
+}
+
+TEST_CASE("levels fold in the order of ranks, however these are numbered") {
+  const AlgorithmRow& row = *find_algorithm(Collective::kAllReduce, "ordered_levels");
+  for (const topology::Fabric& fabric : holdfast::testing::fabrics()) {
+    CAPTURE(fabric.text());
+    for (const std::size_t count : {1UL, 40UL}) {
+      const Results results = run_row(row, fabric.size(), 0, count, &fabric);
+      CHECK(results.got == results.want);
+    }
+  }
+}
+
+TEST_CASE("large ordered sums go by levels where there are any, and small ones flat") {
+  const auto chosen = [](const std::vector<int>& hosts, std::uint64_t count) {
+    const topology::Fabric fabric = holdfast::testing::on_hosts(hosts);
+    const ViewFacts view{fabric.size(), &fabric};
+    const auto request = sized(Collective::kAllReduce, fabric.size(), count, FoldOrder::kRanks);
+    return route_in_view(request, view).algorithm->algorithm;
+  };
+  CHECK(chosen({0, 0, 0, 0, 1, 1, 1, 1}, 1U << 22) == "ordered_levels");
+  CHECK(chosen({0, 1, 0, 1, 0, 1, 0, 1}, 1U << 22) == "ordered_levels");
+  CHECK(chosen({0, 0, 0, 0}, 1U << 22) == "direct_fold");
+  CHECK(chosen({0, 1, 2, 3}, 1U << 22) == "direct_fold");
+  CHECK(chosen({0, 0, 1, 1}, 2) == "flat");
 }
 
 TEST_CASE("rows that do not say so would be found") {
@@ -120,16 +156,6 @@ TEST_CASE("rows that do not say so would be found") {
   CHECK_FALSE(ring.keeps_order());
   const Results results = run_row(ring, 5, 0, 40);
   CHECK(results.got != results.want);
-}
-
-OpRequest sized(Collective collective, int size, std::uint64_t count, FoldOrder order) {
-  OpRequest request;
-  request.collective = collective;
-  request.order = order;
-  const std::size_t inputs = has_input_blocks(collective) ? static_cast<std::size_t>(size) : 1;
-  for (std::size_t i = 0; i < inputs; ++i) request.input.push_back({nullptr, count});
-  request.output = {{nullptr, count}};
-  return request;
 }
 
 TEST_CASE("whatever the fabric, an ordered call takes a row that keeps the order") {
@@ -252,6 +278,7 @@ TEST_CASE("float sums have the bits of the left fold on every way, at every size
       {"chains by messages", "shm", true, 1, "chain"},
       {"chosen, by connections", "tcp", true, 1, ""},
       {"chosen, on two hosts", "tcp", false, 2, ""},
+      {"by levels", "tcp", true, 2, "ordered_levels"},
   };
   for (const int size : {2, 3, 4, 5, 8}) {
     for (const WayCase& way : kWays) {

@@ -34,6 +34,10 @@ Schedule build_direct_fold(const BuildSpec& spec);
 topology::CostTerms cost_direct_fold_all_reduce(int size, std::uint64_t bytes);
 topology::CostTerms cost_direct_fold_reduce_scatter(int size, std::uint64_t bytes);
 
+Schedule build_ordered_levels(const BuildSpec& spec);
+LevelCost cost_ordered_levels_all_reduce(const topology::Fabric& fabric, int level,
+                                         std::uint64_t bytes);
+
 Schedule build_chain(const BuildSpec& spec);
 topology::CostTerms cost_chain_reduce(int size, std::uint64_t bytes);
 topology::CostTerms cost_chain_scan(int size, std::uint64_t bytes);
@@ -175,6 +179,9 @@ inline constexpr std::array kAlgorithms{
              RankOrder::kOnly),
     in_order({"direct_fold", Collective::kReduceScatter, build_direct_fold,
               cost_direct_fold_reduce_scatter, kChan},
+             RankOrder::kOnly),
+    in_order({"ordered_levels", Collective::kAllReduce, build_ordered_levels, nullptr, kKaronis,
+              Blocks::kAny, cost_ordered_levels_all_reduce},
              RankOrder::kOnly),
     in_order({"chain", Collective::kReduce, build_chain, cost_chain_reduce, kChan},
              RankOrder::kOnly),
