@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "base/fnv.h"
 #include "sim/random.h"
@@ -25,6 +26,20 @@ bool lists(const std::vector<Rank>& ranks, int rank) {
 
 comm::Block float_block(std::vector<float>& memory, std::uint64_t index, std::uint64_t count) {
   return {reinterpret_cast<std::byte*>(memory.data() + index * count), count};
+}
+
+// Sums of floats are no bytes to anybody else.
+void bring_operator(comm::OpRequest& request) {
+  auto user = std::make_shared<comm::UserOp>();
+  user->element_bytes = sizeof(float);
+  user->apply = [](const void* in, void* inout, std::uint64_t count) {
+    const auto* left = static_cast<const float*>(in);
+    auto* sum = static_cast<float*>(inout);
+    for (std::uint64_t i = 0; i < count; ++i) sum[i] = left[i] + sum[i];
+  };
+  request.dtype = DType::kU8;
+  request.op = ReduceOp::kUser;
+  request.user = std::move(user);
 }
 
 }  // namespace
@@ -56,6 +71,7 @@ comm::OpRequest FloatData::request() {
   request.root = {op_.root};
   request.atomic = op_.atomic;
   if (op_.ordered) request.order = comm::FoldOrder::kRanks;
+  if (op_.by_user) bring_operator(request);
   const std::uint64_t blocks =
       comm::has_input_blocks(op_.collective) ? static_cast<std::uint64_t>(ranks_) : 1;
   for (std::uint64_t at = 0; at < blocks; ++at) {

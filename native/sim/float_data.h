@@ -19,6 +19,7 @@ struct FloatOp {
   bool atomic = false;
   std::uint64_t factor = 1;
   bool ordered = false;  // asks for the order of ranks
+  bool by_user = false;  // ordered: by an operator of the caller's that adds floats
 };
 
 class FloatData {

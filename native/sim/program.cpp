@@ -65,7 +65,10 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart
     op.is_float = floats.chance(30) && !op.encoded && FloatData::takes(op.collective);
   }
   Random orders(seed + 13);
-  for (ProgramOp& op : ops) op.ordered = orders.chance(50) && op.is_float;
+  for (ProgramOp& op : ops) {
+    op.ordered = orders.chance(50) && op.is_float;
+    op.by_user = orders.chance(40) && op.ordered;
+  }
   Random scans(seed + 12);
   for (ProgramOp& op : ops) {
     const bool becomes = scans.chance(20) && reduces(op.collective) && !op.encoded && !op.is_float;
@@ -91,9 +94,9 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
     return;
   }
   if (op.is_float) {
-    float_.emplace(
-        FloatOp{op.collective, op.root, op.count, op.in_place, op.atomic, op.factor, op.ordered},
-        rank, ranks);
+    float_.emplace(FloatOp{op.collective, op.root, op.count, op.in_place, op.atomic, op.factor,
+                           op.ordered, op.by_user},
+                   rank, ranks);
     return;
   }
   const bool root = rank == op.root;

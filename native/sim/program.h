@@ -38,6 +38,7 @@ struct ProgramOp {
   bool lossless = false;  // encoded: exactly
   bool is_float = false;  // a sum in which the order of its operands shows
   bool ordered = false;   // a float sum that asks for the order of ranks
+  bool by_user = false;   // and by an operator of the caller's
   bool is_shift = false;  // messages to the next rank, from the previous one
   std::uint64_t factor = 1;
   bool losses_raise = false;     // the group's on_peer_loss
