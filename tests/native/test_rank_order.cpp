@@ -180,6 +180,29 @@ TEST_CASE("whatever the fabric, an ordered call takes a row that keeps the order
   }
 }
 
+TEST_CASE("devices do not reduce what has an order, or what they have no kernel for") {
+  DeviceFacts facts{.direct = true, .encoded = true};
+  facts.place = {4, 1, true};
+  facts.present = {4, 1};
+  OpRequest request = sized(Collective::kAllReduce, 4, 1U << 20, FoldOrder::kAny);
+  CHECK(route_on_device(request, facts).way == Way::kDirect);
+  request.order = FoldOrder::kRanks;
+  CHECK(route_on_device(request, facts).way == Way::kStaged);
+  facts.direct = false;
+  request.codec =
+      std::make_shared<const compress::Codec>(compress::Codec::make("int8", {}).value());
+  CHECK(route_on_device(request, facts).way == Way::kStaged);
+  request.order = FoldOrder::kAny;
+  CHECK(route_on_device(request, facts).way == Way::kEncoded);
+  request.codec = nullptr;
+  facts.direct = true;
+  request.op = ReduceOp::kLand;
+  CHECK(route_on_device(request, facts).way == Way::kStaged);
+  request.op = ReduceOp::kSum;
+  request.dtype = DType::kLongDouble;
+  CHECK(route_on_device(request, facts).way == Way::kStaged);
+}
+
 TEST_CASE("where order cannot show, a call that asks for it goes as any other") {
   OpRequest request;
   request.collective = Collective::kAllReduce;

@@ -106,6 +106,7 @@ std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFac
 // The codec that devices encode the call with; null: they do not.
 const compress::Codec* codec_on_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.encoded || !has_one_frame_size(request) || !request.algorithm.empty()) return nullptr;
+  if (request.keeps_order()) return nullptr;
   if (facts.place.ranks < 2 || payload_bytes(request) < facts.encoded_bytes) return nullptr;
   const compress::Codec* codec = request.codec.get();
   if (is_encoded_unasked(request, facts.codec)) codec = facts.codec.codec.get();
