@@ -215,7 +215,7 @@ NB_MODULE(_core, m) {
   });
   m.def("reduce_ops", [] {
     std::vector<std::string> names;
-    for (int i = 0; i < kReduceOpCount; ++i) {
+    for (int i = 0; i < static_cast<int>(ReduceOp::kUser); ++i) {
       names.emplace_back(reduce_op_name(static_cast<ReduceOp>(i)));
     }
     return names;

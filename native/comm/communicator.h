@@ -15,6 +15,7 @@
 #include "comm/gate.h"
 #include "comm/plan/plan_table.h"
 #include "comm/plan/way.h"
+#include "comm/reduce/reducer.h"
 #include "comm/schedule/layout.h"
 #include "compress/codec.h"
 
@@ -80,6 +81,15 @@ struct OpMode {
   std::shared_ptr<Gate> gate = nullptr;
 };
 
+// What a reduction's result may depend on.
+enum class FoldOrder : std::uint8_t {
+  // Order and grouping of the operands are the op's choice: which way it takes, who comes first.
+  kAny,
+  // ((0 op 1) op 2) op ..., element by element, by the ranks of the view that the op ends in: its
+  // bits depend on inputs, ranks and count alone.
+  kRanks,
+};
+
 // What an op is a step of, where it is not a whole call.
 struct StepOf {
   // For a replicated op (replicated.h): what was called, and where its result goes.
@@ -100,6 +110,11 @@ struct OpRequest {
   Collective collective{};
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
+  // With kUser and kU8: the caller's operator, whose elements the blocks count; else null. Not for
+  // memory of devices. Owners: the request's copies.
+  std::shared_ptr<const UserOp> user = nullptr;
+  // Reductions. All ranks must say the same. Scans are always folded in the order of ranks.
+  FoldOrder order = FoldOrder::kAny;
   // As collective.h says; the memory must stay valid until the work has ended.
   BlockList input;
   BlockList output;
@@ -128,6 +143,17 @@ struct OpRequest {
   StepOf step = {};
 
   Collective called_collective() const { return step.called.value_or(collective); }
+  // Of the elements that blocks count.
+  std::uint64_t element_bytes() const {
+    return user == nullptr ? dtype_bytes(dtype) : user->element_bytes;
+  }
+  Reducer reducer() const { return {dtype, op, user.get()}; }
+  // Whether only ways that fold in the order of ranks will do.
+  bool keeps_order() const {
+    if (!reduces(collective)) return false;
+    if (user != nullptr && !user->commutative) return true;
+    return order == FoldOrder::kRanks && order_shows(dtype, op);
+  }
 };
 
 // How a blocking call began.

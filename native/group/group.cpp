@@ -55,7 +55,7 @@ std::vector<std::string> Group::transports() const {
 
 Result<std::shared_ptr<comm::Work>> Group::start(OpRequest request) {
   if (request.algorithm.empty() && !request.codec &&
-      comm::find_algorithm(request.collective, config_.algorithm) != nullptr) {
+      comm::takes_algorithm(request, config_.algorithm)) {
     request.algorithm = config_.algorithm;
   }
   const int size = this->size();

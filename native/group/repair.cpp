@@ -74,7 +74,7 @@ class RepairPlanner {
   // Whether the rank's result has the output block at all.
   bool has_output(Rank rank, std::uint32_t block) const {
     if (!comm::has_result(question_.collective, rank == question_.root)) return false;
-    return question_.collective != Collective::kReduceScatter || block == block_of(rank);
+    return !is_reduced_for_each(question_.collective) || block == block_of(rank);
   }
 
   std::vector<ft::Ranges> held_by_all(std::uint32_t block) const {
@@ -100,6 +100,8 @@ class RepairPlanner {
         if (!root_lives()) return;
         return repair_reduced(0, {question_.root}, question_.root);
       case Collective::kReduceScatter:
+      case Collective::kScan:
+      case Collective::kExscan:
         for (const Rank rank : survivors()) repair_reduced(block_of(rank), {rank}, rank);
         return;
       case Collective::kAllGather:

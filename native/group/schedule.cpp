@@ -18,7 +18,7 @@ class Repair {
       : request_(request),
         ranks_(ranks),
         self_(self),
-        element_(dtype_bytes(request.dtype)),
+        element_(request.element_bytes()),
         // Chunks are added as they are needed; the builder counts them only at its end.
         builder_({request.collective, {dense(self)}, static_cast<int>(ranks.size()), {}, {}}, 0) {}
 
@@ -82,22 +82,24 @@ class Repair {
     builder_.recv(dense(t.from), Builder::output(chunk({nullptr, 0}, target)));
   }
 
-  // Receives the others' contributions to a chunk and folds them in rank order.
-  void fold(int c) {
+  // Receives the contributions of the first `operands` ranks to a chunk and folds them in rank
+  // order.
+  void fold(int c, int operands) {
     const comm::Slot own = Builder::input(c);
-    const int size = static_cast<int>(ranks_.size());
-    if (size == 1) return builder_.copy(Builder::output(c), own);
+    const comm::Slot result = Builder::output(c);
+    const int self = dense(self_);
+    if (operands == 1) return self == 0 ? builder_.copy(result, own) : builder_.recv(0, result);
     comm::Slot sum{};
-    for (int r = 0; r < size; ++r) {
+    for (int r = 0; r < operands; ++r) {
       comm::Slot operand = own;
-      if (r != dense(self_)) {
+      if (r != self) {
         operand = builder_.scratch(own);
         builder_.recv(r, operand);
       }
       if (r == 0) {
         sum = operand;
-      } else if (r == size - 1) {
-        builder_.reduce_final(Builder::output(c), sum, operand);
+      } else if (r == operands - 1) {
+        builder_.reduce_final(result, sum, operand);
       } else {
         const comm::Slot next = builder_.scratch(own);
         builder_.reduce(next, sum, operand);
@@ -106,13 +108,24 @@ class Repair {
     }
   }
 
+  // How many of the ranks, from the first on, have a part in what `to` is to have.
+  int operands_for(Rank to) const {
+    switch (request_.collective) {
+      case Collective::kScan: return dense(to) + 1;
+      case Collective::kExscan: return dense(to);
+      default: return static_cast<int>(ranks_.size());
+    }
+  }
+
   void add(const Reduction& reduction) {
     const Block whole = cut(input(reduction.block), reduction.range);
     if (whole.count == 0) return;
     const std::uint64_t begin = reduction.range.begin;
     if (reduction.to) {
+      const int operands = operands_for(*reduction.to);
+      if (operands == 0 || (*reduction.to != self_ && dense(self_) >= operands)) return;
       const int c = chunk(whole, cut(output(reduction.block), {begin, begin + whole.count}));
-      if (*reduction.to == self_) return fold(c);
+      if (*reduction.to == self_) return fold(c, operands);
       return builder_.send(dense(*reduction.to), Builder::input(c));
     }
     const auto size = static_cast<std::uint64_t>(ranks_.size());
@@ -133,7 +146,7 @@ class Repair {
       const int peer = (own + i) % size;
       builder_.send(peer, Builder::input(of(peer)));
     }
-    fold(of(own));
+    fold(of(own), size);
     for (int i = 1; i < size; ++i) {
       const int peer = (own + i) % size;
       builder_.send(peer, Builder::output(of(own)));
@@ -182,7 +195,7 @@ OpRequest request_in_view(const OpRequest& request, const std::vector<Rank>& ran
 
 std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
                                    const std::vector<comm::Execution::HeldPiece>& held) {
-  const std::uint64_t element = dtype_bytes(request.dtype);
+  const std::uint64_t element = request.element_bytes();
   std::vector<HeldBlock> result;
   for (std::size_t b = 0; b < request.output.size(); ++b) {
     const Block& block = request.output[b];
@@ -196,7 +209,7 @@ std::vector<HeldBlock> held_blocks(const OpRequest& request, Rank self,
     }
     if (block.count == 0) ranges = ft::Ranges::all();
     if (ranges.empty()) continue;
-    const bool own = request.collective == Collective::kReduceScatter;
+    const bool own = is_reduced_for_each(request.collective);
     result.push_back({own ? static_cast<std::uint32_t>(self.value) : static_cast<std::uint32_t>(b),
                       std::move(ranges)});
   }

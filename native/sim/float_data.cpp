@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "base/fnv.h"
 #include "sim/random.h"
@@ -25,6 +26,20 @@ bool lists(const std::vector<Rank>& ranks, int rank) {
 
 comm::Block float_block(std::vector<float>& memory, std::uint64_t index, std::uint64_t count) {
   return {reinterpret_cast<std::byte*>(memory.data() + index * count), count};
+}
+
+// Sums of floats are no bytes to anybody else.
+void bring_operator(comm::OpRequest& request) {
+  auto user = std::make_shared<comm::UserOp>();
+  user->element_bytes = sizeof(float);
+  user->apply = [](const void* in, void* inout, std::uint64_t count) {
+    const auto* left = static_cast<const float*>(in);
+    auto* sum = static_cast<float*>(inout);
+    for (std::uint64_t i = 0; i < count; ++i) sum[i] = left[i] + sum[i];
+  };
+  request.dtype = DType::kU8;
+  request.op = ReduceOp::kUser;
+  request.user = std::move(user);
 }
 
 }  // namespace
@@ -55,6 +70,8 @@ comm::OpRequest FloatData::request() {
   request.op = ReduceOp::kSum;
   request.root = {op_.root};
   request.atomic = op_.atomic;
+  if (op_.ordered) request.order = comm::FoldOrder::kRanks;
+  if (op_.by_user) bring_operator(request);
   const std::uint64_t blocks =
       comm::has_input_blocks(op_.collective) ? static_cast<std::uint64_t>(ranks_) : 1;
   for (std::uint64_t at = 0; at < blocks; ++at) {
@@ -68,28 +85,36 @@ comm::OpRequest FloatData::request() {
   return request;
 }
 
-// Whether the value is the sum of all contributors and some of the missing ranks, except for
-// roundings.
+// Whether the value is the sum of what these ranks have, rising: with roundings in any order, or to
+// the last bit in theirs.
+bool FloatData::is_sum_of(float value, std::uint64_t element, const std::vector<int>& ranks) const {
+  float folded = 0;
+  double sum = 0;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const float part = share(ranks[i], element);
+    folded = i == 0 ? part : folded + part;
+    sum += static_cast<double>(part);
+  }
+  if (op_.ordered) return value == folded;
+  return std::abs(sum - static_cast<double>(value)) <= kRounding * sum;
+}
+
+// Whether the value is the sum of all contributors and some of the missing ranks.
 bool FloatData::is_sum(float value, std::uint64_t element, const comm::Outcome& outcome) const {
-  std::vector<double> unsure;
-  double sure = 0;
-  double all = 0;
+  std::vector<int> unsure;
   for (int r = 0; r < ranks_; ++r) {
-    const double part = share(r, element);
-    if (lists(outcome.contributors, r)) {
-      sure += part;
-    } else if (lists(outcome.missing, r)) {
-      unsure.push_back(part);
-    } else {
-      continue;
-    }
-    all += part;
+    const bool sure = lists(outcome.contributors, r);
+    if (!sure && lists(outcome.missing, r)) unsure.push_back(r);
   }
   if (unsure.size() > kMostUnsure) return true;
   for (std::uint64_t set = 0; set < std::uint64_t{1} << unsure.size(); ++set) {
-    double sum = sure;
-    for (std::size_t i = 0; i < unsure.size(); ++i) sum += (set >> i & 1) != 0 ? unsure[i] : 0;
-    if (std::abs(sum - static_cast<double>(value)) <= kRounding * all) return true;
+    std::vector<int> ranks;
+    for (const Rank r : outcome.contributors) ranks.push_back(r.value);
+    for (std::size_t i = 0; i < unsure.size(); ++i) {
+      if ((set >> i & 1) != 0) ranks.push_back(unsure[i]);
+    }
+    std::sort(ranks.begin(), ranks.end());
+    if (is_sum_of(value, element, ranks)) return true;
   }
   return false;
 }

@@ -64,6 +64,17 @@ std::vector<ProgramOp> make_step(const Scenario& scenario, int step, ProgramPart
   for (ProgramOp& op : ops) {
     op.is_float = floats.chance(30) && !op.encoded && FloatData::takes(op.collective);
   }
+  Random orders(seed + 13);
+  for (ProgramOp& op : ops) {
+    op.ordered = orders.chance(50) && op.is_float;
+    op.by_user = orders.chance(40) && op.ordered;
+  }
+  Random scans(seed + 12);
+  for (ProgramOp& op : ops) {
+    const bool becomes = scans.chance(20) && reduces(op.collective) && !op.encoded && !op.is_float;
+    const bool inclusive = scans.chance(50);
+    if (becomes) op.collective = inclusive ? Collective::kScan : Collective::kExscan;
+  }
   Random holes(seed + 10);
   for (ProgramOp& op : ops) {
     op.losses_raise = scenario.raise;
@@ -83,7 +94,8 @@ OpData::OpData(const ProgramOp& op, int rank, int ranks) : op_(op), rank_(rank),
     return;
   }
   if (op.is_float) {
-    float_.emplace(FloatOp{op.collective, op.root, op.count, op.in_place, op.atomic, op.factor},
+    float_.emplace(FloatOp{op.collective, op.root, op.count, op.in_place, op.atomic, op.factor,
+                           op.ordered, op.by_user},
                    rank, ranks);
     return;
   }
@@ -197,6 +209,22 @@ std::string OpData::check_reduced(const std::vector<std::uint64_t>& out, std::ui
   return {};
 }
 
+// Only the ranks up to this one count. Where none of them contributed, nothing was written, or, of
+// those that are missing, what was there before they were lost.
+std::string OpData::check_scanned(const comm::Outcome& outcome) const {
+  comm::Outcome before = outcome;
+  const int end = rank_ + (op_.collective == Collective::kScan ? 1 : 0);
+  const auto is_behind = [end](Rank r) { return r.value >= end; };
+  std::erase_if(before.contributors, is_behind);
+  std::erase_if(before.missing, is_behind);
+  if (!before.contributors.empty()) return check_reduced(output_, 0, before);
+  for (std::uint64_t i = 0; i < op_.count; ++i) {
+    if (output_[i] == kUnset || (!before.missing.empty() && is_sum(output_[i], before))) continue;
+    return "element " + std::to_string(i) + " was written though nobody comes before";
+  }
+  return {};
+}
+
 std::string OpData::check_copied(std::size_t at, int from, int to,
                                  const comm::Outcome& outcome) const {
   const std::uint64_t right = given(from, to);
@@ -223,6 +251,8 @@ std::string OpData::check(const comm::Outcome& told) const {
   switch (op_.collective) {
     case Collective::kAllReduce:
     case Collective::kReduceScatter: return check_reduced(output_, 0, outcome);
+    case Collective::kScan:
+    case Collective::kExscan: return check_scanned(outcome);
     case Collective::kReduce: return root ? check_reduced(output_, 0, outcome) : "";
     case Collective::kBroadcast:
     case Collective::kScatter: {

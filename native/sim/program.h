@@ -37,6 +37,8 @@ struct ProgramOp {
   bool encoded = false;
   bool lossless = false;  // encoded: exactly
   bool is_float = false;  // a sum in which the order of its operands shows
+  bool ordered = false;   // a float sum that asks for the order of ranks
+  bool by_user = false;   // and by an operator of the caller's
   bool is_shift = false;  // messages to the next rank, from the previous one
   std::uint64_t factor = 1;
   bool losses_raise = false;     // the group's on_peer_loss
@@ -75,6 +77,7 @@ class OpData {
   std::uint64_t given(int from, int to) const;
   std::string check_reduced(const std::vector<std::uint64_t>& out, std::uint64_t block,
                             const comm::Outcome& outcome) const;
+  std::string check_scanned(const comm::Outcome& outcome) const;
   std::string check_copied(std::size_t at, int from, int to, const comm::Outcome& outcome) const;
   bool is_sum(std::uint64_t value, const comm::Outcome& outcome) const;
   std::string check_lost(const std::vector<Rank>& named, const comm::Outcome& outcome) const;

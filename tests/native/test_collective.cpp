@@ -22,7 +22,9 @@ bool is_known(Collective c) {
     case Collective::kScatter:
     case Collective::kBarrier:
     case Collective::kSend:
-    case Collective::kRecv: return static_cast<int>(c) < kCollectiveCount;
+    case Collective::kRecv:
+    case Collective::kScan:
+    case Collective::kExscan: return static_cast<int>(c) < kCollectiveCount;
   }
   return false;
 }

@@ -210,7 +210,7 @@ void for_every_reduction(Check check) {
       CAPTURE(dtype_name(dtype));
       CAPTURE(reduce_op_name(op));
       const DeviceReduce found = comm::device_reduce(dtype, op);
-      REQUIRE((found.kernel != nullptr) == reduce_defined(dtype, op));
+      REQUIRE((found.kernel != nullptr) == comm::reduces_on_device(dtype, op));
       if (found.kernel != nullptr) check(dtype, op, found);
     }
   }

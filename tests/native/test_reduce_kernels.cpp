@@ -33,6 +33,10 @@ bool same_bits_or_both_nan(const void* a, const void* b) {
 
 bool same(DType dtype, const std::byte* a, const std::byte* b) {
   switch (dtype) {
+    case DType::kLongDouble: return same_bits_or_both_nan<long double>(a, b);
+    case DType::kLongComplex:
+      return same_bits_or_both_nan<long double>(a, b) &&
+             same_bits_or_both_nan<long double>(a + sizeof(long double), b + sizeof(long double));
     case DType::kF32: return same_bits_or_both_nan<float>(a, b);
     case DType::kF64: return same_bits_or_both_nan<double>(a, b);
     case DType::kC64:

@@ -41,6 +41,8 @@ COSTS: dict[tuple[str, str], tuple[str, str, str]] = {
     ("flat", "reduce"): ("1", ALL, ALL),
     ("flat", "gather"): ("1", PART, "0"),
     ("flat", "scatter"): ("1", PART, "0"),
+    ("flat", "scan"): ("n / 2", ALL, ALL),
+    ("flat", "exscan"): ("n / 2", ALL, ALL),
     ("halving_doubling", "all_reduce"): (
         "2 log p + 3 x",
         "2 (p - 1) / p b + 2 x b",
@@ -61,6 +63,11 @@ COSTS: dict[tuple[str, str], tuple[str, str, str]] = {
     ("scatter_allgather", "broadcast"): ("log n + n - 1", f"2 {PART}", "0"),
     ("pairwise", "all_to_all"): ("n - 1", PART, "0"),
     ("dissemination", "barrier"): ("log n", "0", "0"),
+    ("direct_fold", "all_reduce"): ("n", f"2 {PART}", PART),
+    ("direct_fold", "reduce_scatter"): ("n / 2", PART, PART),
+    ("chain", "reduce"): ("n", "b", "b"),
+    ("chain", "scan"): ("n - 1", "b", "b"),
+    ("chain", "exscan"): ("n - 1", "b", "b"),
 }
 
 RANKS = (*range(2, 34), 48, 64, 100, 1000)

@@ -28,6 +28,19 @@ topology::CostTerms cost_flat_block_exchange(int size, std::uint64_t bytes);
 topology::CostTerms cost_flat_reduce_scatter(int size, std::uint64_t bytes);
 topology::CostTerms cost_flat_broadcast(int size, std::uint64_t bytes);
 topology::CostTerms cost_flat_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_flat_scan(int size, std::uint64_t bytes);
+
+Schedule build_direct_fold(const BuildSpec& spec);
+topology::CostTerms cost_direct_fold_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_direct_fold_reduce_scatter(int size, std::uint64_t bytes);
+
+Schedule build_ordered_levels(const BuildSpec& spec);
+LevelCost cost_ordered_levels_all_reduce(const topology::Fabric& fabric, int level,
+                                         std::uint64_t bytes);
+
+Schedule build_chain(const BuildSpec& spec);
+topology::CostTerms cost_chain_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_chain_scan(int size, std::uint64_t bytes);
 
 Schedule build_halving_doubling_all_reduce(const BuildSpec& spec);
 Schedule build_halving_doubling_reduce_scatter(const BuildSpec& spec);
@@ -81,6 +94,7 @@ inline constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, sect
 
 inline constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
 inline constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
+inline constexpr std::string_view kPrefix = "Sanders, Traeff 2006, section 2";
 inline constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
 
 // Bytes of payload up to which partial sums may stay in scratch: halving keeps half the payload,
@@ -95,6 +109,20 @@ constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const Build
   return row;
 }
 
+// A flat reduction folds what all ranks send in the order of ranks.
+constexpr AlgorithmRow flat_fold(Collective collective,
+                                 topology::CostTerms (*cost)(int, std::uint64_t)) {
+  AlgorithmRow row{"flat", collective, build_flat, cost, kChan};
+  row.most_bytes = kMostInScratch;
+  row.order = RankOrder::kYes;
+  return row;
+}
+
+constexpr AlgorithmRow in_order(AlgorithmRow row, RankOrder order) {
+  row.order = order;
+  return row;
+}
+
 inline constexpr std::array kAlgorithms{
     ring(Collective::kAllReduce, build_ring_all_reduce, cost_ring_all_reduce),
     ring(Collective::kReduceScatter, build_ring_reduce_scatter, cost_ring_reduce_scatter),
@@ -103,14 +131,11 @@ inline constexpr std::array kAlgorithms{
                  cost_binomial_broadcast, kThakur},
     AlgorithmRow{"binomial_tree", Collective::kReduce, build_binomial_reduce, cost_binomial_reduce,
                  kThakur},
-    AlgorithmRow{"flat", Collective::kAllReduce, build_flat, cost_flat_all_reduce, kChan,
-                 Blocks::kAny, nullptr, kMostInScratch},
-    AlgorithmRow{"flat", Collective::kReduceScatter, build_flat, cost_flat_reduce_scatter, kChan,
-                 Blocks::kAny, nullptr, kMostInScratch},
+    flat_fold(Collective::kAllReduce, cost_flat_all_reduce),
+    flat_fold(Collective::kReduceScatter, cost_flat_reduce_scatter),
     AlgorithmRow{"flat", Collective::kAllGather, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"flat", Collective::kBroadcast, build_flat, cost_flat_broadcast, kChan},
-    AlgorithmRow{"flat", Collective::kReduce, build_flat, cost_flat_reduce, kChan, Blocks::kAny,
-                 nullptr, kMostInScratch},
+    flat_fold(Collective::kReduce, cost_flat_reduce),
     AlgorithmRow{"flat", Collective::kGather, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"flat", Collective::kScatter, build_flat, cost_flat_block_exchange, kChan},
     AlgorithmRow{"halving_doubling", Collective::kAllReduce, build_halving_doubling_all_reduce,
@@ -149,6 +174,22 @@ inline constexpr std::array kAlgorithms{
                  kBruck, Blocks::kEqual},
     AlgorithmRow{"dissemination", Collective::kBarrier, build_dissemination_barrier,
                  cost_dissemination_barrier, kHensgen},
+    in_order({"direct_fold", Collective::kAllReduce, build_direct_fold, cost_direct_fold_all_reduce,
+              kChan},
+             RankOrder::kOnly),
+    in_order({"direct_fold", Collective::kReduceScatter, build_direct_fold,
+              cost_direct_fold_reduce_scatter, kChan},
+             RankOrder::kOnly),
+    in_order({"ordered_levels", Collective::kAllReduce, build_ordered_levels, nullptr, kKaronis,
+              Blocks::kAny, cost_ordered_levels_all_reduce},
+             RankOrder::kOnly),
+    in_order({"chain", Collective::kReduce, build_chain, cost_chain_reduce, kChan},
+             RankOrder::kOnly),
+    in_order({"chain", Collective::kScan, build_chain, cost_chain_scan, kPrefix}, RankOrder::kYes),
+    in_order({"chain", Collective::kExscan, build_chain, cost_chain_scan, kPrefix},
+             RankOrder::kYes),
+    flat_fold(Collective::kScan, cost_flat_scan),
+    flat_fold(Collective::kExscan, cost_flat_scan),
 };
 
 inline constexpr std::string_view kTang = "Tang et al. 2021, section 5";

@@ -64,6 +64,8 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
   const topology::Fabric& fabric = problem.fabric;
   if (row.collective != problem.collective || problem.bytes > row.most_bytes) return std::nullopt;
+  const RankOrder unfit = problem.in_rank_order ? RankOrder::kNo : RankOrder::kOnly;
+  if (row.order == unfit && reduces(row.collective)) return std::nullopt;
   if (row.level_cost != nullptr) {
     const auto wide = fabric.wide_level();
     if (!wide) return std::nullopt;

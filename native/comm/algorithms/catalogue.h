@@ -20,6 +20,13 @@ enum class Blocks : std::uint8_t { kAny, kEqual };
 // How many ranks of a domain send out of it at once: all of them, or one.
 enum class Senders : std::uint8_t { kAll, kOne };
 
+// Whether a reduction is ((0 op 1) op 2) op ..., for every element.
+enum class RankOrder : std::uint8_t {
+  kNo,
+  kYes,
+  kOnly,  // and the row is chosen, unless by name, only for calls that ask for it
+};
+
 // Cost of two phases that follow each other: terms of each rank inside its domain, and of each
 // domain across domains. The domains are those of a wide level.
 struct LevelCost {
@@ -44,7 +51,10 @@ struct AlgorithmRow {
   Senders senders = Senders::kAll;
   // For calls with a codec: whether error feedback is supported.
   bool takes_residual = false;
+  RankOrder order = RankOrder::kNo;
   bool sums_up_in_domains = false;  // sums inside domains come first: for fabrics with a wide level
+
+  bool keeps_order() const { return order != RankOrder::kNo; }
 };
 
 std::span<const AlgorithmRow> catalogue();
@@ -65,6 +75,7 @@ struct Problem {
   Collective collective{};
   std::uint64_t bytes = 0;
   const topology::Fabric& fabric;  // must outlive the problem
+  bool in_rank_order = false;      // only rows that fold in the order of ranks
 };
 
 // Predicts seconds by the cost model; nothing if the row does not fit the problem: it is for

@@ -4,9 +4,10 @@
 // messages. Source: the one-hop exchange of Chan et al., "Collective communication: theory,
 // practice, and experience", CCPE 2007, section 4 (minimum-spanning of depth one).
 //
-// Per rank, n ranks, S bytes: all_reduce n-1 messages, (n-1) S sent, (n-1) S reduced; all_gather
-// and reduce_scatter (n-1) S/n; broadcast, gather, scatter and reduce n-1 messages at the root, one
-// elsewhere. Copies: arrivals of a fold wait in scratch unless they are the last operand.
+// Per rank, n ranks, S bytes: all_reduce n-1 messages, (n-1) S sent, (n-1) S reduced, and so a scan
+// at its first and its last rank; all_gather and reduce_scatter (n-1) S/n; broadcast, gather,
+// scatter and reduce n-1 messages at the root, one elsewhere. Copies: arrivals of a fold wait in
+// scratch unless they are the last operand.
 #include "base/check.h"
 #include "base/planted.h"
 #include "comm/algorithms/algorithms.h"
@@ -45,6 +46,29 @@ void for_each_peer(const BuildSpec& spec, Action action) {
   for (int i = 1; i < spec.size; ++i) action((spec.rank.value + i) % spec.size);
 }
 
+// Ranks in front of this one send it their inputs, and it sends its own to all behind it.
+void scan(Builder& b, const BuildSpec& spec) {
+  const int own = spec.rank.value;
+  const Slot input = Builder::input(0);
+  const Slot output = Builder::output(0);
+  const bool inclusive = spec.collective == Collective::kScan;
+  for (int peer = own + 1; peer < spec.size; ++peer) b.send(peer, input);
+  if (own == 0) {
+    if (inclusive) b.copy(output, input);
+    return;
+  }
+  const int operands = own + (inclusive ? 1 : 0);
+  if (operands == 1) return b.recv(0, output);
+  Slot sum{};
+  for (int r = 0; r < operands; ++r) {
+    const Slot operand = r == own ? input : b.scratch(input);
+    if (r != own) b.recv(r, operand);
+    const Slot before = sum;
+    sum = r == 0 ? operand : r + 1 == operands ? output : b.scratch(input);
+    if (r > 0) b.reduce(sum, before, operand);
+  }
+}
+
 void gather_to(Builder& b, const BuildSpec& spec) {
   const int own = spec.rank.value;
   if (spec.rank != spec.root) return b.send(spec.root.value, Builder::input(own));
@@ -69,9 +93,10 @@ void broadcast_from(Builder& b, const BuildSpec& spec) {
 
 Schedule build_flat(const BuildSpec& spec) {
   const int own = spec.rank.value;
-  const bool one_block = spec.collective == Collective::kAllReduce ||
-                         spec.collective == Collective::kReduce ||
-                         spec.collective == Collective::kBroadcast;
+  const bool one_block =
+      spec.collective == Collective::kAllReduce || spec.collective == Collective::kReduce ||
+      spec.collective == Collective::kScan || spec.collective == Collective::kExscan ||
+      spec.collective == Collective::kBroadcast;
   Builder b(spec, one_block ? 1 : static_cast<std::uint32_t>(spec.size));
   switch (spec.collective) {
     case Collective::kAllReduce:
@@ -95,6 +120,8 @@ Schedule build_flat(const BuildSpec& spec) {
       for_each_peer(spec, [&](int peer) { b.recv(peer, Builder::output(peer)); });
       break;
     case Collective::kBroadcast: broadcast_from(b, spec); break;
+    case Collective::kScan:
+    case Collective::kExscan: scan(b, spec); break;
     case Collective::kGather: gather_to(b, spec); break;
     case Collective::kScatter: scatter_from(b, spec); break;
     default: CHECK(false);
@@ -131,6 +158,11 @@ topology::CostTerms cost_flat_broadcast(int size, std::uint64_t bytes) {
 topology::CostTerms cost_flat_reduce(int size, std::uint64_t bytes) {
   const double moved = (size - 1) * static_cast<double>(bytes);
   return {1, moved, moved};
+}
+
+topology::CostTerms cost_flat_scan(int size, std::uint64_t bytes) {
+  const double moved = (size - 1) * static_cast<double>(bytes);
+  return {messages_to_all(size), moved, moved};
 }
 
 }  // namespace holdfast::comm

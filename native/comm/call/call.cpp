@@ -115,13 +115,15 @@ Call call_of(const OpRequest& request, OpSeq sequence) {
     call.sequence = sequence;
     return call;
   }
+  // Elements of a user operator count as the bytes that they are, for that is their dtype.
+  const std::uint64_t each = request.user == nullptr ? 1 : request.user->element_bytes;
   return {sequence,
           request.called_collective(),
           request.dtype,
           request.op,
           request.root,
-          elements(request.input),
-          elements(request.output),
+          elements(request.input) * each,
+          elements(request.output) * each,
           request.equal_blocks,
           coding_text(request),
           request.how.on_device};

@@ -20,7 +20,7 @@ std::uint64_t offset_of(const BlockList& blocks, Rank rank) {
 
 OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, int size) {
   const bool reduces = request.collective == Collective::kReduceScatter;
-  const std::uint64_t element = dtype_bytes(request.dtype);
+  const std::uint64_t element = request.element_bytes();
   const std::uint64_t count = elements(request.input);
   replicated.bytes = payload_bytes(request);
   replicated.output = request.output;
@@ -50,7 +50,7 @@ OpRequest replicated_by(OpRequest request, Replicated& replicated, Rank self, in
 
 void deliver(const OpRequest& sent) {
   const Replicated& replicated = *sent.step.replicated;
-  const std::uint64_t element = dtype_bytes(sent.dtype);
+  const std::uint64_t element = sent.element_bytes();
   for (std::size_t i = 0; i < replicated.output.size(); ++i) {
     const Block& to = replicated.output[i];
     const std::byte* from = sent.output[i].data + replicated.own_element * element;

@@ -45,10 +45,14 @@ Status check_peer(const OpRequest& request, Rank rank, int size) {
   return Status::ok();
 }
 
-Status check_sizes(const OpRequest& request) {
-  const std::uint64_t limit = kMaxMessageBytes / dtype_bytes(request.dtype);
+Status check_sizes(const OpRequest& request, Rank rank) {
+  const std::uint64_t limit = kMaxMessageBytes / request.element_bytes();
   for (const auto* blocks : {&request.input, &request.output}) {
+    // Rank 0 of an exclusive scan has no result, and need not have room for one.
+    const bool unused =
+        request.collective == Collective::kExscan && rank == Rank{0} && blocks == &request.output;
     for (const Block& block : *blocks) {
+      if (unused && block.count <= limit) continue;
       if (block.count > limit || (block.count > 0 && block.data == nullptr)) {
         return {Code::kConfigError, name(request) + ": a block of " + std::to_string(block.count) +
                                         " elements has no memory or is too large"};
@@ -169,13 +173,16 @@ Status check_codec(const OpRequest& request) {
 
 Status check_algorithm(const OpRequest& request) {
   const AlgorithmRow* row = find_algorithm(request.collective, request.algorithm);
-  if (row == nullptr) {
+  const bool ordered = request.keeps_order();
+  if (row == nullptr || (ordered && !row->keeps_order())) {
     std::string accepted;
     for (const AlgorithmRow& other : catalogue()) {
-      if (other.collective == request.collective) accepted += " " + std::string(other.algorithm);
+      if (other.collective != request.collective || (ordered && !other.keeps_order())) continue;
+      accepted += " " + std::string(other.algorithm);
     }
-    return {Code::kConfigError,
-            name(request) + ": no algorithm \"" + request.algorithm + "\"; accepted:" + accepted};
+    return {Code::kConfigError, name(request) + ": no algorithm \"" + request.algorithm + "\"" +
+                                    (ordered ? " that folds in the order of ranks" : "") +
+                                    "; accepted:" + accepted};
   }
   if (row->blocks == Blocks::kAny) return Status::ok();
   for (const auto* blocks : {&request.input, &request.output}) {
@@ -191,6 +198,44 @@ Status check_algorithm(const OpRequest& request) {
   return Status::ok();
 }
 
+Status refuse_user(const OpRequest& request, const std::string& what) {
+  return {Code::kConfigError, name(request) + ": " + what};
+}
+
+// `kUser` and an operator go together, and its elements are the caller's business.
+Status check_user(const OpRequest& request) {
+  if (request.user == nullptr) {
+    if (request.op != ReduceOp::kUser) return Status::ok();
+    return refuse_user(request, "op user without an operator");
+  }
+  const UserOp& user = *request.user;
+  if (!reduces(request.collective) || request.op != ReduceOp::kUser || !user.apply) {
+    return refuse_user(request,
+                       "a user operator goes with a reduction and op user, and has a function");
+  }
+  if (user.element_bytes == 0 || user.element_bytes > kMostUserElement) {
+    return refuse_user(request, "elements of " + std::to_string(user.element_bytes) +
+                                    " bytes; accepted: 1 to " + std::to_string(kMostUserElement));
+  }
+  if (request.dtype == DType::kU8 && !request.how.on_device) return Status::ok();
+  return {Code::kUnsupported, name(request) + ": a user operator on " +
+                                  (request.how.on_device ? "memory of a device" : "elements") +
+                                  " of dtype " + std::string(dtype_name(request.dtype)) +
+                                  "; accepted: the host's memory, dtype u8"};
+}
+
+// A codec rounds and sums in an order of its own.
+Status check_order(const OpRequest& request) {
+  if (!request.codec || !request.keeps_order()) return Status::ok();
+  return unsupported(request, "does not fold in the order of ranks", "no codec");
+}
+
+// A scan has no number of ranks that an average could be divided by on all of them alike.
+bool is_defined(const OpRequest& request) {
+  if (is_scan(request.collective) && request.op == ReduceOp::kAvg) return false;
+  return request.user != nullptr || reduce_defined(request.dtype, request.op);
+}
+
 }  // namespace
 
 std::uint64_t payload_bytes(const OpRequest& request) {
@@ -198,7 +243,7 @@ std::uint64_t payload_bytes(const OpRequest& request) {
   std::uint64_t out = 0;
   for (const Block& b : request.input) in += b.count;
   for (const Block& b : request.output) out += b.count;
-  return std::max(in, out) * dtype_bytes(request.dtype);
+  return std::max(in, out) * request.element_bytes();
 }
 
 bool is_sized_alike(const OpRequest& request) {
@@ -210,14 +255,14 @@ bool is_worth_coding(const OpRequest& request, const compress::Codec& codec, std
   if (!takes(codec, request.collective, request.dtype)) return false;
   // Control data of a late join must arrive as it is.
   const std::uint64_t bytes = payload_bytes(request);
-  if (request.how.at_entrance || bytes < least) return false;
+  if (request.how.at_entrance || bytes < least || request.keeps_order()) return false;
   if (reduces(request.collective)) {
     if (request.op != ReduceOp::kSum && request.op != ReduceOp::kAvg) return false;
   } else if (!codec.spec().lossless || !is_sized_alike(request)) {
     return false;
   }
   return codec.spec().lossless ||
-         codec.encoded_bound(request.dtype, bytes / dtype_bytes(request.dtype)) < bytes;
+         codec.encoded_bound(request.dtype, bytes / request.element_bytes()) < bytes;
 }
 
 Status check_request(const OpRequest& request, Rank rank, int size) {
@@ -233,16 +278,18 @@ Status check_request(const OpRequest& request, Rank rank, int size) {
     return out_of_range(request, "root", request.root, size);
   }
   if (is_point_to_point(request.collective)) TRY(check_peer(request, rank, size));
-  if (reduces(request.collective) && !reduce_defined(request.dtype, request.op)) {
+  TRY(check_user(request));
+  if (reduces(request.collective) && !is_defined(request)) {
     return {Code::kUnsupported, name(request) + ": " + std::string(reduce_op_name(request.op)) +
                                     " is not defined on " + std::string(dtype_name(request.dtype))};
   }
+  TRY(check_order(request));
   if (request.codec) TRY(check_codec(request));
   if (!request.codec && !request.algorithm.empty()) TRY(check_algorithm(request));
   TRY(check_residual(request));
   if (request.equal_blocks) TRY(check_equal_blocks(request));
   TRY(check_own_block(request, rank));
-  return check_sizes(request);
+  return check_sizes(request, rank);
 }
 
 }  // namespace holdfast::comm

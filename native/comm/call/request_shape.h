@@ -18,6 +18,9 @@ struct RequestShape {
   ReduceOp op{};
   Rank root{};
   bool equal_blocks = false;
+  FoldOrder order{};
+  std::uint64_t user_element = 0;  // of a user operator; 0: there is none
+  bool commutes = false;           // a user operator does
   std::size_t inputs = 0;
   std::size_t outputs = 0;
   std::uint64_t input_count = 0;  // elements of each block
@@ -44,9 +47,19 @@ inline std::optional<RequestShape> shape_of(const OpRequest& request) {
   const auto count = [](const BlockList& blocks) {
     return blocks.empty() ? std::uint64_t{0} : blocks.front().count;
   };
-  return RequestShape{request.collective,    request.dtype,        request.op,
-                      request.root,          request.equal_blocks, request.input.size(),
-                      request.output.size(), count(request.input), count(request.output)};
+  const UserOp* user = request.user.get();
+  return RequestShape{request.collective,
+                      request.dtype,
+                      request.op,
+                      request.root,
+                      request.equal_blocks,
+                      request.order,
+                      user == nullptr ? 0 : user->element_bytes,
+                      user != nullptr && user->commutative,
+                      request.input.size(),
+                      request.output.size(),
+                      count(request.input),
+                      count(request.output)};
 }
 
 }  // namespace holdfast::comm

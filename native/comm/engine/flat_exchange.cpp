@@ -9,10 +9,10 @@
 namespace holdfast::comm {
 namespace {
 
-std::uint64_t blocks_bytes(const BlockList& blocks, DType dtype) {
+std::uint64_t blocks_bytes(const BlockList& blocks, std::uint64_t element) {
   std::uint64_t count = 0;
   for (const Block& b : blocks) count += b.count;
-  return count * dtype_bytes(dtype);
+  return count * element;
 }
 
 bool equal_blocks(const BlockList& blocks) {
@@ -43,17 +43,21 @@ bool FlatExchange::carries(const OpRequest& request, int size) {
   switch (request.collective) {
     case Collective::kBarrier: return true;
     case Collective::kAllReduce:
-    case Collective::kReduce: return blocks_bytes(request.input, request.dtype) <= limit;
+    case Collective::kScan:
+    case Collective::kExscan:
+    case Collective::kReduce: return blocks_bytes(request.input, request.element_bytes()) <= limit;
     case Collective::kReduceScatter:
-      return equal_blocks(request.input) && blocks_bytes(request.input, request.dtype) <= limit;
+      return equal_blocks(request.input) &&
+             blocks_bytes(request.input, request.element_bytes()) <= limit;
     case Collective::kBroadcast:
-      return blocks_bytes(request.output, request.dtype) <= kFlatMoveBytes;
+      return blocks_bytes(request.output, request.element_bytes()) <= kFlatMoveBytes;
     case Collective::kAllGather:
       return equal_blocks(request.output) &&
-             blocks_bytes(request.input, request.dtype) <= kFlatMoveBytes &&
-             blocks_bytes(request.output, request.dtype) <= kFlatGatherBytes;
+             blocks_bytes(request.input, request.element_bytes()) <= kFlatMoveBytes &&
+             blocks_bytes(request.output, request.element_bytes()) <= kFlatGatherBytes;
     case Collective::kAllToAll:
-      return request.equal_blocks && blocks_bytes(request.input, request.dtype) <= kFlatMoveBytes;
+      return request.equal_blocks &&
+             blocks_bytes(request.input, request.element_bytes()) <= kFlatMoveBytes;
     default: return false;  // not every rank knows the others' sizes
   }
 }
@@ -64,7 +68,8 @@ void FlatExchange::begin(const OpRequest& request, std::uint32_t signature) {
   request_ = &request;
   signature_ = signature;
   const bool publishes = input_counts(request.collective, request.root == rank_);
-  input_bytes_ = publishes ? blocks_bytes(request.input, request.dtype) : 0;
+  element_ = request.element_bytes();
+  input_bytes_ = publishes ? blocks_bytes(request.input, element_) : 0;
   stage_ = FlatStage::kBegun;
 }
 
@@ -97,7 +102,7 @@ void FlatExchange::publish() {
   std::byte* at = input_bytes_ <= kFlatFewBytes ? head.few : own.slots[op_ % 2].data;
   if (input_bytes_ > 0) {
     for (const Block& block : request_->input) {
-      const std::uint64_t bytes = block.count * dtype_bytes(request_->dtype);
+      const std::uint64_t bytes = block.count * element_;
       copy_bytes(at, block.data, bytes);
       at += bytes;
     }
@@ -116,6 +121,8 @@ bool FlatExchange::reads(Rank rank) const {
   switch (request_->collective) {
     case Collective::kBroadcast: return rank == request_->root;
     case Collective::kReduce: return rank_ == request_->root;
+    case Collective::kScan: return rank.value <= rank_.value;
+    case Collective::kExscan: return rank.value < rank_.value;
     default: return true;
   }
 }
@@ -128,8 +135,7 @@ bool FlatExchange::collected() {
     if (!reads({r})) continue;
     const FlatArea::Head& from = head({r});
     const bool rooted = request_->collective == Collective::kBroadcast && rank_ != request_->root;
-    const std::uint64_t expected =
-        rooted ? blocks_bytes(request_->output, request_->dtype) : input_bytes_;
+    const std::uint64_t expected = rooted ? blocks_bytes(request_->output, element_) : input_bytes_;
     if (from.signature == signature_ && from.bytes == expected) continue;
     failure_ =
         Status(Code::kProtocolError,
@@ -143,7 +149,7 @@ bool FlatExchange::collected() {
 }
 
 void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const {
-  const ReduceKernel kernel = reduce_kernel(request_->dtype, request_->op);
+  const Reducer kernel = request_->reducer();
   const auto operand = [&](int i) {
     return slot({is_planted(Planted::kOwnOrder) ? (rank_.value + i) % size() : i}) + offset;
   };
@@ -154,8 +160,17 @@ void FlatExchange::fold(std::uint64_t offset, std::byte* out, std::uint64_t coun
   }
 }
 
+// The sum of the first `operands` ranks.
+void FlatExchange::scan(int operands) const {
+  const Block& out = request_->output[0];
+  if (operands == 0) return;
+  const Reducer kernel = request_->reducer();
+  if (operands == 1) return copy_bytes(out.data, slot({0}), out.count * element_);
+  kernel(out.data, slot({0}), slot({1}), out.count);
+  for (int i = 2; i < operands; ++i) kernel(out.data, out.data, slot({i}), out.count);
+}
+
 void FlatExchange::finish() {
-  const std::uint64_t element = dtype_bytes(request_->dtype);
   switch (request_->collective) {
     case Collective::kAllReduce:
       fold(0, request_->output[0].data, request_->output[0].count);
@@ -163,21 +178,23 @@ void FlatExchange::finish() {
     case Collective::kReduce:
       if (rank_ == request_->root) fold(0, request_->output[0].data, request_->output[0].count);
       break;
+    case Collective::kScan: scan(rank_.value + 1); break;
+    case Collective::kExscan: scan(rank_.value); break;
     case Collective::kReduceScatter: {
       const Block& out = request_->output[0];
-      fold(static_cast<std::uint64_t>(rank_.value) * out.count * element, out.data, out.count);
+      fold(static_cast<std::uint64_t>(rank_.value) * out.count * element_, out.data, out.count);
       break;
     }
     case Collective::kAllGather:
       for (int r = 0; r < size(); ++r) {
         const Block& out = request_->output[index({r})];
-        copy_bytes(out.data, slot({r}), out.count * element);
+        copy_bytes(out.data, slot({r}), out.count * element_);
       }
       break;
     case Collective::kAllToAll:
       for (int r = 0; r < size(); ++r) {
         const Block& out = request_->output[index({r})];
-        const std::uint64_t bytes = out.count * element;
+        const std::uint64_t bytes = out.count * element_;
         if (bytes == 0) continue;
         copy_bytes(out.data, slot({r}) + static_cast<std::uint64_t>(rank_.value) * bytes, bytes);
       }
@@ -185,7 +202,7 @@ void FlatExchange::finish() {
     case Collective::kBroadcast:
       if (rank_ != request_->root && request_->output[0].count > 0) {
         const Block& out = request_->output[0];
-        copy_bytes(out.data, slot(request_->root), out.count * element);
+        copy_bytes(out.data, slot(request_->root), out.count * element_);
       }
       break;
     default: break;

@@ -96,6 +96,7 @@ class FlatExchange {
   void finish();
   bool was_left_behind() const;
   void fold(std::uint64_t offset, std::byte* out, std::uint64_t count) const;
+  void scan(int operands) const;
   const FlatArea::Head& head(Rank rank) const { return area(rank).heads[op_ % 2]; }
   // The input that a rank has published.
   const std::byte* slot(Rank rank) const {
@@ -110,6 +111,7 @@ class FlatExchange {
   std::uint64_t op_;
   const OpRequest* request_ = nullptr;
   std::uint32_t signature_ = 0;
+  std::uint64_t element_ = 1;  // bytes
   std::uint64_t input_bytes_ = 0;
   FlatStage stage_ = FlatStage::kDone;
   bool moved_ = false;

@@ -15,9 +15,9 @@ class Lowering {
         layout_(layout),
         arithmetic_(arithmetic),
         coding_(coding),
-        element_(dtype_bytes(arithmetic.dtype)),
+        element_(arithmetic.element_bytes()),
         uses_(fused.uses),
-        fused_into_(fused.into),
+        fused_into_(arithmetic.user == nullptr ? fused.into : fused.apart),
         window_(space.window),
         place_(space.place),
         index_(space.index) {
@@ -163,7 +163,7 @@ class Lowering {
     Instruction result;
     result.peer = s.peer;
     result.ordinal = s.ordinal;
-    result.combine.element_bytes = static_cast<std::uint32_t>(element_);
+    if (!arithmetic_.user) result.combine.element_bytes = static_cast<std::uint32_t>(element_);
     switch (s.kind) {
       case StepKind::kSend:
         result.kind = InstructionKind::kSend;
@@ -300,7 +300,8 @@ class Lowering {
     result.bytes = bytes(s.dst);
     result.src = address(s.lhs);
     result.right = address(s.rhs);
-    result.combine.kernel = reduce_kernel(arithmetic_.dtype, arithmetic_.op);
+    result.combine.kernel = {arithmetic_.dtype, arithmetic_.op, arithmetic_.user};
+    result.combine.element_bytes = static_cast<std::uint32_t>(element_);
     if (s.final && arithmetic_.op == ReduceOp::kAvg && arithmetic_.contributors > 1) {
       result.combine.divide = divide_kernel(arithmetic_.dtype);
       result.combine.divisor = arithmetic_.contributors;
@@ -341,9 +342,8 @@ class Lowering {
     if (!use.passes_once()) return;
     Instruction& producer =
         out[static_cast<std::size_t>(index_[static_cast<std::size_t>(use.producer)])];
-    if (producer.window > 0 && use.consumer >= 0) {
-      producer.drain = index_[static_cast<std::size_t>(use.consumer)];
-    }
+    if (producer.window == 0 || use.consumer < 0) return;
+    producer.drain = index_[static_cast<std::size_t>(use.consumer)];
   }
 
   const Schedule& schedule_;

@@ -72,10 +72,16 @@ struct Program {
 // A schedule with the facts about it that every lowering needs.
 struct FusedSchedule {
   explicit FusedSchedule(Schedule s)
-      : schedule(std::move(s)), uses(scratch_uses(schedule)), into(find_fusions(schedule)) {}
+      : schedule(std::move(s)),
+        uses(scratch_uses(schedule)),
+        into(find_fusions(schedule)),
+        apart(schedule.steps.size(), -1) {}
   Schedule schedule;
   std::vector<ScratchUse> uses;
   std::vector<int> into;  // by step: the reduction a receive became part of
+  // The same where no receive becomes part of one: for a user operator, whose elements may lie
+  // across frames.
+  std::vector<int> apart;
 };
 
 // Memory of past lowerings and of programs that have ended, reused by the next ones.
@@ -96,6 +102,11 @@ struct Arithmetic {
   DType dtype = DType::kF32;
   ReduceOp op = ReduceOp::kSum;
   std::uint32_t contributors = 1;  // averages divide by it
+  const UserOp* user = nullptr;    // in place of dtype and op; outlives the program
+
+  std::uint64_t element_bytes() const {
+    return user == nullptr ? dtype_bytes(dtype) : user->element_bytes;
+  }
 };
 
 Program lower(const FusedSchedule& schedule, const Layout& layout, const Arithmetic& arithmetic,

@@ -241,7 +241,7 @@ std::vector<Rank> PullRun::waited_for() const {
 std::vector<Execution::HeldPiece> PullRun::held() const {
   std::vector<HeldPiece> result;
   if (!begun_) return result;
-  const std::uint64_t element = dtype_bytes(request_.dtype);
+  const std::uint64_t element = request_.element_bytes();
   for (int r = 0; r < x_.size(); ++r) {
     const PullSource& source = sources_[static_cast<std::size_t>(r)];
     if (source.to == nullptr) continue;

@@ -54,7 +54,7 @@ class PullRun final : public Execution {
   bool is(Collective c) const { return request_.collective == c; }
   bool is_root(int rank) const { return request_.root.value == rank; }
   std::uint64_t bytes_of(const Block& block) const {
-    return block.count * dtype_bytes(request_.dtype);
+    return block.count * request_.element_bytes();
   }
   // This rank's block for another rank; null: none.
   const Block* outgoing(int rank) const;

@@ -174,11 +174,13 @@ bool Run::advance_recv(Instruction& instruction, std::uint64_t available) {
 }
 
 bool Run::advance_local(Instruction& instruction, std::uint64_t available) {
-  std::uint64_t length = std::min(available - instruction.done, kLocalSlice);
+  const bool reduces = instruction.kind == InstructionKind::kReduce;
+  const std::uint64_t element = reduces ? instruction.combine.element_bytes : 1;
+  available = available / element * element;  // what streams in may end within an element
+  const std::uint64_t most = std::max(kLocalSlice / element * element, element);
+  std::uint64_t length = std::min(available - instruction.done, most);
   const std::uint64_t at = instruction.done;
-  if (instruction.kind == InstructionKind::kReduce) {
-    const std::uint64_t element = instruction.combine.element_bytes;
-    length = length / element * element;
+  if (reduces) {
     const std::uint64_t count = length / element;
     instruction.combine.kernel(instruction.dst + at, instruction.src + at, instruction.right + at,
                                count);

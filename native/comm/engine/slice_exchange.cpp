@@ -23,6 +23,13 @@ bool all_equal(const BlockList& blocks) {
                      [&](const Block& b) { return b.count == blocks.front().count; });
 }
 
+// Whether a slot holds an element of a user operator for each of its blocks.
+bool fits_slices(const OpRequest& request, int size) {
+  const std::uint64_t blocks =
+      has_input_blocks(request.collective) ? static_cast<std::uint64_t>(size) : 1;
+  return request.user->element_bytes <= kSliceBytes / blocks;
+}
+
 }  // namespace
 
 bool reach_each_other(const std::vector<HostPeer>& peers, Rank self) {
@@ -65,7 +72,7 @@ PoolPlace SliceExchange::find_in_pool(const std::byte* data, std::uint64_t bytes
 
 PoolPlace SliceExchange::place_of(const OpRequest& request) const {
   if (!reduces(request.collective) || !peers_[static_cast<std::size_t>(rank_)].own_pool) return {};
-  const std::uint64_t element = dtype_bytes(request.dtype);
+  const std::uint64_t element = request.element_bytes();
   const Block& first = request.input[0];
   for (std::size_t i = 1; i < request.input.size(); ++i) {
     if (request.input[i].data != first.data + i * first.count * element) return {};
@@ -130,6 +137,7 @@ bool SliceExchange::exposes(Collective collective, int size, bool reaches) {
 bool SliceExchange::carries(const OpRequest& request, int size, bool reaches) {
   if (size < 2 || request.codec) return false;
   if (exposes(request.collective, size, reaches)) return true;
+  if (request.user != nullptr && !fits_slices(request, size)) return false;
   switch (request.collective) {
     case Collective::kAllReduce:
     case Collective::kReduce: return request.input[0].count > 0;

@@ -34,7 +34,7 @@ SliceRun::SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint3
       request_(request),
       signature_(signature),
       number_(number),
-      element_(dtype_bytes(request.dtype)),
+      element_(request.element_bytes()),
       blocks_(request.collective == Collective::kReduceScatter
                   ? static_cast<std::uint64_t>(exchange.size())
                   : 1),
@@ -43,7 +43,7 @@ SliceRun::SliceRun(SliceExchange& exchange, const OpRequest& request, std::uint3
   slice_ = std::max(line, x_.slice_bytes_ / element_ / blocks_ / line * line);
   slices_ = (count_ + slice_ - 1) / slice_;
   if (folds()) {
-    kernel_ = reduce_kernel(request.dtype, request.op);
+    kernel_ = request.reducer();
     if (request.op == ReduceOp::kAvg) divide_ = divide_kernel(request.dtype);
   }
 }
@@ -192,7 +192,7 @@ const std::byte* SliceRun::operand(int rank, const ElementSpan& whole,
 // the output.
 void SliceRun::fold(const ElementSpan& whole, const ElementSpan& own, std::byte* to,
                     std::byte* copy) const {
-  const std::uint64_t step = kFoldBytes / element_;
+  const std::uint64_t step = std::max<std::uint64_t>(1, kFoldBytes / element_);
   for (std::uint64_t at = 0; at < own.count; at += step) {
     const std::uint64_t n = std::min(step, own.count - at);
     std::byte* sum = to + at * element_;

@@ -8,7 +8,7 @@
 
 #include "base/copy.h"
 #include "comm/engine/slice_exchange.h"
-#include "comm/reduce/kernels.h"
+#include "comm/reduce/reducer.h"
 
 namespace holdfast::comm {
 
@@ -107,7 +107,7 @@ class SliceRun final : public Execution {
   const std::uint64_t count_;   // elements of each
   std::uint64_t slice_;         // elements of a slice's piece
   std::uint64_t slices_;
-  ReduceKernel kernel_ = nullptr;
+  Reducer kernel_;
   DivideKernel divide_ = nullptr;
 
   bool begun_ = false;

@@ -39,7 +39,7 @@ std::vector<std::byte> memory_for(BlockList& blocks, std::uint64_t element) {
 }
 
 ScratchCall scratch_like(const OpRequest& request) {
-  const std::uint64_t element = dtype_bytes(request.dtype);
+  const std::uint64_t element = request.element_bytes();
   ScratchCall scratch{{}, {}, request};
   OpRequest& own = scratch.request;
   own.atomic = false;

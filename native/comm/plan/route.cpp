@@ -7,6 +7,7 @@
 #include "comm/algorithms/algorithms.h"
 #include "comm/call/request_check.h"
 #include "comm/engine/flat_exchange.h"
+#include "comm/reduce/device_reduce.h"
 #include "compress/device/stages.h"
 
 namespace holdfast::comm {
@@ -90,6 +91,10 @@ bool has_one_frame_size(const OpRequest& request) {
 std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.direct || request.codec || !request.algorithm.empty()) return std::nullopt;
   if (payload_bytes(request) < facts.direct_bytes) return std::nullopt;
+  if (reduces(request.collective)) {
+    // Devices fold in orders of their own; on the host all ways keep that of ranks, or can.
+    if (request.keeps_order() || !reduces_on_device(request.dtype, request.op)) return std::nullopt;
+  }
   if (facts.place.hosts > 1) {
     const bool takes = goes_in_levels(request.collective) && has_levels(facts.present);
     return takes ? std::optional(Way::kTwoLevel) : std::nullopt;
@@ -101,6 +106,7 @@ std::optional<Way> way_between_devices(const OpRequest& request, const DeviceFac
 // The codec that devices encode the call with; null: they do not.
 const compress::Codec* codec_on_devices(const OpRequest& request, const DeviceFacts& facts) {
   if (!facts.encoded || !has_one_frame_size(request) || !request.algorithm.empty()) return nullptr;
+  if (request.keeps_order()) return nullptr;
   if (facts.place.ranks < 2 || payload_bytes(request) < facts.encoded_bytes) return nullptr;
   const compress::Codec* codec = request.codec.get();
   if (is_encoded_unasked(request, facts.codec)) codec = facts.codec.codec.get();
@@ -173,13 +179,14 @@ int frames_of(const OpRequest& request, int size) {
 
 const AlgorithmRow& predicted(const OpRequest& request, const ViewFacts& view, std::uint64_t bytes,
                               LastAnswer* last) {
+  const bool ordered = request.keeps_order();
   if (last != nullptr && last->row != nullptr && last->collective == request.collective &&
-      last->bytes == bytes) {
+      last->bytes == bytes && last->in_rank_order == ordered) {
     return *last->row;
   }
-  const Problem problem{request.collective, bytes, *view.fabric};
+  const Problem problem{request.collective, bytes, *view.fabric, ordered};
   const AlgorithmRow& row = choose_algorithm(problem);
-  if (last != nullptr) *last = {request.collective, bytes, &row};
+  if (last != nullptr) *last = {request.collective, bytes, ordered, &row};
   return row;
 }
 
@@ -284,12 +291,17 @@ Plan route_on_device(const OpRequest& request, const DeviceFacts& facts) {
 
 StagedCut staged_cut(const OpRequest& request, int size, std::uint64_t slice_bytes) {
   const KnownSize known = known_size(request, size);
-  const std::uint64_t bytes = known.all * dtype_bytes(request.dtype);
+  const std::uint64_t bytes = known.all * request.element_bytes();
   if (request.atomic || request.codec || bytes <= slice_bytes) return {1, known.most, known.most};
   const std::uint64_t count = (bytes + slice_bytes - 1) / slice_bytes;
   const std::uint64_t even = (known.most + count - 1) / count;
   const std::uint64_t step = (even + kSliceAlignment - 1) / kSliceAlignment * kSliceAlignment;
   return {static_cast<int>((known.most + step - 1) / step), step, known.most};
+}
+
+bool takes_algorithm(const OpRequest& request, std::string_view algorithm) {
+  const AlgorithmRow* row = find_algorithm(request.collective, algorithm);
+  return row != nullptr && (row->keeps_order() || !request.keeps_order());
 }
 
 bool is_encoded_unasked(const OpRequest& request, const CodecOption& option) {
@@ -299,7 +311,9 @@ bool is_encoded_unasked(const OpRequest& request, const CodecOption& option) {
 
 bool is_planned(const OpRequest& request, const Placement& place) {
   // No measurement is for the calls of a newcomer on its way in; frames have one way.
+  // A measured algorithm may fold in any order.
   if (!request.algorithm.empty() || request.how.at_entrance || request.codec) return false;
+  if (request.keeps_order()) return false;
   if (!is_sized_alike(request)) return false;
   // As a replicated op it is faster than with any algorithm of its own.
   return place.shared || !replicated_as(request, place.ranks);
@@ -312,7 +326,7 @@ std::optional<Collective> replicated_as(const OpRequest& request, int size) {
   const bool swaps = request.collective == Collective::kAllToAll && request.equal_blocks;
   if (!sums && !swaps) return std::nullopt;
   std::uint64_t bytes = 0;
-  for (const Block& block : request.input) bytes += block.count * dtype_bytes(request.dtype);
+  for (const Block& block : request.input) bytes += block.count * request.element_bytes();
   if (swaps) bytes *= static_cast<std::uint64_t>(size);
   if (bytes > kReplicatedBytes) return std::nullopt;
   return sums ? Collective::kAllReduce : Collective::kAllGather;
@@ -350,7 +364,7 @@ Plan route(const OpRequest& request, const RouteFacts& facts) {
     if (found && *found != kSharedMemory) call.algorithm = *found;
   }
   const bool by_option = call.algorithm.empty() && !call.codec && !facts.algorithm.empty() &&
-                         find_algorithm(call.collective, facts.algorithm) != nullptr;
+                         takes_algorithm(call, facts.algorithm);
   if (by_option) {
     reason = Reason::kOption;
     call.algorithm = facts.algorithm;

@@ -134,6 +134,9 @@ struct StagedCut {
 };
 StagedCut staged_cut(const OpRequest& request, int size, std::uint64_t slice_bytes);
 
+// Whether an algorithm of this name would do for the call: a call that names none takes the
+// option's.
+bool takes_algorithm(const OpRequest& request, std::string_view algorithm);
 // Whether the option's codec encodes a call that names none.
 bool is_encoded_unasked(const OpRequest& request, const CodecOption& option);
 // Whether a table of plans, and what is measured for it, chooses the algorithm.
@@ -146,6 +149,7 @@ std::optional<Collective> replicated_as(const OpRequest& request, int size);
 struct LastAnswer {
   Collective collective{};
   std::uint64_t bytes = 0;
+  bool in_rank_order = false;
   const AlgorithmRow* row = nullptr;
 };
 

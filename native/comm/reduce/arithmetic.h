@@ -32,6 +32,9 @@ struct Max {};
 struct Band {};
 struct Bor {};
 struct Bxor {};
+struct Land {};
+struct Lor {};
+struct Lxor {};
 
 // Wrapping arithmetic: signed overflow is computed unsigned; types below int would promote to
 // signed.
@@ -83,6 +86,20 @@ template <class T>
 constexpr T arithmetic(Bxor, T a, T b) {
   return static_cast<T>(a ^ b);
 }
+// NaN is not zero, so it counts as true. Both sides are always looked at: the loops stay free of
+// branches.
+template <class T>
+constexpr T arithmetic(Land, T a, T b) {
+  return static_cast<T>(static_cast<int>(a != T{}) & static_cast<int>(b != T{}));
+}
+template <class T>
+constexpr T arithmetic(Lor, T a, T b) {
+  return static_cast<T>(static_cast<int>(a != T{}) | static_cast<int>(b != T{}));
+}
+template <class T>
+constexpr T arithmetic(Lxor, T a, T b) {
+  return static_cast<T>(static_cast<int>(a != T{}) ^ static_cast<int>(b != T{}));
+}
 
 template <class Op, class T>
 constexpr T combine(T a, T b) {
@@ -113,9 +130,10 @@ template <class Op>
 constexpr Bool combine(Bool a, Bool b) {
   const int x = a.bits != 0 ? 1 : 0;
   const int y = b.bits != 0 ? 1 : 0;
-  constexpr bool kOr =
-      std::is_same_v<Op, Sum> || std::is_same_v<Op, Max> || std::is_same_v<Op, Bor>;
-  const int result = kOr ? x | y : std::is_same_v<Op, Bxor> ? x ^ y : x & y;
+  constexpr bool kOr = std::is_same_v<Op, Sum> || std::is_same_v<Op, Max> ||
+                       std::is_same_v<Op, Bor> || std::is_same_v<Op, Lor>;
+  constexpr bool kXor = std::is_same_v<Op, Bxor> || std::is_same_v<Op, Lxor>;
+  const int result = kOr ? x | y : kXor ? x ^ y : x & y;
   return {static_cast<std::uint8_t>(result)};
 }
 

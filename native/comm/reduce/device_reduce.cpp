@@ -61,6 +61,7 @@ std::string_view word(DType dtype, ReduceOp op) {
     case ReduceOp::kBand: return "Band";
     case ReduceOp::kBor: return "Bor";
     case ReduceOp::kBxor: return "Bxor";
+    default: break;  // not on devices
   }
   return {};
 }
@@ -68,7 +69,7 @@ std::string_view word(DType dtype, ReduceOp op) {
 }  // namespace
 
 DeviceReduce device_reduce(DType dtype, ReduceOp op) {
-  if (!reduce_defined(dtype, op)) return {};
+  if (!reduces_on_device(dtype, op)) return {};
   const Seen type = seen(dtype, op);
   const std::string name =
       "holdfast_reduce_" + std::string(word(dtype, op)) + "_" + std::string(type.type);

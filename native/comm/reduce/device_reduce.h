@@ -26,10 +26,16 @@ struct ReduceArgument {
 // The kernel of a (dtype, op). Several share a kernel: integers wrap whatever their sign, and a
 // complex sum is two real ones.
 struct DeviceReduce {
-  const device::KernelRow* kernel = nullptr;  // nullptr where reduce_defined() is false
+  const device::KernelRow* kernel = nullptr;  // nullptr where reduces_on_device() is false
   std::uint32_t elements = 1;                 // elements that the kernel counts to one of the dtype
   std::uint32_t per_thread = 1;               // of those elements, at a time
 };
+
+// Whether devices have a kernel for it. Logical operators, long double and pairs are reduced by the
+// host, on copies of device memory.
+inline bool reduces_on_device(DType dtype, ReduceOp op) {
+  return dtype <= DType::kC128 && op <= ReduceOp::kBxor && reduce_defined(dtype, op);
+}
 
 DeviceReduce device_reduce(DType dtype, ReduceOp op);
 

@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "comm/reduce/levels.h"
+#include "comm/reduce/unusual.h"
 
 namespace holdfast::comm {
 namespace {
@@ -17,6 +18,7 @@ bool is_complex_product(DType dtype, ReduceOp op) {
 }  // namespace
 
 ReduceKernel reduce_kernel(DType dtype, ReduceOp op, CpuLevel level) {
+  if (is_unusual(dtype)) return unusual_reduce_kernel(dtype, op);
   switch (level) {
     case CpuLevel::kReference: return reference_reduce_kernel(dtype, op);
     case CpuLevel::kBaseline: return reduce_kernel_baseline(dtype, op);
@@ -34,6 +36,7 @@ ReduceKernel reduce_kernel(DType dtype, ReduceOp op, CpuLevel level) {
 }
 
 DivideKernel divide_kernel(DType dtype, CpuLevel level) {
+  if (is_unusual(dtype)) return unusual_divide_kernel(dtype);
   switch (level) {
     case CpuLevel::kReference: return reference_divide_kernel(dtype);
     case CpuLevel::kBaseline: return divide_kernel_baseline(dtype);

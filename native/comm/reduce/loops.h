@@ -20,6 +20,10 @@ struct [[gnu::packed]] Loose {
   T value;
 };
 
+template <class Op>
+inline constexpr bool kIsLogical =
+    std::is_same_v<Op, Land> || std::is_same_v<Op, Lor> || std::is_same_v<Op, Lxor>;
+
 #if defined(HOLDFAST_LANES)
 template <class Op>
 Lanes combine_lanes(Lanes a, Lanes b) {
@@ -59,7 +63,8 @@ void reduce_loop(void* dst, const void* lhs, const void* rhs, std::uint64_t coun
   const auto* b = static_cast<const Loose<T>*>(rhs);
   std::uint64_t i = 0;
 #if defined(HOLDFAST_LANES)
-  if constexpr (Narrow<T> && kHasLanes<T>) i = reduce_lanes<T, Op>(dst, lhs, rhs, count);
+  if constexpr (Narrow<T> && kHasLanes<T> && !kIsLogical<Op>)
+    i = reduce_lanes<T, Op>(dst, lhs, rhs, count);
 #endif
   for (; i < count; ++i) {
     const T x = a[i].value;
@@ -91,6 +96,9 @@ ReduceKernel numeric_kernel(ReduceOp op) {
     case ReduceOp::kProduct: return reduce_loop<T, Product>;
     case ReduceOp::kMin: return reduce_loop<T, Min>;
     case ReduceOp::kMax: return reduce_loop<T, Max>;
+    case ReduceOp::kLand: return reduce_loop<T, Land>;
+    case ReduceOp::kLor: return reduce_loop<T, Lor>;
+    case ReduceOp::kLxor: return reduce_loop<T, Lxor>;
     default: return nullptr;
   }
 }
@@ -117,6 +125,9 @@ ReduceKernel bool_kernel(ReduceOp op) {
     case ReduceOp::kProduct: return reduce_loop<Bool, Product>;
     case ReduceOp::kMin: return reduce_loop<Bool, Min>;
     case ReduceOp::kMax: return reduce_loop<Bool, Max>;
+    case ReduceOp::kLand: return reduce_loop<Bool, Land>;
+    case ReduceOp::kLor: return reduce_loop<Bool, Lor>;
+    case ReduceOp::kLxor: return reduce_loop<Bool, Lxor>;
     default: return bitwise_kernel<Bool>(op);
   }
 }
@@ -147,6 +158,7 @@ ReduceKernel complex_kernel(ReduceOp op) {
     case DType::kF64: return numeric_kernel<double>(op);
     case DType::kC64: return complex_kernel<float>(op);
     case DType::kC128: return complex_kernel<double>(op);
+    default: break;  // unusual.h has these
   }
   return nullptr;
 }

@@ -24,8 +24,10 @@ enum class Collective : std::uint8_t {
   kBarrier,
   kSend,  // to kRecv: matched by (peer, tag) in program order
   kRecv,
+  kScan,    // output at r = sum over ranks 0 to r of input
+  kExscan,  // output at r = sum over ranks 0 to r - 1 of input; rank 0's is left as it is
 };
-inline constexpr int kCollectiveCount = static_cast<int>(Collective::kRecv) + 1;  // the last one
+inline constexpr int kCollectiveCount = static_cast<int>(Collective::kExscan) + 1;  // the last one
 
 enum class BlockCount : std::uint8_t { kNone, kOne, kPerRank };
 
@@ -54,6 +56,17 @@ struct CollectiveFacts {
   bool in_place = true;     // a caller may pass one buffer as input and output
   bool point_to_point = false;  // between two ranks
 };
+
+// Not in place: once a rank has its result, the ranks behind it may still need its input.
+constexpr CollectiveFacts scan_facts(Collective collective, std::string_view name) {
+  return {.collective = collective,
+          .name = name,
+          .input = {BlockCount::kOne},
+          .output = {BlockCount::kOne},
+          .common = CommonSide::kInput,
+          .reduces = true,
+          .in_place = false};
+}
 
 inline constexpr std::array<CollectiveFacts, kCollectiveCount> kCollectives{{
     {.collective = Collective::kAllReduce,
@@ -120,6 +133,8 @@ inline constexpr std::array<CollectiveFacts, kCollectiveCount> kCollectives{{
      .name = "recv",
      .output = {BlockCount::kOne},
      .point_to_point = true},
+    scan_facts(Collective::kScan, "scan"),
+    scan_facts(Collective::kExscan, "exscan"),
 }};
 
 constexpr const CollectiveFacts& facts_of(Collective c) {
@@ -168,6 +183,12 @@ constexpr bool has_elements(Collective c) {
 // Whether the result has blocks of several ranks side by side: a lost rank can leave a hole in it.
 constexpr bool gathers(Collective c) { return has_output_blocks(c); }
 constexpr bool reduces(Collective c) { return facts_of(c).reduces; }
+// Whether the result of a reduction is a rank's own, which no other rank holds or needs.
+constexpr bool is_reduced_for_each(Collective c) {
+  return reduces(c) && !facts_of(c).replicated && facts_of(c).root == RootRole::kNone;
+}
+// Whether a rank's result has the inputs of the ranks up to it alone.
+constexpr bool is_scan(Collective c) { return c == Collective::kScan || c == Collective::kExscan; }
 constexpr bool is_replicated(Collective c) { return facts_of(c).replicated; }
 constexpr bool is_point_to_point(Collective c) { return facts_of(c).point_to_point; }
 // Whether chunk c of input and output may be the same memory.

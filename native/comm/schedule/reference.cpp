@@ -17,12 +17,14 @@ using Mail = std::map<std::tuple<int, int, std::uint32_t>, std::vector<std::byte
 
 class ReferenceRun {
  public:
-  ReferenceRun(const Schedule& schedule, const ReferenceRank& rank, DType dtype, ReduceOp op)
+  ReferenceRun(const Schedule& schedule, const ReferenceRank& rank, DType dtype, ReduceOp op,
+               const UserOp* user)
       : schedule_(schedule),
-        layout_(make_layout(schedule, rank.input, rank.output, dtype_bytes(dtype))),
         dtype_(dtype),
         op_(op),
-        element_(dtype_bytes(dtype)) {
+        user_(user),
+        element_(user == nullptr ? dtype_bytes(dtype) : user->element_bytes),
+        layout_(make_layout(schedule, rank.input, rank.output, element_)) {
     for (const std::uint64_t count : layout_.scratch) scratch_.emplace_back(count * element_);
   }
 
@@ -82,6 +84,9 @@ class ReferenceRun {
   void reduce(const Step& step) {
     const MemoryView to = view(step.dst);
     if (to.count == 0) return;
+    if (user_ != nullptr) {
+      return combine_by(*user_, to.data, view(step.lhs).data, view(step.rhs).data, to.count);
+    }
     reference_reduce_kernel(dtype_, op_)(to.data, view(step.lhs).data, view(step.rhs).data,
                                          to.count);
     if (step.final && op_ == ReduceOp::kAvg) {
@@ -91,10 +96,11 @@ class ReferenceRun {
   }
 
   const Schedule& schedule_;
-  const Layout layout_;
   const DType dtype_;
   const ReduceOp op_;
+  const UserOp* const user_;
   const std::uint64_t element_;
+  const Layout layout_;
   std::vector<std::vector<std::byte>> scratch_;
   std::size_t next_ = 0;
 };
@@ -102,10 +108,10 @@ class ReferenceRun {
 }  // namespace
 
 Status run_reference(const std::vector<Schedule>& schedules, std::vector<ReferenceRank>& ranks,
-                     DType dtype, ReduceOp op) {
+                     DType dtype, ReduceOp op, const UserOp* user) {
   std::deque<ReferenceRun> runs;
   for (std::size_t r = 0; r < schedules.size(); ++r) {
-    runs.emplace_back(schedules[r], ranks[r], dtype, op);
+    runs.emplace_back(schedules[r], ranks[r], dtype, op, user);
   }
   Mail mail;
   for (bool moved = true; moved;) {

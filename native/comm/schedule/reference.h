@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/result.h"
+#include "comm/reduce/reducer.h"
 #include "comm/schedule/layout.h"
 #include "comm/schedule/schedule.h"
 
@@ -18,7 +19,8 @@ struct ReferenceRank {
 };
 
 // Fills every rank's output; returns kProtocolError when the schedules deadlock.
+// `user`: in place of dtype and op; null: none.
 Status run_reference(const std::vector<Schedule>& schedules, std::vector<ReferenceRank>& ranks,
-                     DType dtype, ReduceOp op);
+                     DType dtype, ReduceOp op, const UserOp* user = nullptr);
 
 }  // namespace holdfast::comm

@@ -20,6 +20,7 @@
 //   all_to_all      n -> n
 //   gather          n -> n with only input[rank] existing, output only at the root
 //   scatter         n -> n with only output[rank] existing, input only at the root
+//   scan, exscan    as all_reduce
 //   barrier         0 -> 0 with zero-byte scratch
 // Reduce_scatter, all_gather and all_to_all may cut every block into P chunks, and then have P n.
 #pragma once

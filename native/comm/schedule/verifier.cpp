@@ -238,17 +238,19 @@ class Proof {
     }
     const bool single = r.schedule->collective == Collective::kBarrier || ranks_.size() == 1;
     if (step.kind == StepKind::kReduce && !single && step.final != is_final(r, step, value)) {
-      return broken(at(r.schedule->rank.value, i) + "a final reduction is one into output");
+      return broken(at(r.schedule->rank.value, i) + "a final reduction is the last of its chunk");
     }
     r.space(step.dst.space)[step.dst.chunk] = value;
     return Status::ok();
   }
 
-  // Whether a reduction is the last one of its chunk: into output, or into the sum that becomes the
-  // output.
+  // Whether a reduction is the last one of its chunk, into output or into the sum that becomes the
+  // output. A scan has no averages, and no such reduction.
   bool is_final(const SymbolicRank& r, const Step& step, const Contribution& value) const {
-    if (form_of(*r.schedule, step.dst) != Form::kWide) return step.dst.space == Space::kOutput;
-    return value == everybody(r.schedule->scratch[step.dst.chunk].like.chunk);
+    const Schedule& s = *r.schedule;
+    if (is_scan(s.collective)) return false;
+    const bool scratch = step.dst.space == Space::kScratch;
+    return value == everybody(scratch ? s.scratch[step.dst.chunk].like.chunk : step.dst.chunk);
   }
 
   // What the output chunk must hold in the end; empty: the rank has no such chunk.
@@ -269,13 +271,19 @@ class Proof {
         return own == root ? Contribution(Atom{block, chunk}) : Contribution{};
       case Collective::kScatter:
         return block == own ? Contribution(Atom{root, chunk}) : Contribution{};
+      case Collective::kScan: return first_ranks(own + 1, chunk);
+      case Collective::kExscan: return first_ranks(own, chunk);
       default: return {};
     }
   }
 
   Contribution everybody(std::uint32_t chunk) const {
+    return first_ranks(static_cast<std::uint32_t>(ranks_.size()), chunk);
+  }
+
+  static Contribution first_ranks(std::uint32_t count, std::uint32_t chunk) {
     Contribution all;
-    for (std::uint32_t r = 0; r < ranks_.size(); ++r) {
+    for (std::uint32_t r = 0; r < count; ++r) {
       all = Contribution::together(all, Contribution(Atom{r, chunk}));
     }
     return all;

@@ -18,7 +18,7 @@ Status Post::mismatch(const FrameHeader& header) const {
 }
 
 void RecvPost::store(std::byte* to, std::span<const std::byte> bytes) const {
-  if (combine.kernel == nullptr) {
+  if (!combine.kernel) {
     copy_bytes(to, bytes.data(), bytes.size());
     return;
   }

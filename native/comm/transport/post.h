@@ -9,7 +9,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "comm/reduce/kernels.h"
+#include "comm/reduce/reducer.h"
 #include "comm/transport/frame.h"
 
 namespace holdfast::comm {
@@ -86,7 +86,7 @@ struct SendPost : Post {
 
 // What to do with arriving bytes: copy them, or combine them with an operand of the same shape.
 struct Combine {
-  ReduceKernel kernel = nullptr;  // nullptr: copy
+  Reducer kernel;                 // none: copy
   DivideKernel divide = nullptr;  // averages: applied to the final sum
   std::uint32_t divisor = 1;
   std::uint32_t element_bytes = 1;

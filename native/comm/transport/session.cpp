@@ -291,13 +291,13 @@ std::size_t Session::worth_buffering() const {
   const RecvPost& next = *recvs_.front();
   const std::uint64_t left = next.total_bytes - next.done;
   // A message that is reduced passes through a buffer anyway.
-  const std::uint64_t most = next.combine.kernel != nullptr ? kEagerBytes : kWorthCopying;
+  const std::uint64_t most = next.combine.kernel ? kEagerBytes : kWorthCopying;
   return left <= most ? left : 0;
 }
 
 std::span<std::byte> Session::direct() {
   if (target_ == Target::kEarly) return early_.rest();
-  if (target_ != Target::kRecv || recv_->combine.kernel != nullptr) return {};
+  if (target_ != Target::kRecv || recv_->combine.kernel) return {};
   const std::uint64_t at = recv_->window == 0 ? recv_->done : recv_->done % recv_->window;
   const std::uint64_t run = recv_->window == 0 ? left_ : std::min(left_, recv_->window - at);
   return {recv_->data + at, run};

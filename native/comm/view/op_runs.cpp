@@ -15,6 +15,11 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   hash.mix(static_cast<std::uint32_t>(request.root.value));
   hash.mix(coding_text(request).view());
   if (request.how.on_device) hash.mix(1U);
+  // Most calls have neither.
+  if (request.user != nullptr || request.order != FoldOrder::kAny) {
+    hash.mix(request.keeps_order() ? 2U : 3U);
+    hash.mix(static_cast<std::uint32_t>(request.element_bytes()));
+  }
   return hash.value();
 }
 
@@ -22,8 +27,8 @@ std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Plan& plan, Op
                                   std::uint32_t signature, const std::vector<float*>& feedback) {
   const FusedSchedule& schedule = schedule_for(request, plan);
   Layout& layout = space_.layout;
-  make_layout(schedule.schedule, request.input, request.output, dtype_bytes(request.dtype), layout);
-  const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
+  make_layout(schedule.schedule, request.input, request.output, request.element_bytes(), layout);
+  const Arithmetic arithmetic = arithmetic_of(request);
   Coding coding;
   if (request.codec) {
     coding.codec = *request.codec;
@@ -39,7 +44,7 @@ std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Plan& plan, Op
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const FusedSchedule& schedule,
                                   const Layout& layout, OpSeq sequence, std::uint32_t signature) {
-  const Arithmetic arithmetic{request.dtype, request.op, static_cast<std::uint32_t>(size())};
+  const Arithmetic arithmetic = arithmetic_of(request);
   return make(lower(schedule, layout, arithmetic, pool_, {}, space_), request, sequence, signature);
 }
 
@@ -48,6 +53,10 @@ std::unique_ptr<Run> OpRuns::make(Program program, const OpRequest& request, OpS
   const Epoch epoch = is_planted(Planted::kAcceptStaleEpoch) ? Epoch{} : config_.view.epoch;
   const RunKey key{config_.id, epoch, number_in_key(sequence), signature, 0, request.priority};
   return std::unique_ptr<Run>(new (recycler_) Run(std::move(program), key, links_, &space_));
+}
+
+Arithmetic OpRuns::arithmetic_of(const OpRequest& request) const {
+  return {request.dtype, request.op, static_cast<std::uint32_t>(size()), request.user.get()};
 }
 
 void OpRuns::end(Execution& run) { pool_.give(run.stop()); }

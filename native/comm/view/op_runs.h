@@ -41,6 +41,7 @@ class OpRuns {
 
  private:
   int size() const { return static_cast<int>(links_.size()); }
+  Arithmetic arithmetic_of(const OpRequest& request) const;
   const FusedSchedule& schedule_for(const OpRequest& request, const Plan& plan);
   std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
                             std::uint32_t signature);

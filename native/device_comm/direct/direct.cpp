@@ -55,7 +55,7 @@ Result<std::shared_ptr<DeviceWork>> Direct::start(std::shared_ptr<Staged> staged
 
 bool Direct::prepare(const OpRequest& request) {
   // Any kernel shows whether kernels can be launched.
-  const bool reduces = reduce_defined(request.dtype, request.op);
+  const bool reduces = comm::reduces_on_device(request.dtype, request.op);
   const comm::DeviceReduce reduce = comm::device_reduce(reduces ? request.dtype : DType::kU8,
                                                         reduces ? request.op : ReduceOp::kSum);
   const std::lock_guard lock(mutex_);

@@ -17,7 +17,7 @@ void KeptResults::keep(const comm::OpWork& work, const Fate& fate, Rank self) {
   comm::OpRequest request = work.request();
   request.step.replicated = nullptr;  // what is left to deliver goes to other members
   request.how.gate = nullptr;
-  const std::uint64_t element = dtype_bytes(request.dtype);
+  const std::uint64_t element = request.element_bytes();
   std::uint64_t bytes = 0;
   for (const comm::Block& block : request.output) bytes += block.count * element;
   Kept& kept = kept_[work.sequence().value];

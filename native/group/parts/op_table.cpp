@@ -18,12 +18,12 @@ std::vector<std::byte> copy_of_input(const OpRequest& request) {
                         !request.input.empty() && request.input[0].data == request.output[0].data;
   if (!in_place) return {};
   const comm::Block& in = request.input[0];
-  return {in.data, in.data + in.count * dtype_bytes(request.dtype)};
+  return {in.data, in.data + in.count * request.element_bytes()};
 }
 
 // Clears the parts of this rank's result that no member has any more.
 void clear_lost(const OpFate& fate, const OpRequest& request, Rank self) {
-  const std::uint64_t element = dtype_bytes(request.dtype);
+  const std::uint64_t element = request.element_bytes();
   for (const auto& [rank, block] : fate.zeros) {
     if (rank != self || block >= request.output.size()) continue;
     const comm::Block& out = request.output[block];
@@ -151,7 +151,7 @@ void OpTable::clear_vacant(const OpRequest& request) const {
   for (std::size_t r = 0; r < roster_.members.size(); ++r) {
     const comm::Block& out = request.output[r];
     if (roster_.members[r] != ft::kNobody || out.count == 0) continue;
-    std::memset(out.data, 0, out.count * dtype_bytes(request.dtype));
+    std::memset(out.data, 0, out.count * request.element_bytes());
   }
 }
 
