@@ -81,6 +81,7 @@ class Group final : public comm::Communicator,
   ~Group() override;
 
   // Communicator: any thread.
+  CommId id() const override { return config_.id; }
   Rank rank() const override { return config_.rank; }
   int size() const override { return callers_.size(); }
   comm::View view() const override { return callers_.view(); }
@@ -104,7 +105,6 @@ class Group final : public comm::Communicator,
   Status health() const override { return callers_.health(); }
 
   // Driving thread only.
-  CommId id() const { return config_.id; }
   // As the group was made; its members are the roster's.
   const GroupConfig& config() const { return config_; }
   const Roster& roster() const { return roster_; }
