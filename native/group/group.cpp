@@ -38,10 +38,17 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
                   world_->membership().settings().heartbeat},
                  roster_, *this),
       memory_(std::move(config_.flat), roster_,
-              Sharing(config_.id, world_->membership().self(), world_->network())),
-      messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())) {}
+              Sharing(config_.id, world_->membership().self(), world_->network()),
+              Leases(config_.id, config_.rank, std::move(config_.lessors))),
+      messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())),
+      dormant_(config_.derived) {
+  if (config_.derived) world_->note_derived(true);
+}
 
-Group::~Group() { CHECK(ops_.empty()); }
+Group::~Group() {
+  CHECK(ops_.empty());
+  if (config_.derived) world_->note_derived(false);
+}
 
 std::vector<std::string> Group::transports() const {
   std::vector<std::string> names(roster_.members.size(), "none");
@@ -146,6 +153,7 @@ std::shared_ptr<comm::Work> Group::launch_inline(comm::OpRequest& request, OpSeq
 
 std::shared_ptr<comm::Work> Group::go_on_inline(comm::OpRequest& request, OpSeq number,
                                                 const comm::OpTicket& ticket) {
+  ask_for_turns();
   const auto work = inline_work(request, number);
   work->ticket() = ticket;
   const Instant deadline = clock_->now() + work->request().timeout;
@@ -160,6 +168,7 @@ bool Group::look_inline(OpSeq number) {
 }
 
 void Group::enter(const std::shared_ptr<OpWork>& work) {
+  ask_for_turns();
   const Instant now = clock_->now();
   const Instant deadline = now + work->request().timeout;
   if (!gate_queue_.holds(*work)) return launch(work, deadline);
@@ -193,6 +202,7 @@ void Group::refuse_at_gate(const OpWork& work, const Status& why) {
 }
 
 void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
+  ask_for_turns();
   const bool message = comm::is_point_to_point(work->collective());
   if (message) work->ticket().path = comm::OpPath::kMessage;
   watch_.began(*work, roster_.epoch, clock_->now());
@@ -200,7 +210,10 @@ void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
   // needs.
   const Status ended = health();
   if (!ended.is_ok()) return end_badly(work, ended);
-  if (!message) return ops_.launch(work, deadline, comm_.get());
+  if (!message) {
+    if (dormant_) end_dormancy();
+    return ops_.launch(work, deadline, comm_.get());
+  }
   messages_.launch(work, deadline);
   end_messages();
 }
@@ -242,7 +255,8 @@ bool Group::progress(Instant now) {
   bool moved = !gate_queue_.empty() && pass_gates(now);
   moved = messages_.progress(now) || moved;
   end_messages();
-  if (entrance_) look_at_entrance(now);
+  if (entrance_ && !dormant_) look_at_entrance(now);
+  if (stepping_out_) look_at_stepping_out();
   if (comm_) {
     moved = comm_->progress(now) || moved;
   } else if (ops_.is_late(now)) {
@@ -263,6 +277,11 @@ bool Group::progress(Instant now) {
 }
 
 comm::MemoryPoll Group::poll_memory() {
+  if (entrance_ && memory_.is_leasing() && !dormant_) {
+    const bool settled = memory_.settle();
+    if (settled) enter_view();
+    return {settled, true};
+  }
   if (!comm_ || boundary_.is_under_way() || !gate_queue_.empty() || messages_.busy() ||
       has_missed()) {
     return {};
@@ -333,11 +352,21 @@ Status Group::close(Duration timeout) {
   auto leaving = std::make_shared<Leaving>();
   if (timeout > Duration::zero()) {
     const Instant deadline = clock_->now() + timeout;
-    executor_->submit([self = shared_from_this(), leaving] { self->begin_leaving(leaving); },
-                      false);
+    if (config_.derived) {
+      if (const auto closed = close_derived(deadline)) return *closed;
+    }
+    const bool last = config_.id == world_->id();
+    executor_->submit(
+        [self = shared_from_this(), leaving, last] {
+          if (last) self->world_->await_lingering();
+          self->begin_leaving(leaving);
+        },
+        false);
     const auto quiet = [&] { return leaving->quiet.load(std::memory_order_acquire); };
     executor_->drive_until(quiet, deadline);
-    const auto settled = [&] { return leaving->settled.load(std::memory_order_acquire); };
+    const auto settled = [&] {
+      return leaving->settled.load(std::memory_order_acquire) && !(last && world_->has_lingering());
+    };
     executor_->drive_until(settled, std::min(deadline, clock_->now() + config_.timeout));
   }
   executor_->submit(
@@ -382,7 +411,8 @@ void Group::tell(MemberId member, comm::FrameKind kind, Epoch epoch) {
 
 // Tells the others that this member goes; what still runs here ends first.
 void Group::leave() {
-  if (comm::ViewCommunicator* comm = entered()) {
+  stepping_out_.reset();
+  if (comm::ViewCommunicator* comm = dormant_ ? nullptr : entered()) {
     if (!quiet()) comm->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
     comm->say_goodbye();
     [[maybe_unused]] const auto stopped = comm->interrupt();
@@ -393,6 +423,10 @@ void Group::leave() {
   if (world_->id() == config_.id) world_->leave(clock_->now());
   world_->network().note_ended(config_.id);
   fail({Code::kNotMember, "group " + name() + " is closed"});
+  if (!memory_.leases().has_begun()) return;
+  // Others may read the area that this member had.
+  memory_.leases().end();
+  world_->linger(shared_from_this());
 }
 
 }  // namespace holdfast::group

@@ -10,7 +10,7 @@
 namespace holdfast::group {
 namespace {
 
-constexpr std::size_t kMaxGroups = 4096;
+constexpr std::size_t kMaxGroups = 32 * 1024;
 // Ranks of all groups of all members together, equal groups counted once: a few bytes may encode
 // many ranks. A world of kMaxRanks has half of them if each member has groups of its own besides
 // that of all.
@@ -234,6 +234,17 @@ GroupReports reports_on(CommId group, const WorldReports& reports) {
     for (const GroupReport& report : *all) {
       if (report.group->id != group) continue;
       result.emplace_back(member, std::shared_ptr<const GroupReport>(all, &report));
+    }
+  }
+  return result;
+}
+
+std::map<CommId, GroupReports> by_group(const WorldReports& reports) {
+  std::map<CommId, GroupReports> result;
+  for (const auto& [member, all] : reports) {
+    for (const GroupReport& report : *all) {
+      result[report.group->id].emplace_back(member,
+                                            std::shared_ptr<const GroupReport>(all, &report));
     }
   }
   return result;

@@ -41,7 +41,12 @@ Status check_members(const UserGroup& parent, const DeriveRequest& request) {
 Result<group::GroupConfig> config_of(const Runtime& runtime, const UserGroup& parent,
                                      const DeriveRequest& request) {
   const group::Group& live = *parent.live();
-  TRY(live.health());
+  TRY(parent.health());
+  if (live.world()->derived() >= kMostDerived) {
+    return Status{Code::kConfigError, "derive() of group " + parent.name() + ": this process has " +
+                                          std::to_string(kMostDerived) +
+                                          " derived groups already; close some"};
+  }
   JoinRequest base;
   base.group = request.name;
   base.op_timeout = request.op_timeout;
@@ -58,6 +63,10 @@ Result<group::GroupConfig> config_of(const Runtime& runtime, const UserGroup& pa
     config.world_ranks.push_back(live.roster().world_ranks[static_cast<std::size_t>(rank.value)]);
   }
   config.members = group::members_of(config.world_ranks, *view);
+  config.derived = true;
+  config.lessors = live.lessors_of(request.ranks);
+  // Members of one host do share memory; those of a group that goes by messages go so, too.
+  config.shares_memory = live.shares_memory();
   return config;
 }
 

@@ -25,7 +25,11 @@ class NodeImpl final : public Node {
                  std::move(driver)) {}
   ~NodeImpl() override {
     runtime_->stop();
-    runtime_->submit([this] { runtime_->router().say_goodbye(); }, false);
+    const auto go = [this] {
+      runtime_->router().each_world([](const auto& world) { world->drop_lingering(); });
+      runtime_->router().say_goodbye();
+    };
+    runtime_->submit(go, false);
     runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kFarewell);
   }
 
@@ -95,6 +99,11 @@ class NodeImpl final : public Node {
       groups.swap(groups_);
     }
     const Instant deadline = runtime_->clock()->now() + timeout;
+    // Derived groups have to end before the groups that they were made of.
+    std::stable_partition(groups.begin(), groups.end(), [](const auto& weak) {
+      const auto group = weak.lock();
+      return group && group->config().derived;
+    });
     for (const auto& weak : groups) {
       const auto group = weak.lock();
       if (!group) continue;
@@ -125,7 +134,11 @@ class NodeImpl final : public Node {
     if (!live.is_ok()) return live.status();
     {
       const std::lock_guard lock(mutex_);
-      std::erase_if(groups_, [](const auto& group) { return group.expired(); });
+      // Where there are many, those that have gone are looked for now and then.
+      if (groups_.size() >= look_at_size_) {
+        std::erase_if(groups_, [](const auto& group) { return group.expired(); });
+        look_at_size_ = std::max<std::size_t>(kFewGroups, 2 * groups_.size());
+      }
       groups_.push_back(live.value());
     }
     return std::shared_ptr<comm::Communicator>(
@@ -224,8 +237,10 @@ class NodeImpl final : public Node {
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
   device_comm::Devices devices_;
-  std::mutex mutex_;  // guards groups_
+  static constexpr std::size_t kFewGroups = 16;
+  std::mutex mutex_;  // guards groups_, look_at_size_
   std::vector<std::weak_ptr<group::Group>> groups_;
+  std::size_t look_at_size_ = kFewGroups;
 };
 
 }  // namespace

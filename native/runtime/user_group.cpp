@@ -61,6 +61,13 @@ comm::PlannerSettings UserGroup::planner_settings() const {
   return settings;
 }
 
+// A derived group that was left may go on for the other members' sake.
+Status UserGroup::health() const {
+  Status ended = live_->health();
+  if (!ended.is_ok() || !live_->is_closed()) return ended;
+  return {Code::kNotMember, "group " + name() + " is closed"};
+}
+
 Result<std::shared_ptr<comm::Work>> UserGroup::start(comm::OpRequest request) {
   choose_codec(request);
   TRY(planner_->choose(*live_, request));

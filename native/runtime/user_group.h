@@ -48,7 +48,7 @@ class UserGroup final : public comm::Communicator {
   void wake() override { live_->wake(); }
   void abort(const std::string& reason) override { live_->abort(reason); }
   Status close(Duration timeout) override { return live_->close(timeout); }
-  Status health() const override { return live_->health(); }
+  Status health() const override;
   std::vector<std::byte> flight_record() const override {
     return runtime_->health().flight().snapshot();
   }

@@ -2,19 +2,20 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <numeric>
+#include <sstream>
 #include <thread>
 
+#include "comm/engine/area_room.h"
 #include "worlds.h"
 
 namespace holdfast::runtime {
 namespace {
 
+using std::chrono::seconds;
 using testing::all_reduce;
 using testing::expect_no_errors;
 using testing::Member;
 using testing::run_world;
-using std::chrono::seconds;
 using Group = std::shared_ptr<comm::Communicator>;
 
 std::vector<Rank> all_ranks(int size) {
@@ -74,8 +75,8 @@ std::string splits(int rank, Member& member) {
     }
     return ranks;
   };
-  auto part = member.node->derive(member.group,
-                                  {rank == 0 ? std::vector<Rank>{} : of_colour(rank % 2)});
+  auto part =
+      member.node->derive(member.group, {rank == 0 ? std::vector<Rank>{} : of_colour(rank % 2)});
   if (!part.is_ok()) return part.status().message();
   auto copy = duplicate(member, member.group);
   if (!copy.is_ok()) return copy.status().message();
@@ -141,6 +142,120 @@ std::string refusals(int, Member& member) {
 
 TEST_CASE("what cannot be made is refused, and costs no agreement") {
   expect_no_errors(run_world(2, "shm", refusals));
+}
+
+// How many all-reduces of this process have gone that way.
+long ops_by(const Member& member, const std::string& path) {
+  std::istringstream text(member.node->metrics_text(false));
+  long count = 0;
+  for (std::string line; std::getline(text, line);) {
+    const bool is_it = line.starts_with("holdfast_ops_total{") &&
+                       line.find("collective=\"all_reduce\"") != std::string::npos &&
+                       line.find("path=\"" + path + "\"") != std::string::npos;
+    if (is_it) count += std::stol(line.substr(line.rfind(' ') + 1));
+  }
+  return count;
+}
+
+std::string by_shared_memory(int, Member& member) {
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < comm::kRoomAreas + 4; ++i) {
+    auto made = duplicate(member, i % 2 == 0 ? member.group : groups[i / 2]);
+    if (!made.is_ok()) return made.status().message();
+    groups.push_back(made.value());
+  }
+  // As many as there are areas; the others go by messages, and are as right.
+  for (const Group& group : groups) {
+    if (const std::string wrong = sum_in(*group); !wrong.empty()) return wrong;
+  }
+  const long flat = ops_by(member, "flat");
+  if (flat != static_cast<long>(comm::kRoomAreas)) return std::to_string(flat) + " flat ops";
+  for (const Group& group : groups) {
+    if (const std::string wrong = sum_in(*group, 300'000); !wrong.empty()) return wrong;
+  }
+  const long sliced = ops_by(member, "slices");
+  if (sliced != static_cast<long>(comm::kRoomAreas)) return std::to_string(sliced) + " in slices";
+  for (const Group& group : groups) {
+    if (Status s = group->close(seconds(10)); !s.is_ok()) return s.message();
+  }
+  if (const std::string wrong = sum_in(*member.group); !wrong.empty()) return wrong;
+  // The areas are there again once the others have closed these groups, too.
+  auto again = duplicate(member, member.group);
+  if (!again.is_ok()) return again.status().message();
+  const long before = ops_by(member, "flat");
+  if (const std::string wrong = sum_in(*again.value()); !wrong.empty()) return wrong;
+  return ops_by(member, "flat") == before + 1 ? "" : "no area for a new group";
+}
+
+TEST_CASE("groups have areas of the segments that their members have mapped") {
+  for (const int n : {2, 3}) expect_no_errors(run_world(n, "shm", by_shared_memory));
+}
+
+// Each thread has a group of its own, and one thread's group overlaps with another's.
+std::string many_threads(int rank, Member& member) {
+  constexpr int kThreads = 4;
+  std::vector<std::vector<Rank>> lists{{{0}, {1}, {2}}, {{2}, {0}}, {{1}, {2}}, {{1}, {0}}};
+  std::vector<std::string> errors(kThreads);
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::string& error = errors[t];
+      const std::vector<Rank>& list = lists[t];
+      if (std::find(list.begin(), list.end(), Rank{rank}) == list.end()) return;
+      for (int i = 0; i < 60 && error.empty(); ++i) {
+        auto made = member.node->derive(member.group, {list, t});
+        if (!made.is_ok()) {
+          error = made.status().message();
+          return;
+        }
+        for (int op = 0; op < 5 && error.empty(); ++op) {
+          error = sum_in(*made.value(), op == 3 ? 20'000 : 4, op);
+        }
+        if (error.empty()) error = made.value()->close(seconds(60)).message();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string all;
+  for (const std::string& error : errors) all += error;
+  return all + sum_in(*member.group);
+}
+
+TEST_CASE("threads make and use groups that overlap") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    expect_no_errors(run_world(3, transport, many_threads));
+  }
+}
+
+// One member is late: it makes the group, and calls, when the others wait for it already.
+std::string late_member(int rank, Member& member) {
+  for (int i = 0; i < 20; ++i) {
+    if (rank == i % 3) {
+      if (const std::string wrong = sum_in(*member.group, 4); !wrong.empty()) return wrong;
+    }
+    auto made = duplicate(member, member.group);
+    if (!made.is_ok()) return made.status().message();
+    std::vector<float> v(8, 1.0F);
+    auto work = made.value()->start(all_reduce(v));
+    if (!work.is_ok()) return work.status().message();
+    if (rank != i % 3) {
+      if (const std::string wrong = sum_in(*member.group, 4); !wrong.empty()) return wrong;
+    }
+    if (Status s = work.value()->wait(seconds(60)); !s.is_ok()) return s.message();
+    // An op under way ends before the group does.
+    auto last = made.value()->start(all_reduce(v));
+    if (!last.is_ok()) return last.status().message();
+    if (Status s = made.value()->close(seconds(60)); !s.is_ok()) return s.message();
+    if (Status s = last.value()->wait(seconds(60)); !s.is_ok()) return s.message();
+    if (v[7] != 9.0F) return "wrong sum";
+  }
+  return "";
+}
+
+TEST_CASE("the first op waits for who is late, and the last one ends before the group") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    expect_no_errors(run_world(3, transport, late_member));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,144 @@
+// What a group costs that is made without a meeting, against one that is made by one: each rank is
+// a process. Prints JSON lines, one per world size and way. By hand, and once as a test that it
+// runs.
+//
+//   derived_groups ROUNDS [RANKS...]
+#define DOCTEST_CONFIG_IMPLEMENT  // process_worlds.h is of the tests
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "process_worlds.h"
+#include "runtime/node.h"
+
+namespace {
+
+using namespace holdfast;
+using std::chrono::seconds;
+using Group = std::shared_ptr<comm::Communicator>;
+
+double now_us() {
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void must(const Status& status, const char* what) {
+  if (status.is_ok()) return;
+  std::fprintf(stderr, "derived_groups: %s: %s\n", what, status.message().c_str());
+  ::_exit(1);
+}
+
+void barrier(comm::Communicator& group) {
+  comm::OpRequest request;
+  request.collective = comm::Collective::kBarrier;
+  auto ran = group.run(std::move(request));
+  must(ran.is_ok() ? Status::ok() : ran.status(), "barrier");
+  if (ran.value().work) must(ran.value().work->wait(seconds(60)), "barrier");
+}
+
+struct Rounds {
+  std::vector<double> all;
+  void add(double us) { all.push_back(us); }
+  double median() {
+    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
+                     all.end());
+    return all[all.size() / 2];
+  }
+};
+
+void report(const char* name, int ranks, Rounds& rounds) {
+  std::printf("{\"name\": \"%s\", \"ranks\": %d, \"rounds\": %zu, \"time_us\": %.2f}\n", name,
+              ranks, rounds.all.size(), rounds.median());
+  std::fflush(stdout);
+}
+
+// One way: `make` makes a group; what is timed ends with its close().
+template <class Make>
+void time_way(const char* name, comm::Communicator& world, int rounds, bool with_op, Make make) {
+  Rounds times;
+  for (int i = 0; i < rounds; ++i) {
+    if (i % 16 == 0) barrier(world);
+    const double begun = now_us();
+    Group group = make(i);
+    if (with_op) barrier(*group);
+    must(group->close(seconds(60)), "close");
+    group.reset();
+    times.add(now_us() - begun);
+  }
+  if (world.rank().value == 0) report(name, world.size(), times);
+}
+
+void run_rank(int rank, int size, int rounds, const std::string& folder) {
+  testing::FileStore store(folder);
+  runtime::Options options;
+  options.address = "127.0.0.1";
+  auto node = runtime::Node::create(options);
+  must(node.is_ok() ? Status::ok() : node.status(), "node");
+  auto joined = node.value()->join(store, {"world", {rank}, size, {}, {}});
+  must(joined.is_ok() ? Status::ok() : joined.status(), "join");
+  Group world = joined.value();
+  std::vector<Rank> ranks;
+  for (int r = 0; r < size; ++r) ranks.push_back({r});
+  const auto derive = [&](int) {
+    auto made = node.value()->derive(world, {ranks});
+    must(made.is_ok() ? Status::ok() : made.status(), "derive");
+    return made.value();
+  };
+  for (int i = 0; i < 100; ++i) barrier(*world);
+  Rounds barriers;
+  for (int i = 0; i < rounds; ++i) {
+    const double begun = now_us();
+    barrier(*world);
+    barriers.add(now_us() - begun);
+  }
+  if (rank == 0) report("barrier", size, barriers);
+  time_way("derive_close", *world, rounds, false, derive);
+  time_way("derive_barrier_close", *world, rounds, true, derive);
+  const auto meet = [&](int i) {
+    runtime::JoinRequest request{"met" + std::to_string(i), {rank}, size, {}, {}, ranks, world};
+    auto made = node.value()->join(store, request);
+    must(made.is_ok() ? Status::ok() : made.status(), "join");
+    return made.value();
+  };
+  time_way("meet_barrier_close", *world, std::min(rounds, 50), true, meet);
+  must(world->close(seconds(60)), "close world");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 2000;
+  std::vector<int> sizes;
+  for (int i = 2; i < argc; ++i) sizes.push_back(std::atoi(argv[i]));
+  if (sizes.empty()) sizes = {2, 4};
+  bool well = rounds > 0;
+  for (const int size : sizes) {
+    char folder[] = "/tmp/holdfast-bench-XXXXXX";
+    if (::mkdtemp(folder) == nullptr) return 1;
+    std::vector<pid_t> children;
+    for (int r = 0; r < size; ++r) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        run_rank(r, size, rounds, folder);
+        ::_exit(0);
+      }
+      children.push_back(child);
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      ::waitpid(child, &status, 0);
+      well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    }
+    std::filesystem::remove_all(folder);
+  }
+  return well ? 0 : 1;
+}
