@@ -16,9 +16,6 @@ using comm::OpWork;
 // This much is copied and added in a few microseconds.
 constexpr std::uint64_t kInstantBytes = 16 * 1024;
 
-// Longer than the driver ever needs to run one task.
-constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
 }  // namespace
 
 Group::Group(GroupConfig config, std::shared_ptr<World> world,
@@ -39,7 +36,9 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
                  roster_, *this),
       memory_(std::move(config_.flat), roster_,
               Sharing(config_.id, world_->membership().self(), world_->network()),
-              Leases(config_.id, config_.rank, std::move(config_.lessors))),
+              config_.derived
+                  ? std::optional(Leases(config_.id, config_.rank, std::move(config_.lessors)))
+                  : std::nullopt),
       messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())),
       dormant_(config_.derived) {
   if (config_.derived) world_->note_derived(true);
@@ -106,7 +105,8 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
   return Communicator::run(std::move(request));
 }
 
-bool Group::can_begin_inline(const comm::OpRequest& request) const {
+bool Group::can_begin_inline(const comm::OpRequest& request) {
+  if (dormant_ && entrance_ && !comm::is_point_to_point(request.collective)) end_dormancy();
   return comm_ && ops_.empty() && gate_queue_.empty() && !request.how.gate &&
          !boundary_.is_under_way() && ops_.broken().is_ok() && !ops_.awaits_calls() &&
          !departure_.has_leavers() && roster_.is_full() && comm_->is_idle();
@@ -345,88 +345,6 @@ void Group::abort(const std::string& reason) {
         self->fail(Status(notice.code, notice.text).about(notice.ranks, self->roster_.epoch));
       },
       true);
-}
-
-Status Group::close(Duration timeout) {
-  if (!callers_.close()) return Status::ok();
-  auto leaving = std::make_shared<Leaving>();
-  if (timeout > Duration::zero()) {
-    const Instant deadline = clock_->now() + timeout;
-    if (config_.derived) {
-      if (const auto closed = close_derived(deadline)) return *closed;
-    }
-    const bool last = config_.id == world_->id();
-    executor_->submit(
-        [self = shared_from_this(), leaving, last] {
-          if (last) self->world_->await_lingering();
-          self->begin_leaving(leaving);
-        },
-        false);
-    const auto quiet = [&] { return leaving->quiet.load(std::memory_order_acquire); };
-    executor_->drive_until(quiet, deadline);
-    const auto settled = [&] {
-      return leaving->settled.load(std::memory_order_acquire) && !(last && world_->has_lingering());
-    };
-    executor_->drive_until(settled, std::min(deadline, clock_->now() + config_.timeout));
-  }
-  executor_->submit(
-      [self = shared_from_this(), leaving] {
-        if (self->quiet()) leaving->quiet.store(true, std::memory_order_release);
-        leaving->outcome = self->leaving_status();
-        if (leaving->outcome.code() == Code::kUnconfirmed) self->world_->give_up_outcasts();
-        if (!self->departure_.has_parted()) self->leave();
-        leaving->gone.store(true, std::memory_order_release);
-      },
-      false);
-  const auto gone = [&] { return leaving->gone.load(std::memory_order_acquire); };
-  executor_->drive_until(gone, clock_->now() + kLeaveTime);
-  if (!gone()) return {Code::kTimeout, "group " + name() + " was closed, and its driver is busy"};
-  return leaving->outcome;
-}
-
-std::vector<Rank> Group::ranks_at_large() const { return world_->ranks_at_large(); }
-
-void Group::await_outcasts(Instant now) { world_->await_outcasts(now); }
-
-bool Group::has_given_up() const { return world_->has_given_up(); }
-
-void Group::part_soon() {
-  const auto part = [self = shared_from_this()] {
-    if (!self->departure_.part()) return;
-    self->leave();
-    if (self->world_->id() == self->config_.id) self->world_->retire();
-  };
-  executor_->submit(part, false);
-}
-
-void Group::tell(MemberId member, comm::FrameKind kind, Epoch epoch) {
-  if (member == ft::kNobody || member == world_->membership().self()) return;
-  comm::Link* control = world_->links_to(member).control;
-  comm::FrameHeader header;
-  header.kind = kind;
-  header.key = {config_.id, epoch, static_cast<std::uint32_t>(ops_.first_uncalled()), 0};
-  control->session().send_control(header, {});
-  control->pump();
-}
-
-// Tells the others that this member goes; what still runs here ends first.
-void Group::leave() {
-  stepping_out_.reset();
-  if (comm::ViewCommunicator* comm = dormant_ ? nullptr : entered()) {
-    if (!quiet()) comm->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
-    comm->say_goodbye();
-    [[maybe_unused]] const auto stopped = comm->interrupt();
-    comm->abandon();
-  }
-  // The area is unlinked now, however long a waiting thread still holds this group.
-  memory_.unlink_own();
-  if (world_->id() == config_.id) world_->leave(clock_->now());
-  world_->network().note_ended(config_.id);
-  fail({Code::kNotMember, "group " + name() + " is closed"});
-  if (!memory_.leases().has_begun()) return;
-  // Others may read the area that this member had.
-  memory_.leases().end();
-  world_->linger(shared_from_this());
 }
 
 }  // namespace holdfast::group

@@ -158,7 +158,7 @@ class Group final : public comm::Communicator,
   void set_lingering() { lingering_ = true; }
   // Whether the other members have ended what this member has had a part in. `acts(member)`:
   // whether the member may still do anything.
-  bool has_been_let_go(const std::function<bool(MemberId)>& acts) const;
+  bool has_been_let_go(const std::function<bool(MemberId)>& acts);
   // Ends this member's part, of which nobody else need know. `let_go`: no other member can read its
   // leased area any more.
   void drop(bool let_go);
@@ -221,7 +221,7 @@ class Group final : public comm::Communicator,
   void part_soon() override;
   void tell(MemberId member, comm::FrameKind kind, Epoch epoch) override;
   // InlineOp.
-  bool can_begin_inline(const comm::OpRequest& request) const;
+  bool can_begin_inline(const comm::OpRequest& request);
   InlineShape inline_shape(const comm::OpRequest& request) const;
   std::optional<OpSeq> number_inline() { return callers_.call_inline(*executor_); }
   void begin_inline(const comm::OpRequest& request, OpSeq number, InlineShape shape,

@@ -7,9 +7,10 @@
 namespace holdfast::group {
 namespace {
 
-// Lingering groups looked at in a turn: members end groups in about the same order, so that those
-// in front are the next to go.
-constexpr std::size_t kReapsPerTurn = 4;
+// Lingering groups looked at in a turn that others still need: members end groups in about the same
+// order, so that those in front are the next to go. And those that go in a turn.
+constexpr std::size_t kLooksPerTurn = 4;
+constexpr std::size_t kReapsPerTurn = 256;
 
 }  // namespace
 
@@ -68,14 +69,16 @@ void GroupList::linger(std::shared_ptr<Group> group) {
 }
 
 void GroupList::reap(const std::function<bool(MemberId)>& acts) {
+  std::size_t needed = 0;
   for (std::size_t i = std::min(kReapsPerTurn, lingering_.size()); i > 0; --i) {
     std::shared_ptr<Group> group = std::move(lingering_.front());
     lingering_.pop_front();
     if (group->has_been_let_go(acts)) {
       group->drop(true);
-    } else {
-      lingering_.push_back(std::move(group));
+      continue;
     }
+    lingering_.push_back(std::move(group));
+    if (++needed == kLooksPerTurn) break;
   }
   lingering_count_.store(lingering_.size(), std::memory_order_release);
 }

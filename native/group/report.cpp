@@ -74,7 +74,8 @@ void write_groups(Writer& w, const std::vector<GroupReport>& reports) {
     w.number(group.id.value);
     w.text(group.name);
     write_ranks(w, group.world_ranks);
-    w.number(static_cast<std::uint8_t>((group.shares_memory ? 1 : 0) | (group.whole ? 2 : 0)));
+    w.number(static_cast<std::uint8_t>((group.shares_memory ? 1 : 0) | (group.whole ? 2 : 0) |
+                                       (group.derived ? 4 : 0)));
   });
 }
 
@@ -88,6 +89,7 @@ std::vector<GroupReport> read_groups(Reader& r, std::size_t& room) {
     const auto flags = r.number<std::uint8_t>();
     group.shares_memory = (flags & 1) != 0;
     group.whole = (flags & 2) != 0;
+    group.derived = (flags & 4) != 0;
     reports.emplace_back();
     reports.back().group = std::make_shared<const GroupIdentity>(std::move(group));
   });

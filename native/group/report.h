@@ -23,6 +23,7 @@ struct GroupIdentity {
   std::vector<Rank> world_ranks;  // by rank of the group
   bool shares_memory = false;     // its cost model assumes shared memory
   bool whole = false;             // has all ranks of its world
+  bool derived = false;           // nobody can come into it
   friend bool operator==(const GroupIdentity&, const GroupIdentity&) = default;
 };
 

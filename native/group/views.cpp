@@ -105,7 +105,7 @@ void Group::begin_view(const NextView& next) {
   } else {
     memory_.found();
   }
-  if (dormant_) return memory_.leases().take_early();
+  if (dormant_) return memory_.leases()->take_early();
   if (!memory_.is_under_way()) enter_view();
 }
 
@@ -198,7 +198,8 @@ GroupReport Group::stop() {
 GroupReport Group::describe_self() const {
   GroupReport report;
   report.group = std::make_shared<const GroupIdentity>(
-      GroupIdentity{config_.id, config_.name, roster_.world_ranks, shares_memory_, config_.whole});
+      GroupIdentity{config_.id, config_.name, roster_.world_ranks, shares_memory_, config_.whole,
+                    config_.derived});
   report.next_sequence = ops_.first_uncalled();
   report.shared = memory_.shared();
   if (const Status ended = health(); !ended.is_ok()) {
@@ -280,7 +281,7 @@ void Group::make_communicator() {
       config.slices.emplace_back(config.rank, roster_.epoch, areas, config_.slice_bytes, lane);
     }
     // Some may sleep until they see this member's lease.
-    if (memory_.leases().has_begun()) ring_all(areas, config.rank);
+    if (memory_.has_lease()) ring_all(areas, config.rank);
   }
   comm_ = std::make_unique<comm::ViewCommunicator>(std::move(config), *this, clock_);
   if (roster_.epoch == config_.epoch) watch_.named(config_.name);

@@ -15,6 +15,15 @@ constexpr std::size_t kPastViews = 64;
 // Pause between two looks at lingering groups, where this process waits for them alone.
 constexpr Duration kReapPause = std::chrono::milliseconds(1);
 
+// Those of `members` that are in `before` at the same rank.
+std::vector<MemberId> still_there(std::vector<MemberId> members,
+                                  const std::vector<MemberId>& before) {
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    if (members[r] != before[r]) members[r] = ft::kNobody;
+  }
+  return members;
+}
+
 }  // namespace
 
 World::World(CommId id, ft::Membership membership, Network& network)
@@ -69,9 +78,10 @@ void World::add(const std::shared_ptr<Group>& group, Instant now) {
   if (!std::exchange(has_groups_, true)) look_at_contacts(now);
 }
 
-void World::linger(std::shared_ptr<Group> group) {
+void World::linger(std::shared_ptr<Group> group, Instant now) {
   if (ended_) return group->drop(false);
   groups_.linger(std::move(group));
+  reap(now);
 }
 
 // A process that has ended, or has said goodbye, needs nothing more; one that was voted out, and
@@ -81,6 +91,7 @@ void World::reap(Instant now) {
   using State = ft::Contact::ContactState;
   groups_.reap([&](MemberId member) {
     if (!view().has(member) && !membership_.is_at_large(member)) return false;
+    if (membership_.has_left(member)) return false;
     const State state = network_.contact_of(member, now).state;
     return state != State::kGone && state != State::kLeft;
   });
@@ -367,6 +378,8 @@ void World::give_view(Group& group, const Past& past) {
   std::vector<Rank> ranks = group.roster().world_ranks;
   if (config.whole) ranks = all_ranks(std::move(ranks), past.view);
   std::vector<MemberId> members = members_of(ranks, past.view);
+  // Whoever comes in later does not know of the derived groups of its rank.
+  if (config.derived) members = still_there(std::move(members), group.roster().members);
   const bool may_share = group::may_share(past.view, words_.of(past.view, network_), ranks);
   const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
                       may_share};

@@ -72,7 +72,7 @@ class World {
   // The group is given turns until it needs none.
   void wake(Group& group) { groups_.wake(group); }
   // This process has left the derived group, and the other members may still need it.
-  void linger(std::shared_ptr<Group> group);
+  void linger(std::shared_ptr<Group> group, Instant now);
   // Whether derived groups linger. Any thread.
   bool has_lingering() const { return groups_.has_lingering(); }
   // This process leaves the world when none linger: they are looked at often.

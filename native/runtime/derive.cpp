@@ -39,7 +39,7 @@ Status check_members(const UserGroup& parent, const DeriveRequest& request) {
 
 // What this process's part begins with. Driving thread only.
 Result<group::GroupConfig> config_of(const Runtime& runtime, const UserGroup& parent,
-                                     const DeriveRequest& request) {
+                                     const DeriveRequest& request, Epoch boundary) {
   const group::Group& live = *parent.live();
   TRY(parent.health());
   if (live.world()->derived() >= kMostDerived) {
@@ -52,7 +52,7 @@ Result<group::GroupConfig> config_of(const Runtime& runtime, const UserGroup& pa
   base.op_timeout = request.op_timeout;
   group::GroupConfig config = runtime.base_config(base);
   if (base.op_timeout == Duration::zero()) config.timeout = live.config().timeout;
-  config.epoch = live.boundary();
+  config.epoch = boundary;
   const ft::WorldView* view = live.world()->view_at(config.epoch);
   if (view == nullptr) {
     return Status{Code::kConfigError, "derive() of group " + parent.name() +
@@ -74,19 +74,21 @@ Result<group::GroupConfig> config_of(const Runtime& runtime, const UserGroup& pa
 
 Result<std::shared_ptr<group::Group>> derive_group(Runtime& runtime, UserGroup& parent,
                                                    const DeriveRequest& request) {
-  const std::uint64_t call = request.members_tag ? 0 : parent.derivation().count_call();
+  const Epoch boundary = parent.boundary();
+  const std::uint64_t call = request.members_tag ? 0 : parent.derivation().count_call(boundary);
   TRY(check_members(parent, request));
   const auto self = std::find(request.ranks.begin(), request.ranks.end(), parent.rank());
   if (self == request.ranks.end()) return std::shared_ptr<group::Group>();
-  CommId id = parent.derivation().of_call(call, request.ranks);
+  CommId id = parent.derivation().of_call(boundary, call, request.ranks);
   if (request.members_tag) {
-    const auto named = parent.derivation().of_members(*request.members_tag, request.ranks);
+    const auto named =
+        parent.derivation().of_members(boundary, *request.members_tag, request.ranks);
     if (!named.is_ok()) return named.status();
     id = named.value();
   }
   Result<std::shared_ptr<group::Group>> made = Status(Code::kAborted, "not made");
   runtime.run([&] {
-    auto config = config_of(runtime, parent, request);
+    auto config = config_of(runtime, parent, request, boundary);
     if (!config.is_ok()) {
       made = config.status();
       return;

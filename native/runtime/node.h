@@ -38,7 +38,7 @@ struct DeriveRequest {
   // Only the members call, and tell this call from others by a tag; nothing: all members of the
   // parent call derive(), in the same order.
   std::optional<std::uint64_t> members_tag = {};
-  std::string name = {};    // in errors; empty: the parent's, and a number
+  std::string name = {};     // in errors; empty: the parent's, and a number
   Duration op_timeout = {};  // zero: the parent's
 };
 
@@ -67,8 +67,8 @@ class Node {
   // have no member in common. The group begins with the view of the parent's last step boundary,
   // and goes through all views since, so members that call at different times agree on its views;
   // ranks whose members were lost are vacant in it, or, where a loss is to raise, make its ops fail
-  // until advance(). Its first collective waits for all members to have made it; close() does not
-  // wait for others. Null: this process is not among the ranks.
+  // until the advance() of the group of all. Its first collective waits for all members to have
+  // made it; close() does not wait for others. Null: this process is not among the ranks.
   // kConfigError for ranks that are no members of the parent, or twice in the list, for a parent of
   // another node, and for more than kMostDerived groups at a time; kNotMember for a parent that has
   // ended. Any thread.

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "process_worlds.h"
@@ -77,6 +78,41 @@ void time_way(const char* name, comm::Communicator& world, int rounds, bool with
   if (world.rank().value == 0) report(name, world.size(), times);
 }
 
+long resident_kib() {
+  long all = 0;
+  long resident = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE) / 1024;
+}
+
+// What many groups take that are there at a time, and what an op of the world costs beside them.
+template <class Derive>
+void weigh(comm::Communicator& world, int many, bool with_op, Derive derive) {
+  const long before = resident_kib();
+  std::vector<Group> groups;
+  for (int i = 0; i < many; ++i) {
+    groups.push_back(derive(i));
+    if (with_op) barrier(*groups.back());
+  }
+  const long taken = resident_kib() - before;
+  Rounds barriers;
+  for (int i = 0; i < 500; ++i) {
+    const double begun = now_us();
+    barrier(world);
+    barriers.add(now_us() - begun);
+  }
+  for (const Group& group : groups) must(group->close(seconds(60)), "close");
+  groups.clear();
+  barrier(world);
+  if (world.rank().value != 0) return;
+  std::printf(
+      "{\"name\": \"many_groups\", \"ranks\": %d, \"groups\": %d, \"with_op\": %s, "
+      "\"kib_each\": %.2f, \"kib_left\": %ld, \"barrier_us\": %.2f}\n",
+      world.size(), many, with_op ? "true" : "false", static_cast<double>(taken) / many,
+      resident_kib() - before, barriers.median());
+  std::fflush(stdout);
+}
+
 void run_rank(int rank, int size, int rounds, const std::string& folder) {
   testing::FileStore store(folder);
   runtime::Options options;
@@ -103,6 +139,8 @@ void run_rank(int rank, int size, int rounds, const std::string& folder) {
   if (rank == 0) report("barrier", size, barriers);
   time_way("derive_close", *world, rounds, false, derive);
   time_way("derive_barrier_close", *world, rounds, true, derive);
+  weigh(*world, 5 * rounds, false, derive);
+  weigh(*world, rounds, true, derive);
   const auto meet = [&](int i) {
     runtime::JoinRequest request{"met" + std::to_string(i), {rank}, size, {}, {}, ranks, world};
     auto made = node.value()->join(store, request);

@@ -12,8 +12,10 @@ namespace {
 // that was freed, where looks go on.
 constexpr std::uint64_t kEmpty = 0;
 constexpr std::uint64_t kFreed = 1;
-// Instead of the number of an area.
-constexpr std::uint32_t kNone = ~std::uint32_t{0};
+// Instead of the number of an area. And a bit beside it.
+constexpr std::uint32_t kNone = 0xffff;
+constexpr std::uint32_t kSeen = 0x1'0000;
+static_assert(kRoomAreas < kNone);
 
 struct LeasePlace {
   std::atomic<std::uint64_t> group;
@@ -86,16 +88,21 @@ Lease AreaRoom::find(const Segment& segment, CommId group) {
     const std::uint32_t area = place.area.load(std::memory_order_acquire);
     // The place may have changed hands between the two loads.
     if (place.group.load(std::memory_order_relaxed) != group.value) break;
-    if (area >= kRoomAreas) return {Lease::LeaseState::kNoArea, 0};
-    return {Lease::LeaseState::kArea, offset_of(area)};
+    const bool has_seen = (area & kSeen) != 0;
+    const std::uint32_t number = area & kNone;
+    if (number >= kRoomAreas) return {Lease::LeaseState::kNoArea, 0, has_seen};
+    return {Lease::LeaseState::kArea, offset_of(number), has_seen};
   }
   return {};
 }
 
-AreaRoom::AreaRoom(std::shared_ptr<Segment> segment) : segment_(std::move(segment)) {
+AreaRoom::AreaRoom(std::shared_ptr<Segment> segment, bool is_whole) : segment_(std::move(segment)) {
   CHECK(has_room(*segment_));
   free_.set();
+  if (is_whole) grown_.set();
 }
+
+std::size_t AreaRoom::bytes() { return kSegmentBytes; }
 
 Result<Lease> AreaRoom::take(CommId group) {
   CHECK(group.value > kFreed);
@@ -114,8 +121,8 @@ Result<Lease> AreaRoom::take(CommId group) {
   // Others look for this lease after they have written theirs, or see it, or are seen.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   ++leases_;
-  if (!area) return Lease{Lease::LeaseState::kNoArea, 0};
-  return Lease{Lease::LeaseState::kArea, offset_of(*area)};
+  if (!area) return Lease{Lease::LeaseState::kNoArea, 0, false};
+  return Lease{Lease::LeaseState::kArea, offset_of(*area), false};
 }
 
 std::optional<std::size_t> AreaRoom::take_area() {
@@ -130,14 +137,26 @@ std::optional<std::size_t> AreaRoom::take_area() {
   return std::nullopt;
 }
 
-void AreaRoom::end(CommId group) {
-  LeaseTable& table = table_of(*segment_);
+std::size_t AreaRoom::place_of(CommId group) const {
+  const LeaseTable& table = table_of(*segment_);
   std::size_t at = home(group);
   // relaxed: its own
   while (table.places[at].group.load(std::memory_order_relaxed) != group.value) {
     CHECK(table.places[at].group.load(std::memory_order_relaxed) != kEmpty);
     at = next(at);
   }
+  return at;
+}
+
+void AreaRoom::note_seen(CommId group) {
+  std::atomic<std::uint32_t>& area = table_of(*segment_).places[place_of(group)].area;
+  // release: it has read the tables before
+  area.store(area.load(std::memory_order_relaxed) | kSeen, std::memory_order_release);
+}
+
+void AreaRoom::end(CommId group) {
+  LeaseTable& table = table_of(*segment_);
+  std::size_t at = place_of(group);
   // release: what this member read of others' areas, it has read before
   table.places[at].group.store(kFreed, std::memory_order_release);
   if (table.places[next(at)].group.load(std::memory_order_relaxed) == kEmpty) {

@@ -41,6 +41,7 @@ struct Lease {
   };
   LeaseState state = LeaseState::kAbsent;
   std::size_t offset = 0;  // of the area, in the segment
+  bool has_seen = false;   // the member knows all others' leases
 };
 
 class AreaRoom {
@@ -55,12 +56,16 @@ class AreaRoom {
   // What the owner of the segment says of the group.
   static Lease find(const Segment& segment, CommId group);
 
-  // The owner's side. `segment`: from create().
-  explicit AreaRoom(std::shared_ptr<Segment> segment);
+  // The owner's side. `segment`: from create(), or memory of bytes() that `is_whole` already.
+  explicit AreaRoom(std::shared_ptr<Segment> segment, bool is_whole = false);
+  static std::size_t bytes();
 
   // Writes the group into the table, with an area if there is one: at most one lease for each
   // group. kConfigError at kMostLeases.
   Result<Lease> take(CommId group);
+  // Says that this member knows all others' leases of the group, and needs them in the tables no
+  // more.
+  void note_seen(CommId group);
   // Takes the group out of the table. Its area is kept until give_back().
   void end(CommId group);
   void give_back(const Lease& lease);
@@ -69,6 +74,7 @@ class AreaRoom {
 
  private:
   std::optional<std::size_t> take_area();
+  std::size_t place_of(CommId group) const;
 
   std::shared_ptr<Segment> segment_;  // owners: this, and the groups that use its areas
   std::bitset<kRoomAreas> free_;

@@ -29,18 +29,30 @@ CommId name(std::uint64_t hash) { return {hash < 2 ? hash + 2 : hash}; }
 
 }  // namespace
 
-std::uint64_t Derivation::count_call() {
+void Derivation::begin(Epoch boundary) {
+  if (boundary == boundary_) return;
+  boundary_ = boundary;
+  calls_ = 0;
+  member_calls_.clear();
+}
+
+std::uint64_t Derivation::count_call(Epoch boundary) {
   const std::lock_guard lock(mutex_);
+  begin(boundary);
   return calls_++;
 }
 
-CommId Derivation::of_call(std::uint64_t call, const std::vector<Rank>& ranks) const {
-  return name(mix(mix(mix(parent_.value, kOfCall), call), ranks));
+CommId Derivation::of_call(Epoch boundary, std::uint64_t call,
+                           const std::vector<Rank>& ranks) const {
+  return name(mix(mix(mix(mix(parent_.value, kOfCall), boundary.value), call), ranks));
 }
 
-Result<CommId> Derivation::of_members(std::uint64_t tag, const std::vector<Rank>& ranks) {
-  const std::uint64_t key = mix(mix(mix(parent_.value, kOfMembers), tag), ranks);
+Result<CommId> Derivation::of_members(Epoch boundary, std::uint64_t tag,
+                                      const std::vector<Rank>& ranks) {
+  const std::uint64_t key =
+      mix(mix(mix(mix(parent_.value, kOfMembers), boundary.value), tag), ranks);
   const std::lock_guard lock(mutex_);
+  begin(boundary);
   if (member_calls_.size() >= kMostMemberKeys && !member_calls_.contains(key)) {
     return Status{Code::kConfigError,
                   "groups were made by their members alone with " +

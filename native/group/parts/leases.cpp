@@ -18,14 +18,6 @@ std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
 Leases::Leases(CommId group, Rank self, std::vector<comm::HostPeer> lessors)
     : group_(group), self_(self), lessors_(std::move(lessors)), leases_(lessors_.size()) {}
 
-bool Leases::covers(const std::vector<MemberId>& members) const {
-  if (lessors_.empty()) return false;
-  for (std::size_t r = 0; r < members.size(); ++r) {
-    if (members[r] != ft::kNobody && members[r] != members_[r]) return false;
-  }
-  return true;
-}
-
 void Leases::take() {
   if (own_ || lessors_.empty()) return;
   // derive() keeps the number of groups below that of leases.
@@ -71,6 +63,20 @@ void Leases::end() {
   if (!own_ || ended_) return;
   ended_ = true;
   own_lessor().room->end(group_);
+}
+
+void Leases::note_seen() {
+  if (own_ && !ended_) own_lessor().room->note_seen(group_);
+}
+
+bool Leases::try_end(const std::function<bool(MemberId)>& acts) {
+  for (std::size_t r = 0; r < lessors_.size() && !ended_; ++r) {
+    if (r == index(self_) || members_[r] == ft::kNobody || !lessors_[r].segment) continue;
+    const comm::Lease lease = AreaRoom::find(*lessors_[r].segment, group_);
+    if (lease.state != State::kAbsent && !lease.has_seen && acts(members_[r])) return false;
+  }
+  end();
+  return true;
 }
 
 bool Leases::have_others_ended(const std::function<bool(MemberId)>& acts) const {

@@ -19,13 +19,10 @@ namespace holdfast::group {
 
 class Leases {
  public:
-  // `lessors`: by rank of the group, where its member's segment is mapped here; empty: the group's
-  // areas, if it has any, are not leased. All other members know this alike.
+  // `lessors`: by rank of the group, where its member's segment is mapped here; empty: nothing is
+  // leased. All other members know this alike.
   Leases(CommId group, Rank self, std::vector<comm::HostPeer> lessors);
-  // Whether the group's areas are leased, as far as that depends on how it was made.
   bool exist() const { return !lessors_.empty(); }
-  // Whether areas of these members, by rank, are leased: they are those that the group began with.
-  bool covers(const std::vector<MemberId>& members) const;
   // The members that the group begins with.
   void found(const std::vector<MemberId>& members) { members_ = members; }
   // Takes this member's lease, if it has none yet.
@@ -40,8 +37,13 @@ class Leases {
   // The areas of these ranks, by rank of the group; nothing: one of them has none.
   std::optional<std::vector<comm::HostPeer>> areas(const std::vector<Rank>& ranks) const;
 
-  // This member's ops have ended: it reads no other's area any more.
+  // This member knows the leases of all others that are there.
+  void note_seen();
+  // This member's ops have ended: it reads no other's area any more. At once: others that have not
+  // seen its lease never will.
   void end();
+  // The same, once all others have seen its lease. Returns whether it has ended.
+  bool try_end(const std::function<bool(MemberId)>& acts);
   // Whether no other member reads this one's area, or needs its results. `acts(member)`: whether
   // the member may still do anything at all.
   bool have_others_ended(const std::function<bool(MemberId)>& acts) const;

@@ -11,8 +11,8 @@ void ViewMemory::take_view(const std::vector<MemberId>& before) {
 }
 
 void ViewMemory::found() {
-  if (leases_.exist()) {
-    leases_.found(roster_.members);
+  if (leases_) leases_->found(roster_.members);
+  if (leases_ && leases_->exist()) {
     leasing_ = roster_.present.size() > 1;
     return;
   }
@@ -20,8 +20,9 @@ void ViewMemory::found() {
 }
 
 void ViewMemory::enter(bool may_share, const GroupReports& reports) {
-  if (leases_.covers(roster_.members)) {
-    leasing_ = shared_ == SharedMemory::kUnknown && roster_.present.size() > 1;
+  // Members of a derived group only go, and what each has leased stands.
+  if (leases_) {
+    leasing_ = leases_->exist() && shared_ == SharedMemory::kUnknown && roster_.present.size() > 1;
     return;
   }
   SharedMemory least = SharedMemory::kReach;
@@ -43,11 +44,12 @@ void ViewMemory::enter(bool may_share, const GroupReports& reports) {
 
 bool ViewMemory::settle() {
   if (leasing_) {
-    if (!leases_.has_begun()) return false;
-    leases_.look(roster_.present);
-    if (!leases_.awaited(roster_.present).empty()) return false;
+    if (!leases_->has_begun()) return false;
+    leases_->look(roster_.present);
+    if (!leases_->awaited(roster_.present).empty()) return false;
     leasing_ = false;
-    areas_ = leases_.areas(roster_.present).value_or(std::vector<comm::HostPeer>());
+    leases_->note_seen();
+    areas_ = leases_->areas(roster_.present).value_or(std::vector<comm::HostPeer>());
     shared_ = what_is_shared(areas_present(), roster_.own_place());
     return true;
   }
@@ -65,12 +67,12 @@ bool ViewMemory::settle() {
 std::vector<MemberId> ViewMemory::awaited() const {
   if (!leasing_) return sharing_.awaited();
   std::vector<MemberId> members;
-  for (const Rank rank : leases_.awaited(roster_.present)) members.push_back(roster_.member(rank));
+  for (const Rank rank : leases_->awaited(roster_.present)) members.push_back(roster_.member(rank));
   return members;
 }
 
 std::vector<comm::HostPeer> ViewMemory::lessors_of(const std::vector<Rank>& ranks) const {
-  const std::vector<comm::HostPeer>& all = leases_.exist() ? leases_.lessors() : areas_;
+  const std::vector<comm::HostPeer>& all = leases_ ? leases_->lessors() : areas_;
   const auto own = static_cast<std::size_t>(roster_.self.value);
   if (all.empty() || !all[own].room) return {};
   std::vector<comm::HostPeer> lessors;
@@ -97,7 +99,7 @@ std::vector<comm::HostPeer> ViewMemory::areas_present() const {
 
 void ViewMemory::unlink_own() {
   const auto own = static_cast<std::size_t>(roster_.self.value);
-  if (leases_.exist()) return;
+  if (leases_) return;
   if (own < areas_.size() && areas_[own].segment) areas_[own].segment->unlink();
 }
 

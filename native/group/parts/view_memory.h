@@ -7,6 +7,7 @@
 // Why: docs/decisions/0116-shared-memory-after-an-arrival.md
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,9 +22,9 @@ namespace holdfast::group {
 class ViewMemory {
  public:
   // `areas`: by rank, of a new group; empty: none are shared. `roster` outlives it.
-  // `leases`: those of a derived group, which has no areas when it is made.
+  // `leases`: those of a derived group, which has no other areas; nothing: it is not derived.
   ViewMemory(std::vector<comm::HostPeer> areas, const Roster& roster, Sharing sharing,
-             Leases leases = Leases({}, {}, {}))
+             std::optional<Leases> leases = {})
       : areas_(std::move(areas)),
         roster_(roster),
         sharing_(std::move(sharing)),
@@ -36,7 +37,7 @@ class ViewMemory {
   void found();
   // Takes part in what the view's ops wait for, where areas are leased.
   void lease() {
-    if (leasing_) leases_.take();
+    if (leasing_) leases_->take();
   }
   // Enters another view: keeps what the members of the last one had agreed on, or else, if they
   // `may_share`, begins to agree.
@@ -61,8 +62,10 @@ class ViewMemory {
   std::vector<comm::HostPeer> areas_present() const;
   // Unlinks this member's area, so that no process finds it any more; a leased one has no name.
   void unlink_own();
-  Leases& leases() { return leases_; }
-  const Leases& leases() const { return leases_; }
+  // Null: the group is not derived.
+  Leases* leases() { return leases_ ? &*leases_ : nullptr; }
+  // Whether this member has a lease, and has not been let go.
+  bool has_lease() const { return leases_ && leases_->has_begun(); }
   // Where a group of these ranks leases its areas: by rank; empty: nowhere.
   std::vector<comm::HostPeer> lessors_of(const std::vector<Rank>& ranks) const;
 
@@ -70,7 +73,7 @@ class ViewMemory {
   std::vector<comm::HostPeer> areas_;  // by rank; empty: none are shared
   const Roster& roster_;
   Sharing sharing_;
-  Leases leases_;
+  std::optional<Leases> leases_;
   bool leasing_ = false;
   SharedMemory shared_ = SharedMemory::kUnknown;
 };
