@@ -105,8 +105,18 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
   return Communicator::run(std::move(request));
 }
 
-bool Group::can_begin_inline(const comm::OpRequest& request) {
-  if (dormant_ && entrance_ && !comm::is_point_to_point(request.collective)) end_dormancy();
+// The first op of a derived group begins when all members have made the group, which most have by
+// then.
+bool Group::is_settling(const comm::OpRequest& request) {
+  if (!entrance_ || comm::is_point_to_point(request.collective)) return false;
+  if (dormant_) end_dormancy();
+  if (!entrance_ || !memory_.is_leasing()) return false;
+  if (!memory_.settle()) return true;
+  enter_view();
+  return false;
+}
+
+bool Group::can_begin_inline(const comm::OpRequest& request) const {
   return comm_ && ops_.empty() && gate_queue_.empty() && !request.how.gate &&
          !boundary_.is_under_way() && ops_.broken().is_ok() && !ops_.awaits_calls() &&
          !departure_.has_leavers() && roster_.is_full() && comm_->is_idle();

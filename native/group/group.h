@@ -221,7 +221,8 @@ class Group final : public comm::Communicator,
   void part_soon() override;
   void tell(MemberId member, comm::FrameKind kind, Epoch epoch) override;
   // InlineOp.
-  bool can_begin_inline(const comm::OpRequest& request);
+  bool is_settling(const comm::OpRequest& request);
+  bool can_begin_inline(const comm::OpRequest& request) const;
   InlineShape inline_shape(const comm::OpRequest& request) const;
   std::optional<OpSeq> number_inline() { return callers_.call_inline(*executor_); }
   void begin_inline(const comm::OpRequest& request, OpSeq number, InlineShape shape,

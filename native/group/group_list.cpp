@@ -12,19 +12,23 @@ namespace {
 constexpr std::size_t kLooksPerTurn = 4;
 constexpr std::size_t kReapsPerTurn = 256;
 
+// A list of more groups that get turns may have some that need none.
+constexpr std::size_t kFewAwake = 16;
+
 }  // namespace
 
 void GroupList::add(const std::shared_ptr<Group>& group) {
-  if (groups_.size() >= look_at_size_) forget_expired();
+  // Turns are rare where ops are short.
+  if (awake_.size() > kFewAwake) let_sleep();
   groups_.push_back(group);
   by_id_[group->id()] = group;
-  wake(*group);
+  if (!group->is_dormant()) wake(*group);
 }
 
 void GroupList::forget_expired() {
   std::erase_if(groups_, [](const auto& weak) { return weak.expired(); });
   std::erase_if(by_id_, [](const auto& entry) { return entry.second.expired(); });
-  look_at_size_ = std::max<std::size_t>(64, 2 * groups_.size());
+  groups_.shrink_to_fit();
 }
 
 std::shared_ptr<Group> GroupList::find(CommId id) const {

@@ -7,6 +7,7 @@
 // Why: docs/decisions/0138-groups-without-a-meeting.md
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <deque>
@@ -32,13 +33,27 @@ class GroupList {
 
   // The group gets turns until it needs none.
   void wake(Group& group);
-  // Gives every group that is awake to `visit`, which may wake others.
+  // Gives every group that is awake to `visit`, which may wake others. Returns whether some have
+  // gone since.
   template <class Visit>
-  void each_awake(Visit visit) const {
+  bool each_awake(Visit visit) const {
+    bool gone = false;
     // By index, without a copy: the list may grow meanwhile.
     for (std::size_t i = 0; i < awake_.size(); ++i) {
-      if (const auto group = awake_[i].lock()) visit(*group);
+      if (const auto group = awake_[i].lock()) {
+        visit(*group);
+      } else {
+        gone = true;
+      }
     }
+    return gone;
+  }
+  // Forgets groups that have gone, where they are more than those that are there: `derived` and a
+  // few.
+  void forget_gone(std::size_t derived) {
+    if (groups_.size() <= 2 * derived + others_ + kFewGroups) return;
+    forget_expired();
+    others_ = groups_.size() - std::min(groups_.size(), derived);
   }
   // Those that need no turns get none any more.
   void let_sleep();
@@ -55,12 +70,13 @@ class GroupList {
   }
 
  private:
+  static constexpr std::size_t kFewGroups = 64;
   void forget_expired();
 
   // Weak: a group belongs to its user and to its ops.
   std::vector<std::weak_ptr<Group>> groups_;
   std::map<CommId, std::weak_ptr<Group>> by_id_;
-  std::size_t look_at_size_ = 64;  // when there are so many, those that have gone are forgotten
+  std::size_t others_ = 0;  // groups that are not derived, when they were counted last
   std::vector<std::weak_ptr<Group>> awake_;
   std::deque<std::shared_ptr<Group>> lingering_;
   std::atomic<std::size_t> lingering_count_{0};

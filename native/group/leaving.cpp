@@ -110,8 +110,8 @@ std::optional<Status> Group::close_derived(Instant deadline) {
   auto leaving = std::make_shared<Leaving>();
   const auto submitted = [self = shared_from_this(), leaving] {
     self->stepping_out_ = leaving;
-    self->ask_for_turns();
     self->look_at_stepping_out();
+    if (self->stepping_out_) self->ask_for_turns();
   };
   executor_->submit(submitted, false);
   const auto gone = [&] { return leaving->gone.load(std::memory_order_acquire); };
@@ -163,6 +163,7 @@ void Group::drop(bool let_go) {
 // The first collective is called here. Where the view has ended, the group takes part in the next
 // one as any other.
 void Group::end_dormancy() {
+  ask_for_turns();
   dormant_ = false;
   if (!entrance_) return;
   memory_.lease();

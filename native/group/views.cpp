@@ -95,7 +95,7 @@ bool Group::refers_to(MemberId member) const {
 }
 
 void Group::begin_view(const NextView& next) {
-  ask_for_turns();
+  if (!dormant_) ask_for_turns();
   take_members(next);
   if (config_.newcomer) shares_memory_ = next.may_share;
   publish_placement();

@@ -62,6 +62,7 @@ bool World::has_all(const std::vector<MemberId>& members) const {
 }
 
 void World::add(const std::shared_ptr<Group>& group, Instant now) {
+  groups_.forget_gone(derived());
   groups_.add(group);
   if (!group->config().derived) entered_.insert(group->id());
   if (groups_.has_lingering()) reap(now);
@@ -102,7 +103,7 @@ bool World::progress(Instant now) {
   bool moved = false;
   bool asleep = false;
   entering_ = false;
-  groups_.each_awake([&](Group& group) {
+  const bool gone = groups_.each_awake([&](Group& group) {
     moved = group.progress(now) || moved;
     entering_ = entering_ || group.is_entering();
     asleep = asleep || !group.needs_turns();
@@ -110,7 +111,8 @@ bool World::progress(Instant now) {
     for (const MemberId member : group.take_missed()) membership_.on_missed(member, now);
     moved = true;
   });
-  if (asleep) groups_.let_sleep();
+  if (asleep || gone) groups_.let_sleep();
+  groups_.forget_gone(derived());
   if (groups_.has_lingering()) reap(now);
   news_.progress(now);
   if (boundary_ && !boundary_->sent) look_at_boundary(now);

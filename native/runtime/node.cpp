@@ -58,7 +58,8 @@ class NodeImpl final : public Node {
     auto made = derive_group(*runtime_, *known, request);
     if (!made.is_ok()) return made.status();
     if (made.value() == nullptr) return std::shared_ptr<comm::Communicator>();
-    return hand_out(std::move(made));
+    return std::shared_ptr<comm::Communicator>(
+        std::make_shared<UserGroup>(std::move(made).value(), runtime_));
   }
 
   Result<std::shared_ptr<comm::Communicator>> join_elastic(const JoinRequest& request,
@@ -99,13 +100,10 @@ class NodeImpl final : public Node {
       groups.swap(groups_);
     }
     const Instant deadline = runtime_->clock()->now() + timeout;
-    // Derived groups have to end before the groups that they were made of.
-    std::stable_partition(groups.begin(), groups.end(), [](const auto& weak) {
-      const auto group = weak.lock();
-      return group && group->config().derived;
-    });
-    for (const auto& weak : groups) {
-      const auto group = weak.lock();
+    // Derived groups end before the groups that they were made of.
+    std::vector<std::shared_ptr<group::Group>> all = derived_groups();
+    for (const auto& weak : groups) all.push_back(weak.lock());
+    for (const auto& group : all) {
       if (!group) continue;
       const Duration left = deadline - runtime_->clock()->now();
       [[maybe_unused]] const Status closed = group->close(std::max(Duration::zero(), left));
@@ -114,6 +112,18 @@ class NodeImpl final : public Node {
   }
 
  private:
+  std::vector<std::shared_ptr<group::Group>> derived_groups() {
+    std::vector<std::shared_ptr<group::Group>> derived;
+    runtime_->run([&] {
+      runtime_->router().each_world([&](const auto& world) {
+        for (auto& group : world->groups()) {
+          if (group->config().derived) derived.push_back(std::move(group));
+        }
+      });
+    });
+    return derived;
+  }
+
   static device_comm::DeviceSettings device_settings(const Options& options) {
     // What every op is to be encoded as, or to run by, goes for device memory, too: no route is
     // asked for what an option rules out.
@@ -134,11 +144,7 @@ class NodeImpl final : public Node {
     if (!live.is_ok()) return live.status();
     {
       const std::lock_guard lock(mutex_);
-      // Where there are many, those that have gone are looked for now and then.
-      if (groups_.size() >= look_at_size_) {
-        std::erase_if(groups_, [](const auto& group) { return group.expired(); });
-        look_at_size_ = std::max<std::size_t>(kFewGroups, 2 * groups_.size());
-      }
+      std::erase_if(groups_, [](const auto& group) { return group.expired(); });
       groups_.push_back(live.value());
     }
     return std::shared_ptr<comm::Communicator>(
@@ -237,10 +243,8 @@ class NodeImpl final : public Node {
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
   device_comm::Devices devices_;
-  static constexpr std::size_t kFewGroups = 16;
-  std::mutex mutex_;  // guards groups_, look_at_size_
-  std::vector<std::weak_ptr<group::Group>> groups_;
-  std::size_t look_at_size_ = kFewGroups;
+  std::mutex mutex_;                                 // guards groups_
+  std::vector<std::weak_ptr<group::Group>> groups_;  // those that were met for
 };
 
 }  // namespace
