@@ -69,11 +69,12 @@ std::string sum_in(comm::Communicator& group, std::size_t count = 4) {
   return right ? "" : "wrong sum in " + group.name();
 }
 
-std::size_t entries(const char* folder) {
+// Files of the folder whose names have `part` in them.
+std::size_t entries(const char* folder, const std::string& part = "") {
   std::size_t count = 0;
   DIR* directory = ::opendir(folder);
   while (const dirent* entry = ::readdir(directory)) {
-    if (std::strncmp(entry->d_name, "holdfast.", 9) == 0 || folder[1] == 'p') ++count;
+    if (std::strstr(entry->d_name, part.c_str()) != nullptr) ++count;
   }
   ::closedir(directory);
   return count;
@@ -83,7 +84,8 @@ std::size_t entries(const char* folder) {
 struct Holdings {
   std::size_t descriptors = entries("/proc/self/fd");
   std::size_t threads = entries("/proc/self/task");
-  std::size_t segments = entries("/dev/shm");
+  // A segment's name has the number of the process that made it.
+  std::size_t segments = entries("/dev/shm", "." + std::to_string(::getpid()) + ".");
   long resident = resident_pages();
 
   static long resident_pages() {
