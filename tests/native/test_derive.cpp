@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <sstream>
 #include <thread>
 
@@ -225,6 +226,38 @@ TEST_CASE("threads make and use groups that overlap") {
   for (const std::string transport : {"shm", "tcp"}) {
     expect_no_errors(run_world(3, transport, many_threads));
   }
+}
+
+// As MPI_Comm_split_type does it.
+std::string by_host(int rank, Member& member) {
+  const std::vector<int> hosts = member.group->hosts();
+  std::vector<Rank> ranks;
+  for (int r = 0; r < member.group->size(); ++r) {
+    const auto at = static_cast<std::size_t>(r);
+    if (hosts[at] == hosts[static_cast<std::size_t>(rank)]) ranks.push_back({r});
+  }
+  if (ranks.size() != 2) return "ranks of this host";
+  auto part = member.node->derive(member.group, {ranks});
+  if (!part.is_ok()) return part.status().message();
+  auto copy = duplicate(member, member.group);
+  if (!copy.is_ok()) return copy.status().message();
+  for (const std::size_t count : {4UL, 50'000UL}) {
+    const std::string wrong = sum_in(*part.value(), count) + sum_in(*copy.value(), count);
+    if (!wrong.empty()) return wrong;
+  }
+  if (part.value()->hosts() != std::vector<int>{0, 0}) return "hosts of the part";
+  for (const Group& group : {part.value(), copy.value()}) {
+    if (Status s = group->close(seconds(60)); !s.is_ok()) return s.message();
+  }
+  return sum_in(*member.group);
+}
+
+TEST_CASE("a group of two hosts is split by host") {
+  std::atomic<int> made{0};
+  expect_no_errors(run_world(4, "shm", by_host, [&](Options& options) {
+    options.transports = {"shm", "tcp"};
+    options.host_id = made.fetch_add(1) % 2 == 0 ? "one" : "two";
+  }));
 }
 
 // One member is late: it makes the group, and calls, when the others wait for it already.
