@@ -166,6 +166,8 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
+  // The name by which all members know the group, in the life of its world. Any thread.
+  virtual CommId id() const { return {}; }
   virtual Rank rank() const = 0;
   virtual int size() const = 0;
   // Any thread.

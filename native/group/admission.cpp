@@ -29,7 +29,7 @@ std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived) {
   for (const auto& [member, reports] : arrived.reports) {
     for (const GroupReport& report : *reports) {
       const GroupIdentity& group = *report.group;
-      if (group.name != base.name || arrived.entered.contains(group.id)) continue;
+      if (group.derived || group.name != base.name || arrived.entered.contains(group.id)) continue;
       if (!wanted.empty() && group.world_ranks != wanted) continue;
       found = true;
       before.push_back(member);

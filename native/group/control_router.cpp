@@ -194,21 +194,20 @@ bool ControlRouter::deliver(const EarlyControl& early, Instant now) {
   }
   bool known = false;
   each_world([&](const auto& world) {
-    for (const auto& group : world->groups()) {
-      if (group->id() != id) continue;
-      known = true;
-      switch (early.frame.header.kind) {
-        case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
-        case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
-        case FrameKind::kGoodbye: world->on_goodbye(early.from, id, now); break;
-        case FrameKind::kClosing:
-          group->on_closing(early.from, epoch, OpSeq{early.frame.header.key.op});
-          break;
-        case FrameKind::kSettled: group->on_settled(early.from, epoch); break;
-        case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
-        case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
-        default: break;
-      }
+    const auto group = world->find_group(id);
+    if (!group) return;
+    known = true;
+    switch (early.frame.header.kind) {
+      case FrameKind::kRevoke: group->on_revoke(early.from, epoch, early.frame.payload); break;
+      case FrameKind::kCall: group->on_call(early.from, epoch, early.frame.payload); break;
+      case FrameKind::kGoodbye: world->on_goodbye(early.from, id, now); break;
+      case FrameKind::kClosing:
+        group->on_closing(early.from, epoch, OpSeq{early.frame.header.key.op});
+        break;
+      case FrameKind::kSettled: group->on_settled(early.from, epoch); break;
+      case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
+      case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
+      default: break;
     }
   });
   return known;

@@ -16,9 +16,6 @@ using comm::OpWork;
 // This much is copied and added in a few microseconds.
 constexpr std::uint64_t kInstantBytes = 16 * 1024;
 
-// Longer than the driver ever needs to run one task.
-constexpr Duration kLeaveTime = std::chrono::seconds(5);
-
 }  // namespace
 
 Group::Group(GroupConfig config, std::shared_ptr<World> world,
@@ -38,10 +35,19 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
                   world_->membership().settings().heartbeat},
                  roster_, *this),
       memory_(std::move(config_.flat), roster_,
-              Sharing(config_.id, world_->membership().self(), world_->network())),
-      messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())) {}
+              Sharing(config_.id, world_->membership().self(), world_->network()),
+              config_.derived
+                  ? std::optional(Leases(config_.id, config_.rank, std::move(config_.lessors)))
+                  : std::nullopt),
+      messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())),
+      dormant_(config_.derived) {
+  if (config_.derived) world_->note_derived(true);
+}
 
-Group::~Group() { CHECK(ops_.empty()); }
+Group::~Group() {
+  CHECK(ops_.empty());
+  if (config_.derived) world_->note_derived(false);
+}
 
 std::vector<std::string> Group::transports() const {
   std::vector<std::string> names(roster_.members.size(), "none");
@@ -99,6 +105,17 @@ Result<comm::Ran> Group::run(comm::OpRequest&& request) {
   return Communicator::run(std::move(request));
 }
 
+// The first op of a derived group begins when all members have made the group, which most have by
+// then.
+bool Group::is_settling(const comm::OpRequest& request) {
+  if (!entrance_ || comm::is_point_to_point(request.collective)) return false;
+  if (dormant_) end_dormancy();
+  if (!entrance_ || !memory_.is_leasing()) return false;
+  if (!memory_.settle()) return true;
+  enter_view();
+  return false;
+}
+
 bool Group::can_begin_inline(const comm::OpRequest& request) const {
   return comm_ && ops_.empty() && gate_queue_.empty() && !request.how.gate &&
          !boundary_.is_under_way() && ops_.broken().is_ok() && !ops_.awaits_calls() &&
@@ -146,6 +163,7 @@ std::shared_ptr<comm::Work> Group::launch_inline(comm::OpRequest& request, OpSeq
 
 std::shared_ptr<comm::Work> Group::go_on_inline(comm::OpRequest& request, OpSeq number,
                                                 const comm::OpTicket& ticket) {
+  ask_for_turns();
   const auto work = inline_work(request, number);
   work->ticket() = ticket;
   const Instant deadline = clock_->now() + work->request().timeout;
@@ -160,6 +178,7 @@ bool Group::look_inline(OpSeq number) {
 }
 
 void Group::enter(const std::shared_ptr<OpWork>& work) {
+  ask_for_turns();
   const Instant now = clock_->now();
   const Instant deadline = now + work->request().timeout;
   if (!gate_queue_.holds(*work)) return launch(work, deadline);
@@ -193,6 +212,7 @@ void Group::refuse_at_gate(const OpWork& work, const Status& why) {
 }
 
 void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
+  ask_for_turns();
   const bool message = comm::is_point_to_point(work->collective());
   if (message) work->ticket().path = comm::OpPath::kMessage;
   watch_.began(*work, roster_.epoch, clock_->now());
@@ -200,7 +220,10 @@ void Group::launch(const std::shared_ptr<OpWork>& work, Instant deadline) {
   // needs.
   const Status ended = health();
   if (!ended.is_ok()) return end_badly(work, ended);
-  if (!message) return ops_.launch(work, deadline, comm_.get());
+  if (!message) {
+    if (dormant_) end_dormancy();
+    return ops_.launch(work, deadline, comm_.get());
+  }
   messages_.launch(work, deadline);
   end_messages();
 }
@@ -242,7 +265,8 @@ bool Group::progress(Instant now) {
   bool moved = !gate_queue_.empty() && pass_gates(now);
   moved = messages_.progress(now) || moved;
   end_messages();
-  if (entrance_) look_at_entrance(now);
+  if (entrance_ && !dormant_) look_at_entrance(now);
+  if (stepping_out_) look_at_stepping_out();
   if (comm_) {
     moved = comm_->progress(now) || moved;
   } else if (ops_.is_late(now)) {
@@ -263,6 +287,11 @@ bool Group::progress(Instant now) {
 }
 
 comm::MemoryPoll Group::poll_memory() {
+  if (entrance_ && memory_.is_leasing() && !dormant_) {
+    const bool settled = memory_.settle();
+    if (settled) enter_view();
+    return {settled, true};
+  }
   if (!comm_ || boundary_.is_under_way() || !gate_queue_.empty() || messages_.busy() ||
       has_missed()) {
     return {};
@@ -326,73 +355,6 @@ void Group::abort(const std::string& reason) {
         self->fail(Status(notice.code, notice.text).about(notice.ranks, self->roster_.epoch));
       },
       true);
-}
-
-Status Group::close(Duration timeout) {
-  if (!callers_.close()) return Status::ok();
-  auto leaving = std::make_shared<Leaving>();
-  if (timeout > Duration::zero()) {
-    const Instant deadline = clock_->now() + timeout;
-    executor_->submit([self = shared_from_this(), leaving] { self->begin_leaving(leaving); },
-                      false);
-    const auto quiet = [&] { return leaving->quiet.load(std::memory_order_acquire); };
-    executor_->drive_until(quiet, deadline);
-    const auto settled = [&] { return leaving->settled.load(std::memory_order_acquire); };
-    executor_->drive_until(settled, std::min(deadline, clock_->now() + config_.timeout));
-  }
-  executor_->submit(
-      [self = shared_from_this(), leaving] {
-        if (self->quiet()) leaving->quiet.store(true, std::memory_order_release);
-        leaving->outcome = self->leaving_status();
-        if (leaving->outcome.code() == Code::kUnconfirmed) self->world_->give_up_outcasts();
-        if (!self->departure_.has_parted()) self->leave();
-        leaving->gone.store(true, std::memory_order_release);
-      },
-      false);
-  const auto gone = [&] { return leaving->gone.load(std::memory_order_acquire); };
-  executor_->drive_until(gone, clock_->now() + kLeaveTime);
-  if (!gone()) return {Code::kTimeout, "group " + name() + " was closed, and its driver is busy"};
-  return leaving->outcome;
-}
-
-std::vector<Rank> Group::ranks_at_large() const { return world_->ranks_at_large(); }
-
-void Group::await_outcasts(Instant now) { world_->await_outcasts(now); }
-
-bool Group::has_given_up() const { return world_->has_given_up(); }
-
-void Group::part_soon() {
-  const auto part = [self = shared_from_this()] {
-    if (!self->departure_.part()) return;
-    self->leave();
-    if (self->world_->id() == self->config_.id) self->world_->retire();
-  };
-  executor_->submit(part, false);
-}
-
-void Group::tell(MemberId member, comm::FrameKind kind, Epoch epoch) {
-  if (member == ft::kNobody || member == world_->membership().self()) return;
-  comm::Link* control = world_->links_to(member).control;
-  comm::FrameHeader header;
-  header.kind = kind;
-  header.key = {config_.id, epoch, static_cast<std::uint32_t>(ops_.first_uncalled()), 0};
-  control->session().send_control(header, {});
-  control->pump();
-}
-
-// Tells the others that this member goes; what still runs here ends first.
-void Group::leave() {
-  if (comm::ViewCommunicator* comm = entered()) {
-    if (!quiet()) comm->end_view({Code::kAborted, {config_.rank}, "closed with ops running"});
-    comm->say_goodbye();
-    [[maybe_unused]] const auto stopped = comm->interrupt();
-    comm->abandon();
-  }
-  // The area is unlinked now, however long a waiting thread still holds this group.
-  memory_.unlink_own();
-  if (world_->id() == config_.id) world_->leave(clock_->now());
-  world_->network().note_ended(config_.id);
-  fail({Code::kNotMember, "group " + name() + " is closed"});
 }
 
 }  // namespace holdfast::group

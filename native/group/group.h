@@ -10,6 +10,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,6 +50,10 @@ struct GroupConfig {
   topology::LinkModel shm_link = topology::kShmLink;
   topology::LinkModel tcp_link = topology::kTcpLink;
   std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory, at first
+  // Made of members of another group, without a meeting; in segments of these, by rank, it leases
+  // areas. Empty: in none.
+  bool derived = false;
+  std::vector<comm::HostPeer> lessors = {};
   std::uint64_t slice_bytes = comm::kSliceBytes;
   Duration timeout{};
   std::string algorithm;
@@ -81,6 +86,7 @@ class Group final : public comm::Communicator,
   ~Group() override;
 
   // Communicator: any thread.
+  CommId id() const override { return config_.id; }
   Rank rank() const override { return config_.rank; }
   int size() const override { return callers_.size(); }
   comm::View view() const override { return callers_.view(); }
@@ -96,6 +102,8 @@ class Group final : public comm::Communicator,
   bool is_instant(const comm::OpRequest& request) const override;
   std::shared_ptr<comm::Work> advance(Duration timeout) override;
   bool is_newcomer() const override { return callers_.is_newcomer(); }
+  bool is_closed() const { return callers_.is_closed(); }
+  bool shares_memory() const { return shares_memory_.load(std::memory_order_relaxed); }
   void wake() override {
     executor_->submit([] {}, true);
   }
@@ -104,12 +112,13 @@ class Group final : public comm::Communicator,
   Status health() const override { return callers_.health(); }
 
   // Driving thread only.
-  CommId id() const { return config_.id; }
   // As the group was made; its members are the roster's.
   const GroupConfig& config() const { return config_; }
   const Roster& roster() const { return roster_; }
   const std::shared_ptr<World>& world() const { return world_; }
   bool progress(Instant now);
+  // Whether progress() may have anything to do, until something is called or heard.
+  bool needs_turns() const;
   bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->urgent()); }
   comm::MemoryPoll poll_memory();
   bool moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
@@ -127,22 +136,42 @@ class Group final : public comm::Communicator,
   void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_closing(MemberId from, Epoch epoch, OpSeq next) {
+    ask_for_turns();
     departure_.on_closing(from, epoch, next);
   }
   void on_settled(MemberId from, Epoch epoch) { departure_.on_settled(from, epoch); }
 
   // Begins to leave; the group is to be closed when the others have settled.
   void begin_leaving(std::shared_ptr<Leaving> leaving) {
+    ask_for_turns();
     departure_.begin(std::move(leaving), clock_->now());
   }
   // What close() would return if the member left now.
   Status leaving_status() const { return departure_.status(); }
 
+  // No member has begun a collective of this derived group, as far as is known here: there is no
+  // communicator yet, and nothing to report.
+  bool is_dormant() const { return dormant_; }
+  // Of the group list.
+  bool set_awake(bool awake) { return std::exchange(awake_, awake) != awake; }
+  bool is_lingering() const { return lingering_; }
+  void set_lingering() { lingering_ = true; }
+  // Whether the other members have ended what this member has had a part in. `acts(member)`:
+  // whether the member may still do anything.
+  bool has_been_let_go(const std::function<bool(MemberId)>& acts);
+  // Ends this member's part, of which nobody else need know. `let_go`: no other member can read its
+  // leased area any more.
+  void drop(bool let_go);
+  // Where a group of these ranks leases its areas.
+  std::vector<comm::HostPeer> lessors_of(const std::vector<Rank>& ranks) const {
+    return memory_.lessors_of(ranks);
+  }
+
   // Ends the view's communicator. Returns what this member holds; a further call returns it again.
   GroupReport stop();
   bool stopped() const { return comm_ == nullptr; }
   // The view has begun, and its ops wait until the members know what memory they share.
-  bool is_entering() const { return entrance_.has_value(); }
+  bool is_entering() const { return entrance_.has_value() && !dormant_ && !memory_.is_leasing(); }
   // What the members of the view have agreed on.
   SharedMemory shared() const { return memory_.shared(); }
   // Begins the next view, `members` by rank; `reports`: what the members of the last view reported.
@@ -192,6 +221,7 @@ class Group final : public comm::Communicator,
   void part_soon() override;
   void tell(MemberId member, comm::FrameKind kind, Epoch epoch) override;
   // InlineOp.
+  bool is_settling(const comm::OpRequest& request);
   bool can_begin_inline(const comm::OpRequest& request) const;
   InlineShape inline_shape(const comm::OpRequest& request) const;
   std::optional<OpSeq> number_inline() { return callers_.call_inline(*executor_); }
@@ -213,6 +243,11 @@ class Group final : public comm::Communicator,
   void launch(const std::shared_ptr<comm::OpWork>& work, Instant deadline);
   void end_messages();
   void leave();
+  void ask_for_turns();
+  void end_dormancy();
+  std::optional<Status> close_derived(Instant deadline);
+  void look_at_stepping_out();
+  void step_out();
   void fail(const Status& status);
   Status describe(const comm::OpWork& work, const Status& cause, Epoch epoch) const;
   void observe_waits(Instant now);
@@ -232,6 +267,7 @@ class Group final : public comm::Communicator,
   void enter_view();
   comm::ViewCommunicator* entered();
   void make_communicator();
+  static void ring_all(std::vector<comm::HostPeer>& areas, Rank self);
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
 
   GroupConfig config_;
@@ -264,6 +300,11 @@ class Group final : public comm::Communicator,
     std::optional<OpTable::Change> change;
   };
   std::optional<Entrance> entrance_;
+  bool dormant_;
+  bool awake_ = false;
+  bool lingering_ = false;
+  std::shared_ptr<Leaving> stepping_out_;  // of close(), until this member's ops have ended
+  std::shared_ptr<Leaving> parting_;       // of a lingering group whose members tell each other
   std::unique_ptr<comm::ViewCommunicator> comm_;      // nothing: stopped
   std::unique_ptr<comm::ViewCommunicator> previous_;  // stopped; its flat exchange may have results
   comm::Call inline_call_;                            // of the op that runs inline

@@ -3,6 +3,7 @@
 // same.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "ft/message.h"
@@ -10,6 +11,26 @@
 namespace holdfast::group {
 
 class Network;
+
+// What the cards of a view say, read once: a world makes many groups in a view.
+class CardWords {
+ public:
+  struct Words {
+    std::string host;    // as Network::host_of()
+    std::string memory;  // as Network::memory_of()
+  };
+  // By rank of the view. All views of a world with one epoch are the same.
+  const std::vector<Words>& of(const ft::WorldView& view, const Network& network);
+
+ private:
+  Epoch epoch_;
+  std::vector<Words> words_;
+};
+
+std::vector<int> number_hosts(const std::vector<CardWords::Words>& words,
+                              const std::vector<Rank>& ranks);
+bool may_share(const ft::WorldView& view, const std::vector<CardWords::Words>& words,
+               const std::vector<Rank>& ranks);
 
 // The hosts of these ranks of the view, numbered in order of appearance; vacant ranks count as one.
 std::vector<int> number_hosts(const ft::WorldView& view, const std::vector<Rank>& ranks,

@@ -10,7 +10,7 @@
 namespace holdfast::group {
 namespace {
 
-constexpr std::size_t kMaxGroups = 4096;
+constexpr std::size_t kMaxGroups = 32 * 1024;
 // Ranks of all groups of all members together, equal groups counted once: a few bytes may encode
 // many ranks. A world of kMaxRanks has half of them if each member has groups of its own besides
 // that of all.
@@ -74,7 +74,8 @@ void write_groups(Writer& w, const std::vector<GroupReport>& reports) {
     w.number(group.id.value);
     w.text(group.name);
     write_ranks(w, group.world_ranks);
-    w.number(static_cast<std::uint8_t>((group.shares_memory ? 1 : 0) | (group.whole ? 2 : 0)));
+    w.number(static_cast<std::uint8_t>((group.shares_memory ? 1 : 0) | (group.whole ? 2 : 0) |
+                                       (group.derived ? 4 : 0)));
   });
 }
 
@@ -88,6 +89,7 @@ std::vector<GroupReport> read_groups(Reader& r, std::size_t& room) {
     const auto flags = r.number<std::uint8_t>();
     group.shares_memory = (flags & 1) != 0;
     group.whole = (flags & 2) != 0;
+    group.derived = (flags & 4) != 0;
     reports.emplace_back();
     reports.back().group = std::make_shared<const GroupIdentity>(std::move(group));
   });
@@ -234,6 +236,17 @@ GroupReports reports_on(CommId group, const WorldReports& reports) {
     for (const GroupReport& report : *all) {
       if (report.group->id != group) continue;
       result.emplace_back(member, std::shared_ptr<const GroupReport>(all, &report));
+    }
+  }
+  return result;
+}
+
+std::map<CommId, GroupReports> by_group(const WorldReports& reports) {
+  std::map<CommId, GroupReports> result;
+  for (const auto& [member, all] : reports) {
+    for (const GroupReport& report : *all) {
+      result[report.group->id].emplace_back(member,
+                                            std::shared_ptr<const GroupReport>(all, &report));
     }
   }
   return result;

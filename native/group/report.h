@@ -3,6 +3,7 @@
 // Why: docs/decisions/0021-whole-elements-are-held.md
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,6 +23,7 @@ struct GroupIdentity {
   std::vector<Rank> world_ranks;  // by rank of the group
   bool shares_memory = false;     // its cost model assumes shared memory
   bool whole = false;             // has all ranks of its world
+  bool derived = false;           // nobody can come into it
   friend bool operator==(const GroupIdentity&, const GroupIdentity&) = default;
 };
 
@@ -45,6 +47,7 @@ using WorldReports =
     std::vector<std::pair<MemberId, std::shared_ptr<const std::vector<GroupReport>>>>;
 
 GroupReports reports_on(CommId group, const WorldReports& reports);
+std::map<CommId, GroupReports> by_group(const WorldReports& reports);
 
 ft::Body encode(const std::vector<GroupReport>& reports);
 Result<std::vector<GroupReport>> decode_reports(const ft::Body& body);

@@ -32,6 +32,7 @@ void Group::begin_boundary(CallerState::Boundary how, OpSeq number,
     step->vote->tell_wait(comm::OtherWait::kWhole);
   }
   const auto submitted = [self = shared_from_this(), how, step] {
+    self->ask_for_turns();
     if (how == How::kVote) {
       const auto vote = step->vote;
       self->boundary_.begin(std::move(*step), self->world_->membership().lobby_version());
@@ -94,6 +95,7 @@ bool Group::refers_to(MemberId member) const {
 }
 
 void Group::begin_view(const NextView& next) {
+  if (!dormant_) ask_for_turns();
   take_members(next);
   if (config_.newcomer) shares_memory_ = next.may_share;
   publish_placement();
@@ -103,11 +105,13 @@ void Group::begin_view(const NextView& next) {
   } else {
     memory_.found();
   }
+  if (dormant_) return memory_.leases()->take_early();
   if (!memory_.is_under_way()) enter_view();
 }
 
 void Group::adopt(const NextView& next, const GroupReports& reports) {
   if (!health().is_ok()) return;
+  ask_for_turns();
   if (entrance_ || comm_) [[maybe_unused]]
     const auto unused = stop();
   const std::vector<MemberId> before = roster_.members;
@@ -120,6 +124,8 @@ void Group::adopt(const NextView& next, const GroupReports& reports) {
                            "without it, or make a group of the survivors")
                         .about(lost, next.epoch));
   }
+  // Others have begun collectives: what they know of them concerns this member.
+  if (!reports.empty()) dormant_ = false;
   if (ends_with(reports)) return;
   roster_.note_joined(before);
   if (next.boundary) {
@@ -131,6 +137,11 @@ void Group::adopt(const NextView& next, const GroupReports& reports) {
     entrance_ = Entrance{OpTable::Change{reports, ranks_before, before}};
   }
   memory_.enter(next.may_share, reports);
+  if (dormant_) {
+    entrance_.emplace();
+    return;
+  }
+  memory_.lease();
   if (!memory_.is_under_way()) enter_view();
 }
 
@@ -175,7 +186,9 @@ void Group::publish_placement() {
 }
 
 GroupReport Group::stop() {
-  if (entered() != nullptr) {
+  if (dormant_) {
+    entrance_.reset();
+  } else if (entered() != nullptr) {
     ops_.note_stopped(comm_->interrupt());
     previous_ = std::move(comm_);
   }
@@ -185,7 +198,8 @@ GroupReport Group::stop() {
 GroupReport Group::describe_self() const {
   GroupReport report;
   report.group = std::make_shared<const GroupIdentity>(
-      GroupIdentity{config_.id, config_.name, roster_.world_ranks, shares_memory_, config_.whole});
+      GroupIdentity{config_.id, config_.name, roster_.world_ranks, shares_memory_, config_.whole,
+                    config_.derived});
   report.next_sequence = ops_.first_uncalled();
   report.shared = memory_.shared();
   if (const Status ended = health(); !ended.is_ok()) {
@@ -198,6 +212,7 @@ GroupReport Group::describe_self() const {
 }
 
 void Group::fence(const std::string& why) {
+  ask_for_turns();
   if (comm_) {
     [[maybe_unused]] const auto stopped = stop();
   }
@@ -222,6 +237,7 @@ comm::ViewCommunicator* Group::entered() {
 }
 
 void Group::enter_view() {
+  dormant_ = false;
   const Entrance entrance = *std::exchange(entrance_, std::nullopt);
   memory_.stop();
   make_communicator();
@@ -234,6 +250,13 @@ void Group::enter_view() {
   previous_.reset();
 }
 
+void Group::ring_all(std::vector<comm::HostPeer>& areas, Rank self) {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (std::size_t r = 0; r < areas.size(); ++r) {
+    if (static_cast<int>(r) != self.value) areas[r].ring_published();
+  }
+}
+
 void Group::make_communicator() {
   comm::CommunicatorConfig config;
   config.view = {roster_.epoch, roster_.members_present()};
@@ -241,7 +264,7 @@ void Group::make_communicator() {
     const bool own = rank == config_.rank;
     config.links.push_back(own ? comm::MemberLinks{} : world_->links_to(roster_.member(rank)));
   }
-  const std::vector<comm::HostPeer> areas = memory_.areas_present();
+  std::vector<comm::HostPeer> areas = memory_.areas_present();
   config.id = config_.id;
   config.ranks = roster_.present;
   config.group_size = static_cast<int>(roster_.members.size());
@@ -257,6 +280,8 @@ void Group::make_communicator() {
     for (const auto lane : {comm::SliceLane::kBulk, comm::SliceLane::kSmall}) {
       config.slices.emplace_back(config.rank, roster_.epoch, areas, config_.slice_bytes, lane);
     }
+    // Some may sleep until they see this member's lease.
+    if (memory_.has_lease()) ring_all(areas, config.rank);
   }
   comm_ = std::make_unique<comm::ViewCommunicator>(std::move(config), *this, clock_);
   if (roster_.epoch == config_.epoch) watch_.named(config_.name);
@@ -268,15 +293,18 @@ void Group::make_communicator() {
 }
 
 void Group::on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  ask_for_turns();
   if (health().is_ok()) memory_.hear(from, epoch, payload);
 }
 
 void Group::on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  ask_for_turns();
   if (epoch == roster_.epoch && entrance_) enter_view();
   if (const auto rank = view_rank_of(from, epoch)) comm_->on_revoke(*rank, payload);
 }
 
 void Group::on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload) {
+  ask_for_turns();
   if (const auto rank = view_rank_of(from, epoch)) comm_->on_call(*rank, payload);
 }
 
@@ -308,6 +336,7 @@ void Group::seat_messages(const std::vector<MemberId>& before) {
 void Group::on_died(MemberId member, const Status& why) {
   const auto rank = roster_.rank_of(member);
   if (!rank) return;
+  ask_for_turns();
   // The member's goodbye came before: the end of its connections is no death.
   const bool left = roster_.has_gone(member);
   messages_.on_gone(*rank, !left, why);
@@ -320,6 +349,7 @@ void Group::on_died(MemberId member, const Status& why) {
 void Group::on_goodbye(MemberId member) {
   const auto rank = roster_.rank_of(member);
   if (!rank) return;
+  ask_for_turns();
   const Status why(Code::kPeerLost, "the peer left");
   messages_.on_gone(*rank, false, why);
   roster_.gone.emplace_back(member, why);
@@ -331,6 +361,7 @@ void Group::on_goodbye(MemberId member) {
 void Group::on_relinked(MemberId member, bool data_lost) {
   const auto rank = roster_.rank_of(member);
   if (!rank || *rank == config_.rank) return;
+  ask_for_turns();
   departure_.on_relinked(member);
   if (!data_lost) return;
   const comm::MemberLinks links = world_->links_to(member);
@@ -344,6 +375,7 @@ void Group::on_relinked(MemberId member, bool data_lost) {
 void Group::on_sent(MemberId from, std::span<const std::byte> payload) {
   const auto rank = roster_.rank_of(from);
   if (!rank || !health().is_ok()) return;
+  ask_for_turns();
   if (const Status sound = messages_.hear_sent(*rank, payload); !sound.is_ok()) return fail(sound);
   end_messages();
 }

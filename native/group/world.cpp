@@ -4,7 +4,6 @@
 
 #include "base/planted.h"
 #include "group/admission.h"
-#include "group/host_numbers.h"
 
 namespace holdfast::group {
 namespace {
@@ -12,6 +11,18 @@ namespace {
 // While a group is made its world may pass through views; no process is so slow as to miss more
 // than this.
 constexpr std::size_t kPastViews = 64;
+
+// Pause between two looks at lingering groups, where this process waits for them alone.
+constexpr Duration kReapPause = std::chrono::milliseconds(1);
+
+// Those of `members` that are in `before` at the same rank.
+std::vector<MemberId> still_there(std::vector<MemberId> members,
+                                  const std::vector<MemberId>& before) {
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    if (members[r] != before[r]) members[r] = ft::kNobody;
+  }
+  return members;
+}
 
 }  // namespace
 
@@ -21,13 +32,14 @@ World::World(CommId id, ft::Membership membership, Network& network)
       network_(network),
       membership_(std::move(membership)),
       news_(network) {
-  past_.push_back({view(), {}, false});
+  past_.push_back({view(), {}, false, {}});
   news_.on_view(view(), view(), rank_of(self_).value_or(Rank{-1}), Instant{});
 }
 
 World::World(const ft::Message& decision, ft::Membership membership, Network& network)
     : World(decision.world, std::move(membership), network) {
   past_.front().reports = decode_reports(decision.reports);
+  past_.front().by_group = by_group(past_.front().reports);
   past_.front().boundary = true;
 }
 
@@ -49,17 +61,11 @@ bool World::has_all(const std::vector<MemberId>& members) const {
                      [&](MemberId m) { return m == ft::kNobody || view().has(m); });
 }
 
-std::vector<std::shared_ptr<Group>> World::groups() const {
-  std::vector<std::shared_ptr<Group>> result;
-  for (const auto& weak : groups_) {
-    if (auto group = weak.lock()) result.push_back(std::move(group));
-  }
-  return result;
-}
-
 void World::add(const std::shared_ptr<Group>& group, Instant now) {
-  groups_.push_back(group);
-  entered_.insert(group->id());
+  groups_.forget_gone(derived());
+  groups_.add(group);
+  if (!group->config().derived) entered_.insert(group->id());
+  if (groups_.has_lingering()) reap(now);
   const Epoch first = group->config().epoch;
   if (membership_.fenced()) return group->fence("this process was voted out of its world");
   // The view has not come yet: it comes with its decision.
@@ -70,28 +76,44 @@ void World::add(const std::shared_ptr<Group>& group, Instant now) {
   // The view is about to end: the others stop this group, too.
   if (membership_.changing()) membership_.reported(stop_groups(), now);
   carry_out(now);
-  if (groups_.size() == 1) look_at_contacts(now);
+  if (!std::exchange(has_groups_, true)) look_at_contacts(now);
+}
+
+void World::linger(std::shared_ptr<Group> group, Instant now) {
+  if (ended_) return group->drop(false);
+  groups_.linger(std::move(group));
+  reap(now);
+}
+
+// A process that has ended, or has said goodbye, needs nothing more; one that was voted out, and
+// may live, still reads.
+void World::reap(Instant now) {
+  next_reap_ = now + kReapPause;
+  using State = ft::Contact::ContactState;
+  groups_.reap([&](MemberId member) {
+    if (!view().has(member) && !membership_.is_at_large(member)) return false;
+    if (membership_.has_left(member)) return false;
+    const State state = network_.contact_of(member, now).state;
+    return state != State::kGone && state != State::kLeft;
+  });
 }
 
 bool World::progress(Instant now) {
   if (now >= membership_.next_tick()) membership_.tick(now);
   bool moved = false;
-  bool expired = false;
+  bool asleep = false;
   entering_ = false;
-  // By index, without a copy of the list: progress() may not add groups.
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const auto group = groups_[i].lock();
-    expired = expired || !group;
-    if (!group) continue;
-    moved = group->progress(now) || moved;
-    entering_ = entering_ || group->is_entering();
-    if (!group->has_missed()) continue;
-    for (const MemberId member : group->take_missed()) membership_.on_missed(member, now);
+  const bool gone = groups_.each_awake([&](Group& group) {
+    moved = group.progress(now) || moved;
+    entering_ = entering_ || group.is_entering();
+    asleep = asleep || !group.needs_turns();
+    if (!group.has_missed()) return;
+    for (const MemberId member : group.take_missed()) membership_.on_missed(member, now);
     moved = true;
-  }
-  if (expired) {
-    std::erase_if(groups_, [](const auto& weak) { return weak.expired(); });
-  }
+  });
+  if (asleep || gone) groups_.let_sleep();
+  groups_.forget_gone(derived());
+  if (groups_.has_lingering()) reap(now);
   news_.progress(now);
   if (boundary_ && !boundary_->sent) look_at_boundary(now);
   if (membership_.has_actions() || !actions_.empty()) {
@@ -103,35 +125,29 @@ bool World::progress(Instant now) {
 
 comm::MemoryPoll World::poll_memory() {
   comm::MemoryPoll all{false, !is_changing()};
-  for (std::size_t i = 0; i < groups_.size(); ++i) {
-    const auto group = groups_[i].lock();
-    if (!group) continue;
-    const comm::MemoryPoll poll = group->poll_memory();
+  groups_.each_awake([&](Group& group) {
+    const comm::MemoryPoll poll = group.poll_memory();
     all = {all.moved || poll.moved, all.enough && poll.enough};
-  }
+  });
   return all;
 }
 
 bool World::busy() const {
-  if (membership_.changing() || boundary_) return true;
-  return std::any_of(groups_.begin(), groups_.end(), [](const auto& weak) {
-    const auto group = weak.lock();
-    return group && group->busy();
-  });
+  bool busy = membership_.changing() || boundary_.has_value();
+  groups_.each_awake([&](const Group& group) { busy = busy || group.busy(); });
+  return busy;
 }
 
 bool World::moves_bulk() const {
-  return std::any_of(groups_.begin(), groups_.end(), [](const auto& weak) {
-    const auto group = weak.lock();
-    return group && group->moves_bulk();
-  });
+  bool bulk = false;
+  groups_.each_awake([&](const Group& group) { bulk = bulk || group.moves_bulk(); });
+  return bulk;
 }
 
 Instant World::next_deadline() const {
   Instant next = std::min(membership_.next_tick(), news_.next_deadline());
-  for (const auto& weak : groups_) {
-    if (const auto group = weak.lock()) next = std::min(next, group->next_deadline());
-  }
+  groups_.each_awake([&](const Group& group) { next = std::min(next, group.next_deadline()); });
+  if (awaits_lingering_ && groups_.has_lingering()) next = std::min(next, next_reap_);
   return next;
 }
 
@@ -153,11 +169,12 @@ void World::await_outcasts(Instant now) {
 
 // Groups that were made of the world may go on.
 void World::retire() {
-  if (groups().size() == 1) membership_.retire();
+  if (groups_.count() == 1) membership_.retire();
 }
 
 void World::leave(Instant now) {
   ended_ = true;
+  groups_.drop_lingering();
   news_.end(now);
   membership_.leave(now);
   carry_out(now);
@@ -325,7 +342,7 @@ std::optional<GroupConfig> World::elastic(GroupConfig base) const {
 }
 
 std::vector<int> World::hosts(const std::vector<Rank>& world_ranks) const {
-  return number_hosts(view(), world_ranks, network_);
+  return number_hosts(words_.of(view(), network_), world_ranks);
 }
 
 bool World::refers_to(MemberId member) const {
@@ -337,13 +354,17 @@ bool World::refers_to(MemberId member) const {
 
 ft::Body World::stop_groups() {
   std::vector<GroupReport> reports;
-  for (const auto& group : groups()) reports.push_back(group->stop());
+  for (const auto& group : groups()) {
+    GroupReport report = group->stop();
+    if (!group->is_dormant()) reports.push_back(std::move(report));
+  }
   return encode(reports);
 }
 
 void World::adopt(const ft::Adopt& adopt, Instant now) {
   news_.on_view(past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), now);
-  Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary};
+  Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary, {}};
+  past.by_group = by_group(past.reports);
   for (const auto& group : groups()) {
     if (group->config().epoch <= adopt.view.epoch) give_view(*group, past);
   }
@@ -359,7 +380,9 @@ void World::give_view(Group& group, const Past& past) {
   std::vector<Rank> ranks = group.roster().world_ranks;
   if (config.whole) ranks = all_ranks(std::move(ranks), past.view);
   std::vector<MemberId> members = members_of(ranks, past.view);
-  const bool may_share = group::may_share(past.view, ranks, network_);
+  // Whoever comes in later does not know of the derived groups of its rank.
+  if (config.derived) members = still_there(std::move(members), group.roster().members);
+  const bool may_share = group::may_share(past.view, words_.of(past.view, network_), ranks);
   const NextView next{past.view.epoch, std::move(members), std::move(ranks), past.boundary,
                       may_share};
   if (config.epoch == past.view.epoch) {
@@ -367,7 +390,8 @@ void World::give_view(Group& group, const Past& past) {
     entering_ = entering_ || group.is_entering();
     return;
   }
-  group.adopt(next, reports_on(config.id, past.reports));
+  const auto said = past.by_group.find(config.id);
+  group.adopt(next, said == past.by_group.end() ? GroupReports{} : said->second);
   entering_ = entering_ || group.is_entering();
 }
 

@@ -6,8 +6,10 @@
 // Why: docs/decisions/0024-all-groups-stop.md
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -19,6 +21,8 @@
 #include "comm/view/communicator_config.h"
 #include "ft/membership.h"
 #include "group/group.h"
+#include "group/group_list.h"
+#include "group/host_numbers.h"
 #include "group/network.h"
 #include "group/view_news.h"
 
@@ -57,7 +61,23 @@ class World {
   // Adds a group whose first view is that of the world's epoch `config().epoch`, which may be past,
   // or yet to come.
   void add(const std::shared_ptr<Group>& group, Instant now);
-  std::vector<std::shared_ptr<Group>> groups() const;
+  std::vector<std::shared_ptr<Group>> groups() const { return groups_.all(); }
+  std::shared_ptr<Group> find_group(CommId id) const { return groups_.find(id); }
+  // Counts the derived groups that exist here. Any thread.
+  void note_derived(bool is_new) {
+    // relaxed: a limit, which guards nothing
+    derived_.fetch_add(is_new ? 1 : std::size_t{0} - 1, std::memory_order_relaxed);
+  }
+  std::size_t derived() const { return derived_.load(std::memory_order_relaxed); }
+  // The group is given turns until it needs none.
+  void wake(Group& group) { groups_.wake(group); }
+  // This process has left the derived group, and the other members may still need it.
+  void linger(std::shared_ptr<Group> group, Instant now);
+  // Whether derived groups linger. Any thread.
+  bool has_lingering() const { return groups_.has_lingering(); }
+  // This process leaves the world when none linger: they are looked at often.
+  void await_lingering() { awaits_lingering_ = true; }
+  void drop_lingering() { groups_.drop_lingering(); }
 
   bool progress(Instant now);
   // Groups have ops under way, or a view change is.
@@ -103,6 +123,7 @@ class World {
     ft::WorldView view;
     WorldReports reports;
     bool boundary = false;
+    std::map<CommId, GroupReports> by_group;  // what is in `reports`
   };
   struct WorldBoundary {
     std::function<void(const Status&)> then;
@@ -117,15 +138,17 @@ class World {
   void adopt(const ft::Adopt& adopt, Instant now);
   void look_at_contacts(Instant now);
   void give_view(Group& group, const Past& past);
+  void reap(Instant now);
   void end_boundary(const Status& status);
 
   CommId id_;
   MemberId self_;
   Network& network_;
   ft::Membership membership_;
-  // Weak: a group belongs to its user and to its ops.
-  std::vector<std::weak_ptr<Group>> groups_;
-  std::set<CommId> entered_;  // ids of all groups that ever had a part here
+  GroupList groups_;
+  std::atomic<std::size_t> derived_{0};
+  mutable CardWords words_;   // read once for each view
+  std::set<CommId> entered_;  // ids of all groups that ever had a part here, but for derived ones
   std::deque<Past>
       past_;  // the last views, the current one included, for groups that are added late
   std::optional<WorldBoundary> boundary_;
@@ -135,7 +158,10 @@ class World {
   comm::NullLink nowhere_;
   bool carrying_out_ = false;
   bool entering_ = false;  // a group is entering (Group::is_entering)
-  bool ended_ = false;     // this process has left
+  bool has_groups_ = false;
+  bool ended_ = false;  // this process has left
+  bool awaits_lingering_ = false;
+  Instant next_reap_{};
 };
 
 }  // namespace holdfast::group

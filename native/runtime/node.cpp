@@ -1,135 +1,21 @@
 #include "runtime/node.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <mutex>
 
 #include "comm/call/request_check.h"
-#include "comm/plan/path_agreement.h"
-#include "comm/plan/planner.h"
 #include "device_comm/devices.h"
+#include "runtime/derive.h"
 #include "runtime/rendezvous/late_join.h"
 #include "runtime/rendezvous/life.h"
 #include "runtime/rendezvous/rendezvous.h"
 #include "runtime/rendezvous/subgroup.h"
 #include "runtime/runtime.h"
+#include "runtime/user_group.h"
 
 namespace holdfast::runtime {
 namespace {
-
-// Writes the table, merged with what other groups have written to the file since. A table that
-// cannot be written costs the next run a measurement, and this run nothing.
-void write_plan(const std::string& file, const comm::PlanTable& table) {
-  Options options;
-  options.plan = file;
-  options.tune = true;
-  auto known = read_plan(options);
-  comm::PlanTable all = known.is_ok() ? std::move(known).value() : comm::PlanTable{};
-  all.merge(table);
-  const std::string fresh = file + "." + std::to_string(::getpid());
-  std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-  out << all.text();
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(fresh, file, error);
-  if (!out || error) {
-    std::fprintf(stderr, "holdfast: cannot write the plans to %s (option plan)\n", file.c_str());
-    std::filesystem::remove(fresh, error);
-  }
-}
-
-// The communicator that users hold; dropping it without close() cleans up too.
-class UserGroup final : public comm::Communicator {
- public:
-  UserGroup(std::shared_ptr<group::Group> live, std::shared_ptr<Runtime> runtime)
-      : runtime_(std::move(runtime)),
-        live_(std::move(live)),
-        planner_(std::make_shared<comm::Planner>(planner_settings(), runtime_->clock())) {
-    if (live_->is_newcomer()) planner_->forget();
-    if (auto codec = compress::Codec::parse(runtime_->parts().options.codec); codec.is_ok()) {
-      codec_ = {std::make_shared<compress::Codec>(std::move(codec).value()),
-                runtime_->parts().options.codec_min_bytes};
-    }
-  }
-  ~UserGroup() override {
-    // Ops that still run have no owner any more: end them at once.
-    [[maybe_unused]] const Status closed = live_->close(Duration::zero());
-  }
-
-  Rank rank() const override { return live_->rank(); }
-  int size() const override { return live_->size(); }
-  comm::View view() const override { return live_->view(); }
-  std::vector<Rank> live_ranks() const override { return live_->live_ranks(); }
-  const std::string& name() const override { return live_->name(); }
-  comm::Placement placement() const override { return live_->placement(); }
-  std::vector<int> hosts() const override { return live_->hosts(); }
-  Epoch boundary() const override { return live_->boundary(); }
-  std::shared_ptr<comm::PathAgreement> path_agreement() override { return agreement_; }
-  std::shared_ptr<comm::PathAgreement> codec_agreement() override { return codec_agreement_; }
-  comm::PlanTable plan() const override { return planner_->table(); }
-  std::vector<std::string> transports() const override { return live_->transports(); }
-  Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override {
-    choose_codec(request);
-    TRY(planner_->choose(*live_, request));
-    return live_->start(std::move(request));
-  }
-  Result<comm::Ran> run(comm::OpRequest&& request) override {
-    choose_codec(request);
-    TRY(planner_->choose(*live_, request));
-    return live_->run(std::move(request));
-  }
-  // An op whose plan is measured at its first use is not instant.
-  bool is_instant(const comm::OpRequest& request) const override {
-    return !runtime_->parts().options.tune && live_->is_instant(request);
-  }
-  std::shared_ptr<comm::Work> advance(Duration timeout) override {
-    auto work = live_->advance(timeout);
-    if (!runtime_->parts().options.tune) return work;
-    work->on_done([planner = planner_, passed = work.get()](const Status& status) {
-      if (status.is_ok() && !passed->outcome().joined.empty()) planner->forget();
-    });
-    return work;
-  }
-  bool is_newcomer() const override { return live_->is_newcomer(); }
-  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
-  const std::shared_ptr<group::Group>& live() const { return live_; }
-  void wake() override { live_->wake(); }
-  void abort(const std::string& reason) override { live_->abort(reason); }
-  Status close(Duration timeout) override { return live_->close(timeout); }
-  Status health() const override { return live_->health(); }
-  std::vector<std::byte> flight_record() const override {
-    return runtime_->health().flight().snapshot();
-  }
-  std::string http_address() const override { return runtime_->http_address(); }
-
- private:
-  comm::PlannerSettings planner_settings() const {
-    const Options& options = runtime_->parts().options;
-    if (!options.algorithm.empty()) return {};
-    comm::PlannerSettings settings{runtime_->parts().plan, options.tune};
-    const bool writes = options.tune && !options.plan.empty() && live_->rank().value == 0;
-    if (writes) {
-      settings.on_measured = [file = options.plan](const auto& table) { write_plan(file, table); };
-    }
-    return settings;
-  }
-
-  void choose_codec(comm::OpRequest& request) const {
-    if (comm::is_encoded_unasked(request, codec_)) request.codec = codec_.codec;
-  }
-
-  // Owners: the node and its communicators; the links that ops use live in it.
-  std::shared_ptr<Runtime> runtime_;
-  std::shared_ptr<group::Group> live_;
-  std::shared_ptr<comm::Planner> planner_;  // owners: this, and a step boundary under way
-  const std::shared_ptr<comm::PathAgreement> agreement_ = std::make_shared<comm::PathAgreement>();
-  const std::shared_ptr<comm::PathAgreement> codec_agreement_ =
-      std::make_shared<comm::PathAgreement>();
-  comm::CodecOption codec_;
-};
 
 class NodeImpl final : public Node {
  public:
@@ -139,7 +25,11 @@ class NodeImpl final : public Node {
                  std::move(driver)) {}
   ~NodeImpl() override {
     runtime_->stop();
-    runtime_->submit([this] { runtime_->router().say_goodbye(); }, false);
+    const auto go = [this] {
+      runtime_->router().each_world([](const auto& world) { world->drop_lingering(); });
+      runtime_->router().say_goodbye();
+    };
+    runtime_->submit(go, false);
     runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kFarewell);
   }
 
@@ -155,6 +45,21 @@ class NodeImpl final : public Node {
                                  : runtime_->parts().options.connect_timeout;
     TRY(check_ranks(request));
     return hand_out(meet(store, request, timeout));
+  }
+
+  Result<std::shared_ptr<comm::Communicator>> derive(
+      const std::shared_ptr<comm::Communicator>& parent, const DeriveRequest& request) override {
+    const auto known = std::dynamic_pointer_cast<UserGroup>(parent);
+    if (!known || known->runtime() != runtime_) {
+      return Status{Code::kConfigError,
+                    "derive(): the parent is no group of this node; accepted: what its join() and "
+                    "derive() have given"};
+    }
+    auto made = derive_group(*runtime_, *known, request);
+    if (!made.is_ok()) return made.status();
+    if (made.value() == nullptr) return std::shared_ptr<comm::Communicator>();
+    return std::shared_ptr<comm::Communicator>(
+        std::make_shared<UserGroup>(std::move(made).value(), runtime_));
   }
 
   Result<std::shared_ptr<comm::Communicator>> join_elastic(const JoinRequest& request,
@@ -195,8 +100,10 @@ class NodeImpl final : public Node {
       groups.swap(groups_);
     }
     const Instant deadline = runtime_->clock()->now() + timeout;
-    for (const auto& weak : groups) {
-      const auto group = weak.lock();
+    // Derived groups end before the groups that they were made of.
+    std::vector<std::shared_ptr<group::Group>> all = derived_groups();
+    for (const auto& weak : groups) all.push_back(weak.lock());
+    for (const auto& group : all) {
       if (!group) continue;
       const Duration left = deadline - runtime_->clock()->now();
       [[maybe_unused]] const Status closed = group->close(std::max(Duration::zero(), left));
@@ -205,6 +112,18 @@ class NodeImpl final : public Node {
   }
 
  private:
+  std::vector<std::shared_ptr<group::Group>> derived_groups() {
+    std::vector<std::shared_ptr<group::Group>> derived;
+    runtime_->run([&] {
+      runtime_->router().each_world([&](const auto& world) {
+        for (auto& group : world->groups()) {
+          if (group->config().derived) derived.push_back(std::move(group));
+        }
+      });
+    });
+    return derived;
+  }
+
   static device_comm::DeviceSettings device_settings(const Options& options) {
     // What every op is to be encoded as, or to run by, goes for device memory, too: no route is
     // asked for what an option rules out.
@@ -324,8 +243,8 @@ class NodeImpl final : public Node {
   // Owners: the node and its communicators.
   std::shared_ptr<Runtime> runtime_;
   device_comm::Devices devices_;
-  std::mutex mutex_;  // guards groups_
-  std::vector<std::weak_ptr<group::Group>> groups_;
+  std::mutex mutex_;                                 // guards groups_
+  std::vector<std::weak_ptr<group::Group>> groups_;  // those that were met for
 };
 
 }  // namespace

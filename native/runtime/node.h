@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,18 @@ struct JoinRequest {
   std::uint64_t first_op = 0;  // number of its first collective, the same on all ranks
 };
 
+// A group of members of another one, which is made without a meeting.
+struct DeriveRequest {
+  // The members, by rank: their numbers in the parent. Empty: this process is in none of the new
+  // groups; only where all members of the parent call.
+  std::vector<Rank> ranks = {};
+  // Only the members call, and tell this call from others by a tag; nothing: all members of the
+  // parent call derive(), in the same order.
+  std::optional<std::uint64_t> members_tag = {};
+  std::string name = {};     // in errors; empty: the parent's, and a number
+  Duration op_timeout = {};  // zero: the parent's
+};
+
 class Node {
  public:
   virtual ~Node() = default;
@@ -47,6 +60,20 @@ class Node {
   // vacant in it. Where the loss of a peer is to raise, it fails with kPeerLost, which names them.
   virtual Result<std::shared_ptr<comm::Communicator>> join(Store& store,
                                                            const JoinRequest& request) = 0;
+
+  // Makes a group of members of `parent`, a group of this node, from what this process knows: no
+  // message is sent, and nothing is waited for. All members find the same name for it
+  // (group/parts/derivation.h), so all of them must call with the same ranks; groups of one call
+  // have no member in common. The group begins with the view of the parent's last step boundary,
+  // and goes through all views since, so members that call at different times agree on its views;
+  // ranks whose members were lost are vacant in it, or, where a loss is to raise, make its ops fail
+  // until the advance() of the group of all. Its first collective waits for all members to have
+  // made it; close() does not wait for others. Null: this process is not among the ranks.
+  // kConfigError for ranks that are no members of the parent, or twice in the list, for a parent of
+  // another node, and for more than kMostDerived groups at a time; kNotMember for a parent that has
+  // ended. Any thread.
+  virtual Result<std::shared_ptr<comm::Communicator>> derive(
+      const std::shared_ptr<comm::Communicator>& parent, const DeriveRequest& request) = 0;
 
   // Joins an elastic group by the option coordinator; `request` names the group; its rank and size
   // are not used. Returns when the group has begun with `min_peers` members, or has admitted this

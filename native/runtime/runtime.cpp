@@ -327,8 +327,10 @@ Result<std::shared_ptr<group::Group>> Runtime::make_group(
 
 std::shared_ptr<group::Group> Runtime::enter_group(group::GroupConfig config,
                                                    const std::shared_ptr<group::World>& world) {
-  auto group =
-      std::make_shared<group::Group>(std::move(config), world, shared_from_this(), parts_.clock);
+  // Not in one piece with its count of owners: lists of groups that have gone would keep the
+  // memory.
+  auto group = std::shared_ptr<group::Group>(
+      new group::Group(std::move(config), world, shared_from_this(), parts_.clock));
   world->add(group, parts_.clock->now());
   router_.deliver_early(parts_.clock->now());
   return group;

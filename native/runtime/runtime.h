@@ -135,6 +135,8 @@ class Runtime final : public comm::Executor,
   std::string host_of(const std::string& card) const override;
   std::string memory_of(const std::string& card) const override;
   Result<group::OwnArea> make_area() override;
+  // As make_area(), with room for the areas of groups that are derived from the group.
+  Result<group::OwnArea> make_room();
   std::optional<comm::HostPeer> open_area(MemberId peer, const std::string& name) override;
   void say(const std::string& text) override;
   comm::Observer* observer() override { return parts_.health.get(); }
@@ -208,6 +210,7 @@ class Runtime final : public comm::Executor,
     std::string vouched = {};
   };
 
+  group::OwnArea own_area(std::shared_ptr<comm::Segment> segment) const;
   void accept_callers(Instant now);
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);

@@ -252,9 +252,20 @@ Result<group::OwnArea> Runtime::make_area() {
     lacks_memory(segment.status());
     return segment.status();
   }
-  auto area = std::make_shared<comm::Segment>(std::move(segment).value());
-  reinterpret_cast<comm::HostArea*>(area->data())->owner = comm::MemoryOwner::self();
-  group::OwnArea own{area->name(), {area, own_bell(), {}}};
+  return own_area(std::make_shared<comm::Segment>(std::move(segment).value()));
+}
+
+Result<group::OwnArea> Runtime::make_room() {
+  auto segment = comm::AreaRoom::create();
+  if (!segment.is_ok()) return make_area();
+  group::OwnArea own = own_area(std::make_shared<comm::Segment>(std::move(segment).value()));
+  own.peer.room = std::make_shared<comm::AreaRoom>(own.peer.segment);
+  return own;
+}
+
+group::OwnArea Runtime::own_area(std::shared_ptr<comm::Segment> segment) const {
+  reinterpret_cast<comm::HostArea*>(segment->data())->owner = comm::MemoryOwner::self();
+  group::OwnArea own{segment->name(), {std::move(segment), own_bell(), {}}};
   own.peer.own_pool = parts_.pool;
   return own;
 }
@@ -262,7 +273,9 @@ Result<group::OwnArea> Runtime::make_area() {
 std::optional<comm::HostPeer> Runtime::open_area(MemberId member, const std::string& name) {
   Peer* peer = find_peer(member);
   if (peer == nullptr || !peer->shares_memory()) return std::nullopt;
-  auto segment = comm::Segment::open(name, sizeof(comm::HostArea));
+  auto segment = comm::AreaRoom::is_name_of(name)
+                     ? comm::AreaRoom::open(name)
+                     : comm::Segment::open(name, sizeof(comm::HostArea));
   if (!segment.is_ok()) return std::nullopt;
   comm::StreamLink* control = peer->control.get();
   auto memory =

@@ -314,6 +314,7 @@ bool Process::part() {
 
 void Process::tear_down() {
   router_.set_joining(nullptr);
+  router_.each_world([](const auto& world) { world->drop_lingering(); });
   for (const auto& group : groups_) {
     if (group) group->fence("the simulation ends");
   }

@@ -89,6 +89,9 @@ void Process::found_evens(const ft::WorldView& view) {
     config.world_ranks.push_back({r});
     config.members.push_back(view.members[static_cast<std::size_t>(r)]);
   }
+  // In some worlds it is derived from the group of all.
+  config.derived = scenario_.seed % 2 == 1;
+  if (config.derived) config.lessors = group_->lessors_of(config.world_ranks);
   auto& group = groups_[static_cast<std::size_t>(ProgramPart::kEvens)];
   group = std::make_shared<group::Group>(std::move(config), world_, shared_from_this(), clock_);
   world_->add(group, clock_->now());

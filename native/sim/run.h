@@ -166,6 +166,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   struct Area {
     int owner = -1;
     std::shared_ptr<comm::Segment> segment;
+    std::shared_ptr<comm::AreaRoom> room = nullptr;  // owners: this and the owner's groups
   };
   std::vector<Area> areas_;             // by number, which is the name; founders' first, by rank
   std::shared_ptr<Pool> pool_;          // owners: this and its areas

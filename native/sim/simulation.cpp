@@ -157,7 +157,9 @@ std::vector<comm::HostPeer> Simulation::flat_of(int process) {
   std::vector<comm::HostPeer> peers;
   if (!scenario_.flat) return peers;
   for (int r = 0; r < scenario_.ranks; ++r) {
-    peers.push_back(area_of(r, areas_[static_cast<std::size_t>(r)].segment, process));
+    const Area& area = areas_[static_cast<std::size_t>(r)];
+    peers.push_back(area_of(r, area.segment, process));
+    if (r == process) peers.back().room = area.room;
   }
   return peers;
 }
@@ -193,9 +195,9 @@ void Simulation::found_all() {
     hosts_.push_back(std::move(h));
     holders_.push_back(r);
     if (!scenario_.flat) continue;
-    areas_.push_back(
-        {r, std::make_shared<comm::Segment>(
-                std::move(comm::Segment::create_private(sizeof(comm::HostArea))).value())});
+    auto segment = std::make_shared<comm::Segment>(
+        std::move(comm::Segment::create_private(comm::AreaRoom::bytes())).value());
+    areas_.push_back({r, segment, std::make_shared<comm::AreaRoom>(segment, true)});
   }
   for (int a = 0; a < scenario_.ranks; ++a) {
     for (int b = a + 1; b < scenario_.ranks; ++b) link(a, b);

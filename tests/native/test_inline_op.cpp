@@ -15,8 +15,10 @@ struct FakeHost {
   int looks = 0;  // until the op has ended
   int begun = 0;
   int launched = 0;
+  int settling = 0;
   int gone_on = 0;
 
+  bool is_settling(const comm::OpRequest&) { return settling-- > 0; }
   bool can_begin_inline(const comm::OpRequest&) const { return calm; }
   group::InlineShape inline_shape(const comm::OpRequest&) const { return shape; }
   std::optional<OpSeq> number_inline() { return numbered ? std::optional(OpSeq{8}) : std::nullopt; }
@@ -71,6 +73,25 @@ TEST_CASE("an op that outlasts the looks goes on with a work of its own") {
   CHECK(ran.work != nullptr);
   CHECK(ran.outcome == nullptr);
   CHECK(host.gone_on == 1);
+}
+
+TEST_CASE("an op waits for who is about to come, as long as there are looks") {
+  FakeHost host;
+  host.settling = 2;
+  comm::OpRequest request;
+  group::InlineOp<FakeHost> op(host, request);
+  CHECK_FALSE(op.step(false));
+  CHECK_FALSE(op.step(false));
+  CHECK(host.begun == 0);
+  CHECK(op.step(false));
+  CHECK(host.begun == 1);
+  // On the last look it takes the long way, where it would have to wait.
+  host.settling = 100;
+  host.calm = false;
+  group::InlineOp<FakeHost> late(host, request);
+  CHECK_FALSE(late.step(false));
+  CHECK(late.step(true));
+  CHECK_FALSE(late.has_begun());
 }
 
 TEST_CASE("what slices carry has a work from the start, and may end within the looks") {

@@ -86,7 +86,7 @@ class FlatExchange {
   enum class FlatStage : std::uint8_t { kBegun, kCollect, kDone, kLeftBehind };
 
   FlatArea::FlatHalf& area(Rank rank) const {
-    return reinterpret_cast<FlatArea*>(peers_[index(rank)].segment->data())->halves[half_];
+    return reinterpret_cast<FlatArea*>(peers_[index(rank)].area())->halves[half_];
   }
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
   int size() const { return static_cast<int>(peers_.size()); }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "comm/engine/area_room.h"
 #include "comm/transport/bell.h"
 #include "comm/transport/pool.h"
 #include "comm/transport/process_memory.h"
@@ -13,8 +14,9 @@
 namespace holdfast::comm {
 
 struct HostPeer {
-  // Owners: the exchanges of a group's successive views.
-  std::shared_ptr<Segment> segment;  // of sizeof(HostArea)
+  // Has a HostArea at `offset`. Owners: the exchanges of a group's successive views, and of groups
+  // that were derived from it.
+  std::shared_ptr<Segment> segment;
   Bell bell;
   std::function<void()> wake_by_socket;
   // Owners: as of segment. Null where the peer's memory cannot be read; then no rank of the group
@@ -24,7 +26,12 @@ struct HostPeer {
   // entry only.
   std::shared_ptr<PeerPool> pool = nullptr;
   std::shared_ptr<OwnPool> own_pool = nullptr;
+  // Leases areas of the segment to groups that are derived from this one. Owners: as of segment.
+  // Null in others' entries, and where there is no room.
+  std::shared_ptr<AreaRoom> room = nullptr;
+  std::size_t offset = 0;
 
+  std::byte* area() const { return segment->data() + offset; }
   void ring() {
     if (bell.ring() == Sleep::kOnSocket && wake_by_socket) wake_by_socket();
   }

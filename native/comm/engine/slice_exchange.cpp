@@ -56,13 +56,12 @@ SliceExchange::SliceExchange(Rank rank, Epoch epoch, std::vector<HostPeer> peers
 }
 
 SliceArea::SliceHalf& SliceExchange::area(int rank) const {
-  const auto& segment = peers_[static_cast<std::size_t>(rank)].segment;
-  return reinterpret_cast<HostArea*>(segment->data())->slices[lane_].halves[half_];
+  const HostPeer& peer = peers_[static_cast<std::size_t>(rank)];
+  return reinterpret_cast<HostArea*>(peer.area())->slices[lane_].halves[half_];
 }
 
 PoolDirectory& SliceExchange::directory(int rank) const {
-  const auto& segment = peers_[static_cast<std::size_t>(rank)].segment;
-  return reinterpret_cast<HostArea*>(segment->data())->pool;
+  return reinterpret_cast<HostArea*>(peers_[static_cast<std::size_t>(rank)].area())->pool;
 }
 
 PoolPlace SliceExchange::find_in_pool(const std::byte* data, std::uint64_t bytes) const {

@@ -71,7 +71,11 @@ void Session::cancel(RecvPost& post) {
 void Session::retire(CommId comm, Epoch epoch) {
   if (is_retired(comm, epoch)) return;
   retired_.emplace_back(comm, epoch);
-  if (retired_.size() > kMaxRetired) retired_.pop_front();
+  retired_views_.insert(retired_.back());
+  if (retired_.size() > kMaxRetired) {
+    retired_views_.erase(retired_.front());
+    retired_.pop_front();
+  }
   announces_.retire(comm, epoch);
   sending_.retire(comm, epoch);
   std::erase_if(looked_for_,
@@ -96,7 +100,7 @@ void Session::restart(const Status& why) {
 }
 
 bool Session::is_retired(CommId comm, Epoch epoch) const {
-  return std::find(retired_.begin(), retired_.end(), std::pair{comm, epoch}) != retired_.end();
+  return !retired_.empty() && retired_views_.contains({comm, epoch});
 }
 
 void Session::send_control(FrameKind kind, CommId comm, Epoch epoch,

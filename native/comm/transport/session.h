@@ -17,6 +17,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "comm/transport/controls.h"
@@ -117,7 +119,15 @@ class Session {
   EarlyMessages early_;
   Notices announces_;
   std::vector<MessageKey> looked_for_;  // keys that receives look for, once announces are forgotten
-  std::deque<std::pair<CommId, Epoch>> retired_;
+  // In order of their ends, and to look them up: each frame asks.
+  using EndedView = std::pair<CommId, Epoch>;
+  struct EndedViewHash {
+    std::size_t operator()(const EndedView& view) const {
+      return static_cast<std::size_t>(view.first.value ^ std::uint64_t{view.second.value} << 32);
+    }
+  };
+  std::deque<EndedView> retired_;
+  std::unordered_set<EndedView, EndedViewHash> retired_views_;
   std::deque<ControlFrame> arrived_controls_;
   std::uint64_t dropped_frames_ = 0;
 

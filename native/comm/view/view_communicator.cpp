@@ -38,12 +38,9 @@ ViewCommunicator::ViewCommunicator(CommunicatorConfig config, ViewOwner& owner,
       clock_(std::move(clock)),
       facts_(facts_of(config_)),
       runs_(config_, data_links_),
-      barrier_(find_algorithm(Collective::kBarrier, "dissemination")
-                   ->build({Collective::kBarrier, config_.rank, size(), {}, {}})),
       calls_(config_.view.members.size()),
       gone_(config_.view.members.size()) {
   for (const MemberLinks& links : config_.links) data_links_.push_back(links.data);
-  make_layout(barrier_.schedule, {}, {}, 1, no_blocks_);
 }
 
 ViewCommunicator::~ViewCommunicator() { CHECK(active_.empty()); }
@@ -308,7 +305,12 @@ std::unique_ptr<Run> ViewCommunicator::make_round(OpSeq sequence, int priority) 
   OpRequest request;
   request.priority = priority;
   request.collective = Collective::kBarrier;
-  return runs_.make(request, barrier_, no_blocks_, round_of(sequence), kRoundSignature);
+  if (!barrier_) {
+    barrier_.emplace(find_algorithm(Collective::kBarrier, "dissemination")
+                         ->build({Collective::kBarrier, config_.rank, size(), {}, {}}));
+    make_layout(barrier_->schedule, {}, {}, 1, no_blocks_);
+  }
+  return runs_.make(request, *barrier_, no_blocks_, round_of(sequence), kRoundSignature);
 }
 
 // A round of a batch tells that this member holds all results up to its last op.

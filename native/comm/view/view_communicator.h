@@ -204,9 +204,9 @@ class ViewCommunicator {
   // In order of beginning; a vector, because its memory stays.
   std::vector<ActiveOp> active_;
   std::vector<KeptRound> rounds_;
-  FusedSchedule barrier_;
-  Layout no_blocks_;            // of the barrier
-  std::uint32_t kept_ops_ = 0;  // since the last round was due, as are the bytes
+  std::optional<FusedSchedule> barrier_;  // of rounds; made for the first
+  Layout no_blocks_;                      // of the barrier
+  std::uint32_t kept_ops_ = 0;            // since the last round was due, as are the bytes
   std::uint64_t kept_bytes_ = 0;
   std::uint32_t passed_ = 0;  // turns in a row in which a less urgent op had to wait
   CallLog calls_;

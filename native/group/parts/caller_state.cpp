@@ -51,6 +51,11 @@ bool CallerState::is_newcomer() const {
   return at_entrance_;
 }
 
+bool CallerState::is_closed() const {
+  const std::lock_guard lock(mutex_);
+  return closed_;
+}
+
 Status CallerState::refusal(const comm::OpRequest& request, const std::string& name) const {
   if (closed_) return {Code::kNotMember, "group " + name + " is closed"};
   return {Code::kConfigError, "group " + name + ": " +

@@ -38,6 +38,7 @@ class CallerState {
   // Not ok: why the group has ended.
   Status health() const;
   bool is_newcomer() const;
+  bool is_closed() const;
 
   // Takes a call: `submit(number)` hands its op on, in the order of the numbers. Not ok: the call
   // is refused, with the reason, for the group called `name`.

@@ -4,6 +4,7 @@
 // there is: the group makes no virtual call, and allocates nothing.
 //
 // Host: the group, or a test. For a request that can run in shared memory, it has
+//   is_settling(request)           its members are about to know each other's memory
 //   can_begin_inline(request)      nothing is in the way, and nothing about the group is unusual
 //   inline_shape(request)          whether it is known, new, or no request for this
 //   number_inline()                the op's number; nothing: a call of another thread has one
@@ -40,6 +41,7 @@ class InlineOp {
 
   // Returns whether nothing is left to do inline.
   bool step(bool last) {
+    if (!number_ && !last && host_.is_settling(request_)) return false;
     if (!number_ && !begin()) return true;
     if (ran_.work) return host_.look_inline(*number_);
     if (host_.has_ended_inline()) {

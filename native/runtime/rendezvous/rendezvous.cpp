@@ -72,7 +72,7 @@ Status Rendezvous::exchange_cards() {
   Card own = runtime_->own_card();
   own.nonce = random_number();
   if (runtime_->shares_memory() && request_.size > 1) {
-    if (auto area = runtime_->make_area(); area.is_ok()) {
+    if (auto area = runtime_->make_room(); area.is_ok()) {
       own_area_ = std::move(area).value();
       own.flat = own_area_->name;
     }
