@@ -64,6 +64,7 @@ struct Call;
 struct Replicated;
 struct EncodedBytes;
 class PathAgreement;
+class Mailbox;
 
 // How an op goes, as far as that is not part of what is called.
 struct OpMode {
@@ -221,6 +222,12 @@ class Communicator {
   // This member came in at a step boundary, and has called nothing since but ops of its late join.
   // Any thread.
   virtual bool is_newcomer() const = 0;
+  // The matched messages of the world whose ranks this group has, one mailbox however often it is
+  // asked for; made at the first call. kUnsupported: the group has not all ranks of its world. Any
+  // thread. Owners: the group, its callers.
+  virtual Result<std::shared_ptr<Mailbox>> mailbox() {
+    return Status{Code::kUnsupported, "mailbox(): not for this kind of group"};
+  }
   // Has the runtime's own thread carry on what was started with expect_wait: no caller waits for it
   // after all. Any thread.
   virtual void wake() = 0;

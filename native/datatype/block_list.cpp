@@ -11,7 +11,7 @@
 namespace holdfast::datatype {
 namespace {
 
-const device::KernelRow& row(const char* name) {
+const device::KernelRow& list_row(const char* name) {
   const device::KernelRow* found = device::find_kernel(name);
   CHECK(found != nullptr);
   return *found;
@@ -107,8 +107,8 @@ BlockListArgument block_list_argument(const BlockList& list, const BlockListMemo
           .unit_bytes = unit};
 }
 
-const device::KernelRow& pack_list_kernel() { return row("holdfast_pack_list"); }
-const device::KernelRow& unpack_list_kernel() { return row("holdfast_unpack_list"); }
+const device::KernelRow& pack_list_kernel() { return list_row("holdfast_pack_list"); }
+const device::KernelRow& unpack_list_kernel() { return list_row("holdfast_unpack_list"); }
 
 void pack_list(const BlockListArgument& argument) {
   for_runs(argument, [](const std::byte* strided, std::byte* packed, std::uint64_t bytes) {

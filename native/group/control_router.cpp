@@ -54,6 +54,12 @@ bool ControlRouter::busy() const {
   return busy;
 }
 
+bool ControlRouter::awaits_mail() const {
+  bool awaits = false;
+  each_world([&](const auto& world) { awaits = awaits || world->awaits_mail(); });
+  return awaits;
+}
+
 bool ControlRouter::moves_bulk() const {
   bool bulk = false;
   each_world([&](const auto& world) { bulk = bulk || world->moves_bulk(); });
@@ -206,6 +212,7 @@ bool ControlRouter::deliver(const EarlyControl& early, Instant now) {
         break;
       case FrameKind::kSettled: group->on_settled(early.from, epoch); break;
       case FrameKind::kSent: group->on_sent(early.from, early.frame.payload); break;
+      case FrameKind::kMail: group->on_mail(early.from, early.frame.payload); break;
       case FrameKind::kArea: group->on_area(early.from, epoch, early.frame.payload); break;
       default: break;
     }

@@ -121,6 +121,7 @@ class ControlRouter final : public Network {
   // Moves only what is in shared memory: cheaper than a turn.
   comm::MemoryPoll poll_memory();
   bool busy() const;
+  bool awaits_mail() const;
   bool moves_bulk() const;
   // A view change is under way.
   bool is_changing() const { return changing_; }

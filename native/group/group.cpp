@@ -40,6 +40,7 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
                   ? std::optional(Leases(config_.id, config_.rank, std::move(config_.lessors)))
                   : std::nullopt),
       messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())),
+      mail_(config_.id, roster_, memory_, *world_),
       dormant_(config_.derived) {
   if (config_.derived) world_->note_derived(true);
 }
@@ -264,6 +265,7 @@ void Group::end(std::shared_ptr<OpWork> work, Status status) {
 bool Group::progress(Instant now) {
   bool moved = !gate_queue_.empty() && pass_gates(now);
   moved = messages_.progress(now) || moved;
+  moved = mail_.progress() || moved;
   end_messages();
   if (entrance_ && !dormant_) look_at_entrance(now);
   if (stepping_out_) look_at_stepping_out();
@@ -287,6 +289,13 @@ bool Group::progress(Instant now) {
 }
 
 comm::MemoryPoll Group::poll_memory() {
+  const auto mail = mail_.poll_memory();
+  const comm::MemoryPoll ops = poll_ops();
+  if (!mail) return ops;
+  return {mail->moved || ops.moved, mail->enough && ops.enough};
+}
+
+comm::MemoryPoll Group::poll_ops() {
   if (entrance_ && memory_.is_leasing() && !dormant_) {
     const bool settled = memory_.settle();
     if (settled) enter_view();
@@ -338,6 +347,7 @@ void Group::fail(const Status& status) {
   for (const GateQueue::Called& op : gate_queue_.take_all()) end_badly(op.work, status);
   if (boundary_.is_under_way()) end_boundary(status);
   messages_.fail_all(status);
+  mail_.end(status);
   end_messages();
   ops_.forget_results();
   if (previous_) previous_->abandon();

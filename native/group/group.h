@@ -26,6 +26,7 @@
 #include "group/parts/caller_state.h"
 #include "group/parts/departure.h"
 #include "group/parts/gate_queue.h"
+#include "group/parts/group_mail.h"
 #include "group/parts/inline_op.h"
 #include "group/parts/op_table.h"
 #include "group/parts/op_watch.h"
@@ -97,6 +98,7 @@ class Group final : public comm::Communicator,
   Epoch boundary() const override { return callers_.boundary(); }
   comm::OnHole on_hole() const override { return config_.on_hole; }
   std::vector<std::string> transports() const override;
+  Result<std::shared_ptr<comm::Mailbox>> mailbox() override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
   bool is_instant(const comm::OpRequest& request) const override;
@@ -120,6 +122,9 @@ class Group final : public comm::Communicator,
   // Whether progress() may have anything to do, until something is called or heard.
   bool needs_turns() const;
   bool busy() const { return !ops_.empty() || messages_.busy() || (comm_ && comm_->urgent()); }
+  // Whether a caller waits for mail. It drives by itself as soon as it may, so this is no reason
+  // for another thread to go on driving.
+  bool awaits_mail() const { return mail_.busy(); }
   comm::MemoryPoll poll_memory();
   bool moves_bulk() const { return messages_.moves_bulk() || (comm_ && comm_->moves_bulk()); }
   Instant next_deadline() const;
@@ -132,6 +137,7 @@ class Group final : public comm::Communicator,
   // A new connection to the member replaced a broken one; `data_lost`: data under way was lost.
   void on_relinked(MemberId member, bool data_lost);
   void on_sent(MemberId from, std::span<const std::byte> payload);
+  void on_mail(MemberId from, std::span<const std::byte> frame);
   void on_revoke(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_call(MemberId from, Epoch epoch, std::span<const std::byte> payload);
   void on_area(MemberId from, Epoch epoch, std::span<const std::byte> payload);
@@ -244,6 +250,7 @@ class Group final : public comm::Communicator,
   void end_messages();
   void leave();
   void ask_for_turns();
+  comm::MemoryPoll poll_ops();
   void end_dormancy();
   std::optional<Status> close_derived(Instant deadline);
   void look_at_stepping_out();
@@ -292,6 +299,7 @@ class Group final : public comm::Communicator,
   Departure departure_;
   ViewMemory memory_;
   comm::MessageOps messages_;
+  GroupMail mail_;
   std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // kept empty: reused memory
   std::vector<MemberId> seated_;  // members that messages go to, by rank
   // The entrance into a view, while there is no communicator. With a change, no op of the last view

@@ -102,7 +102,7 @@ void Group::ask_for_turns() { world_->wake(*this); }
 bool Group::needs_turns() const {
   return busy() || (entrance_ && !dormant_) || (comm_ && comm_->busy()) ||
          boundary_.is_under_way() || !gate_queue_.empty() || !departure_.is_idle() ||
-         has_missed() || stepping_out_ != nullptr;
+         has_missed() || mail_.is_open() || stepping_out_ != nullptr;
 }
 
 // Nothing: this member's ops have not ended in time, or its world has gone before it.

@@ -149,7 +149,9 @@ void Group::take_members(const NextView& next) {
   const std::vector<MemberId> before = roster_.members;
   roster_.take(next.epoch, next.members, next.world_ranks);
   memory_.take_view(before);
-  seat_messages(std::exchange(seated_, roster_.members));
+  const std::vector<MemberId> seated = std::exchange(seated_, roster_.members);
+  seat_messages(seated);
+  mail_.take_members(seated);
   departure_.on_view();
   callers_.set_view({next.epoch, roster_.members});
 }
@@ -340,6 +342,7 @@ void Group::on_died(MemberId member, const Status& why) {
   // The member's goodbye came before: the end of its connections is no death.
   const bool left = roster_.has_gone(member);
   messages_.on_gone(*rank, !left, why);
+  mail_.on_gone(*rank, !left, why);
   roster_.gone.emplace_back(member, why);
   if (config_.protect || !comm_) return;
   const auto view_rank = view_rank_of(member, roster_.epoch);
@@ -352,6 +355,7 @@ void Group::on_goodbye(MemberId member) {
   ask_for_turns();
   const Status why(Code::kPeerLost, "the peer left");
   messages_.on_gone(*rank, false, why);
+  mail_.on_gone(*rank, false, why);
   roster_.gone.emplace_back(member, why);
   roster_.left.insert(member);
   const auto view_rank = view_rank_of(member, roster_.epoch);
@@ -363,6 +367,7 @@ void Group::on_relinked(MemberId member, bool data_lost) {
   if (!rank || *rank == config_.rank) return;
   ask_for_turns();
   departure_.on_relinked(member);
+  mail_.on_relinked(*rank);
   if (!data_lost) return;
   const comm::MemberLinks links = world_->links_to(member);
   for (std::vector<std::byte>& said : messages_.relink(*rank, links.data)) {

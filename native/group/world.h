@@ -82,6 +82,7 @@ class World {
   bool progress(Instant now);
   // Groups have ops under way, or a view change is.
   bool busy() const;
+  bool awaits_mail() const;
   bool is_changing() const {
     return membership_.changing() || boundary_.has_value() || !actions_.empty() || entering_;
   }

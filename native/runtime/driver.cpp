@@ -263,7 +263,8 @@ bool Driver::look_everywhere(Instant now, bool on_sockets) {
 
 // Announces that this thread will sleep, looks for work a last time, and sleeps if there is none.
 void Driver::rest(const std::function<bool()>& done, Instant now, Instant deadline) {
-  const bool on_sockets = machinery_.sockets_matter() || !machinery_.busy();
+  const bool on_sockets =
+      machinery_.sockets_matter() || !(machinery_.busy() || machinery_.awaits_mail());
   const std::uint32_t ticket =
       bell_.announce(on_sockets ? comm::Sleep::kOnSocket : comm::Sleep::kOnFutex);
   const bool work = run_submissions() || machinery_.turn(now) || !deferred_.empty() || done();

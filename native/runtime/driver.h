@@ -39,6 +39,8 @@ class Machinery {
   virtual bool sockets_matter() const = 0;
   // Whether ops or connections are under way.
   virtual bool busy() const = 0;
+  // Whether a caller waits for mail, which may come through shared memory.
+  virtual bool awaits_mail() const { return false; }
   // Whether all ops under way are small, so that spinning for each wait pays.
   virtual bool latency_bound() const = 0;
   virtual Instant next_deadline() const = 0;

@@ -122,6 +122,7 @@ class Runtime final : public comm::Executor,
     return sockets_matter_ || router_.is_changing() || !handshakes_.empty();
   }
   bool busy() const override;
+  bool awaits_mail() const override { return router_.awaits_mail(); }
   bool latency_bound() const override;
   Instant next_deadline() const override;
   void interrupt() override;

@@ -34,6 +34,7 @@ class UserGroup final : public comm::Communicator {
   std::shared_ptr<comm::PathAgreement> codec_agreement() override { return codec_agreement_; }
   comm::PlanTable plan() const override { return planner_->table(); }
   std::vector<std::string> transports() const override { return live_->transports(); }
+  Result<std::shared_ptr<comm::Mailbox>> mailbox() override { return live_->mailbox(); }
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
   // An op whose plan is measured at its first use is not instant.

@@ -39,7 +39,7 @@ void reduce(Builder& b, const BuildSpec& spec) {
   if (spec.rank == spec.root && own != last) b.recv(last, Builder::output(0));
 }
 
-void scan(Builder& b, const BuildSpec& spec) {
+void inclusive_scan(Builder& b, const BuildSpec& spec) {
   const int own = spec.rank.value;
   const Slot input = Builder::input(0);
   const Slot output = Builder::output(0);
@@ -75,7 +75,7 @@ Schedule build_chain(const BuildSpec& spec) {
   }
   switch (spec.collective) {
     case Collective::kReduce: reduce(b, spec); break;
-    case Collective::kScan: scan(b, spec); break;
+    case Collective::kScan: inclusive_scan(b, spec); break;
     case Collective::kExscan: exclusive_scan(b, spec); break;
     default: CHECK(false);
   }

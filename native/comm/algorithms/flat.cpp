@@ -47,7 +47,7 @@ void for_each_peer(const BuildSpec& spec, Action action) {
 }
 
 // Ranks in front of this one send it their inputs, and it sends its own to all behind it.
-void scan(Builder& b, const BuildSpec& spec) {
+void scan_from_all(Builder& b, const BuildSpec& spec) {
   const int own = spec.rank.value;
   const Slot input = Builder::input(0);
   const Slot output = Builder::output(0);
@@ -121,7 +121,7 @@ Schedule build_flat(const BuildSpec& spec) {
       break;
     case Collective::kBroadcast: broadcast_from(b, spec); break;
     case Collective::kScan:
-    case Collective::kExscan: scan(b, spec); break;
+    case Collective::kExscan: scan_from_all(b, spec); break;
     case Collective::kGather: gather_to(b, spec); break;
     case Collective::kScatter: scatter_from(b, spec); break;
     default: CHECK(false);

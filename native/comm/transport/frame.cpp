@@ -56,7 +56,7 @@ Result<FrameHeader> parse_header(std::span<const std::byte, kFrameHeaderBytes> b
                      std::to_string(kProtocolVersion));
   }
   if (wire.kind < static_cast<std::uint8_t>(FrameKind::kData) ||
-      wire.kind > static_cast<std::uint8_t>(FrameKind::kLook)) {
+      wire.kind > static_cast<std::uint8_t>(FrameKind::kMail)) {
     return malformed("unknown kind " + std::to_string(wire.kind));
   }
   if (!lengths_fit(wire)) return malformed("lengths out of bounds");

@@ -15,7 +15,7 @@
 namespace holdfast::comm {
 
 inline constexpr std::uint16_t kFrameMagic = 0x4648;  // "HF"
-inline constexpr std::uint8_t kProtocolVersion = 10;
+inline constexpr std::uint8_t kProtocolVersion = 11;
 inline constexpr std::size_t kFrameHeaderBytes = 48;
 // Bounds what one frame may make a receiver buffer or a small op wait for.
 inline constexpr std::uint32_t kMaxFramePayload = 512 * 1024;
@@ -45,6 +45,7 @@ enum class FrameKind : std::uint8_t {
   kAnswer,      // as kGrant, of use only if its message waits for it
   kCredit,      // receiver -> sender: `total_bytes` of eager messages are kept no more
   kLook,        // receiver -> sender: announce this message again if it waits
+  kMail,        // of a mailbox (comm/message/mail_trunk.h)
 };
 
 // Names a message. Both ends compute the key, so no match depends on arrival order.

@@ -173,6 +173,7 @@ Status Session::begin_frame(const FrameHeader& header) {
     case FrameKind::kSettled:
     case FrameKind::kArea:
     case FrameKind::kSent:
+    case FrameKind::kMail:
       target_ = Target::kControl;
       arrived_controls_.push_back({header, {}});
       arrived_controls_.back().payload.reserve(header.payload_bytes);

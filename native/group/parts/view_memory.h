@@ -60,6 +60,11 @@ class ViewMemory {
   SharedMemory shared() const { return shared_; }
   // The areas of present members; a group may begin with vacant ranks.
   std::vector<comm::HostPeer> areas_present() const;
+  // The rank's area; null: none is shared with it.
+  const comm::HostPeer* area_of(Rank rank) const {
+    const auto r = static_cast<std::size_t>(rank.value);
+    return r < areas_.size() && areas_[r].segment != nullptr ? &areas_[r] : nullptr;
+  }
   // Unlinks this member's area, so that no process finds it any more; a leased one has no name.
   void unlink_own();
   // Null: the group is not derived.
