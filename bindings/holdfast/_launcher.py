@@ -14,12 +14,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, TypeAlias
 
+from holdfast import _mpi
 from holdfast.errors import ConfigError
 
 _Process: TypeAlias = subprocess.Popen[bytes]
@@ -131,10 +132,11 @@ class _Meeting:
 class _World:
     """The processes of a job, and where they meet."""
 
-    def __init__(self, job: Job, directory: str, port: int) -> None:
+    def __init__(self, job: Job, mpi: _mpi.Setting, directory: str, port: int) -> None:
         self.processes: list[_Process] = []
         self.ends: queue.SimpleQueue[tuple[int, _Process]] = queue.SimpleQueue()
         self._job = job
+        self._mpi = mpi
         self._directory = directory
         self._port = port  # where nobody comes back, rank 0 keeps the store there
         self._tags: list[threading.Thread] = []
@@ -152,6 +154,7 @@ class _World:
         job, meeting = self._job, self._meeting
         env = dict(
             os.environ,
+            **self._mpi.environment,
             RANK=str(rank),
             WORLD_SIZE=str(job.ranks),
             LOCAL_RANK=str(rank),
@@ -196,14 +199,14 @@ class _World:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """N ranks of one script.
+    """N ranks of one script, module or program.
 
     Parameters
     ----------
     ranks : int
         How many.
     command : sequence of str
-        Script and arguments.
+        A path, a name to look up in PATH, or "-m" and a module's name; and arguments.
     tag_output : bool
         Begin every line of output with its rank.
     grace_s : float
@@ -211,6 +214,8 @@ class Job:
     respawns : int
         How often a rank that failed is started again; it takes its vacant rank. When none is left
         that it could come back to, all are started again, which counts once for each.
+    mpi : str
+        Which ABI of MPI the program is given a library for: one of _mpi.CHOICES.
     """
 
     ranks: int
@@ -218,6 +223,7 @@ class Job:
     tag_output: bool
     grace_s: float
     respawns: int = 0
+    mpi: str = "auto"
 
     def run(self) -> int:
         """Run to the end.
@@ -234,12 +240,13 @@ class Job:
         """
         if not 1 <= self.ranks <= _MAX_RANKS:
             raise ConfigError(f"-n {self.ranks}; accepted: 1 to {_MAX_RANKS}")
-        if not Path(self.command[0]).is_file():
-            raise ConfigError(f"no script {self.command[0]!r}")
+        command = _look_up(self.command)
+        mpi = _mpi.prepare(command, self.mpi, os.environ)
         directory = tempfile.mkdtemp(prefix="holdfast-run-")
         try:
             with _hold_port() as holder:
-                return self._run_in(_World(self, directory, holder.getsockname()[1]))
+                job = replace(self, command=command)
+                return job._run_in(_World(job, mpi, directory, holder.getsockname()[1]))
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -297,9 +304,20 @@ class Job:
         return 128 - first_failure if first_failure < 0 else first_failure
 
 
+def _look_up(command: Sequence[str]) -> tuple[str, ...]:
+    """Find a program as a shell does, but for scripts, which need no ./ before their names."""
+    name, *arguments = command
+    if name == "-m" or Path(name).is_file():
+        return tuple(command)
+    found = None if "/" in name or name.endswith(".py") else shutil.which(name)
+    if found is None:
+        raise ConfigError(f"no script {name!r}, and no program of that name in PATH")
+    return (found, *arguments)
+
+
 def _interpreter(script: str) -> list[str]:
     """Programs run themselves; everything else is Python's."""
-    is_program = os.access(script, os.X_OK) and not script.endswith(".py")
+    is_program = script != "-m" and os.access(script, os.X_OK) and not script.endswith(".py")
     return [] if is_program else [sys.executable]
 
 

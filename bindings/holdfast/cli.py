@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast import _coordinator, _info, _launcher, _simulate
+from holdfast import _coordinator, _info, _launcher, _mpi, _simulate
 from holdfast.comm.bench import command as bench
 from holdfast.comm.bench import plan_command
-from holdfast.errors import HoldfastError
+from holdfast.errors import ConfigError, HoldfastError
 from holdfast.ft.health import doctor, files_command, top, trace_command
 
 
@@ -20,9 +23,14 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     run = commands.add_parser(
         "run",
         help="start the ranks of a job on this host",
-        description="Starts N ranks of a Python script, or of a program, on this host; ends all "
-        "when one fails.",
-        epilog="example: holdfast run -n 4 train.py --epochs 3",
+        description="Starts N ranks of a Python script, of a module, or of a program, on this "
+        "host; ends all when one fails. MPI programs that were built for Open MPI, MPICH or "
+        "MPI-5's ABI run on Holdfast's library of their ABI.",
+        epilog="example: holdfast run -n 4 train.py --epochs 3\n"
+        "example: holdfast run -n 4 -m mpi4py.bench helloworld\n"
+        "example: holdfast run -n 2 ./a.out             # of any MPI's mpicc, or of ours\n"
+        "example: holdfast run -n 2 --mpi off ./a.out   # with the MPI that it finds itself",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of ranks")
     run.add_argument(
@@ -52,7 +60,26 @@ def _add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="how often each rank is started again at most (default: 3); never when it has exited "
         "with a status of its own within 10 s of that",
     )
-    run.add_argument("script", help="Python script (*.py) or program that every rank runs")
+    run.add_argument(
+        "--mpi",
+        choices=_mpi.CHOICES,
+        default="auto",
+        help="give MPI programs Holdfast's library of this ABI; auto: that which the program, or "
+        "mpi4py, was built for (default: auto)",
+    )
+    run.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE",
+        help="Python module that every rank runs, and its arguments",
+    )
+    run.add_argument(
+        "script",
+        nargs="?",
+        help="Python script (*.py), or program, by its path or by its name in PATH, that every "
+        "rank runs",
+    )
     run.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
     run.set_defaults(run=_run)
 
@@ -137,8 +164,12 @@ def _parser() -> argparse.ArgumentParser:
     info.add_argument("--json", action="store_true", help="for programs")
     info.add_argument("--cflags", action="store_true", help="flags to compile C programs")
     info.add_argument("--libs", action="store_true", help="flags to link them")
+    info.add_argument(
+        "--mpi", action="store_true", help="list the functions of MPI that are not supported"
+    )
     info.set_defaults(run=_info_command)
     _add_run(commands)
+    _add_mpicc(commands)
     for name, part, summary, description in _PARTS:
         command = commands.add_parser(
             name,
@@ -155,18 +186,71 @@ def _info_command(arguments: argparse.Namespace) -> int:
     if arguments.cflags or arguments.libs:
         print(_info.build_flags(compiler=arguments.cflags, linker=arguments.libs))
         return 0
+    if arguments.mpi:
+        return _info.show_mpi()
     return _info.show(as_json=arguments.json)
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    command = ["-m", *arguments.module] if arguments.module else [arguments.script]
+    if len(command) + bool(arguments.script) == 1:
+        raise ConfigError("nothing to run; accepted: a script, a program, or -m and a module")
     job = _launcher.Job(
         ranks=arguments.ranks,
-        command=(arguments.script, *arguments.arguments),
+        command=(*command, *arguments.arguments),
         tag_output=arguments.tag_output,
         grace_s=arguments.grace,
         respawns=arguments.max_respawns if arguments.respawn else 0,
+        mpi=arguments.mpi,
     )
     return job.run()
+
+
+def _add_mpicc(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    mpicc = commands.add_parser(
+        "mpicc",
+        help="compile a program of MPI, for MPI-5's ABI",
+        description="Runs the compiler with what it needs for MPI: a header of MPI-5's ABI, and "
+        "Holdfast's library, which the program then finds by itself. Other libraries of that ABI "
+        "run it, too.",
+        epilog="example: holdfast mpicc -O2 ring.c -o ring\n"
+        "example: holdfast mpicc --compiler g++ -O2 ring.cpp -o ring\n"
+        "example: holdfast mpicc --show ring.c",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage="holdfast mpicc [--help] [--compiler NAME] [--show] ARGUMENT ...",
+        # Whatever begins with a hyphen is the compiler's, but for our own in front of it.
+        prefix_chars="+",
+        add_help=False,
+    )
+    mpicc.add_argument(
+        "arguments",
+        nargs=argparse.REMAINDER,
+        help="the compiler's; before them --compiler NAME (default: cc), for C++ or another one, "
+        "or --show, which prints the command and runs nothing",
+    )
+    mpicc.set_defaults(run=lambda given: _mpicc(given, mpicc))
+
+
+def _mpicc(given: argparse.Namespace, parser: argparse.ArgumentParser) -> int:
+    arguments, compiler, show = list(given.arguments), "cc", False
+    while arguments and arguments[0] in ("--help", "--compiler", "--show"):
+        option = arguments.pop(0)
+        if option == "--help":
+            parser.print_help()
+            return 0
+        if option == "--show":
+            show = True
+        elif arguments:
+            compiler = arguments.pop(0)
+    if not arguments:
+        raise ConfigError("mpicc: nothing to compile; accepted: a compiler's arguments")
+    command = _mpi.compiler_command(compiler, arguments)
+    if show:
+        print(shlex.join(command))
+        return 0
+    if shutil.which(compiler) is None:
+        raise ConfigError(f"--compiler {compiler}: no such program; accepted: a compiler's name")
+    return subprocess.run(command, check=False).returncode
 
 
 def main(argv: Sequence[str] | None = None) -> int:

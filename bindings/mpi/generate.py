@@ -1,131 +1,29 @@
-"""Writes the C++ that follows from functions.table: declarations of bodies, and entry points.
+"""Writes the C++ that follows from the tables of this folder.
 
-python generate.py calls OUT            declarations of all bodies (core/calls.h)
+python generate.py calls OUT              declarations of all bodies
+python generate.py entries ABI FOLDER OUT...  entry points of an ABI in as many files as are named;
+                                          bodies are looked for in the sources below FOLDER
+python generate.py values ABI OUT         constants and handles of an ABI
+python generate.py header OUT             mpi.h of the standard ABI
+python generate.py unsupported FOLDER OUT  names of functions that refuse, a line each
+python generate.py data OUT               variables that Open MPI's ABI has for handles
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-TABLE = Path(__file__).with_name("functions.table")
-
-# Kinds that are handles, and the class of their objects.
-OBJECTS = {
-    "comm": "Comm",
-    "type": "Datatype",
-    "group": "Group",
-    "op": "Op",
-    "request": "Request",
-    "info": "Info",
-    "errhandler": "Errhandler",
-    "message": "Message",
-    "session": "Session",
-}
-# Kinds that are numbers of 64 bits for bodies.
-LONG = {"count", "displacement", "aint", "wide"}
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of a function: `direction` is "", ">" (written) or "=" (both)."""
-
-    name: str
-    kind: str
-    direction: str = ""
-    array: bool = False
-    nullable: bool = False
-    twin_only: bool = False
-
-    @property
-    def written(self) -> bool:
-        """Whether the call writes it."""
-        return self.direction != ""
-
-    def body_type(self) -> str | None:
-        """Its type in the body's declaration; None: the entry point alone has it."""
-        if self.kind == "length":
-            return None
-        if self.kind in OBJECTS:
-            name = OBJECTS[self.kind]
-            if self.array:
-                return f"const Handles<{name}>&"
-            return f"{name}*&" if self.written else f"{name}*"
-        fixed = {
-            "buffer": "void*" if self.written else "const void*",
-            "address": "void**",
-            "state": "void**" if self.written else "void*",
-            "status": "const StatusOut&",
-            "function": "Function",
-            "argc": "int*",
-            "argv": "char***",
-            "string": "const TextOut&" if self.written else "std::string_view",
-        }
-        if self.kind in fixed:
-            return fixed[self.kind]
-        if self.array:
-            return "const OutInts&" if self.written else "const IntArray&"
-        number = "bool" if self.kind == "flag" else "std::int64_t" if self.kind in LONG else "int"
-        return f"{number}&" if self.written else number
-
-
-@dataclass(frozen=True)
-class Row:
-    """A function: its name without MPI_, its arguments, what it returns ("": an error code)."""
-
-    name: str
-    arguments: tuple[Argument, ...]
-    result: str = ""
-    anytime: bool = False
-
-    def has_twin(self) -> bool:
-        """Whether there is a twin for large counts."""
-        kinds = {a.kind for a in self.arguments}
-        # MPI_Op_create's function has counts of its own.
-        return bool(kinds & {"count", "displacement"}) or self.name == "Op_create"
-
-    def declaration(self) -> str:
-        """The body's declaration."""
-        results = {"": "int", "double": "double", "aint": "std::int64_t", "int": "int"}
-        result = results.get(self.result) or f"{OBJECTS[self.result]}*"
-        types = [(a.body_type(), a.name) for a in self.arguments]
-        arguments = ["Call& call", *(f"{t} {n}" for t, n in types if t is not None)]
-        return f"{result} {self.name}({', '.join(arguments)});"
-
-
-def parse_argument(text: str) -> Argument:
-    """Read an argument of a row."""
-    name, kind = text.split(": ")
-    direction = name[0] if name[0] in "<>=" else ""
-    array = kind.endswith("[]")
-    kind = kind.removesuffix("[]")
-    nullable = kind.endswith("?")
-    kind = kind.removesuffix("?")
-    twin_only = kind.endswith("_c")
-    kind = kind.removesuffix("_c")
-    return Argument(name[len(direction) :], kind, direction, array, nullable, twin_only)
-
-
-def parse(text: str) -> tuple[list[Row], list[str]]:
-    """The rows of the table, and the names of functions that are not supported."""
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    joined = re.sub(r"\n    +", " ", "\n".join(lines))
-    rows_text, unsupported = joined.split("\nunsupported")
-    rows = []
-    for line in rows_text.splitlines():
-        match = re.fullmatch(r"(anytime )?(\w+)\((.*)\)(?: -> (\w+))?", line)
-        if match is None:
-            raise ValueError(f"functions.table: not a row: {line!r}")
-        anytime, name, arguments, result = match.groups()
-        parsed = tuple(parse_argument(a) for a in arguments.split(", ") if a)
-        rows.append(Row(name, parsed, result or "", anytime is not None))
-    return rows, unsupported.split()
+import data
+import entries
+import header
+import values
+from table import OBJECTS, TABLE, Row, parse
 
 
 def calls_header(rows: list[Row]) -> str:
-    """The declarations of all bodies."""
+    """Return the declarations of all bodies."""
     declarations = "\n".join(row.declaration() for row in rows)
     classes = "\n".join(f"struct {name};" for name in sorted(OBJECTS.values()))
     return f"""// Written by bindings/mpi/generate.py: the bodies of all functions of the table.
@@ -150,13 +48,57 @@ namespace body {{
 """
 
 
+def written_bodies(folder: Path) -> set[str]:
+    """Return the names of the bodies that the sources below a folder define."""
+    found: set[str] = set()
+    for path in sorted(folder.rglob("*.cpp")):
+        found.update(re.findall(r"^\S+ (?:body::)?([A-Z]\w+)\(\s*Call&", path.read_text(), re.M))
+    return found
+
+
+def write_entries(abi: str, folder: str, outs: list[str]) -> None:
+    """Write the entry points of an ABI, in equal parts."""
+    rows, refused = parse(TABLE.read_text())
+    written = written_bodies(Path(folder))
+    parts = len(outs)
+    for part, out in enumerate(outs):
+        mine = rows[part * len(rows) // parts : (part + 1) * len(rows) // parts]
+        also = refused if part == parts - 1 else []
+        Path(out).write_text(entries.source(abi, mine, also, written))
+
+
+def refused_names(folder: str) -> list[str]:
+    """Return the names of the entry points that refuse, whatever they are given."""
+    rows, refused = parse(TABLE.read_text())
+    written = written_bodies(Path(folder))
+    unwritten = [
+        f"{row.name}{suffix}"
+        for row in rows
+        if row.name not in written and not entries.is_conversion(row)
+        for suffix in (("", "_c") if row.has_twin() else ("",))
+    ]
+    return sorted(f"MPI_{name}" for name in refused + unwritten)
+
+
 def main() -> None:
     """Write what the command line asks for."""
     rows, _ = parse(TABLE.read_text())
-    action, out = sys.argv[1:3]
-    if action != "calls":
-        raise SystemExit(f"generate.py: {action!r} is not one of: calls")
-    Path(out).write_text(calls_header(rows))
+    action, *rest = sys.argv[1:]
+    if action == "calls":
+        Path(rest[0]).write_text(calls_header(rows))
+    elif action == "entries":
+        write_entries(rest[0], rest[1], rest[2:])
+    elif action == "values":
+        Path(rest[1]).write_text(values.source(rest[0]))
+    elif action == "data":
+        Path(rest[0]).write_text(data.source())
+    elif action == "header":
+        Path(rest[0]).write_text(header.source())
+    elif action == "unsupported":
+        Path(rest[1]).write_text("\n".join(refused_names(rest[0])) + "\n")
+    else:
+        actions = "calls, data, entries, header, unsupported, values"
+        raise SystemExit(f"generate.py: {action!r} is not one of: {actions}")
 
 
 if __name__ == "__main__":

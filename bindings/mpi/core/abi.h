@@ -13,17 +13,23 @@
 
 namespace holdfast::mpi {
 
-// What the numbers of an array mean, where an ABI spells some of them its own way.
+// What numbers mean that an ABI may spell its own way. A value of the program that has no meaning
+// becomes one that the core does not know; from_core() makes the program's of it again.
 enum class Meaning : std::uint8_t {
   kPlain,
   kRank,
-  kIndex,
+  kTag,
+  kOrder,
   kDistribution,
   kDistributionArgument,
-  kWeight,
   kError,
   kCombiner,
   kKeyval,
+  kComparison,
+  kTopology,
+  kSplit,
+  kThread,
+  kTypeClass,
 };
 
 // As the implementation has it; an ABI's status has the same in its own layout.
@@ -49,6 +55,8 @@ struct Abi {
   const char* name;  // abi, mpich, openmpi
   int version;       // of MPI, as the program's header has it
   int subversion;
+  int abi_version;  // MPI_Abi_get_version; -1: this is not the standard's ABI
+  int abi_subversion;
   TextLimits limits;
 
   // The handle in `slot`, which is of the ABI's type for the kind. Null: the null handle.

@@ -107,18 +107,31 @@ class StatusOut {
 class TextOut {
  public:
   TextOut() = default;
-  TextOut(char* at, std::size_t limit, int* length) : at_(at), limit_(limit), length_(length) {}
+  // What the program is told of the length: what was written, or, with its zero, what it takes.
+  enum class Told : std::uint8_t { kWritten, kNeeded };
+  TextOut(char* at, std::int64_t limit, int* length, Told told = Told::kWritten)
+      : at_(at), limit_(limit), length_(length), told_(told) {}
   char* at() const { return at_; }
   // Cut off where it does not fit.
   void set(std::string_view text) const;
 
  private:
   char* at_ = nullptr;
-  std::size_t limit_ = 0;
+  std::int64_t limit_ = 0;
   int* length_ = nullptr;
+  Told told_ = Told::kWritten;
 };
 
 using Function = void (*)();
+
+// Where the process stands. Sessions count: with one open, calls may begin.
+enum class Stage : std::uint8_t { kBefore, kRunning, kAfter };
+Stage stage();  // written with init and finalize
+
+class Call;
+// Hands the failure of a call to the handler of the communicator, of the session, or of
+// MPI_COMM_SELF where both are null, and returns what the call returns. Written with handlers.
+int raise(Call& call, int code, Comm* comm, Session* session);
 
 class Call {
  public:
@@ -134,20 +147,29 @@ class Call {
   [[nodiscard]] int fail(int code, std::string text);
   const std::string& text() const { return text_; }
   bool failed() const { return code_ != kSuccess; }
+  int code() const { return code_; }
+  // Says whose handler a failure is for, where the arguments do not: of a request, say.
+  void concerns(Comm* comm) { comm_ = comm; }
 
   // Refuses what no call may have: called before init or after finalize.
-  bool may_begin();
+  bool may_begin() { return stage() == Stage::kRunning || refuse_stage(); }
   // An argument that is no handle, or a null one where none is taken.
   void refuse_handle(Kind kind, const char* argument, bool is_null, const void* slot);
   // Hands a failure to the handler of the communicator (or session, or of MPI_COMM_SELF where there
   // is neither), and returns what the entry point returns: a code of the ABI.
-  int end(int code, Comm* comm, Session* session = nullptr);
+  int end(int code, Comm* comm, Session* session = nullptr) {
+    return code == kSuccess ? kSuccess : end_failed(code, comm, session);
+  }
 
  private:
+  bool refuse_stage();
+  int end_failed(int code, Comm* comm, Session* session);
+
   const Abi& abi_;
   const char* name_;
   const bool wide_;
   int code_ = kSuccess;
+  Comm* comm_ = nullptr;
   std::string text_;
 };
 

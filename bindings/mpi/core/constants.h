@@ -72,7 +72,7 @@ enum ErrorClass : int {
   kErrErrhandler = 61,
   kErrAbi = 62,
 };
-inline constexpr int kFirstUserError = 0x4000;
+inline constexpr int kFirstUserError = 0x4000;  // the ABI's MPI_ERR_LASTCODE + 1
 
 inline constexpr int kAnySource = -1;
 inline constexpr int kAnyTag = -2;
@@ -94,7 +94,8 @@ enum Comparison : int { kIdent = 201, kCongruent = 202, kSimilar = 203, kUnequal
 enum TopologyKind : int { kCart = 211, kGraph = 212, kDistGraph = 213 };
 enum Order : int { kOrderC = 12, kOrderFortran = 15 };
 enum Distribution : int { kDistributeNone = 16, kDistributeBlock = 17, kDistributeCyclic = 18 };
-inline constexpr int kDistributeDefaultArg = 19;
+// The one value that is not the standard's, whose 19 may be an argument that is meant.
+inline constexpr int kDistributeDefaultArg = -49767;
 enum SplitType : int {
   kSplitShared = 221,
   kSplitHwUnguided = 222,

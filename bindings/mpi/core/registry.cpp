@@ -1,20 +1,11 @@
 #include "mpi/core/registry.h"
 
-#include "base/check.h"
-
 namespace holdfast::mpi {
 
 Registry::~Registry() {
   for (OfKind& of : kinds_) {
     for (auto& page : of.pages) delete page.load(std::memory_order_relaxed);
   }
-}
-
-std::size_t Registry::index(Kind kind) {
-  const auto first = static_cast<std::uint32_t>(Kind::kComm);
-  const std::uint32_t index = static_cast<std::uint32_t>(kind) - first;
-  CHECK(index < kKinds);
-  return index;
 }
 
 void* Registry::take(Kind kind, std::size_t bytes) {
@@ -75,16 +66,6 @@ void Registry::leave(Object& object) {
   const std::lock_guard lock(of.mutex);
   of.free_numbers.push_back(object.number);
   --of.made;
-}
-
-Object* Registry::find(Kind kind, std::int32_t number) const {
-  if (number < 0 || number >= kMostObjects) return nullptr;
-  const OfKind& of = kinds_[index(kind)];
-  const Page* page =
-      of.pages[static_cast<std::size_t>(number / kSlotsPerPage)].load(std::memory_order_acquire);
-  if (page == nullptr) return nullptr;
-  return page->slots[static_cast<std::size_t>(number % kSlotsPerPage)].load(
-      std::memory_order_acquire);
 }
 
 std::size_t Registry::count(Kind kind) const {

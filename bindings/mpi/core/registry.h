@@ -11,6 +11,7 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
 #include "mpi/core/object.h"
 
 namespace holdfast::mpi {
@@ -46,7 +47,15 @@ class Registry {
     return object;
   }
   // Null: there is none.
-  Object* find(Kind kind, std::int32_t number) const;
+  Object* find(Kind kind, std::int32_t number) const {
+    if (number < 0 || number >= kMostObjects) return nullptr;
+    const OfKind& of = kinds_[index(kind)];
+    const Page* page =
+        of.pages[static_cast<std::size_t>(number / kSlotsPerPage)].load(std::memory_order_acquire);
+    if (page == nullptr) return nullptr;
+    return page->slots[static_cast<std::size_t>(number % kSlotsPerPage)].load(
+        std::memory_order_acquire);
+  }
 
   template <class T>
   static T* use(T* object) {
@@ -77,7 +86,12 @@ class Registry {
     std::int32_t next_number = kFirstMade;
     std::size_t made = 0;
   };
-  static std::size_t index(Kind kind);
+  static std::size_t index(Kind kind) {
+    const std::uint32_t at =
+        static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(Kind::kComm);
+    CHECK(at < kKinds);
+    return at;
+  }
   void* take(Kind kind, std::size_t bytes);
   void give_back(void* memory, Kind kind);
   void admit(Object& object);

@@ -1,0 +1,79 @@
+// Types of Fortran by precision and range: MPI-4.1, 19.1.9.
+#include <string>
+
+#include "mpi/calls.h"
+#include "mpi/calls/made.h"
+#include "mpi/core/basic_types.h"
+#include "mpi/core/predefined.h"
+#include "mpi/core/process.h"
+
+namespace holdfast::mpi {
+
+namespace {
+
+// What Fortran's compilers have: decimal digits, and the decimal exponent's range.
+struct Row {
+  int precision;
+  int range;
+  std::int32_t real;
+  std::int32_t complex;
+};
+constexpr Row kReals[] = {{6, 37, kTypeReal4, kTypeComplex8},
+                          {15, 307, kTypeReal8, kTypeComplex16},
+                          {18, 4931, kTypeLongDouble, kTypeCLongDoubleComplex}};
+
+struct IntegerRow {
+  int range;
+  std::int32_t number;
+};
+constexpr IntegerRow kIntegers[] = {
+    {2, kTypeInteger1}, {4, kTypeInteger2}, {9, kTypeInteger4}, {18, kTypeInteger8}};
+
+int give(Call& call, int combiner, int p, int r, std::int32_t number, Datatype*& newtype) {
+  Datatype* found = process().fortran_types.find(combiner, p, r, *basic_type(number));
+  if (found != nullptr) {
+    newtype = found;
+    return kSuccess;
+  }
+  return call.fail(kErrNoMem, "there are " + std::to_string(FortranTypes::kMostTypes) +
+                                  " such types already, and a program can have no more");
+}
+
+// MPI_UNDEFINED, which is negative, leaves the choice to the other one.
+int find_real(Call& call, int p, int r, const Row** row) {
+  if (p == kUndefined && r == kUndefined) {
+    return call.fail(kErrArg, "p and r are MPI_UNDEFINED, accepted is one of them");
+  }
+  for (const Row& each : kReals) {
+    *row = &each;
+    if (p <= each.precision && r <= each.range) return kSuccess;
+  }
+  return call.fail(kErrArg, "p is " + std::to_string(p) + " and r is " + std::to_string(r) +
+                                ", accepted are a p up to 18 and an r up to 4931");
+}
+
+}  // namespace
+
+namespace body {
+
+int Type_create_f90_integer(Call& call, int r, Datatype*& newtype) {
+  for (const IntegerRow& row : kIntegers) {
+    if (r <= row.range) return give(call, kCombinerF90Integer, 0, r, row.number, newtype);
+  }
+  return call.fail(kErrArg, "r is " + std::to_string(r) + ", accepted are numbers up to 18");
+}
+
+int Type_create_f90_real(Call& call, int p, int r, Datatype*& newtype) {
+  const Row* row = nullptr;
+  const int code = find_real(call, p, r, &row);
+  return code != kSuccess ? code : give(call, kCombinerF90Real, p, r, row->real, newtype);
+}
+
+int Type_create_f90_complex(Call& call, int p, int r, Datatype*& newtype) {
+  const Row* row = nullptr;
+  const int code = find_real(call, p, r, &row);
+  return code != kSuccess ? code : give(call, kCombinerF90Complex, p, r, row->complex, newtype);
+}
+
+}  // namespace body
+}  // namespace holdfast::mpi

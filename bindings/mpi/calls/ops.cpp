@@ -1,0 +1,56 @@
+// Reduction operations: MPI-4.1, 6.9.2, 6.9.5 and 6.9.7.
+#include <string>
+
+#include "mpi/calls.h"
+#include "mpi/calls/checks.h"
+#include "mpi/calls/made.h"
+#include "mpi/core/op.h"
+#include "mpi/core/process.h"
+
+namespace holdfast::mpi::body {
+
+int Op_create(Call& call, Function user_fn, bool commute, Op*& op) {
+  if (user_fn == nullptr) {
+    return call.fail(kErrArg, "user_fn is a null pointer, accepted are functions");
+  }
+  return give_made(call, process().registry.make<Op>(call.abi(), user_fn, commute, call.is_wide()),
+                   "operations", op);
+}
+
+int Op_free(Call& call, Op*& op) {
+  if (op->predefined) {
+    return call.fail(kErrOp, std::string("op is ") + name_of(*op) +
+                                 ", accepted are operations that the program made");
+  }
+  process().registry.drop(op);
+  op = nullptr;
+  return kSuccess;
+}
+
+int Op_commutative(Call&, Op* op, bool& commute) {
+  commute = op->commutative;
+  return kSuccess;
+}
+
+int Reduce_local(Call& call, const void* inbuf, void* inoutbuf, std::int64_t count,
+                 Datatype* datatype, Op* op) {
+  Checks checks(call);
+  checks.count("count", count).type("datatype", datatype);
+  if (checks.failed()) return checks.code();
+  if (std::string problem = reduction_problem(*op, *datatype); !problem.empty()) {
+    return call.fail(kErrOp, std::move(problem));
+  }
+  if (!datatype->fits(count)) {
+    return call.fail(kErrCount, "count is " + std::to_string(count) +
+                                    ", whose bytes leave 63 bits; accepted are smaller ones");
+  }
+  if (inbuf == kInPlace || inoutbuf == kInPlace) {
+    return call.fail(kErrBuffer, "a buffer is MPI_IN_PLACE, accepted are two buffers");
+  }
+  checks.buffer("inbuf", inbuf, count, datatype).buffer("inoutbuf", inoutbuf, count, datatype);
+  if (checks.failed()) return checks.code();
+  if (count != 0) apply(*op, inbuf, inoutbuf, count, *datatype);
+  return kSuccess;
+}
+
+}  // namespace holdfast::mpi::body

@@ -1,0 +1,303 @@
+// Persistent sends and receives, partitioned ones, and buffers for buffered sends.
+#include "mpi/calls.h"
+#include "mpi/calls/checks.h"
+#include "mpi/core/buffered.h"
+#include "mpi/core/messages.h"
+#include "mpi/core/process.h"
+#include "mpi/core/session.h"
+
+namespace holdfast::mpi {
+namespace {
+
+// Makes an inactive request that holds what its runs use.
+Request* new_persistent(Comm* comm, Datatype* type) {
+  Request* request = new_request(comm);
+  if (request == nullptr) return nullptr;
+  request->persistent = true;
+  request->active = false;
+  request->type = Registry::use(type);
+  return request;
+}
+
+int too_many(Call& call) { return call.fail(kErrIntern, "there are too many requests"); }
+
+int init_send(Call& call, const SendData& data, const Route& route, comm::SendMode mode,
+              Request*& request) {
+  Checks checks(call);
+  checks.count("count", data.count).type("datatype", data.type).dest(route.peer, *route.comm);
+  checks.tag("tag", route.tag).buffer("buf", data.at, data.count, data.type);
+  if (checks.failed()) return checks.code();
+  request = new_persistent(route.comm, data.type);
+  if (request == nullptr) return too_many(call);
+  request->start = [data, route, mode](Request& self) {
+    begin_send(self, data, route, mode);
+    return Failure{};
+  };
+  return kSuccess;
+}
+
+Failure start_buffered(Request& request, const SendData& data, const Route& route) {
+  request.what = Request::What::kSend;
+  request.buffered = true;
+  if (route.peer == kProcNull) return {};
+  const auto pool = pool_of(*route.comm);
+  if (pool && pool->send(data, route)) return {};
+  return {kErrBuffer, pool ? "the attached buffer of " + std::to_string(pool->size) +
+                                 " bytes has no room for the message"
+                           : "no buffer is attached; MPI_Buffer_attach() attaches one"};
+}
+
+int start(Call& call, Request* request) {
+  if (request == nullptr || !request->persistent) {
+    return call.fail(kErrRequest, "request is not a persistent one");
+  }
+  if (request->active) {
+    return call.fail(kErrRequest, "request is active; a wait or test must end it first");
+  }
+  request->active = true;
+  Failure failure = request->start(*request);
+  if (failure.code == kSuccess) return kSuccess;
+  request->active = false;
+  return call.fail(failure.code, std::move(failure.text));
+}
+
+int attach(Call& call, std::shared_ptr<BufferPool>& pool, const void* buffer, std::int64_t size) {
+  if (pool) {
+    return call.fail(kErrBuffer, "a buffer of " + std::to_string(pool->size) +
+                                     " bytes is attached already; detach it first");
+  }
+  if (size < 0) {
+    return call.fail(kErrArg, "size is " + std::to_string(size) + "; accepted: 0 or more");
+  }
+  pool = std::make_shared<BufferPool>();
+  pool->address = const_cast<void*>(buffer);
+  pool->size = size;
+  pool->automatic = buffer == kBufferAutomatic;
+  return kSuccess;
+}
+
+int detach(Call& call, std::shared_ptr<BufferPool>& pool, void** address, std::int64_t& size) {
+  if (!pool) return call.fail(kErrBuffer, "no buffer is attached");
+  pool->flush();
+  *address = pool->address;
+  size = pool->automatic ? 0 : pool->size;
+  pool = nullptr;
+  return kSuccess;
+}
+
+int flush(const std::shared_ptr<BufferPool>& pool) {
+  if (pool) pool->flush();
+  return kSuccess;
+}
+
+int flush_later(Call& call, const std::shared_ptr<BufferPool>& pool, Comm* comm,
+                Request*& request) {
+  flush(pool);
+  request = new_request(comm);
+  return request != nullptr ? kSuccess : too_many(call);
+}
+
+// Partitions go as one message when all are ready.
+int init_partitions(Call& call, Request*& request, int partitions, Comm* comm, Datatype* type) {
+  if (partitions < 1) {
+    return call.fail(kErrArg,
+                     "partitions is " + std::to_string(partitions) + "; accepted: 1 or more");
+  }
+  request = new_persistent(comm, type);
+  if (request == nullptr) return too_many(call);
+  request->partitions = std::make_unique<Partitions>();
+  request->partitions->count = partitions;
+  request->partitions->ready =
+      std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(partitions));
+  return kSuccess;
+}
+
+int make_ready(Call& call, Request* request, int low, int high) {
+  if (request == nullptr || !request->partitions || !request->partitions->send) {
+    return call.fail(kErrRequest, "request is not one of MPI_Psend_init()");
+  }
+  if (!request->active) return call.fail(kErrRequest, "request has not been started");
+  Partitions& parts = *request->partitions;
+  if (low < 0 || high >= parts.count || low > high) {
+    return call.fail(kErrArg, "partitions " + std::to_string(low) + " to " + std::to_string(high) +
+                                  " are not all of 0 to " + std::to_string(parts.count - 1));
+  }
+  for (int i = low; i <= high; ++i) {
+    if (parts.ready[static_cast<std::size_t>(i)].exchange(true, std::memory_order_acq_rel)) {
+      return call.fail(kErrArg, "partition " + std::to_string(i) + " is ready already");
+    }
+    if (parts.missing.fetch_sub(1, std::memory_order_acq_rel) == 1) parts.send(*request);
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+namespace body {
+
+int Send_init(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest,
+              int tag, Comm* comm, Request*& request) {
+  return init_send(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kStandard,
+                   request);
+}
+
+int Ssend_init(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest,
+               int tag, Comm* comm, Request*& request) {
+  return init_send(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kSynchronous,
+                   request);
+}
+
+int Rsend_init(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest,
+               int tag, Comm* comm, Request*& request) {
+  return init_send(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kReady,
+                   request);
+}
+
+int Bsend_init(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest,
+               int tag, Comm* comm, Request*& request) {
+  const SendData data{buf, count, datatype};
+  const Route route{comm, dest, tag};
+  const int code = init_send(call, data, route, comm::SendMode::kStandard, request);
+  if (code != kSuccess) return code;
+  request->start = [data, route](Request& self) { return start_buffered(self, data, route); };
+  return kSuccess;
+}
+
+int Recv_init(Call& call, void* buf, std::int64_t count, Datatype* datatype, int source, int tag,
+              Comm* comm, Request*& request) {
+  Checks checks(call);
+  checks.count("count", count).type("datatype", datatype).source(source, *comm);
+  checks.any_tag("tag", tag).buffer("buf", buf, count, datatype);
+  if (checks.failed()) return checks.code();
+  request = new_persistent(comm, datatype);
+  if (request == nullptr) return too_many(call);
+  const ReceiveData data{buf, count, datatype};
+  const Route route{comm, source, tag};
+  request->start = [data, route](Request& self) {
+    begin_receive(self, data, route);
+    return Failure{};
+  };
+  return kSuccess;
+}
+
+int Start(Call& call, Request*& request) { return start(call, request); }
+
+int Startall(Call& call, int count, const Handles<Request>& array_of_requests) {
+  if (count < 0) {
+    return call.fail(kErrCount, "count is " + std::to_string(count) + "; accepted: 0 or more");
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    bool valid = true;
+    Request* request = array_of_requests.get(i, &valid);
+    if (!valid) {
+      return call.fail(kErrRequest, "array_of_requests[" + std::to_string(i) + "] is no request");
+    }
+    if (const int code = start(call, request); code != kSuccess) return code;
+  }
+  return kSuccess;
+}
+
+int Psend_init(Call& call, const void* buf, int partitions, std::int64_t count, Datatype* datatype,
+               int dest, int tag, Comm* comm, Info* /*info*/, Request*& request) {
+  Checks checks(call);
+  checks.count("count", count).type("datatype", datatype).dest(dest, *comm).tag("tag", tag);
+  if (checks.failed()) return checks.code();
+  const int code = init_partitions(call, request, partitions, comm, datatype);
+  if (code != kSuccess) return code;
+  const SendData data{buf, count * partitions, datatype};
+  const Route route{comm, dest, tag};
+  request->partitions->send = [data, route](Request& self) {
+    begin_send(self, data, route, comm::SendMode::kStandard);
+    self.partitions->sent.store(true, std::memory_order_release);
+  };
+  request->start = [](Request& self) {
+    Partitions& parts = *self.partitions;
+    for (int i = 0; i < parts.count; ++i) parts.ready[static_cast<std::size_t>(i)] = false;
+    parts.sent = false;
+    parts.missing.store(parts.count, std::memory_order_release);
+    self.what = Request::What::kSend;
+    return Failure{};
+  };
+  return kSuccess;
+}
+
+int Precv_init(Call& call, void* buf, int partitions, std::int64_t count, Datatype* datatype,
+               int source, int tag, Comm* comm, Info* /*info*/, Request*& request) {
+  Checks checks(call);
+  checks.count("count", count).type("datatype", datatype).source(source, *comm).tag("tag", tag);
+  if (checks.failed()) return checks.code();
+  const int code = init_partitions(call, request, partitions, comm, datatype);
+  if (code != kSuccess) return code;
+  const ReceiveData data{buf, count * partitions, datatype};
+  const Route route{comm, source, tag};
+  request->partitions->sent = true;
+  request->start = [data, route](Request& self) {
+    begin_receive(self, data, route);
+    return Failure{};
+  };
+  return kSuccess;
+}
+
+int Pready(Call& call, int partition, Request* request) {
+  return make_ready(call, request, partition, partition);
+}
+
+int Pready_range(Call& call, int partition_low, int partition_high, Request* request) {
+  return make_ready(call, request, partition_low, partition_high);
+}
+
+int Pready_list(Call& call, int length, const IntArray& array_of_partitions, Request* request) {
+  for (int i = 0; i < length; ++i) {
+    const int partition = static_cast<int>(array_of_partitions[static_cast<std::size_t>(i)]);
+    if (const int code = make_ready(call, request, partition, partition); code != kSuccess) {
+      return code;
+    }
+  }
+  return kSuccess;
+}
+
+int Parrived(Call& call, Request* request, int partition, bool& flag) {
+  if (request == nullptr || !request->partitions || request->partitions->send) {
+    return call.fail(kErrRequest, "request is not one of MPI_Precv_init()");
+  }
+  if (partition < 0 || partition >= request->partitions->count) {
+    return call.fail(kErrArg, "partition is " + std::to_string(partition) + "; accepted: 0 to " +
+                                  std::to_string(request->partitions->count - 1));
+  }
+  flag = is_done(*request);
+  return kSuccess;
+}
+
+int Buffer_attach(Call& call, const void* buffer, std::int64_t size) {
+  return attach(call, process().buffer, buffer, size);
+}
+int Buffer_detach(Call& call, void** buffer_addr, std::int64_t& size) {
+  return detach(call, process().buffer, buffer_addr, size);
+}
+int Buffer_flush(Call&) { return flush(process().buffer); }
+int Buffer_iflush(Call& call, Request*& request) {
+  return flush_later(call, process().buffer, nullptr, request);
+}
+int Comm_attach_buffer(Call& call, Comm* comm, const void* buffer, std::int64_t size) {
+  return attach(call, comm->buffer, buffer, size);
+}
+int Comm_detach_buffer(Call& call, Comm* comm, void** buffer_addr, std::int64_t& size) {
+  return detach(call, comm->buffer, buffer_addr, size);
+}
+int Comm_flush_buffer(Call&, Comm* comm) { return flush(comm->buffer); }
+int Comm_iflush_buffer(Call& call, Comm* comm, Request*& request) {
+  return flush_later(call, comm->buffer, comm, request);
+}
+int Session_attach_buffer(Call& call, Session* session, const void* buffer, std::int64_t size) {
+  return attach(call, session->buffer, buffer, size);
+}
+int Session_detach_buffer(Call& call, Session* session, void** buffer_addr, std::int64_t& size) {
+  return detach(call, session->buffer, buffer_addr, size);
+}
+int Session_flush_buffer(Call&, Session* session) { return flush(session->buffer); }
+int Session_iflush_buffer(Call& call, Session* session, Request*& request) {
+  return flush_later(call, session->buffer, nullptr, request);
+}
+
+}  // namespace body
+}  // namespace holdfast::mpi

@@ -1,0 +1,372 @@
+// Sends, receives and probes.
+#include <memory>
+
+#include "mpi/calls.h"
+#include "mpi/calls/checks.h"
+#include "mpi/core/buffered.h"
+#include "mpi/core/message.h"
+#include "mpi/core/messages.h"
+#include "mpi/core/process.h"
+
+namespace holdfast::mpi {
+namespace {
+
+// A wait goes on with scripts under way this often.
+constexpr Duration kSliceOfProbe = std::chrono::milliseconds(2);
+
+int check_send(Call& call, const SendData& data, const Route& route, const char* tag = "tag") {
+  Checks checks(call);
+  checks.count("count", data.count).type("datatype", data.type).dest(route.peer, *route.comm);
+  return checks.tag(tag, route.tag).buffer("buf", data.at, data.count, data.type).code();
+}
+
+int check_receive(Call& call, const ReceiveData& data, const Route& route,
+                  const char* tag = "tag") {
+  Checks checks(call);
+  checks.count("count", data.count).type("datatype", data.type).source(route.peer, *route.comm);
+  checks.any_tag(tag, route.tag).buffer("buf", data.at, data.count, data.type);
+  if (checks.failed()) return checks.code();
+  return checks
+      .that(!data.type->overlaps(data.count), kErrType,
+            "datatype names some bytes twice; a receive must not")
+      .code();
+}
+
+int end_wait(Call& call, Request& request, Status& status) {
+  wait_for(request);
+  Failure failure = outcome_of(request, status);
+  return failure.code == kSuccess ? kSuccess : call.fail(failure.code, std::move(failure.text));
+}
+
+// A request on the stack of a blocking call: it borrows the communicator.
+struct Borrowed {
+  explicit Borrowed(Comm* comm) { request.comm = comm; }
+  ~Borrowed() { request.comm = nullptr; }
+  Request request;
+};
+
+int send_now(Call& call, const SendData& data, const Route& route, comm::SendMode mode) {
+  if (const int code = check_send(call, data, route); code != kSuccess) return code;
+  Borrowed borrowed(route.comm);
+  begin_send(borrowed.request, data, route, mode);
+  Status status;
+  return end_wait(call, borrowed.request, status);
+}
+
+int send_later(Call& call, const SendData& data, const Route& route, comm::SendMode mode,
+               Request*& request) {
+  if (const int code = check_send(call, data, route); code != kSuccess) return code;
+  request = new_request(route.comm);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  begin_send(*request, data, route, mode);
+  return kSuccess;
+}
+
+int send_buffered(Call& call, const SendData& data, const Route& route) {
+  if (const int code = check_send(call, data, route); code != kSuccess) return code;
+  if (route.peer == kProcNull) return kSuccess;
+  const auto pool = pool_of(*route.comm);
+  if (!pool) {
+    return call.fail(kErrBuffer, "no buffer is attached; MPI_Buffer_attach() attaches one");
+  }
+  if (pool->send(data, route)) return kSuccess;
+  return call.fail(kErrBuffer, "the attached buffer of " + std::to_string(pool->size) +
+                                   " bytes has no room for a message of " +
+                                   std::to_string(data.type->bytes_of(data.count)) + " bytes and " +
+                                   std::to_string(kBufferedOverhead) + " more");
+}
+
+int check_probe(Call& call, const Route& route) {
+  return Checks(call).source(route.peer, *route.comm).any_tag("tag", route.tag).code();
+}
+
+int failed_probe(Call& call, const holdfast::Status& status) {
+  Failure failure = failure_of(status);
+  return call.fail(failure.code, std::move(failure.text));
+}
+
+// Waits, and goes on with scripts meanwhile: `look` gives a Result of what is empty until there is
+// a message.
+template <class Look>
+auto await(Look look) {
+  for (;;) {
+    auto found = look(kSliceOfProbe);
+    if (!found.is_ok() || static_cast<bool>(found.value())) return found;
+    process().scripts.advance();
+  }
+}
+
+Message* new_message(Comm& comm, comm::MatchedMail mail) {
+  auto* message = process().registry.make<Message>();
+  if (message == nullptr) return nullptr;
+  message->mail = mail;
+  message->comm = Registry::use(&comm);
+  return message;
+}
+
+}  // namespace
+
+Message::~Message() { process().registry.drop(comm); }
+
+namespace body {
+
+int Send(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+         Comm* comm) {
+  return send_now(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kStandard);
+}
+
+int Ssend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+          Comm* comm) {
+  return send_now(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kSynchronous);
+}
+
+int Rsend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+          Comm* comm) {
+  return send_now(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kReady);
+}
+
+int Bsend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+          Comm* comm) {
+  return send_buffered(call, {buf, count, datatype}, {comm, dest, tag});
+}
+
+int Isend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+          Comm* comm, Request*& request) {
+  return send_later(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kStandard,
+                    request);
+}
+
+int Issend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+           Comm* comm, Request*& request) {
+  return send_later(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kSynchronous,
+                    request);
+}
+
+int Irsend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+           Comm* comm, Request*& request) {
+  return send_later(call, {buf, count, datatype}, {comm, dest, tag}, comm::SendMode::kReady,
+                    request);
+}
+
+int Ibsend(Call& call, const void* buf, std::int64_t count, Datatype* datatype, int dest, int tag,
+           Comm* comm, Request*& request) {
+  const int code = send_buffered(call, {buf, count, datatype}, {comm, dest, tag});
+  if (code != kSuccess) return code;
+  request = new_request(comm);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  request->what = Request::What::kSend;
+  request->buffered = true;
+  return kSuccess;
+}
+
+int Recv(Call& call, void* buf, std::int64_t count, Datatype* datatype, int source, int tag,
+         Comm* comm, const StatusOut& status) {
+  const ReceiveData data{buf, count, datatype};
+  const Route route{comm, source, tag};
+  if (const int code = check_receive(call, data, route); code != kSuccess) return code;
+  Borrowed borrowed(comm);
+  begin_receive(borrowed.request, data, route);
+  Status result;
+  const int code = end_wait(call, borrowed.request, result);
+  status.set(result);
+  return code;
+}
+
+int Irecv(Call& call, void* buf, std::int64_t count, Datatype* datatype, int source, int tag,
+          Comm* comm, Request*& request) {
+  const ReceiveData data{buf, count, datatype};
+  const Route route{comm, source, tag};
+  if (const int code = check_receive(call, data, route); code != kSuccess) return code;
+  request = new_request(comm);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  begin_receive(*request, data, route);
+  return kSuccess;
+}
+
+int Sendrecv(Call& call, const void* sendbuf, std::int64_t sendcount, Datatype* sendtype, int dest,
+             int sendtag, void* recvbuf, std::int64_t recvcount, Datatype* recvtype, int source,
+             int recvtag, Comm* comm, const StatusOut& status) {
+  const SendData out{sendbuf, sendcount, sendtype};
+  const ReceiveData in{recvbuf, recvcount, recvtype};
+  const Route to{comm, dest, sendtag};
+  const Route from{comm, source, recvtag};
+  if (const int code = check_send(call, out, to, "sendtag"); code != kSuccess) return code;
+  if (const int code = check_receive(call, in, from, "recvtag"); code != kSuccess) return code;
+  Borrowed receive(comm);
+  Borrowed send(comm);
+  begin_receive(receive.request, in, from);
+  begin_send(send.request, out, to, comm::SendMode::kStandard);
+  Status result;
+  Status sent;
+  Request* both[] = {&receive.request, &send.request};
+  wait_for_all(both);
+  const int code = end_wait(call, receive.request, result);
+  status.set(result);
+  const int sent_code = end_wait(call, send.request, sent);
+  return code != kSuccess ? code : sent_code;
+}
+
+int Sendrecv_replace(Call& call, void* buf, std::int64_t count, Datatype* datatype, int dest,
+                     int sendtag, int source, int recvtag, Comm* comm, const StatusOut& status) {
+  const ReceiveData in{buf, count, datatype};
+  const Route to{comm, dest, sendtag};
+  const Route from{comm, source, recvtag};
+  if (const int code = check_send(call, {buf, count, datatype}, to, "sendtag"); code != kSuccess) {
+    return code;
+  }
+  if (const int code = check_receive(call, in, from, "recvtag"); code != kSuccess) return code;
+  const auto packer = datatype->packer(count);
+  const auto copy = std::make_unique_for_overwrite<std::byte[]>(packer.bytes() + 1);
+  packer.pack(static_cast<const std::byte*>(buf), 0, {copy.get(), packer.bytes()});
+  Borrowed receive(comm);
+  Borrowed send(comm);
+  Datatype* bytes = process().byte_type;
+  begin_send(send.request, {copy.get(), static_cast<std::int64_t>(packer.bytes()), bytes}, to,
+             comm::SendMode::kStandard);
+  begin_receive(receive.request, in, from);
+  Status result;
+  Status sent;
+  const int code = end_wait(call, receive.request, result);
+  status.set(result);
+  const int sent_code = end_wait(call, send.request, sent);
+  return code != kSuccess ? code : sent_code;
+}
+
+int Isendrecv(Call& call, const void* sendbuf, std::int64_t sendcount, Datatype* sendtype, int dest,
+              int sendtag, void* recvbuf, std::int64_t recvcount, Datatype* recvtype, int source,
+              int recvtag, Comm* comm, Request*& request) {
+  const SendData out{sendbuf, sendcount, sendtype};
+  const ReceiveData in{recvbuf, recvcount, recvtype};
+  const Route to{comm, dest, sendtag};
+  const Route from{comm, source, recvtag};
+  if (const int code = check_send(call, out, to, "sendtag"); code != kSuccess) return code;
+  if (const int code = check_receive(call, in, from, "recvtag"); code != kSuccess) return code;
+  request = new_request(comm);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  request->other = std::make_unique<Request>();
+  begin_receive(*request, in, from);
+  begin_send(*request->other, out, to, comm::SendMode::kStandard);
+  return kSuccess;
+}
+
+int Isendrecv_replace(Call& call, void* buf, std::int64_t count, Datatype* datatype, int dest,
+                      int sendtag, int source, int recvtag, Comm* comm, Request*& request) {
+  const ReceiveData in{buf, count, datatype};
+  const Route to{comm, dest, sendtag};
+  const Route from{comm, source, recvtag};
+  if (const int code = check_send(call, {buf, count, datatype}, to, "sendtag"); code != kSuccess) {
+    return code;
+  }
+  if (const int code = check_receive(call, in, from, "recvtag"); code != kSuccess) return code;
+  request = new_request(comm);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  const auto packer = datatype->packer(count);
+  request->copy = std::make_unique_for_overwrite<std::byte[]>(packer.bytes() + 1);
+  packer.pack(static_cast<const std::byte*>(buf), 0, {request->copy.get(), packer.bytes()});
+  request->other = std::make_unique<Request>();
+  const auto bytes = static_cast<std::int64_t>(packer.bytes());
+  begin_send(*request->other, {request->copy.get(), bytes, process().byte_type}, to,
+             comm::SendMode::kStandard);
+  begin_receive(*request, in, from);
+  return kSuccess;
+}
+
+int Probe(Call& call, int source, int tag, Comm* comm, const StatusOut& status) {
+  const Route route{comm, source, tag};
+  if (const int code = check_probe(call, route); code != kSuccess) return code;
+  if (source == kProcNull) {
+    status.set(no_peer());
+    return kSuccess;
+  }
+  comm::Mailbox& mailbox = process().mailbox();
+  auto found = await([&](Duration slice) { return mailbox.wait_probe(pattern_of(route), slice); });
+  if (!found.is_ok()) return failed_probe(call, found.status());
+  status.set(status_of(*comm, *found.value()));
+  return kSuccess;
+}
+
+int Iprobe(Call& call, int source, int tag, Comm* comm, bool& flag, const StatusOut& status) {
+  const Route route{comm, source, tag};
+  if (const int code = check_probe(call, route); code != kSuccess) return code;
+  flag = source == kProcNull;
+  if (flag) {
+    status.set(no_peer());
+    return kSuccess;
+  }
+  process().scripts.advance();
+  auto found = process().mailbox().probe(pattern_of(route));
+  if (!found.is_ok()) return failed_probe(call, found.status());
+  flag = found.value().has_value();
+  if (flag) status.set(status_of(*comm, *found.value()));
+  return kSuccess;
+}
+
+int Mprobe(Call& call, int source, int tag, Comm* comm, Message*& message,
+           const StatusOut& status) {
+  const Route route{comm, source, tag};
+  if (const int code = check_probe(call, route); code != kSuccess) return code;
+  if (source == kProcNull) {
+    message = process().no_message;
+    status.set(no_peer());
+    return kSuccess;
+  }
+  comm::Mailbox& mailbox = process().mailbox();
+  auto found = await([&](Duration slice) { return mailbox.wait_match(pattern_of(route), slice); });
+  if (!found.is_ok()) return failed_probe(call, found.status());
+  status.set(status_of(*comm, found.value().envelope()));
+  message = new_message(*comm, found.value());
+  return message != nullptr ? kSuccess : call.fail(kErrIntern, "there are too many messages");
+}
+
+int Improbe(Call& call, int source, int tag, Comm* comm, bool& flag, Message*& message,
+            const StatusOut& status) {
+  const Route route{comm, source, tag};
+  if (const int code = check_probe(call, route); code != kSuccess) return code;
+  message = nullptr;
+  flag = source == kProcNull;
+  if (flag) {
+    message = process().no_message;
+    status.set(no_peer());
+    return kSuccess;
+  }
+  process().scripts.advance();
+  auto found = process().mailbox().match(pattern_of(route));
+  if (!found.is_ok()) return failed_probe(call, found.status());
+  flag = static_cast<bool>(found.value());
+  if (!flag) return kSuccess;
+  status.set(status_of(*comm, found.value().envelope()));
+  message = new_message(*comm, found.value());
+  return message != nullptr ? kSuccess : call.fail(kErrIntern, "there are too many messages");
+}
+
+int Mrecv(Call& call, void* buf, std::int64_t count, Datatype* datatype, Message*& message,
+          const StatusOut& status) {
+  Request* request = nullptr;
+  const int begun = Imrecv(call, buf, count, datatype, message, request);
+  if (begun != kSuccess) return begun;
+  Status result;
+  const int code = end_wait(call, *request, result);
+  status.set(result);
+  process().registry.drop(request);
+  return code;
+}
+
+int Imrecv(Call& call, void* buf, std::int64_t count, Datatype* datatype, Message*& message,
+           Request*& request) {
+  Checks checks(call);
+  checks.count("count", count).type("datatype", datatype).buffer("buf", buf, count, datatype);
+  if (checks.failed()) return checks.code();
+  request = new_request(message->comm);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  if (message == process().no_message) {
+    request->nothing = no_peer();
+  } else {
+    begin_matched(*request, {buf, count, datatype}, message->mail);
+    process().registry.drop(message);
+  }
+  message = nullptr;
+  return kSuccess;
+}
+
+}  // namespace body
+}  // namespace holdfast::mpi

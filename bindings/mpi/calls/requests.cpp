@@ -1,0 +1,348 @@
+// Waiting for requests, asking about them, and ending them.
+#include <vector>
+
+#include "mpi/calls.h"
+#include "mpi/core/process.h"
+#include "mpi/core/request.h"
+
+namespace holdfast::mpi {
+namespace {
+
+// The requests of an array; null where the handle is null or the request is inactive.
+struct Listed {
+  std::vector<Request*> all;
+  int code = kSuccess;
+  bool any = false;  // an active one
+};
+
+bool is_active(const Request* request) { return request != nullptr && request->active; }
+
+Listed read(Call& call, int count, const Handles<Request>& requests) {
+  Listed list;
+  if (count < 0) {
+    list.code = call.fail(kErrCount, "count is " + std::to_string(count) + "; accepted: 0 or more");
+    return list;
+  }
+  list.all.resize(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < list.all.size(); ++i) {
+    bool valid = true;
+    Request* request = requests.get(i, &valid);
+    if (!valid) {
+      list.code = call.fail(kErrRequest, "array_of_requests[" + std::to_string(i) +
+                                             "] is no request; it may have been freed");
+      return list;
+    }
+    list.all[i] = is_active(request) ? request : nullptr;
+    list.any = list.any || list.all[i] != nullptr;
+  }
+  return list;
+}
+
+// What MPI has for a request that is null or inactive.
+Status empty() {
+  Status status;
+  status.source = kAnySource;
+  status.tag = kAnyTag;
+  return status;
+}
+
+// Takes the outcome of a request that is done.
+int take(Call& call, Request*& request, Status& status) {
+  Failure failure = outcome_of(*request, status);
+  status.error = failure.code;
+  retire(request);
+  return failure.code == kSuccess ? kSuccess : call.fail(failure.code, std::move(failure.text));
+}
+
+// Ends the request `i` of the array, whose handle may become null.
+Failure take_listed(const Handles<Request>& handles, std::size_t i, Request* request,
+                    Status& status) {
+  Failure failure = outcome_of(*request, status);
+  status.error = failure.code;
+  Request* left = request;
+  retire(left);
+  if (left == nullptr) handles.set(i, nullptr);
+  return failure;
+}
+
+int take_all(Call& call, Listed& list, const Handles<Request>& handles, const StatusOut& statuses) {
+  std::vector<Failure> failures(list.all.size());
+  std::vector<Status> results(list.all.size(), empty());
+  std::size_t failed = list.all.size();
+  for (std::size_t i = 0; i < list.all.size(); ++i) {
+    if (list.all[i] == nullptr) continue;
+    failures[i] = take_listed(handles, i, list.all[i], results[i]);
+    if (failures[i].code != kSuccess && failed == list.all.size()) failed = i;
+  }
+  const bool any_failed = failed != list.all.size();
+  for (std::size_t i = 0; i < results.size(); ++i) statuses.set(results[i], i, any_failed);
+  if (!any_failed) return kSuccess;
+  return call.fail(kErrInStatus,
+                   "request " + std::to_string(failed) + " failed: " + failures[failed].text);
+}
+
+int take_some(Call& call, const Listed& list, const Handles<Request>& handles,
+              const OutInts& indices, const StatusOut& statuses, int& count) {
+  std::size_t ended = 0;
+  Failure first;
+  std::vector<Status> results;
+  for (std::size_t i = 0; i < list.all.size(); ++i) {
+    if (list.all[i] == nullptr || !is_done(*list.all[i])) continue;
+    Failure failure = take_listed(handles, i, list.all[i], results.emplace_back());
+    if (first.code == kSuccess) first = std::move(failure);
+    indices.set(ended++, static_cast<std::int64_t>(i));
+  }
+  for (std::size_t i = 0; i < ended; ++i) statuses.set(results[i], i, first.code != kSuccess);
+  count = static_cast<int>(ended);
+  if (first.code == kSuccess) return kSuccess;
+  return call.fail(kErrInStatus, "a request failed: " + first.text);
+}
+
+int take_one(Call& call, const Listed& list, const Handles<Request>& handles, std::size_t i,
+             int& index, const StatusOut& status) {
+  Status result;
+  Failure failure = take_listed(handles, i, list.all[i], result);
+  index = static_cast<int>(i);
+  status.set(result);
+  return failure.code == kSuccess ? kSuccess : call.fail(failure.code, std::move(failure.text));
+}
+
+// The first that is done; as many as there are: none is.
+std::size_t find_done(const Listed& list) {
+  process().scripts.advance();
+  for (std::size_t i = 0; i < list.all.size(); ++i) {
+    if (list.all[i] != nullptr && is_done(*list.all[i])) return i;
+  }
+  return list.all.size();
+}
+
+bool all_done(const Listed& list) {
+  process().scripts.advance();
+  bool all = true;
+  for (Request* request : list.all) {
+    if (request != nullptr && !is_done(*request)) all = false;
+  }
+  return all;
+}
+
+}  // namespace
+
+namespace body {
+
+int Wait(Call& call, Request*& request, const StatusOut& status) {
+  Status result = empty();
+  int code = kSuccess;
+  if (is_active(request)) {
+    wait_for(*request);
+    code = take(call, request, result);
+  }
+  status.set(result);
+  return code;
+}
+
+int Test(Call& call, Request*& request, bool& flag, const StatusOut& status) {
+  Status result = empty();
+  int code = kSuccess;
+  flag = true;
+  if (is_active(request)) {
+    process().scripts.advance();
+    flag = is_done(*request);
+    if (!flag) return kSuccess;
+    code = take(call, request, result);
+  }
+  status.set(result);
+  return code;
+}
+
+int Waitall(Call& call, int count, const Handles<Request>& array_of_requests,
+            const StatusOut& array_of_statuses) {
+  Listed list = read(call, count, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  wait_for_all(list.all);
+  return take_all(call, list, array_of_requests, array_of_statuses);
+}
+
+int Testall(Call& call, int count, const Handles<Request>& array_of_requests, bool& flag,
+            const StatusOut& array_of_statuses) {
+  Listed list = read(call, count, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  flag = all_done(list);
+  return flag ? take_all(call, list, array_of_requests, array_of_statuses) : kSuccess;
+}
+
+int Waitany(Call& call, int count, const Handles<Request>& array_of_requests, int& index,
+            const StatusOut& status) {
+  const Listed list = read(call, count, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  if (!list.any) {
+    index = kUndefined;
+    status.set(empty());
+    return kSuccess;
+  }
+  return take_one(call, list, array_of_requests, wait_for_any(list.all), index, status);
+}
+
+int Testany(Call& call, int count, const Handles<Request>& array_of_requests, int& index,
+            bool& flag, const StatusOut& status) {
+  const Listed list = read(call, count, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  index = kUndefined;
+  flag = true;
+  if (!list.any) {
+    status.set(empty());
+    return kSuccess;
+  }
+  const std::size_t done = find_done(list);
+  flag = done < list.all.size();
+  if (!flag) return kSuccess;
+  return take_one(call, list, array_of_requests, done, index, status);
+}
+
+int Waitsome(Call& call, int incount, const Handles<Request>& array_of_requests, int& outcount,
+             const OutInts& array_of_indices, const StatusOut& array_of_statuses) {
+  const Listed list = read(call, incount, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  outcount = kUndefined;
+  if (!list.any) return kSuccess;
+  wait_for_any(list.all);
+  return take_some(call, list, array_of_requests, array_of_indices, array_of_statuses, outcount);
+}
+
+int Testsome(Call& call, int incount, const Handles<Request>& array_of_requests, int& outcount,
+             const OutInts& array_of_indices, const StatusOut& array_of_statuses) {
+  const Listed list = read(call, incount, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  outcount = kUndefined;
+  if (!list.any) return kSuccess;
+  process().scripts.advance();
+  return take_some(call, list, array_of_requests, array_of_indices, array_of_statuses, outcount);
+}
+
+int Request_free(Call& call, Request*& request) {
+  if (request == nullptr) {
+    return call.fail(kErrRequest, "request is MPI_REQUEST_NULL; there is nothing to free");
+  }
+  // What is under way ends by itself; its memory is kept until then.
+  if (request->active && !is_done(*request)) {
+    process().orphans.add(request);
+  } else {
+    process().registry.drop(request);
+  }
+  request = nullptr;
+  return kSuccess;
+}
+
+int Request_get_status(Call& call, Request* request, bool& flag, const StatusOut& status) {
+  Status result = empty();
+  flag = true;
+  int code = kSuccess;
+  if (is_active(request)) {
+    process().scripts.advance();
+    flag = is_done(*request);
+    if (!flag) return kSuccess;
+    Failure failure = outcome_of(*request, result);
+    if (failure.code != kSuccess) code = call.fail(failure.code, std::move(failure.text));
+  }
+  status.set(result);
+  return code;
+}
+
+int Request_get_status_all(Call& call, int count, const Handles<Request>& array_of_requests,
+                           bool& flag, const StatusOut& array_of_statuses) {
+  const Listed list = read(call, count, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  flag = all_done(list);
+  for (std::size_t i = 0; flag && i < list.all.size(); ++i) {
+    Status result = empty();
+    if (list.all[i] != nullptr) result.error = outcome_of(*list.all[i], result).code;
+    array_of_statuses.set(result, i);
+  }
+  return kSuccess;
+}
+
+int Request_get_status_any(Call& call, int count, const Handles<Request>& array_of_requests,
+                           int& index, bool& flag, const StatusOut& status) {
+  const Listed list = read(call, count, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  index = kUndefined;
+  flag = true;
+  Status result = empty();
+  if (list.any) {
+    const std::size_t done = find_done(list);
+    flag = done < list.all.size();
+    if (!flag) return kSuccess;
+    index = static_cast<int>(done);
+    result.error = outcome_of(*list.all[done], result).code;
+  }
+  status.set(result);
+  return kSuccess;
+}
+
+int Request_get_status_some(Call& call, int incount, const Handles<Request>& array_of_requests,
+                            int& outcount, const OutInts& array_of_indices,
+                            const StatusOut& array_of_statuses) {
+  const Listed list = read(call, incount, array_of_requests);
+  if (list.code != kSuccess) return list.code;
+  outcount = kUndefined;
+  if (!list.any) return kSuccess;
+  process().scripts.advance();
+  outcount = 0;
+  for (std::size_t i = 0; i < list.all.size(); ++i) {
+    if (list.all[i] == nullptr || !is_done(*list.all[i])) continue;
+    Status result;
+    result.error = outcome_of(*list.all[i], result).code;
+    array_of_statuses.set(result, static_cast<std::size_t>(outcount));
+    array_of_indices.set(static_cast<std::size_t>(outcount++), static_cast<std::int64_t>(i));
+  }
+  return kSuccess;
+}
+
+int Cancel(Call& call, Request*& request) {
+  if (!is_active(request)) {
+    return call.fail(kErrRequest, "request is null or inactive; there is nothing to cancel");
+  }
+  if (request->what == Request::What::kGeneralised) {
+    const Generalised& own = *request->generalised;
+    using CancelFunction = int (*)(void*, int);
+    const int code = reinterpret_cast<CancelFunction>(own.cancel)(
+        own.state, request->complete.load(std::memory_order_acquire) ? 1 : 0);
+    return code == kSuccess ? kSuccess : call.fail(code, "the request's cancel function failed");
+  }
+  if (request->what == Request::What::kScript) {
+    return call.fail(kErrRequest, "request is a collective's; those cannot be cancelled");
+  }
+  if (request->what != Request::What::kNothing && !request->buffered) {
+    process().mailbox().cancel(request->mail);
+  }
+  return kSuccess;
+}
+
+int Test_cancelled(Call& call, const StatusOut& status, bool& flag) {
+  if (status.is_ignored()) return call.fail(kErrArg, "status is MPI_STATUS_IGNORE");
+  flag = status.get().cancelled;
+  return kSuccess;
+}
+
+int Grequest_start(Call& call, Function query_fn, Function free_fn, Function cancel_fn,
+                   void* extra_state, Request*& request) {
+  if (query_fn == nullptr || free_fn == nullptr || cancel_fn == nullptr) {
+    return call.fail(kErrArg, "query_fn, free_fn or cancel_fn is a null pointer");
+  }
+  request = new_request(nullptr);
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  request->what = Request::What::kGeneralised;
+  request->generalised =
+      std::make_unique<Generalised>(Generalised{query_fn, free_fn, cancel_fn, extra_state});
+  return kSuccess;
+}
+
+int Grequest_complete(Call& call, Request* request) {
+  if (request == nullptr || request->what != Request::What::kGeneralised) {
+    return call.fail(kErrRequest, "request is not one of MPI_Grequest_start()");
+  }
+  request->complete.store(true, std::memory_order_release);
+  return kSuccess;
+}
+
+}  // namespace body
+}  // namespace holdfast::mpi

@@ -1,0 +1,185 @@
+#include "mpi/core/collective.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "mpi/core/comm.h"
+#include "mpi/core/datatype.h"
+#include "mpi/core/op.h"
+#include "mpi/core/process.h"
+
+namespace holdfast::mpi {
+namespace {
+
+// A wait goes on with scripts under way this often.
+constexpr Duration kSliceOfWait = std::chrono::milliseconds(20);
+
+bool is_contiguous(const Parts& parts) {
+  return std::all_of(parts.begin(), parts.end(), [](const Part& part) {
+    return part.type == nullptr || part.packed || part.type->layout.is_dense(part.count);
+  });
+}
+
+std::byte* first_byte(const Part& part) {
+  return static_cast<std::byte*>(part.at) + part.type->layout.true_lb();
+}
+
+// Elements of what the core combines: those of a basic type, or whole elements of the program's.
+struct Elements {
+  DType dtype = DType::kU8;
+  ReduceOp op = ReduceOp::kSum;
+  std::shared_ptr<const comm::UserOp> user;
+  std::uint64_t bytes = 1;
+};
+
+Elements elements_of(const CollectiveCall& asked) {
+  Elements elements;
+  if (asked.op == nullptr) return elements;
+  Datatype& type = *(asked.input.empty() ? asked.output : asked.input)[0].type;
+  if (const auto native = native_reduction(*asked.op, type)) {
+    elements.dtype = native->dtype;
+    elements.op = native->op;
+    elements.bytes = dtype_bytes(native->dtype);
+    return elements;
+  }
+  elements.op = ReduceOp::kUser;
+  elements.user = user_reduction(*asked.op, type);
+  elements.bytes = elements.user->element_bytes;
+  return elements;
+}
+
+// A block of the core for `part`; what has gaps is packed into memory of the script's.
+comm::Block block_of(const Part& part, const Elements& elements, Script* script,
+                     std::vector<Packing>* packings) {
+  if (part.type == nullptr || part.count == 0) return {nullptr, 0};
+  const std::uint64_t bytes = part.type->bytes_of(part.count);
+  if (part.packed) return {static_cast<std::byte*>(part.at), bytes / elements.bytes};
+  if (part.type->layout.is_dense(part.count)) return {first_byte(part), bytes / elements.bytes};
+  std::byte* packed = script->allocate(bytes);
+  packings->push_back({part.type, part.count, static_cast<std::byte*>(part.at), packed});
+  return {packed, bytes / elements.bytes};
+}
+
+}  // namespace
+
+bool is_contiguous(const CollectiveCall& asked) {
+  return is_contiguous(asked.input) && is_contiguous(asked.output) && !asked.overlaps;
+}
+
+comm::OpRequest request_of(const CollectiveCall& asked, Script* script, Step* step) {
+  const Elements elements = elements_of(asked);
+  comm::OpRequest request;
+  request.collective = asked.what;
+  request.dtype = elements.dtype;
+  request.op = elements.op;
+  request.user = elements.user;
+  request.order = comm::FoldOrder::kRanks;
+  request.root = Rank{asked.root};
+  request.equal_blocks = asked.equal;
+  std::vector<Packing>* packs = step != nullptr ? &step->packs : nullptr;
+  std::vector<Packing>* unpacks = step != nullptr ? &step->unpacks : nullptr;
+  if (asked.what == comm::Collective::kBroadcast) {
+    // What a rank of a broadcast gives or gets is one buffer.
+    const bool gives = asked.comm->rank == asked.root;
+    request.output = {block_of(asked.output[0], elements, script, gives ? packs : unpacks)};
+    request.input = request.output;
+    return request;
+  }
+  for (const Part& part : asked.input) {
+    request.input.push_back(block_of(part, elements, script, packs));
+  }
+  for (const Part& part : asked.output) {
+    request.output.push_back(block_of(part, elements, script, unpacks));
+  }
+  return request;
+}
+
+namespace {
+
+// The output must not lie over the input: the core gets a copy of the input.
+void copy_input(CollectiveCall& asked, Script& script, Step& step) {
+  for (Part& part : asked.input) {
+    if (part.type == nullptr || part.count == 0) continue;
+    std::byte* copy = script.allocate(part.type->bytes_of(part.count));
+    step.packs.push_back({part.type, part.count, static_cast<std::byte*>(part.at), copy});
+    part.at = copy;
+    part.packed = true;
+  }
+}
+
+std::shared_ptr<Script> script_of(CollectiveCall asked) {
+  auto script = std::make_shared<Script>(*asked.comm);
+  for (const Parts* parts : {&asked.input, &asked.output}) {
+    for (const Part& part : *parts) {
+      if (part.type != nullptr) script->keep(part.type);
+    }
+  }
+  if (asked.op != nullptr) script->keep(asked.op);
+  if (asked.comm->is_inter()) {
+    add_inter_steps(*script, asked);
+    return script;
+  }
+  Step& step = script->add_step();
+  if (asked.overlaps) copy_input(asked, *script, step);
+  step.op = request_of(asked, script.get(), &step);
+  return script;
+}
+
+int ended(Call& call, Failure failure) {
+  if (failure.code == kSuccess) return kSuccess;
+  return call.fail(failure.code, std::move(failure.text));
+}
+
+// On an intra-communicator, with nothing to pack: no script, no allocation.
+int perform_at_once(Call& call, const CollectiveCall& asked) {
+  auto ran = asked.comm->group->run(request_of(asked, nullptr, nullptr));
+  if (!ran.is_ok()) return ended(call, failure_of(ran.status()));
+  const std::shared_ptr<comm::Work> work = std::move(ran).value().work;
+  if (!work) return kSuccess;
+  while (!work->done()) {
+    static_cast<void>(work->wait(kSliceOfWait));
+    process().scripts.advance();
+  }
+  return ended(call, failure_of(work->status()));
+}
+
+}  // namespace
+
+int run_script(Call& call, std::shared_ptr<Script> script, Form form, Request*& request) {
+  if (form == Form::kNow) {
+    script->begin();
+    script->wait();
+    return ended(call, script->failure());
+  }
+  request = new_request(&script->comm());
+  if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
+  request->what = Request::What::kScript;
+  request->script = script;
+  if (form == Form::kPersistent) {
+    request->persistent = true;
+    request->active = false;
+    request->start = [](Request& self) {
+      self.script->begin();
+      if (!self.script->advance()) process().scripts.add(self.script);
+      return Failure{};
+    };
+    return kSuccess;
+  }
+  script->begin();
+  if (!script->advance()) process().scripts.add(std::move(script));
+  return kSuccess;
+}
+
+int perform(Call& call, const CollectiveCall& asked, Form form, Request*& request) {
+  if (form == Form::kNow && !asked.comm->is_inter() && is_contiguous(asked)) {
+    return perform_at_once(call, asked);
+  }
+  return run_script(call, script_of(asked), form, request);
+}
+
+int perform(Call& call, const CollectiveCall& asked) {
+  Request* none = nullptr;
+  return perform(call, asked, Form::kNow, none);
+}
+
+}  // namespace holdfast::mpi

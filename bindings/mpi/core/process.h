@@ -1,0 +1,89 @@
+// Process: this process's part in an MPI program, from init to finalize: its runtime, its world,
+// and all objects of the program. There is one, since MPI's functions have no argument that could
+// say which.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "comm/message/mailbox.h"
+#include "mpi/core/call.h"
+#include "mpi/core/error_codes.h"
+#include "mpi/core/fortran_types.h"
+#include "mpi/core/keyvals.h"
+#include "mpi/core/predefined.h"
+#include "mpi/core/registry.h"
+#include "mpi/core/request.h"
+#include "mpi/core/script.h"
+#include "runtime/node.h"
+
+namespace holdfast::mpi {
+
+struct Comm;
+struct BufferPool;
+struct Datatype;
+struct Message;
+struct Launched;
+
+class Process {
+ public:
+  enum class Phase : int { kBefore, kBeginning, kRunning, kEnded };
+
+  // Joins the world. `level`: the thread level asked for; all levels are served alike.
+  int begin(Call& call, int level);
+  // Waits for what is under way, and leaves the world.
+  int end(Call& call);
+  // Ends this process, and the job with it.
+  [[noreturn]] void abort_job(Comm* comm, int code);
+
+  // Any thread.
+  Phase phase() const { return phase_.load(std::memory_order_acquire); }
+  bool is_running() const { return phase() == Phase::kRunning; }
+  // Of the program; from init on.
+  const Abi& abi() const { return *abi_; }
+  int thread_level() const { return level_; }
+  bool is_main_thread() const { return std::this_thread::get_id() == main_thread_; }
+  comm::Mailbox& mailbox() const { return *mailbox_; }
+  runtime::Node& node() const { return *node_; }
+  const std::shared_ptr<comm::Communicator>& world_group() const { return world_group_; }
+
+  Registry& registry = mpi::registry();
+  Keyvals keyvals;
+  ErrorCodes errors;
+  FortranTypes fortran_types;
+  Comm* world = nullptr;  // null before init
+  Comm* self = nullptr;
+  Datatype* byte_type = nullptr;       // MPI_BYTE
+  Message* no_message = nullptr;       // MPI_MESSAGE_NO_PROC
+  Orphans orphans;                     // freed requests under way
+  Scripts scripts;                     // multi-step calls under way
+  std::shared_ptr<BufferPool> buffer;  // of MPI_Buffer_attach; null: none
+  // Begun by MPI_Session_init, and not by MPI_Init yet: the last session ends it. Release: what
+  // was begun is seen by who reads it.
+  std::atomic<bool> sessions_only{false};
+
+  // Contexts below this have been used by communicators of this process.
+  std::atomic<std::uint32_t> next_context{2 * 2};
+
+ private:
+  holdfast::Status join(const Launched& launched);
+  Failure make_world();
+
+  std::atomic<Phase> phase_{Phase::kBefore};  // acq_rel: what init made is seen after it
+  const Abi* abi_ = nullptr;
+  int level_ = 0;
+  std::thread::id main_thread_;
+  std::shared_ptr<runtime::Node> node_;
+  std::unique_ptr<Store> store_;
+  std::shared_ptr<comm::Communicator> world_group_;
+  std::shared_ptr<comm::Mailbox> mailbox_;
+};
+
+// The one of this process. It lives as long as the process: programs may call MPI_Finalized from
+// destructors of their own.
+Process& process();
+
+}  // namespace holdfast::mpi

@@ -1,0 +1,200 @@
+#include "mpi/core/request.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "mpi/core/comm.h"
+#include "mpi/core/datatype.h"
+#include "mpi/core/packed.h"
+#include "mpi/core/process.h"
+
+namespace holdfast::mpi {
+namespace {
+
+// A wait goes on with scripts under way this often; a wait for messages alone sleeps that long.
+constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
+constexpr Duration kLongSlice = std::chrono::milliseconds(200);
+
+bool is_mail(const Request& request) {
+  return request.what == Request::What::kSend || request.what == Request::What::kReceive;
+}
+
+// A request that nothing more needs to happen for.
+bool is_settled(const Request* request) {
+  return request == nullptr || !request->active || request->what == Request::What::kNothing ||
+         request->buffered;
+}
+
+Failure outcome_of_mail(Request& request, Status& status) {
+  const comm::MailResult& result = request.mail.result;
+  status.cancelled = result.outcome == comm::MailOutcome::kCancelled;
+  if (request.what == Request::What::kReceive && !status.cancelled) {
+    status.source = request.comm->peers().rank_of(result.source.value);
+    status.tag = result.tag;
+    status.bytes = static_cast<std::int64_t>(result.bytes);
+  }
+  if (result.outcome == comm::MailOutcome::kTruncated) {
+    return {kErrTruncate, "the message (source " + std::to_string(status.source) + ", tag " +
+                              std::to_string(status.tag) + ") is larger than the receive, which " +
+                              "has room for " + std::to_string(result.bytes) + " bytes"};
+  }
+  if (result.outcome == comm::MailOutcome::kFailed) return failure_of(result.status);
+  return {};
+}
+
+Failure outcome_of_generalised(Request& request, Status& status) {
+  const Generalised& own = *request.generalised;
+  const int code = process().abi().call_query(own.query, own.state, &status);
+  if (code != kSuccess) return {code, "the query function of the request returned an error"};
+  return {};
+}
+
+}  // namespace
+
+Request::Request() : Object(kKind) {}
+
+Request::~Request() {
+  if (generalised) {
+    using Free = int (*)(void*);
+    reinterpret_cast<Free>(generalised->free)(generalised->state);
+  }
+  process().registry.drop(type);
+  process().registry.drop(comm);
+}
+
+Request* new_request(Comm* comm) {
+  auto* request = process().registry.make<Request>();
+  if (request != nullptr) request->comm = Registry::use(comm);
+  return request;
+}
+
+bool is_done(Request& request) {
+  if (request.partitions && request.active && !request.partitions->sent) return false;
+  if (request.other && !is_done(*request.other)) return false;
+  if (is_settled(&request)) return true;
+  switch (request.what) {
+    case Request::What::kSend:
+    case Request::What::kReceive:
+      return request.mail.is_done() || process().mailbox().test(request.mail);
+    case Request::What::kScript: return request.script->advance();
+    case Request::What::kGeneralised: return request.complete.load(std::memory_order_acquire);
+    case Request::What::kNothing: break;
+  }
+  return true;
+}
+
+void wait_for(Request& request) {
+  if (request.other) wait_for(*request.other);
+  if (is_settled(&request)) return;
+  comm::Mailbox& mailbox = process().mailbox();
+  while (!is_done(request)) {
+    const bool others = process().scripts.advance();
+    const bool sent = !request.partitions || request.partitions->sent;
+    if (is_mail(request) && sent) {
+      mailbox.wait(request.mail, others ? kSliceOfWait : kLongSlice);
+    } else if (request.what == Request::What::kScript) {
+      request.script->wait();
+    } else {
+      mailbox.poll();
+      std::this_thread::yield();
+    }
+  }
+}
+
+void wait_for_all(std::span<Request* const> requests) {
+  std::vector<comm::MailRequest*> mails;
+  for (Request* request : requests) {
+    if (is_settled(request) || !is_mail(*request) || request->partitions) continue;
+    if (!request->mail.is_done()) mails.push_back(&request->mail);
+  }
+  comm::Mailbox& mailbox = process().mailbox();
+  while (!mails.empty()) {
+    const bool others = process().scripts.advance();
+    if (mailbox.wait_all(mails, others ? kSliceOfWait : kLongSlice)) break;
+  }
+  for (Request* request : requests) {
+    if (request != nullptr) wait_for(*request);
+  }
+}
+
+std::size_t wait_for_any(std::span<Request* const> requests) {
+  std::vector<comm::MailRequest*> mails;
+  for (;;) {
+    bool all_mail = true;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      Request* request = requests[i];
+      if (request == nullptr || !request->active) continue;
+      if (is_done(*request)) return i;
+      all_mail = all_mail && is_mail(*request) && !request->other && !request->partitions;
+    }
+    const bool others = process().scripts.advance();
+    if (all_mail) {
+      if (mails.empty()) {
+        for (Request* request : requests) {
+          mails.push_back(request == nullptr || is_settled(request) ? nullptr : &request->mail);
+        }
+      }
+      process().mailbox().wait_any(mails, others ? kSliceOfWait : kLongSlice);
+    } else {
+      process().mailbox().poll();
+      std::this_thread::yield();
+    }
+  }
+}
+
+Failure outcome_of(Request& request, Status& status) {
+  if (request.other) {
+    Failure failure = outcome_of(*request.other, status);
+    if (failure.code != kSuccess) return failure;
+  }
+  status = Status{};
+  if (!request.active) return {};
+  switch (request.what) {
+    case Request::What::kNothing: status = request.nothing; return {};
+    case Request::What::kSend:
+      if (request.buffered) return {};
+      return outcome_of_mail(request, status);
+    case Request::What::kReceive: return outcome_of_mail(request, status);
+    case Request::What::kScript: return request.script->failure();
+    case Request::What::kGeneralised: return outcome_of_generalised(request, status);
+  }
+  return {};
+}
+
+void Orphans::add(Request* request) {
+  look();
+  const std::lock_guard lock(mutex_);
+  requests_.push_back(request);
+}
+
+void Orphans::look() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(requests_, [](Request* request) {
+    if (!is_done(*request)) return false;
+    process().registry.drop(request);
+    return true;
+  });
+}
+
+void Orphans::wait() {
+  std::vector<Request*> left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(requests_);
+  }
+  for (Request* request : left) {
+    wait_for(*request);
+    process().registry.drop(request);
+  }
+}
+
+void retire(Request*& request) {
+  if (request->persistent) {
+    request->active = false;
+    return;
+  }
+  process().registry.drop(request);
+  request = nullptr;
+}
+
+}  // namespace holdfast::mpi

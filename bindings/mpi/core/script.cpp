@@ -1,0 +1,213 @@
+#include "mpi/core/script.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/check.h"
+#include "mpi/core/comm.h"
+#include "mpi/core/datatype.h"
+#include "mpi/core/op.h"
+#include "mpi/core/process.h"
+
+namespace holdfast::mpi {
+namespace {
+
+// A wait goes on with other scripts, and looks whether the world is well, this often.
+constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
+
+void pack(const Packing& packing) {
+  const auto packer = packing.type->packer(packing.count);
+  packer.pack(packing.user, 0, {packing.packed, packer.bytes()});
+}
+
+void unpack(const Packing& packing) {
+  const auto packer = packing.type->packer(packing.count);
+  packer.unpack({packing.packed, packer.bytes()}, 0, packing.user);
+}
+
+}  // namespace
+
+Failure failure_of(const holdfast::Status& status) {
+  switch (status.code()) {
+    case Code::kOk: return {};
+    case Code::kPeerLost:
+    case Code::kAborted: return {kErrProcAborted, status.message()};
+    case Code::kConfigError: return {kErrArg, status.message()};
+    case Code::kUnsupported: return {kErrUnsupportedOperation, status.message()};
+    default: return {kErrOther, status.message()};
+  }
+}
+
+Script::Script(Comm& comm) : comm_(*Registry::use(&comm)) {}
+
+Script::~Script() {
+  Registry& registry = process().registry;
+  for (Datatype* type : types_) registry.drop(type);
+  for (Op* op : ops_) registry.drop(op);
+  registry.drop(&comm_);
+}
+
+std::byte* Script::allocate(std::uint64_t bytes) {
+  memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(std::max<std::uint64_t>(bytes, 1)));
+  return memory_.back().get();
+}
+
+Datatype* Script::keep(Datatype* type) {
+  if (!type->predefined) types_.push_back(Registry::use(type));
+  return type;
+}
+
+Op* Script::keep(Op* op) {
+  if (!op->predefined) ops_.push_back(Registry::use(op));
+  return op;
+}
+
+void Script::begin() {
+  const std::lock_guard lock(mutex_);
+  CHECK(done_.load(std::memory_order_relaxed));
+  at_ = 0;
+  failure_ = {};
+  // All ranks of an inter-communicator count all its collectives, and ranks with neighbours those
+  // with messages.
+  const bool counts =
+      comm_.is_inter() ||
+      std::any_of(steps_.begin(), steps_.end(), [](const Step& s) { return !s.messages.empty(); });
+  const std::uint32_t number = !counts ? 0 : comm_.scripts.fetch_add(1, std::memory_order_relaxed);
+  first_tag_ = static_cast<std::int32_t>(number % kScriptTags) * kTagsPerScript;
+  done_.store(false, std::memory_order_relaxed);
+  if (steps_.empty()) {
+    done_.store(true, std::memory_order_release);
+  } else {
+    begin_step();
+  }
+}
+
+void Script::begin_step() {
+  Step& step = steps_[at_];
+  for (const Packing& packing : step.packs) pack(packing);
+  if (step.before) step.before();
+  work_ = nullptr;
+  if (step.op) {
+    auto started = comm_.group->start(*step.op);
+    if (!started.is_ok()) return fail(failure_of(started.status()));
+    work_ = std::move(started).value();
+  }
+  comm::Mailbox& mailbox = process().mailbox();
+  while (mails_.size() < step.messages.size()) {
+    mails_.push_back(std::make_unique<comm::MailRequest>());
+  }
+  // Receives first, so that no message of this step comes unasked.
+  for (const bool receives : {true, false}) {
+    for (std::size_t i = 0; i < step.messages.size(); ++i) {
+      const Step::Message& message = step.messages[i];
+      if (message.receives != receives) continue;
+      if (receives) {
+        mailbox.receive(*mails_[i], {comm_.collectives(), message.peer, first_tag_ + message.tag},
+                        {message.data, message.bytes, nullptr});
+      } else {
+        mailbox.send(*mails_[i], {comm_.collectives(),
+                                  message.peer,
+                                  first_tag_ + message.tag,
+                                  comm::SendMode::kStandard,
+                                  {message.data, message.bytes, nullptr}});
+      }
+    }
+  }
+}
+
+bool Script::step_ended() {
+  if (work_ && !work_->done()) return false;
+  comm::Mailbox& mailbox = process().mailbox();
+  const std::size_t count = steps_[at_].messages.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!mails_[i]->is_done() && !mailbox.test(*mails_[i])) return false;
+  }
+  return true;
+}
+
+void Script::end_step() {
+  Step& step = steps_[at_];
+  if (work_ && !work_->status().is_ok()) return fail(failure_of(work_->status()));
+  for (std::size_t i = 0; i < step.messages.size(); ++i) {
+    const comm::MailResult& result = mails_[i]->result;
+    if (result.outcome == comm::MailOutcome::kTruncated) {
+      return fail({kErrTruncate, "a message of " + std::to_string(result.bytes) +
+                                     " bytes or more came where the call has room for " +
+                                     std::to_string(step.messages[i].bytes) +
+                                     ": the ranks' counts or types differ"});
+    }
+    if (result.outcome != comm::MailOutcome::kOk) return fail(failure_of(result.status));
+  }
+  for (const Packing& packing : step.unpacks) unpack(packing);
+  if (step.after) {
+    Failure failure = step.after();
+    if (failure.code != kSuccess) return fail(std::move(failure));
+  }
+  if (++at_ < steps_.size()) return begin_step();
+  done_.store(true, std::memory_order_release);
+}
+
+void Script::fail(Failure failure) {
+  // Memory of messages under way must not be touched after the call has ended.
+  comm::Mailbox& mailbox = process().mailbox();
+  for (const auto& mail : mails_) {
+    if (mail->state.load(std::memory_order_acquire) != comm::MailRequest::State::kActive) continue;
+    if (!mailbox.cancel(*mail)) mailbox.wait(*mail, std::chrono::seconds(60));
+  }
+  failure_ = std::move(failure);
+  done_.store(true, std::memory_order_release);
+}
+
+bool Script::advance() {
+  if (is_done()) return true;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  while (!is_done() && step_ended()) end_step();
+  return is_done();
+}
+
+void Script::wait_a_little() {
+  std::shared_ptr<comm::Work> work;
+  comm::MailRequest* mail = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_done()) return;
+    if (work_ && !work_->done()) work = work_;
+    for (std::size_t i = 0; !work && mail == nullptr && i < steps_[at_].messages.size(); ++i) {
+      if (!mails_[i]->is_done()) mail = mails_[i].get();
+    }
+  }
+  if (work) {
+    static_cast<void>(work->wait(kSliceOfWait));
+  } else if (mail != nullptr) {
+    process().mailbox().wait(*mail, kSliceOfWait);
+  }
+}
+
+void Script::wait() {
+  while (!advance()) {
+    wait_a_little();
+    process().scripts.advance();
+  }
+}
+
+void Scripts::add(std::shared_ptr<Script> script) {
+  const std::lock_guard lock(mutex_);
+  scripts_.push_back(std::move(script));
+  count_.store(scripts_.size(), std::memory_order_relaxed);
+}
+
+bool Scripts::advance() {
+  if (count_.load(std::memory_order_relaxed) == 0) return false;
+  std::vector<std::shared_ptr<Script>> under_way;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(scripts_, [](const auto& script) { return script->is_done(); });
+    count_.store(scripts_.size(), std::memory_order_relaxed);
+    under_way = scripts_;
+  }
+  for (const auto& script : under_way) script->advance();
+  return !under_way.empty();
+}
+
+}  // namespace holdfast::mpi

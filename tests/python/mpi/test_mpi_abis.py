@@ -1,0 +1,132 @@
+"""One program, compiled with the header of each ABI, on Holdfast's libraries.
+
+`abi_program.c` asks for what differs between them: numbers, handles, statuses, callbacks.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from headers import needs_compiler, unpack
+
+from holdfast import _mpi
+
+pytestmark = pytest.mark.skipif(not _mpi.installed(), reason="waits for an installation with MPI")
+SOURCE = Path(__file__).with_name("abi_program.c")
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def build(abi: str, source: Path, folder: Path) -> Path:
+    """Compile a program as its users do; for other MPIs, with their header and our library."""
+    made = folder / f"{source.stem}-{abi}"
+    if abi == "abi":
+        done = command("mpicc", "-std=c11", "-Wall", "-Werror", str(source), "-o", str(made))
+    else:
+        header = unpack(abi, folder)
+        flags = ["-std=c11", "-w", f"-I{header.parent}", str(source), str(_mpi.library(abi))]
+        # The core is no part of what such a program was linked with.
+        done = subprocess.run(
+            ["cc", *flags, "-Wl,--allow-shlib-undefined", "-o", str(made)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+@needs_compiler
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("abi", list(_mpi.ABIS))
+def test_a_program_is_served_in_its_own_terms(abi, ranks, tmp_path) -> None:
+    made = build(abi, SOURCE, tmp_path)
+    done = command("run", "-n", str(ranks), str(made))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"fine {rank} of {ranks}" for rank in range(ranks)]
+
+
+@needs_compiler
+def test_a_program_of_mpicc_runs_alone(tmp_path) -> None:
+    made = build("abi", SOURCE, tmp_path)
+    done = subprocess.run([made], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "fine 0 of 1\n"), done.stderr
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler")
+def test_the_header_is_cs_and_cpps(tmp_path) -> None:
+    source = tmp_path / "version.cpp"
+    source.write_text(
+        "#include <mpi.h>\n#include <cstdio>\n"
+        "int main() { int v = 0, s = 0; MPI_Get_version(&v, &s);\n"
+        '  std::printf("%d.%d\\n", v, s); }\n'
+    )
+    made = tmp_path / "version"
+    done = command(
+        *("mpicc", "--compiler", "c++", "-Wall", "-Werror", str(source), "-o", str(made))
+    )
+    assert done.returncode == 0, done.stderr
+    told = subprocess.run([made], capture_output=True, text=True, timeout=60, check=True)
+    assert told.stdout == "5.0\n"
+
+
+PROFILED = """
+#include <mpi.h>
+#include <stdio.h>
+static int seen;
+int MPI_Comm_rank(MPI_Comm comm, int* rank) { ++seen; return PMPI_Comm_rank(comm, rank); }
+int main(int argc, char** argv) {
+  int rank = -1;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  printf("%d %d\\n", seen, rank);
+  return MPI_Finalize();
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("abi", list(_mpi.ABIS))
+def test_a_tool_stands_before_a_function(abi, tmp_path) -> None:
+    source = tmp_path / "profiled.c"
+    source.write_text(PROFILED)
+    done = command("run", "-n", "1", str(build(abi, source, tmp_path)))
+    assert (done.returncode, done.stdout) == (0, "1 0\n"), done.stderr
+
+
+UNTIMELY = """
+#include <mpi.h>
+int main(int argc, char** argv) {
+  int rank, late = argc > 1;
+  if (late) { MPI_Init(&argc, &argv); MPI_Finalize(); }
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return 0;
+}
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize("abi", list(_mpi.ABIS))
+def test_a_call_before_init_or_after_finalize_ends_the_program(abi, tmp_path) -> None:
+    source = tmp_path / "untimely.c"
+    source.write_text(UNTIMELY)
+    made = str(build(abi, source, tmp_path))
+    early, late = command("run", "-n", "1", made), command("run", "-n", "1", made, "late")
+    assert early.returncode != 0
+    assert "MPI_Comm_rank: called before MPI_Init" in early.stderr
+    assert late.returncode != 0
+    assert "MPI_Comm_rank: called after MPI_Finalize" in late.stderr
