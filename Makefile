@@ -175,6 +175,13 @@ test-clients: $(VENV)/.wheel  ## accelerate, Lightning, DeepSpeed, torchtitan, R
 	@mkdir -p build/empty
 	cd build/empty; $(BIN)/python $(CURDIR)/tests/clients/run.py $(CLIENTS)
 
+# Options of tests/mpi_suite/run.py, such as --abi openmpi.
+MPI_SUITE ?= --write
+.PHONY: test-mpi
+test-mpi: $(VENV)/.installed $(VENV)/.extras  ## mpi4py's own tests over libmpi, at 1, 2, 3 and 5 ranks (10 minutes)
+	@mkdir -p build/empty
+	cd build/empty; $(BIN)/python $(CURDIR)/tests/mpi_suite/run.py $(MPI_SUITE)
+
 # ---- checks --------------------------------------------------------------------------------------
 
 .PHONY: lint

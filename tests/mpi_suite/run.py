@@ -30,6 +30,9 @@ PAGE = ROOT / "docs/evidence/mpi4py-tests.md"
 LEFT_OUT = ("win", "rma", "rma_nb", "file", "io", "spawn", "dynproc")
 LIMIT_S = 300
 SUMMARY = re.compile(r"Ran (\d+) tests? in .*?\n\n(OK|FAILED)(?: \((.*?)\))?", re.DOTALL)
+# Tests of other modules that begin with what the library does not have.
+LEFT_OUT_TESTS = ("TestErrhandlerFile", "TestErrhandlerWin", "TestHandleFile", "TestHandleWin")
+LEFT_OUT_TESTS += ("TestMessageRMA", "TestMessageVectorRMA")
 
 
 @dataclass(frozen=True)
@@ -81,35 +84,39 @@ def counts(summary: str) -> dict[str, int]:
     return {key: int(value) for key, value in re.findall(r"([a-z ]+)=(\d+)", summary)}
 
 
-def read(output: str, status: int, ranks: int) -> Outcome:
-    """What a module's ranks have said; each prints a summary of its own."""
+def read(logs: list[Path], status: int) -> Outcome:
+    """What a module's ranks have said, each into a file of its own."""
     ran = failed = skipped = 0
-    found = SUMMARY.findall(output)
-    for number, _, detail in found:
-        said = {key.strip(): value for key, value in counts(detail).items()}
+    problem = ""
+    for log in logs:
+        found = SUMMARY.search(log.read_text() if log.exists() else "")
+        if found is None:
+            problem = f"crashed (status {status})"
+            continue
+        number, _, detail = found.groups()
+        said = {key.strip(): value for key, value in counts(detail or "").items()}
         ran = max(ran, int(number))
         failed = max(failed, said.get("failures", 0) + said.get("errors", 0))
         skipped = max(skipped, said.get("skipped", 0))
-    if len(found) < ranks:
-        return Outcome(ran, failed, skipped, f"crashed (status {status})")
-    return Outcome(ran, failed, skipped)
+    return Outcome(ran, failed, skipped, problem)
 
 
 def run(folder: Path, module: str, ranks: int, abi: str, extra: list[str]) -> Outcome:
-    """Run a module, and keep what it printed."""
+    """Run a module, and keep what its ranks printed."""
     command = [sys.executable, "-m", "holdfast.cli", "run", "-n", str(ranks), "--mpi", abi]
-    command += ["test/main.py", "--no-builddir", "-i", rf"(^|/)test_{module}(\.py)?$", *extra]
-    log = BUILD / f"{module}-{ranks}-{abi}.log"
+    command += [str(Path(__file__).with_name("rank.py")), f"{BUILD}/{module}-{ranks}-{abi}"]
+    command += ["--no-builddir", "-i", rf"(^|/)test_{module}(\.py)?$"]
+    command += [word for name in LEFT_OUT_TESTS for word in ("-x", name)]
+    logs = [Path(f"{BUILD}/{module}-{ranks}-{abi}.{rank}.log") for rank in range(ranks)]
+    for log in logs:
+        log.unlink(missing_ok=True)
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            [*command, *extra], cwd=folder, capture_output=True, timeout=LIMIT_S, check=False
         )
-    except subprocess.TimeoutExpired as error:
-        parts = [part or b"" for part in (error.stdout, error.stderr)]
-        log.write_bytes(b"".join(p if isinstance(p, bytes) else p.encode() for p in parts))
+    except subprocess.TimeoutExpired:
         return Outcome(0, 0, 0, f"not done in {LIMIT_S} s")
-    log.write_text(done.stdout + done.stderr)
-    return read(done.stdout + done.stderr, done.returncode, ranks)
+    return read(logs, done.returncode)
 
 
 def table(found: dict[str, dict[int, Outcome]], ranks: list[int]) -> str:
