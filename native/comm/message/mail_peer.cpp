@@ -14,7 +14,7 @@ constexpr std::uint64_t kPullBytes = 1 << 20;
 // first levels of the cache.
 constexpr std::size_t kBounceBytes = 32 * 1024;
 
-Status broken(const std::string& what) { return {Code::kProtocolError, "broken peer: " + what}; }
+Status bad_mail(const std::string& what) { return {Code::kProtocolError, "broken peer: " + what}; }
 
 template <class Part>
 std::byte* put(std::byte* to, const Part& part) {
@@ -173,14 +173,14 @@ Status MailPeer::hear(const MailHeader& header, std::span<const std::byte> paylo
     case MailKind::kHello:
     case MailKind::kSwitch: break;
   }
-  return broken("a mail frame out of place");
+  return bad_mail("a mail frame out of place");
 }
 
 Status MailPeer::hear_whole(const MailHeader& header, std::span<const std::byte> payload) {
   std::uint64_t id = 0;
   if (header.kind == MailKind::kEagerSync) {
     const auto named = take_part<MailId>(payload);
-    if (!named || named->id == 0) return broken("a message without its number");
+    if (!named || named->id == 0) return bad_mail("a message without its number");
     id = named->id;
   }
   const MailEnvelope envelope{rank_, header.tag, payload.size()};
@@ -193,7 +193,7 @@ Status MailPeer::hear_whole(const MailHeader& header, std::span<const std::byte>
     return Status::ok();
   }
   if (kept_.bytes + cost > limits_.bytes || kept_.messages >= limits_.messages) {
-    return broken("more messages than its credit of " + std::to_string(limits_.bytes) + " bytes");
+    return bad_mail("more messages than its credit of " + std::to_string(limits_.bytes) + " bytes");
   }
   kept_.bytes += cost;
   ++kept_.messages;
@@ -211,7 +211,7 @@ Status MailPeer::hear_whole(const MailHeader& header, std::span<const std::byte>
 Status MailPeer::hear_announce(const MailHeader& header, std::span<const std::byte> payload) {
   const auto said = take_part<MailAnnounce>(payload);
   if (!said || said->id == 0 || said->bytes > kMaxMessageBytes) {
-    return broken("an announcement of a message that cannot be");
+    return bad_mail("an announcement of a message that cannot be");
   }
   const MailEnvelope envelope{rank_, header.tag, said->bytes};
   if (MailRequest* request = host_.match(header.context, envelope)) {
@@ -223,7 +223,7 @@ Status MailPeer::hear_announce(const MailHeader& header, std::span<const std::by
     return Status::ok();
   }
   if (kept_.messages >= limits_.messages) {
-    return broken("more messages than its credit of " + std::to_string(limits_.messages));
+    return bad_mail("more messages than its credit of " + std::to_string(limits_.messages));
   }
   ++kept_.messages;
   KeptMail& mail = host_.new_mail();
@@ -317,7 +317,7 @@ Status MailPeer::hear_take(std::span<const std::byte> payload) {
   const bool fits = request != nullptr && request->kind == MailRequest::Kind::kSend &&
                     request->their_id == 0 && request->moved == 0 && take->receiver_id != 0 &&
                     take->from < take->end && take->end <= request->bytes;
-  if (!fits) return broken("it takes a message that was not announced");
+  if (!fits) return bad_mail("it takes a message that was not announced");
   request->their_id = take->receiver_id;
   request->moved = take->from;
   request->wanted = take->end;
@@ -333,7 +333,7 @@ Status MailPeer::hear_data(std::span<const std::byte> payload) {
   const bool fits = request != nullptr && request->kind == MailRequest::Kind::kRecv &&
                     request->address == 0 && part->offset == request->moved && !payload.empty() &&
                     payload.size() <= request->wanted - request->moved;
-  if (!fits) return broken("a part of a message that was not asked for");
+  if (!fits) return bad_mail("a part of a message that was not asked for");
   place_mail(request->room, request->moved, payload);
   request->moved += payload.size();
   if (request->moved < request->wanted) return Status::ok();
@@ -346,7 +346,7 @@ Status MailPeer::hear_done(std::span<const std::byte> payload) {
   const auto done = take_part<MailId>(payload);
   MailRequest* request = done ? slots_.find(done->id) : nullptr;
   if (request == nullptr || request->kind != MailRequest::Kind::kSend || request->their_id != 0) {
-    return broken("it has done with a message that was not sent");
+    return bad_mail("it has done with a message that was not sent");
   }
   slots_.remove(request->id);
   request->moved = request->bytes;
@@ -358,7 +358,7 @@ Status MailPeer::hear_credit(std::span<const std::byte> payload) {
   const auto amount = take_part<MailAmount>(payload);
   if (!amount || amount->bytes > limits_.bytes - credit_.bytes ||
       amount->messages > limits_.messages - credit_.messages) {
-    return broken("credit that was never spent");
+    return bad_mail("credit that was never spent");
   }
   credit_.bytes += amount->bytes;
   credit_.messages += amount->messages;

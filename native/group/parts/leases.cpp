@@ -7,7 +7,7 @@
 namespace holdfast::group {
 
 using comm::AreaRoom;
-using State = comm::Lease::LeaseState;
+using LeaseState = comm::Lease::LeaseState;
 
 namespace {
 
@@ -34,7 +34,7 @@ void Leases::take_early() {
 void Leases::look(const std::vector<Rank>& ranks) {
   for (const Rank rank : ranks) {
     comm::Lease& lease = leases_[index(rank)];
-    if (lease.state == State::kAbsent && lessors_[index(rank)].segment) {
+    if (lease.state == LeaseState::kAbsent && lessors_[index(rank)].segment) {
       lease = AreaRoom::find(*lessors_[index(rank)].segment, group_);
     }
   }
@@ -43,7 +43,7 @@ void Leases::look(const std::vector<Rank>& ranks) {
 std::vector<Rank> Leases::awaited(const std::vector<Rank>& ranks) const {
   std::vector<Rank> awaited;
   for (const Rank rank : ranks) {
-    if (leases_[index(rank)].state == State::kAbsent) awaited.push_back(rank);
+    if (leases_[index(rank)].state == LeaseState::kAbsent) awaited.push_back(rank);
   }
   return awaited;
 }
@@ -52,7 +52,7 @@ std::optional<std::vector<comm::HostPeer>> Leases::areas(const std::vector<Rank>
   std::vector<comm::HostPeer> areas(lessors_.size());
   for (const Rank rank : ranks) {
     const comm::Lease& lease = leases_[index(rank)];
-    if (lease.state != State::kArea) return std::nullopt;
+    if (lease.state != LeaseState::kArea) return std::nullopt;
     areas[index(rank)] = lessors_[index(rank)];
     areas[index(rank)].offset = lease.offset;
   }
@@ -73,7 +73,7 @@ bool Leases::try_end(const std::function<bool(MemberId)>& acts) {
   for (std::size_t r = 0; r < lessors_.size() && !ended_; ++r) {
     if (r == index(self_) || members_[r] == ft::kNobody || !lessors_[r].segment) continue;
     const comm::Lease lease = AreaRoom::find(*lessors_[r].segment, group_);
-    if (lease.state != State::kAbsent && !lease.has_seen && acts(members_[r])) return false;
+    if (lease.state != LeaseState::kAbsent && !lease.has_seen && acts(members_[r])) return false;
   }
   end();
   return true;
@@ -82,7 +82,7 @@ bool Leases::try_end(const std::function<bool(MemberId)>& acts) {
 bool Leases::have_others_ended(const std::function<bool(MemberId)>& acts) const {
   for (std::size_t r = 0; r < lessors_.size(); ++r) {
     if (r == index(self_) || members_[r] == ft::kNobody || !lessors_[r].segment) continue;
-    const bool holds = AreaRoom::find(*lessors_[r].segment, group_).state != State::kAbsent;
+    const bool holds = AreaRoom::find(*lessors_[r].segment, group_).state != LeaseState::kAbsent;
     if (holds && acts(members_[r])) return false;
   }
   return true;
