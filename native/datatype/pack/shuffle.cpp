@@ -42,6 +42,7 @@ std::vector<std::int64_t> windows(const std::vector<std::int64_t>& places, std::
 template <std::int64_t MovedByte::*kSide>
 std::vector<std::int64_t> sorted(const std::vector<MovedByte>& bytes) {
   std::vector<std::int64_t> out;
+  out.reserve(bytes.size());
   for (const MovedByte& byte : bytes) out.push_back(byte.*kSide);
   std::ranges::sort(out);
   return out;
