@@ -101,7 +101,9 @@ class Child:
     def send_signal(self, number: int) -> None:
         """Signal it, if it has not ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # It may have ended since, and been reaped, before its status came.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it the hard way."""
