@@ -6,7 +6,8 @@ set(mpi_made ${CMAKE_CURRENT_BINARY_DIR}/mpi_made)
 file(MAKE_DIRECTORY ${mpi_made}/mpi ${mpi_made}/include)
 file(GLOB mpi_generator CONFIGURE_DEPENDS ${mpi}/*.py)
 file(GLOB mpi_tables CONFIGURE_DEPENDS ${mpi}/*.table ${mpi}/abi/*.table)
-file(GLOB mpi_sources CONFIGURE_DEPENDS ${mpi}/core/*.cpp ${mpi}/calls/*.cpp)
+file(GLOB mpi_sources CONFIGURE_DEPENDS ${mpi}/core/*.cpp ${mpi}/types/*.cpp
+  ${mpi}/comms/*.cpp ${mpi}/traffic/*.cpp ${mpi}/calls/*.cpp)
 
 function(holdfast_mpi_generate)
   cmake_parse_arguments(PARSE_ARGV 0 made "" "" "OUT;COMMAND;DEPENDS")

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "mpi/core/basic_types.h"
+#include "mpi/types/basic_types.h"
 
 namespace holdfast::mpi {
 

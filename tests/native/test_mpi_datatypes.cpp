@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "mpi/calls.h"
-#include "mpi/core/datatype.h"
 #include "mpi/core/predefined.h"
+#include "mpi/types/datatype.h"
 #include "mpi_abi.h"
 #include "mpi_typemap.h"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "mpi/calls.h"
-#include "mpi/core/comm.h"
+#include "mpi/comms/comm.h"
+#include "mpi/comms/group.h"
 #include "mpi/core/errhandler.h"
-#include "mpi/core/group.h"
 #include "mpi/core/info.h"
 #include "mpi/core/predefined.h"
 #include "mpi_abi.h"

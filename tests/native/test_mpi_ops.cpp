@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "mpi/calls.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/op.h"
 #include "mpi/core/predefined.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/op.h"
 #include "mpi_abi.h"
 
 using namespace holdfast::mpi;

@@ -5,7 +5,7 @@
 #include "mpi/core/attributes.h"
 
 #include "mpi/calls.h"
-#include "mpi/core/comm.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
 
 namespace holdfast::mpi {

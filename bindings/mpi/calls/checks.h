@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
+#include "mpi/comms/comm.h"
 #include "mpi/core/call.h"
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

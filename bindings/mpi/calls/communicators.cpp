@@ -5,11 +5,11 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
-#include "mpi/core/collective.h"
-#include "mpi/core/make_comm.h"
-#include "mpi/core/messages.h"
+#include "mpi/comms/make_comm.h"
+#include "mpi/comms/topology.h"
 #include "mpi/core/process.h"
-#include "mpi/core/topology.h"
+#include "mpi/traffic/collective.h"
+#include "mpi/traffic/messages.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/type_maker.h"
-#include "mpi/core/datatype.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

@@ -3,9 +3,9 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/datatype.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/process.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

@@ -5,9 +5,9 @@
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
 #include "mpi/calls/type_maker.h"
-#include "mpi/core/basic_types.h"
-#include "mpi/core/datatype.h"
 #include "mpi/core/process.h"
+#include "mpi/types/basic_types.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

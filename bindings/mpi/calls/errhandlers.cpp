@@ -3,7 +3,7 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/comm.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/errhandler.h"
 #include "mpi/core/process.h"
 #include "mpi/core/session.h"

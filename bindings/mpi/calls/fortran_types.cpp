@@ -3,9 +3,9 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/basic_types.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/process.h"
+#include "mpi/types/basic_types.h"
 
 namespace holdfast::mpi {
 

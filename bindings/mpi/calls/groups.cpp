@@ -5,8 +5,8 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/comm.h"
-#include "mpi/core/group.h"
+#include "mpi/comms/comm.h"
+#include "mpi/comms/group.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/process.h"
 

@@ -4,9 +4,9 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
-#include "mpi/core/make_comm.h"
-#include "mpi/core/messages.h"
+#include "mpi/comms/make_comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/messages.h"
 
 namespace holdfast::mpi {
 namespace {

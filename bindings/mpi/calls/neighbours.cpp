@@ -1,8 +1,8 @@
 // Neighbour collectives, each in three forms: at once, with a request, and persistent.
-#include "mpi/core/neighbours.h"
+#include "mpi/traffic/neighbours.h"
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
-#include "mpi/core/topology.h"
+#include "mpi/comms/topology.h"
 
 namespace holdfast::mpi {
 namespace {

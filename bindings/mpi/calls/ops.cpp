@@ -4,8 +4,8 @@
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/op.h"
 #include "mpi/core/process.h"
+#include "mpi/types/op.h"
 
 namespace holdfast::mpi::body {
 

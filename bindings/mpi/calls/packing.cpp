@@ -5,8 +5,8 @@
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/external32.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/external32.h"
 
 namespace holdfast::mpi {
 

@@ -1,10 +1,10 @@
 // Persistent sends and receives, partitioned ones, and buffers for buffered sends.
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
-#include "mpi/core/buffered.h"
-#include "mpi/core/messages.h"
 #include "mpi/core/process.h"
 #include "mpi/core/session.h"
+#include "mpi/traffic/buffered.h"
+#include "mpi/traffic/messages.h"
 
 namespace holdfast::mpi {
 namespace {

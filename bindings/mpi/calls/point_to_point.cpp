@@ -3,10 +3,10 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
-#include "mpi/core/buffered.h"
-#include "mpi/core/message.h"
-#include "mpi/core/messages.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/buffered.h"
+#include "mpi/traffic/message.h"
+#include "mpi/traffic/messages.h"
 
 namespace holdfast::mpi {
 namespace {

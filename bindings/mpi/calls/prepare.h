@@ -2,11 +2,11 @@
 // for each, whatever the form of the call.
 #pragma once
 
+#include "mpi/comms/comm.h"
 #include "mpi/core/call.h"
-#include "mpi/core/collective.h"
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/op.h"
+#include "mpi/traffic/collective.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/op.h"
 
 namespace holdfast::mpi {
 

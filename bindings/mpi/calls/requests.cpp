@@ -3,7 +3,7 @@
 
 #include "mpi/calls.h"
 #include "mpi/core/process.h"
-#include "mpi/core/request.h"
+#include "mpi/traffic/request.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -7,12 +7,12 @@
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/buffered.h"
-#include "mpi/core/comm.h"
+#include "mpi/comms/comm.h"
+#include "mpi/comms/make_comm.h"
 #include "mpi/core/info.h"
-#include "mpi/core/make_comm.h"
 #include "mpi/core/process.h"
 #include "mpi/core/session.h"
+#include "mpi/traffic/buffered.h"
 
 namespace holdfast::mpi {
 

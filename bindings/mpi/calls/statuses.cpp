@@ -3,7 +3,7 @@
 
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
-#include "mpi/core/datatype.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "mpi/core/call.h"
-#include "mpi/core/datatype.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "mpi/calls/checks.h"
-#include "mpi/core/make_comm.h"
+#include "mpi/comms/make_comm.h"
+#include "mpi/comms/topology.h"
 #include "mpi/core/process.h"
-#include "mpi/core/topology.h"
 
 namespace holdfast::mpi {
 

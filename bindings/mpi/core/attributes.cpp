@@ -4,7 +4,7 @@
 #include <atomic>
 #include <string>
 
-#include "mpi/core/comm.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
 
 namespace holdfast::mpi {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "mpi/core/comm.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/process.h"
 #include "mpi/core/session.h"

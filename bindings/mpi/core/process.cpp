@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "c/option_fields.h"
-#include "mpi/core/buffered.h"
-#include "mpi/core/datatype.h"
+#include "mpi/comms/make_comm.h"
 #include "mpi/core/launched.h"
-#include "mpi/core/make_comm.h"
-#include "mpi/core/message.h"
 #include "mpi/core/predefined.h"
+#include "mpi/traffic/buffered.h"
+#include "mpi/traffic/message.h"
+#include "mpi/types/datatype.h"
 #include "runtime/options.h"
 
 namespace holdfast::mpi {

@@ -12,12 +12,12 @@
 #include "comm/message/mailbox.h"
 #include "mpi/core/call.h"
 #include "mpi/core/error_codes.h"
-#include "mpi/core/fortran_types.h"
 #include "mpi/core/keyvals.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/registry.h"
-#include "mpi/core/request.h"
-#include "mpi/core/script.h"
+#include "mpi/traffic/request.h"
+#include "mpi/traffic/script.h"
+#include "mpi/types/fortran_types.h"
 #include "runtime/node.h"
 
 namespace holdfast::mpi {

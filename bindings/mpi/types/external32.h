@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mpi/core/elements.h"
+#include "mpi/types/elements.h"
 
 namespace holdfast::mpi {
 

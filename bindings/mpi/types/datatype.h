@@ -12,9 +12,9 @@
 #include "datatype/layout.h"
 #include "datatype/packer.h"
 #include "mpi/core/attributes.h"
-#include "mpi/core/basic_types.h"
-#include "mpi/core/elements.h"
 #include "mpi/core/object.h"
+#include "mpi/types/basic_types.h"
+#include "mpi/types/elements.h"
 
 namespace holdfast::mpi {
 

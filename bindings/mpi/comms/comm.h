@@ -8,9 +8,9 @@
 
 #include "comm/communicator.h"
 #include "comm/message/mail_request.h"
+#include "mpi/comms/group.h"
 #include "mpi/core/attributes.h"
 #include "mpi/core/errhandler.h"
-#include "mpi/core/group.h"
 #include "mpi/core/info.h"
 #include "mpi/core/object.h"
 

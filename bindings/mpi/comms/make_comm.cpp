@@ -1,14 +1,14 @@
-#include "mpi/core/make_comm.h"
+#include "mpi/comms/make_comm.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "mpi/core/collective.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/messages.h"
-#include "mpi/core/op.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/collective.h"
+#include "mpi/traffic/messages.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/op.h"
 
 namespace holdfast::mpi {
 namespace {
@@ -165,10 +165,12 @@ Comm* new_comm(Call& call, const std::vector<int>& members,
 Failure open_comm(Comm& comm, std::uint32_t context) {
   comm.context = context;
   std::vector<Rank> members;
-  for (const int process_number : comm.local->processes()) members.emplace_back(process_number);
+  for (const int process_number : comm.local->processes()) {
+    members.push_back(Rank{process_number});
+  }
   if (comm.is_inter()) {
     for (const int process_number : comm.remote->processes()) {
-      members.emplace_back(process_number);
+      members.push_back(Rank{process_number});
     }
   }
   comm::Mailbox& mailbox = process().mailbox();
@@ -197,7 +199,7 @@ Result<std::shared_ptr<comm::Communicator>> derive_group(
     const std::shared_ptr<comm::Communicator>& parent, const std::vector<int>& ranks,
     std::optional<std::uint64_t> members_tag) {
   runtime::DeriveRequest request;
-  for (const int rank : ranks) request.ranks.emplace_back(rank);
+  for (const int rank : ranks) request.ranks.push_back(Rank{rank});
   request.members_tag = members_tag;
   return process().node().derive(parent, request);
 }

@@ -1,12 +1,12 @@
-#include "mpi/core/collective.h"
+#include "mpi/traffic/collective.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/op.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/op.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -1,4 +1,4 @@
-#include "mpi/core/pairs.h"
+#include "mpi/types/pairs.h"
 
 #include <cstring>
 

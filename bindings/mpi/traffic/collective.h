@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "base/short_list.h"
-#include "mpi/core/request.h"
-#include "mpi/core/script.h"
+#include "mpi/traffic/request.h"
+#include "mpi/traffic/script.h"
 
 namespace holdfast::mpi {
 

@@ -1,9 +1,9 @@
-#include "mpi/core/messages.h"
+#include "mpi/traffic/messages.h"
 
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/packed.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/packed.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 namespace {

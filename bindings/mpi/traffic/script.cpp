@@ -1,13 +1,13 @@
-#include "mpi/core/script.h"
+#include "mpi/traffic/script.h"
 
 #include <algorithm>
 #include <thread>
 
 #include "base/check.h"
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/op.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/op.h"
 
 namespace holdfast::mpi {
 namespace {

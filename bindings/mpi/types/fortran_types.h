@@ -8,7 +8,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "mpi/core/datatype.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

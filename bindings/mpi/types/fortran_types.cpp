@@ -1,4 +1,4 @@
-#include "mpi/core/fortran_types.h"
+#include "mpi/types/fortran_types.h"
 
 #include "mpi/core/constants.h"
 #include "mpi/core/predefined.h"

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "mpi/comms/comm.h"
 #include "mpi/core/call.h"
-#include "mpi/core/comm.h"
-#include "mpi/core/script.h"
+#include "mpi/traffic/script.h"
 
 namespace holdfast::mpi {
 

@@ -1,8 +1,8 @@
-#include "mpi/core/neighbours.h"
+#include "mpi/traffic/neighbours.h"
 
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/topology.h"
+#include "mpi/comms/comm.h"
+#include "mpi/comms/topology.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "mpi/core/messages.h"
+#include "mpi/traffic/messages.h"
 
 namespace holdfast::mpi {
 

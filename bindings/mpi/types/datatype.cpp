@@ -1,4 +1,4 @@
-#include "mpi/core/datatype.h"
+#include "mpi/types/datatype.h"
 
 #include <algorithm>
 #include <array>

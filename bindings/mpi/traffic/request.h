@@ -11,7 +11,7 @@
 #include "comm/message/mailbox.h"
 #include "mpi/core/call.h"
 #include "mpi/core/object.h"
-#include "mpi/core/script.h"
+#include "mpi/traffic/script.h"
 
 namespace holdfast::mpi {
 

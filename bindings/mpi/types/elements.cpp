@@ -1,4 +1,4 @@
-#include "mpi/core/elements.h"
+#include "mpi/types/elements.h"
 
 #include <algorithm>
 #include <iterator>

@@ -10,8 +10,8 @@
 #include "base/dtype.h"
 #include "comm/reduce/reducer.h"
 #include "mpi/core/call.h"
-#include "mpi/core/datatype.h"
 #include "mpi/core/object.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "mpi/core/basic_types.h"
+#include "mpi/types/basic_types.h"
 
 namespace holdfast::mpi {
 

@@ -1,8 +1,8 @@
-#include "mpi/core/buffered.h"
+#include "mpi/traffic/buffered.h"
 
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -1,4 +1,4 @@
-#include "mpi/core/basic_types.h"
+#include "mpi/types/basic_types.h"
 
 #include <algorithm>
 #include <cstddef>

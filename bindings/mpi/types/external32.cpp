@@ -1,4 +1,4 @@
-#include "mpi/core/external32.h"
+#include "mpi/types/external32.h"
 
 #include <algorithm>
 #include <bit>

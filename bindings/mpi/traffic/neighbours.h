@@ -1,7 +1,7 @@
 // Neighbour collectives: blocks that go to, and come from, the neighbours of a topology.
 #pragma once
 
-#include "mpi/core/collective.h"
+#include "mpi/traffic/collective.h"
 
 namespace holdfast::mpi {
 

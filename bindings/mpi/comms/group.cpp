@@ -1,4 +1,4 @@
-#include "mpi/core/group.h"
+#include "mpi/comms/group.h"
 
 #include <algorithm>
 

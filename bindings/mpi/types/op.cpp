@@ -1,4 +1,4 @@
-#include "mpi/core/op.h"
+#include "mpi/types/op.h"
 
 #include <algorithm>
 #include <climits>
@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "comm/reduce/kernels.h"
-#include "mpi/core/pairs.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/registry.h"
+#include "mpi/types/pairs.h"
 
 namespace holdfast::mpi {
 

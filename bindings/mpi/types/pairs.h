@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mpi/core/basic_types.h"
+#include "mpi/types/basic_types.h"
 
 namespace holdfast::mpi {
 

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "mpi/core/collective.h"
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/op.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/collective.h"
+#include "mpi/types/datatype.h"
+#include "mpi/types/op.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -1,12 +1,12 @@
-#include "mpi/core/request.h"
+#include "mpi/traffic/request.h"
 
 #include <algorithm>
 #include <thread>
 
-#include "mpi/core/comm.h"
-#include "mpi/core/datatype.h"
-#include "mpi/core/packed.h"
+#include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/packed.h"
+#include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
 namespace {

@@ -1,4 +1,4 @@
-#include "mpi/core/topology.h"
+#include "mpi/comms/topology.h"
 
 #include <functional>
 #include <numeric>

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "comm/message/mailbox.h"
-#include "mpi/core/request.h"
+#include "mpi/traffic/request.h"
 
 namespace holdfast::mpi {
 
