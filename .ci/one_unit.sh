@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Reads the whole library as one file, and the Python module as another, as a unity build might: it
-# groups files by the order of their names, 24 at a time, so that two that define one name meet
-# when a third comes or goes. Here they all meet. Nothing is compiled; about thirty seconds. The
-# torch backend is one file in torch_headers.sh.
+# Reads the whole library as one file, and MPI and the Python module as others, as a unity build
+# might: it groups files by the order of their names, 24 at a time, so that two that define one name
+# meet when a third comes or goes. Here they all meet. Nothing is compiled; about thirty seconds.
+# The torch backend is one file in torch_headers.sh.
 # Usage: .ci/one_unit.sh COMPILER PYTHON
 set -euo pipefail
 
@@ -23,6 +23,11 @@ one_unit() {
 # takes them; levels have the same names on purpose.
 levels='/level_[a-z0-9]+\.cpp$'
 find native bindings/c -name '*.cpp' | grep -vE "$levels" | one_unit library -DHOLDFAST_PLANTED
+
+mkdir -p build/one_unit/mpi
+"$python" bindings/mpi/generate.py calls build/one_unit/mpi/calls.h
+find bindings/mpi -name '*.cpp' -not -path '*/abi/*' |
+  one_unit mpi -Ibindings -Ibuild/one_unit
 
 nanobind=$("$python" -c 'import nanobind; print(nanobind.include_dir())')
 python_headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')

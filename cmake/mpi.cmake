@@ -25,7 +25,7 @@ add_library(holdfast_mpi_core OBJECT ${mpi_sources})
 add_dependencies(holdfast_mpi_core holdfast_mpi_calls)
 target_include_directories(holdfast_mpi_core PRIVATE ${mpi}/.. ${mpi_made})
 target_link_libraries(holdfast_mpi_core PRIVATE holdfast holdfast_flags)
-set_target_properties(holdfast_mpi_core PROPERTIES CXX_VISIBILITY_PRESET hidden UNITY_BUILD OFF)
+set_target_properties(holdfast_mpi_core PROPERTIES CXX_VISIBILITY_PRESET hidden)
 
 # The folder of the package, the folder of the sources, the file's name, which is its soname.
 function(holdfast_mpi_library folder abi file)

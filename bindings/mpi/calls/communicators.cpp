@@ -14,8 +14,6 @@
 namespace holdfast::mpi {
 namespace {
 
-int failed(Call& call, Failure failure) { return call.fail(failure.code, std::move(failure.text)); }
-
 // An intra-communicator of these processes, by a call of all ranks of `parent`. Null in `made`:
 // this process is in none.
 int make_intra(Call& call, Comm& parent, const std::vector<int>& members, std::uint32_t context,
@@ -24,14 +22,14 @@ int make_intra(Call& call, Comm& parent, const std::vector<int>& members, std::u
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(parent.local->rank_of(member));
   auto group = derive_group(parent.group, ranks);
-  if (!group.is_ok()) return failed(call, failure_of(group.status()));
+  if (!group.is_ok()) return call.take(failure_of(group.status()));
   if (!group.value()) return kSuccess;
   made = new_comm(call, members, std::move(group).value(), parent.errhandler);
   if (made == nullptr) return kErrIntern;
   Failure failure = open_comm(*made, context);
   if (failure.code == kSuccess) return kSuccess;
   close_comm(std::exchange(made, nullptr));
-  return failed(call, std::move(failure));
+  return call.take(std::move(failure));
 }
 
 // The same processes again, not opened yet.
@@ -39,7 +37,7 @@ int make_twin(Call& call, Comm& from, Comm*& made) {
   std::vector<int> ranks(static_cast<std::size_t>(from.size()));
   for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
   auto group = derive_group(from.group, ranks);
-  if (!group.is_ok()) return failed(call, failure_of(group.status()));
+  if (!group.is_ok()) return call.take(failure_of(group.status()));
   made = new_comm(call, from.local->processes(), std::move(group).value(), from.errhandler);
   if (made == nullptr) return kErrIntern;
   made->topology = from.topology;
@@ -50,13 +48,13 @@ int make_twin(Call& call, Comm& from, Comm*& made) {
 int duplicate(Call& call, Comm& comm, std::shared_ptr<Info> hints, Comm*& newcomm) {
   std::uint32_t context = 0;
   if (Failure failure = agree_context(comm, &context); failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   if (const int code = make_twin(call, comm, newcomm); code != kSuccess) return code;
   newcomm->hints = std::move(hints);
   int code = kSuccess;
   if (Failure failure = open_comm(*newcomm, context); failure.code != kSuccess) {
-    code = failed(call, std::move(failure));
+    code = call.take(std::move(failure));
   } else {
     code = copy_attributes(call, comm, comm.attributes, *newcomm, newcomm->attributes);
   }
@@ -134,7 +132,7 @@ int split_intra(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   std::vector<Choice> all;
   if (Failure failure = gather_choices(comm, {color, key, propose_context()}, &all);
       failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   const std::uint32_t context = context_of(all);
   take_context(context);
@@ -148,7 +146,7 @@ int split_inter(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   std::vector<Choice> own;
   if (Failure failure = gather_choices(comm, {color, key, propose_context()}, &own);
       failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   std::vector<Choice> far(static_cast<std::size_t>(comm.remote->size()));
   Script script(comm);
@@ -171,7 +169,7 @@ int split_inter(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   spread.input = spread.output;
   script.begin();
   script.wait();
-  if (script.failure().code != kSuccess) return failed(call, script.failure());
+  if (script.failure().code != kSuccess) return call.take(script.failure());
   const std::uint32_t context = std::max(context_of(own), context_of(far));
   take_context(context);
   std::vector<int> members;
@@ -185,14 +183,14 @@ int split_inter(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(comm.local->rank_of(member));
   auto group = derive_group(comm.group, ranks);
-  if (!group.is_ok()) return failed(call, failure_of(group.status()));
+  if (!group.is_ok()) return call.take(failure_of(group.status()));
   newcomm = nullptr;
   if (!group.value()) return kSuccess;
   newcomm = new_comm(call, members, std::move(group).value(), comm.errhandler);
   if (newcomm == nullptr) return kErrIntern;
   newcomm->remote = process().registry.make<Group>(others);
   Failure failure = open_comm(*newcomm, context);
-  return failure.code == kSuccess ? kSuccess : failed(call, std::move(failure));
+  return call.take(std::move(failure));
 }
 
 int check_subset(Call& call, const Group& group, const Comm& comm) {
@@ -280,7 +278,7 @@ int Comm_create(Call& call, Comm* comm, Group* group, Comm*& newcomm) {
   // Groups of different ranks may differ, if they have nobody in common.
   std::uint32_t context = 0;
   if (Failure failure = agree_context(*comm, &context); failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   std::vector<int> members = group->processes();
   if (group->rank_of(process().world->rank) == kUndefined) members.clear();
@@ -297,16 +295,16 @@ int Comm_create_group(Call& call, Comm* comm, Group* group, int tag, Comm*& newc
   const std::vector<int>& members = group->processes();
   if (Failure failure = agree_context_among(*comm, members, tag, &context);
       failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   std::vector<int> ranks;
   for (const int member : members) ranks.push_back(comm->local->rank_of(member));
   auto derived = derive_group(comm->group, ranks, static_cast<std::uint64_t>(tag));
-  if (!derived.is_ok()) return failed(call, failure_of(derived.status()));
+  if (!derived.is_ok()) return call.take(failure_of(derived.status()));
   newcomm = new_comm(call, members, std::move(derived).value(), comm->errhandler);
   if (newcomm == nullptr) return kErrIntern;
   Failure failure = open_comm(*newcomm, context);
-  return failure.code == kSuccess ? kSuccess : failed(call, std::move(failure));
+  return call.take(std::move(failure));
 }
 
 int Comm_split(Call& call, Comm* comm, int color, int key, Comm*& newcomm) {

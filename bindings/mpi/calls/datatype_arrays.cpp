@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "mpi/calls.h"
+#include "mpi/calls/made.h"
 #include "mpi/calls/type_maker.h"
 #include "mpi/types/datatype.h"
 
@@ -14,10 +15,6 @@ namespace {
 
 using datatype::TypeLayout;
 using Numbers = std::vector<std::int64_t>;
-
-std::string element(const char* array, std::size_t i) {
-  return std::string(array) + "[" + std::to_string(i) + "]";
-}
 
 int refuse(Call& call, const std::string& argument, std::int64_t value,
            const std::string& accepted) {
@@ -31,7 +28,7 @@ int check_order(Call& call, int order) {
 
 // What a rank has of one dimension: `blocks` blocks of `length` indices, `step` apart, and then
 // `rest` indices more, the first at index `start`.
-struct Part {
+struct Portion {
   std::int64_t start = 0;
   std::int64_t length = 0;
   std::int64_t step = 0;
@@ -47,7 +44,7 @@ class ArrayLayout {
   explicit ArrayLayout(const TypeLayout& element) : layout_(element), stride_(element.extent()) {}
 
   // Adds the next dimension, which has `size` indices in the whole array.
-  holdfast::Status add(std::int64_t size, const Part& part) {
+  holdfast::Status add(std::int64_t size, const Portion& part) {
     std::int64_t place = 0;
     if (__builtin_mul_overflow(part.start, stride_, &place) ||
         __builtin_add_overflow(place_, place, &place_)) {
@@ -96,7 +93,7 @@ class ArrayLayout {
 };
 
 // The type of an array of which there is such a part in each dimension.
-int make_array(TypeMaker& maker, int order, const Numbers& sizes, const std::vector<Part>& parts,
+int make_array(TypeMaker& maker, int order, const Numbers& sizes, const std::vector<Portion>& parts,
                Datatype* oldtype, Datatype*& newtype) {
   ArrayLayout array(oldtype->layout);
   std::uint64_t elements = 1;
@@ -170,7 +167,7 @@ int check_dimension(Call& call, std::size_t i, const Dimension& dim) {
   return kSuccess;
 }
 
-Part part_of(const Dimension& dim) {
+Portion part_of(const Dimension& dim) {
   if (dim.distribution == kDistributeNone) {
     return {.start = 0, .length = dim.size, .step = dim.size, .blocks = 1};
   }
@@ -247,7 +244,7 @@ int Type_create_subarray(Call& call, int ndims, const IntArray& array_of_sizes,
   maker.counts(subsizes);
   maker.counts(starts);
   maker.integer(call.abi().from_core(Meaning::kOrder, order));
-  std::vector<Part> parts;
+  std::vector<Portion> parts;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     parts.push_back({.start = starts[i], .length = subsizes[i], .step = subsizes[i], .blocks = 1});
   }
@@ -297,7 +294,7 @@ int Type_create_darray(Call& call, int size, int rank, int ndims, const IntArray
   }
   for (const std::int64_t value : processes) maker.integer(number(value));
   maker.integer(abi.from_core(Meaning::kOrder, order));
-  std::vector<Part> parts;
+  std::vector<Portion> parts;
   for (const Dimension& dim : dims) parts.push_back(part_of(dim));
   return make_array(maker, order, sizes, parts, oldtype, newtype);
 }

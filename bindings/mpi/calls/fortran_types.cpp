@@ -12,15 +12,15 @@ namespace holdfast::mpi {
 namespace {
 
 // What Fortran's compilers have: decimal digits, and the decimal exponent's range.
-struct Row {
+struct RealRow {
   int precision;
   int range;
   std::int32_t real;
   std::int32_t complex;
 };
-constexpr Row kReals[] = {{6, 37, kTypeReal4, kTypeComplex8},
-                          {15, 307, kTypeReal8, kTypeComplex16},
-                          {18, 4931, kTypeLongDouble, kTypeCLongDoubleComplex}};
+constexpr RealRow kReals[] = {{6, 37, kTypeReal4, kTypeComplex8},
+                              {15, 307, kTypeReal8, kTypeComplex16},
+                              {18, 4931, kTypeLongDouble, kTypeCLongDoubleComplex}};
 
 struct IntegerRow {
   int range;
@@ -40,11 +40,11 @@ int give(Call& call, int combiner, int p, int r, std::int32_t number, Datatype*&
 }
 
 // MPI_UNDEFINED, which is negative, leaves the choice to the other one.
-int find_real(Call& call, int p, int r, const Row** row) {
+int find_real(Call& call, int p, int r, const RealRow** row) {
   if (p == kUndefined && r == kUndefined) {
     return call.fail(kErrArg, "p and r are MPI_UNDEFINED, accepted is one of them");
   }
-  for (const Row& each : kReals) {
+  for (const RealRow& each : kReals) {
     *row = &each;
     if (p <= each.precision && r <= each.range) return kSuccess;
   }
@@ -64,13 +64,13 @@ int Type_create_f90_integer(Call& call, int r, Datatype*& newtype) {
 }
 
 int Type_create_f90_real(Call& call, int p, int r, Datatype*& newtype) {
-  const Row* row = nullptr;
+  const RealRow* row = nullptr;
   const int code = find_real(call, p, r, &row);
   return code != kSuccess ? code : give(call, kCombinerF90Real, p, r, row->real, newtype);
 }
 
 int Type_create_f90_complex(Call& call, int p, int r, Datatype*& newtype) {
-  const Row* row = nullptr;
+  const RealRow* row = nullptr;
   const int code = find_real(call, p, r, &row);
   return code != kSuccess ? code : give(call, kCombinerF90Complex, p, r, row->complex, newtype);
 }

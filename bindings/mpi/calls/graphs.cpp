@@ -184,7 +184,7 @@ int Dist_graph_create(Call& call, Comm* comm_old, int n, const IntArray& sources
   }
   std::vector<Edge> all;
   if (Failure failure = gather_edges(*comm_old, mine, &all); failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   Adjacency own;
   own.weighted = are_weighted(weights);

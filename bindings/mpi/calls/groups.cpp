@@ -28,25 +28,21 @@ std::string accepted_ranks(const Group& group) {
   return "accepted are 0 to " + std::to_string(group.size() - 1);
 }
 
-std::string element(const char* array, std::int64_t i) {
-  return std::string(array) + "[" + std::to_string(i) + "]";
-}
-
 int refuse_negative(Call& call, const char* argument, int value) {
   return call.fail(kErrArg, std::string(argument) + " is " + std::to_string(value) +
                                 ", accepted are numbers from 0");
 }
 
 // Ranks as they were given, each at most once: in `listed`, and, by rank, in `is_listed`.
-struct Listed {
+struct ListedRanks {
   std::vector<int> ranks;
   std::vector<bool> is_listed;
 
-  explicit Listed(const Group& group) : is_listed(static_cast<std::size_t>(group.size())) {}
+  explicit ListedRanks(const Group& group) : is_listed(static_cast<std::size_t>(group.size())) {}
 };
 
 int list(Call& call, const Group& group, std::int64_t rank, const std::string& argument,
-         Listed& listed) {
+         ListedRanks& listed) {
   if (rank < 0 || rank >= group.size()) {
     return call.fail(kErrRank,
                      argument + " is " + std::to_string(rank) + ", " + accepted_ranks(group));
@@ -60,7 +56,7 @@ int list(Call& call, const Group& group, std::int64_t rank, const std::string& a
   return kSuccess;
 }
 
-int list_ranks(Call& call, const Group& group, int n, const IntArray& ranks, Listed& listed) {
+int list_ranks(Call& call, const Group& group, int n, const IntArray& ranks, ListedRanks& listed) {
   if (n < 0) return refuse_negative(call, "n", n);
   if (n > 0 && ranks.is_null()) return call.fail(kErrArg, "ranks is a null pointer");
   for (int i = 0; i < n; ++i) {
@@ -71,7 +67,7 @@ int list_ranks(Call& call, const Group& group, int n, const IntArray& ranks, Lis
   return kSuccess;
 }
 
-int list_range(Call& call, const Group& group, int i, const IntArray& ranges, Listed& listed) {
+int list_range(Call& call, const Group& group, int i, const IntArray& ranges, ListedRanks& listed) {
   const auto at = static_cast<std::size_t>(i) * 3;
   const std::int64_t first = ranges[at];
   const std::int64_t last = ranges[at + 1];
@@ -92,7 +88,8 @@ int list_range(Call& call, const Group& group, int i, const IntArray& ranges, Li
   return kSuccess;
 }
 
-int list_ranges(Call& call, const Group& group, int n, const IntArray& ranges, Listed& listed) {
+int list_ranges(Call& call, const Group& group, int n, const IntArray& ranges,
+                ListedRanks& listed) {
   if (n < 0) return refuse_negative(call, "n", n);
   if (n > 0 && ranges.is_null()) return call.fail(kErrArg, "ranges is a null pointer");
   for (int i = 0; i < n; ++i) {
@@ -102,14 +99,14 @@ int list_ranges(Call& call, const Group& group, int n, const IntArray& ranges, L
   return kSuccess;
 }
 
-int give_listed(Call& call, const Group& group, const Listed& listed, Group*& newgroup) {
+int give_listed(Call& call, const Group& group, const ListedRanks& listed, Group*& newgroup) {
   std::vector<int> processes;
   processes.reserve(listed.ranks.size());
   for (const int rank : listed.ranks) processes.push_back(group.process(rank));
   return give(call, std::move(processes), newgroup);
 }
 
-int give_others(Call& call, const Group& group, const Listed& listed, Group*& newgroup) {
+int give_others(Call& call, const Group& group, const ListedRanks& listed, Group*& newgroup) {
   std::vector<int> processes;
   for (int rank = 0; rank < group.size(); ++rank) {
     if (!listed.is_listed[static_cast<std::size_t>(rank)]) processes.push_back(group.process(rank));
@@ -148,9 +145,8 @@ int Group_translate_ranks(Call& call, Group* group1, int n, const IntArray& rank
       continue;
     }
     if (rank < 0 || rank >= group1->size()) {
-      return call.fail(kErrRank, element("ranks1", static_cast<std::int64_t>(i)) + " is " +
-                                     std::to_string(rank) + ", " + accepted_ranks(*group1) +
-                                     " and MPI_PROC_NULL");
+      return call.fail(kErrRank, element("ranks1", i) + " is " + std::to_string(rank) + ", " +
+                                     accepted_ranks(*group1) + " and MPI_PROC_NULL");
     }
     ranks2.set(i, group2->rank_of(group1->process(static_cast<int>(rank))));
   }
@@ -170,25 +166,25 @@ int Group_difference(Call& call, Group* group1, Group* group2, Group*& newgroup)
 }
 
 int Group_incl(Call& call, Group* group, int n, const IntArray& ranks, Group*& newgroup) {
-  Listed listed(*group);
+  ListedRanks listed(*group);
   const int code = list_ranks(call, *group, n, ranks, listed);
   return code != kSuccess ? code : give_listed(call, *group, listed, newgroup);
 }
 
 int Group_excl(Call& call, Group* group, int n, const IntArray& ranks, Group*& newgroup) {
-  Listed listed(*group);
+  ListedRanks listed(*group);
   const int code = list_ranks(call, *group, n, ranks, listed);
   return code != kSuccess ? code : give_others(call, *group, listed, newgroup);
 }
 
 int Group_range_incl(Call& call, Group* group, int n, const IntArray& ranges, Group*& newgroup) {
-  Listed listed(*group);
+  ListedRanks listed(*group);
   const int code = list_ranges(call, *group, n, ranges, listed);
   return code != kSuccess ? code : give_listed(call, *group, listed, newgroup);
 }
 
 int Group_range_excl(Call& call, Group* group, int n, const IntArray& ranges, Group*& newgroup) {
-  Listed listed(*group);
+  ListedRanks listed(*group);
   const int code = list_ranges(call, *group, n, ranges, listed);
   return code != kSuccess ? code : give_others(call, *group, listed, newgroup);
 }

@@ -14,15 +14,12 @@ namespace {
 // Leaders meet in the messages of the communicator that they share, by the program's tag, among
 // those of its collectives.
 constexpr std::int32_t kLeaderTags = 1 << 30;
-constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
 
 // What the leaders tell each other.
-struct Side {
+struct LeaderSide {
   std::uint32_t context;
   std::int32_t size;
 };
-
-int failed(Call& call, Failure failure) { return call.fail(failure.code, std::move(failure.text)); }
 
 Failure swap_bytes(const Comm& comm, int peer, int tag, std::span<std::byte> out,
                    std::span<std::byte> in) {
@@ -94,9 +91,11 @@ struct Meeting {
 
  private:
   Failure meet(std::vector<std::int32_t>* far, std::uint32_t* context) const {
-    Side own{*context, local.size()};
-    Side other{};
-    const auto span_of = [](Side& side) { return std::as_writable_bytes(std::span(&side, 1)); };
+    LeaderSide own{*context, local.size()};
+    LeaderSide other{};
+    const auto span_of = [](LeaderSide& side) {
+      return std::as_writable_bytes(std::span(&side, 1));
+    };
     Failure failure = swap_bytes(*peer, remote_leader, tag, span_of(own), span_of(other));
     if (failure.code != kSuccess) return failure;
     const bool sane = other.size > 0 && other.size <= process().world->size();
@@ -150,17 +149,17 @@ int Intercomm_create(Call& call, Comm* local_comm, int local_leader, Comm* peer_
   std::uint32_t context = 0;
   Meeting meeting{*local_comm, local_leader, peer_comm, remote_leader, tag};
   if (Failure failure = meeting.run(&far, &context); failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   take_context(context);
   auto group = derive_group(local_comm->group, all_ranks(*local_comm));
-  if (!group.is_ok()) return failed(call, failure_of(group.status()));
+  if (!group.is_ok()) return call.take(failure_of(group.status()));
   newintercomm = new_comm(call, local_comm->local->processes(), std::move(group).value(),
                           local_comm->errhandler);
   if (newintercomm == nullptr) return kErrIntern;
   newintercomm->remote = process().registry.make<Group>(std::vector<int>(far.begin(), far.end()));
   Failure failure = open_comm(*newintercomm, context);
-  return failure.code == kSuccess ? kSuccess : failed(call, std::move(failure));
+  return call.take(std::move(failure));
 }
 
 int Intercomm_merge(Call& call, Comm* intercomm, bool high, Comm*& newintracomm) {
@@ -168,7 +167,7 @@ int Intercomm_merge(Call& call, Comm* intercomm, bool high, Comm*& newintracomm)
   // The leaders tell each other what their side's flag is; all of a side pass the same.
   std::uint32_t context = 0;
   if (Failure failure = agree_context(*intercomm, &context); failure.code != kSuccess) {
-    return failed(call, std::move(failure));
+    return call.take(std::move(failure));
   }
   std::int32_t flag = high ? 1 : 0;
   std::int32_t other = 0;
@@ -188,17 +187,17 @@ int Intercomm_merge(Call& call, Comm* intercomm, bool high, Comm*& newintracomm)
   spread.input = spread.output;
   script.begin();
   script.wait();
-  if (script.failure().code != kSuccess) return failed(call, script.failure());
+  if (script.failure().code != kSuccess) return call.take(script.failure());
   std::vector<int> members = intercomm->local->processes();
   const std::vector<int>& far = intercomm->remote->processes();
   const bool first = comes_first(*intercomm, high, other != 0);
   members.insert(first ? members.end() : members.begin(), far.begin(), far.end());
   auto group = derive_group(process().world_group(), members, context);
-  if (!group.is_ok()) return failed(call, failure_of(group.status()));
+  if (!group.is_ok()) return call.take(failure_of(group.status()));
   newintracomm = new_comm(call, members, std::move(group).value(), intercomm->errhandler);
   if (newintracomm == nullptr) return kErrIntern;
   Failure failure = open_comm(*newintracomm, context);
-  return failure.code == kSuccess ? kSuccess : failed(call, std::move(failure));
+  return call.take(std::move(failure));
 }
 
 }  // namespace body

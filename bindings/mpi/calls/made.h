@@ -26,6 +26,12 @@ T* by_number(int number) {
   return static_cast<T*>(process().registry.find(T::kKind, number));
 }
 
+// How a refusal names an element of an argument.
+template <class Index>
+std::string element(const char* array, Index i) {
+  return std::string(array) + "[" + std::to_string(i) + "]";
+}
+
 // What a program is told that has 32 bits for a number of 64.
 inline std::int64_t narrowed(const Call& call, std::uint64_t value) {
   const bool fits = value <= static_cast<std::uint64_t>(call.is_wide() ? INT64_MAX : INT_MAX);

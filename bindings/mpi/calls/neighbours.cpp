@@ -7,7 +7,7 @@
 namespace holdfast::mpi {
 namespace {
 
-struct Prepared {
+struct Exchange {
   int code = kSuccess;
   std::shared_ptr<Script> script;
 };
@@ -78,33 +78,33 @@ int check_topology(Call& call, const Comm& comm) {
 }
 
 template <class Out, class In>
-Prepared prepare(Call& call, const Out& send, bool gathers, const In& receive, Comm* comm) {
-  Prepared prepared;
-  prepared.code = check_topology(call, *comm);
-  if (prepared.code != kSuccess) return prepared;
+Exchange prepare(Call& call, const Out& send, bool gathers, const In& receive, Comm* comm) {
+  Exchange exchange;
+  exchange.code = check_topology(call, *comm);
+  if (exchange.code != kSuccess) return exchange;
   const Neighbours neighbours = neighbours_of(*comm->topology, comm->rank);
   Parts input;
   Parts output;
-  prepared.code = add(call, send, gathers ? 1 : neighbours.destinations.size(), &input);
-  if (prepared.code == kSuccess) {
-    prepared.code = add(call, receive, neighbours.sources.size(), &output);
+  exchange.code = add(call, send, gathers ? 1 : neighbours.destinations.size(), &input);
+  if (exchange.code == kSuccess) {
+    exchange.code = add(call, receive, neighbours.sources.size(), &output);
   }
-  if (prepared.code == kSuccess) prepared.script = neighbour_script(*comm, input, output);
-  return prepared;
+  if (exchange.code == kSuccess) exchange.script = neighbour_script(*comm, input, output);
+  return exchange;
 }
 
-int now(Call& call, Prepared prepared) {
+int now(Call& call, Exchange exchange) {
   Request* none = nullptr;
-  if (prepared.code != kSuccess) return prepared.code;
-  return run_script(call, std::move(prepared.script), Form::kNow, none);
+  if (exchange.code != kSuccess) return exchange.code;
+  return run_script(call, std::move(exchange.script), Form::kNow, none);
 }
-int later(Call& call, Prepared prepared, Request*& request) {
-  if (prepared.code != kSuccess) return prepared.code;
-  return run_script(call, std::move(prepared.script), Form::kLater, request);
+int later(Call& call, Exchange exchange, Request*& request) {
+  if (exchange.code != kSuccess) return exchange.code;
+  return run_script(call, std::move(exchange.script), Form::kLater, request);
 }
-int again(Call& call, Prepared prepared, Request*& request) {
-  if (prepared.code != kSuccess) return prepared.code;
-  return run_script(call, std::move(prepared.script), Form::kPersistent, request);
+int again(Call& call, Exchange exchange, Request*& request) {
+  if (exchange.code != kSuccess) return exchange.code;
+  return run_script(call, std::move(exchange.script), Form::kPersistent, request);
 }
 
 }  // namespace

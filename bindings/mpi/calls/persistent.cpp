@@ -58,7 +58,7 @@ int start(Call& call, Request* request) {
   Failure failure = request->start(*request);
   if (failure.code == kSuccess) return kSuccess;
   request->active = false;
-  return call.fail(failure.code, std::move(failure.text));
+  return call.take(std::move(failure));
 }
 
 int attach(Call& call, std::shared_ptr<BufferPool>& pool, const void* buffer, std::int64_t size) {

@@ -35,7 +35,7 @@ int check_receive(Call& call, const ReceiveData& data, const Route& route,
 int end_wait(Call& call, Request& request, Status& status) {
   wait_for(request);
   Failure failure = outcome_of(request, status);
-  return failure.code == kSuccess ? kSuccess : call.fail(failure.code, std::move(failure.text));
+  return call.take(std::move(failure));
 }
 
 // A request on the stack of a blocking call: it borrows the communicator.
@@ -82,7 +82,7 @@ int check_probe(Call& call, const Route& route) {
 
 int failed_probe(Call& call, const holdfast::Status& status) {
   Failure failure = failure_of(status);
-  return call.fail(failure.code, std::move(failure.text));
+  return call.take(std::move(failure));
 }
 
 // Waits, and goes on with scripts meanwhile: `look` gives a Result of what is empty until there is

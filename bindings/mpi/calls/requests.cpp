@@ -51,7 +51,7 @@ int take(Call& call, Request*& request, Status& status) {
   Failure failure = outcome_of(*request, status);
   status.error = failure.code;
   retire(request);
-  return failure.code == kSuccess ? kSuccess : call.fail(failure.code, std::move(failure.text));
+  return call.take(std::move(failure));
 }
 
 // Ends the request `i` of the array, whose handle may become null.
@@ -104,7 +104,7 @@ int take_one(Call& call, const Listed& list, const Handles<Request>& handles, st
   Failure failure = take_listed(handles, i, list.all[i], result);
   index = static_cast<int>(i);
   status.set(result);
-  return failure.code == kSuccess ? kSuccess : call.fail(failure.code, std::move(failure.text));
+  return call.take(std::move(failure));
 }
 
 // The first that is done; as many as there are: none is.
@@ -241,7 +241,7 @@ int Request_get_status(Call& call, Request* request, bool& flag, const StatusOut
     flag = is_done(*request);
     if (!flag) return kSuccess;
     Failure failure = outcome_of(*request, result);
-    if (failure.code != kSuccess) code = call.fail(failure.code, std::move(failure.text));
+    code = call.take(std::move(failure));
   }
   status.set(result);
   return code;

@@ -19,7 +19,6 @@ constexpr std::uint32_t kContextsEach = 2;
 // with tags above those of its collectives.
 constexpr std::int32_t kMeetingTags = 1 << 30;
 // A wait goes on with scripts under way this often.
-constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
 
 comm::OpRequest greatest(std::uint32_t* value) {
   comm::OpRequest request;

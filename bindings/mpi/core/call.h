@@ -9,6 +9,7 @@
 
 #include "mpi/core/abi.h"
 #include "mpi/core/constants.h"
+#include "mpi/core/failure.h"
 #include "mpi/core/object.h"
 
 namespace holdfast::mpi {
@@ -145,6 +146,10 @@ class Call {
   // Says what is wrong, and returns the class: `return call.fail(kErrRank, "...")`. The text names
   // argument and value, and what is accepted; the call's name is put before it.
   [[nodiscard]] int fail(int code, std::string text);
+  // Says what has failed, if anything, and returns the class.
+  [[nodiscard]] int take(Failure failure) {
+    return failure.code == kSuccess ? kSuccess : fail(failure.code, std::move(failure.text));
+  }
   const std::string& text() const { return text_; }
   bool failed() const { return code_ != kSuccess; }
   int code() const { return code_; }

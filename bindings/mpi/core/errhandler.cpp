@@ -30,7 +30,7 @@ void tell(const Object* object, int code, std::string_view text, const char* han
   std::string line = "holdfast: " + who() + ": " + std::string(text) + " [" +
                      std::string(error_name(process().errors.class_of(code))) + where(object) +
                      "]; " + handler + " ends the job\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace

@@ -4,13 +4,13 @@ namespace holdfast::mpi {
 
 namespace {
 
-struct Row {
+struct CodeRow {
   std::string_view name;
   std::string_view text;
 };
 
 // By number: MPI's classes follow each other without a gap.
-constexpr Row kRows[] = {
+constexpr CodeRow kCodeRows[] = {
     {"MPI_SUCCESS", "no error"},
     {"MPI_ERR_BUFFER", "invalid buffer"},
     {"MPI_ERR_COUNT", "invalid count"},
@@ -75,7 +75,7 @@ constexpr Row kRows[] = {
     {"MPI_ERR_ERRHANDLER", "invalid error handler"},
     {"MPI_ERR_ABI", "wrong use of the binary interface"},
 };
-static_assert(std::size(kRows) == kErrAbi + 1);
+static_assert(std::size(kCodeRows) == kErrAbi + 1);
 
 bool is_own(int code) { return code >= kSuccess && code <= kErrAbi; }
 
@@ -86,7 +86,7 @@ std::string own_and_added(const char* what) {
 }  // namespace
 
 std::string_view error_name(int code) {
-  return is_own(code) ? kRows[static_cast<std::size_t>(code)].name : std::string_view();
+  return is_own(code) ? kCodeRows[static_cast<std::size_t>(code)].name : std::string_view();
 }
 
 const ErrorCodes::Added* ErrorCodes::find(int code) const {
@@ -204,7 +204,7 @@ std::string ErrorCodes::text(int code) const {
     const Added* of = find(code);
     return of == nullptr ? "no error code: " + std::to_string(code) : of->text;
   }
-  const Row& row = kRows[static_cast<std::size_t>(code)];
+  const CodeRow& row = kCodeRows[static_cast<std::size_t>(code)];
   const std::string& last = last_failure_[static_cast<std::size_t>(code)];
   std::string text = std::string(row.name) + ": " + std::string(row.text);
   return last.empty() ? text : text + "; " + last;

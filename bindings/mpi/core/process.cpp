@@ -95,7 +95,7 @@ int Process::begin(Call& call, int level) {
   if (const auto status = join(launched.value()); !status.is_ok()) return give_up(status);
   if (Failure failure = make_world(); failure.code != kSuccess) {
     phase_.store(Phase::kBefore, std::memory_order_release);
-    return call.fail(failure.code, std::move(failure.text));
+    return call.take(std::move(failure));
   }
   phase_.store(Phase::kRunning, std::memory_order_release);
   return kSuccess;

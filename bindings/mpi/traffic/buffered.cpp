@@ -7,7 +7,7 @@
 namespace holdfast::mpi {
 namespace {
 
-constexpr Duration kSliceOfWait = std::chrono::milliseconds(100);
+constexpr Duration kSliceOfBufferedWait = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -44,7 +44,7 @@ void BufferPool::flush() {
   comm::Mailbox& mailbox = process().mailbox();
   const std::lock_guard lock(mutex);
   for (Copy& copy : copies) {
-    while (!mailbox.wait(copy.mail, kSliceOfWait)) process().scripts.advance();
+    while (!mailbox.wait(copy.mail, kSliceOfBufferedWait)) process().scripts.advance();
   }
   copies.clear();
   used = 0;

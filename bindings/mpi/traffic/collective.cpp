@@ -9,10 +9,15 @@
 #include "mpi/types/op.h"
 
 namespace holdfast::mpi {
+
+std::uint64_t bytes_of(const Part& part) {
+  return part.type == nullptr ? 0 : part.type->bytes_of(part.count);
+}
+
 namespace {
 
 // A wait goes on with scripts under way this often.
-constexpr Duration kSliceOfWait = std::chrono::milliseconds(20);
+constexpr Duration kSliceOfOpWait = std::chrono::milliseconds(20);
 
 bool is_contiguous(const Parts& parts) {
   return std::all_of(parts.begin(), parts.end(), [](const Part& part) {
@@ -52,7 +57,7 @@ Elements elements_of(const CollectiveCall& asked) {
 comm::Block block_of(const Part& part, const Elements& elements, Script* script,
                      std::vector<Packing>* packings) {
   if (part.type == nullptr || part.count == 0) return {nullptr, 0};
-  const std::uint64_t bytes = part.type->bytes_of(part.count);
+  const std::uint64_t bytes = bytes_of(part);
   if (part.packed) return {static_cast<std::byte*>(part.at), bytes / elements.bytes};
   if (part.type->layout.is_dense(part.count)) return {first_byte(part), bytes / elements.bytes};
   std::byte* packed = script->allocate(bytes);
@@ -100,7 +105,7 @@ namespace {
 void copy_input(CollectiveCall& asked, Script& script, Step& step) {
   for (Part& part : asked.input) {
     if (part.type == nullptr || part.count == 0) continue;
-    std::byte* copy = script.allocate(part.type->bytes_of(part.count));
+    std::byte* copy = script.allocate(bytes_of(part));
     step.packs.push_back({part.type, part.count, static_cast<std::byte*>(part.at), copy});
     part.at = copy;
     part.packed = true;
@@ -125,22 +130,17 @@ std::shared_ptr<Script> script_of(CollectiveCall asked) {
   return script;
 }
 
-int ended(Call& call, Failure failure) {
-  if (failure.code == kSuccess) return kSuccess;
-  return call.fail(failure.code, std::move(failure.text));
-}
-
 // On an intra-communicator, with nothing to pack: no script, no allocation.
 int perform_at_once(Call& call, const CollectiveCall& asked) {
   auto ran = asked.comm->group->run(request_of(asked, nullptr, nullptr));
-  if (!ran.is_ok()) return ended(call, failure_of(ran.status()));
+  if (!ran.is_ok()) return call.take(failure_of(ran.status()));
   const std::shared_ptr<comm::Work> work = std::move(ran).value().work;
   if (!work) return kSuccess;
   while (!work->done()) {
-    static_cast<void>(work->wait(kSliceOfWait));
+    static_cast<void>(work->wait(kSliceOfOpWait));
     process().scripts.advance();
   }
-  return ended(call, failure_of(work->status()));
+  return call.take(failure_of(work->status()));
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ int run_script(Call& call, std::shared_ptr<Script> script, Form form, Request*& 
   if (form == Form::kNow) {
     script->begin();
     script->wait();
-    return ended(call, script->failure());
+    return call.take(script->failure());
   }
   request = new_request(&script->comm());
   if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");

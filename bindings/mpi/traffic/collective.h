@@ -24,6 +24,8 @@ struct Part {
   bool packed = false;       // `at` is the packed form already
 };
 using Parts = ShortList<Part, 8>;
+// Of its packed form.
+std::uint64_t bytes_of(const Part& part);
 
 // As comm/schedule/collective.h has it: what the blocks of each collective are. On an
 // inter-communicator blocks by rank are those of the other side.

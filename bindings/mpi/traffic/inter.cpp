@@ -18,10 +18,6 @@ using comm::Collective;
 // Messages of one step have tags of their own, by what they carry.
 constexpr std::int32_t kCrossTag = 0;
 
-std::uint64_t bytes_of(const Part& part) {
-  return part.type == nullptr ? 0 : part.type->bytes_of(part.count);
-}
-
 class InterScript {
  public:
   InterScript(Script& script, const CollectiveCall& asked)

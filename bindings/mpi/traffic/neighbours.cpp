@@ -20,10 +20,6 @@ std::int32_t tag_of_slot(bool sides, std::size_t slot) {
   return sides && slot < kMostSides ? static_cast<std::int32_t>(slot) : 0;
 }
 
-std::uint64_t bytes_of(const Part& part) {
-  return part.type == nullptr ? 0 : part.type->bytes_of(part.count);
-}
-
 std::byte* pack(Script& script, Step& step, const Part& part) {
   if (bytes_of(part) == 0) return script.allocate(0);
   if (part.type->layout.is_dense(part.count)) {

@@ -12,7 +12,6 @@ namespace holdfast::mpi {
 namespace {
 
 // A wait goes on with scripts under way this often; a wait for messages alone sleeps that long.
-constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
 constexpr Duration kLongSlice = std::chrono::milliseconds(200);
 
 bool is_mail(const Request& request) {

@@ -13,7 +13,6 @@ namespace holdfast::mpi {
 namespace {
 
 // A wait goes on with other scripts, and looks whether the world is well, this often.
-constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
 
 void pack(const Packing& packing) {
   const auto packer = packing.type->packer(packing.count);

@@ -26,13 +26,8 @@ struct Comm;
 struct Datatype;
 struct Op;
 
-// What is wrong with a call that has begun.
-struct Failure {
-  int code = 0;  // kSuccess: nothing
-  std::string text;
-};
-// The class and text of a failure of the core.
-Failure failure_of(const holdfast::Status& status);
+// How long a wait lasts before it looks whether other scripts can go on.
+constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
 
 // Data of the program that lies in gaps, and its packed form.
 struct Packing {

@@ -17,7 +17,7 @@ namespace {
 
 using What = Op::What;
 
-struct Row {
+struct OpRow {
   std::int32_t number;
   const char* name;
   ReduceOp native;
@@ -28,11 +28,11 @@ constexpr const char* kOrdered = "integers and floating-point types";
 constexpr const char* kNumbers = "integers, floating-point and complex types";
 constexpr const char* kTruths = "C's integers and logical types";
 constexpr const char* kBits = "integers and MPI_BYTE";
-constexpr const char* kPairs = "pairs of a value and an index";
+constexpr const char* kPairTypes = "pairs of a value and an index";
 constexpr const char* kNothing = "no type, as it is for accumulating in windows";
 
 // By What.
-constexpr Row kRows[] = {
+constexpr OpRow kOpRows[] = {
     {kOpMax, "MPI_MAX", ReduceOp::kMax, kOrdered},
     {kOpMin, "MPI_MIN", ReduceOp::kMin, kOrdered},
     {kOpSum, "MPI_SUM", ReduceOp::kSum, kNumbers},
@@ -43,14 +43,14 @@ constexpr Row kRows[] = {
     {kOpBor, "MPI_BOR", ReduceOp::kBor, kBits},
     {kOpLxor, "MPI_LXOR", ReduceOp::kLxor, kTruths},
     {kOpBxor, "MPI_BXOR", ReduceOp::kBxor, kBits},
-    {kOpMaxloc, "MPI_MAXLOC", ReduceOp::kMaxLoc, kPairs},
-    {kOpMinloc, "MPI_MINLOC", ReduceOp::kMinLoc, kPairs},
+    {kOpMaxloc, "MPI_MAXLOC", ReduceOp::kMaxLoc, kPairTypes},
+    {kOpMinloc, "MPI_MINLOC", ReduceOp::kMinLoc, kPairTypes},
     {kOpReplace, "MPI_REPLACE", ReduceOp::kUser, kNothing},
     {kOpNoOp, "MPI_NO_OP", ReduceOp::kUser, kNothing},
 };
-static_assert(std::size(kRows) == static_cast<std::size_t>(What::kUser));
+static_assert(std::size(kOpRows) == static_cast<std::size_t>(What::kUser));
 
-const Row& row_of(const Op& op) { return kRows[static_cast<std::size_t>(op.what)]; }
+const OpRow& row_of(const Op& op) { return kOpRows[static_cast<std::size_t>(op.what)]; }
 
 // A duplicate of one of MPI's types is as good as that type.
 const Datatype& origin(const Datatype& type) {
@@ -269,8 +269,8 @@ void apply(const Op& op, const void* in, void* inout, std::int64_t count, Dataty
 }
 
 void predefine_ops(Registry& registry) {
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    registry.predefine<Op>(kRows[i].number, static_cast<What>(i));
+  for (std::size_t i = 0; i < std::size(kOpRows); ++i) {
+    registry.predefine<Op>(kOpRows[i].number, static_cast<What>(i));
   }
 }
 
