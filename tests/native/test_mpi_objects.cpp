@@ -23,7 +23,7 @@ Group* group_of(std::vector<int> processes) {
 std::string text_of(TestCall& call, Info* info, const char* key, int most) {
   std::string value(static_cast<std::size_t>(most) + 1, '#');
   bool found = false;
-  const TextOut out(value.data(), value.size(), nullptr);
+  const TextOut out(value.data(), static_cast<std::int64_t>(value.size()), nullptr);
   if (body::Info_get(call, info, key, most, out, found) != kSuccess || !found) return "-";
   return value.c_str();
 }
