@@ -97,10 +97,10 @@ TEST_CASE("random nested types are packed by kernels as by their references and 
     check_range(judged, {0, judged.places.size()}, offset, receives);
     check_range(judged, {static_cast<std::size_t>(first), static_cast<std::size_t>(bytes)}, offset,
                 receives);
-    std::byte* const none = nullptr;
-    units.insert(
-        block_list_argument(judged.list, {none, none, nullptr, nullptr}, 0, judged.places.size())
-            .unit_bytes);
+    alignas(16) std::byte aligned[16];
+    units.insert(block_list_argument(judged.list, {aligned, aligned, nullptr, nullptr}, 0,
+                                     judged.places.size())
+                     .unit_bytes);
   }
   CHECK(units == std::set<std::uint32_t>{1, 2, 4, 8, 16});
 }

@@ -22,6 +22,8 @@ namespace {
 
 // Memory for messages begins at a cache line, so that vectors of it do not lie across two.
 constexpr std::size_t kLeastAlignment = 64;
+// More than the address space of a process: the system need not be asked.
+constexpr std::size_t kMostMemory = std::size_t{1} << 47;
 // Beyond this an alignment is a mistake.
 constexpr std::size_t kMostAlignment = std::size_t{1} << 30;
 constexpr const char* kAlignmentKey = "mpi_minimum_memory_alignment";
@@ -109,7 +111,7 @@ int Alloc_mem(Call& call, std::int64_t size, Info* info, void** baseptr) {
   if (code != kSuccess) return code;
   // A multiple of the alignment, and at least one, so that each memory has an address of its own.
   const std::size_t bytes = (static_cast<std::size_t>(size) / alignment + 1) * alignment;
-  void* memory = std::aligned_alloc(alignment, bytes);
+  void* memory = bytes > kMostMemory ? nullptr : std::aligned_alloc(alignment, bytes);
   if (memory == nullptr) {
     return call.fail(kErrNoMem,
                      "size is " + std::to_string(size) + ", and the system has no such memory");
