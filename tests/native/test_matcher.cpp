@@ -5,56 +5,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <list>
 #include <memory>
 #include <random>
 #include <vector>
 
+#include "plain_matcher.h"
+
 namespace holdfast::comm {
 namespace {
 
-struct PlainMatcher {
-  struct Receive {
-    int id;
-    MailPattern pattern;
-  };
-  struct Message {
-    int id;
-    ContextId context;
-    Rank source;
-    std::int32_t tag;
-  };
-  std::list<Receive> receives;
-  std::list<Message> messages;
-
-  int post(const Receive& receive) {
-    const int message = probe(receive.pattern, true);
-    if (message < 0) receives.push_back(receive);
-    return message;
-  }
-  int arrive(const Message& message) {
-    for (auto r = receives.begin(); r != receives.end(); ++r) {
-      if (!r->pattern.takes(message.context, message.source, message.tag)) continue;
-      const int id = r->id;
-      receives.erase(r);
-      return id;
-    }
-    messages.push_back(message);
-    return -1;
-  }
-  int probe(const MailPattern& pattern, bool take) {
-    for (auto m = messages.begin(); m != messages.end(); ++m) {
-      if (!pattern.takes(m->context, m->source, m->tag)) continue;
-      const int id = m->id;
-      if (take) messages.erase(m);
-      return id;
-    }
-    return -1;
-  }
-  void cancel(int id) {
-    receives.remove_if([&](const Receive& r) { return r.id == id; });
-  }
-};
+using testing::PlainMatcher;
 
 struct NumberedArrival : MailArrival {
   int id = -1;

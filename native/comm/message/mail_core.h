@@ -91,6 +91,7 @@ class MailCore final : public MailHost {
   void deliver_here(MailRequest& send, MailRequest& receive);
   void discard(KeptMail& mail);
   void lose_mail(MailPeer& peer, const Status& why);
+  std::optional<Rank> first_died(const MailContext& context, Rank except) const;
   bool is_member(const MailContext& context, Rank rank) const {
     return rank.value >= 0 && rank.value < size() &&
            context.members[static_cast<std::size_t>(rank.value)];

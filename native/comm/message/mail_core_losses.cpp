@@ -11,13 +11,23 @@ MailPeer& MailCore::seat(Rank rank, MailLane* lane) {
   for (auto& [id, context] : contexts_) {
     if (seat.gone.is_ok() || !is_member(context, rank)) continue;
     --context.left;
-    if (context.died == rank) context.died.reset();
+    if (context.died == rank) context.died = first_died(context, rank);
   }
   seat.gone = Status::ok();
   seat.died = false;
   seat.peer = std::make_unique<MailPeer>(self_, rank, limits_, *this);
   seat.peer->set_lane(lane);
   return *seat.peer;
+}
+
+// The first member that has died, but for this one.
+std::optional<Rank> MailCore::first_died(const MailContext& context, Rank except) const {
+  for (std::int32_t r = 0; r < size(); ++r) {
+    if (seats_[static_cast<std::size_t>(r)].died && is_member(context, {r}) && Rank{r} != except) {
+      return Rank{r};
+    }
+  }
+  return std::nullopt;
 }
 
 void MailCore::on_gone(Rank rank, bool died, const Status& why) {

@@ -157,6 +157,8 @@ bool MailPeer::write_stream() {
   if (request.moved < request.wanted) return true;
   streams_.pop(0);
   slots_.remove(request.id);
+  // All of it is sent, even if there was room for less.
+  request.moved = request.bytes;
   host_.complete(request);
   return true;
 }
@@ -281,7 +283,7 @@ void MailPeer::ask(MailRequest& request) {
   reply({MailKind::kTake, {request.their_id, request.id, request.moved, request.wanted}, {}});
 }
 
-// Reads a part of what lies in the peer's memory; whether it read anything.
+// Reads a part of what lies in the peer's memory, or asks for it; whether it did anything.
 bool MailPeer::pull() {
   std::uint64_t left = kPullBytes;
   bool moved = false;
@@ -296,6 +298,7 @@ bool MailPeer::pull() {
       // The system stopped allowing it, or the process has gone, of which the owner will hear.
       memory_ = nullptr;
       ask(pulls_.pop(0));
+      moved = true;
       continue;
     }
     if (!lies) request.room.sink->write(request.moved, {to, part});

@@ -36,14 +36,14 @@ void MailWays::seat(Rank rank, std::optional<Bell> bell) {
 void MailWays::greet(Rank rank) {
   MailWay& to = way(rank);
   MailHello hello;
-  hello.owner = MemoryOwner::self();
+  hello.owner = memory_.self();
   if (to.bell && core_.self() < rank) {
     const std::size_t bytes = ring_bytes_for(core_.size());
-    auto segment = Segment::create("mail", 2 * mail_ring_memory(bytes));
+    auto segment = memory_.make(2 * mail_ring_memory(bytes));
     // Without memory the link carries all.
     if (segment.is_ok()) {
       to.segment = std::move(segment).value();
-      hello.segment = to.segment.name();
+      hello.segment = to.segment->name();
       hello.ring_bytes = static_cast<std::uint32_t>(bytes);
       map_rings(to, bytes, true);
     }
@@ -57,7 +57,7 @@ void MailWays::greet(Rank rank) {
 
 void MailWays::map_rings(MailWay& way, std::size_t ring_bytes, bool first) {
   const std::size_t half = mail_ring_memory(ring_bytes);
-  std::byte* const memory = way.segment.data();
+  std::byte* const memory = way.segment->data();
   way.out.emplace(memory + (first ? 0 : half), ring_bytes);
   way.in.emplace(memory + (first ? half : 0), ring_bytes);
 }
@@ -85,12 +85,12 @@ void MailWays::take_hello(Rank from, std::span<const std::byte> payload) {
   if (to.greeted) return break_off(from, {Code::kProtocolError, "broken peer: it greets twice"});
   to.greeted = true;
   MailPeer& peer = *core_.peer(from);
-  if (to.bell) peer.set_memory(reach_memory(hello.value().owner));
+  if (to.bell) peer.set_memory(memory_.reach(hello.value().owner));
   peer.set_lane(to.trunk.get());
   if (hello.value().segment.empty() || from > core_.self()) return;
   const std::size_t bytes = hello.value().ring_bytes;
   if (to.bell) {
-    auto segment = Segment::open(hello.value().segment, 2 * mail_ring_memory(bytes));
+    auto segment = memory_.open(hello.value().segment, 2 * mail_ring_memory(bytes));
     if (segment.is_ok()) {
       to.segment = std::move(segment).value();
       map_rings(to, bytes, false);
@@ -107,11 +107,11 @@ void MailWays::take_switch(Rank from, bool can) {
     return break_off(from, {Code::kProtocolError, "broken peer: a switch out of place"});
   }
   to.heard = true;
-  to.segment.unlink();
+  to.segment->unlink();
   if (!can) {
     to.out.reset();
     to.in.reset();
-    to.segment = {};
+    to.segment.reset();
     return;
   }
   heard_.push_back(from);
@@ -136,17 +136,15 @@ void MailWays::on_gone(Rank rank, bool died, const Status& why) {
   // What it had sent is still there.
   while (look_at_ring(rank)) {
   }
-  if (core_.peer(rank) != nullptr && core_.gone(rank).is_ok()) --peers_;
   core_.on_gone(rank, died, why);
   break_off(rank, why);
 }
 
 // The rank's rings and frames are used no more.
 void MailWays::break_off(Rank rank, const Status& why) {
-  if (core_.peer(rank) != nullptr && way(rank).trunk != nullptr && core_.gone(rank).is_ok()) {
-    --peers_;
-    core_.on_gone(rank, true, why);
-  }
+  if (way(rank).trunk == nullptr) return;
+  --peers_;
+  core_.on_gone(rank, true, why);
   std::erase(heard_, rank);
   std::erase(ringed_, rank);
   std::erase(switching_, rank);

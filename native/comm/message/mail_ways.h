@@ -15,10 +15,10 @@
 
 #include "comm/message/mail_core.h"
 #include "comm/message/mail_hello.h"
+#include "comm/message/mail_memory.h"
 #include "comm/message/mail_ring.h"
 #include "comm/message/mail_trunk.h"
 #include "comm/transport/bell.h"
-#include "comm/transport/segment.h"
 
 namespace holdfast::comm {
 
@@ -27,7 +27,9 @@ using MailOutgoing = std::vector<std::pair<Rank, MailTrunk::TrunkFrame>>;
 
 class MailWays {
  public:
-  explicit MailWays(MailCore& core) : core_(core), ways_(static_cast<std::size_t>(core.size())) {}
+  // Both outlive it.
+  MailWays(MailCore& core, MailMemory& memory)
+      : core_(core), memory_(memory), ways_(static_cast<std::size_t>(core.size())) {}
 
   // The rank has a new member, who is greeted; `bell`: of its process, if it shares memory.
   void seat(Rank rank, std::optional<Bell> bell);
@@ -56,7 +58,7 @@ class MailWays {
   // The ways to one rank.
   struct MailWay {
     std::unique_ptr<MailTrunk> trunk;  // null: this rank itself, or vacant
-    Segment segment;
+    std::unique_ptr<MailSegment> segment;
     std::optional<MailRingWriter> out;
     std::optional<MailRingReader> in;
     std::optional<Bell> bell;
@@ -77,6 +79,7 @@ class MailWays {
   void wake(MailWay& to);
 
   MailCore& core_;
+  MailMemory& memory_;
   std::vector<MailWay> ways_;    // by rank
   std::vector<Rank> heard_;      // ranks whose rings are heard
   std::vector<Rank> ringed_;     // ranks whose frames go through rings

@@ -29,7 +29,7 @@ PostOffice::PostOffice(Rank self, int size, const MailLimits& limits,
     : executor_(std::move(executor)),
       clock_(std::move(clock)),
       core_(self, size, limits),
-      ways_(core_) {}
+      ways_(core_, memory_) {}
 
 // After a step, under the lock: wakes the other ranks, and says what is left to be done.
 PostOffice::Leftover PostOffice::settle(std::uint64_t completions_before) {

@@ -101,6 +101,7 @@ class PostOffice final : public Mailbox, public std::enable_shared_from_this<Pos
   // of the caller that does not call back. No call to the executor or the network is made under it.
   mutable std::mutex mutex_;
   MailCore core_;
+  SystemMailMemory memory_;
   MailWays ways_;
   std::uint32_t tests_ = 0;  // in vain
 
