@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "comm/message/mailbox.h"
 #include "process_worlds.h"
@@ -105,6 +106,58 @@ TEST_CASE("messages of all sizes reach every rank in order, over shared memory a
       if (wrong.empty()) wrong = exchange(rank, 3, *joined.mail, kFirst);
       if (wrong.empty()) wrong = exchange(rank, 3, *joined.mail, kSecond);
       if (joined.group) (void)joined.group->close(seconds(10));
+      return wrong;
+    }));
+  }
+}
+
+namespace {
+
+// Messages to and fro in a context of their own, by one of several threads of a rank.
+std::string talk(int rank, Mailbox& mail, int lane, int rounds) {
+  const Rank other{1 - rank};
+  const std::size_t size = lane == 0 ? 100'000 : 8;
+  std::vector<std::byte> data(size);
+  for (int i = 0; i < rounds; ++i) {
+    for (const int sender : {0, 1}) {
+      MailRequest request;
+      if (sender == rank) {
+        data[0] = static_cast<std::byte>(i);
+        mail.send(request, {kFirst, other, lane, SendMode::kSynchronous, {data.data(), size}});
+      } else if (lane == 1) {
+        auto found = mail.wait_match({kFirst, other, lane}, seconds(30));
+        if (!found.is_ok() || !found.value()) return "no message is found";
+        mail.receive_matched(request, found.value(), {data.data(), size});
+      } else {
+        mail.receive(request, {kFirst, kAnyMailSource, lane}, {data.data(), size});
+      }
+      if (!mail.wait(request, seconds(30))) return "a request hangs";
+      if (request.result.outcome != MailOutcome::kOk) return request.result.status.message();
+      if (data[0] != static_cast<std::byte>(i)) return "another message";
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("several threads of each rank talk at once, each with its own messages") {
+  for (const std::string transport : {"shm", "tcp"}) {
+    CAPTURE(transport);
+    expect_well(run_processes(2, [&](int rank, Store& store) {
+      Joined joined;
+      std::string wrong = join(rank, 2, store, transport, joined);
+      if (!wrong.empty()) return wrong;
+      std::vector<std::string> found(3);
+      std::vector<std::thread> threads;
+      for (int lane = 0; lane < 3; ++lane) {
+        threads.emplace_back([&, lane] {
+          found[static_cast<std::size_t>(lane)] = talk(rank, *joined.mail, lane, 200);
+        });
+      }
+      for (std::thread& thread : threads) thread.join();
+      (void)joined.group->close(seconds(10));
+      for (const std::string& one : found) wrong += one;
       return wrong;
     }));
   }

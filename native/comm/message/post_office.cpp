@@ -32,15 +32,17 @@ PostOffice::PostOffice(Rank self, int size, const MailLimits& limits,
       ways_(core_, memory_) {}
 
 // After a step, under the lock: wakes the other ranks, and says what is left to be done.
-PostOffice::Leftover PostOffice::settle(std::uint64_t completions_before) {
+// `completions_expected`: that no other thread waits for.
+PostOffice::Leftover PostOffice::settle(std::uint64_t completions_expected) {
   ways_.ring_bells();
   // relaxed: written under the lock alone
-  if (news_.load(std::memory_order_relaxed) != core_.news()) {
-    // release: pairs with the acquire of who waits for news
-    news_.store(core_.news(), std::memory_order_release);
-  }
+  const bool has_news = news_.load(std::memory_order_relaxed) != core_.news();
+  // release: pairs with the acquire of who waits for news
+  if (has_news) news_.store(core_.news(), std::memory_order_release);
   turns_.store(ways_.is_stirred() || !ways_.all_ringed(), std::memory_order_relaxed);
-  return {ways_.is_stirred(), core_.completions() != completions_before};
+  // relaxed: whoever is counted later takes the lock later, and looks for itself
+  const bool told = has_news && probers_.load(std::memory_order_relaxed) > 0;
+  return {ways_.is_stirred(), told || core_.completions() > completions_expected};
 }
 
 // Runs a step of a caller; it returns how many requests it has ended of the caller's own, for which
@@ -73,14 +75,20 @@ bool PostOffice::drive(const Step& step) {
   return left.flush;
 }
 
-// The links are the driving thread's: this one's, if nobody drives.
+// The links are the driving thread's: this one's, if nobody drives; then no thread sleeps that
+// would have to be woken. Otherwise whoever drives lets go for a moment, whereupon those who sleep
+// look again.
 void PostOffice::leave_to_driver(Leftover left) {
   const bool driven = executor_->drive_inline([&](bool) {
-    flush();
+    if (left.flush) flush();
     return true;
   });
-  if (driven && !left.wake) return;
-  executor_->submit([self = shared_from_this()] { self->flush(); }, true);
+  if (driven) return;
+  const auto task = [self = shared_from_this(), left] {
+    if (left.flush) self->flush();
+    if (left.wake) self->executor_->defer([] {});
+  };
+  executor_->submit(task, true);
 }
 
 void PostOffice::flush() {
@@ -193,34 +201,36 @@ Result<MatchedMail> PostOffice::match(const MailPattern& pattern) {
   return MatchedMail(found.value(), found.value()->envelope);
 }
 
-Result<std::optional<MailEnvelope>> PostOffice::wait_probe(const MailPattern& pattern,
-                                                           Duration timeout) {
-  const Instant deadline = clock_->now() + timeout;
+// Looks again whenever there are news, until it finds something, or the time has passed.
+template <class Look>
+auto PostOffice::wait_found(const Look& look, Duration timeout) {
+  const Instant deadline = clock_->now() + std::min(timeout, kForever);
+  probers_.fetch_add(1, std::memory_order_relaxed);
   for (;;) {
     const std::uint64_t seen = news_.load(std::memory_order_acquire);
-    auto found = probe(pattern);
-    if (!found.is_ok() || found.value()) return found;
+    auto found = look();
     const auto has_news = [&] { return news_.load(std::memory_order_acquire) != seen; };
-    if (!wait_until(has_news, deadline - clock_->now())) return found;
+    if (!found.is_ok() || found.value() || !wait_until(has_news, deadline - clock_->now())) {
+      probers_.fetch_sub(1, std::memory_order_relaxed);
+      return found;
+    }
   }
 }
 
+Result<std::optional<MailEnvelope>> PostOffice::wait_probe(const MailPattern& pattern,
+                                                           Duration timeout) {
+  return wait_found([&] { return probe(pattern); }, timeout);
+}
+
 Result<MatchedMail> PostOffice::wait_match(const MailPattern& pattern, Duration timeout) {
-  const Instant deadline = clock_->now() + timeout;
-  for (;;) {
-    const std::uint64_t seen = news_.load(std::memory_order_acquire);
-    auto found = match(pattern);
-    if (!found.is_ok() || found.value()) return found;
-    const auto has_news = [&] { return news_.load(std::memory_order_acquire) != seen; };
-    if (!wait_until(has_news, deadline - clock_->now())) return found;
-  }
+  return wait_found([&] { return match(pattern); }, timeout);
 }
 
 bool PostOffice::cancel(MailRequest& request) {
   bool cancelled = false;
   step([&] {
     cancelled = core_.cancel(request);
-    return cancelled ? 1U : 0U;
+    return 0U;  // another thread may wait for the request
   });
   return cancelled;
 }
@@ -245,30 +255,35 @@ bool PostOffice::test(MailRequest& request) {
   return request.is_done();
 }
 
+// `own`: requests that end when done() begins to hold, for which no other thread waits.
 template <class Done>
-bool PostOffice::wait_until(const Done& done, Duration timeout) {
+bool PostOffice::wait_until(const Done& done, Duration timeout, std::uint64_t own) {
   if (done()) return true;
   const bool spins = executor_->has_cores();
   const int looks = timeout <= Duration::zero() ? 1 : spins ? kMailSpins : kMailYields;
   for (int look = 0; look < looks; ++look) {
     step([&] {
       ways_.progress();
-      return 0U;
+      return done() ? own : 0;
     });
     if (done()) return true;
     spins ? relax() : static_cast<void>(sched_yield());
   }
   if (timeout <= Duration::zero()) return false;
   const Instant deadline = clock_->now() + std::min(timeout, kForever);
-  // relaxed: whoever ends a request looks again, see step()
   waiters_.fetch_add(1, std::memory_order_relaxed);
+  {
+    // Empty on purpose: what was done under the lock before is seen below, and who does it later
+    // sees that this thread waits.
+    const std::lock_guard lock(mutex_);
+  }
   executor_->drive_until(done, deadline);
   waiters_.fetch_sub(1, std::memory_order_relaxed);
   return done();
 }
 
 bool PostOffice::wait(MailRequest& request, Duration timeout) {
-  return wait_until([&] { return request.is_done(); }, timeout);
+  return wait_until([&] { return request.is_done(); }, timeout, 1);
 }
 
 bool PostOffice::wait_all(std::span<MailRequest* const> requests, Duration timeout) {

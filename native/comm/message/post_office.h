@@ -79,18 +79,20 @@ class PostOffice final : public Mailbox, public std::enable_shared_from_this<Pos
   // What a step under the lock leaves to be done without it.
   struct Leftover {
     bool flush = false;  // frames are to go over links
-    bool wake = false;   // requests ended for which another thread may sleep
+    bool wake = false;   // something came for which another thread may sleep
   };
 
   template <class Step>
   void step(const Step& step);
   template <class Step>
   bool drive(const Step& step);
-  Leftover settle(std::uint64_t completions_before);
+  Leftover settle(std::uint64_t completions_expected);
   void flush();
   void leave_to_driver(Leftover left);
   template <class Done>
-  bool wait_until(const Done& done, Duration timeout);
+  bool wait_until(const Done& done, Duration timeout, std::uint64_t own = 0);
+  template <class Look>
+  auto wait_found(const Look& look, Duration timeout);
 
   const std::shared_ptr<Executor> executor_;  // owners: see Group
   const std::shared_ptr<const Clock> clock_;
@@ -107,6 +109,7 @@ class PostOffice final : public Mailbox, public std::enable_shared_from_this<Pos
 
   // relaxed: hints, which a driver or a waiter looks at again and again
   std::atomic<int> waiters_{0};
+  std::atomic<int> probers_{0};     // of those, how many wait for news
   std::atomic<bool> turns_{false};  // more than shared memory matters
   // Counts what may end a wait for a probe.
   std::atomic<std::uint64_t> news_{0};
