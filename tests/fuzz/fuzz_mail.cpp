@@ -102,25 +102,31 @@ class Office {
 
  private:
   static constexpr std::size_t kMostRequests = 64;
-  static constexpr std::size_t kRoom = 1024;
 
   MailRequest* request() {
     if (requests_.size() >= kMostRequests) return nullptr;
-    rooms_.push_back(std::make_unique<std::byte[]>(kRoom));
     return requests_.emplace_back(std::make_unique<MailRequest>()).get();
   }
+  // Memory of just that size, so that a byte beyond it is found.
+  std::span<std::byte> memory(Input& input) {
+    const std::size_t bytes = std::size_t{input.byte()} * 4;
+    return {rooms_.emplace_back(std::make_unique<std::byte[]>(bytes)).get(), bytes};
+  }
   MailRoom room(Input& input) {
-    return {rooms_.back().get(), std::size_t{input.byte()} * 4, nullptr};
+    const std::span<std::byte> bytes = memory(input);
+    return {bytes.data(), bytes.size(), nullptr};
   }
   void send(Input& input) {
     MailRequest* made = request();
     if (made == nullptr) return;
     const std::uint8_t mode = input.byte();
+    const std::uint8_t tag = input.byte();
+    const std::span<std::byte> bytes = memory(input);
     core_.send(*made, {{7},
                        kOther,
-                       input.byte(),
+                       tag,
                        mode % 2 == 0 ? SendMode::kStandard : SendMode::kSynchronous,
-                       {rooms_.back().get(), std::size_t{input.byte()} * 4, nullptr}});
+                       {bytes.data(), bytes.size(), nullptr}});
   }
   void receive(Input& input) {
     MailRequest* made = request();
