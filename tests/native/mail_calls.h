@@ -25,8 +25,8 @@ struct SendSpec {
   comm::SendMode mode = comm::SendMode::kStandard;
 };
 
-inline std::unique_ptr<OneSend> send(MailDesks& desks, const SendSpec& spec) {
-  auto sent = std::make_unique<OneSend>();
+inline std::shared_ptr<OneSend> send(MailDesks& desks, const SendSpec& spec) {
+  auto sent = desks.make<OneSend>();
   sent->bytes = pattern_bytes(static_cast<std::uint64_t>(spec.tag), spec.bytes);
   desks.core(spec.from).send(
       sent->request,
@@ -46,8 +46,8 @@ struct ReceiveSpec {
   std::size_t room = 1 << 20;
 };
 
-inline std::unique_ptr<OneReceive> receive(MailDesks& desks, const ReceiveSpec& spec) {
-  auto taken = std::make_unique<OneReceive>();
+inline std::shared_ptr<OneReceive> receive(MailDesks& desks, const ReceiveSpec& spec) {
+  auto taken = desks.make<OneReceive>();
   taken->room.resize(spec.room);
   desks.core(spec.at).receive(taken->request, {kTalk, spec.source, spec.tag},
                               {taken->room.data(), taken->room.size()});

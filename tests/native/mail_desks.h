@@ -187,6 +187,14 @@ class MailDesks {
     return false;
   }
 
+  // Makes what has a request: it lives as long as the mailboxes, which end what still waits.
+  template <class Made>
+  std::shared_ptr<Made> make() {
+    auto made = std::make_shared<Made>();
+    requests_.push_back(made);
+    return made;
+  }
+
   MailHostMemory host;
   // Before a rank hears a frame.
   std::function<void(int from, int to, const Frame& frame)> on_frame;
@@ -213,6 +221,7 @@ class MailDesks {
   }
 
   bool one_host_;
+  std::vector<std::shared_ptr<void>> requests_;  // owners: this, and tests
   std::vector<std::unique_ptr<MailDesk>> desks_;
   std::vector<Pipe> pipes_;
 };

@@ -123,7 +123,7 @@ TEST_CASE("a send is cancelled while it has not left, and the other messages kee
   MailDesks desks({2});
   desks.open(kTalk);
   desks.greet();  // until the other end has answered, everything waits
-  std::vector<std::unique_ptr<OneSend>> sent;
+  std::vector<std::shared_ptr<OneSend>> sent;
   for (int tag = 0; tag < 4; ++tag) sent.push_back(send(desks, {.tag = tag}));
   CHECK(desks.core(0).cancel(sent[1]->request));
   CHECK(sent[1]->request.result.outcome == MailOutcome::kCancelled);
@@ -189,8 +189,8 @@ TEST_CASE("a context that closes ends its receives, drops its messages and lets 
   const auto small = send(talk.desks, {.tag = 1, .mode = SendMode::kSynchronous});
   const auto large = send(talk.desks, {.tag = 2, .bytes = kLarge});
   const auto own = send(talk.desks, {.from = 1, .tag = 3, .mode = SendMode::kSynchronous});
-  MailRequest other;
-  talk.desks.core(0).send(other, {{8}, {1}, 4, SendMode::kSynchronous, {}});
+  const auto other = talk.desks.make<MailRequest>();
+  talk.desks.core(0).send(*other, {{8}, {1}, 4, SendMode::kSynchronous, {}});
   talk.desks.post(0);
   REQUIRE(talk.desks.settle());
   talk.desks.core(1).close(kTalk);
@@ -200,7 +200,7 @@ TEST_CASE("a context that closes ends its receives, drops its messages and lets 
     CHECK((*sent)->request.is_done());
     CHECK((*sent)->request.result.outcome == MailOutcome::kOk);
   }
-  CHECK(!other.is_done());
+  CHECK(!other->is_done());
   CHECK(talk.desks.core(1).backlog().messages == 1);
   CHECK(receive(talk.desks, {})->request.result.status.message() ==
         "receive: context 7 is not open");

@@ -89,7 +89,7 @@ TEST_CASE("beyond the most messages that are kept or announced, they wait, and c
 
 TEST_CASE("a rank's messages to itself are copied within the credit, and wait beyond it") {
   Talk talk({2, {10'000, 100, 1000}});
-  std::vector<std::unique_ptr<OneSend>> sent;
+  std::vector<std::shared_ptr<OneSend>> sent;
   for (int i = 0; i < 50; ++i) sent.push_back(send(talk.desks, {.to = 0, .tag = i, .bytes = 500}));
   std::uint64_t done = 0;
   for (const auto& s : sent) done += s->request.is_done() ? 1U : 0U;

@@ -29,8 +29,8 @@ struct Exchange {
     }
   }
   MailDesks& desks;
-  std::vector<std::unique_ptr<OneSend>> sent;
-  std::vector<std::unique_ptr<OneReceive>> taken;
+  std::vector<std::shared_ptr<OneSend>> sent;
+  std::vector<std::shared_ptr<OneReceive>> taken;
 };
 
 }  // namespace
@@ -72,7 +72,7 @@ TEST_CASE("a link that breaks again and again still carries everything") {
 TEST_CASE("while there is no link, what is kept for it is bounded, and the rest waits") {
   Talk talk({2});
   talk.desks.cut(0, 1);
-  std::vector<std::unique_ptr<OneSend>> sent;
+  std::vector<std::shared_ptr<OneSend>> sent;
   for (int i = 0; i < 1000; ++i) sent.push_back(send(talk.desks, {.tag = i, .bytes = 10'000}));
   std::size_t gone = 0;
   for (const auto& one : sent) gone += one->request.is_done() ? 1U : 0U;

@@ -61,7 +61,7 @@ TEST_CASE("a rank that dies ends what needs it, and leaves what is here in full"
 
 TEST_CASE("what a dying rank wrote into its ring is received though nobody had looked") {
   Talk talk({2, {}, true});
-  std::vector<std::unique_ptr<OneSend>> sent;
+  std::vector<std::shared_ptr<OneSend>> sent;
   for (int tag = 0; tag < 200; ++tag) sent.push_back(send(talk.desks, {.tag = tag}));
   lose(talk.desks, 1, 0, true);
   for (int tag = 0; tag < 200; ++tag) {
@@ -139,7 +139,7 @@ TEST_CASE("a new member of a rank starts anew, with full credit and its own numb
     desks.open(kTalk);
     desks.greet();
     REQUIRE(desks.settle());
-    std::vector<std::unique_ptr<OneSend>> before;
+    std::vector<std::shared_ptr<OneSend>> before;
     for (int i = 0; i < 20; ++i) before.push_back(send(desks, {.tag = i}));
     REQUIRE(desks.settle());
     desks.cut(0, 1);
@@ -189,10 +189,9 @@ TEST_CASE("after random losses no request of a survivor hangs") {
     CAPTURE(seed);
     std::mt19937 random(seed);
     const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-    // They outlive the mailboxes, which end what still waits.
-    std::vector<std::unique_ptr<OneSend>> sent;
-    std::vector<std::unique_ptr<OneReceive>> taken;
     Talk talk({4, {4096, 6, 500}, seed % 2 == 0});
+    std::vector<std::shared_ptr<OneSend>> sent;
+    std::vector<std::shared_ptr<OneReceive>> taken;
     for (int step = 0; step < 200; ++step) {
       const int a = below(4);
       const int b = (a + 1 + below(3)) % 4;

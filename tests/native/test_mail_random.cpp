@@ -335,7 +335,6 @@ class RandomMail {
 
   const bool one_host_;
   std::mt19937 random_;
-  MailDesks desks_;
   std::array<PlainMatcher, kRanks> plain_;
   std::array<std::deque<int>, kRanks * kRanks> under_way_;  // sent, and not seen
   std::array<std::uint64_t, kRanks * kRanks> heard_{};
@@ -343,6 +342,7 @@ class RandomMail {
   std::vector<int> active_;  // sent, and not done when it was looked at
   std::vector<std::unique_ptr<ReceivedMail>> received_;
   std::vector<FoundMail> found_;
+  MailDesks desks_;  // ends what still waits, so it goes first
 };
 
 }  // namespace
