@@ -160,6 +160,49 @@ TEST_CASE("a payload that can be read no more comes on from where the reader was
   CHECK(sent->request.result.bytes == kHuge);
 }
 
+TEST_CASE("a payload is read where it lies, or asked for from a sender that waits anyway") {
+  constexpr std::size_t kHuge = 5 << 20;
+  for (const int begins : {-1, 0, 2}) {  // never, at first, after so many reads
+    CAPTURE(begins);
+    Talk talk({2, {}, true});
+    if (begins == 0) talk.desks.ways(0).attend({1}, true);
+    const int before = talk.desks.host.reads;
+    const auto sent = send(talk.desks, {.bytes = kHuge});
+    REQUIRE(talk.desks.progress(1));
+    const auto taken = receive(talk.desks, {.room = kHuge});
+    if (begins == 2) {
+      talk.desks.progress(1);
+      talk.desks.ways(0).attend({1}, true);
+    }
+    REQUIRE(talk.desks.settle());
+    CHECK(before - talk.desks.host.reads == (begins < 0 ? 5 : begins));
+    CHECK(holds(*taken, *sent, kHuge));
+    CHECK(sent->request.result.bytes == kHuge);
+    talk.desks.ways(0).attend({1}, false);
+  }
+}
+
+TEST_CASE("a sender attends while any of its threads does, and no longer") {
+  Talk talk({2, {}, true});
+  const auto reads = [&] {
+    const int before = talk.desks.host.reads;
+    const auto sent = send(talk.desks, {.bytes = kLarge});
+    const auto taken = receive(talk.desks, {.room = kLarge});
+    REQUIRE(talk.desks.settle());
+    CHECK(holds(*taken, *sent, kLarge));
+    return before - talk.desks.host.reads;
+  };
+  CHECK(reads() == 1);
+  talk.desks.ways(0).attend({1}, true);
+  talk.desks.ways(0).attend({1}, true);
+  talk.desks.ways(0).attend({1}, false);
+  CHECK(reads() == 0);
+  talk.desks.ways(0).attend({1}, false);
+  CHECK(reads() == 1);
+  talk.desks.ways(0).attend({1}, false);  // of a ring that was there before
+  CHECK(reads() == 1);
+}
+
 TEST_CASE("a rank that waits for its sockets is sent a frame when its ring was written to") {
   Talk talk({2, {}, true});
   talk.desks.bell(1).sleeping = static_cast<std::uint32_t>(Sleep::kOnSocket);

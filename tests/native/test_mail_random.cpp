@@ -100,7 +100,7 @@ class RandomMail {
       case 6: return probe(rank, pattern(), false);
       case 7: return probe(rank, pattern(), true);
       case 8: return receive_found();
-      case 9: return one_host_ ? void() : cancel();
+      case 9: return one_host_ ? attend(rank, other) : cancel();
       case 10: return toggle_link(rank, other);
       case 11:
       case 12: return static_cast<void>(desks_.progress(rank));
@@ -253,6 +253,13 @@ class RandomMail {
     line.erase(at);
   }
 
+  // A thread of the rank begins to wait for its sends, or has ended.
+  void attend(int rank, int other) {
+    bool& attends = attends_[static_cast<std::size_t>(rank * kRanks + other)];
+    attends = !attends;
+    desks_.ways(rank).attend({other}, attends);
+  }
+
   // A link breaks, or one of its ends has a new connection.
   void toggle_link(int rank, int other) {
     if (!desks_.is_up(rank, other)) return desks_.relink(rank, other);
@@ -338,6 +345,7 @@ class RandomMail {
   std::array<PlainMatcher, kRanks> plain_;
   std::array<std::deque<int>, kRanks * kRanks> under_way_;  // sent, and not seen
   std::array<std::uint64_t, kRanks * kRanks> heard_{};
+  std::array<bool, kRanks * kRanks> attends_{};
   std::vector<std::unique_ptr<SentMail>> sent_;
   std::vector<int> active_;  // sent, and not done when it was looked at
   std::vector<std::unique_ptr<ReceivedMail>> received_;

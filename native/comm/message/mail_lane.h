@@ -13,6 +13,8 @@ class MailLane {
   virtual std::byte* begin(const MailHeader& header) = 0;
   virtual void commit() = 0;
   virtual std::uint32_t most_payload() const = 0;
+  // Of the frames that carry a large message.
+  virtual std::uint32_t part_payload() const = 0;
 };
 
 }  // namespace holdfast::comm

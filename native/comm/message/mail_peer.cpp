@@ -146,7 +146,7 @@ void MailPeer::reply(const MailReply& reply) {
 // Writes a part of the payload that was asked for first; whether there was room.
 bool MailPeer::write_stream() {
   MailRequest& request = *streams_.first;
-  const std::uint64_t most = lane_->most_payload() - sizeof(MailPart);
+  const std::uint64_t most = lane_->part_payload() - sizeof(MailPart);
   const std::uint64_t part = std::min(request.wanted - request.moved, most);
   std::byte* to = lane_->begin({MailKind::kData, {}, 0, narrow(sizeof(MailPart) + part)});
   if (to == nullptr) return false;
@@ -289,22 +289,13 @@ bool MailPeer::pull() {
   bool moved = false;
   while (!pulls_.empty() && left > 0) {
     MailRequest& request = *pulls_.first;
-    const bool lies = request.room.sink == nullptr;
-    std::array<std::byte, kBounceBytes> bounce;
-    const std::uint64_t most = lies ? left : std::min<std::uint64_t>(left, bounce.size());
-    const std::uint64_t part = std::min(request.wanted - request.moved, most);
-    std::byte* to = lies ? request.room.data + request.moved : bounce.data();
-    if (memory_ == nullptr || !memory_->read(to, request.address + request.moved, part)) {
-      // The system stopped allowing it, or the process has gone, of which the owner will hear.
-      memory_ = nullptr;
+    moved = true;
+    const std::uint64_t before = request.moved;
+    if ((attends_ && attends_()) || !pull_part(request, left)) {
       ask(pulls_.pop(0));
-      moved = true;
       continue;
     }
-    if (!lies) request.room.sink->write(request.moved, {to, part});
-    request.moved += part;
-    left -= part;
-    moved = true;
+    left -= request.moved - before;
     if (request.moved < request.wanted) continue;
     pulls_.pop(0);
     slots_.remove(request.id);
@@ -312,6 +303,23 @@ bool MailPeer::pull() {
     host_.complete(request);
   }
   return moved;
+}
+
+// False: it cannot be read any more.
+bool MailPeer::pull_part(MailRequest& request, std::uint64_t most) {
+  const bool lies = request.room.sink == nullptr;
+  std::array<std::byte, kBounceBytes> bounce;
+  if (!lies) most = std::min<std::uint64_t>(most, bounce.size());
+  const std::uint64_t part = std::min(request.wanted - request.moved, most);
+  std::byte* to = lies ? request.room.data + request.moved : bounce.data();
+  if (memory_ == nullptr || !memory_->read(to, request.address + request.moved, part)) {
+    // The system stopped allowing it, or the process has gone, of which the owner will hear.
+    memory_ = nullptr;
+    return false;
+  }
+  if (!lies) request.room.sink->write(request.moved, {to, part});
+  request.moved += part;
+  return true;
 }
 
 Status MailPeer::hear_take(std::span<const std::byte> payload) {

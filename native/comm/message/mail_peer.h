@@ -7,10 +7,14 @@
 // the system lets it, and says so when it is done; otherwise it asks for the payload, which comes
 // in parts. Also the number of messages that are announced or kept is limited: beyond it a message
 // waits at its sender, in its turn.
+//
+// A sender that waits anyway is asked for the payload although it could be read: two cores move it
+// then, and in parts that stay in the first levels of the cache.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -59,6 +63,9 @@ class MailPeer {
   // Access to the peer's memory; null: none.
   void set_memory(std::shared_ptr<ProcessMemory> memory) { memory_ = std::move(memory); }
 
+  // Tells whether the other end waits for what it has sent here; empty: never.
+  void set_attention(std::function<bool()> attends) { attends_ = std::move(attends); }
+
   void send(MailRequest& request);
   // Whether the send had not left.
   bool cancel(MailRequest& request);
@@ -92,6 +99,7 @@ class MailPeer {
   bool write_replies();
   bool write_stream();
   bool pull();
+  bool pull_part(MailRequest& request, std::uint64_t most);
   Status hear_whole(const MailHeader& header, std::span<const std::byte> payload);
   Status hear_announce(const MailHeader& header, std::span<const std::byte> payload);
   Status hear_take(std::span<const std::byte> payload);
@@ -110,6 +118,7 @@ class MailPeer {
   MailLane* lane_ = nullptr;
   // Owners: this alone.
   std::shared_ptr<ProcessMemory> memory_;
+  std::function<bool()> attends_;
 
   MailList<MailRequest> waiting_;  // sends that have not left, in order
   MailList<MailRequest> streams_;  // sends whose payload was asked for

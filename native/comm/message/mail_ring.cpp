@@ -76,6 +76,13 @@ void MailRingWriter::publish(std::uint64_t lines) {
   head_ += lines;
 }
 
+void MailRingWriter::attend(bool begins) {
+  if (!begins && attending_ == 0) return;  // of a ring that was there before this one
+  attending_ = begins ? attending_ + 1 : attending_ - 1;
+  // relaxed: see is_attended()
+  cursors_->attends.store(attending_, std::memory_order_relaxed);
+}
+
 MailRingReader::MailRingReader(std::byte* memory, std::size_t ring_bytes)
     : cursors_(reinterpret_cast<MailRingCursors*>(memory)),
       lines_(memory + sizeof(MailRingCursors)),

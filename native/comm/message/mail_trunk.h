@@ -28,6 +28,7 @@ class MailTrunk final : public MailLane {
   std::byte* begin(const MailHeader& header) override;
   void commit() override;
   std::uint32_t most_payload() const override { return kMaxMailPayload; }
+  std::uint32_t part_payload() const override { return kMaxMailPayload; }
 
   // Frames that are to go over the link now, in order.
   bool has_outgoing() const { return next_out_ < kept_.size() || tells_; }

@@ -115,6 +115,8 @@ void MailWays::take_switch(Rank from, bool can) {
     return;
   }
   heard_.push_back(from);
+  core_.peer(from)->set_attention(
+      [this, from] { return way(from).in && way(from).in->is_attended(); });
   if (core_.self() > from) return;
   switching_.push_back(from);
   say_switch(from);

@@ -48,6 +48,10 @@ class MailWays {
   void ring_bells() {
     for (const Rank rank : ringed_) ring(rank);
   }
+  // A thread begins to wait until the rank has taken what was sent to it, or has ended.
+  void attend(Rank rank, bool begins) {
+    if (way(rank).out) way(rank).out->attend(begins);
+  }
   // Whether frames are to go over links.
   bool is_stirred() const { return stirred_; }
   void take_outgoing(MailOutgoing& into);

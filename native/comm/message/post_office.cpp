@@ -9,10 +9,16 @@ namespace {
 
 // Looks of a caller that waits before it drives the runtime: where each rank has a core of its own
 // it spins, else it yields.
-constexpr int kMailSpins = 300;
+constexpr int kMailSpins = 2000;
 constexpr int kMailYields = 16;
 // A caller that tests in a loop lets others run once in so many calls.
 constexpr std::uint32_t kTestsPerYield = 32;
+
+bool is_active(const MailRequest* request) {
+  // acquire: as is_done()
+  return request != nullptr &&
+         request->state.load(std::memory_order_acquire) == MailRequest::State::kActive;
+}
 
 void relax() {
 #if defined(__x86_64__)
@@ -26,7 +32,8 @@ void relax() {
 
 PostOffice::PostOffice(Rank self, int size, const MailLimits& limits,
                        std::shared_ptr<Executor> executor, std::shared_ptr<const Clock> clock)
-    : executor_(std::move(executor)),
+    : eager_(limits.eager),
+      executor_(std::move(executor)),
       clock_(std::move(clock)),
       core_(self, size, limits),
       ways_(core_, memory_) {}
@@ -282,22 +289,48 @@ bool PostOffice::wait_until(const Done& done, Duration timeout, std::uint64_t ow
   return done();
 }
 
+// This thread waits until all requests are done. Tells the receivers of large messages among them,
+// if it has a core for that, and returns who they are.
+std::vector<Rank> PostOffice::begin_attending(std::span<MailRequest* const> requests) {
+  std::vector<Rank> ranks;
+  if (!executor_->has_cores()) return ranks;
+  for (const MailRequest* request : requests) {
+    // What a send is does not change while it is active.
+    const bool is_large =
+        is_active(request) && request->kind == MailRequest::Kind::kSend && request->bytes > eager_;
+    if (!is_large || std::find(ranks.begin(), ranks.end(), request->peer) != ranks.end()) continue;
+    ranks.push_back(request->peer);
+  }
+  if (ranks.empty()) return ranks;
+  const std::lock_guard lock(mutex_);
+  for (const Rank rank : ranks) ways_.attend(rank, true);
+  return ranks;
+}
+
+void PostOffice::end_attending(const std::vector<Rank>& ranks) {
+  if (ranks.empty()) return;
+  const std::lock_guard lock(mutex_);
+  for (const Rank rank : ranks) ways_.attend(rank, false);
+}
+
 bool PostOffice::wait(MailRequest& request, Duration timeout) {
-  return wait_until([&] { return request.is_done(); }, timeout, 1);
+  MailRequest* const only = &request;
+  const std::vector<Rank> attended = begin_attending({&only, 1});
+  const bool done = wait_until([&] { return request.is_done(); }, timeout, 1);
+  end_attending(attended);
+  return done;
 }
 
 bool PostOffice::wait_all(std::span<MailRequest* const> requests, Duration timeout) {
   std::size_t first = 0;  // all before it are done
   const auto all_done = [&] {
-    const auto is_active = [](const MailRequest* request) {
-      // acquire: as is_done()
-      return request != nullptr &&
-             request->state.load(std::memory_order_acquire) == MailRequest::State::kActive;
-    };
     while (first < requests.size() && !is_active(requests[first])) ++first;
     return first == requests.size();
   };
-  return wait_until(all_done, timeout);
+  const std::vector<Rank> attended = begin_attending(requests);
+  const bool done = wait_until(all_done, timeout);
+  end_attending(attended);
+  return done;
 }
 
 std::optional<std::size_t> PostOffice::wait_any(std::span<MailRequest* const> requests,

@@ -91,9 +91,12 @@ class PostOffice final : public Mailbox, public std::enable_shared_from_this<Pos
   void leave_to_driver(Leftover left);
   template <class Done>
   bool wait_until(const Done& done, Duration timeout, std::uint64_t own = 0);
+  std::vector<Rank> begin_attending(std::span<MailRequest* const> requests);
+  void end_attending(const std::vector<Rank>& ranks);
   template <class Look>
   auto wait_found(const Look& look, Duration timeout);
 
+  const std::uint64_t eager_;
   const std::shared_ptr<Executor> executor_;  // owners: see Group
   const std::shared_ptr<const Clock> clock_;
   MailNetwork* network_ = nullptr;  // driving thread only
