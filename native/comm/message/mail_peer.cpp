@@ -1,7 +1,6 @@
 #include "comm/message/mail_peer.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
@@ -10,10 +9,6 @@ namespace {
 
 // Read from a peer's memory before others have their turn: a tenth of a millisecond's work.
 constexpr std::uint64_t kPullBytes = 1 << 20;
-// What is read for a receive that has no memory of its own goes through a buffer that stays in the
-// first levels of the cache.
-constexpr std::size_t kBounceBytes = 32 * 1024;
-
 Status bad_mail(const std::string& what) { return {Code::kProtocolError, "broken peer: " + what}; }
 
 template <class Part>
@@ -305,21 +300,15 @@ bool MailPeer::pull() {
   return moved;
 }
 
-// False: it cannot be read any more.
+// False: the system stopped allowing it, or the process has gone, of which the owner will hear.
 bool MailPeer::pull_part(MailRequest& request, std::uint64_t most) {
-  const bool lies = request.room.sink == nullptr;
-  std::array<std::byte, kBounceBytes> bounce;
-  if (!lies) most = std::min<std::uint64_t>(most, bounce.size());
+  if (memory_ == nullptr) return false;
   const std::uint64_t part = std::min(request.wanted - request.moved, most);
-  std::byte* to = lies ? request.room.data + request.moved : bounce.data();
-  if (memory_ == nullptr || !memory_->read(to, request.address + request.moved, part)) {
-    // The system stopped allowing it, or the process has gone, of which the owner will hear.
-    memory_ = nullptr;
-    return false;
-  }
-  if (!lies) request.room.sink->write(request.moved, {to, part});
-  request.moved += part;
-  return true;
+  const std::uint64_t read =
+      pull_mail(*memory_, request.address, request.moved, part, request.room);
+  request.moved += read;
+  if (read < part) memory_ = nullptr;
+  return read == part;
 }
 
 Status MailPeer::hear_take(std::span<const std::byte> payload) {

@@ -132,6 +132,10 @@ class MailPeer {
 
 // Copies a part of a payload to its room.
 void place_mail(const MailRoom& room, std::uint64_t offset, std::span<const std::byte> bytes);
+// Copies a part of a payload from another process, where it lies at an address, to its room. How
+// many bytes it could read, from the front of the part.
+std::uint64_t pull_mail(const ProcessMemory& memory, std::uint64_t address, std::uint64_t offset,
+                        std::uint64_t bytes, const MailRoom& room);
 // Copies a part of what is sent.
 void read_mail(const MailPayload& payload, std::uint64_t offset, std::span<std::byte> to);
 
