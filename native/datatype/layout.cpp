@@ -135,6 +135,7 @@ TypeLayout TypeLayout::bytes(std::uint64_t n, std::uint32_t alignment) {
   TypeBounds bounds;
   bounds.any = true;
   bounds.true_ub = static_cast<std::int64_t>(n);
+  bounds.end = bounds.true_ub;
   bounds.alignment = alignment;
   CHECK(fits(bounds));
   return {0, block_node(n), bounds};

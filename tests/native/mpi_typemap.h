@@ -40,8 +40,8 @@ struct TypemapBlock {
 };
 
 // Bounds that nobody has marked: those of the elements, and the extent rounded up to the strictest
-// alignment.
-inline void bound_by_elements(Typemap& map) {
+// alignment. `end`: of the parts, as their own extents have it.
+inline void bound_by_elements(Typemap& map, std::int64_t end) {
   std::int64_t alignment = 1;
   for (std::size_t i = 0; i < map.elements.size(); ++i) {
     const auto [place, type] = map.elements[i];
@@ -49,15 +49,18 @@ inline void bound_by_elements(Typemap& map) {
     map.ub = i == 0 ? place + type->bytes : std::max(map.ub, place + type->bytes);
     alignment = std::max<std::int64_t>(alignment, type->alignment);
   }
+  if (!map.elements.empty()) map.ub = std::max(map.ub, end);
   map.ub = map.lb + (map.extent() + alignment - 1) / alignment * alignment;
 }
 
 // The general constructor: all others follow from it.
 inline Typemap typemap_of_struct(const std::vector<TypemapBlock>& blocks) {
   Typemap made;
+  std::int64_t end = INT64_MIN;
   for (const TypemapBlock& block : blocks) {
     for (std::int64_t i = 0; i < block.length; ++i) {
       const std::int64_t at = block.place + i * block.type->extent();
+      if (!block.type->elements.empty()) end = std::max(end, at + block.type->ub);
       for (const PlacedElement& e : block.type->elements) {
         made.elements.push_back({at + e.place, e.type});
       }
@@ -69,7 +72,7 @@ inline Typemap typemap_of_struct(const std::vector<TypemapBlock>& blocks) {
       made.has_marks = true;
     }
   }
-  if (!made.has_marks) bound_by_elements(made);
+  if (!made.has_marks) bound_by_elements(made, end);
   return made;
 }
 

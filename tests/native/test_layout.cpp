@@ -162,8 +162,9 @@ TEST_CASE("negative strides move the lower bound, and alignment rounds the exten
   CHECK(padded.extent() == 16);
   CHECK(padded.true_extent() == 9);
   CHECK(padded.size() == 9);
-  // From the bytes, and not from extents that were rounded before.
-  CHECK(vector_of(2, 1, 23, padded).extent() == 32);
+  // From the parts' extents, which are rounded themselves, and not from the bytes alone.
+  CHECK(vector_of(2, 1, 23, padded).extent() == 40);
+  CHECK(vector_of(2, 1, 23, padded).true_extent() == 32);
   CHECK(TypeLayout::contiguous(3, padded).value().extent() == 48);
 }
 

@@ -10,8 +10,10 @@
 namespace holdfast::testing {
 
 // A pair (type, displacement) of MPI-4.1, 5.1: an element of `size` bytes, or a mark of a bound.
+// kEnd is where a part ends that has no marks, its own rounding counted: not of the standard's
+// text, but what programs rely on (a part never reaches beyond the whole).
 struct TypemapEntry {
-  enum class Kind : std::uint8_t { kElement, kLower, kUpper };
+  enum class Kind : std::uint8_t { kElement, kLower, kUpper, kEnd };
   Kind kind = Kind::kElement;
   std::int64_t at = 0;
   std::int64_t size = 0;
@@ -61,9 +63,10 @@ struct Typemap {
     if (has(TypemapEntry::Kind::kUpper)) return greatest_end(TypemapEntry::Kind::kUpper, 0);
     std::int64_t alignment = 1;
     for (const TypemapEntry& e : entries) alignment = std::max(alignment, e.alignment);
+    const std::int64_t end = std::max(true_ub(), greatest_end(TypemapEntry::Kind::kEnd, true_ub()));
     std::int64_t epsilon = 0;
-    while ((true_ub() + epsilon - lb()) % alignment != 0) ++epsilon;
-    return true_ub() + epsilon;
+    while ((end + epsilon - lb()) % alignment != 0) ++epsilon;
+    return end + epsilon;
   }
   std::int64_t extent() const { return ub() - lb(); }
 
@@ -71,6 +74,9 @@ struct Typemap {
     for (TypemapEntry e : part.entries) {
       e.at += at;
       entries.push_back(e);
+    }
+    if (part.has(TypemapEntry::Kind::kElement) && !part.has(TypemapEntry::Kind::kUpper)) {
+      entries.push_back({TypemapEntry::Kind::kEnd, at + part.ub(), 0, 1});
     }
   }
   void add_block(const Typemap& part, std::int64_t count, std::int64_t at) {

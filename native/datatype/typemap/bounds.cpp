@@ -17,15 +17,15 @@ std::int64_t TypeBounds::ub() const {
   if (marked) return ub_mark;
   std::int64_t length = 0;
   // fits() was asked where these bounds were made.
-  return round_up(true_ub - true_lb, alignment, length) ? true_lb + length : true_ub;
+  return round_up(end - true_lb, alignment, length) ? true_lb + length : end;
 }
 
 bool fits(const TypeBounds& b) {
   std::int64_t length = 0;
-  std::int64_t end = 0;
-  if (__builtin_sub_overflow(b.true_ub, b.true_lb, &length)) return false;
+  std::int64_t rounded = 0;
+  if (__builtin_sub_overflow(b.end, b.true_lb, &length)) return false;
   if (!round_up(length, b.alignment, length)) return false;
-  if (__builtin_add_overflow(b.true_lb, length, &end)) return false;
+  if (__builtin_add_overflow(b.true_lb, length, &rounded)) return false;
   return !b.marked || !__builtin_sub_overflow(b.ub_mark, b.lb_mark, &length);
 }
 
@@ -38,6 +38,8 @@ bool include(TypeBounds& sum, const TypeBounds& part, std::int64_t at) {
     if (__builtin_add_overflow(at, part.true_ub, &high)) return false;
     sum.true_lb = sum.any ? std::min(sum.true_lb, low) : low;
     sum.true_ub = sum.any ? std::max(sum.true_ub, high) : high;
+    if (!part.marked && __builtin_add_overflow(at, part.ub(), &high)) return false;
+    sum.end = sum.any ? std::max(sum.end, high) : high;
     sum.any = true;
   }
   if (part.marked) {

@@ -11,13 +11,16 @@ struct TypeBounds {
   bool marked = false;
   std::int64_t true_lb = 0;  // of the bytes alone; zero without any
   std::int64_t true_ub = 0;
+  // Where the last part ends that has no marks, with what its own extent was rounded up by; at
+  // least true_ub.
+  std::int64_t end = 0;
   std::int64_t lb_mark = 0;  // the lowest and the highest mark
   std::int64_t ub_mark = 0;
   std::int64_t alignment = 1;  // the strictest of the elements
 
   bool is_empty() const { return !any && !marked; }
   std::int64_t lb() const { return marked ? lb_mark : true_lb; }
-  // Without marks the extent is rounded up to the alignment.
+  // Without marks the extent is rounded up to the alignment, and holds those of all parts.
   std::int64_t ub() const;
 };
 
