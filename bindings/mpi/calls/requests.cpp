@@ -1,4 +1,5 @@
 // Waiting for requests, asking about them, and ending them.
+#include <numeric>
 #include <vector>
 
 #include "mpi/calls.h"
@@ -38,7 +39,8 @@ Listed read(Call& call, int count, const Handles<Request>& requests) {
   return list;
 }
 
-// What MPI has for a request that is null or inactive.
+// What MPI has for a request that is null or inactive: its error is MPI_SUCCESS, and set
+// (MPI-4.1, 3.7.3).
 Status empty() {
   Status status;
   status.source = kAnySource;
@@ -48,19 +50,15 @@ Status empty() {
 
 // Takes the outcome of a request that is done.
 int take(Call& call, Request*& request, Status& status) {
-  Failure failure = outcome_of(*request, status);
-  status.error = failure.code;
-  retire(request);
+  Failure failure = finish(request, status);
   return call.take(std::move(failure));
 }
 
 // Ends the request `i` of the array, whose handle may become null.
 Failure take_listed(const Handles<Request>& handles, std::size_t i, Request* request,
                     Status& status) {
-  Failure failure = outcome_of(*request, status);
-  status.error = failure.code;
   Request* left = request;
-  retire(left);
+  Failure failure = finish(left, status);
   if (left == nullptr) handles.set(i, nullptr);
   return failure;
 }
@@ -75,7 +73,9 @@ int take_all(Call& call, Listed& list, const Handles<Request>& handles, const St
     if (failures[i].code != kSuccess && failed == list.all.size()) failed = i;
   }
   const bool any_failed = failed != list.all.size();
-  for (std::size_t i = 0; i < results.size(); ++i) statuses.set(results[i], i, any_failed);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    statuses.set(results[i], i, any_failed || list.all[i] == nullptr);
+  }
   if (!any_failed) return kSuccess;
   return call.fail(kErrInStatus,
                    "request " + std::to_string(failed) + " failed: " + failures[failed].text);
@@ -107,6 +107,25 @@ int take_one(Call& call, const Listed& list, const Handles<Request>& handles, st
   return call.take(std::move(failure));
 }
 
+// The outcomes of these entries, all of which are done or inactive, without taking them.
+int look_at(Call& call, const Listed& list, const std::vector<std::size_t>& indices,
+            const StatusOut& statuses) {
+  std::vector<Status> results(indices.size(), empty());
+  Failure first;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    Request* request = list.all[indices[i]];
+    if (request == nullptr) continue;
+    Failure failure = outcome_of(*request, results[i]);
+    results[i].error = failure.code;
+    if (first.code == kSuccess) first = std::move(failure);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    statuses.set(results[i], i, first.code != kSuccess || list.all[indices[i]] == nullptr);
+  }
+  if (first.code == kSuccess) return kSuccess;
+  return call.fail(kErrInStatus, "a request failed: " + first.text);
+}
+
 // The first that is done; as many as there are: none is.
 std::size_t find_done(const Listed& list) {
   process().scripts.advance();
@@ -132,11 +151,12 @@ namespace body {
 int Wait(Call& call, Request*& request, const StatusOut& status) {
   Status result = empty();
   int code = kSuccess;
-  if (is_active(request)) {
+  const bool active = is_active(request);
+  if (active) {
     wait_for(*request);
     code = take(call, request, result);
   }
-  status.set(result);
+  status.set(result, 0, !active);
   return code;
 }
 
@@ -144,13 +164,14 @@ int Test(Call& call, Request*& request, bool& flag, const StatusOut& status) {
   Status result = empty();
   int code = kSuccess;
   flag = true;
-  if (is_active(request)) {
+  const bool active = is_active(request);
+  if (active) {
     process().scripts.advance();
     flag = is_done(*request);
     if (!flag) return kSuccess;
     code = take(call, request, result);
   }
-  status.set(result);
+  status.set(result, 0, !active);
   return code;
 }
 
@@ -176,7 +197,7 @@ int Waitany(Call& call, int count, const Handles<Request>& array_of_requests, in
   if (list.code != kSuccess) return list.code;
   if (!list.any) {
     index = kUndefined;
-    status.set(empty());
+    status.set(empty(), 0, true);
     return kSuccess;
   }
   return take_one(call, list, array_of_requests, wait_for_any(list.all), index, status);
@@ -189,7 +210,7 @@ int Testany(Call& call, int count, const Handles<Request>& array_of_requests, in
   index = kUndefined;
   flag = true;
   if (!list.any) {
-    status.set(empty());
+    status.set(empty(), 0, true);
     return kSuccess;
   }
   const std::size_t done = find_done(list);
@@ -222,28 +243,31 @@ int Request_free(Call& call, Request*& request) {
   if (request == nullptr) {
     return call.fail(kErrRequest, "request is MPI_REQUEST_NULL; there is nothing to free");
   }
-  // What is under way ends by itself; its memory is kept until then.
-  if (request->active && !is_done(*request)) {
-    process().orphans.add(request);
-  } else {
-    process().registry.drop(request);
-  }
+  Request* const freed = request;
   request = nullptr;
-  return kSuccess;
+  // What is under way ends by itself; its memory is kept until then.
+  if (freed->active && !is_done(*freed)) {
+    process().orphans.add(freed);
+    return kSuccess;
+  }
+  Failure failure = release(*freed);
+  process().registry.drop(freed);
+  return call.take(std::move(failure));
 }
 
 int Request_get_status(Call& call, Request* request, bool& flag, const StatusOut& status) {
   Status result = empty();
   flag = true;
   int code = kSuccess;
-  if (is_active(request)) {
+  const bool active = is_active(request);
+  if (active) {
     process().scripts.advance();
     flag = is_done(*request);
     if (!flag) return kSuccess;
     Failure failure = outcome_of(*request, result);
     code = call.take(std::move(failure));
   }
-  status.set(result);
+  status.set(result, 0, !active);
   return code;
 }
 
@@ -252,12 +276,10 @@ int Request_get_status_all(Call& call, int count, const Handles<Request>& array_
   const Listed list = read(call, count, array_of_requests);
   if (list.code != kSuccess) return list.code;
   flag = all_done(list);
-  for (std::size_t i = 0; flag && i < list.all.size(); ++i) {
-    Status result = empty();
-    if (list.all[i] != nullptr) result.error = outcome_of(*list.all[i], result).code;
-    array_of_statuses.set(result, i);
-  }
-  return kSuccess;
+  if (!flag) return kSuccess;
+  std::vector<std::size_t> indices(list.all.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  return look_at(call, list, indices, array_of_statuses);
 }
 
 int Request_get_status_any(Call& call, int count, const Handles<Request>& array_of_requests,
@@ -267,15 +289,16 @@ int Request_get_status_any(Call& call, int count, const Handles<Request>& array_
   index = kUndefined;
   flag = true;
   Status result = empty();
+  Failure failure;
   if (list.any) {
     const std::size_t done = find_done(list);
     flag = done < list.all.size();
     if (!flag) return kSuccess;
     index = static_cast<int>(done);
-    result.error = outcome_of(*list.all[done], result).code;
+    failure = outcome_of(*list.all[done], result);
   }
-  status.set(result);
-  return kSuccess;
+  status.set(result, 0, !list.any);
+  return call.take(std::move(failure));
 }
 
 int Request_get_status_some(Call& call, int incount, const Handles<Request>& array_of_requests,
@@ -286,15 +309,14 @@ int Request_get_status_some(Call& call, int incount, const Handles<Request>& arr
   outcount = kUndefined;
   if (!list.any) return kSuccess;
   process().scripts.advance();
-  outcount = 0;
+  std::vector<std::size_t> done;
   for (std::size_t i = 0; i < list.all.size(); ++i) {
     if (list.all[i] == nullptr || !is_done(*list.all[i])) continue;
-    Status result;
-    result.error = outcome_of(*list.all[i], result).code;
-    array_of_statuses.set(result, static_cast<std::size_t>(outcount));
-    array_of_indices.set(static_cast<std::size_t>(outcount++), static_cast<std::int64_t>(i));
+    array_of_indices.set(done.size(), static_cast<std::int64_t>(i));
+    done.push_back(i);
   }
-  return kSuccess;
+  outcount = static_cast<int>(done.size());
+  return look_at(call, list, done, array_of_statuses);
 }
 
 int Cancel(Call& call, Request*& request) {
@@ -304,8 +326,9 @@ int Cancel(Call& call, Request*& request) {
   if (request->what == Request::What::kGeneralised) {
     const Generalised& own = *request->generalised;
     using CancelFunction = int (*)(void*, int);
-    const int code = reinterpret_cast<CancelFunction>(own.cancel)(
+    const int given = reinterpret_cast<CancelFunction>(own.cancel)(
         own.state, request->complete.load(std::memory_order_acquire) ? 1 : 0);
+    const int code = call.abi().to_core(Meaning::kError, given);
     return code == kSuccess ? kSuccess : call.fail(code, "the request's cancel function failed");
   }
   if (request->what == Request::What::kScript) {

@@ -53,12 +53,19 @@ Failure outcome_of_generalised(Request& request, Status& status) {
 Request::Request() : Object(kKind) {}
 
 Request::~Request() {
-  if (generalised) {
-    using Free = int (*)(void*);
-    reinterpret_cast<Free>(generalised->free)(generalised->state);
-  }
+  static_cast<void>(release(*this));
   process().registry.drop(type);
   process().registry.drop(comm);
+}
+
+Failure release(Request& request) {
+  if (!request.generalised) return {};
+  const std::unique_ptr<Generalised> own = std::move(request.generalised);
+  using Free = int (*)(void*);
+  const int code =
+      process().abi().to_core(Meaning::kError, reinterpret_cast<Free>(own->free)(own->state));
+  if (code == kSuccess) return {};
+  return {code, "the free function of the request returned an error"};
 }
 
 Request* new_request(Comm* comm) {
@@ -167,19 +174,26 @@ void Orphans::add(Request* request) {
 }
 
 void Orphans::look() {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(requests_, [](Request* request) {
-    if (!is_done(*request)) return false;
-    process().registry.drop(request);
-    return true;
-  });
+  std::vector<Request*> done;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto ended = std::stable_partition(requests_.begin(), requests_.end(),
+                                             [](Request* request) { return !is_done(*request); });
+    done.assign(ended, requests_.end());
+    requests_.erase(ended, requests_.end());
+  }
+  // Which may call functions of the program.
+  for (Request* request : done) process().registry.drop(request);
 }
 
-void Orphans::wait() {
+template <class Chosen>
+void Orphans::wait_where(Chosen chosen) {
   std::vector<Request*> left;
   {
     const std::lock_guard lock(mutex_);
-    left.swap(requests_);
+    const auto others = std::stable_partition(requests_.begin(), requests_.end(), chosen);
+    left.assign(requests_.begin(), others);
+    requests_.erase(requests_.begin(), others);
   }
   for (Request* request : left) {
     wait_for(*request);
@@ -187,13 +201,26 @@ void Orphans::wait() {
   }
 }
 
-void retire(Request*& request) {
+void Orphans::wait() {
+  wait_where([](const Request*) { return true; });
+}
+
+void Orphans::wait(const Comm* comm) {
+  wait_where([comm](const Request* request) { return request->comm == comm; });
+}
+
+Failure finish(Request*& request, Status& status) {
+  Failure failure = outcome_of(*request, status);
+  Failure freed = release(*request);
+  if (failure.code == kSuccess) failure = std::move(freed);
+  status.error = failure.code;
   if (request->persistent) {
     request->active = false;
-    return;
+  } else {
+    process().registry.drop(request);
+    request = nullptr;
   }
-  process().registry.drop(request);
-  request = nullptr;
+  return failure;
 }
 
 }  // namespace holdfast::mpi

@@ -83,14 +83,23 @@ class Orphans {
   // Frees those that are done. Any thread.
   void look();
   void wait();
+  // Waits for those of the communicator alone.
+  void wait(const Comm* comm);
 
  private:
+  template <class Chosen>
+  void wait_where(Chosen chosen);
+
   std::mutex mutex_;  // guards the list
   std::vector<Request*> requests_;
 };
 
-// Ends a request that is done: a persistent one becomes inactive, another one is freed, and the
-// handle becomes null.
-void retire(Request*& request);
+// Calls the free function of a generalised request, once.
+Failure release(Request& request);
+
+// Ends a request that is done, and says what became of it, as outcome_of() does: a persistent one
+// becomes inactive, another one is freed, and the handle becomes null. Where nothing else failed,
+// the error of a generalised request's free function counts (MPI-4.1, 13.2).
+Failure finish(Request*& request, Status& status);
 
 }  // namespace holdfast::mpi
