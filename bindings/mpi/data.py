@@ -20,7 +20,7 @@ SIZES = {
     "file": 1536,
 }
 # Types that programs ask for and no header of today names.
-OTHERS = ("ompi_mpi_short_float", "ompi_mpi_c_short_float_complex", "ompi_mpi_cxx_sfltcplex")
+OTHERS = ("ompi_mpi_c_short_float_complex", "ompi_mpi_cxx_sfltcplex")
 
 
 def source() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from table import LONG, OBJECTS, Argument, Row
+from table import ABSENT, LONG, OBJECTS, Argument, Row
 
 # Kinds whose values have names, which ABIs may spell their own way.
 MEANINGS = {
@@ -23,8 +23,9 @@ MEANINGS = {
     "thread": "kThread",
     "typeclass": "kTypeClass",
 }
-# Handles as integers are each ABI's own matter: abi.h has them, and no body is called.
-CONVERSIONS = ("_c2f", "_f2c", "_toint", "_fromint")
+# Handles as integers, and statuses of Fortran, are each ABI's own matter: abi.h has them, and no
+# body is called.
+CONVERSIONS = ("_c2f", "_f2c", "_toint", "_fromint", "_c2f08", "_f082c", "_f2f08", "_f082f")
 # How long a text may get, by function and argument; others have a limit of the ABI.
 LIMITS = {
     "Info_get": "std::int64_t{valuelen} + 1",
@@ -62,7 +63,7 @@ class Piece:
 
 
 def is_conversion(row: Row) -> bool:
-    """Say whether it makes handles of integers or integers of handles."""
+    """Say whether it makes handles of integers, integers of handles, or statuses of statuses."""
     return row.name.endswith(CONVERSIONS)
 
 
@@ -113,6 +114,13 @@ def _memory(argument: Argument, row: Row) -> Piece | None:
     if kind == "buffer":
         const = "" if argument.written else "const "
         return Piece(f"{const}void* {name}", passed=f"buffer_in({name})")
+    if kind == "location":
+        return Piece(f"const void* {name}", passed=name)
+    if kind == "attached":
+        at = f"*static_cast<void**>({name})"
+        check = (f"{name} == nullptr", f'asked("{name}", {name})')
+        after = [f"if (code == kSuccess) {at} = buffer_out({at});"]
+        return Piece(f"void* {name}", [], *check, f"static_cast<void**>({name})", after)
     if kind == "address" or (kind == "state" and argument.written):
         check = (f"{name} == nullptr", f'asked("{name}", {name})')
         return Piece(f"void* {name}", [], *check, f"static_cast<void**>({name})")
@@ -248,14 +256,29 @@ def entry(row: Row, wide: bool, written: bool) -> Iterator[str]:
 
 
 def conversion(row: Row) -> Iterator[str]:
-    """Yield an entry point between handles and integers."""
-    if row.result == "int":
-        kind = OBJECTS[row.arguments[0].kind]
-        yield f'extern "C" HOLDFAST_MPI int PMPI_{row.name}(Handle handle) {{'
-        yield f"  return integer_of<{kind}>(handle);"
+    """Yield an entry point between handles and integers, or between statuses."""
+    begin = 'extern "C" HOLDFAST_MPI'
+    kind = row.arguments[0].kind if row.result == "int" else row.result
+    if row.name.startswith("Status_"):
+        first, second = (argument.name for argument in row.arguments)
+        yield f"{begin} int PMPI_{row.name}(const void* {first}, void* {second}) {{"
+        yield f'  Call call(kAbi, "MPI_{row.name}");'
+        yield f'  return copy_status(call, {{"{first}", {first}}}, {{"{second}", {second}}});'
+    elif kind in ABSENT:
+        # The ABI's type of these handles, and what it makes of them, are in its abi.h.
+        absent = f"Absent{kind.capitalize()}"
+        if row.result == "int":
+            yield f"{begin} int PMPI_{row.name}({absent}::Handle handle) {{"
+            yield f"  return {absent}::integer_of(handle);"
+        else:
+            yield f"{begin} {absent}::Handle PMPI_{row.name}(int integer) {{"
+            yield f"  return {absent}::handle_of(integer);"
+    elif row.result == "int":
+        yield f"{begin} int PMPI_{row.name}(Handle handle) {{"
+        yield f"  return integer_of<{OBJECTS[kind]}>(handle);"
     else:
-        yield f'extern "C" HOLDFAST_MPI Handle PMPI_{row.name}(int integer) {{'
-        yield f"  return handle_of<{OBJECTS[row.result]}>(integer);"
+        yield f"{begin} Handle PMPI_{row.name}(int integer) {{"
+        yield f"  return handle_of<{OBJECTS[kind]}>(integer);"
     yield "}"
     yield _alias(f"MPI_{row.name}", f"PMPI_{row.name}")
 

@@ -24,7 +24,8 @@ from table import OBJECTS, TABLE, Row, parse
 
 def calls_header(rows: list[Row]) -> str:
     """Return the declarations of all bodies."""
-    declarations = "\n".join(row.declaration() for row in rows)
+    bodies = [row for row in rows if not entries.is_conversion(row)]
+    declarations = "\n".join(row.declaration() for row in bodies)
     classes = "\n".join(f"struct {name};" for name in sorted(OBJECTS.values()))
     return f"""// Written by bindings/mpi/generate.py: the bodies of all functions of the table.
 #pragma once

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from table import OBJECTS, TABLE, Argument, Row, parse
+from table import TABLE, Argument, Row, parse
 from values import FOLDER, table
 
 TYPES = {
@@ -186,7 +186,9 @@ def _parameter(argument: Argument, row: Row, wide: bool, functions: Iterator[str
         return f"{next(functions)}{'_c' if wide else ''}* {name}"
     fixed = {
         "buffer": "void*" if argument.written else "const void*",
+        "location": "const void*",
         "address": "void*",
+        "attached": "void*",
         "state": "void*",
         "argc": "int*" if argument.written else "int",
         "argv": "char***" if argument.written else "char**",
@@ -200,7 +202,7 @@ def _parameter(argument: Argument, row: Row, wide: bool, functions: Iterator[str
         return f"{fixed[kind]} {name}"
     base = (
         TYPES[kind]
-        if kind in OBJECTS
+        if kind in TYPES
         else "MPI_Status"
         if kind == "status"
         else _number(argument, wide)
@@ -234,8 +236,8 @@ def prototypes() -> Iterator[str]:
     """Yield the declarations of all functions of the standard ABI."""
     rows, _ = parse(TABLE.read_text())
     for row in rows:
-        # Integers of handles that Fortran has are no part of this ABI.
-        if row.name.endswith(("_c2f", "_f2c")):
+        # Integers of handles, and statuses, that Fortran has are no part of this ABI.
+        if row.name.endswith(("_c2f", "_f2c")) or "f08" in row.name:
             continue
         yield prototype(row, False)
         if row.has_twin():

@@ -20,6 +20,8 @@ OBJECTS = {
     "message": "Message",
     "session": "Session",
 }
+# Kinds of handles without objects: only their null handles are there.
+ABSENT = {"file", "win"}
 # Kinds that are numbers of 64 bits for bodies.
 LONG = {"count", "displacement", "aint", "wide"}
 
@@ -51,7 +53,9 @@ class Argument:
             return f"{name}*&" if self.written else f"{name}*"
         fixed = {
             "buffer": "void*" if self.written else "const void*",
+            "location": "const void*",
             "address": "void**",
+            "attached": "void**",
             "state": "void**" if self.written else "void*",
             "status": "const StatusOut&",
             "function": "Function",

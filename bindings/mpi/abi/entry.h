@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <limits>
+#include <string>
 #include <string_view>
 
 #include "mpi/abi/export.h"
@@ -35,6 +36,27 @@ Handle handle_of(int integer) {
 
 inline std::string_view text_in(const char* text) {
   return text == nullptr ? std::string_view() : std::string_view(text);
+}
+
+struct NamedStatus {
+  const char* name;
+  const void* at;
+};
+struct NamedStatusOut {
+  const char* name;
+  void* at;
+};
+// Statuses of Fortran's two bindings lie as C's do, in all three ABIs.
+inline int copy_status(Call& call, NamedStatus from, NamedStatusOut to) {
+  const char* ignored = ignores_status(from.at) ? from.name
+                        : ignores_status(to.at) ? to.name
+                                                : nullptr;
+  if (ignored != nullptr) {
+    const std::string text = " is MPI_STATUS_IGNORE or null, accepted are statuses";
+    return call.end(call.fail(kErrArg, ignored + text), nullptr);
+  }
+  std::memcpy(to.at, from.at, sizeof(StatusLayout));
+  return kSuccess;
 }
 
 // A number that an `int` cannot say is undefined.

@@ -8,6 +8,7 @@
 #include "mpi/comms/make_comm.h"
 #include "mpi/comms/topology.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/buffered.h"
 #include "mpi/traffic/collective.h"
 #include "mpi/traffic/messages.h"
 
@@ -316,29 +317,6 @@ int Comm_split(Call& call, Comm* comm, int color, int key, Comm*& newcomm) {
                           : split_intra(call, *comm, color, key, newcomm);
 }
 
-int Comm_split_type(Call& call, Comm* comm, int split_type, int key, Info* /*info*/,
-                    Comm*& newcomm) {
-  int color = kUndefined;
-  switch (split_type) {
-    case kUndefined: break;
-    case kSplitShared: {
-      const std::vector<int> hosts = process().world_group()->hosts();
-      const auto self = static_cast<std::size_t>(process().world->rank);
-      color = self < hosts.size() ? hosts[self] : 0;
-      break;
-    }
-    // No level of hardware is told apart yet: MPI lets such a split give nothing.
-    case kSplitHwGuided:
-    case kSplitHwUnguided:
-    case kSplitResourceGuided: break;
-    default:
-      return call.fail(kErrArg, "split_type is " + std::to_string(split_type) +
-                                    "; accepted: MPI_COMM_TYPE_SHARED, _HW_GUIDED, _HW_UNGUIDED, "
-                                    "_RESOURCE_GUIDED, MPI_UNDEFINED");
-  }
-  return Comm_split(call, comm, color, key, newcomm);
-}
-
 int Comm_free(Call& call, Comm*& comm) {
   if (comm->predefined) {
     return call.fail(kErrComm, comm->name + " cannot be freed");
@@ -348,6 +326,14 @@ int Comm_free(Call& call, Comm*& comm) {
   close_comm(comm);
   comm = nullptr;
   return kSuccess;
+}
+
+int Comm_disconnect(Call& call, Comm*& comm) {
+  if (!comm->predefined) {
+    if (comm->buffer) comm->buffer->flush();
+    process().orphans.wait(comm);
+  }
+  return Comm_free(call, comm);
 }
 
 int Comm_get_name(Call&, Comm* comm, const TextOut& comm_name) {

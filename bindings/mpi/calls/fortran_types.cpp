@@ -1,8 +1,10 @@
 // Types of Fortran by precision and range: MPI-4.1, 19.1.9.
 #include <string>
+#include <vector>
 
 #include "mpi/calls.h"
 #include "mpi/calls/made.h"
+#include "mpi/core/info.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/process.h"
 #include "mpi/types/basic_types.h"
@@ -28,6 +30,36 @@ struct IntegerRow {
 };
 constexpr IntegerRow kIntegers[] = {
     {2, kTypeInteger1}, {4, kTypeInteger2}, {9, kTypeInteger4}, {18, kTypeInteger8}};
+
+// What MPI_Abi_get_fortran_info tells (MPI-5.0, 20.4): sizes of the default kinds, and whether
+// types of a size are there.
+struct NamedType {
+  const char* name;
+  std::int32_t number;
+};
+constexpr NamedType kDefaultKinds[] = {{"logical", kTypeLogical},
+                                       {"integer", kTypeInteger},
+                                       {"real", kTypeReal},
+                                       {"double_precision", kTypeDoublePrecision}};
+constexpr NamedType kSizedKinds[] = {{"logical1", kTypeLogical1},
+                                     {"logical2", kTypeLogical2},
+                                     {"logical4", kTypeLogical4},
+                                     {"logical8", kTypeLogical8},
+                                     {"logical16", kTypeLogical16},
+                                     {"integer1", kTypeInteger1},
+                                     {"integer2", kTypeInteger2},
+                                     {"integer4", kTypeInteger4},
+                                     {"integer8", kTypeInteger8},
+                                     {"integer16", kTypeInteger16},
+                                     {"real2", kTypeReal2},
+                                     {"real4", kTypeReal4},
+                                     {"real8", kTypeReal8},
+                                     {"real16", kTypeReal16},
+                                     {"complex4", kTypeComplex4},
+                                     {"complex8", kTypeComplex8},
+                                     {"complex16", kTypeComplex16},
+                                     {"complex32", kTypeComplex32},
+                                     {"double_complex", kTypeDoubleComplex}};
 
 int give(Call& call, int combiner, int p, int r, std::int32_t number, Datatype*& newtype) {
   Datatype* found = process().fortran_types.find(combiner, p, r, *basic_type(number));
@@ -73,6 +105,23 @@ int Type_create_f90_complex(Call& call, int p, int r, Datatype*& newtype) {
   const RealRow* row = nullptr;
   const int code = find_real(call, p, r, &row);
   return code != kSuccess ? code : give(call, kCombinerF90Complex, p, r, row->complex, newtype);
+}
+
+int Abi_get_fortran_info(Call& call, Info*& info) {
+  // Headers of other ABIs name some of these types and not others, and each its own: nothing that
+  // the library could say would be right for its program, and MPI lets it say nothing.
+  info = nullptr;
+  if (call.abi().abi_version < 0) return kSuccess;
+  std::vector<InfoEntry> entries;
+  for (const NamedType& kind : kDefaultKinds) {
+    entries.push_back({"mpi_" + std::string(kind.name) + "_size",
+                       std::to_string(basic_type(kind.number)->bytes)});
+  }
+  for (const NamedType& kind : kSizedKinds) {
+    entries.push_back({"mpi_" + std::string(kind.name) + "_supported",
+                       basic_type(kind.number) != nullptr ? "true" : "false"});
+  }
+  return give_made(call, process().registry.make<Info>(std::move(entries)), "infos", info);
 }
 
 }  // namespace body

@@ -228,6 +228,143 @@ static void types(void) {
   EXPECT(size_ == 8);
 }
 
+static int query_code, free_code;
+static int query(void* state, MPI_Status* status) {
+  (void)state;
+  MPI_Status_set_elements(status, MPI_INT, 3);
+  MPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_ANY_SOURCE;
+  status->MPI_TAG = MPI_ANY_TAG;
+  return query_code;
+}
+static int free_state(void* state) {
+  ++*(int*)state;
+  return free_code;
+}
+static int cancel(void* state, int complete) {
+  (void)state;
+  return complete ? MPI_ERR_BUFFER : MPI_ERR_IO;
+}
+
+// What the functions of a generalised request return, in the program's codes, is what the calls
+// return; with MPI_ERRORS_RETURN set.
+static void generalised_requests(void) {
+  const int codes[3][2] = {
+      {MPI_SUCCESS, MPI_SUCCESS}, {MPI_ERR_IO, MPI_SUCCESS}, {MPI_SUCCESS, MPI_ERR_TRUNCATE}};
+  for (int i = 0; i < 3; ++i) {
+    int freed = 0, count = 0;
+    MPI_Request request;
+    MPI_Status status;
+    query_code = codes[i][0];
+    free_code = codes[i][1];
+    MPI_Grequest_start(query, free_state, cancel, &freed, &request);
+    EXPECT(class_of(MPI_Cancel(&request)) == MPI_ERR_IO);
+    MPI_Grequest_complete(request);
+    EXPECT(class_of(MPI_Cancel(&request)) == MPI_ERR_BUFFER);
+    EXPECT(freed == 0);
+    const int code = MPI_Wait(&request, &status);
+    EXPECT(class_of(code) == (query_code != MPI_SUCCESS ? query_code : free_code));
+    EXPECT(request == MPI_REQUEST_NULL && freed == 1);
+    MPI_Get_count(&status, MPI_INT, &count);
+    EXPECT(count == 3);
+    MPI_Grequest_start(query, free_state, cancel, &freed, &request);
+    MPI_Grequest_complete(request);
+    EXPECT(class_of(MPI_Request_free(&request)) == free_code && freed == 2);
+  }
+}
+
+// An empty status has an error, which is set.
+static void empty_statuses(void) {
+  MPI_Status statuses[2];
+  MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int flag = 0, index = 0;
+  for (int call = 0; call < 6; ++call) {
+    memset(statuses, 77, sizeof statuses);
+    if (call == 0) MPI_Wait(&requests[0], &statuses[0]);
+    if (call == 1) MPI_Test(&requests[0], &flag, &statuses[0]);
+    if (call == 2) MPI_Waitany(2, requests, &index, &statuses[0]);
+    if (call == 3) MPI_Testany(2, requests, &index, &flag, &statuses[0]);
+    if (call == 4) MPI_Waitall(2, requests, statuses);
+    if (call == 5) MPI_Request_get_status(requests[0], &flag, &statuses[0]);
+    EXPECT(statuses[0].MPI_SOURCE == MPI_ANY_SOURCE && statuses[0].MPI_TAG == MPI_ANY_TAG);
+    EXPECT(statuses[0].MPI_ERROR == MPI_SUCCESS);
+    EXPECT(call != 4 || statuses[1].MPI_ERROR == MPI_SUCCESS);
+  }
+}
+
+// Addresses that stand for something are the program's own, whatever the ABI has for them.
+static void addresses(void) {
+  MPI_Aint at = 0;
+  MPI_Get_address(MPI_IN_PLACE, &at);
+  EXPECT((void*)at == MPI_IN_PLACE);
+#ifdef MPI_BUFFER_AUTOMATIC
+  void* buffer = NULL;
+  int bytes = -1;
+  MPI_Buffer_attach(MPI_BUFFER_AUTOMATIC, 0);
+  MPI_Buffer_detach(&buffer, &bytes);
+  EXPECT(buffer == MPI_BUFFER_AUTOMATIC && bytes == 0);
+#endif
+}
+
+static void splits(void) {
+  MPI_Comm part;
+  MPI_Info info;
+  int members = 0;
+#ifdef MPI_COMM_TYPE_HW_GUIDED
+  MPI_Info_create(&info);
+  MPI_Info_set(info, "mpi_hw_resource_type", "mpi_shared_memory");
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &part);
+  EXPECT(part != MPI_COMM_NULL);
+  if (part != MPI_COMM_NULL) MPI_Comm_size(part, &members);
+  EXPECT(members == size);
+  MPI_Comm_disconnect(&part);
+  EXPECT(part == MPI_COMM_NULL);
+  MPI_Info_set(info, "mpi_hw_resource_type", "a part of no machine");
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, info, &part);
+  EXPECT(part == MPI_COMM_NULL);
+  MPI_Info_free(&info);
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_HW_GUIDED, 0, MPI_INFO_NULL, &part);
+  EXPECT(part == MPI_COMM_NULL);
+#endif
+  EXPECT(class_of(MPI_Comm_disconnect(&part)) == MPI_ERR_COMM);
+  part = MPI_COMM_WORLD;
+  EXPECT(class_of(MPI_Comm_disconnect(&part)) == MPI_ERR_COMM && part == MPI_COMM_WORLD);
+  // What was sent without a request arrives before the communicator is gone.
+  MPI_Comm_dup(MPI_COMM_WORLD, &part);
+  static int given[1 << 16], taken[1 << 16];
+  MPI_Request request, sent;
+  given[(1 << 16) - 1] = 7 + rank;
+  const int next = (rank + 1) % size, last = (rank + size - 1) % size;
+  MPI_Irecv(taken, 1 << 16, MPI_INT, last, 0, part, &request);
+  MPI_Isend(given, 1 << 16, MPI_INT, next, 0, part, &sent);
+  MPI_Request_free(&sent);
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  EXPECT(taken[(1 << 16) - 1] == 7 + last);
+  MPI_Comm_disconnect(&part);
+  EXPECT(part == MPI_COMM_NULL);
+}
+
+// Statuses and handles as Fortran has them; the standard's ABI leaves these to its libraries.
+static void of_fortran(void) {
+#if defined(MPICH_VERSION) || defined(OPEN_MPI)
+  MPI_Fint there[sizeof(MPI_Status) / sizeof(MPI_Fint)];
+  MPI_Status before, after;
+  memset(&before, 0, sizeof before);
+  MPI_Status_set_elements(&before, MPI_INT, 5);
+  before.MPI_SOURCE = 3, before.MPI_TAG = 4, before.MPI_ERROR = MPI_ERR_TAG;
+  EXPECT(MPI_Status_c2f(&before, there) == MPI_SUCCESS);
+  EXPECT(MPI_Status_f2c(there, &after) == MPI_SUCCESS);
+  EXPECT(memcmp(&before, &after, sizeof before) == 0);
+  EXPECT(class_of(MPI_Status_c2f(MPI_STATUS_IGNORE, there)) == MPI_ERR_ARG);
+  EXPECT(class_of(MPI_Status_f2c(NULL, &after)) == MPI_ERR_ARG);
+  EXPECT(MPI_File_f2c(MPI_File_c2f(MPI_FILE_NULL)) == MPI_FILE_NULL);
+  EXPECT(MPI_Win_f2c(MPI_Win_c2f(MPI_WIN_NULL)) == MPI_WIN_NULL);
+#else
+  EXPECT(MPI_File_fromint(MPI_File_toint(MPI_FILE_NULL)) == MPI_FILE_NULL);
+  EXPECT(MPI_Win_fromint(MPI_Win_toint(MPI_WIN_NULL)) == MPI_WIN_NULL);
+#endif
+}
+
 int main(int argc, char** argv) {
   int provided = -1;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -240,6 +377,11 @@ int main(int argc, char** argv) {
   attributes();
   types();
   errors();
+  generalised_requests();
+  empty_statuses();
+  addresses();
+  splits();
+  of_fortran();
   MPI_Finalize();
   if (wrong == 0) printf("fine %d of %d\n", rank, size);
   return wrong != 0;

@@ -59,6 +59,22 @@ inline Handle handle_out(const Object* object, Kind kind) {
 inline int integer_of(Handle handle, Kind) { return handle; }
 inline Handle handle_of(int integer, Kind) { return integer; }
 
+// Of files and windows, which are not there: any handle, the null ones above all, is its value.
+struct AbsentFile {
+  using Handle = void*;
+  static int integer_of(Handle handle) {
+    return static_cast<int>(reinterpret_cast<std::intptr_t>(handle));
+  }
+  static Handle handle_of(int integer) {
+    return reinterpret_cast<Handle>(static_cast<std::intptr_t>(integer));
+  }
+};
+struct AbsentWin {
+  using Handle = int;
+  static int integer_of(Handle handle) { return handle; }
+  static Handle handle_of(int integer) { return integer; }
+};
+
 inline void* buffer_in(void* buffer) {
   const auto value = reinterpret_cast<std::intptr_t>(buffer);
   if (value != -1 && value != -2) [[likely]]
@@ -66,6 +82,10 @@ inline void* buffer_in(void* buffer) {
   return reinterpret_cast<void*>(-value);  // in place: 1; automatic: 2
 }
 inline const void* buffer_in(const void* buffer) { return buffer_in(const_cast<void*>(buffer)); }
+inline void* buffer_out(void* buffer) {
+  const auto value = reinterpret_cast<std::intptr_t>(buffer);
+  return value == 1 || value == 2 ? reinterpret_cast<void*>(-value) : buffer;
+}
 // MPI_UNWEIGHTED and MPI_WEIGHTS_EMPTY are variables of the library, which have the core's values.
 inline const void* weights_in(const int* weights) { return weights; }
 inline void* weights_in(int* weights) { return weights; }

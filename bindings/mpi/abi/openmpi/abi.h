@@ -32,6 +32,8 @@ HOLDFAST_MPI extern Predefined ompi_mpi_info_null;
 HOLDFAST_MPI extern Predefined ompi_mpi_errhandler_null;
 HOLDFAST_MPI extern Predefined ompi_message_null;
 HOLDFAST_MPI extern Predefined ompi_mpi_instance_null;
+HOLDFAST_MPI extern Predefined ompi_mpi_file_null;
+HOLDFAST_MPI extern Predefined ompi_mpi_win_null;
 }
 
 inline Predefined* null_handle(Kind kind) {
@@ -82,8 +84,19 @@ inline Handle handle_of(int integer, Kind kind) {
   return handle_out(registry().find(kind, integer), kind);
 }
 
+// Of files and windows, which are not there: the null handle alone, whose integer is zero.
+template <Predefined* kNull>
+struct Absent {
+  using Handle = void*;
+  static int integer_of(Handle handle) { return handle == kNull ? 0 : -1; }
+  static Handle handle_of(int /*integer*/) { return kNull; }
+};
+using AbsentFile = Absent<&ompi_mpi_file_null>;
+using AbsentWin = Absent<&ompi_mpi_win_null>;
+
 inline const void* buffer_in(const void* buffer) { return buffer; }
 inline void* buffer_in(void* buffer) { return buffer; }
+inline void* buffer_out(void* buffer) { return buffer; }
 inline void* weights_in(int* weights) {
   const std::uintptr_t value = bits(weights);
   if (value != 2 && value != 3) return weights;

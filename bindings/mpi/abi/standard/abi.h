@@ -59,8 +59,17 @@ inline Handle handle_of(int integer, Kind kind) {
   return handle_out(registry().find(kind, integer), kind);
 }
 
+// Of files and windows, which are not there: any handle, the null ones above all, is its value.
+struct AbsentFile {
+  using Handle = void*;
+  static int integer_of(Handle handle) { return static_cast<int>(bits(handle)); }
+  static Handle handle_of(int integer) { return handle_of_number(integer); }
+};
+using AbsentWin = AbsentFile;
+
 inline const void* buffer_in(const void* buffer) { return buffer; }
 inline void* buffer_in(void* buffer) { return buffer; }
+inline void* buffer_out(void* buffer) { return buffer; }
 inline const void* weights_in(const int* weights) { return weights; }
 inline void* weights_in(int* weights) { return weights; }
 inline bool ignores_status(const void* statuses) { return statuses == nullptr; }
