@@ -123,7 +123,7 @@ constexpr Abi abi_named(const char* name, int abi_version, int abi_subversion) {
 }  // namespace
 
 int to_core(Meaning meaning, int value) {
-  if (meaning == Meaning::kPlain || value == kUndefined) return value;
+  if (meaning == Meaning::kPlain || value == kUndefined || is_the_cores(meaning)) return value;
   if (const auto known = known_to_core(meaning, value)) return *known;
   switch (meaning) {
     case Meaning::kRank:
@@ -137,7 +137,7 @@ int to_core(Meaning meaning, int value) {
 }
 
 int from_core(Meaning meaning, int value) {
-  if (meaning == Meaning::kPlain || value == kUndefined) return value;
+  if (meaning == Meaning::kPlain || value == kUndefined || is_the_cores(meaning)) return value;
   if (const auto known = known_from_core(meaning, value)) return *known;
   if (meaning == Meaning::kError && value >= kFirstUserError - 1) {
     return kLastCode + (value - (kFirstUserError - 1));

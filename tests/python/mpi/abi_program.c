@@ -292,6 +292,22 @@ static void empty_statuses(void) {
   }
 }
 
+// What MPI does not know of a status is the program's, and comes back unchanged.
+static void own_statuses(void) {
+  MPI_Status status;
+  memset(&status, 0, sizeof status);
+  status.MPI_SOURCE = 111, status.MPI_TAG = 222, status.MPI_ERROR = 333;
+  MPI_Status_set_elements(&status, MPI_INT, 4);
+  EXPECT(status.MPI_SOURCE == 111 && status.MPI_TAG == 222 && status.MPI_ERROR == 333);
+#if MPI_VERSION >= 5
+  int source = 0, tag = 0, error = 0;
+  MPI_Status_get_source(&status, &source);
+  MPI_Status_get_tag(&status, &tag);
+  MPI_Status_get_error(&status, &error);
+  EXPECT(source == 111 && tag == 222 && error == 333);
+#endif
+}
+
 // Addresses that stand for something are the program's own, whatever the ABI has for them.
 static void addresses(void) {
   MPI_Aint at = 0;
@@ -379,6 +395,7 @@ int main(int argc, char** argv) {
   errors();
   generalised_requests();
   empty_statuses();
+  own_statuses();
   addresses();
   splits();
   of_fortran();

@@ -93,6 +93,8 @@ inline bool ignores_status(const void* statuses) {
   return reinterpret_cast<std::uintptr_t>(statuses) <= 1;
 }
 
+constexpr bool is_the_cores(Meaning /*meaning*/) { return false; }
+
 int to_core(Meaning meaning, int value);
 int from_core(Meaning meaning, int value);
 

@@ -105,6 +105,8 @@ inline void* weights_in(int* weights) {
 inline const void* weights_in(const int* weights) { return weights_in(const_cast<int*>(weights)); }
 inline bool ignores_status(const void* statuses) { return statuses == nullptr; }
 
+constexpr bool is_the_cores(Meaning /*meaning*/) { return false; }
+
 int to_core(Meaning meaning, int value);
 int from_core(Meaning meaning, int value);
 

@@ -74,17 +74,21 @@ inline const void* weights_in(const int* weights) { return weights; }
 inline void* weights_in(int* weights) { return weights; }
 inline bool ignores_status(const void* statuses) { return statuses == nullptr; }
 
+// The core has this ABI's values, but for one that could be a block's size. What it does not know
+// it therefore passes on as it is, wherever it comes from.
+constexpr bool is_the_cores(Meaning meaning) { return meaning != Meaning::kDistributionArgument; }
+
 int to_core(Meaning meaning, int value);
 int from_core(Meaning meaning, int value);
 
 template <Meaning kMeaning>
 int in(int value) {
-  if constexpr (kMeaning != Meaning::kDistributionArgument) return value;
+  if constexpr (is_the_cores(kMeaning)) return value;
   return to_core(kMeaning, value);
 }
 template <Meaning kMeaning>
 int out(int value) {
-  if constexpr (kMeaning != Meaning::kDistributionArgument) return value;
+  if constexpr (is_the_cores(kMeaning)) return value;
   return from_core(kMeaning, value);
 }
 
