@@ -33,8 +33,7 @@ from page import PAGE, page
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/mpi_suite"
-# What --write has gathered, run by run: the page is made of all of it.
-RESULTS = BUILD / "results.json"
+ABIS = ("mpich", "openmpi", "abi")
 # The slowest module takes about 20 s on two cores, and several times that at five ranks on a
 # machine with other work.
 LIMIT_S = 300
@@ -153,16 +152,22 @@ def run(folder: Path, module: str, ranks: int, abi: str, extra: list[str]) -> Ou
     return read(logs, status)
 
 
+def gathered(abi: str) -> Path:
+    """Return the file of what --write has gathered over a library, run by run."""
+    return BUILD / f"results-{abi}.json"
+
+
 def remember(abi: str, module: str, ranks: int, outcome: Outcome) -> None:
     """Add an outcome to what the page is made of."""
-    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    known.setdefault(abi, {}).setdefault(module, {})[str(ranks)] = {
+    path = gathered(abi)
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known.setdefault(module, {})[str(ranks)] = {
         **asdict(outcome),
         "text": outcome.text(),
         "passed": outcome.passed,
         "mpi4py": version("mpi4py"),
     }
-    RESULTS.write_text(json.dumps(known, indent=1))
+    path.write_text(json.dumps(known, indent=1))
 
 
 def main() -> int:
@@ -172,7 +177,7 @@ def main() -> int:
     )
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 3, 5])
     parser.add_argument("--only", nargs="+", default=[], help="parts of modules' names")
-    parser.add_argument("--abi", default="mpich", choices=["abi", "mpich", "openmpi"])
+    parser.add_argument("--abi", default="mpich", choices=ABIS)
     parser.add_argument("--write", action="store_true", help="write the page of evidence")
     parser.add_argument("rest", nargs="*", help="after --: options of mpi4py's test/main.py")
     arguments = parser.parse_args()
@@ -188,7 +193,10 @@ def main() -> int:
             if arguments.write:
                 remember(arguments.abi, module, ranks, outcome)
     if arguments.write:
-        PAGE.write_text(page(json.loads(RESULTS.read_text())))
+        found = {abi: gathered(abi) for abi in ABIS}
+        PAGE.write_text(
+            page({abi: json.loads(p.read_text()) for abi, p in found.items() if p.exists()})
+        )
     return 0 if good else 1
 
 
