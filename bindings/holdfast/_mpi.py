@@ -119,7 +119,7 @@ def _search(program: Path, environment: Mapping[str, str]) -> Found | None:
     """Look for MPI among what a program needs, and what that needs."""
     given = [folder for folder in environment.get("LD_LIBRARY_PATH", "").split(":") if folder]
     system = list(_system_folders())
-    files, seen = [program], {program.name}
+    files, seen, found = [program], {program.name}, None
     while files and len(seen) < _MAX_LIBRARIES:
         file = files.pop(0)
         elf = _elf.read(file)
@@ -127,16 +127,25 @@ def _search(program: Path, environment: Mapping[str, str]) -> Found | None:
             continue
         for name in elf.needed:
             abi = _judge(program, name)
-            if abi is not None:
-                return Found(abi, name, () if elf.runpath else elf.rpath)
+            if abi is None:
+                continue
+            if found is not None and abi != found.abi:
+                raise ConfigError(
+                    f"{program} needs two MPIs: {found.library}, of {TITLES[found.abi]}, and "
+                    f"{name}, of {TITLES[abi]}, by {file}; accepted: one, for the program and all "
+                    "of its libraries"
+                )
+            found = found or Found(abi, name, () if elf.runpath else elf.rpath)
         for name in elf.needed:
             if name in seen:
                 continue
             seen.add(name)
+            if _judge(program, name) is not None:
+                continue  # another MPI's own needs are no matter: it is not loaded
             folders = [*elf.rpath, *given, *elf.runpath, *system]
             there = (path for folder in folders if (path := Path(folder, name)).is_file())
             files += itertools.islice(there, 1)
-    return None
+    return found
 
 
 def _check_installed(abi: str) -> Path:

@@ -36,6 +36,9 @@ class Checks {
     return *this;
   }
   Checks& buffer(const char* name, const void* at, std::int64_t count, const Datatype* type) {
+    if (!failed() && at == kInPlace && count > 0) {
+      code_ = call_.fail(kErrBuffer, std::string(name) + " is MPI_IN_PLACE; accepted: an address");
+    }
     if (!failed() && !type->fits(count)) {
       code_ = call_.fail(kErrCount, std::to_string(count) + " elements of " + text_of(*type) +
                                         " are more bytes than 63 bits can count");
@@ -48,26 +51,38 @@ class Checks {
     }
     return *this;
   }
+  // For what is written: no byte twice.
+  Checks& apart(const char* name, std::int64_t count, const Datatype* type) {
+    if (failed() || !type->overlaps(count)) return *this;
+    code_ = call_.fail(kErrType, std::string(name) + " is " + text_of(*type) + ", of which " +
+                                     std::to_string(count) +
+                                     " name some bytes twice; accepted where data is received: "
+                                     "types that do not");
+    return *this;
+  }
   Checks& dest(int rank, const Comm& comm) {
     if (!failed() && rank != kProcNull && (rank < 0 || rank >= comm.peers().size())) {
-      refuse(kErrRank, "dest", rank, ranks_of(comm) + ", or MPI_PROC_NULL");
+      refuse_named(kErrRank, "dest", Meaning::kRank, rank, ranks_of(comm) + ", or MPI_PROC_NULL");
     }
     return *this;
   }
   Checks& source(int rank, const Comm& comm) {
     const bool named = rank == kProcNull || rank == kAnySource;
     if (!failed() && !named && (rank < 0 || rank >= comm.peers().size())) {
-      refuse(kErrRank, "source", rank, ranks_of(comm) + ", MPI_ANY_SOURCE or MPI_PROC_NULL");
+      refuse_named(kErrRank, "source", Meaning::kRank, rank,
+                   ranks_of(comm) + ", MPI_ANY_SOURCE or MPI_PROC_NULL");
     }
     return *this;
   }
   Checks& tag(const char* name, int tag) {
-    if (!failed() && tag < 0) refuse(kErrTag, name, tag, "0 to MPI_TAG_UB (2147483647)");
+    if (!failed() && tag < 0)
+      refuse_named(kErrTag, name, Meaning::kTag, tag, "0 to MPI_TAG_UB (2147483647)");
     return *this;
   }
   Checks& any_tag(const char* name, int tag) {
     if (!failed() && tag < 0 && tag != kAnyTag) {
-      refuse(kErrTag, name, tag, "0 to MPI_TAG_UB (2147483647), or MPI_ANY_TAG");
+      refuse_named(kErrTag, name, Meaning::kTag, tag,
+                   "0 to MPI_TAG_UB (2147483647), or MPI_ANY_TAG");
     }
     return *this;
   }
@@ -75,8 +90,8 @@ class Checks {
     if (failed()) return *this;
     const bool named = comm.is_inter() && (root == kRoot || root == kProcNull);
     if (!named && (root < 0 || root >= comm.peers().size())) {
-      refuse(kErrRoot, "root", root,
-             ranks_of(comm) + (comm.is_inter() ? ", MPI_ROOT or MPI_PROC_NULL" : ""));
+      refuse_named(kErrRoot, "root", Meaning::kRank, root,
+                   ranks_of(comm) + (comm.is_inter() ? ", MPI_ROOT or MPI_PROC_NULL" : ""));
     }
     return *this;
   }
@@ -101,6 +116,19 @@ class Checks {
  private:
   static std::string ranks_of(const Comm& comm) {
     return "0 to " + std::to_string(comm.peers().size() - 1);
+  }
+  // As the program wrote it, which its ABI may spell another way.
+  void refuse_named(int error, const char* name, Meaning meaning, int value,
+                    const std::string& accepted) {
+    const bool is_tag = meaning == Meaning::kTag;
+    const char* known = is_tag && value == kAnyTag       ? "MPI_ANY_TAG"
+                        : !is_tag && value == kAnySource ? "MPI_ANY_SOURCE"
+                        : !is_tag && value == kProcNull  ? "MPI_PROC_NULL"
+                        : !is_tag && value == kRoot      ? "MPI_ROOT"
+                                                         : nullptr;
+    const std::string said =
+        known != nullptr ? known : std::to_string(call_.abi().from_core(meaning, value));
+    code_ = call_.fail(error, std::string(name) + " is " + said + "; accepted: " + accepted);
   }
   void refuse(int error, const char* name, std::int64_t value, const std::string& accepted) {
     code_ = call_.fail(

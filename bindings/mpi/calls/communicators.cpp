@@ -189,7 +189,7 @@ int split_inter(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   if (!group.value()) return kSuccess;
   newcomm = new_comm(call, members, std::move(group).value(), comm.errhandler);
   if (newcomm == nullptr) return kErrIntern;
-  newcomm->remote = process().registry.make<Group>(others);
+  newcomm->remote = process().registry.make_own<Group>(others);
   Failure failure = open_comm(*newcomm, context);
   return call.take(std::move(failure));
 }
@@ -238,13 +238,13 @@ int Comm_test_inter(Call&, Comm* comm, bool& flag) {
 }
 
 int Comm_group(Call&, Comm* comm, Group*& group) {
-  group = Registry::use(comm->local);
+  group = process().registry.hand_out(comm->local);
   return kSuccess;
 }
 
 int Comm_remote_group(Call& call, Comm* comm, Group*& group) {
   if (Checks checks(call); checks.inter(*comm).failed()) return checks.code();
-  group = Registry::use(comm->remote);
+  group = process().registry.hand_out(comm->remote);
   return kSuccess;
 }
 
@@ -323,7 +323,7 @@ int Comm_free(Call& call, Comm*& comm) {
   }
   const int code = delete_attributes(call, *comm, comm->attributes);
   if (code != kSuccess) return code;
-  close_comm(comm);
+  process().registry.take_back(comm);
   comm = nullptr;
   return kSuccess;
 }

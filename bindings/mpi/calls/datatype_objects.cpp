@@ -60,8 +60,7 @@ int Type_free(Call& call, Datatype*& datatype) {
     code = delete_attributes(call, *datatype, datatype->attributes);
     if (code != kSuccess) return code;
   }
-  datatype->handles.fetch_sub(1, std::memory_order_acq_rel);
-  process().registry.drop(datatype);
+  process().registry.take_back(datatype);
   datatype = nullptr;
   return kSuccess;
 }
@@ -141,9 +140,7 @@ int Type_get_contents(Call& call, Datatype* datatype, std::int64_t max_integers,
   if (call.is_wide()) put(array_of_large_counts, contents.counts);
   for (std::size_t i = 0; i < contents.types.size(); ++i) {
     // The program frees what it gets, unless MPI predefines it.
-    Datatype* type = Registry::use(contents.types[i]);
-    type->handles.fetch_add(1, std::memory_order_relaxed);
-    array_of_datatypes.set(i, type);
+    array_of_datatypes.set(i, process().registry.hand_out(contents.types[i]));
   }
   return kSuccess;
 }

@@ -36,7 +36,7 @@ int set(Call& call, Kind of, Errhandler* handler, Errhandler*& place) {
 }
 
 int get(Errhandler* handler, Errhandler*& out) {
-  out = Registry::use(handler);
+  out = process().registry.hand_out(handler);
   return kSuccess;
 }
 
@@ -110,7 +110,7 @@ int Session_call_errhandler(Call& call, Session* session, int errorcode) {
 }
 
 int Errhandler_free(Call&, Errhandler*& errhandler) {
-  process().registry.drop(errhandler);
+  process().registry.take_back(errhandler);
   errhandler = nullptr;
   return kSuccess;
 }

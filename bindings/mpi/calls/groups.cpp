@@ -190,7 +190,7 @@ int Group_range_excl(Call& call, Group* group, int n, const IntArray& ranges, Gr
 }
 
 int Group_free(Call&, Group*& group) {
-  process().registry.drop(group);
+  process().registry.take_back(group);
   group = nullptr;
   return kSuccess;
 }

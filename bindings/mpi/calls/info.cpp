@@ -69,7 +69,7 @@ int Info_free(Call& call, Info*& info) {
   if (info->predefined) {
     return call.fail(kErrInfo, "info is MPI_INFO_ENV, accepted are infos that the program made");
   }
-  process().registry.drop(info);
+  process().registry.take_back(info);
   info = nullptr;
   return kSuccess;
 }

@@ -157,7 +157,8 @@ int Intercomm_create(Call& call, Comm* local_comm, int local_leader, Comm* peer_
   newintercomm = new_comm(call, local_comm->local->processes(), std::move(group).value(),
                           local_comm->errhandler);
   if (newintercomm == nullptr) return kErrIntern;
-  newintercomm->remote = process().registry.make<Group>(std::vector<int>(far.begin(), far.end()));
+  newintercomm->remote =
+      process().registry.make_own<Group>(std::vector<int>(far.begin(), far.end()));
   Failure failure = open_comm(*newintercomm, context);
   return call.take(std::move(failure));
 }

@@ -22,7 +22,7 @@ int Op_free(Call& call, Op*& op) {
     return call.fail(kErrOp, std::string("op is ") + name_of(*op) +
                                  ", accepted are operations that the program made");
   }
-  process().registry.drop(op);
+  process().registry.take_back(op);
   op = nullptr;
   return kSuccess;
 }

@@ -49,7 +49,9 @@ Failure start_buffered(Request& request, const SendData& data, const Route& rout
 
 int start(Call& call, Request* request) {
   if (request == nullptr || !request->persistent) {
-    return call.fail(kErrRequest, "request is not a persistent one");
+    return call.fail(kErrRequest, std::string("request is ") +
+                                      (request == nullptr ? "MPI_REQUEST_NULL" : "another one") +
+                                      "; accepted: a persistent one");
   }
   if (request->active) {
     return call.fail(kErrRequest, "request is active; a wait or test must end it first");
@@ -168,6 +170,7 @@ int Recv_init(Call& call, void* buf, std::int64_t count, Datatype* datatype, int
   Checks checks(call);
   checks.count("count", count).type("datatype", datatype).source(source, *comm);
   checks.any_tag("tag", tag).buffer("buf", buf, count, datatype);
+  checks.apart("datatype", count, datatype);
   if (checks.failed()) return checks.code();
   request = new_persistent(comm, datatype);
   if (request == nullptr) return too_many(call);
@@ -225,6 +228,7 @@ int Precv_init(Call& call, void* buf, int partitions, std::int64_t count, Dataty
                int source, int tag, Comm* comm, Info* /*info*/, Request*& request) {
   Checks checks(call);
   checks.count("count", count).type("datatype", datatype).source(source, *comm).tag("tag", tag);
+  checks.apart("datatype", count, datatype);
   if (checks.failed()) return checks.code();
   const int code = init_partitions(call, request, partitions, comm, datatype);
   if (code != kSuccess) return code;

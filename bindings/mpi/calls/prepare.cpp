@@ -12,25 +12,54 @@ int size_of(const Comm& comm) { return comm.peers().size(); }
 
 Prepared refused(int code) { return {code, {}}; }
 
+// The name of a side's count, by that of its type.
+const char* count_of(const char* type) {
+  return *type == 'd' ? "count" : *type == 's' ? "sendcount" : "recvcount";
+}
+
 Checks check_side(Call& call, const char* type, const Side& side, const char* buffer) {
   Checks checks(call);
-  checks.count("count", side.count).type(type, side.type);
+  checks.count(count_of(type), side.count).type(type, side.type);
   checks.buffer(buffer, side.at, side.count, side.type);
   return checks;
 }
 
-// Checks blocks by rank, before they are looked at.
-int check_blocks(Call& call, const char* type, const Side& side, int) {
-  return Checks(call).count("count", side.count).type(type, side.type).code();
+// Refuses memory that a call would write twice.
+int check_written(Call& call, const char* type, const Datatype& written, std::int64_t count) {
+  return Checks(call).apart(type, count, &written).code();
 }
-int check_blocks(Call& call, const char* type, const VSide& side, int ranks) {
+
+// Checks blocks by rank, before they are looked at. `sent`, or written.
+int check_blocks(Call& call, const char* type, bool sent, const Side& side, int ranks) {
+  Checks checks(call);
+  checks.count(count_of(type), side.count).type(type, side.type);
+  checks.buffer(sent ? "sendbuf" : "recvbuf", side.at, side.count, side.type);
+  if (checks.failed() || sent) return checks.code();
+  // Blocks follow each other as elements do.
+  std::int64_t all = 0;
+  if (__builtin_mul_overflow(side.count, std::int64_t{ranks}, &all) || !side.type->fits(all)) {
+    return call.fail(kErrCount, std::string(count_of(type)) + " is " + std::to_string(side.count) +
+                                    "; accepted: blocks whose bytes 63 bits can count");
+  }
+  return check_written(call, type, *side.type, all);
+}
+int check_blocks(Call& call, const char* type, bool sent, const VSide& side, int ranks) {
   Checks checks(call);
   checks.type(type, side.type);
   checks.that(!side.counts.is_null(), kErrArg, "the array of counts is a null pointer");
   checks.that(!side.displacements.is_null(), kErrArg,
               "the array of displacements is a null pointer");
   for (int r = 0; r < ranks && !checks.failed(); ++r) {
-    checks.count("a count of the array", side.counts[static_cast<std::size_t>(r)]);
+    const std::int64_t count = side.counts[static_cast<std::size_t>(r)];
+    if (count < 0) {
+      return call.fail(kErrCount, std::string(count_of(type)) + "s[" + std::to_string(r) + "] is " +
+                                      std::to_string(count) + "; accepted: 0 or more");
+    }
+    checks.buffer(sent ? "sendbuf" : "recvbuf", side.at, count, side.type);
+    if (sent || checks.failed()) continue;
+    if (const int code = check_written(call, type, *side.type, count); code != kSuccess) {
+      return code;
+    }
   }
   return checks.code();
 }
@@ -44,6 +73,10 @@ Prepared barrier(Call&, Comm* comm) {
 Prepared bcast(Call& call, const Side& side, int root, Comm* comm) {
   Checks checks = check_side(call, "datatype", side, "buffer");
   if (checks.root(root, *comm).failed()) return refused(checks.code());
+  if (comm->rank != root) {
+    const int code = check_written(call, "datatype", *side.type, side.count);
+    if (code != kSuccess) return refused(code);
+  }
   CollectiveCall asked{.what = Collective::kBroadcast, .comm = comm, .root = root, .equal = true};
   asked.input = {side.part()};
   asked.output = {side.part()};
@@ -69,7 +102,7 @@ Prepared gather(Call& call, const Side& send, const Blocks& receive, bool equal,
   if (!takes_part(*comm, root)) return {kSuccess, asked};
   const bool takes = is_root(*comm, root);
   if (takes) {
-    const int code = check_blocks(call, "recvtype", receive, size_of(*comm));
+    const int code = check_blocks(call, "recvtype", false, receive, size_of(*comm));
     if (code != kSuccess) return refused(code);
     for (int r = 0; r < size_of(*comm); ++r) asked.output.push_back(receive.part(r));
   }
@@ -95,7 +128,7 @@ Prepared scatter(Call& call, const Blocks& send, const Side& receive, bool equal
   if (!takes_part(*comm, root)) return {kSuccess, asked};
   const bool gives = is_root(*comm, root);
   if (gives) {
-    const int code = check_blocks(call, "sendtype", send, size_of(*comm));
+    const int code = check_blocks(call, "sendtype", true, send, size_of(*comm));
     if (code != kSuccess) return refused(code);
     for (int r = 0; r < size_of(*comm); ++r) asked.input.push_back(send.part(r));
   }
@@ -109,13 +142,15 @@ Prepared scatter(Call& call, const Blocks& send, const Side& receive, bool equal
   }
   Checks checks = check_side(call, "recvtype", receive, "recvbuf");
   if (checks.failed()) return refused(checks.code());
+  const int written = check_written(call, "recvtype", *receive.type, receive.count);
+  if (written != kSuccess) return refused(written);
   asked.output = {receive.part()};
   return {kSuccess, asked};
 }
 
 template <class Blocks>
 Prepared all_gather(Call& call, const Side& send, const Blocks& receive, bool equal, Comm* comm) {
-  const int code = check_blocks(call, "recvtype", receive, size_of(*comm));
+  const int code = check_blocks(call, "recvtype", false, receive, size_of(*comm));
   if (code != kSuccess) return refused(code);
   CollectiveCall asked{.what = Collective::kAllGather, .comm = comm, .equal = equal};
   for (int r = 0; r < size_of(*comm); ++r) asked.output.push_back(receive.part(r));
@@ -133,7 +168,7 @@ Prepared all_gather(Call& call, const Side& send, const Blocks& receive, bool eq
 
 template <class Out, class In>
 Prepared all_to_all(Call& call, const Out& send, const In& receive, bool equal, Comm* comm) {
-  int code = check_blocks(call, "recvtype", receive, size_of(*comm));
+  int code = check_blocks(call, "recvtype", false, receive, size_of(*comm));
   if (code != kSuccess) return refused(code);
   CollectiveCall asked{.what = Collective::kAllToAll, .comm = comm, .equal = equal};
   for (int r = 0; r < size_of(*comm); ++r) asked.output.push_back(receive.part(r));
@@ -144,7 +179,7 @@ Prepared all_to_all(Call& call, const Out& send, const In& receive, bool equal, 
     asked.overlaps = true;
     return {kSuccess, asked};
   }
-  code = check_blocks(call, "sendtype", send, size_of(*comm));
+  code = check_blocks(call, "sendtype", true, send, size_of(*comm));
   if (code != kSuccess) return refused(code);
   for (int r = 0; r < size_of(*comm); ++r) asked.input.push_back(send.part(r));
   return {kSuccess, asked};
@@ -153,7 +188,9 @@ Prepared all_to_all(Call& call, const Out& send, const In& receive, bool equal, 
 namespace {
 
 // The types of MPI_Alltoallw, checked: a type that is used must be one.
-int read_types(Call& call, const WSide& side, const char* name, const Comm& comm, Parts* parts) {
+int read_types(Call& call, const WSide& side, bool sent, const Comm& comm, Parts* parts) {
+  const char* type_name = sent ? "a type of sendtypes" : "a type of recvtypes";
+
   auto* base = static_cast<std::byte*>(const_cast<void*>(side.at));
   for (int r = 0; r < size_of(comm); ++r) {
     const auto i = static_cast<std::size_t>(r);
@@ -165,8 +202,12 @@ int read_types(Call& call, const WSide& side, const char* name, const Comm& comm
     bool valid = true;
     Datatype* type = side.types.get(i, &valid);
     Checks checks(call);
-    checks.count("a count of the array", count).type(name, valid ? type : nullptr);
+    checks.count(sent ? "a count of sendcounts" : "a count of recvcounts", count);
+    checks.type(type_name, valid ? type : nullptr);
+    checks.buffer(sent ? "sendbuf" : "recvbuf", base + side.displacements[i], count, type);
     if (checks.failed()) return checks.code();
+    const int code = sent ? kSuccess : check_written(call, type_name, *type, count);
+    if (code != kSuccess) return code;
     parts->push_back({base + side.displacements[i], count, type});
   }
   return kSuccess;
@@ -176,14 +217,14 @@ int read_types(Call& call, const WSide& side, const char* name, const Comm& comm
 
 Prepared all_to_all_w(Call& call, const WSide& send, const WSide& receive, Comm* comm) {
   CollectiveCall asked{.what = Collective::kAllToAll, .comm = comm};
-  int code = read_types(call, receive, "a type of recvtypes", *comm, &asked.output);
+  int code = read_types(call, receive, false, *comm, &asked.output);
   if (code != kSuccess) return refused(code);
   if (send.in_place()) {
     asked.input = asked.output;
     asked.overlaps = true;
     return {kSuccess, asked};
   }
-  code = read_types(call, send, "a type of sendtypes", *comm, &asked.input);
+  code = read_types(call, send, true, *comm, &asked.input);
   return code == kSuccess ? Prepared{kSuccess, asked} : refused(code);
 }
 
@@ -196,7 +237,7 @@ int check_reduced(Call& call, const Reduced& data) {
   if (std::string problem = reduction_problem(*data.op, *data.type); !problem.empty()) {
     return call.fail(kErrOp, std::move(problem));
   }
-  return kSuccess;
+  return check_written(call, "datatype", *data.type, data.count);
 }
 
 }  // namespace
@@ -222,6 +263,9 @@ Prepared reduce(Call& call, const Reduced& data, int root, Comm* comm) {
   if (!takes_part(*comm, root)) return {kSuccess, asked};
   if (const int code = check_reduced(call, data); code != kSuccess) return refused(code);
   const bool takes = is_root(*comm, root);
+  if (takes && checks.buffer("recvbuf", data.receive, data.count, data.type).failed()) {
+    return refused(checks.code());
+  }
   if (takes) asked.output = {data.output()};
   if (comm->is_inter() && takes) return {kSuccess, asked};
   if (data.in_place() && !takes) {
@@ -247,6 +291,10 @@ Prepared reduce_scatter(Call& call, const Reduced& data, const IntArray* counts,
       return refused(call.fail(kErrCount, "recvcounts[" + std::to_string(r) + "] is " +
                                               std::to_string(count) + "; accepted: 0 or more"));
     }
+    Checks checks(call);
+    checks.buffer("sendbuf", base, count, data.type);
+    if (r == comm->rank) checks.buffer("recvbuf", data.receive, count, data.type);
+    if (checks.failed()) return refused(checks.code());
     asked.input.push_back({base + before * data.type->layout.extent(), count, data.type});
     if (r == comm->rank) asked.output = {{data.receive, count, data.type}};
     before += count;
@@ -258,6 +306,10 @@ Prepared scan(Call& call, Collective what, const Reduced& data, Comm* comm) {
   Checks checks(call);
   if (checks.intra(*comm).failed()) return refused(checks.code());
   if (const int code = check_reduced(call, data); code != kSuccess) return refused(code);
+  checks.buffer("sendbuf", data.input().at, data.count, data.type);
+  if (checks.buffer("recvbuf", data.receive, data.count, data.type).failed()) {
+    return refused(checks.code());
+  }
   CollectiveCall asked{.what = what, .comm = comm, .op = data.op};
   asked.overlaps = data.in_place();
   asked.input = {data.input()};

@@ -57,6 +57,11 @@ int take(Call& call, Request*& request, Status& status) {
 // Ends the request `i` of the array, whose handle may become null.
 Failure take_listed(const Handles<Request>& handles, std::size_t i, Request* request,
                     Status& status) {
+  // What is listed twice has ended with its first place.
+  bool valid = true;
+  if (handles.get(i, &valid) != request || !valid) {
+    return {kErrRequest, "array_of_requests[" + std::to_string(i) + "] is listed twice"};
+  }
   Request* left = request;
   Failure failure = finish(left, status);
   if (left == nullptr) handles.set(i, nullptr);
@@ -247,6 +252,7 @@ int Request_free(Call& call, Request*& request) {
   request = nullptr;
   // What is under way ends by itself; its memory is kept until then.
   if (freed->active && !is_done(*freed)) {
+    process().registry.take_handle(freed);
     process().orphans.add(freed);
     return kSuccess;
   }
@@ -321,7 +327,10 @@ int Request_get_status_some(Call& call, int incount, const Handles<Request>& arr
 
 int Cancel(Call& call, Request*& request) {
   if (!is_active(request)) {
-    return call.fail(kErrRequest, "request is null or inactive; there is nothing to cancel");
+    return call.fail(kErrRequest,
+                     "request is " +
+                         std::string(request == nullptr ? "MPI_REQUEST_NULL" : "an inactive one") +
+                         "; accepted: one that is under way");
   }
   if (request->what == Request::What::kGeneralised) {
     const Generalised& own = *request->generalised;
@@ -361,7 +370,9 @@ int Grequest_start(Call& call, Function query_fn, Function free_fn, Function can
 
 int Grequest_complete(Call& call, Request* request) {
   if (request == nullptr || request->what != Request::What::kGeneralised) {
-    return call.fail(kErrRequest, "request is not one of MPI_Grequest_start()");
+    return call.fail(kErrRequest, std::string("request is ") +
+                                      (request == nullptr ? "MPI_REQUEST_NULL" : "another one") +
+                                      "; accepted: one of MPI_Grequest_start()");
   }
   request->complete.store(true, std::memory_order_release);
   return kSuccess;

@@ -83,7 +83,7 @@ int Session_init(Call& call, Info* info, Errhandler* errhandler, Session*& sessi
 
 int Session_finalize(Call& call, Session*& session) {
   if (session->buffer != nullptr) session->buffer->flush();
-  process().registry.drop(session);
+  process().registry.take_back(session);
   session = nullptr;
   const bool last = process().registry.count(Kind::kSession) == 0;
   if (!last || !process().sessions_only.load(std::memory_order_acquire)) return kSuccess;
@@ -124,7 +124,7 @@ int Group_from_session_pset(Call& call, Session*, std::string_view pset_name, Gr
   const int set = set_of(pset_name);
   if (set == kNoSet) return refuse_set(call, pset_name);
   const Comm& comm = set == kWorldSet ? *process().world : *process().self;
-  newgroup = Registry::use(comm.local);
+  newgroup = process().registry.hand_out(comm.local);
   return kSuccess;
 }
 

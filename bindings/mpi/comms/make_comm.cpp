@@ -147,7 +147,7 @@ Comm* new_comm(Call& call, const std::vector<int>& members,
                std::shared_ptr<comm::Communicator> group, Errhandler* errhandler) {
   Registry& registry = process().registry;
   Comm* comm = registry.make<Comm>();
-  Group* local = comm == nullptr ? nullptr : registry.make<Group>(members);
+  Group* local = comm == nullptr ? nullptr : registry.make_own<Group>(members);
   if (local == nullptr) {
     registry.drop(comm);
     static_cast<void>(call.fail(kErrIntern, "there are too many communicators or groups"));

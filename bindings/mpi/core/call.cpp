@@ -61,8 +61,13 @@ int Call::fail(int code, std::string text) {
 }
 
 bool Call::refuse_stage() {
-  const bool is_before = stage() == Stage::kBefore;
-  (void)fail(kErrOther, is_before ? "called before MPI_Init" : "called after MPI_Finalize");
+  const Stage at = stage();
+  (void)fail(kErrOther, at == Stage::kBefore ? "called before MPI_Init"
+                        : at == Stage::kForked
+                            ? "called in a forked child, which has no part in its parent's "
+                              "MPI; accepted: calls of the parent, and programs that the "
+                              "child executes"
+                            : "called after MPI_Finalize");
   return false;
 }
 

@@ -126,7 +126,7 @@ class TextOut {
 using Function = void (*)();
 
 // Where the process stands. Sessions count: with one open, calls may begin.
-enum class Stage : std::uint8_t { kBefore, kRunning, kAfter };
+enum class Stage : std::uint8_t { kBefore, kRunning, kAfter, kForked };
 Stage stage();  // written with init and finalize
 
 class Call;
@@ -156,7 +156,7 @@ class Call {
   // Says whose handler a failure is for, where the arguments do not: of a request, say.
   void concerns(Comm* comm) { comm_ = comm; }
 
-  // Refuses what no call may have: called before init or after finalize.
+  // Refuses what no call may have: called before init, after finalize, or in a forked child.
   bool may_begin() { return stage() == Stage::kRunning || refuse_stage(); }
   // An argument that is no handle, or a null one where none is taken.
   void refuse_handle(Kind kind, const char* argument, bool is_null, const void* slot);

@@ -53,7 +53,10 @@ void handle(const Abi& abi, const Errhandler& handler, Object* object, int code,
 }
 
 int raise(Call& call, int code, Comm* comm, Session* session) {
-  process().errors.remember(code, call.text());
+  // By the class that the program sees: an ABI may have another one for it.
+  const Abi& abi = call.abi();
+  process().errors.remember(abi.to_core(Meaning::kError, abi.from_core(Meaning::kError, code)),
+                            call.text());
   Object* object = comm;
   Errhandler* handler = comm != nullptr ? comm->errhandler : nullptr;
   if (comm == nullptr && session != nullptr) {

@@ -90,7 +90,25 @@ class OwnStore final : public Store {
   std::map<std::string, std::string> values_;
 };
 
+// Says in its environment which rank a process has become, for the programs that it starts: they
+// inherit what the launcher told it.
+constexpr const char* kTaken = "HOLDFAST_MPI_TAKEN";
+
+std::string identity_of(const Launched& launched) {
+  return std::to_string(launched.rank) + " of " + launched.store;
+}
+
+// Who is started by a rank has been launched by nobody, and is alone in its world.
+Launched unless_taken(Launched launched) {
+  const char* taken = std::getenv(kTaken);
+  return taken != nullptr && identity_of(launched) == taken ? Launched{} : launched;
+}
+
 }  // namespace
+
+void take_rank(const Launched& launched) {
+  if (!launched.store.empty()) ::setenv(kTaken, identity_of(launched).c_str(), 1);
+}
 
 Result<Launched> launched_from_environment() {
   const LauncherRow* row = find_launcher();
@@ -107,7 +125,7 @@ Result<Launched> launched_from_environment() {
   Launched launched{rank.value(), size.value(), ""};
   const char* store = std::getenv("HOLDFAST_STORE");
   if (store != nullptr) launched.store = store;
-  if (launched.size == 1 || !launched.store.empty()) return launched;
+  if (launched.size == 1 || !launched.store.empty()) return unless_taken(launched);
   if (row->job == nullptr) {
     return holdfast::Status{Code::kConfigError,
                             "RANK and WORLD_SIZE are set, and HOLDFAST_STORE is not: it names the "
@@ -115,7 +133,7 @@ Result<Launched> launched_from_environment() {
                             "program` sets all three"};
   }
   launched.store = std::string(kScheme) + meeting_place(*row);
-  return launched;
+  return unless_taken(launched);
 }
 
 Result<std::unique_ptr<Store>> open_store(const Launched& launched) {

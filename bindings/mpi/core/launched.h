@@ -19,6 +19,8 @@ struct Launched {
 
 // kConfigError, naming the variables, where they contradict each other or name no place to meet.
 Result<Launched> launched_from_environment();
+// Programs that this process starts are not that rank.
+void take_rank(const Launched& launched);
 Result<std::unique_ptr<Store>> open_store(const Launched& launched);
 
 }  // namespace holdfast::mpi

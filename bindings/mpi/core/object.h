@@ -33,11 +33,14 @@ inline constexpr std::int32_t kFirstMade = 1024;
 struct Object {
   // Itself. Handles of Open MPI's ABI are addresses of memory whose first word says where the
   // object is: for objects that programs make, this word.
+  // Null: the program has freed its handles, and something still uses the object.
   Object* self = this;
   Kind kind = Kind::kFreed;
   std::int32_t number = -1;  // of its kind; set by the registry
   // acq_rel where dropped: who drops the last use frees what others wrote.
   std::atomic<std::int32_t> uses{1};
+  // Of the uses, those that are handles of the program: at 0 no handle leads here any more.
+  std::atomic<std::int32_t> handles{1};
   bool predefined = false;
 
   explicit Object(Kind of) : kind(of) {}

@@ -1,5 +1,6 @@
 #include "mpi/core/process.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include "c/option_fields.h"
 #include "mpi/comms/make_comm.h"
 #include "mpi/core/launched.h"
+#include "mpi/core/other_mpi.h"
 #include "mpi/core/predefined.h"
 #include "mpi/traffic/buffered.h"
 #include "mpi/traffic/message.h"
@@ -79,9 +81,11 @@ holdfast::Status Process::join(const Launched& launched) {
 int Process::begin(Call& call, int level) {
   Phase before = Phase::kBefore;
   if (!phase_.compare_exchange_strong(before, Phase::kBeginning, std::memory_order_acq_rel)) {
-    return call.fail(kErrOther, before == Phase::kEnded
-                                    ? "MPI has been finalized; it cannot be started again"
-                                    : "MPI is initialized already");
+    return call.fail(kErrOther,
+                     before == Phase::kEnded ? "MPI has been finalized; it cannot be started again"
+                     : before == Phase::kForked
+                         ? "this is a forked child, which has no part in its parent's MPI"
+                         : "MPI is initialized already");
   }
   abi_ = &call.abi();
   level_ = level;
@@ -90,6 +94,11 @@ int Process::begin(Call& call, int level) {
     phase_.store(Phase::kBefore, std::memory_order_release);
     return call.fail(kErrOther, status.message());
   };
+  if (const std::string other = other_mpi(); !other.empty()) {
+    return give_up({Code::kConfigError,
+                    "there are two MPIs in this process: " + own_path() + " and " + other +
+                        "; accepted: one, that the program and all of its libraries need"});
+  }
   auto launched = launched_from_environment();
   if (!launched.is_ok()) return give_up(launched.status());
   if (const auto status = join(launched.value()); !status.is_ok()) return give_up(status);
@@ -97,6 +106,9 @@ int Process::begin(Call& call, int level) {
     phase_.store(Phase::kBefore, std::memory_order_release);
     return call.take(std::move(failure));
   }
+  take_rank(launched.value());
+  // Without memory for it, children are not told what they do wrong.
+  static_cast<void>(::pthread_atfork(nullptr, nullptr, [] { process().leave_to_parent(); }));
   phase_.store(Phase::kRunning, std::memory_order_release);
   return kSuccess;
 }
@@ -111,7 +123,7 @@ Failure Process::make_world() {
   const auto fill = [&](Comm* comm, const char* name, const std::vector<int>& members,
                         std::shared_ptr<comm::Communicator> group) {
     comm->name = name;
-    comm->local = registry.make<Group>(members);
+    comm->local = registry.make_own<Group>(members);
     comm->rank = comm->local->rank_of(rank);
     comm->group = std::move(group);
     if (comm->errhandler == nullptr) {
@@ -171,6 +183,7 @@ Stage stage() {
   switch (process().phase()) {
     case Process::Phase::kRunning: return Stage::kRunning;
     case Process::Phase::kEnded: return Stage::kAfter;
+    case Process::Phase::kForked: return Stage::kForked;
     default: return Stage::kBefore;
   }
 }

@@ -30,7 +30,7 @@ struct Launched;
 
 class Process {
  public:
-  enum class Phase : int { kBefore, kBeginning, kRunning, kEnded };
+  enum class Phase : int { kBefore, kBeginning, kRunning, kEnded, kForked };
 
   // Joins the world. `level`: the thread level asked for; all levels are served alike.
   int begin(Call& call, int level);
@@ -38,6 +38,8 @@ class Process {
   int end(Call& call);
   // Ends this process, and the job with it.
   [[noreturn]] void abort_job(Comm* comm, int code);
+  // In a forked child, which has none of the threads and connections of its parent.
+  void leave_to_parent() { phase_.store(Phase::kForked, std::memory_order_release); }
 
   // Any thread.
   Phase phase() const { return phase_.load(std::memory_order_acquire); }

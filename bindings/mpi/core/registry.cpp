@@ -57,12 +57,24 @@ void Registry::enter(Object& object, std::int32_t number) {
                                                                       std::memory_order_release);
 }
 
-void Registry::leave(Object& object) {
+void Registry::show(Object& object) {
+  // Release: who finds it by its address, or by its number, sees the object.
+  std::atomic_ref(object.self).store(&object, std::memory_order_release);
+  enter(object, object.number);
+}
+
+void Registry::hide(Object& object) {
   OfKind& of = kinds_[index(object.kind)];
+  std::atomic_ref(object.self).store(nullptr, std::memory_order_release);
   Page* page = of.pages[static_cast<std::size_t>(object.number / kSlotsPerPage)].load(
       std::memory_order_acquire);
   page->slots[static_cast<std::size_t>(object.number % kSlotsPerPage)].store(
       nullptr, std::memory_order_release);
+}
+
+void Registry::leave(Object& object) {
+  OfKind& of = kinds_[index(object.kind)];
+  hide(object);
   const std::lock_guard lock(of.mutex);
   of.free_numbers.push_back(object.number);
   --of.made;

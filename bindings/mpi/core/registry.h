@@ -38,6 +38,13 @@ class Registry {
     admit(*object);
     return object;
   }
+  // As make(), for what the program has no handle of: hand_out() gives it one.
+  template <class T, class... Args>
+  T* make_own(Args&&... args) {
+    T* object = make<T>(std::forward<Args>(args)...);
+    if (object != nullptr) object->handles.store(0, std::memory_order_relaxed);
+    return object;
+  }
   // As make(), with this number, which is below kFirstMade, for what MPI predefines.
   template <class T, class... Args>
   T* predefine(std::int32_t number, Args&&... args) {
@@ -71,6 +78,28 @@ class Registry {
     object->~T();
     give_back(object, T::kKind);
   }
+  // Gives the program a handle more, and with it a use.
+  template <class T>
+  T* hand_out(T* object) {
+    if (object == nullptr || object->predefined) return object;
+    use(object);
+    if (object->handles.fetch_add(1, std::memory_order_acq_rel) == 0) show(*object);
+    return object;
+  }
+  // The program has freed a handle, and with it a use. With the last one the object is no longer
+  // found, whatever else uses it: the handle may still lie somewhere in the program.
+  template <class T>
+  void take_back(T* object) {
+    if (object == nullptr || object->predefined) return;
+    if (object->handles.fetch_sub(1, std::memory_order_acq_rel) == 1) hide(*object);
+    drop(object);
+  }
+  // As take_back(), and the use stays.
+  template <class T>
+  void take_handle(T* object) {
+    object->handles.fetch_sub(1, std::memory_order_acq_rel);
+    hide(*object);
+  }
   // Objects that programs made and have not freed.
   std::size_t count(Kind kind) const;
 
@@ -96,6 +125,8 @@ class Registry {
   void give_back(void* memory, Kind kind);
   void admit(Object& object);
   void enter(Object& object, std::int32_t number);
+  void show(Object& object);
+  void hide(Object& object);
   void leave(Object& object);
 
   std::array<OfKind, kKinds> kinds_;

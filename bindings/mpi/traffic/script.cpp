@@ -33,6 +33,13 @@ Failure failure_of(const holdfast::Status& status) {
     case Code::kAborted: return {kErrProcAborted, status.message()};
     case Code::kConfigError: return {kErrArg, status.message()};
     case Code::kUnsupported: return {kErrUnsupportedOperation, status.message()};
+    case Code::kProtocolError: {
+      // What the core calls a mismatch, wherever it has seen one. Programs of Open MPI see 255
+      // bytes of a text: what each rank called comes first.
+      const std::size_t mismatch = status.message().find("calls do not match");
+      if (mismatch == std::string::npos) return {kErrOther, status.message()};
+      return {kErrNotSame, status.message().substr(mismatch)};
+    }
     default: return {kErrOther, status.message()};
   }
 }

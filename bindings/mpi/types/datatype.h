@@ -69,9 +69,6 @@ struct Datatype : Object {
   const BasicType* const basic = nullptr;  // null: derived, or a pair
   const PairType* const pair = nullptr;    // null: no predefined pair
   std::atomic<bool> committed = false;     // release by MPI_Type_commit
-  // Of the program: those that MPI_Type_get_contents gave count, and the last one that is freed
-  // takes the attributes with it.
-  std::atomic<std::int32_t> handles{1};
   Attributes attributes;
 
  private:

@@ -7,46 +7,16 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler, unpack
+from headers import needs_compiler
+from mpi_programs import build, command
 
 from holdfast import _mpi
 
 pytestmark = pytest.mark.skipif(not _mpi.installed(), reason="waits for an installation with MPI")
 SOURCE = Path(__file__).with_name("abi_program.c")
-
-
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "holdfast.cli", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
-def build(abi: str, source: Path, folder: Path) -> Path:
-    """Compile a program as its users do; for other MPIs, with their header and our library."""
-    made = folder / f"{source.stem}-{abi}"
-    if abi == "abi":
-        done = command("mpicc", "-std=c11", "-Wall", "-Werror", str(source), "-o", str(made))
-    else:
-        header = unpack(abi, folder)
-        flags = ["-std=c11", "-w", f"-I{header.parent}", str(source), str(_mpi.library(abi))]
-        # The core is no part of what such a program was linked with.
-        done = subprocess.run(
-            ["cc", *flags, "-Wl,--allow-shlib-undefined", "-o", str(made)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
-    return made
 
 
 @needs_compiler
