@@ -15,6 +15,8 @@ namespace {
 
 // Contexts are handed out in twos: messages, and collectives' messages.
 constexpr std::uint32_t kContextsEach = 2;
+// In place of one: there are no more. Even, as all are.
+constexpr std::uint32_t kNoContext = 0xfffffffe;
 // Ranks that make a communicator among themselves meet in messages of the parent's collectives,
 // with tags above those of its collectives.
 constexpr std::int32_t kMeetingTags = 1 << 30;
@@ -47,13 +49,23 @@ Failure exchange(comm::MailRequest& send, comm::MailRequest& receive) {
 
 }  // namespace
 
-std::uint32_t propose_context() { return process().next_context.load(std::memory_order_relaxed); }
+// The greatest proposal of all ranks wins, and no two proposals are alike: each rank has its own, a
+// new one at every call. So threads that make communicators at the same time, of different parents,
+// get different contexts.
+std::uint32_t propose_context() {
+  const std::uint64_t number = process().next_proposal.fetch_add(1, std::memory_order_relaxed);
+  const auto ranks = static_cast<std::uint64_t>(process().world->size());
+  const auto rank = static_cast<std::uint64_t>(process().world->rank);
+  const std::uint64_t context = (number * ranks + rank) * kContextsEach;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(context, kNoContext));
+}
 
 void take_context(std::uint32_t context) {
-  auto& next = process().next_context;
+  auto& next = process().next_proposal;
+  const std::uint32_t ranks = static_cast<std::uint32_t>(process().world->size());
+  const std::uint32_t after = context / kContextsEach / ranks + 1;
   std::uint32_t seen = next.load(std::memory_order_relaxed);
-  while (seen < context + kContextsEach &&
-         !next.compare_exchange_weak(seen, context + kContextsEach, std::memory_order_relaxed)) {
+  while (seen < after && !next.compare_exchange_weak(seen, after, std::memory_order_relaxed)) {
   }
 }
 
@@ -162,6 +174,12 @@ Comm* new_comm(Call& call, const std::vector<int>& members,
 }
 
 Failure open_comm(Comm& comm, std::uint32_t context) {
+  if (context == kNoContext) {
+    return {kErrIntern, "there are no numbers left for communicators: each rank has " +
+                            std::to_string(kNoContext / kContextsEach /
+                                           static_cast<std::uint32_t>(process().world->size())) +
+                            " of them in the life of a program"};
+  }
   comm.context = context;
   std::vector<Rank> members;
   for (const int process_number : comm.local->processes()) {

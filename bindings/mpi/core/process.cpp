@@ -137,7 +137,7 @@ Failure Process::make_world() {
   no_message = static_cast<Message*>(registry.find(Kind::kMessage, kMessageNoProc));
   fill(world, kWorldName, all, world_group_);
   fill(self, "MPI_COMM_SELF", {rank}, std::move(alone).value());
-  // The first two contexts; later ones follow them (next_context).
+  // The first two contexts; later ones are proposed and agreed on.
   if (Failure failure = open_comm(*world, 0); failure.code != kSuccess) return failure;
   return open_comm(*self, 2);
 }

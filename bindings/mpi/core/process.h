@@ -67,8 +67,9 @@ class Process {
   // was begun is seen by who reads it.
   std::atomic<bool> sessions_only{false};
 
-  // Contexts below this have been used by communicators of this process.
-  std::atomic<std::uint32_t> next_context{2 * 2};
+  // Proposals of contexts with lower numbers have been made, or seen. Those of the world and of
+  // MPI_COMM_SELF come before the first. Relaxed: only the number itself counts.
+  std::atomic<std::uint32_t> next_proposal{2};
 
  private:
   holdfast::Status join(const Launched& launched);
