@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import queue
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
@@ -30,6 +31,7 @@ _MAX_RANKS = 1024
 _SETTLED_S = 10.0
 # Time for the last lines of ranks that have ended.
 _LAST_WORDS_S = 2.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def _hold_port() -> socket.socket:
@@ -42,6 +44,25 @@ def _hold_port() -> socket.socket:
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
     return holder
+
+
+def _die_with_launcher() -> Callable[[], None]:
+    """Return what a rank does before its program: it asks to be killed when its launcher ends.
+
+    A launcher that was killed can end nobody, and its ranks would run, or wait for each other, for
+    ever. The system does it, when the thread that started the rank ends, which is the one that
+    waits for all of them. It is not passed on to what the rank starts in its turn.
+    """
+    # Looked up here: between fork and exec there is no more than two system calls.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    launcher = os.getpid()
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != launcher:  # which has ended before that
+            os._exit(128 + signal.SIGKILL)
+
+    return ask
 
 
 def _how(status: int) -> str:
@@ -140,6 +161,7 @@ class _World:
         self._directory = directory
         self._port = port  # where nobody comes back, rank 0 keeps the store there
         self._tags: list[threading.Thread] = []
+        self._ask = _die_with_launcher()
         self._meeting = self._meet(0)
 
     def _meet(self, life: int) -> _Meeting:
@@ -172,7 +194,11 @@ class _World:
             env["PYTHONUNBUFFERED"] = "1"
         output = subprocess.PIPE if job.tag_output else None
         process = subprocess.Popen(
-            [*_interpreter(job.command[0]), *job.command], env=env, stdout=output, stderr=output
+            [*_interpreter(job.command[0]), *job.command],
+            env=env,
+            stdout=output,
+            stderr=output,
+            preexec_fn=self._ask,
         )
         self.processes[rank : rank + 1] = [process]
         self._tags += _tag_output(rank, process)
