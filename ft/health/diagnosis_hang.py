@@ -53,11 +53,13 @@ class _Rank:
 
 
 def op_text(op: Op, record: Record) -> str:
-    """Return "all_reduce 12 of group default (sum of f32, 200000 bytes)"."""
+    """Return "all_reduce 12 of group default (f32, 200000 bytes)", after what was called."""
+    name = f"{op.caller}, {op.collective}" if op.caller else op.collective
     if op.is_message:
-        return f"{op.collective} of group {record.group_name(op.group)} with rank {op.other} of it"
+        other = f"rank {op.other} of it" if op.other >= 0 else "any of several ranks"
+        return f"{name} of group {record.group_name(op.group)} with {other}"
     return (
-        f"{op.collective} {op.sequence} of group {record.group_name(op.group)} "
+        f"{name} {op.sequence} of group {record.group_name(op.group)} "
         f"({op.dtype}, {op.bytes} bytes)"
     )
 
@@ -234,7 +236,9 @@ def _own_lines(graph: WaitGraph, root: int, missing: Wait) -> list[str]:
     record = state.record
     lines = []
     if not missing.op.is_message:
-        lines.append(f"rank {root} has not called {missing.op.collective} {missing.op.sequence}")
+        op = missing.op
+        called = f"{op.caller}, {op.collective}" if op.caller else op.collective
+        lines.append(f"rank {root} has not called {called} {op.sequence}")
     if not record.entries:
         return [*lines, f"rank {root} has called nothing yet"]
     last = record.entries[-1]
@@ -270,7 +274,8 @@ def _circle_finding(graph: WaitGraph, evidence: Evidence, limits: Limits) -> lis
     ranks = tuple(sorted(rank for rank, _ in circle))
     lines = tuple(_wait_lines(graph, circle))
     sure = _confidence(circle, len(graph.ranks), limits)
-    if len({wait.op.call for _, wait in circle}) > 1:
+    # Messages have numbers of their own: equal ones are different messages.
+    if len({wait.op.call for _, wait in circle}) > 1 or any(w.op.is_message for _, w in circle):
         advice = (
             "these ranks begin ops in different orders: give all ranks one order of groups and "
             "messages, or let the first op end before the second begins"

@@ -43,6 +43,7 @@ class Op:
     code: str
     repaired: bool
     waited_for: tuple[int, ...]
+    caller: str = ""  # the call of the program: "MPI_Allreduce"
 
     @property
     def call(self) -> Call:
@@ -58,6 +59,11 @@ class Op:
     def is_message(self) -> bool:
         """Whether it is a send or a receive."""
         return self.collective in MESSAGES
+
+    @property
+    def name(self) -> str:
+        """What the program called: "all_reduce", or "MPI_Allreduce"."""
+        return self.caller or self.collective
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +254,8 @@ def _op_of(data: Mapping[str, Any]) -> Op:
     fields: dict[str, Any] = {name: _whole(data, name) for name in _OP_WHOLE}
     fields |= {name: _text(data, name) for name in _OP_TEXT}
     waited = tuple(int(rank) for rank in data.get("waited_for", ()))
-    return Op(**fields, repaired=bool(data.get("repaired")), waited_for=waited)
+    fields |= {"caller": _text(data, "caller"), "repaired": bool(data.get("repaired"))}
+    return Op(**fields, waited_for=waited)
 
 
 def record_of(data: Mapping[str, Any]) -> Record:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError
 from holdfast.ft.health.collect import page
-from holdfast.ft.health.evidence import parsed
+from holdfast.ft.health.evidence import Metrics, metrics_of, parsed
 
 FORMAT = 1
 
@@ -84,3 +84,25 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
         spoken = status.get("format") if isinstance(status, dict) else None
         raise ProtocolError(f"{url} speaks format {spoken!r}; known here: {FORMAT}")
     return status
+
+
+def metrics(where: str, timeout_s: float = 5.0) -> Metrics:
+    """Return what ``/metrics`` says; nothing when it does not answer.
+
+    Parameters
+    ----------
+    where : str
+        As for :func:`fetch`.
+    timeout_s : float
+        Seconds to wait for the whole answer.
+
+    Returns
+    -------
+    Metrics
+        By name and labels.
+    """
+    try:
+        code, text = page(urllib.parse.urlsplit(page_url(where, "")).netloc, "/metrics", timeout_s)
+    except OSError:
+        return Metrics({})
+    return metrics_of(text) if code == 200 else Metrics({})

@@ -30,6 +30,7 @@ _WIDTH = 110
 _RANKS = 40
 _LINKS = 8
 _EVENTS = 8
+_CALLS = 8
 _SHORTEST_S = 0.1
 _COLOURS = {
     **dict.fromkeys(("gone", "lost", "failed"), "bold red"),
@@ -250,6 +251,21 @@ def _links(world: Fields) -> Table | None:
     return table
 
 
+def _calls(address: str) -> Table | None:
+    """What the process at this address has called most, where it runs a program of MPI."""
+    metrics = status.metrics(address)
+    calls = metrics.by("holdfast_calls_total", "call")
+    messages = metrics.by("holdfast_messages_total", "direction")
+    rows = sorted(calls.items(), key=lambda item: -item[1])[:_CALLS]
+    rows += [(f"messages {name}", count) for name, count in sorted(messages.items())]
+    if not rows:
+        return None
+    table = _table("calls of the program there", "count", "what")
+    for name, count in rows:
+        table.add_row(short(count), plain(name))
+    return table
+
+
 def _events(said: Fields) -> Table | None:
     from rich.text import Text
 
@@ -295,7 +311,5 @@ def _picture(said: Fields, address: str, trouble: str = "") -> RenderableType:
         links = _links(world)
         if links is not None:
             parts.append(links)
-    events = _events(said)
-    if events is not None:
-        parts.append(events)
+    parts += [table for table in (_calls(address), _events(said)) if table is not None]
     return Group(*parts)

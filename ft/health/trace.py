@@ -47,12 +47,13 @@ def _rows(record: Record, end_ns: int) -> dict[int, int]:
 
 
 def _name(op: Op) -> str:
-    return op.collective if op.ended else f"{op.collective} (not ended)"
+    return op.name if op.ended else f"{op.name} (not ended)"
 
 
 def _arguments(op: Op, record: Record) -> dict[str, Any]:
     return {
         "group": record.group_name(op.group),
+        "collective": op.collective,
         "sequence": op.sequence,
         "epoch": op.epoch,
         "bytes": op.bytes,

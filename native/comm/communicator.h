@@ -13,6 +13,7 @@
 #include "base/dtype.h"
 #include "comm/call/work.h"
 #include "comm/gate.h"
+#include "comm/observer.h"
 #include "comm/plan/plan_table.h"
 #include "comm/plan/way.h"
 #include "comm/reduce/reducer.h"
@@ -142,6 +143,9 @@ struct OpRequest {
 
   OpMode how = {};
   StepOf step = {};
+  // The call of the program that the op is, or is a part of: "MPI_Allreduce"; a text that lives as
+  // long as the process. Null: the op's own name says it.
+  const char* caller = nullptr;
 
   Collective called_collective() const { return step.called.value_or(collective); }
   // Of the elements that blocks count.
@@ -156,6 +160,16 @@ struct OpRequest {
     return order == FoldOrder::kRanks && order_shows(dtype, op);
   }
 };
+
+// A caller's wait for messages that has become long. Owners: the caller, and tasks that tell the
+// observer of it.
+struct LongWait {
+  OpRequest request;        // as if the wait were an op: send or recv, peer, caller
+  std::vector<Rank> peers;  // ranks of the world any of which would end it
+  OpTicket ticket;          // of the observer
+  Instant seen{};           // when it was last told of
+};
+enum class WaitPhase : std::uint8_t { kBegins, kGoesOn, kEnds };
 
 // How a blocking call began.
 struct Ran {
@@ -228,6 +242,9 @@ class Communicator {
   virtual Result<std::shared_ptr<Mailbox>> mailbox() {
     return Status{Code::kUnsupported, "mailbox(): not for this kind of group"};
   }
+  // Tells the observer of a wait: as it becomes long, again and again, and when it has ended. Any
+  // thread.
+  virtual void tell_of_wait(const std::shared_ptr<LongWait>&, WaitPhase) {}
   // Has the runtime's own thread carry on what was started with expect_wait: no caller waits for it
   // after all. Any thread.
   virtual void wake() = 0;

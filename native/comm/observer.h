@@ -18,6 +18,7 @@
 namespace holdfast::comm {
 
 struct OpRequest;
+struct MailMeter;
 class Link;
 
 // The path of an op.
@@ -61,6 +62,7 @@ struct OpTicket {
   Collective collective{};
   OpPath path = OpPath::kNone;
   std::string_view algorithm;  // a row of the catalogue: static
+  std::uint8_t caller = 0;     // the observer's number for the program's call; 0: none
   std::uint64_t bytes = 0;
   EncodedBytes encoded;
   Wait wait;  // as of its end
@@ -115,6 +117,8 @@ class Observer {
   virtual void on_group_named(CommId group, const std::string& name) = 0;
   // The link's bytes count for this rank of the world from now on.
   virtual void on_linked(Rank peer, Link& link) = 0;
+  // Where messages with this rank of the world are counted; null: nowhere. It outlives the groups.
+  virtual MailMeter* mail_meter(Rank) { return nullptr; }
 
   struct ObservedView {
     Epoch epoch;

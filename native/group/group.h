@@ -99,6 +99,7 @@ class Group final : public comm::Communicator,
   comm::OnHole on_hole() const override { return config_.on_hole; }
   std::vector<std::string> transports() const override;
   Result<std::shared_ptr<comm::Mailbox>> mailbox() override;
+  void tell_of_wait(const std::shared_ptr<comm::LongWait>& wait, comm::WaitPhase phase) override;
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
   bool is_instant(const comm::OpRequest& request) const override;

@@ -41,6 +41,12 @@ Result<std::shared_ptr<comm::Mailbox>> Group::mailbox() {
   return std::shared_ptr<comm::Mailbox>(opening->office);
 }
 
+void Group::tell_of_wait(const std::shared_ptr<comm::LongWait>& wait, comm::WaitPhase phase) {
+  executor_->submit([self = shared_from_this(), wait,
+                     phase] { self->watch_.told_of_wait(*wait, phase, self->view().epoch); },
+                    true);
+}
+
 void Group::on_mail(MemberId from, std::span<const std::byte> frame) {
   if (!health().is_ok()) return;
   ask_for_turns();

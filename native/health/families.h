@@ -92,6 +92,27 @@ inline constexpr Family kCodecResidual{
     "A norm is taken once a second at most. One that grows without end says that what the codec "
     "leaves out is never sent."};
 
+// ---- MPI programs ----
+
+inline constexpr Family kCalls{
+    "holdfast_calls",
+    Type::kCounter,
+    "",
+    "Ops by the call of the program that began them.",
+    "call",
+    "`call` is MPI's name, `MPI_Allreduce`. A call that is several ops counts for each; sends and "
+    "receives are messages, and only waits of more than 0.2 s are among these."};
+inline constexpr Family kMessages{
+    "holdfast_messages",
+    Type::kCounter,
+    "",
+    "Messages of the program with another rank.",
+    "peer, direction",
+    "`direction` is `sent` or `received`; a large message counts when it is announced. Those that "
+    "a rank sends to itself do not count."};
+inline constexpr Family kMessageBytes{"holdfast_message_bytes", Type::kCounter, "bytes",
+                                      "Bytes of these messages' data.", "peer, direction"};
+
 // ---- links and peers ----
 
 inline constexpr Family kPeerWait{
@@ -211,11 +232,12 @@ inline constexpr Family kBlocked{"holdfast_coordinator_blocked", Type::kGauge, "
 
 // In the order in which a rank writes them, then a coordinator.
 inline constexpr std::array kOfRanks{
-    &kBuild,     &kOps,      &kOpBytes,     &kOpDuration,  &kOpsFailed,     &kQueueDepth,
-    &kActive,    &kExposed,  &kCodecRaw,    &kCodecWire,   &kCodecResidual, &kSyncBytes,
-    &kSyncs,     &kSyncTime, &kReducerRaw,  &kReducerWire, &kReducerNorm,   &kPeerWait,
-    &kLinkBytes, &kLinkRtt,  &kRetransmits, &kEpoch,       &kMembers,       &kRank,
-    &kLosses,    &kRepairs,  &kJoins,       &kRecovery};
+    &kBuild,    &kOps,          &kOpBytes,    &kOpDuration,  &kOpsFailed,     &kQueueDepth,
+    &kActive,   &kExposed,      &kCodecRaw,   &kCodecWire,   &kCodecResidual, &kSyncBytes,
+    &kSyncs,    &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
+    &kMessages, &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kRetransmits,
+    &kEpoch,    &kMembers,      &kRank,       &kLosses,      &kRepairs,       &kJoins,
+    &kRecovery};
 inline constexpr std::array kOfCoordinators{&kBuild, &kWorlds,  &kWorldEpoch, &kWorldMembers,
                                             &kRanks, &kWaiting, &kBlocked};
 

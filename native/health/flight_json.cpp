@@ -36,7 +36,8 @@ std::string entry_json(const FlightEntry& e) {
          field("collective", text(comm::collective_name(e.collective))) +
          field("dtype", text(dtype_name(e.dtype))) + field("op", text(reduce_op_name(e.op))) +
          field("bytes", std::to_string(e.bytes)) + field("path", text(comm::op_path_name(e.path))) +
-         field("algorithm", text(e.algorithm)) + field("rank", std::to_string(e.rank.value)) +
+         field("algorithm", text(e.algorithm)) + field("caller", text(e.caller)) +
+         field("rank", std::to_string(e.rank.value)) +
          field("other", std::to_string(e.other.value)) + field("enqueued_ns", time(e.enqueued)) +
          field("started_ns", time(e.started)) + field("ended_ns", time(e.ended)) +
          field("state", text(e.state == health::OpState::kEnded ? "ended" : "started")) +

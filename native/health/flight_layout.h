@@ -2,7 +2,7 @@
 // byte order of its host, which the first word shows. The writer and the reader of
 // native/health/flight_recorder.h share these offsets.
 //
-//   header    512 words  magic, version and sizes, process, clocks, count of ops, host
+//   header    512 words  magic, version and sizes, process, clocks, count of ops, host, callers
 //   groups    512 words  64 x (id, name of at most 56 bytes); id 0: unused
 //   entries    16 words each, entry of op n at (n - 1) % entries
 #pragma once
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "health/caller_names.h"
 #include "health/flight_recorder.h"
 
 namespace holdfast::health::flight {
@@ -32,11 +33,17 @@ inline constexpr std::size_t kWallAt = 4;  // wall offset, nanoseconds
 inline constexpr std::size_t kOpsAt = 5;
 inline constexpr std::size_t kHostAt = 8;
 inline constexpr std::size_t kHostBytes = 256;
+inline constexpr std::size_t kCallersAt = 64;  // names of 96 callers, of at most 32 bytes
+inline constexpr std::size_t kCallerBytes = 32;
+static_assert(kHostAt + kHostBytes / 8 <= kCallersAt);
+static_assert(kCallersAt + kCallerNames * kCallerBytes / 8 <= kHeaderWords);
 
 // Word offsets in an entry.
 inline constexpr std::size_t kStamp = 0;
 inline constexpr std::size_t kGroup = 1;
-inline constexpr std::size_t kPlace = 2;  // sequence
+inline constexpr std::size_t kPlace = 2;  // sequence | caller << 56
+inline constexpr int kCallerShift = 56;
+inline constexpr std::uint64_t kSequenceMask = (std::uint64_t{1} << kCallerShift) - 1;
 // Eight bytes: collective, dtype, op, path, state, code, repaired, count of waited
 inline constexpr std::size_t kKind = 3;
 inline constexpr std::size_t kBytes = 4;

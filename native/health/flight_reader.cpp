@@ -55,7 +55,13 @@ Found read_entry(std::span<const std::byte> bytes, std::size_t at, std::uint32_t
                      part(5) < kCodeCount && part(6) <= 1 && part(7) <= kFlightWaited;
   if (!sound) return Found::kDamaged;
   entry.group = {word(flight::kGroup)};
-  entry.sequence = {word(flight::kPlace)};
+  entry.sequence = {word(flight::kPlace) & flight::kSequenceMask};
+  const std::size_t caller = word(flight::kPlace) >> flight::kCallerShift;
+  if (caller > kCallerNames) return Found::kDamaged;
+  if (caller > 0) {
+    const std::size_t name = flight::kCallersAt + (caller - 1) * (flight::kCallerBytes / 8);
+    entry.caller = text_at(bytes, name, flight::kCallerBytes);
+  }
   entry.collective = static_cast<comm::Collective>(part(0));
   entry.dtype = static_cast<DType>(part(1));
   entry.op = static_cast<ReduceOp>(part(2));

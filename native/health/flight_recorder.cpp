@@ -152,6 +152,11 @@ void FlightRecorder::name_group(CommId id, const std::string& name) {
   at->store(id.value, std::memory_order_release);  // release: after the name
 }
 
+void FlightRecorder::name_caller(std::uint8_t number, const char* name) {
+  put(words() + flight::kCallersAt + (number - 1U) * (flight::kCallerBytes / 8),
+      text_words<flight::kCallerBytes / 8>(name));
+}
+
 FlightRecorder::Entry* FlightRecorder::entry(std::uint64_t number) const {
   const std::size_t index = static_cast<std::size_t>((number - 1) % entries_);
   return reinterpret_cast<Entry*>(words() + flight::kFrontWords + index * flight::kEntryWords);
@@ -164,7 +169,8 @@ std::uint64_t FlightRecorder::begin(const comm::Observer::ObservedOp& op,
   const Rank other = comm::is_point_to_point(request.collective) ? request.peer : request.root;
   entry(number)->change([&](Entry& e) {
     e.store(flight::kGroup, op.group.value);
-    e.store(flight::kPlace, op.sequence.value);
+    e.store(flight::kPlace, (op.sequence.value & flight::kSequenceMask) |
+                                std::uint64_t{ticket.caller} << flight::kCallerShift);
     e.store(flight::kKind, static_cast<std::uint64_t>(request.called_collective()) |
                                static_cast<std::uint64_t>(request.dtype) << 8 |
                                static_cast<std::uint64_t>(request.op) << 16 |

@@ -24,7 +24,7 @@
 
 namespace holdfast::health {
 
-inline constexpr std::uint32_t kFlightVersion = 2;
+inline constexpr std::uint32_t kFlightVersion = 3;
 inline constexpr std::uint32_t kFlightEntries = 4096;
 inline constexpr std::size_t kFlightWaited = 8;      // peers that an entry has room for
 inline constexpr std::size_t kFlightGroups = 64;     // only the first groups' names are kept
@@ -49,6 +49,7 @@ struct FlightEntry {
   Instant started{};
   Instant ended{};  // zero: it has not ended
   std::string algorithm;
+  std::string caller;        // the call of the program; empty: it is the op itself
   Rank rank;                 // in the group
   Rank other;                // the root, or the peer of a message
   std::vector<Rank> waited;  // world ranks that the op waited for when last polled
@@ -96,6 +97,8 @@ class FlightRecorder {
   void end(std::uint64_t number, Code code, bool repaired, Instant now);
   void set_rank(Rank world_rank);
   void name_group(CommId id, const std::string& name);
+  // `number`: from 1 on, as in tickets.
+  void name_caller(std::uint8_t number, const char* name);
 
   // Any thread. A copy of the record, for read_flight().
   std::vector<std::byte> snapshot() const;

@@ -54,6 +54,12 @@ void Health::on_op_begun(const ObservedOp& op, comm::OpTicket& ticket, Instant n
   ticket.sequence = op.sequence;
   ticket.collective = op.request.called_collective();
   ticket.bytes = comm::called_bytes(op.request);
+  if (op.request.caller != nullptr) {
+    bool is_new = false;
+    ticket.caller = metrics_.callers.number_of(op.request.caller, &is_new);
+    if (is_new) flight_->name_caller(ticket.caller, op.request.caller);
+    metrics_.calls[ticket.caller].add(1);
+  }
   ticket.number = flight_->begin(op, ticket);
   metrics_.begun.add(1);
   ticket.active_before_ns = metrics_.active.total_ns();

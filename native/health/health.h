@@ -42,6 +42,9 @@ class Health final : public comm::Observer {
     flight_->name_group(group, name);
   }
   void on_linked(Rank peer, comm::Link& link) override;
+  comm::MailMeter* mail_meter(Rank peer) override {
+    return &metrics_.mail[Metrics::peer_index(peer)];
+  }
   void on_view_begun(const ObservedView& view) override;
   void on_member_lost(comm::LossCause cause) override;
   void on_standing(comm::Standing standing) override {

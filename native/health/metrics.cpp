@@ -1,5 +1,7 @@
 #include "health/metrics.h"
 
+#include <utility>
+
 #include "comm/transport/frame.h"
 #include "health/families.h"
 
@@ -92,6 +94,28 @@ void Metrics::write_codecs(TextEncoder& out) const {
   });
 }
 
+void Metrics::write_calls(TextEncoder& out) const {
+  out.family(family::kCalls);
+  for (std::size_t number = 1; number < calls.size(); ++number) {
+    const char* const name = callers.name_of(number);
+    if (name != nullptr) out.sample({{"call", name}}, calls[number].value());
+  }
+  const auto each = [this, &out](const Family& family, const auto& count) {
+    out.family(family);
+    for (std::size_t p = 0; p <= kPeers; ++p) {
+      const std::string peer = peer_label(p);
+      for (const auto& [direction, traffic] :
+           {std::pair("sent", &mail[p].sent), std::pair("received", &mail[p].received)}) {
+        if (traffic->messages.value() == 0) continue;
+        out.sample({{"peer", peer}, {"direction", direction}}, count(*traffic));
+      }
+    }
+  };
+  using MailTraffic = comm::MailMeter::MailTraffic;
+  each(family::kMessages, [](const MailTraffic& traffic) { return traffic.messages.value(); });
+  each(family::kMessageBytes, [](const MailTraffic& traffic) { return traffic.bytes.value(); });
+}
+
 void Metrics::write_peers(TextEncoder& out) const {
   out.family(family::kPeerWait);
   for (std::size_t p = 0; p <= kPeers; ++p) {
@@ -160,6 +184,7 @@ std::string Metrics::text(metrics::TextFormat format, Duration wall_offset) cons
   write_overlap(out);
   write_codecs(out);
   layers.write(out);
+  write_calls(out);
   write_peers(out);
   write_links(out);
   write_views(out);

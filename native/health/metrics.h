@@ -12,10 +12,12 @@
 #include "base/metrics/instruments.h"
 #include "base/metrics/text.h"
 #include "base/result.h"
+#include "comm/message/mail_meter.h"
 #include "comm/observer.h"
 #include "comm/transport/catalogue.h"
 #include "comm/transport/link_meter.h"
 #include "compress/codec.h"
+#include "health/caller_names.h"
 #include "health/layer_metrics.h"
 
 namespace holdfast::health {
@@ -44,6 +46,9 @@ class Metrics {
   ByCollective<std::array<metrics::Counter, comm::kOpPathCount>> ops;
   ByCollective<std::array<metrics::Counter, comm::kOpPathCount>> op_bytes;
   ByCollective<metrics::Histogram> op_duration;
+  CallerNames callers;
+  std::array<metrics::Counter, kCallerNames + 1> calls;  // by number; 0: names beyond those
+  ByPeer<comm::MailMeter> mail;
   std::array<metrics::Counter, kCodeCount> ops_failed;
   metrics::Counter begun;
   metrics::Counter ended;
@@ -75,6 +80,7 @@ class Metrics {
   void write_ops(metrics::TextEncoder& out) const;
   void write_overlap(metrics::TextEncoder& out) const;
   void write_codecs(metrics::TextEncoder& out) const;
+  void write_calls(metrics::TextEncoder& out) const;
   void write_peers(metrics::TextEncoder& out) const;
   void write_links(metrics::TextEncoder& out) const;
   void write_views(metrics::TextEncoder& out) const;

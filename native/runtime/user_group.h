@@ -35,6 +35,9 @@ class UserGroup final : public comm::Communicator {
   comm::PlanTable plan() const override { return planner_->table(); }
   std::vector<std::string> transports() const override { return live_->transports(); }
   Result<std::shared_ptr<comm::Mailbox>> mailbox() override { return live_->mailbox(); }
+  void tell_of_wait(const std::shared_ptr<comm::LongWait>& wait, comm::WaitPhase phase) override {
+    live_->tell_of_wait(wait, phase);
+  }
   Result<std::shared_ptr<comm::Work>> start(comm::OpRequest request) override;
   Result<comm::Ran> run(comm::OpRequest&& request) override;
   // An op whose plan is measured at its first use is not instant.

@@ -223,11 +223,48 @@ TEST_CASE("a record that was cut anywhere is read as far as it goes, or refused"
   }
 }
 
+TEST_CASE("an entry names the call of the program, and the longest name is whole") {
+  const auto recorder = recorder_of(4);
+  health::CallerNames names;
+  bool is_new = false;
+  const std::string copy = "MPI_Allreduce";
+  CHECK(names.number_of("MPI_Allreduce", &is_new) == 1);
+  CHECK(is_new);
+  // Another text that says the same.
+  CHECK(names.number_of(copy.c_str(), &is_new) == 1);
+  CHECK(!is_new);
+  CHECK(names.name_of(2) == nullptr);
+  const char* const longest = "MPI_Neighbor_alltoallw_init_c";
+  const std::uint8_t number = names.number_of(longest, &is_new);
+  CHECK(is_new);
+  CHECK(std::string(names.name_of(number)) == longest);
+  recorder->name_caller(number, longest);
+  const OpRequest request = a_request();
+  OpTicket ticket;
+  ticket.caller = number;
+  recorder->begin({{77}, {41}, {5}, {1}, request}, ticket);
+  record(*recorder, 42);
+  const health::FlightLog log = read(recorder->snapshot());
+  REQUIRE(log.entries.size() == 2);
+  CHECK(log.entries[0].caller == longest);
+  CHECK(log.entries[0].sequence == OpSeq{41});
+  CHECK(log.entries[1].caller.empty());
+  CHECK(health::flight_json(log).find(",\"caller\":\"MPI_Neighbor") != std::string::npos);
+  // More names than there are numbers have none.
+  std::vector<std::string> more;
+  for (int i = 0; i < 200; ++i) more.push_back("call " + std::to_string(i));
+  for (const std::string& name : more) names.number_of(name.c_str(), &is_new);
+  CHECK(names.number_of("one too many", &is_new) == 0);
+  Bytes bytes = recorder->snapshot();
+  set_word(bytes, entry_at(0) + health::flight::kPlace, std::uint64_t{200} << 56);
+  CHECK(read(bytes).damaged == 1);
+}
+
 TEST_CASE("what is no flight record, or one of another version, is refused with the reason") {
   Bytes bytes = recorder_of(4)->snapshot();
   set_word(bytes, health::flight::kVersionAt,
            health::flight::low_high(health::kFlightVersion + 1, 4));
-  CHECK(health::read_flight(bytes).status().message().find("version 2") != std::string::npos);
+  CHECK(health::read_flight(bytes).status().message().find("version 3") != std::string::npos);
   set_word(bytes, health::flight::kVersionAt, health::flight::low_high(health::kFlightVersion, 0));
   CHECK(health::read_flight(bytes).status().code() == Code::kProtocolError);
   set_word(bytes, health::flight::kMagicAt, 1);

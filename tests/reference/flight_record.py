@@ -52,6 +52,11 @@ FIELDS = [
         "text",
         "the row of the [algorithms](algorithms.md) where `path` is `schedule`; else empty.",
     ),
+    Field(
+        "entries[].caller",
+        "text",
+        "the call of the program that the op is, or is a part of: `MPI_Allreduce`; else empty.",
+    ),
     Field("entries[].rank", "integer", "the process's rank in the group."),
     Field("entries[].other", "integer", "the root, or the peer of a message."),
     Field(

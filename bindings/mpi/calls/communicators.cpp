@@ -48,7 +48,7 @@ int make_twin(Call& call, Comm& from, Comm*& made) {
 
 int duplicate(Call& call, Comm& comm, std::shared_ptr<Info> hints, Comm*& newcomm) {
   std::uint32_t context = 0;
-  if (Failure failure = agree_context(comm, &context); failure.code != kSuccess) {
+  if (Failure failure = agree_context(comm, call.name(), &context); failure.code != kSuccess) {
     return call.take(std::move(failure));
   }
   if (const int code = make_twin(call, comm, newcomm); code != kSuccess) return code;
@@ -72,7 +72,7 @@ int duplicate_later(Call& call, Comm& comm, std::shared_ptr<Info> hints, Comm*& 
     close_comm(std::exchange(newcomm, nullptr));
     return copied;
   }
-  auto script = std::make_shared<Script>(comm);
+  auto script = std::make_shared<Script>(comm, call.name());
   auto* context = reinterpret_cast<std::uint32_t*>(script->allocate(sizeof(std::uint32_t)));
   add_context_steps(*script, comm, context);
   Step& last = script->add_step();
@@ -92,7 +92,7 @@ struct Choice {
 };
 
 // All ranks' choices, by rank.
-Failure gather_choices(Comm& comm, const Choice& own, std::vector<Choice>* all) {
+Failure gather_choices(const Call& call, Comm& comm, const Choice& own, std::vector<Choice>* all) {
   all->resize(static_cast<std::size_t>(comm.size()));
   comm::OpRequest request;
   request.collective = comm::Collective::kAllGather;
@@ -104,7 +104,7 @@ Failure gather_choices(Comm& comm, const Choice& own, std::vector<Choice>* all) 
   for (Choice& choice : *all) {
     request.output.push_back({reinterpret_cast<std::byte*>(&choice), words});
   }
-  Script script(comm);
+  Script script(comm, call.name());
   script.add_step().op = std::move(request);
   script.begin();
   script.wait();
@@ -131,7 +131,7 @@ std::uint32_t context_of(const std::vector<Choice>& all) {
 
 int split_intra(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   std::vector<Choice> all;
-  if (Failure failure = gather_choices(comm, {color, key, propose_context()}, &all);
+  if (Failure failure = gather_choices(call, comm, {color, key, propose_context()}, &all);
       failure.code != kSuccess) {
     return call.take(std::move(failure));
   }
@@ -145,12 +145,12 @@ int split_intra(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
 // Each side's choices cross, so that both know who is in which of the new ones.
 int split_inter(Call& call, Comm& comm, int color, int key, Comm*& newcomm) {
   std::vector<Choice> own;
-  if (Failure failure = gather_choices(comm, {color, key, propose_context()}, &own);
+  if (Failure failure = gather_choices(call, comm, {color, key, propose_context()}, &own);
       failure.code != kSuccess) {
     return call.take(std::move(failure));
   }
   std::vector<Choice> far(static_cast<std::size_t>(comm.remote->size()));
-  Script script(comm);
+  Script script(comm, call.name());
   const auto bytes = [](std::vector<Choice>& list) {
     return static_cast<std::uint64_t>(list.size() * sizeof(Choice));
   };
@@ -278,7 +278,7 @@ int Comm_create(Call& call, Comm* comm, Group* group, Comm*& newcomm) {
   }
   // Groups of different ranks may differ, if they have nobody in common.
   std::uint32_t context = 0;
-  if (Failure failure = agree_context(*comm, &context); failure.code != kSuccess) {
+  if (Failure failure = agree_context(*comm, call.name(), &context); failure.code != kSuccess) {
     return call.take(std::move(failure));
   }
   std::vector<int> members = group->processes();

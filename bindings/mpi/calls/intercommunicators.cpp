@@ -67,9 +67,11 @@ struct Meeting {
   const Comm* peer;  // at the leader
   int remote_leader;
   int tag;
+  const char* caller;
 
   Failure run(std::vector<std::int32_t>* far, std::uint32_t* context) {
-    if (Failure failure = agree_context(local, context); failure.code != kSuccess) return failure;
+    if (Failure failure = agree_context(local, caller, context); failure.code != kSuccess)
+      return failure;
     // The count of the other side, or -1: the leaders have not met. Then a code and no text.
     std::array<std::int32_t, 3> head{-1, 0, kSuccess};
     Failure own;
@@ -147,7 +149,7 @@ int Intercomm_create(Call& call, Comm* local_comm, int local_leader, Comm* peer_
   }
   std::vector<std::int32_t> far;
   std::uint32_t context = 0;
-  Meeting meeting{*local_comm, local_leader, peer_comm, remote_leader, tag};
+  Meeting meeting{*local_comm, local_leader, peer_comm, remote_leader, tag, call.name()};
   if (Failure failure = meeting.run(&far, &context); failure.code != kSuccess) {
     return call.take(std::move(failure));
   }
@@ -167,12 +169,13 @@ int Intercomm_merge(Call& call, Comm* intercomm, bool high, Comm*& newintracomm)
   if (Checks checks(call); checks.inter(*intercomm).failed()) return checks.code();
   // The leaders tell each other what their side's flag is; all of a side pass the same.
   std::uint32_t context = 0;
-  if (Failure failure = agree_context(*intercomm, &context); failure.code != kSuccess) {
+  if (Failure failure = agree_context(*intercomm, call.name(), &context);
+      failure.code != kSuccess) {
     return call.take(std::move(failure));
   }
   std::int32_t flag = high ? 1 : 0;
   std::int32_t other = 0;
-  Script script(*intercomm);
+  Script script(*intercomm, call.name());
   auto* mine = reinterpret_cast<std::byte*>(&flag);
   auto* theirs = reinterpret_cast<std::byte*>(&other);
   if (intercomm->rank == 0) {

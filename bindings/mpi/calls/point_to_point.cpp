@@ -7,6 +7,7 @@
 #include "mpi/traffic/buffered.h"
 #include "mpi/traffic/message.h"
 #include "mpi/traffic/messages.h"
+#include "mpi/traffic/wait_note.h"
 
 namespace holdfast::mpi {
 namespace {
@@ -33,7 +34,7 @@ int check_receive(Call& call, const ReceiveData& data, const Route& route,
 }
 
 int end_wait(Call& call, Request& request, Status& status) {
-  wait_for(request);
+  wait_for(request, call.name());
   Failure failure = outcome_of(request, status);
   return call.take(std::move(failure));
 }
@@ -88,10 +89,12 @@ int failed_probe(Call& call, const holdfast::Status& status) {
 // Waits, and goes on with scripts meanwhile: `look` gives a Result of what is empty until there is
 // a message.
 template <class Look>
-auto await(Look look) {
+auto await(Call& call, const Route& route, Look look) {
+  WaitNote note(call.name());
   for (;;) {
     auto found = look(kSliceOfProbe);
     if (!found.is_ok() || static_cast<bool>(found.value())) return found;
+    note.look(route);
     process().scripts.advance();
   }
 }
@@ -199,7 +202,7 @@ int Sendrecv(Call& call, const void* sendbuf, std::int64_t sendcount, Datatype* 
   Status result;
   Status sent;
   Request* both[] = {&receive.request, &send.request};
-  wait_for_all(both);
+  wait_for_all(both, call.name());
   const int code = end_wait(call, receive.request, result);
   status.set(result);
   const int sent_code = end_wait(call, send.request, sent);
@@ -279,7 +282,8 @@ int Probe(Call& call, int source, int tag, Comm* comm, const StatusOut& status) 
     return kSuccess;
   }
   comm::Mailbox& mailbox = process().mailbox();
-  auto found = await([&](Duration slice) { return mailbox.wait_probe(pattern_of(route), slice); });
+  auto found = await(call, route,
+                     [&](Duration slice) { return mailbox.wait_probe(pattern_of(route), slice); });
   if (!found.is_ok()) return failed_probe(call, found.status());
   status.set(status_of(*comm, *found.value()));
   return kSuccess;
@@ -311,7 +315,8 @@ int Mprobe(Call& call, int source, int tag, Comm* comm, Message*& message,
     return kSuccess;
   }
   comm::Mailbox& mailbox = process().mailbox();
-  auto found = await([&](Duration slice) { return mailbox.wait_match(pattern_of(route), slice); });
+  auto found = await(call, route,
+                     [&](Duration slice) { return mailbox.wait_match(pattern_of(route), slice); });
   if (!found.is_ok()) return failed_probe(call, found.status());
   status.set(status_of(*comm, found.value().envelope()));
   message = new_message(*comm, found.value());

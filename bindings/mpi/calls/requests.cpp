@@ -158,7 +158,7 @@ int Wait(Call& call, Request*& request, const StatusOut& status) {
   int code = kSuccess;
   const bool active = is_active(request);
   if (active) {
-    wait_for(*request);
+    wait_for(*request, call.name());
     code = take(call, request, result);
   }
   status.set(result, 0, !active);
@@ -184,7 +184,7 @@ int Waitall(Call& call, int count, const Handles<Request>& array_of_requests,
             const StatusOut& array_of_statuses) {
   Listed list = read(call, count, array_of_requests);
   if (list.code != kSuccess) return list.code;
-  wait_for_all(list.all);
+  wait_for_all(list.all, call.name());
   return take_all(call, list, array_of_requests, array_of_statuses);
 }
 
@@ -205,7 +205,8 @@ int Waitany(Call& call, int count, const Handles<Request>& array_of_requests, in
     status.set(empty(), 0, true);
     return kSuccess;
   }
-  return take_one(call, list, array_of_requests, wait_for_any(list.all), index, status);
+  return take_one(call, list, array_of_requests, wait_for_any(list.all, call.name()), index,
+                  status);
 }
 
 int Testany(Call& call, int count, const Handles<Request>& array_of_requests, int& index,
@@ -230,7 +231,7 @@ int Waitsome(Call& call, int incount, const Handles<Request>& array_of_requests,
   if (list.code != kSuccess) return list.code;
   outcount = kUndefined;
   if (!list.any) return kSuccess;
-  wait_for_any(list.all);
+  wait_for_any(list.all, call.name());
   return take_some(call, list, array_of_requests, array_of_indices, array_of_statuses, outcount);
 }
 

@@ -13,7 +13,7 @@ std::vector<int> list_of(const IntArray& array, int count) {
 int make_with_topology(Call& call, Comm& from, int count, const Topology* topology, Comm*& made) {
   made = nullptr;
   std::uint32_t context = 0;
-  if (Failure failure = agree_context(from, &context); failure.code != kSuccess) {
+  if (Failure failure = agree_context(from, call.name(), &context); failure.code != kSuccess) {
     return failed(call, std::move(failure));
   }
   std::vector<int> ranks;

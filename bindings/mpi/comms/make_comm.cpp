@@ -104,14 +104,16 @@ void add_context_steps(Script& script, Comm& parent, std::uint32_t* context) {
   };
 }
 
-Failure agree_context(Comm& parent, std::uint32_t* context) {
+Failure agree_context(Comm& parent, const char* caller, std::uint32_t* context) {
   if (parent.is_inter()) {
-    Script script(parent);
+    Script script(parent, caller);
     add_context_steps(script, parent, context);
     return run(script);
   }
   *context = propose_context();
-  auto ran = parent.group->run(greatest(context));
+  comm::OpRequest request = greatest(context);
+  request.caller = caller;
+  auto ran = parent.group->run(std::move(request));
   if (!ran.is_ok()) return failure_of(ran.status());
   const auto work = std::move(ran).value().work;
   while (work && !work->done()) {

@@ -14,7 +14,8 @@
 namespace holdfast::mpi {
 
 // Finds a context that no rank of `parent` has used, by a collective of it: the same on all ranks.
-Failure agree_context(Comm& parent, std::uint32_t* context);
+// `caller`: the call of the program.
+Failure agree_context(Comm& parent, const char* caller, std::uint32_t* context);
 // As agree_context(), among processes that need no communicator in common but `parent`, whose
 // messages they use: `members` are numbers of the world, the caller among them.
 Failure agree_context_among(Comm& parent, const std::vector<int>& members, int tag,

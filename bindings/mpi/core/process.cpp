@@ -154,6 +154,7 @@ int Process::end(Call& call) {
   // All ranks come here before any leaves, so that nobody is taken for lost.
   comm::OpRequest barrier;
   barrier.collective = comm::Collective::kBarrier;
+  barrier.caller = call.name();
   if (auto ran = world_group_->run(std::move(barrier)); ran.is_ok() && ran.value().work) {
     static_cast<void>(ran.value().work->wait(kPatience));
   }

@@ -112,8 +112,8 @@ void copy_input(CollectiveCall& asked, Script& script, Step& step) {
   }
 }
 
-std::shared_ptr<Script> script_of(CollectiveCall asked) {
-  auto script = std::make_shared<Script>(*asked.comm);
+std::shared_ptr<Script> script_of(CollectiveCall asked, const char* caller) {
+  auto script = std::make_shared<Script>(*asked.comm, caller);
   for (const Parts* parts : {&asked.input, &asked.output}) {
     for (const Part& part : *parts) {
       if (part.type != nullptr) script->keep(part.type);
@@ -132,7 +132,9 @@ std::shared_ptr<Script> script_of(CollectiveCall asked) {
 
 // On an intra-communicator, with nothing to pack: no script, no allocation.
 int perform_at_once(Call& call, const CollectiveCall& asked) {
-  auto ran = asked.comm->group->run(request_of(asked, nullptr, nullptr));
+  comm::OpRequest request = request_of(asked, nullptr, nullptr);
+  request.caller = call.name();
+  auto ran = asked.comm->group->run(std::move(request));
   if (!ran.is_ok()) return call.take(failure_of(ran.status()));
   const std::shared_ptr<comm::Work> work = std::move(ran).value().work;
   if (!work) return kSuccess;
@@ -174,7 +176,7 @@ int perform(Call& call, const CollectiveCall& asked, Form form, Request*& reques
   if (form == Form::kNow && !asked.comm->is_inter() && is_contiguous(asked)) {
     return perform_at_once(call, asked);
   }
-  return run_script(call, script_of(asked), form, request);
+  return run_script(call, script_of(asked, call.name()), form, request);
 }
 
 int perform(Call& call, const CollectiveCall& asked) {

@@ -6,6 +6,7 @@
 #include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
 #include "mpi/traffic/packed.h"
+#include "mpi/traffic/wait_note.h"
 #include "mpi/types/datatype.h"
 
 namespace holdfast::mpi {
@@ -89,42 +90,47 @@ bool is_done(Request& request) {
   return true;
 }
 
-void wait_for(Request& request) {
-  if (request.other) wait_for(*request.other);
+void wait_for(Request& request, const char* caller) {
+  if (request.other) wait_for(*request.other, caller);
   if (is_settled(&request)) return;
   comm::Mailbox& mailbox = process().mailbox();
-  while (!is_done(request)) {
+  if (is_done(request)) return;
+  WaitNote note(caller);
+  do {
     const bool others = process().scripts.advance();
     const bool sent = !request.partitions || request.partitions->sent;
     if (is_mail(request) && sent) {
-      mailbox.wait(request.mail, others ? kSliceOfWait : kLongSlice);
+      if (!mailbox.wait(request.mail, others ? kSliceOfWait : kLongSlice)) note.look(request);
     } else if (request.what == Request::What::kScript) {
       request.script->wait();
     } else {
       mailbox.poll();
       std::this_thread::yield();
     }
-  }
+  } while (!is_done(request));
 }
 
-void wait_for_all(std::span<Request* const> requests) {
+void wait_for_all(std::span<Request* const> requests, const char* caller) {
   std::vector<comm::MailRequest*> mails;
   for (Request* request : requests) {
     if (is_settled(request) || !is_mail(*request) || request->partitions) continue;
     if (!request->mail.is_done()) mails.push_back(&request->mail);
   }
   comm::Mailbox& mailbox = process().mailbox();
+  WaitNote note(caller);
   while (!mails.empty()) {
     const bool others = process().scripts.advance();
     if (mailbox.wait_all(mails, others ? kSliceOfWait : kLongSlice)) break;
+    note.look(requests);
   }
   for (Request* request : requests) {
-    if (request != nullptr) wait_for(*request);
+    if (request != nullptr) wait_for(*request, caller);
   }
 }
 
-std::size_t wait_for_any(std::span<Request* const> requests) {
+std::size_t wait_for_any(std::span<Request* const> requests, const char* caller) {
   std::vector<comm::MailRequest*> mails;
+  WaitNote note(caller);
   for (;;) {
     bool all_mail = true;
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -140,7 +146,9 @@ std::size_t wait_for_any(std::span<Request* const> requests) {
           mails.push_back(request == nullptr || is_settled(request) ? nullptr : &request->mail);
         }
       }
-      process().mailbox().wait_any(mails, others ? kSliceOfWait : kLongSlice);
+      if (!process().mailbox().wait_any(mails, others ? kSliceOfWait : kLongSlice)) {
+        note.look(requests);
+      }
     } else {
       process().mailbox().poll();
       std::this_thread::yield();

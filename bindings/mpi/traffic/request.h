@@ -71,9 +71,10 @@ Request* new_request(Comm* comm);
 // Without waiting.
 bool is_done(Request& request);
 // Waits for one of them, or for all. Null entries, and inactive ones, count as done.
-void wait_for(Request& request);
-void wait_for_all(std::span<Request* const> requests);
-std::size_t wait_for_any(std::span<Request* const> requests);
+// `caller`: the call of the program, for who looks at a wait that takes long.
+void wait_for(Request& request, const char* caller = nullptr);
+void wait_for_all(std::span<Request* const> requests, const char* caller = nullptr);
+std::size_t wait_for_any(std::span<Request* const> requests, const char* caller = nullptr);
 // What became of a request that is done. The code and text of what went wrong, if anything.
 Failure outcome_of(Request& request, Status& status);
 // Requests that the program has freed while they were under way.

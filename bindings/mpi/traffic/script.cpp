@@ -44,7 +44,7 @@ Failure failure_of(const holdfast::Status& status) {
   }
 }
 
-Script::Script(Comm& comm) : comm_(*Registry::use(&comm)) {}
+Script::Script(Comm& comm, const char* caller) : comm_(*Registry::use(&comm)), caller_(caller) {}
 
 Script::~Script() {
   Registry& registry = process().registry;
@@ -94,6 +94,7 @@ void Script::begin_step() {
   if (step.before) step.before();
   work_ = nullptr;
   if (step.op) {
+    step.op->caller = caller_;
     auto started = comm_.group->start(*step.op);
     if (!started.is_ok()) return fail(failure_of(started.status()));
     work_ = std::move(started).value();

@@ -60,7 +60,8 @@ struct Step {
 
 class Script {
  public:
-  explicit Script(Comm& comm);
+  // `caller`: the call of the program, a text that lives as long as the process; null: none.
+  explicit Script(Comm& comm, const char* caller = nullptr);
   ~Script();
   Script(const Script&) = delete;
   Script& operator=(const Script&) = delete;
@@ -93,6 +94,7 @@ class Script {
   void wait_a_little();
 
   Comm& comm_;  // a use of its own
+  const char* const caller_;
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   std::vector<Datatype*> types_;

@@ -72,6 +72,7 @@ bool MailPeer::leave_whole(MailRequest& request) {
   }
   read_mail(request.payload, 0, {to, request.bytes});
   lane_->commit();
+  if (meter_ != nullptr) meter_->sent.add(request.bytes);
   credit_.bytes -= request.bytes + kMailOverhead;
   --credit_.messages;
   request.moved = request.bytes;
@@ -96,6 +97,7 @@ bool MailPeer::announce(MailRequest& request) {
   put(to, MailAnnounce{request.id, request.bytes,
                        lies ? reinterpret_cast<std::uintptr_t>(request.payload.data) : 0});
   lane_->commit();
+  if (meter_ != nullptr) meter_->sent.add(request.bytes);
   --credit_.messages;
   unlink(request);
   return true;
@@ -181,6 +183,7 @@ Status MailPeer::hear_whole(const MailHeader& header, std::span<const std::byte>
     id = named->id;
   }
   const MailEnvelope envelope{rank_, header.tag, payload.size()};
+  if (meter_ != nullptr) meter_->received.add(envelope.bytes);
   const std::uint64_t cost = payload.size() + kMailOverhead;
   if (MailRequest* request = host_.match(header.context, envelope)) {
     receive_whole(*request, envelope, payload);
@@ -211,6 +214,7 @@ Status MailPeer::hear_announce(const MailHeader& header, std::span<const std::by
     return bad_mail("an announcement of a message that cannot be");
   }
   const MailEnvelope envelope{rank_, header.tag, said->bytes};
+  if (meter_ != nullptr) meter_->received.add(envelope.bytes);
   if (MailRequest* request = host_.match(header.context, envelope)) {
     begin_receive(*request, envelope);
     request->their_id = said->id;

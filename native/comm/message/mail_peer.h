@@ -20,6 +20,7 @@
 
 #include "comm/message/kept_mail.h"
 #include "comm/message/mail_lane.h"
+#include "comm/message/mail_meter.h"
 #include "comm/message/mail_slots.h"
 #include "comm/transport/process_memory.h"
 
@@ -65,6 +66,9 @@ class MailPeer {
 
   // Tells whether the other end waits for what it has sent here; empty: never.
   void set_attention(std::function<bool()> attends) { attends_ = std::move(attends); }
+
+  // Counts the messages in `meter` from now on; it outlives this.
+  void set_meter(MailMeter* meter) { meter_ = meter; }
 
   void send(MailRequest& request);
   // Whether the send had not left.
@@ -119,6 +123,7 @@ class MailPeer {
   // Owners: this alone.
   std::shared_ptr<ProcessMemory> memory_;
   std::function<bool()> attends_;
+  MailMeter* meter_ = nullptr;
 
   MailList<MailRequest> waiting_;  // sends that have not left, in order
   MailList<MailRequest> streams_;  // sends whose payload was asked for

@@ -117,7 +117,11 @@ void PostOffice::set_network(MailNetwork* network) { network_ = network; }
 
 void PostOffice::seat(Rank rank) {
   const std::optional<Bell> bell = network_->bell_of(rank);
-  drive([&] { ways_.seat(rank, bell); });
+  MailMeter* const meter = network_->meter_of(rank);
+  drive([&] {
+    ways_.seat(rank, bell);
+    if (MailPeer* const peer = core_.peer(rank)) peer->set_meter(meter);
+  });
 }
 
 void PostOffice::on_gone(Rank rank, bool died, const Status& why) {

@@ -29,6 +29,8 @@ class MailNetwork {
   virtual void send_mail(Rank to, std::vector<std::byte> frame) = 0;
   // Of the rank's process, if it shares memory with this one.
   virtual std::optional<Bell> bell_of(Rank rank) = 0;
+  // Where messages with the rank are counted; null: nowhere. It outlives the post office.
+  virtual MailMeter* meter_of(Rank) { return nullptr; }
 };
 
 class PostOffice final : public Mailbox, public std::enable_shared_from_this<PostOffice> {

@@ -75,6 +75,11 @@ void GroupMail::end(const Status& why) {
   if (office_) office_->end(why);
 }
 
+comm::MailMeter* GroupMail::meter_of(Rank rank) {
+  comm::Observer* const observer = world_.network().observer();
+  return observer == nullptr ? nullptr : observer->mail_meter(rank);
+}
+
 // A frame that finds no link, or is lost with it, goes out again over the next one.
 void GroupMail::send_mail(Rank to, std::vector<std::byte> frame) {
   comm::Link* control = world_.links_to(roster_.member(to)).control;

@@ -60,6 +60,7 @@ class GroupMail final : private comm::MailNetwork {
   // comm::MailNetwork.
   void send_mail(Rank to, std::vector<std::byte> frame) override;
   std::optional<comm::Bell> bell_of(Rank rank) override;
+  comm::MailMeter* meter_of(Rank rank) override;
   void seat(Rank rank);
 
   const CommId group_;

@@ -52,6 +52,21 @@ void OpWatch::ended_inline(comm::OpTicket& ticket) {
   observer_->on_op_ended(ticket, Code::kOk, false, clock_->now());
 }
 
+void OpWatch::told_of_wait(comm::LongWait& wait, comm::WaitPhase phase, Epoch epoch) {
+  if (observer_ == nullptr) return;
+  const Instant now = clock_->now();
+  if (phase == comm::WaitPhase::kBegins) {
+    wait.ticket.path = comm::OpPath::kMessage;
+    observer_->on_op_begun({group_, OpSeq{long_waits_++}, epoch, self_, wait.request}, wait.ticket,
+                           wait.seen);
+  }
+  observer_->on_waited(wait.ticket, wait.peers, now - wait.seen);
+  wait.seen = now;
+  if (phase != comm::WaitPhase::kEnds) return;
+  wait.ticket.wait.since = wait.ticket.started;
+  observer_->on_op_ended(wait.ticket, Code::kOk, false, now);
+}
+
 const OpWork* OpWatch::choose(const OpWork* collective, const OpWork* message, Instant now) {
   next_look_ = now + kWatchPause;
   if (is_old(collective, now)) return collective;

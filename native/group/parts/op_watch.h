@@ -33,6 +33,9 @@ class OpWatch {
                     Epoch epoch);
   void ended_inline(comm::OpTicket& ticket);
 
+  // A caller waits for messages, which are no ops.
+  void told_of_wait(comm::LongWait& wait, comm::WaitPhase phase, Epoch epoch);
+
   // Whether it is time to ask which ranks an op waits for.
   bool is_due(Instant now) const { return observer_ != nullptr && now >= next_look_; }
   // Chooses the op to ask about, of the collective and the message that began first; either may be
@@ -59,6 +62,7 @@ class OpWatch {
   Instant seen_{};
   std::vector<Rank> ranks_;  // of the world
   Instant next_look_{};
+  std::uint64_t long_waits_ = 0;
 };
 
 }  // namespace holdfast::group
