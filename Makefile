@@ -48,6 +48,13 @@ demo: $(VENV)/.installed  ## four processes train on real text; one is killed an
 	$(BIN)/holdfast run -n $(RANKS) --respawn examples/char_gpt.py --kill 2
 	@[ -z "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] || xdg-open demo-out/demo.png 2>/dev/null || true
 
+# The launcher's status is that of the rank that was killed.
+.PHONY: demo-mpi
+demo-mpi: $(VENV)/.installed $(VENV)/.extras  ## a plain mpi4py program loses a rank; the others are told which, and save (seconds)
+	@echo "A plain mpi4py program, examples/mpi_heat.py; nothing in it is Holdfast's."
+	$(BIN)/holdfast run -n $(RANKS) examples/mpi_heat.py --kill 2 || [ $$? = 137 ]
+	@echo "Other MPIs' launchers end all ranks then. What the program saved: demo-out/heat-*.npz"
+
 .PHONY: test
 test: ctest pytest  ## native tests, then the Python tests against the built wheel
 

@@ -32,6 +32,7 @@ RUN_BY = {
         ),
         HERE,
     ),
+    "mpi_heat.py": "mpi/test_mpi_programs.py",
     **dict.fromkeys(("c/all_reduce.c", "c/survive.c"), "c/test_c_abi.py"),
     **dict.fromkeys(
         ("launchers/job.yaml", "launchers/ray_train.py", "launchers/train.py"),
