@@ -213,7 +213,8 @@ def _parameter(argument: Argument, row: Row, wide: bool, functions: Iterator[str
     if row.name.startswith("Request_get_status") and kind == "request":
         const = "const "
     if argument.array:
-        return f"{const}{base} {name}[]"
+        # No array: compilers warn of MPI_UNWEIGHTED and its kin, which are no addresses of one.
+        return f"{const}{base}* {name}"
     if kind == "status":
         return f"{const}{base}* {name}"
     return f"{base}* {name}" if argument.written else f"{base} {name}"

@@ -51,6 +51,15 @@ class Checks {
     }
     return *this;
   }
+  // An array of so many; a null pointer is one of none.
+  template <class Array>
+  Checks& array(const char* name, const Array& array, std::int64_t count) {
+    if (!failed() && count > 0 && array.is_null()) {
+      code_ = call_.fail(kErrArg, std::string(name) + " is a null pointer; accepted: an array of " +
+                                      std::to_string(count));
+    }
+    return *this;
+  }
   // For what is written: no byte twice.
   Checks& apart(const char* name, std::int64_t count, const Datatype* type) {
     if (failed() || !type->overlaps(count)) return *this;

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "mpi/calls.h"
+#include "mpi/calls/checks.h"
 #include "mpi/calls/made.h"
 #include "mpi/core/predefined.h"
 #include "mpi/core/process.h"
@@ -135,6 +136,12 @@ int Type_get_contents(Call& call, Datatype* datatype, std::int64_t max_integers,
     code = check_room(call, "max_datatypes", max_datatypes, contents.types.size());
   }
   if (code != kSuccess) return code;
+  const auto many = [](const auto& list) { return static_cast<std::int64_t>(list.size()); };
+  Checks checks(call);
+  checks.array("array_of_integers", array_of_integers, many(contents.integers));
+  checks.array("array_of_addresses", array_of_addresses, many(contents.addresses));
+  checks.array("array_of_datatypes", array_of_datatypes, many(contents.types));
+  if (checks.failed()) return checks.code();
   put(array_of_integers, contents.integers);
   put(array_of_addresses, contents.addresses);
   if (call.is_wide()) put(array_of_large_counts, contents.counts);

@@ -81,6 +81,9 @@ namespace body {
 
 int Graph_create(Call& call, Comm* comm_old, int nnodes, const IntArray& index,
                  const IntArray& edges, bool /*reorder*/, Comm*& comm_graph) {
+  if (Checks checks(call); checks.array("index", index, nnodes).failed()) {
+    return checks.code();
+  }
   if (nnodes < 0) {
     return call.fail(kErrArg, "nnodes is " + std::to_string(nnodes) + "; accepted: 0 or more");
   }
@@ -105,6 +108,10 @@ int Graph_get(Call& call, Comm* comm, int maxindex, int maxedges, const OutInts&
               const OutInts& edges) {
   const auto* graph = shape_of<Graph>(*comm);
   if (graph == nullptr) return no_topology(call, "graph");
+  if (Checks checks(call);
+      checks.array("index", index, maxindex).array("edges", edges, maxedges).failed()) {
+    return checks.code();
+  }
   write(index, graph->index, maxindex);
   write(edges, graph->edges, maxedges);
   return kSuccess;
@@ -122,13 +129,23 @@ int Graph_neighbors(Call& call, Comm* comm, int rank, int maxneighbors, const Ou
   const auto* graph = shape_of<Graph>(*comm);
   if (graph == nullptr) return no_topology(call, "graph");
   if (const int code = check_ranks(call, *comm, "rank", {rank}); code != kSuccess) return code;
+  if (Checks checks(call); checks.array("neighbors", neighbors, maxneighbors).failed()) {
+    return checks.code();
+  }
   write(neighbors, graph->neighbours(rank), maxneighbors);
   return kSuccess;
 }
 
 int Graph_map(Call& call, Comm* comm, int nnodes, const IntArray& index, const IntArray& edges,
               int& newrank) {
+  if (Checks checks(call); checks.array("index", index, nnodes).failed()) {
+    return checks.code();
+  }
   const std::vector<int> ends = list_of(index, nnodes);
+  if (Checks checks(call);
+      checks.array("edges", edges, nnodes > 0 ? std::max(ends.back(), 0) : 0).failed()) {
+    return checks.code();
+  }
   const std::vector<int> all = list_of(edges, nnodes > 0 ? std::max(ends.back(), 0) : 0);
   const int code = check_graph(call, *comm, nnodes, ends, all);
   if (code != kSuccess) return code;
@@ -143,6 +160,11 @@ int Dist_graph_create_adjacent(Call& call, Comm* comm_old, int indegree, const I
   if (indegree < 0 || outdegree < 0) {
     return call.fail(kErrArg, "indegree is " + std::to_string(indegree) + ", outdegree " +
                                   std::to_string(outdegree) + "; accepted: 0 or more");
+  }
+  if (Checks checks(call); checks.array("sources", sources, indegree)
+                               .array("destinations", destinations, outdegree)
+                               .failed()) {
+    return checks.code();
   }
   Adjacency own;
   own.sources = list_of(sources, indegree);
@@ -163,6 +185,10 @@ int Dist_graph_create(Call& call, Comm* comm_old, int n, const IntArray& sources
                       const IntArray& weights, Info* /*info*/, bool /*reorder*/,
                       Comm*& comm_dist_graph) {
   if (Checks checks(call); checks.intra(*comm_old).failed()) return checks.code();
+  if (Checks checks(call);
+      checks.array("sources", sources, n).array("degrees", degrees, n).failed()) {
+    return checks.code();
+  }
   std::vector<Edge> mine;
   const std::vector<int> from = list_of(sources, n);
   int total = 0;
@@ -171,6 +197,9 @@ int Dist_graph_create(Call& call, Comm* comm_old, int n, const IntArray& sources
       return call.fail(kErrArg, "a degree is " + std::to_string(degree) + "; accepted: 0 or more");
     }
     total += degree;
+  }
+  if (Checks checks(call); checks.array("destinations", destinations, total).failed()) {
+    return checks.code();
   }
   const std::vector<int> to = list_of(destinations, total);
   const std::vector<int> weight = weights_of(weights, total);
@@ -217,6 +246,11 @@ int Dist_graph_neighbors(Call& call, Comm* comm, int maxindegree, const OutInts&
                          const OutInts& destinations, const OutInts& destweights) {
   const auto* own = shape_of<Adjacency>(*comm);
   if (own == nullptr) return no_topology(call, "distributed graph");
+  if (Checks checks(call); checks.array("sources", sources, maxindegree)
+                               .array("destinations", destinations, maxoutdegree)
+                               .failed()) {
+    return checks.code();
+  }
   write(sources, own->sources, maxindegree);
   write(destinations, own->destinations, maxoutdegree);
   if (!own->weighted) return kSuccess;

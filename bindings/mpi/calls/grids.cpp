@@ -54,6 +54,10 @@ int Topo_test(Call&, Comm* comm, int& status) {
 
 int Cart_create(Call& call, Comm* comm_old, int ndims, const IntArray& dims,
                 const IntArray& periods, bool /*reorder*/, Comm*& comm_cart) {
+  if (Checks checks(call);
+      checks.array("dims", dims, ndims).array("periods", periods, ndims).failed()) {
+    return checks.code();
+  }
   Grid grid;
   grid.dims = list_of(dims, ndims);
   for (const int period : list_of(periods, ndims)) grid.periods.push_back(period != 0);
@@ -67,6 +71,11 @@ int Cart_create(Call& call, Comm* comm_old, int ndims, const IntArray& dims,
 int Cart_sub(Call& call, Comm* comm, const IntArray& remain_dims, Comm*& newcomm) {
   const auto* grid = shape_of<Grid>(*comm);
   if (grid == nullptr) return no_topology(call, "Cartesian");
+  if (Checks checks(call);
+      checks.array("remain_dims", remain_dims, static_cast<std::int64_t>(grid->dims.size()))
+          .failed()) {
+    return checks.code();
+  }
   Grid rest;
   int color = 0;
   int key = 0;
@@ -96,6 +105,12 @@ int Cart_get(Call& call, Comm* comm, int maxdims, const OutInts& dims, const Out
              const OutInts& coords) {
   const auto* grid = shape_of<Grid>(*comm);
   if (grid == nullptr) return no_topology(call, "Cartesian");
+  if (Checks checks(call); checks.array("dims", dims, maxdims)
+                               .array("periods", periods, maxdims)
+                               .array("coords", coords, maxdims)
+                               .failed()) {
+    return checks.code();
+  }
   write(dims, grid->dims, maxdims);
   write(periods, grid->periods, maxdims);
   write(coords, grid->coords, maxdims);
@@ -105,6 +120,10 @@ int Cart_get(Call& call, Comm* comm, int maxdims, const OutInts& dims, const Out
 int Cart_rank(Call& call, Comm* comm, const IntArray& coords, int& rank) {
   const auto* grid = shape_of<Grid>(*comm);
   if (grid == nullptr) return no_topology(call, "Cartesian");
+  if (Checks checks(call);
+      checks.array("coords", coords, static_cast<std::int64_t>(grid->dims.size())).failed()) {
+    return checks.code();
+  }
   const std::vector<int> at = list_of(coords, static_cast<int>(grid->dims.size()));
   rank = grid->rank_at(at);
   if (rank != kProcNull) return kSuccess;
@@ -115,6 +134,9 @@ int Cart_coords(Call& call, Comm* comm, int rank, int maxdims, const OutInts& co
   const auto* grid = shape_of<Grid>(*comm);
   if (grid == nullptr) return no_topology(call, "Cartesian");
   if (const int code = check_ranks(call, *comm, "rank", {rank}); code != kSuccess) return code;
+  if (Checks checks(call); checks.array("coords", coords, maxdims).failed()) {
+    return checks.code();
+  }
   write(coords, grid->coords_of(rank), maxdims);
   return kSuccess;
 }
@@ -138,6 +160,9 @@ int Cart_shift(Call& call, Comm* comm, int direction, int disp, int& rank_source
 
 int Cart_map(Call& call, Comm* comm, int ndims, const IntArray& dims, const IntArray& /*periods*/,
              int& newrank) {
+  if (Checks checks(call); checks.array("dims", dims, ndims).failed()) {
+    return checks.code();
+  }
   Grid grid;
   grid.dims = list_of(dims, ndims);
   if (const int code = check_grid(call, *comm, ndims, grid.dims); code != kSuccess) return code;
@@ -149,6 +174,9 @@ int Dims_create(Call& call, int nnodes, int ndims, const OutInts& dims) {
   if (nnodes < 1 || ndims < 0) {
     return call.fail(kErrArg, "nnodes is " + std::to_string(nnodes) + ", ndims " +
                                   std::to_string(ndims) + "; accepted: 1 or more, 0 or more");
+  }
+  if (Checks checks(call); checks.array("dims", dims, ndims).failed()) {
+    return checks.code();
   }
   std::vector<int> sizes;
   std::int64_t fixed = 1;

@@ -33,11 +33,19 @@ struct Typed {
 
 std::byte* base_of(const void* at) { return static_cast<std::byte*>(const_cast<void*>(at)); }
 
-int add(Call& call, const Uniform& side, std::size_t n, Parts* parts) {
+struct Names {
+  const char* buffer;
+  const char* count;
+  const char* type;
+};
+constexpr Names kSent{"sendbuf", "sendcount", "sendtype"};
+constexpr Names kReceived{"recvbuf", "recvcount", "recvtype"};
+
+int add(Call& call, const Uniform& side, const Names& names, std::size_t n, Parts* parts) {
   Checks checks(call);
-  if (checks.count("count", side.count).type("a datatype", side.type).failed()) {
-    return checks.code();
-  }
+  checks.count(names.count, side.count).type(names.type, side.type);
+  if (n > 0) checks.buffer(names.buffer, side.at, side.count, side.type);
+  if (checks.failed()) return checks.code();
   const std::int64_t step = side.count * side.type->layout.extent();
   for (std::size_t i = 0; i < n; ++i) {
     parts->push_back(
@@ -46,28 +54,40 @@ int add(Call& call, const Uniform& side, std::size_t n, Parts* parts) {
   return kSuccess;
 }
 
-int add(Call& call, const Varied& side, std::size_t n, Parts* parts) {
+int add(Call& call, const Varied& side, const Names& names, std::size_t n, Parts* parts) {
   Checks checks(call);
   if (n == 0) return kSuccess;
-  checks.type("a datatype", side.type);
-  for (std::size_t i = 0; i < n; ++i) {
-    if (checks.count("a count of the array", side.counts[i]).failed()) return checks.code();
+  const auto many = static_cast<std::int64_t>(n);
+  checks.type(names.type, side.type).array("the array of counts", side.counts, many);
+  checks.array("the array of displacements", side.displacements, many);
+  for (std::size_t i = 0; i < n && !checks.failed(); ++i) {
+    checks.count(names.count, side.counts[i]);
+    checks.buffer(names.buffer, side.at, side.counts[i], side.type);
+    if (checks.failed()) break;
     const std::int64_t offset = side.displacements[i] * side.type->layout.extent();
     parts->push_back({base_of(side.at) + offset, side.counts[i], side.type});
   }
-  return kSuccess;
+  return checks.code();
 }
 
-int add(Call& call, const Typed& side, std::size_t n, Parts* parts) {
+int add(Call& call, const Typed& side, const Names& names, std::size_t n, Parts* parts) {
   Checks checks(call);
-  for (std::size_t i = 0; i < n; ++i) {
+  const auto many = static_cast<std::int64_t>(n);
+  checks.array("the array of counts", side.counts, many);
+  checks.array("the array of displacements", side.displacements, many);
+  checks.array("the array of types", side.types, many);
+  for (std::size_t i = 0; i < n && !checks.failed(); ++i) {
     bool valid = true;
     Datatype* type = side.types.get(i, &valid);
-    checks.count("a count of the array", side.counts[i]);
-    if (checks.type("a type of the array", valid ? type : nullptr).failed()) return checks.code();
-    parts->push_back({base_of(side.at) + side.displacements[i], side.counts[i], type});
+    checks.count(names.count, side.counts[i]).type(names.type, valid ? type : nullptr);
+    if (checks.failed()) break;
+    std::byte* const at = base_of(side.at) + side.displacements[i];
+    if (checks.buffer(names.buffer, side.at == kInPlace ? kInPlace : at, side.counts[i], type)
+            .failed())
+      break;
+    parts->push_back({at, side.counts[i], type});
   }
-  return kSuccess;
+  return checks.code();
 }
 
 int check_topology(Call& call, const Comm& comm) {
@@ -85,11 +105,12 @@ Exchange prepare(Call& call, const Out& send, bool gathers, const In& receive, C
   const Neighbours neighbours = neighbours_of(*comm->topology, comm->rank);
   Parts input;
   Parts output;
-  exchange.code = add(call, send, gathers ? 1 : neighbours.destinations.size(), &input);
+  exchange.code = add(call, send, kSent, gathers ? 1 : neighbours.destinations.size(), &input);
   if (exchange.code == kSuccess) {
-    exchange.code = add(call, receive, neighbours.sources.size(), &output);
+    exchange.code = add(call, receive, kReceived, neighbours.sources.size(), &output);
   }
-  if (exchange.code == kSuccess) exchange.script = neighbour_script(*comm, input, output);
+  if (exchange.code == kSuccess)
+    exchange.script = neighbour_script(*comm, call.name(), input, output);
   return exchange;
 }
 

@@ -189,6 +189,9 @@ int Startall(Call& call, int count, const Handles<Request>& array_of_requests) {
   if (count < 0) {
     return call.fail(kErrCount, "count is " + std::to_string(count) + "; accepted: 0 or more");
   }
+  if (Checks checks(call); checks.array("array_of_requests", array_of_requests, count).failed()) {
+    return checks.code();
+  }
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     bool valid = true;
     Request* request = array_of_requests.get(i, &valid);

@@ -192,6 +192,11 @@ int read_types(Call& call, const WSide& side, bool sent, const Comm& comm, Parts
   const char* type_name = sent ? "a type of sendtypes" : "a type of recvtypes";
 
   auto* base = static_cast<std::byte*>(const_cast<void*>(side.at));
+  Checks arrays(call);
+  arrays.array(sent ? "sendcounts" : "recvcounts", side.counts, size_of(comm));
+  arrays.array(sent ? "sdispls" : "rdispls", side.displacements, size_of(comm));
+  arrays.array(sent ? "sendtypes" : "recvtypes", side.types, size_of(comm));
+  if (arrays.failed()) return arrays.code();
   for (int r = 0; r < size_of(comm); ++r) {
     const auto i = static_cast<std::size_t>(r);
     const std::int64_t count = side.counts[i];
@@ -204,7 +209,8 @@ int read_types(Call& call, const WSide& side, bool sent, const Comm& comm, Parts
     Checks checks(call);
     checks.count(sent ? "a count of sendcounts" : "a count of recvcounts", count);
     checks.type(type_name, valid ? type : nullptr);
-    checks.buffer(sent ? "sendbuf" : "recvbuf", base + side.displacements[i], count, type);
+    checks.buffer(sent ? "sendbuf" : "recvbuf",
+                  side.at == kInPlace ? kInPlace : base + side.displacements[i], count, type);
     if (checks.failed()) return checks.code();
     const int code = sent ? kSuccess : check_written(call, type_name, *type, count);
     if (code != kSuccess) return code;
@@ -285,6 +291,10 @@ Prepared reduce_scatter(Call& call, const Reduced& data, const IntArray* counts,
   auto* base = static_cast<std::byte*>(data.input().at);
   std::int64_t before = 0;
   const int size = comm->size();
+  if (counts != nullptr) {
+    Checks checks(call);
+    if (checks.array("recvcounts", *counts, size).failed()) return refused(checks.code());
+  }
   for (int r = 0; r < size; ++r) {
     const std::int64_t count = counts ? (*counts)[static_cast<std::size_t>(r)] : data.count;
     if (count < 0) {

@@ -24,6 +24,11 @@ Listed read(Call& call, int count, const Handles<Request>& requests) {
     list.code = call.fail(kErrCount, "count is " + std::to_string(count) + "; accepted: 0 or more");
     return list;
   }
+  if (count > 0 && requests.is_null()) {
+    list.code = call.fail(kErrArg, "array_of_requests is a null pointer; accepted: an array of " +
+                                       std::to_string(count));
+    return list;
+  }
   list.all.resize(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < list.all.size(); ++i) {
     bool valid = true;
@@ -229,6 +234,10 @@ int Waitsome(Call& call, int incount, const Handles<Request>& array_of_requests,
              const OutInts& array_of_indices, const StatusOut& array_of_statuses) {
   const Listed list = read(call, incount, array_of_requests);
   if (list.code != kSuccess) return list.code;
+  if (incount > 0 && array_of_indices.is_null()) {
+    return call.fail(kErrArg, "array_of_indices is a null pointer; accepted: an array of " +
+                                  std::to_string(incount));
+  }
   outcount = kUndefined;
   if (!list.any) return kSuccess;
   wait_for_any(list.all, call.name());
@@ -239,6 +248,10 @@ int Testsome(Call& call, int incount, const Handles<Request>& array_of_requests,
              const OutInts& array_of_indices, const StatusOut& array_of_statuses) {
   const Listed list = read(call, incount, array_of_requests);
   if (list.code != kSuccess) return list.code;
+  if (incount > 0 && array_of_indices.is_null()) {
+    return call.fail(kErrArg, "array_of_indices is a null pointer; accepted: an array of " +
+                                  std::to_string(incount));
+  }
   outcount = kUndefined;
   if (!list.any) return kSuccess;
   process().scripts.advance();

@@ -42,8 +42,9 @@ std::byte* unpack(Script& script, Step& step, const Part& part) {
 
 }  // namespace
 
-std::shared_ptr<Script> neighbour_script(Comm& comm, const Parts& input, const Parts& output) {
-  auto script = std::make_shared<Script>(comm);
+std::shared_ptr<Script> neighbour_script(Comm& comm, const char* caller, const Parts& input,
+                                         const Parts& output) {
+  auto script = std::make_shared<Script>(comm, caller);
   for (const Parts* parts : {&input, &output}) {
     for (const Part& part : *parts) {
       if (part.type != nullptr) script->keep(part.type);

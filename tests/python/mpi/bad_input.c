@@ -46,6 +46,7 @@ static void expect(int holds, const char* what, int line) {
 #endif
 
 static int one = 1, two[2], many[64];
+static int* volatile nowhere;  // compilers warn of a NULL that they see
 
 static void null_handles(void) {
   MPI_Comm comm = MPI_COMM_NULL;
@@ -280,6 +281,51 @@ static void shapes(void) {
       "MPI_Intercomm_create|local_leader is 3");
 }
 
+// Null pointers where arrays of a length are due.
+static void null_arrays(void) {
+  MPI_Comm cart, comm;
+  MPI_Group group;
+  MPI_Datatype type;
+  MPI_Request request;
+  int dims[1] = {1}, wraps[1] = {1}, number, flag;
+  const int arg = MPI_ERR_ARG;
+  const MPI_Comm self = MPI_COMM_SELF;
+  MPI_Comm_group(self, &group);
+  MPI_Cart_create(self, 1, dims, wraps, 0, &cart);
+  BAD(MPI_Group_incl(group, 1, NULL, &group), arg, "MPI_Group_incl|ranks is a null pointer");
+  BAD(MPI_Cart_create(self, 1, NULL, wraps, 0, &comm), arg, "MPI_Cart_create|dims is a null");
+  BAD(MPI_Cart_rank(cart, NULL, &number), arg, "MPI_Cart_rank|coords is a null pointer");
+  BAD(MPI_Cart_sub(cart, NULL, &comm), arg, "MPI_Cart_sub|remain_dims is a null pointer");
+  BAD(MPI_Cart_coords(cart, 0, 1, NULL), arg, "MPI_Cart_coords|coords is a null pointer");
+  BAD(MPI_Dims_create(6, 2, NULL), arg, "MPI_Dims_create|dims is a null pointer|array of 2");
+  BAD(MPI_Graph_create(self, 1, NULL, NULL, 0, &comm), arg, "MPI_Graph_create|index is a null");
+  BAD(MPI_Dist_graph_create_adjacent(self, 1, nowhere, MPI_UNWEIGHTED, 0, nowhere, MPI_UNWEIGHTED,
+                                     MPI_INFO_NULL, 0, &comm),
+      arg, "MPI_Dist_graph_create_adjacent|sources is a null pointer");
+  BAD(MPI_Type_indexed(2, NULL, NULL, MPI_INT, &type), arg, "MPI_Type_indexed|null pointer");
+  BAD(MPI_Waitall(2, NULL, MPI_STATUSES_IGNORE), arg, "MPI_Waitall|array_of_requests is a null");
+  BAD(MPI_Testany(1, NULL, &number, &flag, MPI_STATUS_IGNORE), arg, "MPI_Testany|null pointer");
+  BAD(MPI_Startall(2, NULL), arg, "MPI_Startall|array_of_requests is a null pointer");
+  MPI_Isend(&one, 1, MPI_INT, MPI_PROC_NULL, 0, self, &request);
+  BAD(MPI_Waitsome(1, &request, &number, NULL, MPI_STATUSES_IGNORE), arg,
+      "MPI_Waitsome|array_of_indices is a null pointer");
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  BAD(MPI_Alltoallv(many, NULL, NULL, MPI_INT, two, NULL, NULL, MPI_INT, self), arg,
+      "MPI_Alltoallv|null pointer");
+  BAD(MPI_Alltoallw(many, NULL, NULL, NULL, two, NULL, NULL, NULL, self), arg,
+      "MPI_Alltoallw|recvcounts is a null pointer");
+  BAD(MPI_Reduce_scatter(many, two, NULL, MPI_INT, MPI_SUM, self), arg,
+      "MPI_Reduce_scatter|recvcounts is a null pointer");
+  BAD(MPI_Neighbor_alltoallv(many, NULL, NULL, MPI_INT, two, NULL, NULL, MPI_INT, cart), arg,
+      "MPI_Neighbor_alltoallv|null pointer");
+  BAD(MPI_Neighbor_allgather(NULL, 1, MPI_INT, many, 1, MPI_INT, cart), MPI_ERR_BUFFER,
+      "MPI_Neighbor_allgather|sendbuf is a null pointer");
+  BAD(MPI_Neighbor_allgather(MPI_IN_PLACE, 1, MPI_INT, many, 1, MPI_INT, cart), MPI_ERR_BUFFER,
+      "MPI_Neighbor_allgather|sendbuf is MPI_IN_PLACE");
+  MPI_Comm_free(&cart);
+  MPI_Group_free(&group);
+}
+
 static void datatypes(void) {
   MPI_Datatype type, made;
   int lengths[2] = {1, -4}, starts[2] = {0, 1}, sizes[2] = {4, 4}, parts[2] = {2, 5};
@@ -489,6 +535,7 @@ int main(int argc, char** argv) {
   predefined_handles();
   numbers();
   shapes();
+  null_arrays();
   datatypes();
   overlaps();
   truncation();
