@@ -360,6 +360,7 @@ int Imrecv(Call& call, void* buf, std::int64_t count, Datatype* datatype, Messag
            Request*& request) {
   Checks checks(call);
   checks.count("count", count).type("datatype", datatype).buffer("buf", buf, count, datatype);
+  checks.apart("datatype", count, datatype);
   if (checks.failed()) return checks.code();
   request = new_request(message->comm);
   if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");

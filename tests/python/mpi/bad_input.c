@@ -375,6 +375,7 @@ static void datatypes(void) {
 // Bytes that a receive would write twice.
 static void overlaps(void) {
   MPI_Datatype vector, still, both[3];
+  MPI_Message message;
   MPI_Type_vector(2, 2, 1, MPI_INT, &vector);
   MPI_Type_create_resized(MPI_INT, 0, 0, &still);
   MPI_Type_commit(&vector);
@@ -394,6 +395,12 @@ static void overlaps(void) {
         "MPI_Gather|recvtype|twice");
     BAD(MPI_Alltoall(many, count, MPI_INT, many + 8, count, both[i], self), MPI_ERR_TYPE,
         "MPI_Alltoall|recvtype|twice");
+    MPI_Isend(many, 1, MPI_INT, 0, 2, self, &request);
+    MPI_Mprobe(0, 2, self, &message, MPI_STATUS_IGNORE);
+    BAD(MPI_Mrecv(many, count, both[i], &message, MPI_STATUS_IGNORE), MPI_ERR_TYPE,
+        "MPI_Mrecv|datatype|twice");
+    MPI_Mrecv(many, 1, MPI_INT, &message, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
     // A send may name bytes twice.
     EXPECT(MPI_Sendrecv(many, count, both[i], 0, 1, many + 8, 8, MPI_INT, 0, 1, self,
                         MPI_STATUS_IGNORE) == MPI_SUCCESS);
