@@ -1,8 +1,11 @@
 // Communicators with a Cartesian topology, and what they say of it.
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "base/check.h"
 #include "mpi/calls.h"
 #include "mpi/calls/with_topology.h"
 
@@ -26,18 +29,58 @@ int check_grid(Call& call, const Comm& comm, int ndims, const std::vector<int>& 
   return checks.code();
 }
 
-// Prime factors, the largest first, each put into the smallest dimension so far.
+std::vector<int> divisors_of(int number) {
+  std::vector<int> low;
+  std::vector<int> high;
+  for (int i = 1; static_cast<std::int64_t>(i) * i <= number; ++i) {
+    if (number % i != 0) continue;
+    low.push_back(i);
+    if (number / i != i) high.push_back(number / i);
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+// factor ^ exponent, or more than `most`.
+std::int64_t power(std::int64_t factor, std::size_t exponent, std::int64_t most) {
+  std::int64_t product = 1;
+  for (std::size_t i = 0; i < exponent && product <= most; ++i) product *= factor;
+  return product;
+}
+
+// Divides `nodes` among sizes of which none is below `least` or above `most`, in falling order.
+// False: it cannot be done.
+bool divide(int nodes, int least, int most, const std::vector<int>& divisors,
+            std::span<int> sizes) {
+  if (sizes.empty()) return nodes == 1;
+  for (auto at = divisors.rbegin(); at != divisors.rend() && *at >= least; ++at) {
+    if (*at > most || nodes % *at != 0 || power(*at, sizes.size(), nodes) > nodes) continue;
+    sizes.back() = *at;
+    if (divide(nodes / *at, *at, most, divisors, sizes.first(sizes.size() - 1))) return true;
+  }
+  return false;
+}
+
+// The sizes whose largest and smallest are nearest to each other; of those the ones whose smallest
+// is the largest.
+std::vector<int> balanced(int nodes, std::size_t count) {
+  const std::vector<int> divisors = divisors_of(nodes);
+  std::vector<int> sizes(count, 1);
+  std::vector<int> best;
+  for (auto least = divisors.rbegin(); least != divisors.rend(); ++least) {
+    if (power(*least, count, nodes) > nodes) continue;
+    for (const int most : divisors) {
+      if (!best.empty() && most - *least >= best.front() - best.back()) break;
+      if (power(most, count, nodes) < nodes) continue;
+      if (divide(nodes, *least, most, divisors, sizes)) best = sizes;
+    }
+  }
+  return best;
+}
+
 void fill_dims(int nodes, std::vector<int*>& open) {
-  std::vector<int> factors;
-  for (int p = 2; static_cast<std::int64_t>(p) * p <= nodes; ++p) {
-    for (; nodes % p == 0; nodes /= p) factors.push_back(p);
-  }
-  if (nodes > 1) factors.push_back(nodes);
-  std::vector<int> sizes(open.size(), 1);
-  for (std::size_t i = factors.size(); i-- > 0;) {
-    *std::min_element(sizes.begin(), sizes.end()) *= factors[i];
-  }
-  std::sort(sizes.rbegin(), sizes.rend());
+  const std::vector<int> sizes = balanced(nodes, open.size());
+  CHECK(sizes.size() == open.size());
   for (std::size_t i = 0; i < open.size(); ++i) *open[i] = sizes[i];
 }
 
