@@ -22,13 +22,14 @@ int create_keyval(Call& call, Kind of, Function copy, Function erase, void* stat
 
 int free_keyval(Call& call, Kind of, int& keyval) {
   const SharedKey key = process().keyvals.find(keyval);
-  if (key == nullptr || key->of != of || !process().keyvals.free(keyval)) {
+  if (key == nullptr || key->of != of) {
     const std::string value =
         keyval == kKeyvalInvalid ? "MPI_KEYVAL_INVALID" : std::to_string(keyval);
     return call.fail(kErrKeyval, "keyval is " + value + ", accepted are keys of " +
                                      (of == Kind::kType ? "datatypes" : "communicators") +
                                      " that the program created and has not freed");
   }
+  process().keyvals.free(keyval);
   keyval = kKeyvalInvalid;
   return kSuccess;
 }

@@ -13,13 +13,18 @@ int Keyvals::create(Kind of, Function copy, Function erase, void* state) {
 
 SharedKey Keyvals::find(int number) const {
   const std::lock_guard lock(mutex_);
-  const auto at = keys_.find(number);
-  return at == keys_.end() ? nullptr : at->second;
+  if (const auto at = keys_.find(number); at != keys_.end()) return at->second;
+  const auto at = freed_.find(number);
+  return at == freed_.end() ? nullptr : at->second.lock();
 }
 
-bool Keyvals::free(int number) {
+void Keyvals::free(int number) {
   const std::lock_guard lock(mutex_);
-  return keys_.erase(number) != 0;
+  std::erase_if(freed_, [](const auto& entry) { return entry.second.expired(); });
+  const auto at = keys_.find(number);
+  if (at == keys_.end()) return;
+  freed_[number] = at->second;
+  keys_.erase(at);
 }
 
 int* Keyvals::predefined(int number) {

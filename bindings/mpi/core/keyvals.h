@@ -34,18 +34,19 @@ class Keyvals {
 
   // All methods: any thread. kKeyvalInvalid: the numbers are used up.
   int create(Kind of, Function copy, Function erase, void* state);
-  // Null: there is none, or none any more.
+  // Null: there is none, or none any more. One that was freed is there while attributes have it,
+  // and may be freed again.
   SharedKey find(int number) const;
-  // False: there is no such key.
-  bool free(int number);
+  void free(int number);
 
   // Where C programs find the value of one of MPI's own attributes: null if `number` is none.
   int* predefined(int number);
   static bool is_predefined(int number) { return number >= kTagUb && number <= kUniverseSize; }
 
  private:
-  mutable std::mutex mutex_;  // guards keys_ and next_
+  mutable std::mutex mutex_;  // guards keys_, freed_ and next_
   std::map<int, SharedKey> keys_;
+  std::map<int, std::weak_ptr<const AttributeKey>> freed_;
   int next_ = kFirstMade;
   std::array<int, kUniverseSize - kTagUb + 1> predefined_{};  // written and read atomically
 };
