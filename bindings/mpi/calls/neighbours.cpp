@@ -77,6 +77,10 @@ int add(Call& call, const Typed& side, const Names& names, std::size_t n, Parts*
   checks.array("the array of displacements", side.displacements, many);
   checks.array("the array of types", side.types, many);
   for (std::size_t i = 0; i < n && !checks.failed(); ++i) {
+    if (side.counts[i] == 0) {  // where the type may be none
+      parts->push_back({});
+      continue;
+    }
     bool valid = true;
     Datatype* type = side.types.get(i, &valid);
     checks.count(names.count, side.counts[i]).type(names.type, valid ? type : nullptr);

@@ -25,8 +25,14 @@ constexpr const char* kSets[] = {"mpi://WORLD", "mpi://SELF"};
 constexpr int kWorldSet = 0;
 constexpr int kNoSet = -1;
 
+// Scheme and authority of a URI are the same in any case (RFC 3986, 6.2.2.1).
 int set_of(std::string_view name) {
-  const auto* at = std::find(std::begin(kSets), std::end(kSets), name);
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  const auto same = [&](std::string_view set) {
+    return std::equal(set.begin(), set.end(), name.begin(), name.end(),
+                      [&](char a, char b) { return lower(a) == lower(b); });
+  };
+  const auto* at = std::find_if(std::begin(kSets), std::end(kSets), same);
   return at == std::end(kSets) ? kNoSet : static_cast<int>(at - std::begin(kSets));
 }
 

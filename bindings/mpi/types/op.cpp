@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include "base/check.h"
@@ -59,9 +60,12 @@ const Datatype& origin(const Datatype& type) {
   return *at;
 }
 
+// The standard keeps MPI_CHAR for text; programs reduce it all the same, and other MPIs let them.
+bool is_char(const BasicType& type) { return type.number == kTypeChar; }
+
 bool is_defined(const Op& op, const BasicType& type) {
   const bool integer = type.kind == ElementKind::kSigned || type.kind == ElementKind::kUnsigned ||
-                       type.kind == ElementKind::kAddress;
+                       type.kind == ElementKind::kAddress || is_char(type);
   const bool real = type.kind == ElementKind::kFloat || type.kind == ElementKind::kBrainFloat;
   switch (op.what) {
     case What::kMax:
@@ -91,6 +95,7 @@ std::optional<DType> by_size(std::uint8_t bytes, DType one, DType two, DType fou
 }
 
 std::optional<DType> dtype_of(const BasicType& type) {
+  if (is_char(type)) return std::is_signed_v<char> ? DType::kI8 : DType::kU8;
   switch (type.kind) {
     case ElementKind::kSigned:
     case ElementKind::kAddress:
