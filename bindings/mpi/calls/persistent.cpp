@@ -1,4 +1,4 @@
-// Persistent sends and receives, partitioned ones, and buffers for buffered sends.
+// Persistent sends and receives, and buffers for buffered sends.
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
 #include "mpi/core/process.h"
@@ -8,16 +8,6 @@
 
 namespace holdfast::mpi {
 namespace {
-
-// Makes an inactive request that holds what its runs use.
-Request* new_persistent(Comm* comm, Datatype* type) {
-  Request* request = new_request(comm);
-  if (request == nullptr) return nullptr;
-  request->persistent = true;
-  request->active = false;
-  request->type = Registry::use(type);
-  return request;
-}
 
 int too_many(Call& call) { return call.fail(kErrIntern, "there are too many requests"); }
 
@@ -99,40 +89,6 @@ int flush_later(Call& call, const std::shared_ptr<BufferPool>& pool, Comm* comm,
   return request != nullptr ? kSuccess : too_many(call);
 }
 
-// Partitions go as one message when all are ready.
-int init_partitions(Call& call, Request*& request, int partitions, Comm* comm, Datatype* type) {
-  if (partitions < 1) {
-    return call.fail(kErrArg,
-                     "partitions is " + std::to_string(partitions) + "; accepted: 1 or more");
-  }
-  request = new_persistent(comm, type);
-  if (request == nullptr) return too_many(call);
-  request->partitions = std::make_unique<Partitions>();
-  request->partitions->count = partitions;
-  request->partitions->ready =
-      std::make_unique<std::atomic<bool>[]>(static_cast<std::size_t>(partitions));
-  return kSuccess;
-}
-
-int make_ready(Call& call, Request* request, int low, int high) {
-  if (request == nullptr || !request->partitions || !request->partitions->send) {
-    return call.fail(kErrRequest, "request is not one of MPI_Psend_init()");
-  }
-  if (!request->active) return call.fail(kErrRequest, "request has not been started");
-  Partitions& parts = *request->partitions;
-  if (low < 0 || high >= parts.count || low > high) {
-    return call.fail(kErrArg, "partitions " + std::to_string(low) + " to " + std::to_string(high) +
-                                  " are not all of 0 to " + std::to_string(parts.count - 1));
-  }
-  for (int i = low; i <= high; ++i) {
-    if (parts.ready[static_cast<std::size_t>(i)].exchange(true, std::memory_order_acq_rel)) {
-      return call.fail(kErrArg, "partition " + std::to_string(i) + " is ready already");
-    }
-    if (parts.missing.fetch_sub(1, std::memory_order_acq_rel) == 1) parts.send(*request);
-  }
-  return kSuccess;
-}
-
 }  // namespace
 
 namespace body {
@@ -200,78 +156,6 @@ int Startall(Call& call, int count, const Handles<Request>& array_of_requests) {
     }
     if (const int code = start(call, request); code != kSuccess) return code;
   }
-  return kSuccess;
-}
-
-int Psend_init(Call& call, const void* buf, int partitions, std::int64_t count, Datatype* datatype,
-               int dest, int tag, Comm* comm, Info* /*info*/, Request*& request) {
-  Checks checks(call);
-  checks.count("count", count).type("datatype", datatype).dest(dest, *comm).tag("tag", tag);
-  if (checks.failed()) return checks.code();
-  const int code = init_partitions(call, request, partitions, comm, datatype);
-  if (code != kSuccess) return code;
-  const SendData data{buf, count * partitions, datatype};
-  const Route route{comm, dest, tag};
-  request->partitions->send = [data, route](Request& self) {
-    begin_send(self, data, route, comm::SendMode::kStandard);
-    self.partitions->sent.store(true, std::memory_order_release);
-  };
-  request->start = [](Request& self) {
-    Partitions& parts = *self.partitions;
-    for (int i = 0; i < parts.count; ++i) parts.ready[static_cast<std::size_t>(i)] = false;
-    parts.sent = false;
-    parts.missing.store(parts.count, std::memory_order_release);
-    self.what = Request::What::kSend;
-    return Failure{};
-  };
-  return kSuccess;
-}
-
-int Precv_init(Call& call, void* buf, int partitions, std::int64_t count, Datatype* datatype,
-               int source, int tag, Comm* comm, Info* /*info*/, Request*& request) {
-  Checks checks(call);
-  checks.count("count", count).type("datatype", datatype).source(source, *comm).tag("tag", tag);
-  checks.apart("datatype", count, datatype);
-  if (checks.failed()) return checks.code();
-  const int code = init_partitions(call, request, partitions, comm, datatype);
-  if (code != kSuccess) return code;
-  const ReceiveData data{buf, count * partitions, datatype};
-  const Route route{comm, source, tag};
-  request->partitions->sent = true;
-  request->start = [data, route](Request& self) {
-    begin_receive(self, data, route);
-    return Failure{};
-  };
-  return kSuccess;
-}
-
-int Pready(Call& call, int partition, Request* request) {
-  return make_ready(call, request, partition, partition);
-}
-
-int Pready_range(Call& call, int partition_low, int partition_high, Request* request) {
-  return make_ready(call, request, partition_low, partition_high);
-}
-
-int Pready_list(Call& call, int length, const IntArray& array_of_partitions, Request* request) {
-  for (int i = 0; i < length; ++i) {
-    const int partition = static_cast<int>(array_of_partitions[static_cast<std::size_t>(i)]);
-    if (const int code = make_ready(call, request, partition, partition); code != kSuccess) {
-      return code;
-    }
-  }
-  return kSuccess;
-}
-
-int Parrived(Call& call, Request* request, int partition, bool& flag) {
-  if (request == nullptr || !request->partitions || request->partitions->send) {
-    return call.fail(kErrRequest, "request is not one of MPI_Precv_init()");
-  }
-  if (partition < 0 || partition >= request->partitions->count) {
-    return call.fail(kErrArg, "partition is " + std::to_string(partition) + "; accepted: 0 to " +
-                                  std::to_string(request->partitions->count - 1));
-  }
-  flag = is_done(*request);
   return kSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "comm/communicator.h"
@@ -27,8 +28,8 @@ struct Comm : Object {
   int rank = 0;             // in `local`
   Group* local = nullptr;   // a use of its own
   Group* remote = nullptr;  // of an inter-communicator: the other side, a use of its own; else null
-  // Names its messages; the next number those of its collectives. The same on all its ranks, and no
-  // other communicator of any of them has had it.
+  // Names its messages; the next numbers those of its collectives, and of its partitioned messages.
+  // The same on all its ranks, and no other communicator of any of them has had it.
   std::uint32_t context = 0;
   // Its collectives; of an inter-communicator: those of its own side. Owners: this, and calls.
   std::shared_ptr<comm::Communicator> group;
@@ -39,6 +40,8 @@ struct Comm : Object {
   std::string name;
   std::shared_ptr<BufferPool> buffer;  // for buffered sends; null: none. Owners: this, its sends
   bool is_open = false;                // for messages
+  std::once_flag parts_once;           // for partitioned ones, which few have
+  bool has_parts = false;
   // Collectives that go by messages, counted alike on all ranks: their tags tell them apart.
   std::atomic<std::uint32_t> scripts{0};
 
@@ -48,6 +51,11 @@ struct Comm : Object {
   const Group& peers() const { return remote != nullptr ? *remote : *local; }
   comm::ContextId messages() const { return comm::ContextId{context}; }
   comm::ContextId collectives() const { return comm::ContextId{context + 1}; }
+  // Where the two ends of partitioned messages meet, and their data (partitions.h).
+  comm::ContextId meetings() const { return comm::ContextId{context + 2}; }
+  comm::ContextId partitions() const { return comm::ContextId{context + kPartitionsSpace}; }
+  static constexpr std::uint32_t kPartitionsSpace = 3;
+  static constexpr std::uint32_t kContexts = 4;
 };
 
 }  // namespace holdfast::mpi

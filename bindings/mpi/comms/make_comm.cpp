@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "mpi/core/process.h"
@@ -13,14 +14,12 @@
 namespace holdfast::mpi {
 namespace {
 
-// Contexts are handed out in twos: messages, and collectives' messages.
-constexpr std::uint32_t kContextsEach = 2;
-// In place of one: there are no more. Even, as all are.
-constexpr std::uint32_t kNoContext = 0xfffffffe;
+constexpr std::uint32_t kContextsEach = Comm::kContexts;
+// In place of one: there are no more. A multiple, as all are.
+constexpr std::uint32_t kNoContext = 0 - kContextsEach;
 // Ranks that make a communicator among themselves meet in messages of the parent's collectives,
 // with tags above those of its collectives.
 constexpr std::int32_t kMeetingTags = 1 << 30;
-// A wait goes on with scripts under way this often.
 
 comm::OpRequest greatest(std::uint32_t* value) {
   comm::OpRequest request;
@@ -43,6 +42,24 @@ Failure exchange(comm::MailRequest& send, comm::MailRequest& receive) {
   while (!process().mailbox().wait_all(both, kSliceOfWait)) process().scripts.advance();
   for (const comm::MailRequest* mail : both) {
     if (mail->result.outcome != comm::MailOutcome::kOk) return failure_of(mail->result.status);
+  }
+  return {};
+}
+
+// Opens some of its contexts for messages among all of its ranks.
+Failure open_contexts(const Comm& comm, std::initializer_list<comm::ContextId> contexts) {
+  std::vector<Rank> members;
+  for (const int process_number : comm.local->processes()) {
+    members.push_back(Rank{process_number});
+  }
+  if (comm.is_inter()) {
+    for (const int process_number : comm.remote->processes()) {
+      members.push_back(Rank{process_number});
+    }
+  }
+  for (const auto id : contexts) {
+    const auto status = process().mailbox().open(id, members);
+    if (!status.is_ok()) return failure_of(status);
   }
   return {};
 }
@@ -183,21 +200,21 @@ Failure open_comm(Comm& comm, std::uint32_t context) {
                             " of them in the life of a program"};
   }
   comm.context = context;
-  std::vector<Rank> members;
-  for (const int process_number : comm.local->processes()) {
-    members.push_back(Rank{process_number});
-  }
-  if (comm.is_inter()) {
-    for (const int process_number : comm.remote->processes()) {
-      members.push_back(Rank{process_number});
-    }
-  }
-  comm::Mailbox& mailbox = process().mailbox();
-  for (const auto id : {comm.messages(), comm.collectives()}) {
-    if (const auto status = mailbox.open(id, members); !status.is_ok()) return failure_of(status);
+  if (Failure failure = open_contexts(comm, {comm.messages(), comm.collectives()});
+      failure.code != kSuccess) {
+    return failure;
   }
   comm.is_open = true;
   return {};
+}
+
+Failure open_for_partitions(Comm& comm) {
+  Failure failure;
+  std::call_once(comm.parts_once, [&] {
+    failure = open_contexts(comm, {comm.meetings(), comm.partitions()});
+    comm.has_parts = failure.code == kSuccess;
+  });
+  return failure;
 }
 
 Comm::~Comm() {
@@ -205,6 +222,10 @@ Comm::~Comm() {
   if (is_open) {
     own.mailbox().close(messages());
     own.mailbox().close(collectives());
+  }
+  if (has_parts) {
+    own.mailbox().close(meetings());
+    own.mailbox().close(partitions());
   }
   if (group) static_cast<void>(group->close(Duration::zero()));
   own.registry.drop(local);

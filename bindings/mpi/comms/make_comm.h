@@ -33,6 +33,8 @@ Comm* new_comm(Call& call, const std::vector<int>& members,
                std::shared_ptr<comm::Communicator> group, Errhandler* errhandler);
 // Gives it its context, and opens it for messages.
 Failure open_comm(Comm& comm, std::uint32_t context);
+// Opens it for partitioned messages, once.
+Failure open_for_partitions(Comm& comm);
 // Closes it: what is under way on it goes on (MPI-4.1, 7.4.3). `comm` loses a use.
 void close_comm(Comm* comm);
 

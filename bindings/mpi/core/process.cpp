@@ -139,7 +139,7 @@ Failure Process::make_world() {
   fill(self, "MPI_COMM_SELF", {rank}, std::move(alone).value());
   // The first two contexts; later ones are proposed and agreed on.
   if (Failure failure = open_comm(*world, 0); failure.code != kSuccess) return failure;
-  return open_comm(*self, 2);
+  return open_comm(*self, Comm::kContexts);
 }
 
 int Process::end(Call& call) {

@@ -70,6 +70,7 @@ class Process {
   // Proposals of contexts with lower numbers have been made, or seen. Those of the world and of
   // MPI_COMM_SELF come before the first. Relaxed: only the number itself counts.
   std::atomic<std::uint32_t> next_proposal{2};
+  std::atomic<std::uint32_t> next_partitions{0};  // numbers of partitioned sends; see partitions.h
 
  private:
   holdfast::Status join(const Launched& launched);

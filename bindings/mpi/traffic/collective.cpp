@@ -153,6 +153,11 @@ int run_script(Call& call, std::shared_ptr<Script> script, Form form, Request*& 
     script->wait();
     return call.take(script->failure());
   }
+  if (script->comm().is_inter() && script->has_ops()) {
+    if (Failure failure = script->take_own_group(); failure.code != kSuccess) {
+      return call.take(std::move(failure));
+    }
+  }
   request = new_request(&script->comm());
   if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
   request->what = Request::What::kScript;

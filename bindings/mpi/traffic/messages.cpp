@@ -38,12 +38,14 @@ void go_nowhere(Request& request) {
 
 }  // namespace
 
+comm::ContextId Route::context() const { return comm::ContextId{comm->context + space}; }
+
 void begin_send(Request& request, const SendData& data, const Route& route, comm::SendMode mode) {
   if (route.peer == kProcNull) return go_nowhere(request);
   request.what = Request::What::kSend;
   const Rank dest{route.comm->peers().process(route.peer)};
-  process().mailbox().send(
-      request.mail, {route.comm->messages(), dest, route.tag, mode, payload_of(request, data)});
+  process().mailbox().send(request.mail,
+                           {route.context(), dest, route.tag, mode, payload_of(request, data)});
 }
 
 void begin_receive(Request& request, const ReceiveData& data, const Route& route) {
@@ -59,7 +61,7 @@ void begin_matched(Request& request, const ReceiveData& data, comm::MatchedMail&
 
 comm::MailPattern pattern_of(const Route& route) {
   const bool any = route.peer == kAnySource;
-  return {route.comm->messages(),
+  return {route.context(),
           any ? comm::kAnyMailSource : Rank{route.comm->peers().process(route.peer)},
           route.tag == kAnyTag ? comm::kAnyTag : route.tag};
 }

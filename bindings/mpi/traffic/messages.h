@@ -22,8 +22,10 @@ struct ReceiveData {
 // Who sends to whom, by ranks of the communicator.
 struct Route {
   Comm* comm;
-  int peer;  // or kProcNull; of a receive: or kAnySource
-  int tag;   // of a receive: or kAnyTag
+  int peer;                 // or kProcNull; of a receive: or kAnySource
+  int tag;                  // of a receive: or kAnyTag
+  std::uint32_t space = 0;  // added to the communicator's context
+  comm::ContextId context() const;
 };
 
 // Begins it in `request`, which is kSend (kReceive) afterwards, or kNothing without a peer. The

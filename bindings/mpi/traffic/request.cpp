@@ -30,7 +30,7 @@ Failure outcome_of_mail(Request& request, Status& status) {
   status.cancelled = result.outcome == comm::MailOutcome::kCancelled;
   if (request.what == Request::What::kReceive && !status.cancelled) {
     status.source = request.comm->peers().rank_of(result.source.value);
-    status.tag = result.tag;
+    status.tag = request.partitions ? request.partitions->tag : result.tag;
     status.bytes = static_cast<std::int64_t>(result.bytes);
   }
   if (result.outcome == comm::MailOutcome::kTruncated) {
@@ -75,8 +75,17 @@ Request* new_request(Comm* comm) {
   return request;
 }
 
+Request* new_persistent(Comm* comm, Datatype* type) {
+  Request* request = new_request(comm);
+  if (request == nullptr) return nullptr;
+  request->persistent = true;
+  request->active = false;
+  request->type = Registry::use(type);
+  return request;
+}
+
 bool is_done(Request& request) {
-  if (request.partitions && request.active && !request.partitions->sent) return false;
+  if (request.partitions && request.active && !is_under_way(request)) return false;
   if (request.other && !is_done(*request.other)) return false;
   if (is_settled(&request)) return true;
   switch (request.what) {
@@ -98,8 +107,8 @@ void wait_for(Request& request, const char* caller) {
   WaitNote note(caller);
   do {
     const bool others = process().scripts.advance();
-    const bool sent = !request.partitions || request.partitions->sent;
-    if (is_mail(request) && sent) {
+    const bool is_there = !request.partitions || is_under_way(request);
+    if (is_mail(request) && is_there) {
       if (!mailbox.wait(request.mail, others ? kSliceOfWait : kLongSlice)) note.look(request);
     } else if (request.what == Request::What::kScript) {
       request.script->wait();

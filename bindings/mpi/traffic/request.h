@@ -11,6 +11,7 @@
 #include "comm/message/mailbox.h"
 #include "mpi/core/call.h"
 #include "mpi/core/object.h"
+#include "mpi/traffic/partitions.h"
 #include "mpi/traffic/script.h"
 
 namespace holdfast::mpi {
@@ -18,7 +19,6 @@ namespace holdfast::mpi {
 struct Comm;
 struct Datatype;
 struct BufferPool;
-struct Request;
 class PackedSource;
 class PackedSink;
 
@@ -28,15 +28,6 @@ struct Generalised {
   Function free;
   Function cancel;
   void* state;
-};
-
-// Partitions of a message that goes in parts; it leaves when all are ready.
-struct Partitions {
-  int count = 0;
-  std::atomic<int> missing{0};  // acq_rel: who makes the last one ready sends what others wrote
-  std::unique_ptr<std::atomic<bool>[]> ready;
-  std::function<void(Request&)> send;  // of a send; null: a receive
-  std::atomic<bool> sent{false};       // release by who sends
 };
 
 struct Request : Object {
@@ -67,6 +58,8 @@ struct Request : Object {
 
 // Makes a request of the communicator.
 Request* new_request(Comm* comm);
+// An inactive one, which holds what its runs use.
+Request* new_persistent(Comm* comm, Datatype* type);
 
 // Without waiting.
 bool is_done(Request& request);

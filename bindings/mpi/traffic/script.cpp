@@ -1,18 +1,17 @@
 #include "mpi/traffic/script.h"
 
 #include <algorithm>
-#include <thread>
+#include <numeric>
 
 #include "base/check.h"
 #include "mpi/comms/comm.h"
+#include "mpi/comms/make_comm.h"
 #include "mpi/core/process.h"
 #include "mpi/types/datatype.h"
 #include "mpi/types/op.h"
 
 namespace holdfast::mpi {
 namespace {
-
-// A wait goes on with other scripts, and looks whether the world is well, this often.
 
 void pack(const Packing& packing) {
   const auto packer = packing.type->packer(packing.count);
@@ -58,6 +57,20 @@ Script::~Script() {
   for (Datatype* type : types_) registry.drop(type);
   for (Op* op : ops_) registry.drop(op);
   registry.drop(&comm_);
+  if (group_) static_cast<void>(group_->close(Duration::zero()));
+}
+
+bool Script::has_ops() const {
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& s) { return s.op.has_value(); });
+}
+
+Failure Script::take_own_group() {
+  std::vector<int> ranks(static_cast<std::size_t>(comm_.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  auto derived = derive_group(comm_.group, ranks);
+  if (!derived.is_ok()) return failure_of(derived.status());
+  group_ = std::move(derived).value();
+  return {};
 }
 
 std::byte* Script::allocate(std::uint64_t bytes) {
@@ -102,7 +115,7 @@ void Script::begin_step() {
   work_ = nullptr;
   if (step.op) {
     step.op->caller = caller_;
-    auto started = comm_.group->start(*step.op);
+    auto started = (group_ ? group_ : comm_.group)->start(*step.op);
     if (!started.is_ok()) return fail(failure_of(started.status()));
     work_ = std::move(started).value();
   }

@@ -74,6 +74,11 @@ class Script {
   Datatype* keep(Datatype* type);
   Op* keep(Op* op);
 
+  // Has its collectives in a group of its own, by a call of all ranks of this side: those of later
+  // steps begin when the rank gets there, and must not meet others that the program began since.
+  Failure take_own_group();
+  bool has_ops() const;
+
   // Begins the first step. Any thread; not while it runs.
   void begin();
   // Goes as far as possible without waiting; whether it has ended. Any thread.
@@ -95,6 +100,8 @@ class Script {
 
   Comm& comm_;  // a use of its own
   const char* const caller_;
+  // Owners: this, and works. Null: that of the communicator.
+  std::shared_ptr<comm::Communicator> group_;
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
   std::vector<Datatype*> types_;
