@@ -30,8 +30,8 @@ Failure failure_of(const holdfast::Status& status) {
     case Code::kOk: return {};
     case Code::kPeerLost: {
       // The core's ops name the rank; its messages have the number alone, of the world.
-      const bool is_named = status.ranks().empty() ||
-                            status.message().find("lost rank") != std::string::npos;
+      const bool is_named =
+          status.ranks().empty() || status.message().find("lost rank") != std::string::npos;
       if (is_named) return {kErrProcAborted, status.message()};
       return {kErrProcAborted, "lost rank " + std::to_string(status.ranks().front().value) +
                                    " of MPI_COMM_WORLD: " + status.message()};
