@@ -290,11 +290,14 @@ TEST_CASE("attributes are copied in order and deleted in reverse") {
   const int freed = keys[0];
   CHECK(body::Comm_free_keyval(call, keys[0]) == kSuccess);
   CHECK(keys[0] == kKeyvalInvalid);
-  TestCall refused;
-  CHECK(body::Comm_get_attr(refused, &to, freed, &value, found) == kErrKeyval);
+  CHECK(body::Comm_get_attr(call, &to, freed, &value, found) == kSuccess);
+  CHECK(value == number(101));
   trail.calls.clear();
   CHECK(delete_attributes(call, to, to.attributes) == kSuccess);
   CHECK(trail.calls == std::vector<std::string>{"delete 102", "delete 101", "delete 103"});
+  CHECK(body::Comm_delete_attr(call, &from, freed) == kSuccess);
+  TestCall refused;
+  CHECK(body::Comm_get_attr(refused, &from, freed, &value, found) == kErrKeyval);
 }
 
 TEST_CASE("functions of attributes that fail stop what called them") {

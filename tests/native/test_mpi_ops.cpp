@@ -56,7 +56,10 @@ TEST_CASE("operations are defined as MPI's table says") {
   CHECK(!is_allowed(kOpSum, kTypeCBool));
   CHECK(is_allowed(kOpBor, kTypeByte));
   CHECK(!is_allowed(kOpSum, kTypeByte));
-  CHECK(!is_allowed(kOpSum, kTypeChar));
+  CHECK(is_allowed(kOpSum, kTypeChar));  // as other MPIs let programs do
+  CHECK(is_allowed(kOpLand, kTypeChar));
+  CHECK(!is_allowed(kOpSum, kTypeCharacter));
+  CHECK(!is_allowed(kOpSum, kTypeWchar));
   CHECK(is_allowed(kOpBor, kTypeInteger));
   CHECK(!is_allowed(kOpLor, kTypeInteger));
   CHECK(is_allowed(kOpMinloc, kTypeDoubleInt));
