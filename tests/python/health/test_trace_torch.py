@@ -138,7 +138,7 @@ def empty_record() -> bytes:
     """A header of rank 0 and no op, as docs/operate/flight-record.md describes it."""
     words = [0] * (1024 + 16)
     words[0] = int.from_bytes(b"HLDFGHT1", "little")
-    words[1] = 2 | 1 << 32
+    words[1] = 3 | 1 << 32
     words[2] = 4711
     words[3] = 7
     return b"".join(word.to_bytes(8, "little") for word in words)
