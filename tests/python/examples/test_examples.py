@@ -152,6 +152,7 @@ def test_comm_hook(torch, tmp_path) -> None:
 def test_priorities(tmp_path) -> None:
     said = run_example("priorities.py", 2, tmp_path, "--rounds", "3")
     assert re.search(r"ms with priority 5, [\d.]+ ms without", said), said
+    assert re.search(r"it passed [1-9]\d* of the large ones", said), said
 
 
 @pytest.mark.parametrize("kind", [[], ["--causal"]], ids=["whole", "causal"])
