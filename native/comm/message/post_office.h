@@ -98,7 +98,6 @@ class PostOffice final : public Mailbox, public std::enable_shared_from_this<Pos
   template <class Look>
   auto wait_found(const Look& look, Duration timeout);
 
-  const std::uint64_t eager_;
   const std::shared_ptr<Executor> executor_;  // owners: see Group
   const std::shared_ptr<const Clock> clock_;
   MailNetwork* network_ = nullptr;  // driving thread only
