@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from compilers import compiler, needs_compiler, needs_cpp
 from ranks import finish, run_ranks, start_rank
 
 import holdfast
@@ -21,8 +22,6 @@ HEADERS = [PACKAGE / "include" / "holdfast" / n for n in ("holdfast.h", "holdfas
 EXAMPLES = Path(__file__).parents[3] / "examples" / "c"
 BENCHMARK = Path(__file__).parents[2] / "bench/c_collectives.c"
 LIBRARY = PACKAGE / "libholdfast.so"
-
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="waits for a C compiler")
 
 
 def flags(*which: str) -> list[str]:
@@ -34,14 +33,7 @@ def flags(*which: str) -> list[str]:
 def build(source: Path, folder: Path) -> Path:
     program = folder / source.stem
     strict = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    built = subprocess.run(
-        ["cc", *strict, str(source), *flags("--cflags", "--libs"), "-o", str(program)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert built.returncode == 0, built.stderr
+    compiler("cc", *strict, str(source), *flags("--cflags", "--libs"), "-o", str(program))
     return program
 
 
@@ -114,20 +106,14 @@ def test_the_example_that_loses_a_rank_goes_on(tmp_path):
     assert re.fullmatch(r"[1-9]\d* steps without a rank, then all 3 again: the sum is 6", back)
 
 
-@pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler")
+@needs_cpp
 def test_the_header_is_cpp_too(tmp_path):
     source = tmp_path / "use.cpp"
     source.write_text(
         "#include <holdfast/holdfast_device.h>\nint main() { return hf_abi_version(); }\n"
     )
-    subprocess.run(
-        [
-            *("c++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"),
-            *(str(source), *flags("--cflags")),
-        ],
-        timeout=60,
-        check=True,
-    )
+    strict = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    compiler("c++", *strict, str(source), *flags("--cflags"))
 
 
 @pytest.mark.skipif(shutil.which("nm") is None, reason="waits for nm (binutils)")

@@ -5,19 +5,19 @@ emulated device (cuda_driver.py).
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from compilers import needs_compiler
 from cuda_driver import CHOSEN
 from ranks import Outcome, finish, segments_of
 from test_c_abi import build
 
 PROGRAM = Path(__file__).parent / "c_device_ranks.c"
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="waits for a C compiler")
+pytestmark = needs_compiler
 
 DEVICE = {
     **CHOSEN,

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import sysconfig
 from pathlib import Path
 
 import pytest
 import torch
+from compilers import compiler, needs_cpp
 from ranks import run_ranks
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler"),
+    needs_cpp,
     pytest.mark.skipif(
         torch.backends.cuda.is_built(), reason="torch has a CUDA of its own; test_torch_cuda.py"
     ),
@@ -28,19 +27,13 @@ def fake(tmp_path_factory):
     there = Path(torch.__file__).parent
     includes = [there / "include", there / "include/torch/csrc/api/include"]
     includes.append(Path(sysconfig.get_path("include")))
-    built = subprocess.run(
-        [
-            *("c++", "-std=c++20", "-O0", "-w", "-shared", "-fPIC"),
-            *(f"-I{folder}" for folder in includes),
-            *(str(_SOURCE), "-o", str(library)),
-            *(f"-L{there / 'lib'}", "-ltorch_cpu", "-lc10", "-ltorch_python"),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
+    compiler(
+        *("c++", "-std=c++20", "-O0", "-w", "-shared", "-fPIC"),
+        *(f"-I{folder}" for folder in includes),
+        *(str(_SOURCE), "-o", str(library)),
+        *(f"-L{there / 'lib'}", "-ltorch_cpu", "-lc10", "-ltorch_python"),
+        seconds=400,
     )
-    assert built.returncode == 0, built.stderr
     return library
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from compilers import compiler
 from headers import unpack
 
 from holdfast import _mpi
@@ -28,6 +29,7 @@ def build(abi: str, source: Path, folder: Path) -> Path:
         done = command(
             "mpicc", "-std=c11", "-Wall", "-Werror", "-pthread", str(source), "-o", str(made)
         )
+        assert done.returncode == 0, done.stderr
     else:
         header = unpack(abi, folder)
         flags = [
@@ -39,12 +41,12 @@ def build(abi: str, source: Path, folder: Path) -> Path:
             str(_mpi.library(abi)),
         ]
         # The core is no part of what such a program was linked with.
-        done = subprocess.run(
-            ["cc", *flags, "-Wl,--allow-shlib-undefined", "-o", str(made)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert done.returncode == 0, done.stderr
+        compiler("cc", *flags, "-Wl,--allow-shlib-undefined", "-o", str(made))
     return made
+
+
+def build_text(abi: str, text: str, folder: Path) -> Path:
+    """Compile a program of this text."""
+    source = folder / "program.c"
+    source.write_text(text)
+    return build(abi, source, folder)

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler
-from mpi_programs import build, command
+from compilers import needs_compiler, needs_cpp
+from mpi_programs import build, build_text, command
 
 from holdfast import _mpi
 
@@ -37,7 +36,7 @@ def test_a_program_of_mpicc_runs_alone(tmp_path) -> None:
 
 
 @needs_compiler
-@pytest.mark.skipif(shutil.which("c++") is None, reason="waits for a C++ compiler")
+@needs_cpp
 def test_the_header_is_cs_and_cpps(tmp_path) -> None:
     source = tmp_path / "version.cpp"
     source.write_text(
@@ -72,9 +71,7 @@ int main(int argc, char** argv) {
 @needs_compiler
 @pytest.mark.parametrize("abi", list(_mpi.ABIS))
 def test_a_tool_stands_before_a_function(abi, tmp_path) -> None:
-    source = tmp_path / "profiled.c"
-    source.write_text(PROFILED)
-    done = command("run", "-n", "1", str(build(abi, source, tmp_path)))
+    done = command("run", "-n", "1", str(build_text(abi, PROFILED, tmp_path)))
     assert (done.returncode, done.stdout) == (0, "1 0\n"), done.stderr
 
 
@@ -92,9 +89,7 @@ int main(int argc, char** argv) {
 @needs_compiler
 @pytest.mark.parametrize("abi", list(_mpi.ABIS))
 def test_a_call_before_init_or_after_finalize_ends_the_program(abi, tmp_path) -> None:
-    source = tmp_path / "untimely.c"
-    source.write_text(UNTIMELY)
-    made = str(build(abi, source, tmp_path))
+    made = str(build_text(abi, UNTIMELY, tmp_path))
     early, late = command("run", "-n", "1", made), command("run", "-n", "1", made, "late")
     assert early.returncode != 0
     assert "MPI_Comm_rank: called before MPI_Init" in early.stderr

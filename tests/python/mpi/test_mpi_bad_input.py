@@ -11,8 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler
-from mpi_programs import build, command
+from compilers import compiler, needs_compiler
+from mpi_programs import build, build_text, command
 
 from holdfast import _mpi
 
@@ -92,9 +92,7 @@ TEXTS = {
 @needs_compiler
 @pytest.mark.parametrize("abi", ABIS)
 def test_what_ends_a_program_is_told_before(abi, tmp_path) -> None:
-    source = tmp_path / "ends.c"
-    source.write_text(ENDS)
-    made = build(abi, source, tmp_path)
+    made = build_text(abi, ENDS, tmp_path)
     for way, text in TEXTS.items():
         done = alone(abi, made, way)
         assert done.returncode > 0, (way, done)  # by itself, not by a signal
@@ -165,9 +163,7 @@ int main(int argc, char** argv) {
 @needs_compiler
 @pytest.mark.parametrize("abi", ABIS)
 def test_a_forked_child_is_told_and_may_execute_programs(abi, tmp_path) -> None:
-    source = tmp_path / "forks.c"
-    source.write_text(FORK)
-    done = command("run", "-n", "2", str(build(abi, source, tmp_path)))
+    done = command("run", "-n", "2", str(build_text(abi, FORK, tmp_path)))
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["fine 0", "fine 1"], done.stderr
     assert done.stderr.count("MPI_Send: called in a forked child") == 2
@@ -190,9 +186,7 @@ int main(int argc, char** argv) {
 @needs_compiler
 @pytest.mark.parametrize("abi", ABIS)
 def test_two_mpis_in_one_process_are_told(abi, tmp_path) -> None:
-    source = tmp_path / "two.c"
-    source.write_text(TWO)
-    made = build(abi, source, tmp_path)
+    made = build_text(abi, TWO, tmp_path)
     other = _mpi.library("mpich" if abi == "openmpi" else "openmpi")
     done = alone(abi, made, other)
     assert done.returncode > 0
@@ -215,9 +209,9 @@ def linked(folder: Path, *libraries: str) -> Path:
         (folder / "nowhere.c").write_text("int nothing;\n")
         path = folder / name
         flags = ["-shared", "-fPIC", f"-Wl,-soname,{name}"]
-        subprocess.run(["cc", *flags, str(folder / "nowhere.c"), "-o", str(path)], check=True)
+        compiler("cc", *flags, str(folder / "nowhere.c"), "-o", str(path))
         paths.append(str(path))
-    subprocess.run(["cc", str(source), "-Wl,--no-as-needed", *paths, "-o", str(made)], check=True)
+    compiler("cc", str(source), "-Wl,--no-as-needed", *paths, "-o", str(made))
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler
+from compilers import needs_compiler
 from mpi_programs import build, command
 
 from holdfast import _mpi

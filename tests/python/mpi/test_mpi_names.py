@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler
+from compilers import needs_compiler
 from mpi_programs import build, command
 from ports import held_port
 from waiting import eventually

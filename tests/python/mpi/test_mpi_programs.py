@@ -33,7 +33,7 @@ for root in range(world.size):
 print("GOOD", flush=True)
 """
 
-LOSS = """
+ONE_DIES = """
 from mpi4py import MPI
 import numpy as np, os, signal
 world = MPI.COMM_WORLD
@@ -41,6 +41,9 @@ world.Set_errhandler(MPI.ERRORS_RETURN)
 world.Barrier()
 if world.rank == 1:
     os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+LOSS = f"""{ONE_DIES}
 try:
     if world.rank == 0:
         world.Recv(np.zeros(1), source=MPI.ANY_SOURCE)
@@ -54,14 +57,7 @@ os._exit(0)
 
 
 # By a receive that waits for it, one that is posted later, and a send.
-LOST_PEER = """
-from mpi4py import MPI
-import numpy as np, os, signal
-world = MPI.COMM_WORLD
-world.Set_errhandler(MPI.ERRORS_RETURN)
-world.Barrier()
-if world.rank == 1:
-    os.kill(os.getpid(), signal.SIGKILL)
+LOST_PEER = f"""{ONE_DIES}
 calls = [lambda: world.Recv(np.zeros(1), source=1)]
 if world.rank == 0:
     calls = [*calls, lambda: world.Ssend(np.zeros(1), dest=1)]

@@ -14,17 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler
+from compilers import compiler, needs_compiler
 
 from holdfast import _elf, _mpi
 from holdfast.errors import ConfigError
-
-
-def cc(*arguments: str) -> None:
-    done = subprocess.run(
-        ["cc", *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
 
 
 def stand_in(folder: Path, name: str, *arguments: str) -> Path:
@@ -33,7 +26,9 @@ def stand_in(folder: Path, name: str, *arguments: str) -> Path:
     source = folder / "nothing.c"
     source.write_text("int nothing(void) { return 0; }\n")
     library = folder / name
-    cc("-shared", "-fPIC", str(source), f"-Wl,-soname,{name}", "-o", str(library), *arguments)
+    compiler(
+        "cc", "-shared", "-fPIC", str(source), f"-Wl,-soname,{name}", "-o", str(library), *arguments
+    )
     return library
 
 
@@ -46,7 +41,9 @@ def program(folder: Path, *libraries: Path, options: tuple[str, ...] = ()) -> Pa
         '  puts(path == NULL ? "" : path); return 0; }\n'
     )
     made = folder / "program"
-    cc(str(source), "-Wl,--no-as-needed", *map(str, libraries), *options, "-o", str(made))
+    compiler(
+        "cc", str(source), "-Wl,--no-as-needed", *map(str, libraries), *options, "-o", str(made)
+    )
     return made
 
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from headers import needs_compiler
+from compilers import needs_compiler
 from mpi_programs import build, command
 
 from holdfast import _mpi
