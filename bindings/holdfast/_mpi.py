@@ -46,14 +46,14 @@ class Found:
     ----------
     abi : str
         Its ABI, a folder's name.
-    library : str
+    soname : str
         Its name.
     before : tuple of str
         Folders that the loader searches before those of LD_LIBRARY_PATH.
     """
 
     abi: str
-    library: str
+    soname: str
     before: tuple[str, ...] = ()
 
 
@@ -132,7 +132,7 @@ def _search(program: Path, environment: Mapping[str, str]) -> Found | None:
                 continue
             if found is not None and abi != found.abi:
                 raise ConfigError(
-                    f"{program} needs two MPIs: {found.library}, of {TITLES[found.abi]}, and "
+                    f"{program} needs two MPIs: {found.soname}, of {TITLES[found.abi]}, and "
                     f"{name}, of {TITLES[abi]}, by {file}; accepted: one, for the program and all "
                     "of its libraries"
                 )
@@ -169,13 +169,13 @@ def _of_program(program: Path, mpi: str, environment: Mapping[str, str]) -> Sett
         return Setting() if mpi == "auto" else _by_path(mpi, environment)
     if mpi not in ("auto", found.abi):
         raise ConfigError(
-            f"--mpi {mpi}: {program} needs {found.library}, of {TITLES[found.abi]}; "
+            f"--mpi {mpi}: {program} needs {found.soname}, of {TITLES[found.abi]}; "
             f"accepted: auto, {found.abi}, off"
         )
     for folder in found.before:
-        if Path(folder, found.library).exists():
+        if Path(folder, found.soname).exists():
             raise ConfigError(
-                f"{program} has {folder} built in as the place of {found.library}, where the "
+                f"{program} has {folder} built in as the place of {found.soname}, where the "
                 "loader looks first; link it without that, or remove it: patchelf --remove-rpath"
             )
     return _by_path(found.abi, environment)
@@ -216,7 +216,9 @@ def _of_python(mpi: str, environment: Mapping[str, str]) -> Setting:
 def _is_python(program: Path) -> bool:
     """Whether it is this interpreter, whose modules are those that the launcher finds, or its."""
     if program.name.startswith("python"):
-        return program.absolute().parent == Path(sys.executable).absolute().parent
+        # By what they are, not by their names: a path may hold ".." or a link to a folder. The file
+        # itself is not followed: a virtual environment's is a link to the interpreter outside.
+        return program.parent.samefile(Path(sys.executable).parent)
     with program.open("rb") as opened:
         first = opened.readline(256)
     return first.startswith(b"#!") and b"python" in first

@@ -180,6 +180,14 @@ def test_this_interpreter_as_a_program_is_python(wheel, installation) -> None:
     assert given.environment == {"MPI4PY_LIBMPI": str(installation / "mpich" / "libmpi.so.12")}
 
 
+def test_this_interpreter_is_known_by_another_path(wheel, installation, tmp_path) -> None:
+    linked = tmp_path / "linked"
+    linked.symlink_to(Path(sys.executable).parent)
+    set_to = {"MPI4PY_LIBMPI": str(installation / "mpich" / "libmpi.so.12")}
+    for program in (linked / "python", tmp_path / "site" / ".." / "linked" / "python"):
+        assert _mpi.prepare([str(program), "x.py"], "auto", {}).environment == set_to
+
+
 def test_what_a_user_chose_for_mpi4py_stays(wheel, installation) -> None:
     theirs = {"MPI4PY_LIBMPI": "/opt/mpi/libmpi.so"}
     assert _mpi.prepare(["program.py"], "auto", theirs).environment == {}
