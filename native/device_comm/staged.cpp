@@ -179,6 +179,13 @@ Result<Staged::Planned> Staged::plan_for(comm::Communicator& group,
   return Planned{route_on_device(request, facts), 0};
 }
 
+bool Staged::bypasses_host(const comm::Communicator& group, const OpRequest& request) const {
+  comm::DeviceFacts facts = facts_of(group);
+  facts.agreed = true;
+  const comm::Way way = route_on_device(request, facts).way;
+  return way == comm::Way::kDirect || way == comm::Way::kTwoLevel;
+}
+
 comm::DeviceFacts Staged::facts_of(const comm::Communicator& group) const {
   comm::Placement place = group.placement();
   place.ranks = group.size();

@@ -71,6 +71,10 @@ class Staged final : public std::enable_shared_from_this<Staged> {
   // The device's kernels, for callers in its context.
   device::LoadedKernels& kernels() { return kernels_; }
 
+  // Whether start() has the call bypass the host, once the group's devices are found to reach each
+  // other: by what all ranks know alike. Any thread.
+  bool bypasses_host(const comm::Communicator& group, const comm::OpRequest& request) const;
+
   // As Communicator::start(), for blocks (and a residual) that are memory of this device. The op
   // begins after all that `streams` have been given; none: its input is there. The memory must stay
   // valid until the work has ended; the result may be read once it has, or on a stream that

@@ -1,13 +1,37 @@
 // Reduction operations: MPI-4.1, 6.9.2, 6.9.5 and 6.9.7.
 #include <string>
+#include <vector>
 
+#include "comm/reduce/kernels.h"
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
 #include "mpi/calls/made.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/device_data.h"
 #include "mpi/types/op.h"
 
-namespace holdfast::mpi::body {
+namespace holdfast::mpi {
+namespace {
+
+// As apply(), of buffers of which a device owns one or both: on the host, on packed elements.
+Failure apply_on_host(Op& op, const void* in, void* inout, std::int64_t count, Datatype& type) {
+  std::vector<std::byte> left(type.bytes_of(count));
+  std::vector<std::byte> right(left.size());
+  Failure failure = pack_elements(type, count, in, left.data());
+  if (failure.code == kSuccess) failure = pack_elements(type, count, inout, right.data());
+  if (failure.code != kSuccess) return failure;
+  if (const auto native = native_reduction(op, type)) {
+    comm::reduce_kernel(native->dtype, native->op)(right.data(), left.data(), right.data(),
+                                                   right.size() / dtype_bytes(native->dtype));
+  } else {
+    user_reduction(op, type)->apply(left.data(), right.data(), static_cast<std::uint64_t>(count));
+  }
+  return unpack_elements(type, count, right.data(), inout);
+}
+
+}  // namespace
+
+namespace body {
 
 int Op_create(Call& call, Function user_fn, bool commute, Op*& op) {
   if (user_fn == nullptr) {
@@ -49,8 +73,12 @@ int Reduce_local(Call& call, const void* inbuf, void* inoutbuf, std::int64_t cou
   }
   checks.buffer("inbuf", inbuf, count, datatype).buffer("inoutbuf", inoutbuf, count, datatype);
   if (checks.failed()) return checks.code();
+  if (device_of(*datatype, count, inbuf) || device_of(*datatype, count, inoutbuf)) {
+    return call.take(apply_on_host(*op, inbuf, inoutbuf, count, *datatype));
+  }
   if (count != 0) apply(*op, inbuf, inoutbuf, count, *datatype);
   return kSuccess;
 }
 
-}  // namespace holdfast::mpi::body
+}  // namespace body
+}  // namespace holdfast::mpi

@@ -5,6 +5,7 @@
 #include "mpi/calls.h"
 #include "mpi/calls/checks.h"
 #include "mpi/calls/made.h"
+#include "mpi/traffic/device_data.h"
 #include "mpi/types/datatype.h"
 #include "mpi/types/external32.h"
 
@@ -86,10 +87,9 @@ int Pack(Call& call, const void* inbuf, std::int64_t incount, Datatype* datatype
   code = check_place(call, "outsize", outsize, position, bytes);
   if (code == kSuccess) code = check_memory(call, "outbuf", outbuf, bytes);
   if (code != kSuccess || bytes == 0) return code;
-  datatype->packer(incount).pack(static_cast<const std::byte*>(inbuf), 0,
-                                 {behind(outbuf, position), bytes});
-  position += static_cast<std::int64_t>(bytes);
-  return kSuccess;
+  code = call.take(pack_elements(*datatype, incount, inbuf, behind(outbuf, position)));
+  if (code == kSuccess) position += static_cast<std::int64_t>(bytes);
+  return code;
 }
 
 int Unpack(Call& call, const void* inbuf, std::int64_t insize, std::int64_t& position, void* outbuf,
@@ -102,10 +102,9 @@ int Unpack(Call& call, const void* inbuf, std::int64_t insize, std::int64_t& pos
   code = check_place(call, "insize", insize, position, bytes);
   if (code == kSuccess) code = check_memory(call, "inbuf", inbuf, bytes);
   if (code != kSuccess || bytes == 0) return code;
-  datatype->packer(outcount).unpack({behind(inbuf, position), bytes}, 0,
-                                    static_cast<std::byte*>(outbuf));
-  position += static_cast<std::int64_t>(bytes);
-  return kSuccess;
+  code = call.take(unpack_elements(*datatype, outcount, behind(inbuf, position), outbuf));
+  if (code == kSuccess) position += static_cast<std::int64_t>(bytes);
+  return code;
 }
 
 int Pack_size(Call& call, std::int64_t incount, Datatype* datatype, Comm*, std::int64_t& size) {
@@ -126,12 +125,15 @@ int Pack_external(Call& call, std::string_view datarep, const void* inbuf, std::
   if (code == kSuccess) code = check_memory(call, "outbuf", outbuf, bytes);
   if (code != kSuccess || bytes == 0) return code;
   std::vector<std::byte> packed(datatype->bytes_of(incount));
-  datatype->packer(incount).pack(static_cast<const std::byte*>(inbuf), 0, packed);
+  code = call.take(pack_elements(*datatype, incount, inbuf, packed.data()));
+  if (code != kSuccess) return code;
+  std::vector<std::byte> external(bytes);
   const char* wrong = to_external32(datatype->elements, static_cast<std::uint64_t>(incount),
-                                    packed.data(), behind(outbuf, position));
+                                    packed.data(), external.data());
   if (wrong != nullptr) return unfit(call, wrong);
-  position += static_cast<std::int64_t>(bytes);
-  return kSuccess;
+  code = call.take(copy_to(behind(outbuf, position), external));
+  if (code == kSuccess) position += static_cast<std::int64_t>(bytes);
+  return code;
 }
 
 int Unpack_external(Call& call, std::string_view datarep, const void* inbuf, std::int64_t insize,
@@ -146,13 +148,16 @@ int Unpack_external(Call& call, std::string_view datarep, const void* inbuf, std
   code = check_place(call, "insize", insize, position, bytes);
   if (code == kSuccess) code = check_memory(call, "inbuf", inbuf, bytes);
   if (code != kSuccess || bytes == 0) return code;
+  std::vector<std::byte> external(bytes);
+  code = call.take(copy_from(behind(inbuf, position), external));
+  if (code != kSuccess) return code;
   std::vector<std::byte> packed(datatype->bytes_of(outcount));
   const char* wrong = from_external32(datatype->elements, static_cast<std::uint64_t>(outcount),
-                                      behind(inbuf, position), packed.data());
+                                      external.data(), packed.data());
   if (wrong != nullptr) return unfit(call, wrong);
-  datatype->packer(outcount).unpack(packed, 0, static_cast<std::byte*>(outbuf));
-  position += static_cast<std::int64_t>(bytes);
-  return kSuccess;
+  code = call.take(unpack_elements(*datatype, outcount, packed.data(), outbuf));
+  if (code == kSuccess) position += static_cast<std::int64_t>(bytes);
+  return code;
 }
 
 int Pack_external_size(Call& call, std::string_view datarep, std::int64_t incount,

@@ -31,10 +31,8 @@ Failure start_buffered(Request& request, const SendData& data, const Route& rout
   request.buffered = true;
   if (route.peer == kProcNull) return {};
   const auto pool = pool_of(*route.comm);
-  if (pool && pool->send(data, route)) return {};
-  return {kErrBuffer, pool ? "the attached buffer of " + std::to_string(pool->size) +
-                                 " bytes has no room for the message"
-                           : "no buffer is attached; MPI_Buffer_attach() attaches one"};
+  if (pool) return pool->send(data, route);
+  return {kErrBuffer, "no buffer is attached; MPI_Buffer_attach() attaches one"};
 }
 
 int start(Call& call, Request* request) {

@@ -5,6 +5,7 @@
 #include "mpi/calls/checks.h"
 #include "mpi/core/process.h"
 #include "mpi/traffic/buffered.h"
+#include "mpi/traffic/device_data.h"
 #include "mpi/traffic/message.h"
 #include "mpi/traffic/messages.h"
 #include "mpi/traffic/wait_note.h"
@@ -70,11 +71,7 @@ int send_buffered(Call& call, const SendData& data, const Route& route) {
   if (!pool) {
     return call.fail(kErrBuffer, "no buffer is attached; MPI_Buffer_attach() attaches one");
   }
-  if (pool->send(data, route)) return kSuccess;
-  return call.fail(kErrBuffer, "the attached buffer of " + std::to_string(pool->size) +
-                                   " bytes has no room for a message of " +
-                                   std::to_string(data.type->bytes_of(data.count)) + " bytes and " +
-                                   std::to_string(kBufferedOverhead) + " more");
+  return call.take(pool->send(data, route));
 }
 
 int check_probe(Call& call, const Route& route) {
@@ -218,13 +215,13 @@ int Sendrecv_replace(Call& call, void* buf, std::int64_t count, Datatype* dataty
     return code;
   }
   if (const int code = check_receive(call, in, from, "recvtag"); code != kSuccess) return code;
-  const auto packer = datatype->packer(count);
-  const auto copy = std::make_unique_for_overwrite<std::byte[]>(packer.bytes() + 1);
-  packer.pack(static_cast<const std::byte*>(buf), 0, {copy.get(), packer.bytes()});
+  const std::uint64_t bytes = datatype->bytes_of(count);
+  const auto copy = std::make_unique_for_overwrite<std::byte[]>(bytes + 1);
+  Failure packed = pack_elements(*datatype, count, buf, copy.get());
+  if (packed.code != kSuccess) return call.take(std::move(packed));
   Borrowed receive(comm);
   Borrowed send(comm);
-  Datatype* bytes = process().byte_type;
-  begin_send(send.request, {copy.get(), static_cast<std::int64_t>(packer.bytes()), bytes}, to,
+  begin_send(send.request, {copy.get(), static_cast<std::int64_t>(bytes), process().byte_type}, to,
              comm::SendMode::kStandard);
   begin_receive(receive.request, in, from);
   Status result;
@@ -261,14 +258,16 @@ int Isendrecv_replace(Call& call, void* buf, std::int64_t count, Datatype* datat
     return code;
   }
   if (const int code = check_receive(call, in, from, "recvtag"); code != kSuccess) return code;
+  const std::uint64_t bytes = datatype->bytes_of(count);
+  auto copy = std::make_unique_for_overwrite<std::byte[]>(bytes + 1);
+  Failure packed = pack_elements(*datatype, count, buf, copy.get());
+  if (packed.code != kSuccess) return call.take(std::move(packed));
   request = new_request(comm);
   if (request == nullptr) return call.fail(kErrIntern, "there are too many requests");
-  const auto packer = datatype->packer(count);
-  request->copy = std::make_unique_for_overwrite<std::byte[]>(packer.bytes() + 1);
-  packer.pack(static_cast<const std::byte*>(buf), 0, {request->copy.get(), packer.bytes()});
+  request->copy = std::move(copy);
   request->other = std::make_unique<Request>();
-  const auto bytes = static_cast<std::int64_t>(packer.bytes());
-  begin_send(*request->other, {request->copy.get(), bytes, process().byte_type}, to,
+  begin_send(*request->other,
+             {request->copy.get(), static_cast<std::int64_t>(bytes), process().byte_type}, to,
              comm::SendMode::kStandard);
   begin_receive(*request, in, from);
   return kSuccess;

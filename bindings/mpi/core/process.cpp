@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "c/handles.h"
 #include "c/option_fields.h"
 #include "mpi/comms/make_comm.h"
 #include "mpi/core/launched.h"
@@ -33,7 +34,12 @@ Result<runtime::Options> options_from_environment() {
   if (hf_options_from_env_sized(&options, sizeof options) != HF_OK) {
     return holdfast::Status{Code::kConfigError, hf_last_error()};
   }
-  auto native = c::native_options(&options, nullptr);
+  hf_device_options devices = {};
+  devices.size = sizeof devices;
+  if (hf_device_options_from_env(&devices) != HF_OK) {
+    return holdfast::Status{Code::kConfigError, hf_last_error()};
+  }
+  auto native = c::native_options(&options, &devices);
   if (!native.is_ok()) return native.status();
   if (std::getenv("HOLDFAST_TIMEOUT") == nullptr) native.value().timeout = kPatience;
   // The loss of a rank is an error, on all survivors, at the same call.
@@ -75,6 +81,7 @@ holdfast::Status Process::join(const Launched& launched) {
   auto mailbox = world_group_->mailbox();
   if (!mailbox.is_ok()) return mailbox.status();
   mailbox_ = std::move(mailbox).value();
+  devices.begin(node_, options.value().cuda_driver);
   return holdfast::Status::ok();
 }
 
@@ -180,6 +187,12 @@ void Process::abort_job(Comm* comm, int code) {
   ::_exit((code & 0xff) == 0 ? 1 : code & 0xff);
 }
 
+hf_node* Process::c_node() {
+  const std::lock_guard lock(c_node_mutex_);
+  if (!c_node_ && is_running()) c_node_ = std::make_unique<hf_node>(hf_node{node_, ""});
+  return c_node_.get();
+}
+
 Stage stage() {
   switch (process().phase()) {
     case Process::Phase::kRunning: return Stage::kRunning;
@@ -190,3 +203,7 @@ Stage stage() {
 }
 
 }  // namespace holdfast::mpi
+
+extern "C" __attribute__((visibility("default"))) hf_node* hf_mpi_node() {
+  return holdfast::mpi::process().c_node();
+}

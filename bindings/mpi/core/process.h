@@ -11,6 +11,7 @@
 
 #include "comm/message/mailbox.h"
 #include "mpi/core/call.h"
+#include "mpi/core/device_watch.h"
 #include "mpi/core/error_codes.h"
 #include "mpi/core/keyvals.h"
 #include "mpi/core/predefined.h"
@@ -19,6 +20,8 @@
 #include "mpi/traffic/script.h"
 #include "mpi/types/fortran_types.h"
 #include "runtime/node.h"
+
+struct hf_node;
 
 namespace holdfast::mpi {
 
@@ -51,8 +54,11 @@ class Process {
   comm::Mailbox& mailbox() const { return *mailbox_; }
   runtime::Node& node() const { return *node_; }
   const std::shared_ptr<comm::Communicator>& world_group() const { return world_group_; }
+  // The node as the C interface has it; null where MPI is not running. It is the process's.
+  hf_node* c_node();
 
   Registry& registry = mpi::registry();
+  DeviceWatch devices;
   Keyvals keyvals;
   ErrorCodes errors;
   FortranTypes fortran_types;
@@ -84,6 +90,8 @@ class Process {
   std::unique_ptr<Store> store_;
   std::shared_ptr<comm::Communicator> world_group_;
   std::shared_ptr<comm::Mailbox> mailbox_;
+  std::mutex c_node_mutex_;  // guards c_node_
+  std::unique_ptr<hf_node> c_node_;
 };
 
 // The one of this process. It lives as long as the process: programs may call MPI_Finalized from
@@ -91,3 +99,7 @@ class Process {
 Process& process();
 
 }  // namespace holdfast::mpi
+
+// For programs that use holdfast.h beside MPI: the node that MPI runs on, whose devices, and
+// whose emulated device, are those that MPI knows.
+extern "C" hf_node* hf_mpi_node();

@@ -30,8 +30,8 @@ struct BufferPool {
   std::list<Copy> copies;  // under way
   std::int64_t used = 0;
 
-  // Copies and sends. False: the buffer is full.
-  bool send(const SendData& data, const Route& route);
+  // Copies and sends. kErrBuffer: the buffer is full.
+  Failure send(const SendData& data, const Route& route);
   // Waits until all that was sent before has left.
   void flush();
 };

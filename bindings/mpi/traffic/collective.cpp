@@ -1,10 +1,12 @@
 #include "mpi/traffic/collective.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/device_data.h"
 #include "mpi/types/datatype.h"
 #include "mpi/types/op.h"
 
@@ -14,16 +16,17 @@ std::uint64_t bytes_of(const Part& part) {
   return part.type == nullptr ? 0 : part.type->bytes_of(part.count);
 }
 
+bool is_run(const Part& part) {
+  if (part.type == nullptr || part.packed) return true;
+  return part.type->layout.is_dense(part.count) && !device_of(*part.type, part.count, part.at);
+}
+
 namespace {
 
 // A wait goes on with scripts under way this often.
 constexpr Duration kSliceOfOpWait = std::chrono::milliseconds(20);
 
-bool is_contiguous(const Parts& parts) {
-  return std::all_of(parts.begin(), parts.end(), [](const Part& part) {
-    return part.type == nullptr || part.packed || part.type->layout.is_dense(part.count);
-  });
-}
+bool is_contiguous(const Parts& parts) { return std::all_of(parts.begin(), parts.end(), is_run); }
 
 std::byte* first_byte(const Part& part) {
   return static_cast<std::byte*>(part.at) + part.type->layout.true_lb();
@@ -53,14 +56,25 @@ Elements elements_of(const CollectiveCall& asked) {
   return elements;
 }
 
-// A block of the core for `part`; what has gaps is packed into memory of the script's.
-comm::Block block_of(const Part& part, const Elements& elements, Script* script,
+// A block of the core for `part`; what is no run of the memory that the step is on is packed into
+// memory of the script's.
+comm::Block block_of(const Part& part, const Elements& elements, Script* script, Step* step,
                      std::vector<Packing>* packings) {
   if (part.type == nullptr || part.count == 0) return {nullptr, 0};
   const std::uint64_t bytes = bytes_of(part);
   if (part.packed) return {static_cast<std::byte*>(part.at), bytes / elements.bytes};
-  if (part.type->layout.is_dense(part.count)) return {first_byte(part), bytes / elements.bytes};
-  std::byte* packed = script->allocate(bytes);
+  const bool on_device = step != nullptr && step->staged;
+  const bool as_it_is =
+      script == nullptr || (on_device ? part.type->layout.is_dense(part.count) : is_run(part));
+  if (as_it_is) return {first_byte(part), bytes / elements.bytes};
+  std::byte* packed = nullptr;
+  if (on_device) {
+    const auto memory = script->allocate_on(step->staged, bytes);
+    if (!memory.is_ok()) step->broken = failure_of(memory.status());
+    packed = memory.is_ok() ? memory.value() : nullptr;
+  } else {
+    packed = script->allocate(bytes);
+  }
   packings->push_back({part.type, part.count, static_cast<std::byte*>(part.at), packed});
   return {packed, bytes / elements.bytes};
 }
@@ -86,20 +100,51 @@ comm::OpRequest request_of(const CollectiveCall& asked, Script* script, Step* st
   if (asked.what == comm::Collective::kBroadcast) {
     // What a rank of a broadcast gives or gets is one buffer.
     const bool gives = asked.comm->rank == asked.root;
-    request.output = {block_of(asked.output[0], elements, script, gives ? packs : unpacks)};
+    request.output = {block_of(asked.output[0], elements, script, step, gives ? packs : unpacks)};
     request.input = request.output;
     return request;
   }
   for (const Part& part : asked.input) {
-    request.input.push_back(block_of(part, elements, script, packs));
+    request.input.push_back(block_of(part, elements, script, step, packs));
   }
   for (const Part& part : asked.output) {
-    request.output.push_back(block_of(part, elements, script, unpacks));
+    request.output.push_back(block_of(part, elements, script, step, unpacks));
+  }
+  // The first rank gets nothing, and keeps what it has.
+  if (asked.what == comm::Collective::kExscan && step != nullptr) {
+    step->packs.insert(step->packs.end(), step->unpacks.begin(), step->unpacks.end());
   }
   return request;
 }
 
 namespace {
+
+// The device that the call is done on; null: the host. Only collectives that give all ranks both an
+// input and an output, so that programs have both on devices, or neither; only where the host is
+// bypassed, since all else goes through it anyway, where ranks may mix what memory they like.
+std::shared_ptr<device_comm::Staged> device_of_call(const CollectiveCall& asked) {
+  using comm::Collective;
+  const bool is_even =
+      asked.what == Collective::kAllReduce || asked.what == Collective::kAllGather ||
+      asked.what == Collective::kAllToAll || asked.what == Collective::kReduceScatter;
+  if (!is_even || asked.overlaps || asked.comm->is_inter()) return nullptr;
+  std::optional<int> device;
+  for (const Parts* parts : {&asked.input, &asked.output}) {
+    for (const Part& part : *parts) {
+      if (part.type == nullptr || bytes_of(part) == 0) continue;
+      const auto owner = device_of(*part.type, part.count, part.at);
+      if (!owner || (device && *device != *owner)) return nullptr;
+      device = owner;
+    }
+  }
+  if (!device) return nullptr;
+  const comm::OpRequest request = request_of(asked, nullptr, nullptr);
+  if (request.user != nullptr) return nullptr;
+  auto staged = process().node().staged(*device);
+  if (!staged.is_ok() || !staged.value()->bypasses_host(*asked.comm->group, request))
+    return nullptr;
+  return std::move(staged).value();
+}
 
 // The output must not lie over the input: the core gets a copy of the input.
 void copy_input(CollectiveCall& asked, Script& script, Step& step) {
@@ -126,6 +171,7 @@ std::shared_ptr<Script> script_of(CollectiveCall asked, const char* caller) {
   }
   Step& step = script->add_step();
   if (asked.overlaps) copy_input(asked, *script, step);
+  step.staged = device_of_call(asked);
   step.op = request_of(asked, script.get(), &step);
   return script;
 }

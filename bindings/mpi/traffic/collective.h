@@ -26,6 +26,8 @@ struct Part {
 using Parts = ShortList<Part, 8>;
 // Of its packed form.
 std::uint64_t bytes_of(const Part& part);
+// Whether it is one run of host memory, which need not be packed.
+bool is_run(const Part& part);
 
 // As comm/schedule/collective.h has it: what the blocks of each collective are. On an
 // inter-communicator blocks by rank are those of the other side.
@@ -51,8 +53,8 @@ int perform(Call& call, const CollectiveCall& asked);
 // Adds to `script` what the call does on an inter-communicator.
 void add_inter_steps(Script& script, const CollectiveCall& asked);
 
-// The request of the core, with the memory that the script has for what is not contiguous: packed
-// before, unpacked after. `step`: null where all blocks are contiguous.
+// The request of the core, with the memory that the script has for what is no run: packed before,
+// unpacked after. `script`, `step`: null where all blocks are runs.
 comm::OpRequest request_of(const CollectiveCall& asked, Script* script, Step* step);
 bool is_contiguous(const CollectiveCall& asked);
 

@@ -22,7 +22,7 @@ std::int32_t tag_of_slot(bool sides, std::size_t slot) {
 
 std::byte* pack(Script& script, Step& step, const Part& part) {
   if (bytes_of(part) == 0) return script.allocate(0);
-  if (part.type->layout.is_dense(part.count)) {
+  if (is_run(part)) {
     return static_cast<std::byte*>(part.at) + part.type->layout.true_lb();
   }
   std::byte* packed = script.allocate(bytes_of(part));
@@ -32,7 +32,7 @@ std::byte* pack(Script& script, Step& step, const Part& part) {
 
 std::byte* unpack(Script& script, Step& step, const Part& part) {
   if (bytes_of(part) == 0) return script.allocate(0);
-  if (part.type->layout.is_dense(part.count)) {
+  if (is_run(part)) {
     return static_cast<std::byte*>(part.at) + part.type->layout.true_lb();
   }
   std::byte* packed = script.allocate(bytes_of(part));

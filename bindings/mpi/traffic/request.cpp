@@ -5,6 +5,7 @@
 
 #include "mpi/comms/comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/device_data.h"
 #include "mpi/traffic/packed.h"
 #include "mpi/traffic/wait_note.h"
 #include "mpi/types/datatype.h"
@@ -25,8 +26,16 @@ bool is_settled(const Request* request) {
          request->buffered;
 }
 
+// What a device has to do for a message that is done, which is waited for.
+Failure outcome_on_device(Request& request) {
+  if (request.device_source) return failure_of(request.device_source->status());
+  return request.device_sink ? failure_of(request.device_sink->finish()) : Failure{};
+}
+
 Failure outcome_of_mail(Request& request, Status& status) {
   const comm::MailResult& result = request.mail.result;
+  Failure on_device = outcome_on_device(request);
+  if (on_device.code != kSuccess) return on_device;
   status.cancelled = result.outcome == comm::MailOutcome::kCancelled;
   if (request.what == Request::What::kReceive && !status.cancelled) {
     status.source = request.comm->peers().rank_of(result.source.value);
@@ -172,6 +181,7 @@ Failure outcome_of(Request& request, Status& status) {
   }
   status = Status{};
   if (!request.active) return {};
+  if (request.refused.code != kSuccess) return request.refused;
   switch (request.what) {
     case Request::What::kNothing: status = request.nothing; return {};
     case Request::What::kSend:
@@ -183,6 +193,16 @@ Failure outcome_of(Request& request, Status& status) {
   }
   return {};
 }
+
+namespace {
+
+// What a device still has to do for a message is done, and errors have nobody to be told.
+void drop_done(Request* request) {
+  static_cast<void>(outcome_on_device(*request));
+  process().registry.drop(request);
+}
+
+}  // namespace
 
 void Orphans::add(Request* request) {
   look();
@@ -200,7 +220,7 @@ void Orphans::look() {
     requests_.erase(ended, requests_.end());
   }
   // Which may call functions of the program.
-  for (Request* request : done) process().registry.drop(request);
+  for (Request* request : done) drop_done(request);
 }
 
 template <class Chosen>
@@ -214,7 +234,7 @@ void Orphans::wait_where(Chosen chosen) {
   }
   for (Request* request : left) {
     wait_for(*request);
-    process().registry.drop(request);
+    drop_done(request);
   }
 }
 

@@ -21,6 +21,8 @@ struct Datatype;
 struct BufferPool;
 class PackedSource;
 class PackedSink;
+class DeviceSource;
+class DeviceSink;
 
 // What a program does by itself, and says when it is done (MPI_Grequest_start).
 struct Generalised {
@@ -46,6 +48,9 @@ struct Request : Object {
   comm::MailRequest mail;
   std::unique_ptr<PackedSource> source;
   std::unique_ptr<PackedSink> sink;
+  std::unique_ptr<DeviceSource> device_source;  // of memory of a device, in place of these
+  std::unique_ptr<DeviceSink> device_sink;
+  Failure refused;  // why it has not begun: it is done, and ends with this
   std::shared_ptr<Script> script;
   std::unique_ptr<Generalised> generalised;
   std::atomic<bool> complete{false};  // of generalised ones. release by who ends it

@@ -4,27 +4,16 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "device/device_address.h"
+#include "device_comm/device_work.h"
 #include "mpi/comms/comm.h"
 #include "mpi/comms/make_comm.h"
 #include "mpi/core/process.h"
+#include "mpi/traffic/device_data.h"
 #include "mpi/types/datatype.h"
 #include "mpi/types/op.h"
 
 namespace holdfast::mpi {
-namespace {
-
-void pack(const Packing& packing) {
-  const auto packer = packing.type->packer(packing.count);
-  packer.pack(packing.user, 0, {packing.packed, packer.bytes()});
-}
-
-void unpack(const Packing& packing) {
-  const auto packer = packing.type->packer(packing.count);
-  packer.unpack({packing.packed, packer.bytes()}, 0, packing.user);
-}
-
-}  // namespace
-
 Failure failure_of(const holdfast::Status& status) {
   switch (status.code()) {
     case Code::kOk: return {};
@@ -57,6 +46,12 @@ Script::~Script() {
   for (Datatype* type : types_) registry.drop(type);
   for (Op* op : ops_) registry.drop(op);
   registry.drop(&comm_);
+  for (const MemoryOnDevice& memory : memory_on_devices_) {
+    device::Device& device = memory.staged->device();
+    const device::Device::Current current(device);
+    // A lost device has taken its memory along, whatever this returns.
+    static_cast<void>(device.release(memory.at, memory.staged->up()));
+  }
   if (group_) static_cast<void>(group_->close(Duration::zero()));
 }
 
@@ -76,6 +71,16 @@ Failure Script::take_own_group() {
 std::byte* Script::allocate(std::uint64_t bytes) {
   memory_.push_back(std::make_unique_for_overwrite<std::byte[]>(std::max<std::uint64_t>(bytes, 1)));
   return memory_.back().get();
+}
+
+Result<std::byte*> Script::allocate_on(const std::shared_ptr<device_comm::Staged>& staged,
+                                       std::uint64_t bytes) {
+  const device::Device::Current current(staged->device());
+  TRY(current.status());
+  const auto memory = staged->device().allocate(std::max<std::uint64_t>(bytes, 1), staged->up());
+  if (!memory.is_ok()) return memory.status();
+  memory_on_devices_.push_back({staged, memory.value()});
+  return device::pointer_to(memory.value());
 }
 
 Datatype* Script::keep(Datatype* type) {
@@ -110,12 +115,16 @@ void Script::begin() {
 
 void Script::begin_step() {
   Step& step = steps_[at_];
-  for (const Packing& packing : step.packs) pack(packing);
+  if (step.broken.code != kSuccess) return fail(step.broken);
+  for (const Packing& p : step.packs) {
+    Failure failure = pack_elements(*p.type, p.count, p.user, p.packed);
+    if (failure.code != kSuccess) return fail(std::move(failure));
+  }
   if (step.before) step.before();
   work_ = nullptr;
   if (step.op) {
     step.op->caller = caller_;
-    auto started = (group_ ? group_ : comm_.group)->start(*step.op);
+    auto started = start_op(step);
     if (!started.is_ok()) return fail(failure_of(started.status()));
     work_ = std::move(started).value();
   }
@@ -142,6 +151,14 @@ void Script::begin_step() {
   }
 }
 
+Result<std::shared_ptr<comm::Work>> Script::start_op(const Step& step) const {
+  comm::Communicator& group = group_ ? *group_ : *comm_.group;
+  if (!step.staged) return group.start(*step.op);
+  auto started = step.staged->start(group, *step.op, {});
+  if (!started.is_ok()) return started.status();
+  return std::shared_ptr<comm::Work>(std::move(started).value());
+}
+
 bool Script::step_ended() {
   if (work_ && !work_->done()) return false;
   comm::Mailbox& mailbox = process().mailbox();
@@ -165,7 +182,10 @@ void Script::end_step() {
     }
     if (result.outcome != comm::MailOutcome::kOk) return fail(failure_of(result.status));
   }
-  for (const Packing& packing : step.unpacks) unpack(packing);
+  for (const Packing& p : step.unpacks) {
+    Failure failure = unpack_elements(*p.type, p.count, p.packed, p.user);
+    if (failure.code != kSuccess) return fail(std::move(failure));
+  }
   if (step.after) {
     Failure failure = step.after();
     if (failure.code != kSuccess) return fail(std::move(failure));

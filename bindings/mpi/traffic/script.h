@@ -18,6 +18,7 @@
 
 #include "comm/communicator.h"
 #include "comm/message/mailbox.h"
+#include "device_comm/staged.h"
 #include "mpi/core/call.h"
 
 namespace holdfast::mpi {
@@ -29,7 +30,7 @@ struct Op;
 // How long a wait lasts before it looks whether other scripts can go on.
 constexpr Duration kSliceOfWait = std::chrono::milliseconds(2);
 
-// Data of the program that lies in gaps, and its packed form.
+// Data of the program that lies in gaps, or on a device, and its packed form.
 struct Packing {
   const Datatype* type;
   std::int64_t count;
@@ -53,9 +54,12 @@ struct Step {
   std::vector<Packing> packs;         // before all else
   std::function<void()> before;       // then; null: nothing
   std::optional<comm::OpRequest> op;  // a collective of the communicator's own side
-  std::vector<Message> messages;      // all at once, beside it
-  std::vector<Packing> unpacks;       // when all have ended
-  std::function<Failure()> after;     // then; null: nothing
+  // On memory of this device; null: on the host's. Owners: as device_comm/staged.h says, and steps.
+  std::shared_ptr<device_comm::Staged> staged;
+  Failure broken;                  // why it cannot begin
+  std::vector<Message> messages;   // all at once, beside it
+  std::vector<Packing> unpacks;    // when all have ended
+  std::function<Failure()> after;  // then; null: nothing
 };
 
 class Script {
@@ -70,6 +74,9 @@ class Script {
   Step& add_step() { return steps_.emplace_back(); }
   // Memory that lives as long as the script.
   std::byte* allocate(std::uint64_t bytes);
+  // As allocate(), of a device.
+  Result<std::byte*> allocate_on(const std::shared_ptr<device_comm::Staged>& staged,
+                                 std::uint64_t bytes);
   // The type (the op) stays as long as the script does.
   Datatype* keep(Datatype* type);
   Op* keep(Op* op);
@@ -92,6 +99,7 @@ class Script {
  private:
   friend class Scripts;
   void begin_step();
+  Result<std::shared_ptr<comm::Work>> start_op(const Step& step) const;
   bool step_ended();
   void end_step();
   void fail(Failure failure);
@@ -104,6 +112,11 @@ class Script {
   std::shared_ptr<comm::Communicator> group_;
   std::vector<Step> steps_;
   std::vector<std::unique_ptr<std::byte[]>> memory_;
+  struct MemoryOnDevice {
+    std::shared_ptr<device_comm::Staged> staged;  // owners: as Step says, and this
+    device::DevicePointer at;
+  };
+  std::vector<MemoryOnDevice> memory_on_devices_;
   std::vector<Datatype*> types_;
   std::vector<Op*> ops_;
 

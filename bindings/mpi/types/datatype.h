@@ -14,6 +14,7 @@
 #include "mpi/core/attributes.h"
 #include "mpi/core/object.h"
 #include "mpi/types/basic_types.h"
+#include "mpi/types/device_form.h"
 #include "mpi/types/elements.h"
 
 namespace holdfast::mpi {
@@ -70,6 +71,7 @@ struct Datatype : Object {
   const PairType* const pair = nullptr;    // null: no predefined pair
   std::atomic<bool> committed = false;     // release by MPI_Type_commit
   Attributes attributes;
+  mutable DeviceForm on_device;
 
  private:
   mutable std::once_flag chosen_;

@@ -37,6 +37,7 @@ std::uint32_t& IpcWork::vote(std::array<std::uint32_t, kMostVotes>& votes, std::
 
 OpRequest IpcWork::step_request(std::size_t step) {
   OpRequest request;
+  request.caller = request_.caller;
   if (is_vote(step)) {
     const auto bytes = [](std::uint32_t& vote) { return reinterpret_cast<std::byte*>(&vote); };
     request.collective = Collective::kAllReduce;

@@ -1,0 +1,48 @@
+// DeviceWatch: whether memory of a program may be a device's, which costs next to nothing where
+// there is none. A program has device memory only once a driver's library is in the process, so
+// until one is, no call of a driver is made: what is looked at is whether a library was loaded
+// since the last look, by the last entry of the loader's list.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "device/driver.h"
+#include "runtime/node.h"
+
+namespace holdfast::mpi {
+
+class DeviceWatch {
+ public:
+  // `driver`: the option cuda_driver. Before all else, in one thread.
+  void begin(std::shared_ptr<runtime::Node> node, const std::string& driver);
+
+  // The device that owns the memory; nothing: it is the host's. Any thread.
+  std::optional<int> device_of(const void* memory) {
+    const Sight sight = sight_.load(std::memory_order_acquire);
+    if (sight == Sight::kNone) return std::nullopt;
+    if (sight == Sight::kUnloaded && !is_loaded_now()) return std::nullopt;
+    return ask(memory);
+  }
+
+ private:
+  enum class Sight : std::uint8_t {
+    kNone,      // there is no driver, and none will be used
+    kUnloaded,  // none so far
+    kDriver,
+  };
+  bool is_loaded_now();
+  std::optional<int> ask(const void* memory);
+  bool open();
+
+  std::atomic<Sight> sight_{Sight::kNone};  // release: driver_ is there
+  std::shared_ptr<runtime::Node> node_;     // owners: the process, and this
+  std::mutex mutex_;                        // held while the driver is opened
+  device::DriverTable driver_;              // written once, before kDriver
+};
+
+}  // namespace holdfast::mpi
