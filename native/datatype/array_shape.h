@@ -22,7 +22,8 @@ struct ArrayPiece {
   std::int64_t strided_offset = 0;  // from the array's first element
   std::uint64_t packed_offset = 0;
 };
-// Most pieces of an array. Each piece is one kernel launch.
+// Most pieces of an array. Each piece is one kernel launch; arrays of more are packed by lists of
+// blocks (device_comm/device_layout.h).
 inline constexpr std::size_t kMostPieces = 4096;
 
 // Bytes from the first element's address to the lowest element, and to the end of the highest one.

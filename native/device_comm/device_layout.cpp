@@ -116,9 +116,9 @@ class SegmentBuilder {
   std::map<const LayoutNode*, ListSegment> known_;  // ordered: nothing depends on the order
 };
 
-Result<std::shared_ptr<const DeviceLayout>> DeviceLayout::make(std::shared_ptr<Staged> staged,
-                                                               const datatype::TypeLayout& layout,
-                                                               std::int64_t count) {
+Result<std::shared_ptr<const DeviceLayout>> DeviceLayout::make(
+    std::shared_ptr<Staged> staged, const datatype::TypeLayout& layout, std::int64_t count,
+    std::optional<device::CuStream> stream) {
   const auto all = datatype::TypeLayout::contiguous(count, layout);
   if (!all.is_ok()) return all.status();
   const datatype::TypeLayout& whole = all.value();
@@ -141,26 +141,33 @@ Result<std::shared_ptr<const DeviceLayout>> DeviceLayout::make(std::shared_ptr<S
         &datatype::unpack_list_kernel()}) {
     TRY(kernels.load(*row));
   }
-  TRY(made->upload(builder.words));
+  TRY(made->upload(builder.words, stream));
   return std::shared_ptr<const DeviceLayout>(std::move(made));
 }
 
-Status DeviceLayout::upload(const std::vector<std::int64_t>& words) {
+Status DeviceLayout::upload(const std::vector<std::int64_t>& words,
+                            std::optional<device::CuStream> given) {
   const std::uint64_t bytes = words.size() * sizeof(std::int64_t);
-  const device::CuStream stream = staged_->down();
+  const device::CuStream stream = given.value_or(staged_->down());
   auto memory = device().allocate(bytes, stream);
   if (!memory.is_ok()) return memory.status();
   lists_ = memory.value();
   auto pinned = device().take(bytes);
   if (!pinned.is_ok()) return pinned.status();
   std::memcpy(pinned.value().data, words.data(), bytes);
-  Status copied = device().copy(lists_, device::number_of(pinned.value().data), bytes, stream);
-  if (copied.is_ok()) {
-    copied = device().check(device().driver().stream_synchronize(stream), "copying a datatype");
-  }
   // After an error the device may still read it: then it is not given back.
-  if (copied.is_ok()) device().give(pinned.value());
-  return copied;
+  TRY(device().copy(lists_, device::number_of(pinned.value().data), bytes, stream));
+  const device::CudaDriver& driver = device().driver();
+  if (!given) {
+    TRY(device().check(driver.stream_synchronize(stream), "copying a datatype"));
+    device().give(pinned.value());
+    return Status::ok();
+  }
+  auto event = device().take_event();
+  if (!event.is_ok()) return event.status();
+  TRY(device().check(driver.event_record(event.value(), stream), "recording an event"));
+  device().give_after(pinned.value(), {event.value()});
+  return Status::ok();
 }
 
 DeviceLayout::~DeviceLayout() {

@@ -23,12 +23,14 @@ struct PackedRange {
 
 class DeviceLayout final {
  public:
-  // Waits for the upload: callers' threads. kConfigError for a count that Packer refuses;
-  // kUnsupported where the build has no kernels, or for more than kMostSegments lists; kSystem when
-  // the device is full. In the device's context, as all below.
+  // The upload is enqueued on the stream, ahead of what uses it there; without one it is waited
+  // for. A caller's thread. kConfigError for a count that Packer refuses; kUnsupported where the
+  // build has no kernels, or for more than kMostSegments lists; kSystem when the device is full. In
+  // the device's context, as all below.
   static Result<std::shared_ptr<const DeviceLayout>> make(std::shared_ptr<Staged> staged,
                                                           const datatype::TypeLayout& layout,
-                                                          std::int64_t count);
+                                                          std::int64_t count,
+                                                          std::optional<device::CuStream> stream);
   // Nothing that was enqueued with it is under way. It makes the context current itself.
   ~DeviceLayout();
   DeviceLayout(const DeviceLayout&) = delete;
@@ -74,7 +76,7 @@ class DeviceLayout final {
   };
 
   explicit DeviceLayout(std::shared_ptr<Staged> staged) : staged_(std::move(staged)) {}
-  Status upload(const std::vector<std::int64_t>& words);
+  Status upload(const std::vector<std::int64_t>& words, std::optional<device::CuStream> given);
   Status move(const device::KernelRow& whole, const device::KernelRow& part,
               device::DevicePointer base, PackedRange range, device::DevicePointer packed,
               device::CuStream stream) const;

@@ -152,7 +152,7 @@ Result<DevicePointer> DeviceState::pack(const GappedArray& array) {
   Device& device = staged_->device();
   const Device::Current current(device);
   TRY(current.status());
-  auto packed = Packed::make(device, staged_->kernels(), array, true, own_);
+  auto packed = Packed::make(staged_, array, true, own_);
   if (!packed.is_ok()) return packed.status();
   packed_.push_back(std::move(packed).value());
   TRY(packed_.back().pack(staged_->kernels(), own_));

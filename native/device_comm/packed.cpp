@@ -1,6 +1,8 @@
 #include "device_comm/packed.h"
 
+#include "datatype/array_layout.h"
 #include "device/device_address.h"
+#include "device_comm/device_layout.h"
 
 namespace holdfast::device_comm {
 
@@ -15,8 +17,10 @@ DevicePointer moved(DevicePointer address, std::int64_t bytes) {
 
 }  // namespace
 
-Result<Packed> Packed::make(Device& device, device::LoadedKernels& kernels,
-                            const GappedArray& array, bool written, device::CuStream stream) {
+Result<Packed> Packed::make(const std::shared_ptr<Staged>& staged, const GappedArray& array,
+                            bool written, device::CuStream stream) {
+  Device& device = staged->device();
+  device::LoadedKernels& kernels = staged->kernels();
   if (written && datatype::may_overlap(array.shape)) {
     return Status(Code::kConfigError,
                   "an output of which several elements may be one memory (expanded?); accepted: "
@@ -26,9 +30,6 @@ Result<Packed> Packed::make(Device& device, device::LoadedKernels& kernels,
   packed.bytes_ = datatype::packed_bytes(array.shape);
   packed.written_ = written;
   packed.array_ = array;
-  auto all = datatype::pieces(array.shape);
-  if (!all.is_ok()) return all.status();
-  packed.pieces_ = std::move(all).value();
   if (packed.bytes_ == 0) return packed;
   if (!device.has_pools()) {
     return Status(Code::kUnsupported, device.name() +
@@ -42,6 +43,15 @@ Result<Packed> Packed::make(Device& device, device::LoadedKernels& kernels,
   // Both are loaded now: unpacking may be on a thread that must not load anything.
   TRY(kernels.load(datatype::pack_kernel()));
   TRY(kernels.load(datatype::unpack_kernel()));
+  if (auto pieces = datatype::pieces(array.shape); pieces.is_ok()) {
+    packed.pieces_ = std::move(pieces).value();
+  } else {
+    const auto layout = datatype::gapped_array(array.shape);
+    if (!layout.is_ok()) return layout.status();
+    auto listed = DeviceLayout::make(staged, layout.value(), 1, stream);
+    if (!listed.is_ok()) return listed.status();
+    packed.listed_ = std::move(listed).value();
+  }
   auto memory = device.allocate(packed.bytes_, stream);
   if (!memory.is_ok()) return memory.status();
   packed.at_ = memory.value();
@@ -49,10 +59,12 @@ Result<Packed> Packed::make(Device& device, device::LoadedKernels& kernels,
 }
 
 Status Packed::pack(device::LoadedKernels& kernels, device::CuStream stream) const {
+  if (listed_ != nullptr) return listed_->pack(array_.first, {0, bytes_}, at_, stream);
   return move(kernels, datatype::pack_kernel(), stream);
 }
 
 Status Packed::unpack(device::LoadedKernels& kernels, device::CuStream stream) const {
+  if (listed_ != nullptr) return listed_->unpack(array_.first, {0, bytes_}, at_, stream);
   return move(kernels, datatype::unpack_kernel(), stream);
 }
 

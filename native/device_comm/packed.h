@@ -4,6 +4,7 @@
 // Why: docs/decisions/0092-arrays-with-gaps.md
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "datatype/array_shape.h"
@@ -11,6 +12,9 @@
 #include "device/loaded_kernels.h"
 
 namespace holdfast::device_comm {
+
+class DeviceLayout;
+class Staged;
 
 // Where an array lies.
 struct GappedArray {
@@ -25,8 +29,8 @@ class Packed final {
   // is `written`, where several elements may be one memory; kUnsupported where the device has no
   // memory pools, or the build has no kernels; kSystem when the device is full. In the device's
   // context, as all below; a caller's thread.
-  static Result<Packed> make(device::Device& device, device::LoadedKernels& kernels,
-                             const GappedArray& array, bool written, device::CuStream stream);
+  static Result<Packed> make(const std::shared_ptr<Staged>& staged, const GappedArray& array,
+                             bool written, device::CuStream stream);
 
   device::DevicePointer at() const { return at_; }
   std::uint64_t bytes() const { return bytes_; }
@@ -36,7 +40,8 @@ class Packed final {
   // no kernel.
   Status pack(device::LoadedKernels& kernels, device::CuStream stream) const;
   Status unpack(device::LoadedKernels& kernels, device::CuStream stream) const;
-  // Frees the memory, once, behind all that uses it on the stream.
+  // Frees the memory, once, behind all that uses it on the stream. This may go when Staged::down()
+  // comes after all that uses it.
   Status release(device::Device& device, device::CuStream stream) const;
 
  private:
@@ -48,6 +53,9 @@ class Packed final {
   bool written_ = false;
   GappedArray array_;
   std::vector<datatype::ArrayPiece> pieces_;
+  // In place of the pieces, where there would be too many. Owners: this and its copies, which are
+  // gone when nothing of it is under way any more.
+  std::shared_ptr<const DeviceLayout> listed_;
 };
 
 }  // namespace holdfast::device_comm

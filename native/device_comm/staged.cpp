@@ -140,6 +140,8 @@ Result<std::shared_ptr<DeviceWork>> Staged::start(comm::Communicator& group, OpR
     ready = made.status();
   }
   if (!ready.is_ok()) {
+    // Lists of blocks are freed on the stream down.
+    if (!packed.empty()) static_cast<void>(device_->order(up_, down_));
     for (const Packed& one : packed) {
       [[maybe_unused]] const Status released = one.release(*device_, up_);
     }
@@ -206,7 +208,7 @@ Status Staged::pack(OpRequest& request, std::span<const device::CuStream> stream
                     std::span<const VirtualBlock> virtual_blocks, std::vector<Packed>& packed) {
   if (virtual_blocks.empty()) return Status::ok();
   for (const device::CuStream stream : streams) TRY(device_->order(stream, up_));
-  return pack_all(*device_, kernels_, virtual_blocks, up_, request, packed);
+  return pack_all(shared_from_this(), virtual_blocks, up_, request, packed);
 }
 
 // Takes memory for all parts, and enqueues the copies up: what can go wrong does so before an op

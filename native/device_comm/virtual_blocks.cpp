@@ -1,5 +1,7 @@
 #include "device_comm/virtual_blocks.h"
 
+#include "device_comm/staged.h"
+
 namespace holdfast::device_comm {
 namespace {
 
@@ -13,19 +15,18 @@ void move(T*& block, const VirtualBlock& from, const Packed& to) {
 
 }  // namespace
 
-Status pack_all(device::Device& device, device::LoadedKernels& kernels,
-                std::span<const VirtualBlock> virtual_blocks, device::CuStream stream,
-                comm::OpRequest& request, std::vector<Packed>& packed) {
+Status pack_all(const std::shared_ptr<Staged>& staged, std::span<const VirtualBlock> virtual_blocks,
+                device::CuStream stream, comm::OpRequest& request, std::vector<Packed>& packed) {
   if (virtual_blocks.size() > kMostVirtualBlocks) {
     return {Code::kUnsupported,
             std::to_string(virtual_blocks.size()) +
                 " arrays with gaps in one op; accepted: " + std::to_string(kMostVirtualBlocks)};
   }
   for (const VirtualBlock& one : virtual_blocks) {
-    auto made = Packed::make(device, kernels, one.array, one.written, stream);
+    auto made = Packed::make(staged, one.array, one.written, stream);
     if (!made.is_ok()) return made.status();
     packed.push_back(std::move(made).value());
-    TRY(packed.back().pack(kernels, stream));
+    TRY(packed.back().pack(staged->kernels(), stream));
     for (comm::BlockList* blocks : {&request.input, &request.output}) {
       for (comm::Block& block : *blocks) move(block.data, one, packed.back());
     }

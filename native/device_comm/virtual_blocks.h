@@ -29,8 +29,7 @@ inline constexpr std::uintptr_t virtual_block_address(std::size_t number) {
 
 // Packs all arrays on the stream, and moves the request's blocks and residual to the packed memory.
 // `packed` gets what has been packed, also after an error. Errors: as Packed::make().
-Status pack_all(device::Device& device, device::LoadedKernels& kernels,
-                std::span<const VirtualBlock> virtual_blocks, device::CuStream stream,
-                comm::OpRequest& request, std::vector<Packed>& packed);
+Status pack_all(const std::shared_ptr<Staged>& staged, std::span<const VirtualBlock> virtual_blocks,
+                device::CuStream stream, comm::OpRequest& request, std::vector<Packed>& packed);
 
 }  // namespace holdfast::device_comm

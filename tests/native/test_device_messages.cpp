@@ -49,7 +49,7 @@ class Bench {
   device::Device& device() const { return staged_->device(); }
   device::EmulatedControl& control() const { return *driver_.control; }
   std::shared_ptr<const DeviceLayout> layout(const TypeLayout& of, std::int64_t count) const {
-    auto made = DeviceLayout::make(staged_, of, count);
+    auto made = DeviceLayout::make(staged_, of, count, {});
     if (!made.is_ok()) FAIL(made.status().message());
     return made.value();
   }

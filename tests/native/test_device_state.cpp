@@ -137,6 +137,54 @@ comm::OpRequest sum_of(const VirtualBlock& one, std::uint64_t count) {
   return request;
 }
 
+TEST_CASE("an array of more pieces than launches is packed and unpacked by a list") {
+  const Rig rig;
+  auto values = pattern(100 * 7100 + 7100);
+  const DevicePointer at = rig.allocate(values.size());
+  rig.move(at, values, true);
+  const datatype::ArrayShape shape{1, {100, 100, 2, 2, 2, 2}, {7100, 70, 31, 15, 7, 3}};
+  std::vector<std::size_t> places;
+  for (std::size_t n = 0; n < datatype::packed_bytes(shape); ++n) {
+    std::size_t rest = n;
+    std::size_t place = 0;
+    for (std::size_t d = shape.count.size(); d-- > 0;) {
+      place += rest % shape.count[d] * static_cast<std::size_t>(shape.stride[d]);
+      rest /= shape.count[d];
+    }
+    places.push_back(place);
+  }
+  const std::uint64_t before = rig.used();
+  {
+    const auto state = DeviceState::make(rig.staged()).value();
+    REQUIRE(state->follow(rig.stream()).is_ok());
+    const auto run = state->pack({at, shape});
+    REQUIRE(run.is_ok());
+    const device::Pinned pinned = rig.device().take(places.size()).value();
+    REQUIRE(state->down(pinned.data, run.value(), places.size()).is_ok());
+    bool same = true;
+    for (std::size_t i = 0; i < places.size(); ++i) same &= pinned.data[i] == values[places[i]];
+    CHECK(same);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      values[places[i]] = pinned.data[i] = static_cast<std::byte>(i * 7);
+    }
+    REQUIRE(state->up(run.value(), pinned.data, places.size()).is_ok());
+    REQUIRE(state->unpack().is_ok());
+    rig.device().give(pinned);
+  }
+  CHECK(rig.used() == before);
+  auto got = values;
+  rig.move(at, got, false);
+  CHECK(got == values);
+  const VirtualBlock one{device_comm::virtual_block_address(0),
+                         {at, {4, {20, 20, 2, 2, 2, 2}, {7104, 256, 124, 60, 28, 12}}},
+                         true};
+  const CuStream stream = rig.stream();
+  auto work = rig.staged()->start(rig.group(), sum_of(one, 6400), {&stream, 1}, {&one, 1});
+  REQUIRE(work.is_ok());
+  REQUIRE(work.value()->wait(std::chrono::seconds(30)).is_ok());
+  CHECK(rig.used() == before);
+}
+
 TEST_CASE("what was packed for an op is freed, whether the op ends or is refused") {
   const Rig rig;
   auto values = pattern(64 * 1024);
