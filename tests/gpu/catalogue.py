@@ -141,6 +141,10 @@ ROWS: tuple[Row, ...] = (
         *(("c/test_c_devices.py", "", "cannot_be_done"), "cc"),
     ),
     checked(
+        *("mpi", "MPI programs on device memory: messages, collectives, packing, losses"),
+        *(AS_EMULATED, 3, ("mpi/test_mpi_devices.py", "", "which_ranks"), "cc"),
+    ),
+    checked(
         *("gaps-torch", "collectives on tensors that are not contiguous"),
         *(
             "the bits of the CPU run",

@@ -278,7 +278,7 @@ int main(int argc, char** argv) {
   all_of(0, kKinds, 1);
   set_type(pairs, 50);
   all_of(0, kKinds, 0);
-  set_type(MPI_INT, 300000);  // several pieces, and as devices reach each other
+  set_type(MPI_INT, 270000);  // several pieces, and as devices reach each other
   all_of(0, 3, 0);
   all_of(12, 13, 0);
   all_of(15, 16, 0);

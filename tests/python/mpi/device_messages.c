@@ -6,7 +6,7 @@
 #include "device_memory.h"
 #include "judged_types.h"
 
-enum { kTypes = 60, kModes = 8, kTag = 5 };
+enum { kTypes = 48, kModes = 8, kTag = 5 };
 
 static char attached[1 << 20];
 
@@ -122,11 +122,11 @@ static void random_types_arrive(void) {
 
 // Messages of several pieces: contiguous, a vector, and a list of blocks of uneven lengths.
 static void large_ones_arrive(void) {
-  enum { kBlocks = 40000 };
-  Judged run = {MPI_DATATYPE_NULL, NULL, 0, 0, 3000001};
-  MPI_Type_contiguous(3000001, MPI_BYTE, &run.type);
-  run.places = malloc(3000001 * sizeof(long));
-  for (; run.n < 3000001; ++run.n) run.places[run.n] = run.n;
+  enum { kBlocks = 30000 };
+  Judged run = {MPI_DATATYPE_NULL, NULL, 0, 0, 2100001};
+  MPI_Type_contiguous(2100001, MPI_BYTE, &run.type);
+  run.places = malloc(2100001 * sizeof(long));
+  for (; run.n < 2100001; ++run.n) run.places[run.n] = run.n;
   Judged vector = {MPI_DATATYPE_NULL, malloc(kBlocks * 48 * sizeof(long)), 0, 0, 0};
   Judged list = {MPI_DATATYPE_NULL, malloc(kBlocks * 64 * sizeof(long)), 0, 0, 0};
   int* lengths = malloc(kBlocks * sizeof(int));
