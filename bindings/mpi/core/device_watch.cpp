@@ -2,7 +2,10 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "device/device_address.h"
@@ -56,19 +59,38 @@ class LastLibrary {
 
 thread_local LastLibrary last_library;
 
+// Where the kernel says that the heap begins; the highest address where it says nothing.
+std::uintptr_t heap_begin() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("[heap]") == std::string::npos) continue;
+    return static_cast<std::uintptr_t>(std::strtoull(line.c_str(), nullptr, 16));
+  }
+  return UINTPTR_MAX;
+}
+
 }  // namespace
 
 void DeviceWatch::begin(std::shared_ptr<runtime::Node> node, const std::string& driver) {
   node_ = std::move(node);
   if (driver == "none") return;
   sight_.store(Sight::kUnloaded, std::memory_order_release);
-  if (driver == "emulated") open();
+  if (driver == "emulated") {  // whose memory may be malloc()'s
+    open();
+  } else {
+    heap_ = heap_begin();
+  }
 }
 
 bool DeviceWatch::is_loaded_now() {
   if (!last_library.is_stale()) return false;
   last_library.look();
   return has_driver_library() && open();
+}
+
+bool DeviceWatch::is_of_heap(const void* memory) const {
+  const auto at = reinterpret_cast<std::uintptr_t>(memory);
+  return at >= heap_ && at < reinterpret_cast<std::uintptr_t>(::sbrk(0));
 }
 
 // Whether there is a driver. One that does not start has given no memory to anybody.

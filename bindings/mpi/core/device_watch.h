@@ -1,7 +1,8 @@
 // DeviceWatch: whether memory of a program may be a device's, which costs next to nothing where
 // there is none. A program has device memory only once a driver's library is in the process, so
 // until one is, no call of a driver is made: what is looked at is whether a library was loaded
-// since the last look, by the last entry of the loader's list.
+// since the last look, by the last entry of the loader's list. From then on the driver is asked,
+// but not of what malloc() takes behind the program's break, where no driver's memory is.
 #pragma once
 
 #include <atomic>
@@ -26,7 +27,7 @@ class DeviceWatch {
     const Sight sight = sight_.load(std::memory_order_acquire);
     if (sight == Sight::kNone) return std::nullopt;
     if (sight == Sight::kUnloaded && !is_loaded_now()) return std::nullopt;
-    return ask(memory);
+    return is_of_heap(memory) ? std::nullopt : ask(memory);
   }
 
  private:
@@ -36,11 +37,13 @@ class DeviceWatch {
     kDriver,
   };
   bool is_loaded_now();
+  bool is_of_heap(const void* memory) const;
   std::optional<int> ask(const void* memory);
   bool open();
 
   std::atomic<Sight> sight_{Sight::kNone};  // release: driver_ is there
   std::shared_ptr<runtime::Node> node_;     // owners: the process, and this
+  std::uintptr_t heap_ = UINTPTR_MAX;       // where it begins
   std::mutex mutex_;                        // held while the driver is opened
   device::DriverTable driver_;              // written once, before kDriver
 };

@@ -32,7 +32,7 @@ LayoutOnDevice bytes_on(int ordinal, std::uint64_t bytes) {
   if (!staged.is_ok()) return staged.status();
   const device::Device::Current current(staged.value()->device());
   TRY(current.status());
-  return DeviceLayout::make(std::move(staged).value(), datatype::TypeLayout::bytes(bytes), 1);
+  return DeviceLayout::make(std::move(staged).value(), datatype::TypeLayout::bytes(bytes), 1, {});
 }
 
 Result<std::unique_ptr<DeviceReader>> reader_of(LayoutOnDevice layout, const void* at) {

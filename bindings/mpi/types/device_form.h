@@ -2,6 +2,8 @@
 // large as what they list.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,7 +12,7 @@
 
 namespace holdfast::mpi {
 
-// For the last count and device that it was asked for. Any thread.
+// For the counts and devices that it was asked for last. Any thread.
 class DeviceForm {
  public:
   // In the device's context.
@@ -19,10 +21,17 @@ class DeviceForm {
       std::int64_t count);
 
  private:
+  // Programs use a type with few counts; a form may be large.
+  static constexpr std::size_t kKeptForms = 4;
+  struct CountedForm {
+    std::int64_t count = 0;
+    // Owners: this, and what is moved by it.
+    std::shared_ptr<const device_comm::DeviceLayout> layout;
+  };
+
   std::mutex mutex_;  // guards all below
-  std::int64_t count_ = 0;
-  // Owners: this, and what is moved by it.
-  std::shared_ptr<const device_comm::DeviceLayout> made_;
+  std::array<CountedForm, kKeptForms> kept_;
+  std::size_t next_ = 0;  // the one that goes first
 };
 
 }  // namespace holdfast::mpi
