@@ -135,7 +135,9 @@ Result<Pinned> Device::take(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     take_back();
     const auto found = idle_.lower_bound(bytes);
-    if (found != idle_.end() && found->first / kMostSlack <= std::max(bytes, kSmallestPiece)) {
+    const std::uint64_t most =
+        bytes <= kPage ? kPage : kMostSlack * std::max(bytes, kSmallestPiece);
+    if (found != idle_.end() && found->first <= most) {
       const Pinned piece = found->second;
       idle_.erase(found);
       return piece;
@@ -148,7 +150,16 @@ Result<Pinned> Device::take(std::uint64_t bytes) {
                         bytes_text(kMostPinned) + " at most");
     }
   }
-  return pin(piece_bytes(bytes));
+  if (bytes > kPage) return pin(piece_bytes(bytes));
+  // Small ones share a piece, since messages may have many under way.
+  auto shared = pin(kSmallestPiece);
+  if (!shared.is_ok()) return shared;
+  std::byte* const data = shared.value().data;
+  const std::lock_guard lock(mutex_);
+  for (std::uint64_t at = kPage; at < kSmallestPiece; at += kPage) {
+    idle_.emplace(kPage, Pinned{data + at, kPage});
+  }
+  return Pinned{data, kPage};
 }
 
 Result<Pinned> Device::pin(std::uint64_t bytes) {
@@ -195,16 +206,18 @@ void Device::take_back() {
   });
 }
 
-// The caller holds mutex_.
+// The caller holds mutex_. Pages stay, as others of their piece may be in use.
 void Device::trim() {
-  for (const auto& [bytes, piece] : idle_) {
+  std::erase_if(idle_, [this](const auto& idle) {
+    const auto& [bytes, piece] = idle;
+    if (bytes == kPage) return false;
     driver_->mem_host_unregister(piece.data);
     const auto slab = slabs_.find(piece.data);
     host_.release(slab->second);
     slabs_.erase(slab);
     pinned_bytes_ -= bytes;
-  }
-  idle_.clear();
+    return true;
+  });
 }
 
 Result<CuEvent> Device::take_event() {

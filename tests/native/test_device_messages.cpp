@@ -222,5 +222,29 @@ TEST_CASE("memory of nobody, and a lost device, are errors") {
   CHECK(writer->finish().code() == Code::kSystem);
 }
 
+TEST_CASE("small messages that are under way share pinned pieces") {
+  Bench bench;
+  const Bytes memory = pattern(1000, 5);
+  const DevicePointer array = bench.allocate(memory);
+  const auto layout = bench.layout(TypeLayout::bytes(8), 1);
+  const std::uint64_t before = bench.device().pinned_bytes();
+  std::vector<std::unique_ptr<DeviceReader>> readers;
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    readers.push_back(DeviceReader::make({layout, array + 8 * i}).value());
+  }
+  CHECK(bench.device().pinned_bytes() - before <= 8 * 64 * 1024);
+  for (std::size_t i = 0; i < 100; ++i) {
+    Bytes got(8);
+    REQUIRE(readers[i]->read(0, got).is_ok());
+    CHECK(std::equal(got.begin(), got.end(), memory.begin() + static_cast<std::ptrdiff_t>(8 * i)));
+  }
+  const std::uint64_t most = bench.device().pinned_bytes();
+  readers.clear();
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    readers.push_back(DeviceReader::make({layout, array + 8 * i}).value());
+  }
+  CHECK(bench.device().pinned_bytes() == most);
+}
+
 }  // namespace
 }  // namespace holdfast::testing
