@@ -22,12 +22,14 @@ class DeviceWatch {
   // `driver`: the option cuda_driver. Before all else, in one thread.
   void begin(std::shared_ptr<runtime::Node> node, const std::string& driver);
 
-  // The device that owns the memory; nothing: it is the host's. Any thread.
-  std::optional<int> device_of(const void* memory) {
+  // Whether there may be memory of devices at all. Any thread, as below.
+  bool is_possible() {
     const Sight sight = sight_.load(std::memory_order_acquire);
-    if (sight == Sight::kNone) return std::nullopt;
-    if (sight == Sight::kUnloaded && !is_loaded_now()) return std::nullopt;
-    return is_of_heap(memory) ? std::nullopt : ask(memory);
+    return sight == Sight::kDriver || (sight == Sight::kUnloaded && is_loaded_now());
+  }
+  // The device that owns the memory; nothing: it is the host's.
+  std::optional<int> device_of(const void* memory) {
+    return !is_possible() || is_of_heap(memory) ? std::nullopt : ask(memory);
   }
 
  private:

@@ -16,9 +16,17 @@ std::uint64_t bytes_of(const Part& part) {
   return part.type == nullptr ? 0 : part.type->bytes_of(part.count);
 }
 
+namespace {
+
+bool is_dense(const Part& part) {
+  return part.type == nullptr || part.packed || part.type->layout.is_dense(part.count);
+}
+
+}  // namespace
+
 bool is_run(const Part& part) {
-  if (part.type == nullptr || part.packed) return true;
-  return part.type->layout.is_dense(part.count) && !device_of(*part.type, part.count, part.at);
+  return is_dense(part) &&
+         (part.type == nullptr || part.packed || !device_of(*part.type, part.count, part.at));
 }
 
 namespace {
@@ -26,7 +34,11 @@ namespace {
 // A wait goes on with scripts under way this often.
 constexpr Duration kSliceOfOpWait = std::chrono::milliseconds(20);
 
-bool is_contiguous(const Parts& parts) { return std::all_of(parts.begin(), parts.end(), is_run); }
+bool is_contiguous(const Parts& parts) {
+  // Asked once, as there may be two blocks for each rank.
+  const bool on_devices = process().devices.is_possible();
+  return std::all_of(parts.begin(), parts.end(), on_devices ? is_run : is_dense);
+}
 
 std::byte* first_byte(const Part& part) {
   return static_cast<std::byte*>(part.at) + part.type->layout.true_lb();
