@@ -73,7 +73,8 @@ std::uintptr_t heap_begin() {
 
 void DeviceWatch::begin(std::shared_ptr<runtime::Node> node, const std::string& driver) {
   node_ = std::move(node);
-  if (driver == "none") return;
+  off_ = driver == "none";
+  if (off_) return;
   sight_.store(Sight::kUnloaded, std::memory_order_release);
   if (driver == "emulated") {  // whose memory may be malloc()'s
     open();

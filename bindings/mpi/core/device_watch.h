@@ -22,6 +22,8 @@ class DeviceWatch {
   // `driver`: the option cuda_driver. Before all else, in one thread.
   void begin(std::shared_ptr<runtime::Node> node, const std::string& driver);
 
+  // Whether the option says that there are no devices. Any thread, from begin() on.
+  bool is_off() const { return off_; }
   // Whether there may be memory of devices at all. Any thread, as below.
   bool is_possible() {
     const Sight sight = sight_.load(std::memory_order_acquire);
@@ -43,6 +45,7 @@ class DeviceWatch {
   std::optional<int> ask(const void* memory);
   bool open();
 
+  bool off_ = false;
   std::atomic<Sight> sight_{Sight::kNone};  // release: driver_ is there
   std::shared_ptr<runtime::Node> node_;     // owners: the process, and this
   std::uintptr_t heap_ = UINTPTR_MAX;       // where it begins

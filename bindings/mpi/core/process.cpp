@@ -10,6 +10,7 @@
 
 #include "c/handles.h"
 #include "c/option_fields.h"
+#include "mpi/abi/export.h"
 #include "mpi/comms/make_comm.h"
 #include "mpi/core/launched.h"
 #include "mpi/core/other_mpi.h"
@@ -204,6 +205,8 @@ Stage stage() {
 
 }  // namespace holdfast::mpi
 
-extern "C" __attribute__((visibility("default"))) hf_node* hf_mpi_node() {
-  return holdfast::mpi::process().c_node();
+extern "C" HOLDFAST_MPI hf_node* hf_mpi_node() { return holdfast::mpi::process().c_node(); }
+
+extern "C" HOLDFAST_MPI int MPIX_Query_cuda_support() {
+  return holdfast::mpi::process().devices.is_off() ? 0 : 1;
 }

@@ -103,3 +103,5 @@ Process& process();
 // For programs that use holdfast.h beside MPI: the node that MPI runs on, whose devices, and
 // whose emulated device, are those that MPI knows.
 extern "C" hf_node* hf_mpi_node();
+// As Open MPI and MPICH have it: whether buffers may be memory of a CUDA device.
+extern "C" int MPIX_Query_cuda_support();

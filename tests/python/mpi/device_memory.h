@@ -37,6 +37,8 @@ static void begin(int* argc, char*** argv) {
   device_release = (int (*)(void*, int32_t, void*))symbol("hf_device_release");
   device_copy =
       (int (*)(void*, int32_t, void*, const void*, size_t, void*))symbol("hf_device_copy");
+  int (*takes_cuda)(void) = (int (*)(void))symbol("MPIX_Query_cuda_support");
+  CHECK(takes_cuda() == 1);
   node = own_node();
   CHECK(node != NULL);
 }
