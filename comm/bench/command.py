@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 
 from holdfast import __version__, _core, _transports
 from holdfast.comm.bench import churn, codecs, neighbours, overlap, plan, processes, report
+from holdfast.comm.bench.mpi import launchers, programs
 from holdfast.errors import ConfigError
 
 _DEFAULT_SIZES = "4,1K,4K,64K,1M,16M,64M"
@@ -29,6 +27,7 @@ EXAMPLES = """examples:
   holdfast bench --neighbour 1 -n 2,4 --sizes 8,4K,64K   beside a busy process
   holdfast bench --overlap --sizes 16M --peers gloo       what computing hides, and what it costs
   holdfast bench --codec int8+onebit --sizes 64M --transport tcp --peers gloo
+  holdfast bench --api mpi -n 2,4 --mpiexec A/bin/mpiexec,B/bin/mpiexec    a C program of MPI
   holdfast bench -c broadcast --algorithm binomial_tree,double_tree --transport tcp
 """
 
@@ -36,7 +35,13 @@ EXAMPLES = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add = parser.add_argument
-    add("-c", "--collectives", default="all_reduce", metavar="LIST", help="with commas, or all")
+    add(
+        "-c",
+        "--collectives",
+        metavar="LIST",
+        help="with commas, or all (default: all_reduce); of --api mpi: "
+        f"{', '.join(programs.SETS)} (default: all)",
+    )
     add("-n", "--ranks", default="2", metavar="LIST", help="numbers of ranks (default: 2)")
     add("--sizes", metavar="LIST", help=f"bytes (default: {_DEFAULT_SIZES})")
     add("--min", metavar="SIZE", help="smallest size, instead of --sizes")
@@ -51,10 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--api",
         default="torch",
-        choices=("torch", "group"),
-        help="Holdfast through torch's API or holdfast.Group (default: torch)",
+        choices=("torch", "group", "mpi"),
+        help="Holdfast through torch's API, holdfast.Group, or a C program of MPI (default: torch)",
     )
-    add("--mpiexec", metavar="PATH", help="the MPI to compare with (default: the one on PATH)")
+    add(
+        "--mpiexec",
+        metavar="PATH",
+        help="the MPI to compare with (default: the one on PATH); several for --api mpi",
+    )
     add("--rounds", type=int, default=7, help="turns of each contestant per row (default: 7)")
     add(
         "--churn",
@@ -101,28 +110,19 @@ def _find_mpi(arguments: argparse.Namespace, peers: tuple[str, ...]) -> tuple[st
     """Return MPI's name and how to start its ranks; empty when there is none."""
     if "mpi" not in peers:
         return "", []
-    here = str(Path(sys.executable).parent)
-    path = arguments.mpiexec or shutil.which("mpiexec", path=here) or shutil.which("mpiexec")
+    path = arguments.mpiexec or launchers.find()
     if path is None or importlib.util.find_spec("mpi4py") is None:
         missing = "mpiexec" if path is None else "mpi4py"
         print(f"no {missing}: measuring without MPI", file=sys.stderr)
         return "", []
-    try:
-        told = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=30, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ConfigError(f"--mpiexec {path}: {error}") from None
-    if "Open MPI" in told or "OpenRTE" in told:
-        extra = ["--oversubscribe", "--bind-to", "none"]
-        if os.geteuid() == 0:
-            extra.append("--allow-run-as-root")
-        return "openmpi", [path, *extra]
-    return ("mpich" if "HYDRA" in told or "MPICH" in told else "mpi"), [path]
+    launcher = launchers.ask(path)
+    return launcher.name, list(launcher.command)
 
 
 def _cases(arguments: argparse.Namespace) -> list[plan.Case]:
-    collectives = plan.chosen("--collectives", arguments.collectives, plan.COLLECTIVES)
+    collectives = plan.chosen(
+        "--collectives", arguments.collectives or "all_reduce", plan.COLLECTIVES
+    )
     dtypes = plan.chosen("--dtypes", arguments.dtypes, plan.DTYPES)
     if arguments.min:
         sizes = plan.sizes_between(
@@ -204,6 +204,17 @@ def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.C
     return 0
 
 
+def _mpi_programs(arguments: argparse.Namespace) -> int:
+    return programs.run(
+        plan.ranks("--ranks", arguments.ranks),
+        plan.chosen("--collectives", arguments.collectives or "all", programs.SETS),
+        arguments.peers,
+        arguments.mpiexec,
+        max(1, arguments.rounds),
+        as_json=arguments.json,
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Run the command.
 
@@ -214,6 +225,8 @@ def run(arguments: argparse.Namespace) -> int:
     HoldfastError
         When a rank fails.
     """
+    if arguments.api == "mpi":
+        return _mpi_programs(arguments)
     if importlib.util.find_spec("torch") is None:
         raise ConfigError("holdfast bench needs torch: its ranks meet through it, gloo is in it")
     if not 0 <= arguments.neighbour <= neighbours.MOST:
