@@ -43,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(programs.SETS)} (default: all)",
     )
     add("-n", "--ranks", default="2", metavar="LIST", help="numbers of ranks (default: 2)")
-    add("--sizes", metavar="LIST", help=f"bytes (default: {_DEFAULT_SIZES})")
+    add(
+        "--sizes",
+        metavar="LIST",
+        help=f"bytes (default: {_DEFAULT_SIZES}); of --api mpi: its cases of these sizes alone",
+    )
     add("--min", metavar="SIZE", help="smallest size, instead of --sizes")
     add("--max", metavar="SIZE", default="256M", help="largest size (default: 256M)")
     add("--factor", type=int, default=4, help="from one size to the next (default: 4)")
@@ -52,7 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listed = ", ".join(_transports.names())
     add("--transport", default=usual, metavar="LIST", help=f"{listed} (default: {usual})")
     add("--algorithm", default="", metavar="LIST", help="of Holdfast (default: it chooses)")
-    add("--peers", default="all", metavar="LIST", help="gloo, mpi, all or none (default: all)")
+    add(
+        "--peers",
+        default="all",
+        metavar="LIST",
+        help="gloo, mpi, all or none; of --api mpi: "
+        f"{', '.join(programs.PEERS)}, all or none (default: all that are there)",
+    )
     add(
         "--api",
         default="torch",
@@ -116,7 +126,7 @@ def _find_mpi(arguments: argparse.Namespace, peers: tuple[str, ...]) -> tuple[st
         print(f"no {missing}: measuring without MPI", file=sys.stderr)
         return "", []
     launcher = launchers.ask(path)
-    return launcher.name, list(launcher.command)
+    return launcher.name, launcher.command()
 
 
 def _cases(arguments: argparse.Namespace) -> list[plan.Case]:
@@ -205,14 +215,14 @@ def _churn(arguments: argparse.Namespace, numbers: list[int], cases: list[plan.C
 
 
 def _mpi_programs(arguments: argparse.Namespace) -> int:
-    return programs.run(
-        plan.ranks("--ranks", arguments.ranks),
-        plan.chosen("--collectives", arguments.collectives or "all", programs.SETS),
-        arguments.peers,
-        arguments.mpiexec,
-        max(1, arguments.rounds),
-        as_json=arguments.json,
+    listed = (arguments.sizes or "").split(",")
+    wanted = programs.Wanted(
+        numbers=plan.ranks("--ranks", arguments.ranks, least=1),
+        sets=plan.chosen("--collectives", arguments.collectives or "all", programs.SETS),
+        sizes=tuple(plan.parse_size(text) for text in listed if text),
+        rounds=max(1, arguments.rounds),
     )
+    return programs.run(wanted, arguments.peers, arguments.mpiexec, as_json=arguments.json)
 
 
 def run(arguments: argparse.Namespace) -> int:

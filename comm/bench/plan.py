@@ -66,14 +66,16 @@ def sizes_between(least: int, most: int, factor: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def ranks(argument: str, text: str) -> list[int]:
-    """Return numbers of ranks, from text like ``2,4``."""
+def ranks(argument: str, text: str, least: int = 2) -> list[int]:
+    """Return numbers of ranks, `least` or more, from text like ``2,4``."""
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
         numbers = [0]
-    if min(numbers) < 2 or max(numbers) > 1024:
-        raise ConfigError(f"{argument} {text!r}; accepted: numbers from 2 to 1024, with commas")
+    if min(numbers) < least or max(numbers) > 1024:
+        raise ConfigError(
+            f"{argument} {text!r}; accepted: numbers from {least} to 1024, with commas"
+        )
     return numbers
 
 
