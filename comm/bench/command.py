@@ -32,6 +32,34 @@ EXAMPLES = """examples:
 """
 
 
+def _add_modes(parser: argparse.ArgumentParser) -> None:
+    """Add what says that something else is measured."""
+    add = parser.add_argument
+    add(
+        "--churn",
+        action="store_true",
+        help="instead, kill ranks in the middle of all_reduce, and time the recovery",
+    )
+    add(
+        "--overlap",
+        action="store_true",
+        help="instead, time asynchronous ops beside a computation",
+    )
+    add(
+        "--codec",
+        metavar="A+B",
+        help="instead, measure codecs: bytes on the wire, time, error, rates by memcpy's",
+    )
+    add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
+    add("--hosts", type=int, default=1, help="that --churn plays on this machine (default: 1)")
+    add(
+        "--children",
+        type=int,
+        default=0,
+        help="that each rank of --churn has forked, and that outlive it (default: 0)",
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add = parser.add_argument
@@ -75,29 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the MPI to compare with (default: the one on PATH); several for --api mpi",
     )
     add("--rounds", type=int, default=7, help="turns of each contestant per row (default: 7)")
-    add(
-        "--churn",
-        action="store_true",
-        help="instead, kill ranks in the middle of all_reduce, and time the recovery",
-    )
-    add(
-        "--overlap",
-        action="store_true",
-        help="instead, time asynchronous ops beside a computation",
-    )
-    add(
-        "--codec",
-        metavar="A+B",
-        help="instead, measure codecs: bytes on the wire, time, error, rates by memcpy's",
-    )
-    add("--kills", type=int, default=20, help="per row of --churn (default: 20)")
-    add("--hosts", type=int, default=1, help="that --churn plays on this machine (default: 1)")
-    add(
-        "--children",
-        type=int,
-        default=0,
-        help="that each rank of --churn has forked, and that outlive it (default: 0)",
-    )
+    _add_modes(parser)
     add(
         "--roofline",
         action="store_true",
