@@ -236,6 +236,29 @@ TEST_CASE("lists of blocks of all short lengths are packed as the walker does") 
   }
 }
 
+// Of so few elements each that they are packed one by one: up and down, cut within elements, too.
+TEST_CASE("runs of a few elements, of lengths that vary, are packed as the walker does") {
+  RandomTypes random(14);
+  for (const std::int64_t element : {4, 8, 12, 16}) {
+    for (const std::int64_t direction : {1, -1}) {
+      CAPTURE(element);
+      CAPTURE(direction);
+      std::vector<std::int64_t> at;
+      std::vector<std::int64_t> lengths;
+      testing::Typemap map;
+      std::int64_t next = 0;
+      for (int i = 0; i < 200; ++i) {
+        at.push_back(direction * next);
+        lengths.push_back(element * random.between(1, i % 17 == 0 ? 9 : 3));
+        map.add(testing::element_map(lengths.back(), 1), at.back());
+        next += 9 * element + random.between(1, 30);
+      }
+      const TypeLayout layout = TypeLayout::hindexed(lengths, at, TypeLayout::bytes(1)).value();
+      for (int cuts = 0; cuts < 8; ++cuts) judge({layout, map}, 1 + cuts % 2, random);
+    }
+  }
+}
+
 // Address space that nobody touches but where a test writes.
 class FarMemory {
  public:

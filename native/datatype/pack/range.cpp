@@ -161,12 +161,13 @@ struct Walk {
   static void list_parts(const PackStep& step, std::size_t first, std::size_t count,
                          StridedByte* strided, PackedByte* packed) {
     const LayoutNode& node = *step.node;
-    if (step.kind == PackKind::kList) {
+    if (step.element != 0) {
+      const std::uint64_t at = node.packed_at(first) / step.element;
       const ListRun run{from(strided, packed),
                         to(strided, packed),
-                        node.block,
-                        count,
-                        step.near.empty() ? nullptr : step.near.data() + first,
+                        step.element,
+                        (node.packed_at(first + count) / step.element) - at,
+                        step.near.empty() ? nullptr : step.near.data() + at,
                         node.offsets.data() + first};
       return (kPack ? step.pack_list : step.unpack_list)(run);
     }

@@ -9,6 +9,9 @@ namespace {
 
 // Longer blocks are copied by calls whose own cost no longer matters.
 constexpr std::uint64_t kLongBlock = 2048;
+// Of a list of several lengths, elements in a block, on average: beyond that, their offsets would
+// be as long as the blocks'.
+constexpr std::uint64_t kMostElements = 16;
 // Rows of so many blocks are worth a call each, where that shuffles.
 constexpr std::uint64_t kLongRow = 64;
 
@@ -103,27 +106,52 @@ class StepChooser {
   }
 
   void list(PackStep& step, const LayoutNode& node) {
+    const bool near = node.low >= -kNear && node.high <= kNear;
     if (node.block == 0) {
       step.kind = PackKind::kMixed;
       step.pack_mixed = kernels_.pack.mixed;
       step.unpack_mixed = kernels_.unpack.mixed;
+      if (near) elements(step, node);
       return;
     }
     step.kind = PackKind::kList;
-    constexpr std::int64_t kNear = std::numeric_limits<std::int32_t>::max();
-    const bool near = node.low >= -kNear && node.high <= kNear;
+    step.element = node.block;
     if (near) {
       step.near.reserve(node.offsets.size());
       for (const std::int64_t at : node.offsets) step.near.push_back(static_cast<std::int32_t>(at));
     }
-    const auto choose_loop = near ? &PackLoops::near_list : &PackLoops::far_list;
-    const ListLoop gather = !near             ? nullptr
-                            : node.block == 4 ? kernels_.gather4
-                            : node.block == 8 ? kernels_.gather8
-                                              : nullptr;
-    step.pack_list = gather != nullptr ? gather : (kernels_.pack.*choose_loop)(node.block);
-    step.unpack_list = (kernels_.unpack.*choose_loop)(node.block);
+    list_loops(step, near);
   }
+
+  void list_loops(PackStep& step, bool near) {
+    const auto choose_loop = near ? &PackLoops::near_list : &PackLoops::far_list;
+    const ListLoop gather = !near               ? nullptr
+                            : step.element == 4 ? kernels_.gather4
+                            : step.element == 8 ? kernels_.gather8
+                                                : nullptr;
+    step.pack_list = gather != nullptr ? gather : (kernels_.pack.*choose_loop)(step.element);
+    step.unpack_list = (kernels_.unpack.*choose_loop)(step.element);
+  }
+
+  // Lists the elements of 4 or 8 bytes that short blocks are made of.
+  void elements(PackStep& step, const LayoutNode& node) {
+    std::uint64_t lengths = 0;  // the bits of all of them
+    for (std::size_t i = 0; i < node.offsets.size(); ++i) lengths |= node.length(i);
+    const std::uint64_t element = lengths % 8 == 0 ? 8 : lengths % 4 == 0 ? 4 : 0;
+    if (element == 0 || node.size / element > kMostElements * node.offsets.size()) return;
+    step.element = element;
+    step.near.reserve(node.size / element);
+    for (std::size_t i = 0; i < node.offsets.size(); ++i) {
+      for (std::uint64_t byte = 0; byte < node.length(i); byte += element) {
+        step.near.push_back(static_cast<std::int32_t>(node.offsets[i]) +
+                            static_cast<std::int32_t>(byte));
+      }
+    }
+    list_loops(step, true);
+  }
+
+  // Offsets that fit into 32 bits.
+  static constexpr std::int64_t kNear = std::numeric_limits<std::int32_t>::max();
 
   PackKernels kernels_;
   std::unordered_map<NodeRef, StepRef> chosen_;  // by identity; only looked up

@@ -43,7 +43,10 @@ struct PackStep {
   PackRecord record{};
   RecordLoops pack_record{};
   RecordLoops unpack_record{};
-  // Of kList; `near` holds the offsets where they fit.
+  // Of kList, and of kMixed where its blocks are short runs of equal elements, which are listed one
+  // by one: lengths that nobody can predict cost more than elements. `near` holds the offsets where
+  // they fit.
+  std::uint64_t element = 0;
   std::vector<std::int32_t> near{};
   ListLoop pack_list = nullptr;
   ListLoop unpack_list = nullptr;
