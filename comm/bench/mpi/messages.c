@@ -1,14 +1,19 @@
 // Messages: one there and back, all ranks at once, and many in flight.
 #include "measure.h"
 
-static void ping_pong(Work* work, int reps) {
-  const int bytes = (int)work->bytes;
+static void there_and_back(char* sent, char* received, int bytes, int reps) {
   for (int i = 0; i < reps && rank < 2; ++i) {
-    if (rank == 0) MPI_Send(near, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
-    MPI_Recv(far, bytes, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    if (rank == 1) MPI_Send(near, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
+    if (rank == 0) MPI_Send(sent, bytes, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
+    MPI_Recv(received, bytes, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (rank == 1) MPI_Send(sent, bytes, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
   }
 }
+
+// Nobody writes what is sent: after the first time it lies in the receiver's caches, too.
+static void ping_pong(Work* work, int reps) { there_and_back(near, far, (int)work->bytes, reps); }
+
+// What has come is sent back: each message was written by the core that sends it.
+static void bounce(Work* work, int reps) { there_and_back(near, near, (int)work->bytes, reps); }
 
 // Ranks 2k and 2k + 1, all pairs at once: a ping-pong in which no rank is idle.
 static void pairs(Work* work, int reps) {
@@ -62,6 +67,7 @@ static void measure_sizes(const char* name, void (*run)(Work*, int), double per_
 void measure_messages(void) {
   if (size < 2) return;
   measure_sizes("ping_pong", ping_pong, 2);
+  measure_sizes("bounce", bounce, 2);
   if (size > 2) measure_sizes("pairs", pairs, 2);
   measure_sizes("exchange", exchange, 1);
   if (!wanted(kInFlightBytes)) return;
