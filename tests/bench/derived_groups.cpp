@@ -6,45 +6,28 @@
 #define DOCTEST_CONFIG_IMPLEMENT  // process_worlds.h is of the tests
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <fstream>
+#include <string>
 #include <vector>
 
-#include "process_worlds.h"
-#include "runtime/node.h"
+#include "rank_processes.h"
 
 namespace {
 
 using namespace holdfast;
+using namespace holdfast::bench;
 using std::chrono::seconds;
-using Group = std::shared_ptr<comm::Communicator>;
-
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-void must(const Status& status, const char* what) {
-  if (status.is_ok()) return;
-  std::fprintf(stderr, "derived_groups: %s: %s\n", what, status.message().c_str());
-  ::_exit(1);
-}
+using Group = WorldGroup;
 
 void barrier(comm::Communicator& group) {
   comm::OpRequest request;
   request.collective = comm::Collective::kBarrier;
-  auto ran = group.run(std::move(request));
-  must(ran.is_ok() ? Status::ok() : ran.status(), "barrier");
-  if (ran.value().work) must(ran.value().work->wait(seconds(60)), "barrier");
+  const auto ran = must(group.run(std::move(request)), "barrier");
+  if (ran.work) must(ran.work->wait(seconds(60)), "barrier");
 }
 
 // Of this process: on a busy machine it says more than time does.
@@ -57,16 +40,9 @@ double cpu_us() {
   return us(used.ru_utime) + us(used.ru_stime);
 }
 
-struct Rounds {
-  std::vector<double> all;
+struct Rounds : Samples {
   double cpu_begun = cpu_us();
   double cpu_each() const { return (cpu_us() - cpu_begun) / static_cast<double>(all.size()); }
-  void add(double us) { all.push_back(us); }
-  double median() {
-    std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
-                     all.end());
-    return all[all.size() / 2];
-  }
 };
 
 void report(const char* name, int ranks, Rounds& rounds) {
@@ -130,20 +106,11 @@ void weigh(comm::Communicator& world, int many, bool with_op, Derive derive) {
 
 void run_rank(int rank, int size, int rounds, const std::string& folder) {
   testing::FileStore store(folder);
-  runtime::Options options;
-  options.address = "127.0.0.1";
-  auto node = runtime::Node::create(options);
-  must(node.is_ok() ? Status::ok() : node.status(), "node");
-  auto joined = node.value()->join(store, {"world", {rank}, size, {}, {}});
-  must(joined.is_ok() ? Status::ok() : joined.status(), "join");
-  Group world = joined.value();
+  const World made(store, rank, size);
+  const Group world = made.group;
   std::vector<Rank> ranks;
   for (int r = 0; r < size; ++r) ranks.push_back({r});
-  const auto derive = [&](int) {
-    auto made = node.value()->derive(world, {ranks});
-    must(made.is_ok() ? Status::ok() : made.status(), "derive");
-    return made.value();
-  };
+  const auto derive = [&](int) { return must(made.node->derive(world, {ranks}), "derive"); };
   for (int i = 0; i < 100; ++i) barrier(*world);
   Rounds barriers;
   for (int i = 0; i < rounds; ++i) {
@@ -158,9 +125,7 @@ void run_rank(int rank, int size, int rounds, const std::string& folder) {
   weigh(*world, rounds, true, derive);
   const auto meet = [&](int i) {
     runtime::JoinRequest request{"met" + std::to_string(i), {rank}, size, {}, {}, ranks, world};
-    auto made = node.value()->join(store, request);
-    must(made.is_ok() ? Status::ok() : made.status(), "join");
-    return made.value();
+    return must(made.node->join(store, request), "join");
   };
   time_way("meet_barrier_close", *world, std::min(rounds, 50), true, meet);
   must(world->close(seconds(60)), "close world");
@@ -175,23 +140,9 @@ int main(int argc, char** argv) {
   if (sizes.empty()) sizes = {2, 4};
   bool well = rounds > 0;
   for (const int size : sizes) {
-    char folder[] = "/tmp/holdfast-bench-XXXXXX";
-    if (::mkdtemp(folder) == nullptr) return 1;
-    std::vector<pid_t> children;
-    for (int r = 0; r < size; ++r) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        run_rank(r, size, rounds, folder);
-        ::_exit(0);
-      }
-      children.push_back(child);
-    }
-    for (const pid_t child : children) {
-      int status = 0;
-      ::waitpid(child, &status, 0);
-      well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    }
-    std::filesystem::remove_all(folder);
+    well = well && run_ranks(size, [&](int rank, const std::string& folder) {
+             run_rank(rank, size, rounds, folder);
+           });
   }
   return well ? 0 : 1;
 }

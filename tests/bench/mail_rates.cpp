@@ -7,50 +7,24 @@
 #define DOCTEST_CONFIG_IMPLEMENT  // process_worlds.h is of the tests
 #include <doctest/doctest.h>
 #include <sched.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "comm/message/mailbox.h"
-#include "process_worlds.h"
-#include "runtime/node.h"
+#include "rank_processes.h"
 
 namespace {
 
 using namespace holdfast;
+using namespace holdfast::bench;
 using namespace holdfast::comm;
 using std::chrono::seconds;
 
 constexpr ContextId kTalk{7};
 constexpr Duration kPatience = seconds(60);
-
-double now_us() {
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-void must(bool holds, const std::string& what) {
-  if (holds) return;
-  std::fprintf(stderr, "mail_rates: %s\n", what.c_str());
-  ::_exit(1);
-}
-
-// Of so many samples, the one in the middle, and the lowest.
-struct Samples {
-  std::vector<double> all;
-  double median() {
-    std::sort(all.begin(), all.end());
-    return all[all.size() / 2];
-  }
-};
 
 class Pair {
  public:
@@ -104,14 +78,14 @@ void time_latency(Pair& pair, std::size_t bytes, int rounds) {
         pair.send(data, 1);
       }
     }
-    samples.all.push_back((now_us() - begun) / (2 * batch_rounds));
+    samples.add((now_us() - begun) / (2 * batch_rounds));
   }
   if (!pair.first()) return;
   const double median = samples.median();
   std::printf(
       "{\"name\": \"mail_latency\", \"bytes\": %zu, \"time_us\": %.3f, \"least_us\": %.3f, "
       "\"GB_s\": %.3f}\n",
-      bytes, median, samples.all.front(), static_cast<double>(bytes) / median * 1e-3);
+      bytes, median, samples.least(), static_cast<double>(bytes) / median * 1e-3);
   std::fflush(stdout);
 }
 
@@ -136,7 +110,7 @@ void time_bandwidth(Pair& pair, std::size_t bytes, int rounds) {
     }
     must(pair.mail().wait_all(all, kPatience), "messages hang");
     pair.meet();
-    samples.all.push_back(now_us() - begun);
+    samples.add(now_us() - begun);
   }
   if (!pair.first()) return;
   const double median = samples.median();
@@ -169,7 +143,7 @@ void time_many(Pair& pair, int count, bool reverse, int rounds) {
     }
     must(pair.mail().wait_all(all, kPatience), "messages hang");
     pair.meet();
-    samples.all.push_back(now_us() - begun);
+    samples.add(now_us() - begun);
   }
   if (!pair.first()) return;
   std::printf(
@@ -188,17 +162,12 @@ void keep_to_core(int core) {
 void run_rank(int rank, int rounds, const std::string& transport, const std::string& folder) {
   testing::FileStore store(folder);
   runtime::Options options;
-  options.address = "127.0.0.1";
   if (!transport.empty()) options.transports = {transport};
-  auto node = runtime::Node::create(options);
-  must(node.is_ok(), "node: " + node.status().message());
-  auto group = node.value()->join(store, {"world", {rank}, 2, {}, {}});
-  must(group.is_ok(), "join: " + group.status().message());
-  auto mail = group.value()->mailbox();
-  must(mail.is_ok(), "mailbox: " + mail.status().message());
+  const World world(store, rank, 2, options);
+  const auto mail = must(world.group->mailbox(), "mailbox");
   const std::vector<Rank> members{{0}, {1}};
-  must(mail.value()->open(kTalk, members).is_ok(), "open");
-  Pair pair(*mail.value(), {1 - rank});
+  must(mail->open(kTalk, members), "open");
+  Pair pair(*mail, {1 - rank});
   for (int i = 0; i < 100; ++i) pair.meet();
   for (const std::size_t bytes : {8, 64, 1024, 4096, 16'384}) time_latency(pair, bytes, rounds);
   for (const int kib : {64, 256, 1024, 4096}) {
@@ -209,7 +178,7 @@ void run_rank(int rank, int rounds, const std::string& transport, const std::str
   for (const bool reverse : {false, true}) {
     time_many(pair, 10'000, reverse, rounds / 1000 + 3);
   }
-  must(group.value()->close(seconds(60)).is_ok(), "close");
+  must(world.group->close(kPatience), "close");
 }
 
 }  // namespace
@@ -217,24 +186,10 @@ void run_rank(int rank, int rounds, const std::string& transport, const std::str
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 20'000;
   const std::string transport = argc > 2 ? argv[2] : "";
-  char folder[] = "/tmp/holdfast-bench-XXXXXX";
-  if (rounds <= 0 || ::mkdtemp(folder) == nullptr) return 1;
-  std::vector<pid_t> children;
-  for (int r = 0; r < 2; ++r) {
-    const pid_t child = ::fork();
-    if (child == 0) {
-      keep_to_core(r);
-      run_rank(r, rounds, transport, folder);
-      ::_exit(0);
-    }
-    children.push_back(child);
-  }
-  bool well = true;
-  for (const pid_t child : children) {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-  std::filesystem::remove_all(folder);
+  if (rounds <= 0) return 1;
+  const bool well = run_ranks(2, [&](int rank, const std::string& folder) {
+    keep_to_core(rank);
+    run_rank(rank, rounds, transport, folder);
+  });
   return well ? 0 : 1;
 }
