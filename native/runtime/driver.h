@@ -41,6 +41,8 @@ class Machinery {
   virtual bool busy() const = 0;
   // Whether a caller waits for mail, which may come through shared memory.
   virtual bool awaits_mail() const { return false; }
+  // Whether a process of this host waits on that core for others.
+  virtual bool waits_at(int core) const = 0;
   // Whether all ops under way are small, so that spinning for each wait pays.
   virtual bool latency_bound() const = 0;
   virtual Instant next_deadline() const = 0;
@@ -90,6 +92,7 @@ class Driver {
   void wake_driver();
   void put_down(const std::function<bool()>& leaves);
   bool stopping() const { return stop_.load(std::memory_order_relaxed); }
+  void part();
   void rest(const std::function<bool()>& done, Instant now, Instant deadline);
   void thread_main();
 
@@ -121,6 +124,7 @@ class Driver {
   Instant next_look_{};
   Instant next_turn_{};
   std::uint32_t inline_calls_ = 0;
+  bool has_parted_ = false;
   std::thread thread_;
 };
 

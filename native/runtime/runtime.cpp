@@ -223,6 +223,13 @@ bool Runtime::busy() const {
   return !handshakes_.empty() || calls || router_.busy() || parts_.paths.busy();
 }
 
+bool Runtime::waits_at(int core) const {
+  return std::any_of(peers_.begin(), peers_.end(), [core](const auto& known) {
+    const Peer& peer = *known.second;
+    return peer.shares_memory() && peer.path->bell()->waits_at(core);
+  });
+}
+
 bool Runtime::latency_bound() const { return !router_.moves_bulk(); }
 
 Instant Runtime::next_deadline() const {

@@ -123,6 +123,7 @@ class Runtime final : public comm::Executor,
   }
   bool busy() const override;
   bool awaits_mail() const override { return router_.awaits_mail(); }
+  bool waits_at(int core) const override;
   bool latency_bound() const override;
   Instant next_deadline() const override;
   void interrupt() override;

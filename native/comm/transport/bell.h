@@ -23,6 +23,7 @@ enum class Sleep : std::uint32_t {
 struct BellWords {
   alignas(64) std::atomic<std::uint32_t> sequence;
   std::atomic<std::uint32_t> sleeping;
+  std::atomic<std::int32_t> waits_at;  // a core, and 1; 0: none
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
@@ -38,12 +39,20 @@ class Bell {
   void awake();
   // Wakes the sleeper from any thread of its own process.
   void ring_self();
+  // A thread of this process has looked in vain on this core, and goes on waiting; -1: no longer.
+  void wait_at(int core) {
+    words_->waits_at.store(core + 1, std::memory_order_relaxed);  // relaxed: a hint
+  }
 
   // The ringer's side: returns kOnSocket when the caller must send a kWake frame.
   Sleep ring();
   // As ring(), for a caller that has put a full fence behind what it published (one fence serves
   // many bells).
   Sleep ring_published();
+  // Whether a thread of the process waits on that core; a hint.
+  bool waits_at(int core) const {
+    return words_->waits_at.load(std::memory_order_relaxed) == core + 1;  // relaxed: a hint
+  }
 
  private:
   BellWords* words_ = nullptr;
