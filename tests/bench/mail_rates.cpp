@@ -169,7 +169,9 @@ void run_rank(int rank, int rounds, const std::string& transport, const std::str
   must(mail->open(kTalk, members), "open");
   Pair pair(*mail, {1 - rank});
   for (int i = 0; i < 100; ++i) pair.meet();
-  for (const std::size_t bytes : {8, 64, 1024, 4096, 16'384}) time_latency(pair, bytes, rounds);
+  for (const std::size_t bytes : {8UL, 64UL, 1024UL, 4096UL, 16'384UL}) {
+    time_latency(pair, bytes, rounds);
+  }
   for (const int kib : {64, 256, 1024, 4096}) {
     const std::size_t bytes = static_cast<std::size_t>(kib) * 1024;
     time_latency(pair, bytes, rounds / 20 + 10);
