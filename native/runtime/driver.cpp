@@ -258,6 +258,7 @@ bool Driver::fly(const std::function<bool()>& done, Instant deadline, Patience s
 // Ranks that wake each other may be put on one core while another is free, or has less to do. There
 // each of them looks in vain until it gives the core up, 20 to 70 us for each message, and the
 // system sees threads that are idle half of the time, and leaves them. Whoever notices goes.
+// Why: docs/decisions/0141-ranks-on-one-core-part.md
 void Driver::part() {
   int core = current_core();
   if (machinery_.waits_at(core)) {
