@@ -1,0 +1,412 @@
+#include "topology/forest/packing.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "base/check.h"
+
+namespace holdfast::topology {
+namespace {
+
+std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
+
+// The steepest potential: beyond it rounding drowns what the prices say.
+constexpr int kMostDoublings = 10;
+// A forest that is as near to the bound as this is good enough.
+constexpr double kNearEnough = 1.004;
+// Steps that a search may take in all; each costs about n^2 operations.
+constexpr std::int64_t kMostOperations = 10'000'000;
+constexpr int kFewestSteps = 120;
+constexpr int kMostSteps = 6000;
+// Steps at one steepness without progress before the next one.
+constexpr int kPatience = 24;
+constexpr double kProgress = 0.999;
+constexpr double kSmallestWeight = 1e-9;
+constexpr int kHalvings = 24;
+
+// A payload a second that no forest exceeds: whatever the trees, each rank receives the result or
+// is a root that receives parts, and sends its part or is a root that sends the result.
+double most_payload(const Capacities& capacities, const ForestTask& task) {
+  const auto n = as_index(capacities.ranks);
+  std::vector<double> in(n, 0);
+  std::vector<double> out(n, 0);
+  for (std::size_t u = 0; u < n; ++u) {
+    for (std::size_t v = 0; v < n; ++v) {
+      const auto rate = static_cast<double>(capacities.kbit_per_s[u * n + v]);
+      out[u] += u == v ? 0 : rate;
+      in[v] += u == v ? 0 : rate;
+    }
+  }
+  for (const SharedCapacity& shared : capacities.shared) {
+    const auto rate = static_cast<double>(shared.kbit_per_s);
+    const auto others = [&](const std::vector<int>& ranks, int self) {
+      return ranks.size() + 1 >=
+             n + std::size_t{std::binary_search(ranks.begin(), ranks.end(), self)};
+    };
+    if (shared.from.size() == 1 && others(shared.to, shared.from[0])) {
+      double& least = out[as_index(shared.from[0])];
+      least = std::min(least, rate);
+    }
+    if (shared.to.size() == 1 && others(shared.from, shared.to[0])) {
+      double& least = in[as_index(shared.to[0])];
+      least = std::min(least, rate);
+    }
+  }
+  double most = std::numeric_limits<double>::infinity();
+  for (std::size_t r = 0; r < n; ++r) {
+    const bool is_root = task.root && as_index(*task.root) == r;
+    if (task.down ? !is_root || task.up : is_root) most = std::min(most, in[r]);
+    if (task.up ? !is_root || task.down : is_root) most = std::min(most, out[r]);
+  }
+  return most;
+}
+
+}  // namespace
+
+Packing::Packing(const Capacities& capacities, const ForestTask& task)
+    : capacities_(capacities),
+      task_(task),
+      n_(capacities.ranks),
+      live_of_(capacities.pairs()),
+      from_(capacities.ranks),
+      down_(capacities.ranks),
+      up_(capacities.ranks) {
+  CHECK(n_ >= 2 && (task.up || task.down));
+  find_live();
+  use_.assign(live_.size(), 0);
+  price_.assign(live_.size(), 0);
+  change_.assign(live_.size(), 0);
+  times_.assign(live_.size(), 0);
+}
+
+// A tree uses a pair once on the way up and once on the way down at most. So a pair decides nothing
+// that is faster than what every rank sends or receives in any forest.
+void Packing::find_live() {
+  const auto add = [&](std::size_t capacity) {
+    live_.push_back(capacity);
+    rate_.push_back(static_cast<double>(capacities_.rate(capacity)));
+    return static_cast<std::uint32_t>(live_.size() - 1);
+  };
+  const double most = most_payload(capacities_, task_) * (int{task_.up} + int{task_.down});
+  for (std::size_t pair = 0; pair < capacities_.pairs(); ++pair) {
+    const auto rate = static_cast<double>(capacities_.kbit_per_s[pair]);
+    if (rate > 0 && rate < most) live_of_[pair].push_back(add(pair));
+  }
+  for (std::size_t s = 0; s < capacities_.shared.size(); ++s) {
+    const std::uint32_t number = add(capacities_.pairs() + s);
+    for (const int u : capacities_.shared[s].from) {
+      for (const int v : capacities_.shared[s].to) {
+        if (u != v) live_of_[capacities_.pair(u, v)].push_back(number);
+      }
+    }
+  }
+}
+
+double Packing::to_the_power(double value) const {
+  for (int i = 0; i < doublings_; ++i) value *= value;
+  return value;
+}
+
+double Packing::most() const { return *std::max_element(use_.begin(), use_.end()); }
+
+void Packing::price() {
+  const double most_used = most();
+  double sum = 0;
+  for (std::size_t c = 0; c < price_.size(); ++c) {
+    const double part = most_used > 0 ? to_the_power(use_[c] / most_used) : 1;
+    sum += part;
+    price_[c] = part / rate_[c];
+  }
+  for (double& price : price_) price /= sum;
+}
+
+void Packing::price_edges() {
+  for (int u = 0; u < n_; ++u) {
+    for (int v = 0; v < n_; ++v) {
+      const std::size_t pair = capacities_.pair(u, v);
+      const bool has_way = u != v && capacities_.kbit_per_s[pair] > 0;
+      double length = has_way ? 0 : LengthMatrix::kNoWay;
+      for (const std::uint32_t c : live_of_[pair]) length += price_[c];
+      from_.at(u, v) = length;
+    }
+  }
+}
+
+// The shortest tree under the prices, and the bound that it proves: every forest pays at least its
+// length for each kbit, and all capacities together cost 1 (prices are scaled so).
+bool Packing::find_cheapest() {
+  price();
+  price_edges();
+  if (task_.down && !down_.contract(from_, true)) return false;
+  if (task_.up && !up_.contract(from_)) return false;
+  double least = std::numeric_limits<double>::infinity();
+  int root = 0;
+  for (int r = 0; r < n_; ++r) {
+    if (task_.root && *task_.root != r) continue;
+    const double length = (task_.down ? down_.lengths_by_root()[as_index(r)] : 0) +
+                          (task_.up ? up_.lengths_by_root()[as_index(r)] : 0);
+    if (length >= least) continue;
+    least = length;
+    root = r;
+  }
+  cheapest_ = {};
+  cheapest_.root = root;
+  if (task_.down) down_.expand(root, cheapest_.down);
+  if (task_.up) up_.expand(root, cheapest_.up);
+  cheapest_length_ = length_of(uses_of(cheapest_));
+  const double bound = 1 / cheapest_length_;
+  if (bound_ == 0 || bound < bound_) bound_ = bound;
+  return true;
+}
+
+std::vector<Packing::Use> Packing::uses_of(const Tree& tree) {
+  std::vector<Use> uses;
+  const auto go = [&](int from, int to) {
+    for (const std::uint32_t c : live_of_[capacities_.pair(from, to)]) {
+      if (times_[c]++ == 0) uses.push_back({c, 0});
+    }
+  };
+  for (int r = 0; r < n_; ++r) {
+    if (r == tree.root) continue;
+    if (!tree.up.empty()) go(r, tree.up[as_index(r)]);
+    if (!tree.down.empty()) go(tree.down[as_index(r)], r);
+  }
+  for (Use& use : uses) use.times = std::exchange(times_[use.capacity], 0);
+  return uses;
+}
+
+double Packing::length_of(const std::vector<Use>& uses) const {
+  double length = 0;
+  for (const Use& use : uses) length += use.times * price_[use.capacity];
+  return length;
+}
+
+void Packing::add(const Planted& planted, double weight) {
+  for (const Use& use : planted.uses) {
+    use_[use.capacity] += weight * use.times / rate_[use.capacity];
+  }
+}
+
+void Packing::reckon() {
+  std::fill(use_.begin(), use_.end(), 0.0);
+  for (const Planted& planted : planted_) add(planted, planted.weight);
+}
+
+// Adds weight to the cheapest tree, which may be there already.
+void Packing::plant(double weight) {
+  for (Planted& planted : planted_) {
+    if (planted.tree != cheapest_) continue;
+    planted.weight += weight;
+    add(planted, weight);
+    return;
+  }
+  planted_.push_back({cheapest_, uses_of(cheapest_), weight});
+  add(planted_.back(), weight);
+}
+
+std::size_t Packing::dearest() const {
+  std::size_t found = 0;
+  double most_length = -1;
+  for (std::size_t i = 0; i < planted_.size(); ++i) {
+    if (planted_[i].weight <= 0) continue;
+    const double length = length_of(planted_[i].uses);
+    if (length <= most_length) continue;
+    most_length = length;
+    found = i;
+  }
+  return found;
+}
+
+std::size_t Packing::cheapest_planted() const {
+  std::size_t found = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < planted_.size(); ++i) {
+    const double length = length_of(planted_[i].uses);
+    if (length >= least) continue;
+    least = length;
+    found = i;
+  }
+  return found;
+}
+
+// How much weight to move so that the potential falls most: where its slope is zero.
+double Packing::room_for(std::size_t from, std::size_t to) {
+  const double scale = 1 / most();
+  for (const Use& use : planted_[to].uses) {
+    change_[use.capacity] += scale * use.times / rate_[use.capacity];
+  }
+  for (const Use& use : planted_[from].uses) {
+    change_[use.capacity] -= scale * use.times / rate_[use.capacity];
+  }
+  moved_.clear();
+  for (const std::size_t i : {from, to}) {
+    for (const Use& use : planted_[i].uses) {
+      double& change = change_[use.capacity];
+      if (change != 0) moved_.emplace_back(use_[use.capacity] * scale, change);
+      change = 0;
+    }
+  }
+  double low = 0;
+  double high = planted_[from].weight;
+  const auto slope = [&](double moved) {
+    double sum = 0;
+    for (const auto& [use, change] : moved_) {
+      sum += change * to_the_power(std::max(0.0, use + moved * change));
+    }
+    return sum;
+  };
+  if (slope(high) <= 0) return high;
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    (slope(middle) <= 0 ? low : high) = middle;
+  }
+  return low;
+}
+
+void Packing::shift(std::size_t from, std::size_t to) {
+  if (from == to) return;
+  const double moved = room_for(from, to);
+  add(planted_[from], -moved);
+  add(planted_[to], moved);
+  planted_[to].weight += moved;
+  planted_[from].weight -= moved;
+  if (planted_[from].weight < kSmallestWeight) {
+    planted_[to].weight += planted_[from].weight;
+    planted_.erase(planted_.begin() + static_cast<std::ptrdiff_t>(from));
+    reckon();
+  }
+}
+
+// One step: weight goes from the dearest tree to the cheapest.
+void Packing::step() {
+  plant(0);
+  std::size_t to = 0;
+  while (planted_[to].tree != cheapest_) ++to;
+  shift(dearest(), to);
+}
+
+bool Packing::run() {
+  // A first forest: so many trees, each planted where the earlier ones left room.
+  const int first = std::min(2 * n_, kMostTrees);
+  for (int i = 0; i < first; ++i) {
+    if (!find_cheapest()) return false;
+    plant(1.0 / first);
+  }
+  const std::int64_t affordable = kMostOperations / (std::int64_t{n_} * n_);
+  const int budget =
+      static_cast<int>(std::clamp<std::int64_t>(affordable, kFewestSteps, kMostSteps));
+  double best = most();
+  int idle = 0;
+  for (steps_ = 0; steps_ < budget; ++steps_) {
+    if (!find_cheapest()) return false;
+    if (most() * bound_ <= kNearEnough) break;
+    step();
+    const double now = most();
+    idle = now < best * kProgress ? 0 : idle + 1;
+    best = std::min(best, now);
+    if (idle < kPatience) continue;
+    if (doublings_ == kMostDoublings && idle > 10 * kPatience) break;
+    if (doublings_ < kMostDoublings) {
+      ++doublings_;
+      idle = 0;
+    }
+  }
+  lighten();
+  return true;
+}
+
+void Packing::keep_the_heaviest(std::size_t count) {
+  std::stable_sort(planted_.begin(), planted_.end(),
+                   [](const Planted& a, const Planted& b) { return a.weight > b.weight; });
+  if (planted_.size() <= count) return;
+  planted_.resize(count);
+  double sum = 0;
+  for (const Planted& planted : planted_) sum += planted.weight;
+  for (Planted& planted : planted_) planted.weight /= sum;
+  reckon();
+}
+
+// Moves weight between the trees that are there.
+void Packing::settle(int steps) {
+  for (int i = 0; i < steps && planted_.size() > 1; ++i) {
+    price();
+    shift(dearest(), cheapest_planted());
+  }
+}
+
+// Leaves so many trees as may be, a few less at a time.
+void Packing::lighten() {
+  const int steepest = doublings_;
+  while (planted_.size() > kMostTrees) {
+    const std::size_t fewer = std::max<std::size_t>(kMostTrees, planted_.size() * 3 / 4);
+    keep_the_heaviest(fewer);
+    doublings_ = std::max(4, steepest - 2);
+    settle(static_cast<int>(planted_.size()));
+    doublings_ = steepest;
+    settle(static_cast<int>(planted_.size()));
+  }
+}
+
+// Shares in whole parts: rounded down, and what is left goes to those that lost most.
+Forest Packing::take() {
+  keep_the_heaviest(planted_.size());
+  Forest forest;
+  std::int64_t left = kWholeShare;
+  std::vector<std::pair<double, std::size_t>> lost;
+  for (std::size_t i = 0; i < planted_.size(); ++i) {
+    const double exact = planted_[i].weight * static_cast<double>(kWholeShare);
+    Tree tree = std::move(planted_[i].tree);
+    tree.share = static_cast<std::int64_t>(exact);
+    left -= tree.share;
+    lost.emplace_back(static_cast<double>(tree.share) - exact, i);
+    forest.trees.push_back(std::move(tree));
+  }
+  std::stable_sort(lost.begin(), lost.end());
+  for (std::size_t i = 0; left > 0; i = (i + 1) % lost.size(), --left) {
+    ++forest.trees[lost[i].second].share;
+  }
+  std::erase_if(forest.trees, [](const Tree& tree) { return tree.share == 0; });
+  std::stable_sort(forest.trees.begin(), forest.trees.end(),
+                   [](const Tree& a, const Tree& b) { return a.share > b.share; });
+  const std::vector<double> used = usage(capacities_, forest.trees);
+  double most_used = 0;
+  for (std::size_t c = 0; c < used.size(); ++c) {
+    const double seconds = used[c] > 0 ? used[c] / static_cast<double>(capacities_.rate(c)) : 0;
+    if (seconds <= most_used) continue;
+    most_used = seconds;
+    forest.decides = c;
+  }
+  forest.kbit_per_s = 1 / most_used;
+  forest.bound_kbit_per_s = bound_;
+  forest.steps = steps_;
+  return forest;
+}
+
+std::vector<double> usage(const Capacities& capacities, const std::vector<Tree>& trees) {
+  std::vector<double> used(capacities.count(), 0);
+  for (const Tree& tree : trees) {
+    const double share = static_cast<double>(tree.share) / static_cast<double>(kWholeShare);
+    const auto go = [&](int from, int to) { used[capacities.pair(from, to)] += share; };
+    for (int r = 0; r < capacities.ranks; ++r) {
+      if (r == tree.root) continue;
+      if (!tree.up.empty()) go(r, tree.up[as_index(r)]);
+      if (!tree.down.empty()) go(tree.down[as_index(r)], r);
+    }
+  }
+  for (std::size_t s = 0; s < capacities.shared.size(); ++s) {
+    double& sum = used[capacities.pairs() + s];
+    for (const int u : capacities.shared[s].from) {
+      for (const int v : capacities.shared[s].to) sum += used[capacities.pair(u, v)];
+    }
+  }
+  return used;
+}
+
+std::optional<Forest> make_forest(const Capacities& capacities, const ForestTask& task) {
+  Packing packing(capacities, task);
+  if (!packing.run()) return std::nullopt;
+  return packing.take();
+}
+
+}  // namespace holdfast::topology

@@ -1,0 +1,78 @@
+// The search for a forest: see forest.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "topology/forest/arborescence.h"
+#include "topology/forest/forest.h"
+
+namespace holdfast::topology {
+
+class Packing {
+ public:
+  Packing(const Capacities& capacities, const ForestTask& task);
+
+  // Returns whether there is a forest at all.
+  bool run();
+  Forest take();
+
+ private:
+  // How often a tree uses a capacity.
+  struct Use {
+    std::uint32_t capacity;
+    std::uint32_t times;
+  };
+  struct Planted {
+    Tree tree;
+    std::vector<Use> uses;
+    double weight = 0;
+  };
+
+  void find_live();
+  bool find_cheapest();
+  void price();
+  void price_edges();
+  void plant(double weight);
+  void step();
+  void keep_the_heaviest(std::size_t count);
+  void settle(int steps);
+  std::size_t dearest() const;
+  std::size_t cheapest_planted() const;
+  void shift(std::size_t from, std::size_t to);
+  double room_for(std::size_t from, std::size_t to);
+  void add(const Planted& planted, double weight);
+  void reckon();
+  double length_of(const std::vector<Use>& uses) const;
+  std::vector<Use> uses_of(const Tree& tree);
+  double most() const;
+  double to_the_power(double value) const;
+  void lighten();
+
+  const Capacities& capacities_;
+  ForestTask task_;
+  int n_;
+  int doublings_ = 3;  // prices rise with the use to the power of 2 to this
+  // Capacities that may decide: a pair's own rate does not where a network card is slower. All
+  // lists below are by their number among these.
+  std::vector<std::size_t> live_;
+  std::vector<std::vector<std::uint32_t>> live_of_;  // by pair: which ones its edge uses
+  std::vector<double> rate_;
+  std::vector<double> use_;    // seconds a kbit of payload
+  std::vector<double> price_;  // of a kbit
+  LengthMatrix from_;          // (u, v): the price of the edge from u to v
+  Arborescences down_;
+  Arborescences up_;
+  std::vector<Planted> planted_;
+  Tree cheapest_;
+  double cheapest_length_ = 0;
+  double bound_ = 0;
+  int steps_ = 0;
+  std::vector<std::pair<double, double>> moved_;  // scratch of room_for: use now, and its change
+  std::vector<std::uint32_t> times_;              // scratch of uses_of, by capacity
+  std::vector<double> change_;                    // scratch of room_for, by capacity
+};
+
+}  // namespace holdfast::topology

@@ -1,0 +1,76 @@
+#include "topology/link_map.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/fnv.h"
+
+namespace holdfast::topology {
+
+LinkMap LinkMap::without(std::span<const int> ranks) const {
+  std::vector<int> left;
+  std::vector<int> number(static_cast<std::size_t>(size()), -1);
+  for (int r = 0; r < size(); ++r) {
+    if (std::find(ranks.begin(), ranks.end(), r) != ranks.end()) continue;
+    number[static_cast<std::size_t>(r)] = static_cast<int>(left.size());
+    left.push_back(r);
+  }
+  CHECK(left.size() >= 2);
+  LinkMap map;
+  map.gamma_ns_per_gbyte_ = gamma_ns_per_gbyte_;
+  map.capacities_.ranks = static_cast<int>(left.size());
+  for (const int from : left) {
+    map.domains_.push_back(domains(from));
+    for (const int to : left) {
+      map.alpha_ns_.push_back(alpha_ns(from, to));
+      map.capacities_.kbit_per_s.push_back(capacities_.kbit_per_s[capacities_.pair(from, to)]);
+    }
+  }
+  const auto renumbered = [&](const std::vector<int>& all) {
+    std::vector<int> kept;
+    for (const int r : all) {
+      if (number[static_cast<std::size_t>(r)] >= 0) {
+        kept.push_back(number[static_cast<std::size_t>(r)]);
+      }
+    }
+    return kept;
+  };
+  for (const SharedCapacity& shared : capacities_.shared) {
+    SharedCapacity kept{shared.name, shared.kbit_per_s, renumbered(shared.from),
+                        renumbered(shared.to)};
+    if (!kept.from.empty() && !kept.to.empty()) map.capacities_.shared.push_back(std::move(kept));
+  }
+  return map;
+}
+
+std::uint64_t LinkMap::digest() const {
+  Fnv1a hash;
+  const auto number = [&](std::int64_t value) { hash.mix(static_cast<std::uint64_t>(value)); };
+  const auto text = [&](const std::string& value) {
+    number(static_cast<std::int64_t>(value.size()));
+    hash.mix(std::string_view(value));
+  };
+  const auto list = [&](const std::vector<int>& values) {
+    number(static_cast<std::int64_t>(values.size()));
+    for (const int value : values) number(value);
+  };
+  number(kMapFormat);
+  number(size());
+  number(gamma_ns_per_gbyte_);
+  for (const auto& path : domains_) {
+    number(static_cast<std::int64_t>(path.size()));
+    for (const std::string& name : path) text(name);
+  }
+  for (const std::int64_t value : alpha_ns_) number(value);
+  for (const std::int64_t value : capacities_.kbit_per_s) number(value);
+  for (const SharedCapacity& shared : capacities_.shared) {
+    text(shared.name);
+    number(shared.kbit_per_s);
+    list(shared.from);
+    list(shared.to);
+  }
+  return hash.value();
+}
+
+}  // namespace holdfast::topology
