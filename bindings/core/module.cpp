@@ -21,6 +21,7 @@
 #include "raise.h"
 #include "simulation.h"
 #include "tables.h"
+#include "topology.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -225,4 +226,5 @@ NB_MODULE(_core, m) {
   bindings::bind_coordinator(m);
   bindings::bind_simulation(m);
   bindings::bind_tables(m);
+  bindings::bind_topology(m);
 }

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from holdfast import _core
-from holdfast.comm.bench import codec_gain, plan, processes, report
+from holdfast.comm.bench import codec_gain, plan, plan_topology, processes, report
 from holdfast.compress.codec import codec_text
 from holdfast.errors import ConfigError
 from holdfast.options import Options
@@ -30,6 +30,7 @@ EXAMPLES = """examples:
   holdfast plan --measure -n 2,4 -o plan.txt             measure on this host
   HOLDFAST_PLAN=plan.txt python train.py                 and use that
   HOLDFAST_PLAN=plan.txt HOLDFAST_TUNE=1 python train.py    measure at first use, on any hosts
+  holdfast plan --topology map.json -c all_reduce        weighted trees for links that differ
 """
 HEADER = (
     f"{'collective':<15}{'ranks':>6}{'hosts':>6}  {'via':<4}{'size':>7}  "
@@ -67,13 +68,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-c", "--collectives", default="all", metavar="LIST", help="with commas (default: all)")
     add("-n", "--ranks", default="2", metavar="LIST", help="numbers of ranks (default: 2)")
     add("--hosts", type=int, default=1, metavar="N", help="that the ranks are on (default: 1)")
-    add("--sizes", default=_SIZES, metavar="LIST", help=f"payload in bytes (default: {_SIZES})")
+    add(
+        "--sizes",
+        metavar="LIST",
+        help=f"payload in bytes (default: {_SIZES}; of a map {plan_topology.DEFAULT_SIZES})",
+    )
     add("--transport", default="shm,tcp", metavar="LIST", help="default: shm,tcp")
     add("--plan", metavar="FILE", help="table to go by (default: that of HOLDFAST_PLAN)")
     add("--codec", metavar="A+B", help="from which size on all_reduce over TCP gains by a codec")
     add("--measure", action="store_true", help="run all candidates on this host first")
     add("-o", "--output", type=Path, metavar="FILE", help="where --measure writes its table")
     add("--json", action="store_true", help="one JSON object a line")
+    add("--topology", metavar="FILE", help="a map of links (JSON), for which trees are planned")
+    add("--root", type=int, default=0, metavar="R", help="of broadcast and reduce on a map")
+    add(
+        "--without",
+        type=int,
+        action="append",
+        default=[],
+        metavar="RANK",
+        help="plan as if this rank of the map were gone; may be repeated",
+    )
+    add("--exact", action="store_true", help="of a map: the bound by a linear program, too (scipy)")
+    add("--steps", type=Path, metavar="FILE", help="write the steps of a map's plan, as JSON lines")
     parser.set_defaults(run=run)
 
 
@@ -248,6 +265,12 @@ def run(arguments: argparse.Namespace) -> int:
     HoldfastError
         When a rank fails.
     """
+    if arguments.topology is not None:
+        arguments.sizes = arguments.sizes or plan_topology.DEFAULT_SIZES
+        return plan_topology.run(arguments)
+    if arguments.steps is not None or arguments.without or arguments.root or arguments.exact:
+        raise ConfigError("--steps, --without, --root and --exact go with --topology")
+    arguments.sizes = arguments.sizes or _SIZES
     numbers = plan.ranks("--ranks", arguments.ranks)
     if not 1 <= arguments.hosts <= min(numbers):
         raise ConfigError(f"--hosts {arguments.hosts}; accepted: 1 to the number of ranks")

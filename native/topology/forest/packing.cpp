@@ -91,7 +91,7 @@ void Packing::find_live() {
   const double most = most_payload(capacities_, task_) * (int{task_.up} + int{task_.down});
   for (std::size_t pair = 0; pair < capacities_.pairs(); ++pair) {
     const auto rate = static_cast<double>(capacities_.kbit_per_s[pair]);
-    if (rate > 0 && rate < most) live_of_[pair].push_back(add(pair));
+    if (rate > 0 && rate <= most) live_of_[pair].push_back(add(pair));
   }
   for (std::size_t s = 0; s < capacities_.shared.size(); ++s) {
     const std::uint32_t number = add(capacities_.pairs() + s);

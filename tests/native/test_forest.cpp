@@ -1,0 +1,248 @@
+// Forests: least trees against all trees, what a plan promises on random maps, and that its
+// schedules are proven.
+#include "topology/forest/forest.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "comm/algorithms/forest.h"
+#include "comm/schedule/verifier.h"
+#include "topology/forest/arborescence.h"
+
+namespace holdfast::topology {
+namespace {
+
+using Random = std::mt19937_64;
+
+int number(Random& random, int least, int most) {
+  return least + static_cast<int>(random() % static_cast<std::uint64_t>(most - least + 1));
+}
+
+std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
+
+// ---- least trees ----
+
+bool reaches_all(const std::vector<int>& parents, int root) {
+  const auto n = static_cast<int>(parents.size());
+  for (int v = 0; v < n; ++v) {
+    int at = v;
+    for (int hops = 0; at != root && hops < n; ++hops) at = parents[as_index(at)];
+    if (at != root) return false;
+  }
+  return true;
+}
+
+// The least length of all trees with this root, by trying every choice of edges.
+double least_of_all(const LengthMatrix& lengths, int root) {
+  const int n = lengths.size();
+  std::vector<int> parents(as_index(n), 0);
+  double least = LengthMatrix::kNoWay;
+  int choices = 1;
+  for (int i = 0; i < n; ++i) choices *= n;
+  for (int code = 0; code < choices; ++code) {
+    double sum = 0;
+    int rest = code;
+    for (int v = 0; v < n; ++v, rest /= n) {
+      parents[as_index(v)] = rest % n;
+      if (v != root) sum += lengths.at(v, rest % n);
+    }
+    if (sum < least && reaches_all(parents, root)) least = sum;
+  }
+  return least;
+}
+
+LengthMatrix random_lengths(Random& random, int n) {
+  LengthMatrix lengths(n);
+  for (int v = 0; v < n; ++v) {
+    for (int u = 0; u < n; ++u) {
+      const bool has_way = u == (v + 1) % n || number(random, 0, 4) > 0;
+      if (u != v && has_way) lengths.at(v, u) = number(random, 0, 9);
+    }
+  }
+  return lengths;
+}
+
+TEST_CASE("the tree of each root is as short as the shortest of all trees") {
+  Random random(3);
+  for (int round = 0; round < 60; ++round) {
+    const int n = number(random, 2, 5);
+    const LengthMatrix lengths = random_lengths(random, n);
+    LengthMatrix turned(n);
+    for (int v = 0; v < n; ++v) {
+      for (int u = 0; u < n; ++u) turned.at(u, v) = lengths.at(v, u);
+    }
+    Arborescences least(n);
+    for (const bool reversed : {false, true}) {
+      REQUIRE(least.contract(reversed ? turned : lengths, reversed));
+      for (int root = 0; root < n; ++root) {
+        const double expected = least_of_all(lengths, root);
+        std::vector<int> parents;
+        least.expand(root, parents);
+        double sum = 0;
+        for (int v = 0; v < n; ++v) sum += v == root ? 0 : lengths.at(v, parents[as_index(v)]);
+        CHECK(parents[as_index(root)] == -1);
+        CHECK(reaches_all(parents, root));
+        CHECK(sum == doctest::Approx(expected));
+        CHECK(least.lengths_by_root()[as_index(root)] == doctest::Approx(expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("a vertex that nothing enters has no tree") {
+  LengthMatrix lengths(3);
+  lengths.at(0, 1) = lengths.at(1, 0) = lengths.at(0, 2) = 1;  // nothing enters 2
+  Arborescences least(3);
+  CHECK_FALSE(least.contract(lengths));
+}
+
+// ---- forests ----
+
+void add_cards(Capacities& c, Random& random, int least_mbit, int most_mbit) {
+  for (int r = 0; r < c.ranks; ++r) {
+    std::vector<int> others(as_index(c.ranks));
+    std::iota(others.begin(), others.end(), 0);
+    others.erase(others.begin() + r);
+    const auto rate = [&] { return std::int64_t{1000} * number(random, least_mbit, most_mbit); };
+    c.shared.push_back({"out of " + std::to_string(r), rate(), {r}, others});
+    c.shared.push_back({"into " + std::to_string(r), rate(), others, {r}});
+  }
+}
+
+void add_uplinks(Capacities& c, Random& random, int sites) {
+  std::vector<int> site_of;
+  for (int r = 0; r < c.ranks; ++r) site_of.push_back(number(random, 0, sites - 1));
+  for (int s = 0; s < sites; ++s) {
+    std::vector<int> inside;
+    std::vector<int> outside;
+    for (int r = 0; r < c.ranks; ++r) {
+      (site_of[as_index(r)] == s ? inside : outside).push_back(r);
+    }
+    if (inside.empty() || outside.empty()) continue;
+    const std::int64_t rate = std::int64_t{1000} * number(random, 50, 500);
+    c.shared.push_back({"out of site " + std::to_string(s), rate, inside, outside});
+    c.shared.push_back({"into site " + std::to_string(s), rate, outside, inside});
+  }
+}
+
+// Network cards of mixed rates, sites with uplinks, pairs that differ, and ways that are missing.
+Capacities random_map(Random& random, int n) {
+  Capacities c;
+  c.ranks = n;
+  c.kbit_per_s.assign(as_index(n) * as_index(n), 10'000'000);
+  const int kind = number(random, 0, 3);
+  if (kind >= 2) {
+    for (int u = 0; u < n; ++u) {
+      for (int v = 0; v < n; ++v) {
+        const bool has_way = kind == 2 || v == (u + 1) % n || number(random, 0, 2) > 0;
+        c.kbit_per_s[c.pair(u, v)] = has_way ? std::int64_t{1000} * number(random, 20, 900) : 0;
+      }
+    }
+  }
+  add_cards(c, random, kind == 0 ? 25 : 900, 1000);
+  if (kind == 1) add_uplinks(c, random, number(random, 2, 4));
+  return c;
+}
+
+void check_tree(const Capacities& map, const ForestTask& task, const Tree& tree) {
+  CHECK(tree.share > 0);
+  CHECK(tree.up.empty() == !task.up);
+  CHECK(tree.down.empty() == !task.down);
+  if (task.root) CHECK(tree.root == *task.root);
+  for (const auto* way : {&tree.up, &tree.down}) {
+    if (!way->empty()) CHECK(reaches_all(*way, tree.root));
+  }
+  for (int r = 0; r < map.ranks; ++r) {
+    if (r == tree.root) continue;
+    if (task.up) CHECK(map.kbit_per_s[map.pair(r, tree.up[as_index(r)])] > 0);
+    if (task.down) CHECK(map.kbit_per_s[map.pair(tree.down[as_index(r)], r)] > 0);
+  }
+}
+
+void check_forest(const Capacities& map, const ForestTask& task, const Forest& forest) {
+  REQUIRE(!forest.trees.empty());
+  CHECK(forest.trees.size() <= kMostTrees);
+  std::int64_t shares = 0;
+  for (const Tree& tree : forest.trees) {
+    check_tree(map, task, tree);
+    shares += tree.share;
+  }
+  CHECK(shares == kWholeShare);
+  // What was promised holds for every capacity, and is reached at the one that decides.
+  const std::vector<double> used = usage(map, forest.trees);
+  for (std::size_t c = 0; c < used.size(); ++c) {
+    if (used[c] == 0) continue;
+    CHECK(used[c] * forest.kbit_per_s <= static_cast<double>(map.rate(c)) * 1.000001);
+  }
+  CHECK(used[forest.decides] * forest.kbit_per_s ==
+        doctest::Approx(static_cast<double>(map.rate(forest.decides))));
+  CHECK(forest.bound_kbit_per_s >= forest.kbit_per_s * 0.999999);
+  CHECK(forest.bound_kbit_per_s <= forest.kbit_per_s * 1.05);
+}
+
+TEST_CASE("a forest on a random map is near its bound, and the same each time") {
+  Random random(11);
+  for (int round = 0; round < 24; ++round) {
+    const int n = number(random, 2, 20);
+    const Capacities map = random_map(random, n);
+    const ForestTask tasks[] = {{},
+                                {.up = false, .down = true, .root = number(random, 0, n - 1)},
+                                {.up = true, .down = false, .root = number(random, 0, n - 1)}};
+    for (const ForestTask& task : tasks) {
+      CAPTURE(round);
+      CAPTURE(n);
+      const auto forest = make_forest(map, task);
+      REQUIRE(forest);
+      check_forest(map, task, *forest);
+      CHECK(make_forest(map, task)->trees == forest->trees);
+    }
+  }
+}
+
+TEST_CASE("what is known of simple maps") {
+  // Equal cards: 2 (n - 1) / n of the payload goes through each.
+  Random random(5);
+  Capacities map;
+  map.ranks = 8;
+  map.kbit_per_s.assign(64, 10'000'000);
+  add_cards(map, random, 100, 100);
+  CHECK(make_forest(map, {})->kbit_per_s == doctest::Approx(100'000 * 8 / 14.0).epsilon(0.005));
+  // One rank is slower than that: once out and once in is all that it needs.
+  map.shared[6].kbit_per_s = map.shared[7].kbit_per_s = 25'000;
+  CHECK(make_forest(map, {})->kbit_per_s == doctest::Approx(25'000).epsilon(0.005));
+}
+
+TEST_CASE("schedules of forests are proven") {
+  Random random(17);
+  for (int round = 0; round < 8; ++round) {
+    const int n = number(random, 2, 7);
+    const int root = number(random, 0, n - 1);
+    const Capacities map = random_map(random, n);
+    const std::pair<comm::Collective, ForestTask> asked[] = {
+        {comm::Collective::kAllReduce, {}},
+        {comm::Collective::kBroadcast, {.up = false, .down = true, .root = root}},
+        {comm::Collective::kReduce, {.up = true, .down = false, .root = root}}};
+    for (const auto& [collective, task] : asked) {
+      const auto forest = make_forest(map, task);
+      REQUIRE(forest);
+      std::vector<comm::Schedule> schedules;
+      for (int r = 0; r < n; ++r) {
+        comm::BuildSpec spec;
+        spec.collective = collective;
+        spec.rank = Rank{r};
+        spec.size = n;
+        spec.root = Rank{root};
+        schedules.push_back(comm::build_forest(spec, forest->trees));
+      }
+      const Status status = comm::verify(schedules);
+      CHECK_MESSAGE(status.is_ok(), status.message());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::topology
