@@ -1,6 +1,6 @@
 // The map of a group's links: where the ranks are, what each directed pair reaches by itself, and
 // what pairs share. It holds whole numbers only (ns, kbit/s), so that it has the same bytes and the
-// same digest on every machine. docs/reference/topology-map.md has its form as JSON.
+// same digest on every machine. docs/guide/topology.md has its form as JSON.
 #pragma once
 
 #include <cstdint>
