@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/algorithms/forest.h"
+#include "comm/plan/forest_schedule.h"
 #include "comm/schedule/verifier.h"
 #include "gil.h"
 #include "raise.h"
@@ -85,7 +85,7 @@ using TreeTuple = std::tuple<int, std::vector<int>, std::vector<int>, std::int64
 
 std::vector<TreeTuple> trees_of(const topology::Forest& forest) {
   std::vector<TreeTuple> trees;
-  for (const topology::Tree& tree : forest.trees) {
+  for (const topology::PlannedTree& tree : forest.trees) {
     trees.emplace_back(tree.root, tree.up, tree.down, tree.share);
   }
   return trees;

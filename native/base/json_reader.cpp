@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::size_t kMostShownBytes = 24;
 
-class Reader {
+class JsonReader {
  public:
-  Reader(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
+  JsonReader(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
 
   Result<JsonValue> whole() {
     if (text_.size() > limits_.bytes) {
@@ -74,11 +74,11 @@ class Reader {
     if (c == '{') return read_object(value, depth);
     if (c == '[') return read_list(value, depth);
     if (c == '"') {
-      value.kind = JsonValue::Kind::kText;
+      value.kind = JsonKind::kText;
       return read_text(value.text);
     }
     if (take_word("true") || take_word("false")) {
-      value.kind = JsonValue::Kind::kFlag;
+      value.kind = JsonKind::kFlag;
       value.flag = c == 't';
       return Status::ok();
     }
@@ -87,7 +87,7 @@ class Reader {
   }
 
   Status read_object(JsonValue& value, int depth) {
-    value.kind = JsonValue::Kind::kObject;
+    value.kind = JsonKind::kObject;
     ++at_;
     if (take('}')) return Status::ok();
     do {
@@ -108,7 +108,7 @@ class Reader {
   }
 
   Status read_list(JsonValue& value, int depth) {
-    value.kind = JsonValue::Kind::kList;
+    value.kind = JsonKind::kList;
     ++at_;
     if (take(']')) return Status::ok();
     do {
@@ -140,7 +140,7 @@ class Reader {
       fits = digits() > 0;
     }
     if (!fits) return met("a value");
-    value.kind = JsonValue::Kind::kNumber;
+    value.kind = JsonKind::kNumber;
     const auto found = std::from_chars(text_.data() + at_, text_.data() + end, value.number);
     if (found.ec != std::errc{} || !std::isfinite(value.number)) {
       return met("a number that a double holds");
@@ -242,20 +242,20 @@ const JsonValue* JsonValue::find(std::string_view name) const {
   return found == names.end() ? nullptr : &items[static_cast<std::size_t>(found - names.begin())];
 }
 
-const char* kind_text(JsonValue::Kind kind) {
+const char* kind_text(JsonKind kind) {
   switch (kind) {
-    case JsonValue::Kind::kNull: return "null";
-    case JsonValue::Kind::kFlag: return "true or false";
-    case JsonValue::Kind::kNumber: return "a number";
-    case JsonValue::Kind::kText: return "a string";
-    case JsonValue::Kind::kList: return "a list";
-    case JsonValue::Kind::kObject: return "an object";
+    case JsonKind::kNull: return "null";
+    case JsonKind::kFlag: return "true or false";
+    case JsonKind::kNumber: return "a number";
+    case JsonKind::kText: return "a string";
+    case JsonKind::kList: return "a list";
+    case JsonKind::kObject: return "an object";
   }
   return "nothing";
 }
 
 Result<JsonValue> read_json(std::string_view text, const JsonLimits& limits) {
-  return Reader(text, limits).whole();
+  return JsonReader(text, limits).whole();
 }
 
 }  // namespace holdfast

@@ -20,10 +20,10 @@ struct JsonLimits {
   int depth = 16;
 };
 
-struct JsonValue {
-  enum class Kind { kNull, kFlag, kNumber, kText, kList, kObject };
+enum class JsonKind { kNull, kFlag, kNumber, kText, kList, kObject };
 
-  Kind kind = Kind::kNull;
+struct JsonValue {
+  JsonKind kind = JsonKind::kNull;
   bool flag = false;
   double number = 0;
   std::string text;
@@ -31,13 +31,13 @@ struct JsonValue {
   std::vector<std::string> names;  // of an object's items
   int line = 1;
 
-  bool is(Kind other) const { return kind == other; }
+  bool is(JsonKind other) const { return kind == other; }
   // Of an object: the field of this name; nullptr where there is none.
   const JsonValue* find(std::string_view name) const;
 };
 
 // "a list", "a number": for errors.
-const char* kind_text(JsonValue::Kind kind);
+const char* kind_text(JsonKind kind);
 
 // Returns kConfigError with the line and what was met.
 Result<JsonValue> read_json(std::string_view text, const JsonLimits& limits = {});

@@ -11,8 +11,6 @@
 namespace holdfast::topology {
 namespace {
 
-using Kind = JsonValue::Kind;
-
 constexpr double kKbitPerGbit = 1e6;
 constexpr double kNsPerUs = 1e3;
 constexpr double kNsPerS = 1e9;
@@ -32,9 +30,9 @@ Status refused(const std::string& key, const std::string& what) {
 
 // What a value is, short, for errors.
 std::string shown(const JsonValue& value) {
-  if (value.is(Kind::kNumber)) return number_text(value.number);
-  if (value.is(Kind::kText)) return "\"" + value.text.substr(0, kMostMapNameBytes) + "\"";
-  if (value.is(Kind::kList)) return "a list of " + std::to_string(value.items.size());
+  if (value.is(JsonKind::kNumber)) return number_text(value.number);
+  if (value.is(JsonKind::kText)) return "\"" + value.text.substr(0, kMostMapNameBytes) + "\"";
+  if (value.is(JsonKind::kList)) return "a list of " + std::to_string(value.items.size());
   return kind_text(value.kind);
 }
 
@@ -45,7 +43,7 @@ std::string at(const std::string& key, std::size_t i) {
 // A number of `unit`s, in whole parts of it; `most`: in units.
 Status read_number(const std::string& key, const JsonValue& value, double unit, double least,
                    double most, std::int64_t* out) {
-  if (!value.is(Kind::kNumber) || value.number < least || value.number > most) {
+  if (!value.is(JsonKind::kNumber) || value.number < least || value.number > most) {
     return refused(key, shown(value) + "; accepted: a number from " + number_text(least) + " to " +
                             number_text(most));
   }
@@ -54,7 +52,7 @@ Status read_number(const std::string& key, const JsonValue& value, double unit, 
 }
 
 Status read_count(const std::string& key, const JsonValue& value, int least, int most, int* out) {
-  const bool is_whole = value.is(Kind::kNumber) && value.number == std::floor(value.number);
+  const bool is_whole = value.is(JsonKind::kNumber) && value.number == std::floor(value.number);
   if (!is_whole || value.number < least || value.number > most) {
     return refused(key, shown(value) + "; accepted: a whole number from " + std::to_string(least) +
                             " to " + std::to_string(most));
@@ -64,7 +62,7 @@ Status read_count(const std::string& key, const JsonValue& value, int least, int
 }
 
 Status read_name(const std::string& key, const JsonValue& value, std::string* out) {
-  if (!value.is(Kind::kText) || value.text.empty() || value.text.size() > kMostMapNameBytes) {
+  if (!value.is(JsonKind::kText) || value.text.empty() || value.text.size() > kMostMapNameBytes) {
     return refused(key, shown(value) + "; accepted: a string of 1 to " +
                             std::to_string(kMostMapNameBytes) + " bytes");
   }
@@ -74,7 +72,7 @@ Status read_name(const std::string& key, const JsonValue& value, std::string* ou
 
 Status check_list(const std::string& key, const JsonValue& value, std::size_t length,
                   const std::string& of) {
-  if (value.is(Kind::kList) && value.items.size() == length) return Status::ok();
+  if (value.is(JsonKind::kList) && value.items.size() == length) return Status::ok();
   return refused(key, shown(value) + "; accepted: a list of " + std::to_string(length) + " " + of);
 }
 
@@ -90,7 +88,7 @@ Status check_fields(const std::string& key, const JsonValue& object,
   return Status::ok();
 }
 
-struct Level {
+struct MapLevel {
   std::string name;
   int count = 0;
   std::int64_t kbit_per_s = 0;
@@ -104,7 +102,7 @@ class MapReader {
   explicit MapReader(const JsonValue& whole) : whole_(whole) {}
 
   Result<LinkMap> read() {
-    if (!whole_.is(Kind::kObject)) {
+    if (!whole_.is(JsonKind::kObject)) {
       return refused("the document", shown(whole_) + "; accepted: an object");
     }
     TRY(check_fields("", whole_,
@@ -121,7 +119,7 @@ class MapReader {
  private:
   Status read_head() {
     const JsonValue* format = whole_.find("format");
-    if (format == nullptr || !format->is(Kind::kNumber) || format->number != kMapFormat) {
+    if (format == nullptr || !format->is(JsonKind::kNumber) || format->number != kMapFormat) {
       return refused("format", (format ? shown(*format) : "it is missing") +
                                    "; accepted: " + std::to_string(kMapFormat));
     }
@@ -150,7 +148,7 @@ class MapReader {
     if (value == nullptr) return refused(key, "it is missing, and so is levels");
     const auto n = as_index(map_.size());
     out.assign(n * n, 0);
-    const bool is_one = value->is(Kind::kNumber);
+    const bool is_one = value->is(JsonKind::kNumber);
     if (!is_one) TRY(check_list(key, *value, n, "rows, or a number for all pairs"));
     for (std::size_t from = 0; from < n; ++from) {
       const std::string row_key = at(key, from);
@@ -170,7 +168,7 @@ class MapReader {
     for (std::size_t r = 0; r < domains.items.size(); ++r) {
       const JsonValue& path = domains.items[r];
       const std::string key = at("domains", r);
-      if (!path.is(Kind::kList) || path.items.size() > kMostDomainDepth) {
+      if (!path.is(JsonKind::kList) || path.items.size() > kMostDomainDepth) {
         return refused(key, shown(path) + "; accepted: a list of at most " +
                                 std::to_string(kMostDomainDepth) + " names, from the outside in");
       }
@@ -183,14 +181,14 @@ class MapReader {
   }
 
   Status read_shared(const JsonValue& shared) {
-    if (!shared.is(Kind::kList) || shared.items.size() > kMostSharedCapacities) {
+    if (!shared.is(JsonKind::kList) || shared.items.size() > kMostSharedCapacities) {
       return refused("shared", shown(shared) + "; accepted: a list of at most " +
                                    std::to_string(kMostSharedCapacities) + " capacities");
     }
     for (std::size_t i = 0; i < shared.items.size(); ++i) {
       const std::string key = at("shared", i);
       const JsonValue& one = shared.items[i];
-      if (!one.is(Kind::kObject)) return refused(key, shown(one) + "; accepted: an object");
+      if (!one.is(JsonKind::kObject)) return refused(key, shown(one) + "; accepted: an object");
       TRY(check_fields(key + ".", one, {"name", "gbit_per_s", "from", "to"}));
       SharedCapacity capacity;
       for (const char* name : {"name", "gbit_per_s", "from", "to"}) {
@@ -207,7 +205,7 @@ class MapReader {
   }
 
   Status read_ranks(const std::string& key, const JsonValue& value, std::vector<int>* out) {
-    if (!value.is(Kind::kList) || value.items.empty() ||
+    if (!value.is(JsonKind::kList) || value.items.empty() ||
         value.items.size() > as_index(map_.size())) {
       return refused(key, shown(value) + "; accepted: a list of 1 to " +
                               std::to_string(map_.size()) + " ranks");
@@ -229,11 +227,11 @@ class MapReader {
       if (whole_.find(other) == nullptr) continue;
       return refused(other, "it stands beside levels; accepted: one of both");
     }
-    if (!list.is(Kind::kList) || list.items.empty() || list.items.size() > kMostLevels) {
+    if (!list.is(JsonKind::kList) || list.items.empty() || list.items.size() > kMostLevels) {
       return refused("levels", shown(list) + "; accepted: a list of 1 to " +
                                    std::to_string(kMostLevels) + " levels");
     }
-    std::vector<Level> levels;
+    std::vector<MapLevel> levels;
     std::int64_t ranks = 1;
     for (std::size_t i = 0; i < list.items.size(); ++i) {
       levels.emplace_back();
@@ -258,8 +256,8 @@ class MapReader {
     return Status::ok();
   }
 
-  Status read_level(const std::string& key, const JsonValue& value, Level* level) {
-    if (!value.is(Kind::kObject)) return refused(key, shown(value) + "; accepted: an object");
+  Status read_level(const std::string& key, const JsonValue& value, MapLevel* level) {
+    if (!value.is(JsonKind::kObject)) return refused(key, shown(value) + "; accepted: an object");
     TRY(check_fields(key + ".", value, {"name", "count", "gbit_per_s", "alpha_us"}));
     for (const char* name : {"name", "count", "gbit_per_s", "alpha_us"}) {
       if (value.find(name) == nullptr) return refused(key + "." + name, "it is missing");
@@ -273,7 +271,7 @@ class MapReader {
   }
 
   // Ranks are numbered in order. The innermost level's domains are ranks.
-  void place(const std::vector<Level>& levels) {
+  void place(const std::vector<MapLevel>& levels) {
     const int n = map_.size();
     const auto count = as_index(n);
     map_.domains_.resize(count);
@@ -281,7 +279,7 @@ class MapReader {
     map_.capacities_.kbit_per_s.assign(count * count, 0);
     int inside = n;  // ranks of a domain of the level
     for (std::size_t k = 0; k < levels.size(); ++k) {
-      const Level& level = levels[k];
+      const MapLevel& level = levels[k];
       const int parent = inside;
       inside /= level.count;
       for (int from = 0; from < n; ++from) {
@@ -299,13 +297,13 @@ class MapReader {
     }
     // What a pair reaches by itself: its domains' ways decide, whatever it is.
     std::int64_t fastest = 0;
-    for (const Level& level : levels) fastest = std::max(fastest, level.kbit_per_s);
+    for (const MapLevel& level : levels) fastest = std::max(fastest, level.kbit_per_s);
     for (int r = 0; r < n * n; ++r) {
       if (r / n != r % n) map_.capacities_.kbit_per_s[as_index(r)] = fastest;
     }
   }
 
-  void share_way_out(const Level& level, int domain, int inside) {
+  void share_way_out(const MapLevel& level, int domain, int inside) {
     std::vector<int> own;
     std::vector<int> others;
     for (int r = 0; r < map_.size(); ++r) (r / inside == domain ? own : others).push_back(r);

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "comm/algorithms/forest.h"
+#include "comm/plan/forest_schedule.h"
 #include "comm/schedule/verifier.h"
 #include "topology/forest/arborescence.h"
 
@@ -148,7 +148,7 @@ Capacities random_map(Random& random, int n) {
   return c;
 }
 
-void check_tree(const Capacities& map, const ForestTask& task, const Tree& tree) {
+void check_tree(const Capacities& map, const ForestTask& task, const PlannedTree& tree) {
   CHECK(tree.share > 0);
   CHECK(tree.up.empty() == !task.up);
   CHECK(tree.down.empty() == !task.down);
@@ -167,7 +167,7 @@ void check_forest(const Capacities& map, const ForestTask& task, const Forest& f
   REQUIRE(!forest.trees.empty());
   CHECK(forest.trees.size() <= kMostTrees);
   std::int64_t shares = 0;
-  for (const Tree& tree : forest.trees) {
+  for (const PlannedTree& tree : forest.trees) {
     check_tree(map, task, tree);
     shares += tree.share;
   }

@@ -32,7 +32,7 @@ bool Arborescences::choose(const std::vector<int>& active, int slot) {
     from = other;
   }
   if (from < 0) return false;
-  Node& node = nodes_[as_index(node_of_[as_index(slot)])];
+  Contracted& node = nodes_[as_index(node_of_[as_index(slot)])];
   node.length = least;
   node.entering = edge_[index(slot, from)];
   chosen_[as_index(slot)] = from;
@@ -44,7 +44,7 @@ void Arborescences::merge(const std::vector<int>& cycle, std::vector<int>& activ
   const int made = static_cast<int>(nodes_.size());
   nodes_.emplace_back();
   for (const int slot : cycle) {
-    Node& part = nodes_[as_index(node_of_[as_index(slot)])];
+    Contracted& part = nodes_[as_index(node_of_[as_index(slot)])];
     part.parent = made;
     nodes_[as_index(made)].members.push_back(node_of_[as_index(slot)]);
     for (const int other : active) length_[index(slot, other)] -= part.length;
@@ -90,7 +90,7 @@ void Arborescences::take_lengths(const LengthMatrix& lengths, bool reversed) {
 bool Arborescences::contract(const LengthMatrix& lengths, bool reversed) {
   CHECK(lengths.size() == n_);
   take_lengths(lengths, reversed);
-  nodes_.assign(as_index(n_), Node{});
+  nodes_.assign(as_index(n_), Contracted{});
   nodes_.reserve(as_index(n_) * 2);
   std::vector<int> active(as_index(n_));
   for (int v = 0; v < n_; ++v) active[as_index(v)] = node_of_[as_index(v)] = v;

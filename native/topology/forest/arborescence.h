@@ -57,7 +57,7 @@ class Arborescences {
     std::int32_t into = -1;
   };
   // A vertex, or a cycle of such that were contracted.
-  struct Node {
+  struct Contracted {
     int parent = -1;
     std::vector<int> members;
     Edge entering;      // the shortest one that enters it
@@ -75,7 +75,7 @@ class Arborescences {
   }
 
   int n_;
-  std::vector<Node> nodes_;
+  std::vector<Contracted> nodes_;
   // By slot, of which each vertex has one; a contracted cycle takes that of its first member.
   std::vector<int> node_of_;
   std::vector<int> chosen_;     // the slot that the shortest entering edge comes from

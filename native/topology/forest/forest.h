@@ -26,12 +26,12 @@ inline constexpr int kMostTrees = 64;
 // Shares are in parts of this.
 inline constexpr std::int64_t kWholeShare = 1 << 16;
 
-struct Tree {
+struct PlannedTree {
   int root = 0;
   std::vector<int> up;    // by rank: whom it sends to; -1 for the root; empty: no way up
   std::vector<int> down;  // by rank: whom it receives from; likewise
   std::int64_t share = 0;
-  friend bool operator==(const Tree&, const Tree&) = default;
+  friend bool operator==(const PlannedTree&, const PlannedTree&) = default;
 };
 
 // What a forest is asked to do.
@@ -42,7 +42,7 @@ struct ForestTask {
 };
 
 struct Forest {
-  std::vector<Tree> trees;  // by falling share
+  std::vector<PlannedTree> trees;  // by falling share
   // Payload a second, in kbit: what these trees reach, and what no forest exceeds.
   double kbit_per_s = 0;
   double bound_kbit_per_s = 0;
@@ -54,7 +54,11 @@ struct Forest {
 // least. The same input gives the same forest on every machine.
 std::optional<Forest> make_forest(const Capacities& capacities, const ForestTask& task);
 
+// A payload a second that no forest exceeds: whatever the trees, each rank receives the result or
+// is a root that receives parts, and sends its part or is a root that sends the result.
+double most_payload(const Capacities& capacities, const ForestTask& task);
+
 // By capacity: how often the trees use it, as a share of the payload.
-std::vector<double> usage(const Capacities& capacities, const std::vector<Tree>& trees);
+std::vector<double> usage(const Capacities& capacities, const std::vector<PlannedTree>& trees);
 
 }  // namespace holdfast::topology

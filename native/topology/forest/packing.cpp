@@ -25,43 +25,6 @@ constexpr double kProgress = 0.999;
 constexpr double kSmallestWeight = 1e-9;
 constexpr int kHalvings = 24;
 
-// A payload a second that no forest exceeds: whatever the trees, each rank receives the result or
-// is a root that receives parts, and sends its part or is a root that sends the result.
-double most_payload(const Capacities& capacities, const ForestTask& task) {
-  const auto n = as_index(capacities.ranks);
-  std::vector<double> in(n, 0);
-  std::vector<double> out(n, 0);
-  for (std::size_t u = 0; u < n; ++u) {
-    for (std::size_t v = 0; v < n; ++v) {
-      const auto rate = static_cast<double>(capacities.kbit_per_s[u * n + v]);
-      out[u] += u == v ? 0 : rate;
-      in[v] += u == v ? 0 : rate;
-    }
-  }
-  for (const SharedCapacity& shared : capacities.shared) {
-    const auto rate = static_cast<double>(shared.kbit_per_s);
-    const auto others = [&](const std::vector<int>& ranks, int self) {
-      return ranks.size() + 1 >=
-             n + std::size_t{std::binary_search(ranks.begin(), ranks.end(), self)};
-    };
-    if (shared.from.size() == 1 && others(shared.to, shared.from[0])) {
-      double& least = out[as_index(shared.from[0])];
-      least = std::min(least, rate);
-    }
-    if (shared.to.size() == 1 && others(shared.from, shared.to[0])) {
-      double& least = in[as_index(shared.to[0])];
-      least = std::min(least, rate);
-    }
-  }
-  double most = std::numeric_limits<double>::infinity();
-  for (std::size_t r = 0; r < n; ++r) {
-    const bool is_root = task.root && as_index(*task.root) == r;
-    if (task.down ? !is_root || task.up : is_root) most = std::min(most, in[r]);
-    if (task.up ? !is_root || task.down : is_root) most = std::min(most, out[r]);
-  }
-  return most;
-}
-
 }  // namespace
 
 Packing::Packing(const Capacities& capacities, const ForestTask& task)
@@ -160,7 +123,7 @@ bool Packing::find_cheapest() {
   return true;
 }
 
-std::vector<Packing::Use> Packing::uses_of(const Tree& tree) {
+std::vector<Packing::Use> Packing::uses_of(const PlannedTree& tree) {
   std::vector<Use> uses;
   const auto go = [&](int from, int to) {
     for (const std::uint32_t c : live_of_[capacities_.pair(from, to)]) {
@@ -182,7 +145,7 @@ double Packing::length_of(const std::vector<Use>& uses) const {
   return length;
 }
 
-void Packing::add(const Planted& planted, double weight) {
+void Packing::add(const WeightedTree& planted, double weight) {
   for (const Use& use : planted.uses) {
     use_[use.capacity] += weight * use.times / rate_[use.capacity];
   }
@@ -190,12 +153,12 @@ void Packing::add(const Planted& planted, double weight) {
 
 void Packing::reckon() {
   std::fill(use_.begin(), use_.end(), 0.0);
-  for (const Planted& planted : planted_) add(planted, planted.weight);
+  for (const WeightedTree& planted : planted_) add(planted, planted.weight);
 }
 
 // Adds weight to the cheapest tree, which may be there already.
 void Packing::plant(double weight) {
-  for (Planted& planted : planted_) {
+  for (WeightedTree& planted : planted_) {
     if (planted.tree != cheapest_) continue;
     planted.weight += weight;
     add(planted, weight);
@@ -317,13 +280,14 @@ bool Packing::run() {
 }
 
 void Packing::keep_the_heaviest(std::size_t count) {
-  std::stable_sort(planted_.begin(), planted_.end(),
-                   [](const Planted& a, const Planted& b) { return a.weight > b.weight; });
+  std::stable_sort(
+      planted_.begin(), planted_.end(),
+      [](const WeightedTree& a, const WeightedTree& b) { return a.weight > b.weight; });
   if (planted_.size() <= count) return;
   planted_.resize(count);
   double sum = 0;
-  for (const Planted& planted : planted_) sum += planted.weight;
-  for (Planted& planted : planted_) planted.weight /= sum;
+  for (const WeightedTree& planted : planted_) sum += planted.weight;
+  for (WeightedTree& planted : planted_) planted.weight /= sum;
   reckon();
 }
 
@@ -356,7 +320,7 @@ Forest Packing::take() {
   std::vector<std::pair<double, std::size_t>> lost;
   for (std::size_t i = 0; i < planted_.size(); ++i) {
     const double exact = planted_[i].weight * static_cast<double>(kWholeShare);
-    Tree tree = std::move(planted_[i].tree);
+    PlannedTree tree = std::move(planted_[i].tree);
     tree.share = static_cast<std::int64_t>(exact);
     left -= tree.share;
     lost.emplace_back(static_cast<double>(tree.share) - exact, i);
@@ -366,9 +330,9 @@ Forest Packing::take() {
   for (std::size_t i = 0; left > 0; i = (i + 1) % lost.size(), --left) {
     ++forest.trees[lost[i].second].share;
   }
-  std::erase_if(forest.trees, [](const Tree& tree) { return tree.share == 0; });
+  std::erase_if(forest.trees, [](const PlannedTree& tree) { return tree.share == 0; });
   std::stable_sort(forest.trees.begin(), forest.trees.end(),
-                   [](const Tree& a, const Tree& b) { return a.share > b.share; });
+                   [](const PlannedTree& a, const PlannedTree& b) { return a.share > b.share; });
   const std::vector<double> used = usage(capacities_, forest.trees);
   double most_used = 0;
   for (std::size_t c = 0; c < used.size(); ++c) {
@@ -381,26 +345,6 @@ Forest Packing::take() {
   forest.bound_kbit_per_s = bound_;
   forest.steps = steps_;
   return forest;
-}
-
-std::vector<double> usage(const Capacities& capacities, const std::vector<Tree>& trees) {
-  std::vector<double> used(capacities.count(), 0);
-  for (const Tree& tree : trees) {
-    const double share = static_cast<double>(tree.share) / static_cast<double>(kWholeShare);
-    const auto go = [&](int from, int to) { used[capacities.pair(from, to)] += share; };
-    for (int r = 0; r < capacities.ranks; ++r) {
-      if (r == tree.root) continue;
-      if (!tree.up.empty()) go(r, tree.up[as_index(r)]);
-      if (!tree.down.empty()) go(tree.down[as_index(r)], r);
-    }
-  }
-  for (std::size_t s = 0; s < capacities.shared.size(); ++s) {
-    double& sum = used[capacities.pairs() + s];
-    for (const int u : capacities.shared[s].from) {
-      for (const int v : capacities.shared[s].to) sum += used[capacities.pair(u, v)];
-    }
-  }
-  return used;
 }
 
 std::optional<Forest> make_forest(const Capacities& capacities, const ForestTask& task) {

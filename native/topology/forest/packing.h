@@ -25,8 +25,8 @@ class Packing {
     std::uint32_t capacity;
     std::uint32_t times;
   };
-  struct Planted {
-    Tree tree;
+  struct WeightedTree {
+    PlannedTree tree;
     std::vector<Use> uses;
     double weight = 0;
   };
@@ -43,10 +43,10 @@ class Packing {
   std::size_t cheapest_planted() const;
   void shift(std::size_t from, std::size_t to);
   double room_for(std::size_t from, std::size_t to);
-  void add(const Planted& planted, double weight);
+  void add(const WeightedTree& planted, double weight);
   void reckon();
   double length_of(const std::vector<Use>& uses) const;
-  std::vector<Use> uses_of(const Tree& tree);
+  std::vector<Use> uses_of(const PlannedTree& tree);
   double most() const;
   double to_the_power(double value) const;
   void lighten();
@@ -65,8 +65,8 @@ class Packing {
   LengthMatrix from_;          // (u, v): the price of the edge from u to v
   Arborescences down_;
   Arborescences up_;
-  std::vector<Planted> planted_;
-  Tree cheapest_;
+  std::vector<WeightedTree> planted_;
+  PlannedTree cheapest_;
   double cheapest_length_ = 0;
   double bound_ = 0;
   int steps_ = 0;

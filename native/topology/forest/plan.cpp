@@ -57,7 +57,7 @@ std::string name_of(const Capacities& capacities, std::size_t capacity) {
 std::uint64_t digest_of(const LinkMap& map, const Forest& forest) {
   Fnv1a hash(map.digest());
   const auto number = [&](std::int64_t value) { hash.mix(static_cast<std::uint64_t>(value)); };
-  for (const Tree& tree : forest.trees) {
+  for (const PlannedTree& tree : forest.trees) {
     number(tree.root);
     number(tree.share);
     for (const auto* way : {&tree.up, &tree.down}) {
@@ -111,7 +111,7 @@ Result<ForestPlan> plan_forest(const LinkMap& map, const ForestTask& task, std::
   plan.forest = std::move(*forest);
   plan.bytes = bytes;
   std::int64_t deepest = 0;
-  for (const Tree& tree : plan.forest.trees) {
+  for (const PlannedTree& tree : plan.forest.trees) {
     deepest = std::max(deepest, depth_ns(map, tree.root, tree.up, true) +
                                     depth_ns(map, tree.root, tree.down, false));
   }

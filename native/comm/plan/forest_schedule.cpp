@@ -6,7 +6,7 @@
 // Critical path: the depth of the deepest tree, up and down; what busies a rank or a link is what
 // the planner packed. Copies beyond the wire's own: none but a broadcast's root's. Partial sums
 // stay in scratch; outputs are written with final values only.
-#include "comm/algorithms/forest.h"
+#include "comm/plan/forest_schedule.h"
 
 #include <utility>
 
@@ -18,7 +18,7 @@ namespace {
 // One tree, as one rank has it.
 class OneTree {
  public:
-  OneTree(Builder& builder, const BuildSpec& spec, const topology::Tree& tree, int chunk)
+  OneTree(Builder& builder, const BuildSpec& spec, const topology::PlannedTree& tree, int chunk)
       : b_(builder),
         self_(spec.rank.value),
         tree_(tree),
@@ -67,14 +67,14 @@ class OneTree {
 
   Builder& b_;
   int self_;
-  const topology::Tree& tree_;
+  const topology::PlannedTree& tree_;
   Slot in_;
   Slot out_;
 };
 
 }  // namespace
 
-Schedule build_forest(const BuildSpec& spec, std::span<const topology::Tree> trees) {
+Schedule build_forest(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
   CHECK(spec.collective == Collective::kAllReduce || spec.collective == Collective::kBroadcast ||
         spec.collective == Collective::kReduce);
   Builder b(spec, static_cast<std::uint32_t>(trees.size()));
