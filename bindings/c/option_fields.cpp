@@ -59,6 +59,7 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {.name = "trust_resets",
      .member = &hf_options::trust_resets,
      .enumerators = {"HF_TRUST_NONE", "HF_TRUST_LAN"}},
+    {"topology", &hf_options::topology},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/plan/forest_schedule.h"
+#include "comm/algorithms/algorithms.h"
 #include "comm/schedule/verifier.h"
 #include "gil.h"
 #include "raise.h"
@@ -183,7 +183,7 @@ std::vector<std::vector<StepTuple>> forest_steps(const std::string& json,
       spec.rank = Rank{r};
       spec.size = what.map.size();
       spec.root = Rank{what.task.root.value_or(0)};
-      schedules.push_back(comm::build_forest(spec, plan.value().forest.trees));
+      schedules.push_back(comm::build_trees(spec, plan.value().forest.trees));
     }
     TRY(comm::verify(schedules));
     return schedules;

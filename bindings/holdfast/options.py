@@ -90,6 +90,9 @@ class Options:
     plan : str
         File with a table of plans (``holdfast plan``), which says what algorithm is fastest where;
         empty: the cost model with built-in constants. ``HOLDFAST_PLAN``.
+    topology : str
+        File with a map of the world's links, by which large all_reduce, broadcast and reduce
+        between hosts go along weighted trees; empty: links count as alike. ``HOLDFAST_TOPOLOGY``.
     tune : bool
         Measure at its first use what the table lacks, and, with a file, write it there. Such a
         first call takes some tens of others' time. ``HOLDFAST_TUNE``, 1 or 0.
@@ -173,6 +176,7 @@ class Options:
     host_id: str = _USUAL["host_id"]
     algorithm: str = _USUAL["algorithm"]
     plan: str = _USUAL["plan"]
+    topology: str = _USUAL["topology"]
     tune: bool = _USUAL["tune"]
     fault_tolerance: bool = _USUAL["fault_tolerance"]
     on_peer_loss: str = _USUAL["on_peer_loss"]

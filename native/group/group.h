@@ -50,6 +50,7 @@ struct GroupConfig {
   bool shares_memory = false;     // all members do, at first; chooses the cost model
   topology::LinkModel shm_link = topology::kShmLink;
   topology::LinkModel tcp_link = topology::kTcpLink;
+  std::shared_ptr<const topology::LinkMap> map = nullptr;  // of the world; null: none
   std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory, at first
   // Made of members of another group, without a meeting; in segments of these, by rank, it leases
   // areas. Empty: in none.
@@ -275,6 +276,7 @@ class Group final : public comm::Communicator,
   void enter_view();
   comm::ViewCommunicator* entered();
   void make_communicator();
+  std::shared_ptr<const topology::LinkMap> map_of(const std::vector<Rank>& ranks) const;
   static void ring_all(std::vector<comm::HostPeer>& areas, Rank self);
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
 

@@ -5,6 +5,7 @@
 
 #include "group/group.h"
 #include "group/world.h"
+#include "topology/link_map.h"
 
 namespace holdfast::group {
 
@@ -259,6 +260,17 @@ void Group::ring_all(std::vector<comm::HostPeer>& areas, Rank self) {
   }
 }
 
+// The part of the world's map that is of these ranks; null where it does not have all of them.
+std::shared_ptr<const topology::LinkMap> Group::map_of(const std::vector<Rank>& ranks) const {
+  if (config_.map == nullptr) return nullptr;
+  std::vector<int> numbers;
+  for (const Rank rank : ranks) {
+    if (rank.value < 0 || rank.value >= config_.map->size()) return nullptr;
+    numbers.push_back(rank.value);
+  }
+  return std::make_shared<const topology::LinkMap>(config_.map->select(numbers));
+}
+
 void Group::make_communicator() {
   comm::CommunicatorConfig config;
   config.view = {roster_.epoch, roster_.members_present()};
@@ -275,7 +287,8 @@ void Group::make_communicator() {
   const bool shares_memory = shares_memory_.load(std::memory_order_relaxed);
   config.fabric = topology::Fabric::of_hosts(world_->hosts(roster_.world_ranks_present()),
                                              shares_memory ? config_.shm_link : config_.tcp_link)
-                      .value();
+                      .value()
+                      .on_map(map_of(roster_.world_ranks_present()));
   config.protect = config_.protect;
   if (!areas.empty() && areas.size() == roster_.present.size()) {
     config.flat.emplace(config.rank, roster_.epoch, areas);

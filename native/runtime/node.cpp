@@ -13,6 +13,7 @@
 #include "runtime/rendezvous/subgroup.h"
 #include "runtime/runtime.h"
 #include "runtime/user_group.h"
+#include "topology/link_map.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -44,6 +45,7 @@ class NodeImpl final : public Node {
                                  ? request.timeout
                                  : runtime_->parts().options.connect_timeout;
     TRY(check_ranks(request));
+    TRY(check_map(request));
     return hand_out(meet(store, request, timeout));
   }
 
@@ -161,6 +163,17 @@ class NodeImpl final : public Node {
     return {Code::kConfigError, "group " + request.group + ": its " + std::to_string(request.size) +
                                     " ranks are named by " + std::to_string(ranks.size()) +
                                     " numbers; accepted: one for each, all of the parent's"};
+  }
+
+  // A world must be as large as its map.
+  Status check_map(const JoinRequest& request) const {
+    const auto& map = runtime_->parts().map;
+    if (map == nullptr || request.parent || !request.ranks.empty() || request.size == map->size()) {
+      return Status::ok();
+    }
+    return {Code::kConfigError, "group " + request.group + ": " + std::to_string(request.size) +
+                                    " ranks; accepted: " + std::to_string(map->size()) +
+                                    ", as the map of the option topology has"};
   }
 
   Result<std::shared_ptr<group::Group>> meet(Store& store, const JoinRequest& request,

@@ -10,6 +10,7 @@
 #include "device_comm/devices.h"
 #include "health/http_endpoint.h"
 #include "runtime/coordinator/address.h"
+#include "topology/link_map.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -123,6 +124,16 @@ std::string agreed_plan(const Options&, const comm::PlanTable& plan) {
   return plan.empty() ? "none" : std::to_string(digest.value());
 }
 
+Status check_topology(const OptionRow&, const Options& options) {
+  return read_map(options).status();
+}
+
+std::string agreed_topology(const Options& options, const comm::PlanTable&) {
+  const auto map = read_map(options);
+  if (!map.is_ok() || map.value() == nullptr) return "";
+  return std::to_string(map.value()->digest());
+}
+
 Status check_coordinator(const OptionRow&, const Options& options) {
   if (options.coordinator.empty()) return Status::ok();
   return parse_coordinator(options.coordinator).status();
@@ -199,6 +210,14 @@ constexpr OptionRow kRows[] = {
      .agreement = Agreement::kAlways,
      .check = check_plan,
      .agreed = agreed_plan},
+    {.name = "topology",
+     .field = &Options::topology,
+     .accepted = "a file with a map of links, in JSON (docs/guide/topology.md)",
+     .doc = "File with a map of the world's links, by which large all_reduce, broadcast and "
+            "reduce between hosts go along weighted trees; empty: links count as alike.",
+     .agreement = Agreement::kIfSet,
+     .check = check_topology,
+     .agreed = agreed_topology},
     {.name = "tune",
      .field = &Options::tune,
      .accepted = "1 or 0",

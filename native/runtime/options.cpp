@@ -6,11 +6,28 @@
 
 #include "comm/plan/plan_table.h"
 #include "runtime/option_table.h"
+#include "topology/link_map.h"
 
 namespace holdfast::runtime {
 namespace {
 
-constexpr std::size_t kMaxPlanBytes = 16U << 20;
+constexpr std::size_t kMostFileBytes = 16U << 20;
+
+// `error`: the system's number where the file cannot be opened.
+Result<std::string> read_file(const std::string& name, int* error) {
+  const auto refused = [](const char* why) { return Status{Code::kConfigError, why}; };
+  std::ifstream file(name, std::ios::binary);
+  if (!file) {
+    *error = errno;
+    return refused(std::strerror(*error));
+  }
+  std::string text(kMostFileBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (file.bad()) return refused("cannot be read");
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (text.size() > kMostFileBytes) return refused("more than 16 MiB");
+  return text;
+}
 
 }  // namespace
 
@@ -20,23 +37,27 @@ Result<comm::PlanTable> read_plan(const Options& options) {
     const OptionRow* row = find_option("plan");
     return refuse_option(*row, options.plan + ": " + why, row->accepted);
   };
-  std::ifstream file(options.plan, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT && options.tune) return comm::PlanTable{};
-    return refuse(std::strerror(errno));
-  }
-  std::string text(kMaxPlanBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad()) return refuse("cannot be read");
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (text.size() > kMaxPlanBytes) {
-    return refuse("more than 16 MiB");
-  }
-  auto table = comm::PlanTable::parse(text);
-  if (!table.is_ok()) {
-    return refuse(table.status().message());
-  }
+  int error = 0;
+  auto text = read_file(options.plan, &error);
+  if (error == ENOENT && options.tune) return comm::PlanTable{};
+  if (!text.is_ok()) return refuse(text.status().message());
+  auto table = comm::PlanTable::parse(text.value());
+  if (!table.is_ok()) return refuse(table.status().message());
   return table;
+}
+
+Result<std::shared_ptr<const topology::LinkMap>> read_map(const Options& options) {
+  if (options.topology.empty()) return std::shared_ptr<const topology::LinkMap>();
+  const auto refuse = [&](const std::string& why) {
+    const OptionRow* row = find_option("topology");
+    return refuse_option(*row, options.topology + ": " + why, row->accepted);
+  };
+  int error = 0;
+  auto text = read_file(options.topology, &error);
+  if (!text.is_ok()) return refuse(text.status().message());
+  auto map = topology::LinkMap::parse(text.value());
+  if (!map.is_ok()) return refuse(map.status().message());
+  return std::make_shared<const topology::LinkMap>(std::move(map).value());
 }
 
 // Lists the options that are always compared first, then those that are only listed if set.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,10 @@
 #include "base/types.h"
 #include "comm/communicator.h"
 #include "runtime/time_slice.h"
+
+namespace holdfast::topology {
+class LinkMap;
+}
 
 namespace holdfast::runtime {
 
@@ -37,6 +42,8 @@ struct Options {
   // File with a table of plans, which says what algorithm is fastest where; empty: the cost model
   // with its built-in constants.
   std::string plan;
+  // File with a map of links, one rank of the world each; empty: links count as alike.
+  std::string topology;
   // Whether a plan that the table lacks is measured at its first use and, if `plan` names a file,
   // written there.
   bool tune = false;
@@ -93,6 +100,8 @@ struct Options {
 
 // kConfigError naming the option, the value, and what is accepted.
 Status validate(const Options& options);
+// The map of the option topology; nullptr without one.
+Result<std::shared_ptr<const topology::LinkMap>> read_map(const Options& options);
 // The table of the option plan; empty without one, and with option tune before the file is there.
 Result<comm::PlanTable> read_plan(const Options& options);
 // What all members of a group must have set alike, in one line.

@@ -71,6 +71,9 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   auto plan = read_plan(options);
   if (!plan.is_ok()) return plan.status();
   parts.plan = std::move(plan).value();
+  auto map = read_map(options);
+  if (!map.is_ok()) return map.status();
+  parts.map = std::move(map).value();
   if (!options.coordinator.empty()) {
     auto address = parse_coordinator(options.coordinator);
     if (!address.is_ok()) return address.status();
@@ -361,6 +364,7 @@ group::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   config.algorithm = parts_.options.algorithm;
   config.shm_link = parts_.plan.link(true);
   config.tcp_link = parts_.plan.link(false);
+  config.map = parts_.map;
   config.on_peer_loss = parts_.options.on_peer_loss;
   config.on_hole = parts_.options.on_hole;
   config.protect = parts_.options.fault_tolerance;

@@ -85,6 +85,7 @@ class Runtime final : public comm::Executor,
     ft::CoordinatorService* service = nullptr;  // set in a coordinator process; outlives this
     comm::Segment bell;
     comm::PlanTable plan;
+    std::shared_ptr<const topology::LinkMap> map;  // owners: also its groups; null: none
     std::shared_ptr<comm::MemoryPool> pool;  // owners: see Node::pool(); a coordinator has none
     Paths paths;
     std::shared_ptr<const Clock> clock;

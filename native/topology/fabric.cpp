@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topology/link_map.h"
 
 namespace holdfast::topology {
 namespace {
@@ -132,6 +133,12 @@ Result<Fabric> Fabric::evenly(int ranks, int hosts, const LinkModel& link) {
   std::vector<int> host_of;
   for (std::int64_t r = 0; r < ranks; ++r) host_of.push_back(static_cast<int>(r * hosts / ranks));
   return of_hosts(host_of, link);
+}
+
+Fabric Fabric::on_map(std::shared_ptr<const LinkMap> map) && {
+  CHECK(map == nullptr || map->size() == size());
+  map_ = std::move(map);
+  return std::move(*this);
 }
 
 const Fabric::PlacedLevel& Fabric::tier(int level) const {

@@ -9,12 +9,12 @@
 // Two ranks are joined by the link of the innermost level at which they share a domain. The ranks
 // of a domain may share one way out of it, to all ranks outside; a level says how fast that is.
 //
-// Today a fabric is made of the host of each rank and of one link model. A planner that has a map
-// makes one of more levels, with a link and a way out measured for each. Pairs of one level that
-// differ from each other have no place here yet; it would be behind link_between().
+// A fabric is made of the host of each rank and of one link model. It may have a map of links on
+// top, whose pairs differ as they like; so far only forests go by that.
 // Why: docs/decisions/0129-a-fabric-has-levels.md
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,6 +25,8 @@
 #include "topology/cost_model.h"
 
 namespace holdfast::topology {
+
+class LinkMap;
 
 // Enough for the whole, region, site, hall, row, rack, host and device.
 inline constexpr int kMostFabricLevels = 8;
@@ -76,6 +78,10 @@ class Fabric {
   // The innermost level at which all ranks share a domain; its link joins the furthest of them.
   int common_level() const;
 
+  // The same, with a map of its ranks.
+  Fabric on_map(std::shared_ptr<const LinkMap> map) &&;
+  const LinkMap* map() const { return map_.get(); }  // nullptr: there is none
+
   bool is_wide(int level) const { return topology::is_wide(size(), domains(level)); }
   // The innermost level that is wide: every domain further in is a single rank.
   std::optional<int> wide_level() const;
@@ -101,7 +107,8 @@ class Fabric {
   explicit Fabric(std::vector<PlacedLevel> tiers) : tiers_(std::move(tiers)) {}
   const PlacedLevel& tier(int level) const;
 
-  std::vector<PlacedLevel> tiers_;  // by level
+  std::vector<PlacedLevel> tiers_;      // by level
+  std::shared_ptr<const LinkMap> map_;  // owners: all fabrics of the view that it is of
 };
 
 }  // namespace holdfast::topology

@@ -10,19 +10,22 @@ namespace holdfast::topology {
 
 LinkMap LinkMap::without(std::span<const int> ranks) const {
   std::vector<int> left;
-  std::vector<int> number(static_cast<std::size_t>(size()), -1);
   for (int r = 0; r < size(); ++r) {
-    if (std::find(ranks.begin(), ranks.end(), r) != ranks.end()) continue;
-    number[static_cast<std::size_t>(r)] = static_cast<int>(left.size());
-    left.push_back(r);
+    if (std::find(ranks.begin(), ranks.end(), r) == ranks.end()) left.push_back(r);
   }
-  CHECK(left.size() >= 2);
+  return select(left);
+}
+
+LinkMap LinkMap::select(std::span<const int> ranks) const {
+  CHECK(!ranks.empty());
   LinkMap map;
   map.gamma_ns_per_gbyte_ = gamma_ns_per_gbyte_;
-  map.capacities_.ranks = static_cast<int>(left.size());
-  for (const int from : left) {
+  map.capacities_.ranks = static_cast<int>(ranks.size());
+  std::vector<int> number(static_cast<std::size_t>(size()), -1);
+  for (const int from : ranks) {
+    number[static_cast<std::size_t>(from)] = static_cast<int>(map.domains_.size());
     map.domains_.push_back(domains(from));
-    for (const int to : left) {
+    for (const int to : ranks) {
       map.alpha_ns_.push_back(alpha_ns(from, to));
       map.capacities_.kbit_per_s.push_back(capacities_.kbit_per_s[capacities_.pair(from, to)]);
     }
@@ -34,6 +37,7 @@ LinkMap LinkMap::without(std::span<const int> ranks) const {
         kept.push_back(number[static_cast<std::size_t>(r)]);
       }
     }
+    std::sort(kept.begin(), kept.end());
     return kept;
   };
   for (const SharedCapacity& shared : capacities_.shared) {

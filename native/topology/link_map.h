@@ -36,8 +36,10 @@ class LinkMap {
   const Capacities& capacities() const { return capacities_; }
   std::int64_t gamma_ns_per_gbyte() const { return gamma_ns_per_gbyte_; }
 
-  // The map of those that are left, in their order; a shared capacity that nobody uses is gone.
-  // Two ranks at least.
+  // The map of these ranks, numbered anew in the order given; a shared capacity that none of their
+  // pairs uses is gone. None twice, and one at least.
+  LinkMap select(std::span<const int> ranks) const;
+  // The map of all others, in their order.
   LinkMap without(std::span<const int> ranks) const;
 
   // A hash of all that is in it.

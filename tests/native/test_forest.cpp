@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "comm/plan/forest_schedule.h"
+#include "comm/algorithms/algorithms.h"
 #include "comm/schedule/verifier.h"
 #include "topology/forest/arborescence.h"
 
@@ -236,7 +236,7 @@ TEST_CASE("schedules of forests are proven") {
         spec.rank = Rank{r};
         spec.size = n;
         spec.root = Rank{root};
-        schedules.push_back(comm::build_forest(spec, forest->trees));
+        schedules.push_back(comm::build_trees(spec, forest->trees));
       }
       const Status status = comm::verify(schedules);
       CHECK_MESSAGE(status.is_ok(), status.message());

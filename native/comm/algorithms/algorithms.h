@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "comm/algorithms/catalogue.h"
+#include "topology/forest/forest.h"
 
 namespace holdfast::comm {
 
@@ -82,6 +84,13 @@ LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level, s
 LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 
+// Along a map's forest. build_trees(): along these; chunk i is that of trees[i].
+Schedule build_forest(const BuildSpec& spec);
+Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees);
+topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes);
+topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes);
+
 Schedule build_dissemination_barrier(const BuildSpec& spec);
 topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);
 
@@ -93,6 +102,7 @@ inline constexpr std::string_view kThakur = "Thakur, Rabenseifner, Gropp 2005, s
 inline constexpr std::string_view kHensgen = "Hensgen, Finkel, Manber 1988, section 3";
 
 inline constexpr std::string_view kBruck = "Bruck et al. 1997, sections 3-4";
+inline constexpr std::string_view kZhao = "Zhao et al. 2024, section 5";
 inline constexpr std::string_view kKaronis = "Karonis et al. 2000, sections 3-4";
 inline constexpr std::string_view kPrefix = "Sanders, Traeff 2006, section 2";
 inline constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, sections 2-3";
@@ -115,6 +125,13 @@ constexpr AlgorithmRow flat_fold(Collective collective,
   AlgorithmRow row{"flat", collective, build_flat, cost, kChan};
   row.most_bytes = kMostInScratch;
   row.order = RankOrder::kYes;
+  return row;
+}
+
+constexpr AlgorithmRow forest(Collective collective,
+                              topology::CostTerms (*cost)(int, std::uint64_t)) {
+  AlgorithmRow row{"forest", collective, build_forest, cost, kZhao};
+  row.goes_by_map = true;
   return row;
 }
 
@@ -168,6 +185,9 @@ inline constexpr std::array kAlgorithms{
                  Blocks::kAny, cost_two_level_broadcast},
     AlgorithmRow{"two_level", Collective::kReduce, build_two_level, nullptr, kKaronis, Blocks::kAny,
                  cost_two_level_reduce},
+    forest(Collective::kAllReduce, cost_forest_all_reduce),
+    forest(Collective::kBroadcast, cost_forest_broadcast),
+    forest(Collective::kReduce, cost_forest_reduce),
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
                  cost_pairwise_all_to_all, kThakur},
     AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,

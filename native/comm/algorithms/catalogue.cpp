@@ -64,6 +64,7 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
   const topology::Fabric& fabric = problem.fabric;
   if (row.collective != problem.collective || problem.bytes > row.most_bytes) return std::nullopt;
+  if (row.goes_by_map && fabric.map() == nullptr) return std::nullopt;
   const RankOrder unfit = problem.in_rank_order ? RankOrder::kNo : RankOrder::kOnly;
   if (row.order == unfit && reduces(row.collective)) return std::nullopt;
   if (row.level_cost != nullptr) {
@@ -79,11 +80,17 @@ std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& pr
 
 const AlgorithmRow& choose_algorithm(const Problem& problem) {
   const AlgorithmRow* best = nullptr;
+  const bool by_map = problem.fabric.map() != nullptr && problem.bytes >= kLeastByMap &&
+                      !(problem.in_rank_order && reduces(problem.collective));
   double least = 0;
   for (const AlgorithmRow& row : rows::kAlgorithms) {
     // No rank can know whether all ranks' blocks are equal, so a row that needs this must be named
     // by the caller.
     if (row.blocks == Blocks::kEqual) continue;
+    if (row.goes_by_map) {
+      if (by_map && row.collective == problem.collective) return row;
+      continue;
+    }
     const auto seconds = predict_seconds(row, problem);
     if (!seconds || (best != nullptr && *seconds >= least)) continue;
     best = &row;

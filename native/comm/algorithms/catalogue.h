@@ -52,6 +52,8 @@ struct AlgorithmRow {
   // For calls with a codec: whether error feedback is supported.
   bool takes_residual = false;
   RankOrder order = RankOrder::kNo;
+  // Chosen, unless by name, where there is a map and the payload is large, and nowhere else.
+  bool goes_by_map = false;
   bool sums_up_in_domains = false;  // sums inside domains come first: for fabrics with a wide level
 
   bool keeps_order() const { return order != RankOrder::kNo; }
@@ -69,6 +71,9 @@ const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool resi
 
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);
+
+// The least payload that goes by a map. What trees save is bandwidth; below it, latency decides.
+inline constexpr std::uint64_t kLeastByMap = 512 * 1024;
 
 // The input of the cost model; it is the same on every rank.
 struct Problem {

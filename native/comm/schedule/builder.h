@@ -47,6 +47,9 @@ class Builder {
   // Adds the last reduction of a chunk: averages divide here.
   void reduce_final(Slot destination, Slot lhs, Slot rhs);
 
+  // By chunk; see Schedule.
+  void set_shares(std::vector<std::uint32_t> shares) { schedule_.shares = std::move(shares); }
+
   Schedule finish() &&;
 
  private:

@@ -1,6 +1,8 @@
 #include "comm/schedule/layout.h"
 
 #include <algorithm>
+#include <numeric>
+#include <span>
 
 #include "base/cache_line.h"
 
@@ -23,14 +25,40 @@ void cut(std::uint64_t count, std::uint32_t chunks, std::size_t element, Visit v
   }
 }
 
+// As cut(), by shares.
+template <class Visit>
+void cut_by(std::uint64_t count, std::span<const std::uint32_t> shares, std::size_t element,
+            Visit visit) {
+  const std::uint64_t unit = count * element >= shares.size() * kCacheLine
+                                 ? std::max<std::uint64_t>(1, kCacheLine / element)
+                                 : 1;
+  const std::uint64_t whole = std::accumulate(shares.begin(), shares.end(), std::uint64_t{0});
+  const std::uint64_t units = count / unit;
+  std::uint64_t before = 0;
+  std::uint64_t given = 0;
+  for (const std::uint32_t share : shares) {
+    before += share;
+    // Of what is far more than the shares' sum, whole parts first: nothing overflows.
+    const std::uint64_t part = units / whole * before + units % whole * before / whole;
+    const std::uint64_t end = before == whole ? count : part * unit;
+    visit(end - given);
+    given = end;
+  }
+}
+
 // Appends the pieces of a block.
-void cut_block(const Block& block, std::uint32_t chunks, std::size_t element,
-               std::vector<Block>& into) {
+void cut_block(const Block& block, std::uint32_t chunks, std::span<const std::uint32_t> shares,
+               std::size_t element, std::vector<Block>& into) {
   std::byte* at = block.data;
-  cut(block.count, chunks, element, [&](std::uint64_t count) {
+  const auto add = [&](std::uint64_t count) {
     into.push_back({at, count});
     if (at != nullptr) at += count * element;
-  });
+  };
+  if (shares.empty()) {
+    cut(block.count, chunks, element, add);
+  } else {
+    cut_by(block.count, shares, element, add);
+  }
 }
 
 void place(const Schedule& schedule, const BlockList& blocks, bool single, std::size_t element,
@@ -41,14 +69,14 @@ void place(const Schedule& schedule, const BlockList& blocks, bool single, std::
   const std::uint32_t pieces = schedule.pieces;
   if (single) {
     into.resize(static_cast<std::size_t>(schedule.rank.value) * pieces);
-    cut_block(blocks[0], pieces, element, into);
+    cut_block(blocks[0], pieces, {}, element, into);
     return into.resize(chunks);
   }
   if (!has_blocks_by_rank(schedule.collective) && chunks != 1) {
-    return cut_block(blocks[0], chunks, element, into);
+    return cut_block(blocks[0], chunks, schedule.shares, element, into);
   }
   CHECK(blocks.size() * pieces == chunks);
-  for (const Block& block : blocks) cut_block(block, pieces, element, into);
+  for (const Block& block : blocks) cut_block(block, pieces, {}, element, into);
 }
 
 }  // namespace

@@ -35,8 +35,9 @@ struct Layout {
 };
 
 // Cuts or assigns the caller's blocks (see collective.h for how many) to the schedule's chunks.
-// A block cut into K chunks is cut nearly equally, the first ones longer by one element, boundaries
-// rounded to 64-byte multiples where the block is long enough to give every chunk that much.
+// A block cut into K chunks is cut nearly equally, the first ones longer by one element, or by the
+// schedule's shares; boundaries are rounded to 64-byte multiples where the block is long enough to
+// give every chunk that much.
 Layout make_layout(const Schedule& schedule, const BlockList& input, const BlockList& output,
                    std::size_t element_bytes);
 // Makes the same layout in `into`, whose memory is reused.

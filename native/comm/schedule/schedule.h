@@ -12,7 +12,7 @@
 //
 // Chunk counts, input -> output, for n ranks:
 //   all_reduce      K -> K for a K that the algorithm chooses: the caller's one block is cut into K
-//                   nearly equal chunks
+//                   nearly equal chunks, or by the schedule's shares
 //   broadcast       as all_reduce
 //   reduce          as all_reduce
 //   reduce_scatter  n -> n with only output[rank] existing
@@ -82,6 +82,9 @@ struct Schedule {
   Rank root{};               // broadcast, reduce, gather, scatter
   std::uint32_t chunks = 0;  // input and output chunks (see above)
   std::uint32_t pieces = 1;  // chunks per block, where every rank has a block
+  // By chunk, its share of the caller's one block, in parts of the sum of all; empty: nearly equal
+  // ones.
+  std::vector<std::uint32_t> shares;
   std::vector<ScratchChunk> scratch;
   std::vector<Step> steps;  // in an order in which a single thread could run them
 };

@@ -108,10 +108,16 @@ class Proof {
       const Schedule& s = *ranks_[r].schedule;
       const bool same =
           s.collective == ranks_[0].schedule->collective && s.root == ranks_[0].schedule->root &&
-          s.chunks == ranks_[0].schedule->chunks && s.pieces == ranks_[0].schedule->pieces;
+          s.chunks == ranks_[0].schedule->chunks && s.pieces == ranks_[0].schedule->pieces &&
+          s.shares == ranks_[0].schedule->shares;
       if (!same || s.rank.value != static_cast<int>(r) ||
           s.size != static_cast<int>(ranks_.size())) {
         return broken("rank " + std::to_string(r) + "'s schedule is of another collective");
+      }
+      const bool fits = s.shares.size() == s.chunks && !has_blocks_by_rank(s.collective);
+      const bool any = std::any_of(s.shares.begin(), s.shares.end(), [](auto c) { return c > 0; });
+      if (!s.shares.empty() && !(fits && any)) {
+        return broken("rank " + std::to_string(r) + "'s shares are not one for each chunk");
       }
       for (std::size_t i = 0; i < s.steps.size(); ++i) TRY(check_step(s, i));
     }

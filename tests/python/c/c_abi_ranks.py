@@ -39,6 +39,7 @@ class Options(ctypes.Structure):
         ("on_hole", c_int),
         ("silence_ns", c_int64),
         ("trust_resets", c_int),
+        ("topology", c_char_p),
     )
 
 

@@ -6,11 +6,14 @@
 // Critical path: the depth of the deepest tree, up and down; what busies a rank or a link is what
 // the planner packed. Copies beyond the wire's own: none but a broadcast's root's. Partial sums
 // stay in scratch; outputs are written with final values only.
-#include "comm/plan/forest_schedule.h"
-
+//
+// Without a map all pairs count as alike: a rank each is the hub of a tree, all of which have the
+// same share.
 #include <utility>
 
 #include "base/check.h"
+#include "comm/algorithms/algorithms.h"
+#include "topology/link_map.h"
 
 namespace holdfast::comm {
 namespace {
@@ -72,12 +75,36 @@ class OneTree {
   Slot out_;
 };
 
+// One tree for each hub: all others send to it, and receive from it. Where the call has a root, the
+// hubs are the others, and stand between it and the rest.
+std::vector<topology::PlannedTree> hubs(int size, const topology::ForestTask& task) {
+  std::vector<topology::PlannedTree> trees;
+  for (int hub = 0; hub < size && trees.size() < topology::kMostTrees; ++hub) {
+    if (task.root == hub) continue;
+    topology::PlannedTree tree;
+    tree.root = task.root.value_or(hub);
+    tree.share = 1;
+    std::vector<int> next(static_cast<std::size_t>(size), hub);
+    next[static_cast<std::size_t>(hub)] = tree.root;
+    next[static_cast<std::size_t>(tree.root)] = -1;
+    if (task.up) tree.up = next;
+    if (task.down) tree.down = next;
+    trees.push_back(std::move(tree));
+  }
+  return trees;
+}
+
 }  // namespace
 
-Schedule build_forest(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
+Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
   CHECK(spec.collective == Collective::kAllReduce || spec.collective == Collective::kBroadcast ||
         spec.collective == Collective::kReduce);
   Builder b(spec, static_cast<std::uint32_t>(trees.size()));
+  std::vector<std::uint32_t> shares;
+  for (const topology::PlannedTree& tree : trees) {
+    shares.push_back(static_cast<std::uint32_t>(tree.share));
+  }
+  b.set_shares(std::move(shares));
   for (std::size_t i = 0; i < trees.size(); ++i) {
     const auto chunk = static_cast<int>(i);
     OneTree tree(b, spec, trees[i], chunk);
@@ -88,6 +115,35 @@ Schedule build_forest(const BuildSpec& spec, std::span<const topology::PlannedTr
     if (tree.is_root()) b.copy(Builder::output(chunk), Builder::input(chunk));
   }
   return std::move(b).finish();
+}
+
+Schedule build_forest(const BuildSpec& spec) {
+  if (spec.size == 1) {
+    Builder b(spec, 1);
+    b.copy(Builder::output(0), Builder::input(0));
+    return std::move(b).finish();
+  }
+  topology::ForestTask task;
+  task.up = spec.collective != Collective::kBroadcast;
+  task.down = spec.collective != Collective::kReduce;
+  if (spec.collective != Collective::kAllReduce) task.root = spec.root.value;
+  const topology::LinkMap* map = spec.fabric != nullptr ? spec.fabric->map() : nullptr;
+  if (map == nullptr) return build_trees(spec, hubs(spec.size, task));
+  // A map has no islands, so that there is a forest.
+  return build_trees(spec, topology::make_forest(map->capacities(), task).value().trees);
+}
+
+topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes) {
+  const double others = static_cast<double>(size - 1) / size * static_cast<double>(bytes);
+  return {2.0 * (size - 1), 2 * others, others};
+}
+
+topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes) {
+  return {static_cast<double>(size), static_cast<double>(bytes), 0};
+}
+
+topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes) {
+  return {static_cast<double>(size), static_cast<double>(bytes), static_cast<double>(bytes)};
 }
 
 }  // namespace holdfast::comm

@@ -1,0 +1,75 @@
+"""Groups that go by a map of links: right results, over losses too, and one map for all."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from ranks import finish, run_ranks, start_rank
+
+
+def write_map(folder: Path, ranks: int, slow: float = 0.025) -> Path:
+    """Cards of 100 Mbit/s, but for the last rank's."""
+    everybody = list(range(ranks))
+    shared = []
+    for rank in everybody:
+        others = [r for r in everybody if r != rank]
+        rate = slow if rank == ranks - 1 else 0.1
+        shared.append({"name": f"out {rank}", "gbit_per_s": rate, "from": [rank], "to": others})
+        shared.append({"name": f"into {rank}", "gbit_per_s": rate, "from": others, "to": [rank]})
+    chart = {"format": 1, "ranks": ranks, "gbit_per_s": 1, "alpha_us": 50, "shared": shared}
+    path = folder / f"map-{slow}.json"
+    path.write_text(json.dumps(chart))
+    return path
+
+
+def over_sockets(path: Path, **more: str) -> dict[str, str]:
+    return {"HOLDFAST_TOPOLOGY": str(path), "HOLDFAST_TRANSPORTS": "tcp", **more}
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 5])
+def test_results_are_right_whatever_way_they_take(ranks, tmp_path) -> None:
+    run_ranks(
+        "map_ranks", "run_everything", ranks, tmp_path, env=over_sockets(write_map(tmp_path, ranks))
+    )
+
+
+def test_groups_of_some_ranks_go_by_their_part(tmp_path) -> None:
+    pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
+    environment = over_sockets(write_map(tmp_path, 4))
+    run_ranks("map_ranks", "run_torch_groups", 4, tmp_path, env=environment)
+
+
+def test_a_loss_amid_trees_is_repaired(tmp_path) -> None:
+    environment = over_sockets(write_map(tmp_path, 4))
+    processes = [start_rank("map_ranks", "lose_one", r, 4, tmp_path, environment) for r in range(4)]
+    outcomes = finish(processes, 60)
+    assert outcomes[1].status == -signal.SIGKILL
+    survivors = [outcome for outcome in outcomes if outcome.rank != 1]
+    for outcome in survivors:
+        assert outcome.status == 0, outcome.output
+
+
+def test_ranks_with_other_maps_are_told(tmp_path) -> None:
+    paths = [write_map(tmp_path, 3), write_map(tmp_path, 3), write_map(tmp_path, 3, slow=0.05)]
+    processes = [
+        start_rank("map_ranks", "run_with_others_maps", r, 3, tmp_path, over_sockets(path))
+        for r, path in enumerate(paths)
+    ]
+    for outcome in finish(processes, 60):
+        assert outcome.status == 0, outcome.output
+        assert "REFUSED" in outcome.output
+        assert "topology" in outcome.output
+
+
+def test_a_map_of_another_size_is_refused(tmp_path) -> None:
+    environment = over_sockets(write_map(tmp_path, 4))
+    processes = [
+        start_rank("map_ranks", "run_with_others_maps", r, 2, tmp_path, environment)
+        for r in range(2)
+    ]
+    for outcome in finish(processes, 60):
+        assert outcome.status == 0, outcome.output
+        assert "2 ranks; accepted: 4, as the map of the option topology has" in outcome.output
