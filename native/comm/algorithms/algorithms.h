@@ -84,7 +84,7 @@ LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level, s
 LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 
-// Along a map's forest. build_trees(): along these; chunk i is that of trees[i].
+// Along a map's forest. build_trees(): along these; chunk i is of trees[i % their number].
 Schedule build_forest(const BuildSpec& spec);
 Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees);
 topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes);

@@ -9,6 +9,7 @@
 //
 // Without a map all pairs count as alike: a rank each is the hub of a tree, all of which have the
 // same share.
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -17,6 +18,12 @@
 
 namespace holdfast::comm {
 namespace {
+
+// A tree's share is cut, and the first piece of all trees goes before the second ones: a result can
+// come to where its input was only when the input has left, so that each way waits for the other
+// one, a piece long.
+constexpr std::size_t kForestChunks = 128;
+constexpr std::size_t kForestPieces = 16;
 
 // One tree, as one rank has it.
 class OneTree {
@@ -99,15 +106,17 @@ std::vector<topology::PlannedTree> hubs(int size, const topology::ForestTask& ta
 Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
   CHECK(spec.collective == Collective::kAllReduce || spec.collective == Collective::kBroadcast ||
         spec.collective == Collective::kReduce);
-  Builder b(spec, static_cast<std::uint32_t>(trees.size()));
+  const std::size_t pieces = std::clamp(kForestChunks / trees.size(), std::size_t{1}, kForestPieces);
+  const std::size_t chunks = trees.size() * pieces;
+  Builder b(spec, static_cast<std::uint32_t>(chunks));
   std::vector<std::uint32_t> shares;
-  for (const topology::PlannedTree& tree : trees) {
-    shares.push_back(static_cast<std::uint32_t>(tree.share));
+  for (std::size_t i = 0; i < chunks; ++i) {
+    shares.push_back(static_cast<std::uint32_t>(trees[i % trees.size()].share));
   }
   b.set_shares(std::move(shares));
-  for (std::size_t i = 0; i < trees.size(); ++i) {
+  for (std::size_t i = 0; i < chunks; ++i) {
     const auto chunk = static_cast<int>(i);
-    OneTree tree(b, spec, trees[i], chunk);
+    OneTree tree(b, spec, trees[i % trees.size()], chunk);
     if (spec.collective != Collective::kBroadcast) tree.sum_up();
     if (spec.collective == Collective::kAllReduce) tree.send_down(Builder::output(chunk));
     if (spec.collective != Collective::kBroadcast) continue;

@@ -24,6 +24,8 @@ constexpr int kPatience = 24;
 constexpr double kProgress = 0.999;
 constexpr double kSmallestWeight = 1e-9;
 constexpr int kHalvings = 24;
+// A thousandth of the payload.
+constexpr std::int64_t kLeastShare = kWholeShare / 1024;
 
 }  // namespace
 
@@ -329,6 +331,10 @@ Forest Packing::take() {
   std::stable_sort(lost.begin(), lost.end());
   for (std::size_t i = 0; left > 0; i = (i + 1) % lost.size(), --left) {
     ++forest.trees[lost[i].second].share;
+  }
+  // What is not worth a message goes with the rest of the heaviest.
+  for (PlannedTree& tree : forest.trees) {
+    if (tree.share < kLeastShare) forest.trees[0].share += std::exchange(tree.share, 0);
   }
   std::erase_if(forest.trees, [](const PlannedTree& tree) { return tree.share == 0; });
   std::stable_sort(forest.trees.begin(), forest.trees.end(),

@@ -21,6 +21,11 @@ def total(ranks: list[int], count: int, dtype: type) -> np.ndarray:
     return sum((own(rank, count, dtype) for rank in ranks), np.zeros(count, dtype))
 
 
+def algorithm_of_last_op(group: holdfast.Group) -> str:
+    last = max(group.flight()["entries"], key=lambda entry: entry["number"])
+    return last["algorithm"]
+
+
 def run_all(group: holdfast.Group, everybody: list[int]) -> None:
     """All that goes by a map, and what does not, one after the other, and at once."""
     self = everybody[group.rank]
@@ -28,6 +33,7 @@ def run_all(group: holdfast.Group, everybody: list[int]) -> None:
         array = own(self, count, dtype)
         group.all_reduce(array)
         assert np.array_equal(array, total(everybody, count, dtype))
+        assert (algorithm_of_last_op(group) == "forest") is (count == LARGE)
         for root in (0, group.size - 1):
             array = own(self, count, dtype)
             group.broadcast(array, root=root)

@@ -1,0 +1,150 @@
+"""What a map of links is worth: all_reduce between hosts of which one has a slow cable.
+
+    python tests/bench/map_links.py --ranks 8 --mbit 100 --slow 25
+
+Every rank is a host of its own: a network namespace at a switch, whose cable the kernel holds to
+its rate, both ways. In turns run gloo, Holdfast without a map, its ring, and Holdfast with the map.
+Prints Markdown: the median time, and as a multiple of the payload by the slow cable's rate, which
+no algorithm goes below. Needs root, `ip`, `tc` and `nft`; says what is missing, and ends with
+status 2, where they are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python/support"))
+
+import numpy as np
+from emulated_network import Network, Unavailable
+from ranks import finish, start_rank
+
+LIMIT_S = 120.0
+
+
+def write_map(path: Path, rates: list[float]) -> None:
+    """A network card of so many Mbit/s each."""
+    everybody = list(range(len(rates)))
+    shared = []
+    for rank, mbit in enumerate(rates):
+        others = [r for r in everybody if r != rank]
+        shared.append(
+            {"name": f"out {rank}", "gbit_per_s": mbit / 1e3, "from": [rank], "to": others}
+        )
+        shared.append(
+            {"name": f"into {rank}", "gbit_per_s": mbit / 1e3, "from": others, "to": [rank]}
+        )
+    chart = {"format": 1, "ranks": len(rates), "gbit_per_s": 10, "alpha_us": 100, "shared": shared}
+    path.write_text(json.dumps(chart))
+
+
+def tell(seconds: list[float]) -> None:
+    if int(os.environ["RANK"]) == 0:
+        print("SECONDS", json.dumps(seconds), flush=True)
+
+
+def with_holdfast() -> None:
+    """One rank of Holdfast's runs."""
+    import holdfast
+
+    array = np.ones(int(os.environ["BENCH_BYTES"]) // 4, np.float32)
+    found = []
+    with holdfast.init(options=holdfast.Options.from_env()) as group:
+        for _ in range(int(os.environ["BENCH_ROUNDS"]) + 1):
+            group.barrier()
+            start = time.monotonic()
+            group.all_reduce(array)
+            found.append(time.monotonic() - start)
+        group.barrier()
+    tell(found[1:])
+
+
+def with_gloo() -> None:
+    """One rank of gloo's."""
+    import torch
+    import torch.distributed as dist
+
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(
+        "gloo", init_method=f"file://{os.environ['MEETING_FILE']}", rank=rank, world_size=size
+    )
+    tensor = torch.ones(int(os.environ["BENCH_BYTES"]) // 4)
+    found = []
+    for _ in range(int(os.environ["BENCH_ROUNDS"]) + 1):
+        dist.barrier()
+        start = time.monotonic()
+        dist.all_reduce(tensor)
+        found.append(time.monotonic() - start)
+    dist.barrier()
+    dist.destroy_process_group()
+    tell(found[1:])
+
+
+def run(function: str, rates: list[float], env: dict[str, str]) -> list[float]:
+    """Run ranks on hosts of their own; the seconds that rank 0 tells."""
+    with tempfile.TemporaryDirectory() as here, Network(len(rates)) as network:
+        if "HOLDFAST_TOPOLOGY" in env:
+            env = {**env, "HOLDFAST_TOPOLOGY": f"{here}/map.json"}
+            write_map(Path(here) / "map.json", rates)
+        processes = []
+        for rank, mbit in enumerate(rates):
+            network.even_cable(rank, mbit)
+            own = {
+                "HOLDFAST_TRANSPORTS": "tcp",
+                "HOLDFAST_ADDRESS": network.address(rank),
+                "HOLDFAST_HOST_ID": f"host{rank}",
+                "HOLDFAST_TIMEOUT": "100",
+                "GLOO_SOCKET_IFNAME": "eth",
+                "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+            }
+            at = (rank, len(rates), Path(here), {**env, **own}, network.inside(rank))
+            processes.append(start_rank("map_links", function, *at))
+        outcomes = finish(processes, LIMIT_S)
+    failed = "\n".join(o.output for o in outcomes if o.status != 0)
+    if failed:
+        raise RuntimeError(failed)
+    (line,) = [x for x in outcomes[0].output.splitlines() if x.startswith("SECONDS ")]
+    return list(json.loads(line.removeprefix("SECONDS ")))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, default=8)
+    parser.add_argument("--mbit", type=float, default=100, help="of all cables but one")
+    parser.add_argument("--slow", type=float, default=25, help="of the last rank's, Mbit/s")
+    parser.add_argument("--megabytes", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    rates = [arguments.mbit] * (arguments.ranks - 1) + [arguments.slow]
+    size = arguments.megabytes << 20
+    common = {"BENCH_BYTES": str(size), "BENCH_ROUNDS": str(arguments.rounds)}
+    ways = {
+        "gloo": ("with_gloo", {}),
+        "without a map": ("with_holdfast", {}),
+        "ring": ("with_holdfast", {"HOLDFAST_ALGORITHM": "ring"}),
+        "with the map": ("with_holdfast", {"HOLDFAST_TOPOLOGY": ""}),
+    }
+    least = size * 8 / (arguments.slow * 1e6)
+    print(
+        f"| all_reduce of {arguments.megabytes} MiB, {arguments.ranks} hosts | s | of the least |"
+    )
+    print("|---|---|---|")
+    try:
+        for name, (function, env) in ways.items():
+            seconds = statistics.median(run(function, rates, {**common, **env}))
+            print(f"| {name} | {seconds:.2f} | {seconds / least:.2f} |", flush=True)
+    except Unavailable as why:
+        print(why, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
