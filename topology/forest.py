@@ -163,9 +163,10 @@ def steps(
     """Yield the plan's schedules as JSON lines, which the verifier has proven.
 
     The first line has `collective`, `ranks`, `root`, `chunks` and `shares` (of the payload, by
-    chunk, in parts of 65536). Each other one is a step: `rank`, `do` (send, recv, reduce, copy),
-    `peer` and `ordinal` of a message, the slots `to`, `from` and `with`, and `after`, the numbers
-    of the rank's steps that must have ended. A slot is ``[space, first chunk, chunks]``.
+    chunk, in parts of their sum; a tree has several chunks). Each other one is a step: `rank`, `do`
+    (send, recv, reduce, copy), `peer` and `ordinal` of a message, the slots `to`, `from` and
+    `with`, and `after`, the numbers of the rank's steps that must have ended. A slot is ``[space,
+    first chunk, chunks]``.
 
     Parameters
     ----------
@@ -183,7 +184,7 @@ def steps(
         As `plan` does.
     """
     made = plan(map_text, collective, size=0, root=root, without=without)
-    shares = [tree.share for tree in made.trees]
+    shares, schedules = _core.forest_steps(map_text, collective, root, list(without))
     yield json.dumps(
         {
             "collective": collective,
@@ -193,7 +194,6 @@ def steps(
             "shares": shares,
         }
     )
-    schedules = _core.forest_steps(map_text, collective, root, list(without))
     names = ("do", "peer", "ordinal", "to", "from", "with")
     for rank, schedule in enumerate(schedules):
         for *fields, after in schedule:

@@ -166,10 +166,10 @@ StepTuple tuple_of(const comm::Step& step) {
   }
 }
 
-// The proven schedules of a plan's trees, by rank.
-std::vector<std::vector<StepTuple>> forest_steps(const std::string& json,
-                                                 const std::string& collective, int root,
-                                                 const std::vector<int>& without) {
+// The proven schedules of a plan's trees: the share of each chunk, and the steps of each rank.
+std::tuple<std::vector<std::uint32_t>, std::vector<std::vector<StepTuple>>> forest_steps(
+    const std::string& json, const std::string& collective, int root,
+    const std::vector<int>& without) {
   const auto make = [&]() -> Result<std::vector<comm::Schedule>> {
     Result<Asked> asked = ask(json, collective, root, without);
     if (!asked.is_ok()) return asked.status();
@@ -192,12 +192,13 @@ std::vector<std::vector<StepTuple>> forest_steps(const std::string& json,
     const GilReleased released;
     return make();
   }();
+  const std::vector<comm::Schedule> schedules = value_or_raise(std::move(made));
   std::vector<std::vector<StepTuple>> all;
-  for (const comm::Schedule& schedule : value_or_raise(std::move(made))) {
+  for (const comm::Schedule& schedule : schedules) {
     all.emplace_back();
     for (const comm::Step& step : schedule.steps) all.back().push_back(tuple_of(step));
   }
-  return all;
+  return {schedules[0].shares, std::move(all)};
 }
 
 }  // namespace

@@ -276,7 +276,6 @@ class Group final : public comm::Communicator,
   void enter_view();
   comm::ViewCommunicator* entered();
   void make_communicator();
-  std::shared_ptr<const topology::LinkMap> map_of(const std::vector<Rank>& ranks) const;
   static void ring_all(std::vector<comm::HostPeer>& areas, Rank self);
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
 

@@ -260,17 +260,6 @@ void Group::ring_all(std::vector<comm::HostPeer>& areas, Rank self) {
   }
 }
 
-// The part of the world's map that is of these ranks; null where it does not have all of them.
-std::shared_ptr<const topology::LinkMap> Group::map_of(const std::vector<Rank>& ranks) const {
-  if (config_.map == nullptr) return nullptr;
-  std::vector<int> numbers;
-  for (const Rank rank : ranks) {
-    if (rank.value < 0 || rank.value >= config_.map->size()) return nullptr;
-    numbers.push_back(rank.value);
-  }
-  return std::make_shared<const topology::LinkMap>(config_.map->select(numbers));
-}
-
 void Group::make_communicator() {
   comm::CommunicatorConfig config;
   config.view = {roster_.epoch, roster_.members_present()};
@@ -288,7 +277,7 @@ void Group::make_communicator() {
   config.fabric = topology::Fabric::of_hosts(world_->hosts(roster_.world_ranks_present()),
                                              shares_memory ? config_.shm_link : config_.tcp_link)
                       .value()
-                      .on_map(map_of(roster_.world_ranks_present()));
+                      .on_map(topology::part_of(config_.map, roster_.world_ranks_present()));
   config.protect = config_.protect;
   if (!areas.empty() && areas.size() == roster_.present.size()) {
     config.flat.emplace(config.rank, roster_.epoch, areas);

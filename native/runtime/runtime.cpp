@@ -54,6 +54,12 @@ Status serve_health(Runtime::RuntimeParts& parts) {
   return Status::ok();
 }
 
+template <class T>
+Status take(Result<T> from, T& into) {
+  if (from.is_ok()) into = std::move(from).value();
+  return from.status();
+}
+
 }  // namespace
 
 Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
@@ -68,12 +74,8 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   parts.clock = std::make_shared<MonotonicClock>();
   parts.service = service;
   parts.pool = std::move(pool);
-  auto plan = read_plan(options);
-  if (!plan.is_ok()) return plan.status();
-  parts.plan = std::move(plan).value();
-  auto map = read_map(options);
-  if (!map.is_ok()) return map.status();
-  parts.map = std::move(map).value();
+  TRY(take(read_plan(options), parts.plan));
+  TRY(take(read_map(options), parts.map));
   if (!options.coordinator.empty()) {
     auto address = parse_coordinator(options.coordinator);
     if (!address.is_ok()) return address.status();
@@ -92,9 +94,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   if (!bell.is_ok()) bell = comm::Segment::create_private(sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
-  auto paths = Paths::open(options.transports, {parts.bell.name()});
-  if (!paths.is_ok()) return paths.status();
-  parts.paths = std::move(paths).value();
+  TRY(take(Paths::open(options.transports, {parts.bell.name()}), parts.paths));
   auto listener = listen_on(options.address, options.port);
   if (!listener.is_ok()) return listener.status();
   parts.listener = listener.value();

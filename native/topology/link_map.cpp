@@ -48,6 +48,17 @@ LinkMap LinkMap::select(std::span<const int> ranks) const {
   return map;
 }
 
+std::shared_ptr<const LinkMap> part_of(const std::shared_ptr<const LinkMap>& map,
+                                       const std::vector<Rank>& ranks) {
+  if (map == nullptr) return nullptr;
+  std::vector<int> numbers;
+  for (const Rank rank : ranks) {
+    if (rank.value < 0 || rank.value >= map->size()) return nullptr;
+    numbers.push_back(rank.value);
+  }
+  return std::make_shared<const LinkMap>(map->select(numbers));
+}
+
 std::uint64_t LinkMap::digest() const {
   Fnv1a hash;
   const auto number = [&](std::int64_t value) { hash.mix(static_cast<std::uint64_t>(value)); };

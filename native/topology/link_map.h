@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
+#include "base/types.h"
 #include "topology/forest/capacities.h"
 
 namespace holdfast::topology {
@@ -53,5 +55,9 @@ class LinkMap {
   Capacities capacities_;
   std::int64_t gamma_ns_per_gbyte_ = 0;
 };
+
+// The part of a map that is of these ranks; null where there is no map, or it lacks one of them.
+std::shared_ptr<const LinkMap> part_of(const std::shared_ptr<const LinkMap>& map,
+                                       const std::vector<Rank>& ranks);
 
 }  // namespace holdfast::topology

@@ -106,7 +106,8 @@ std::vector<topology::PlannedTree> hubs(int size, const topology::ForestTask& ta
 Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
   CHECK(spec.collective == Collective::kAllReduce || spec.collective == Collective::kBroadcast ||
         spec.collective == Collective::kReduce);
-  const std::size_t pieces = std::clamp(kForestChunks / trees.size(), std::size_t{1}, kForestPieces);
+  const std::size_t pieces =
+      std::clamp(kForestChunks / trees.size(), std::size_t{1}, kForestPieces);
   const std::size_t chunks = trees.size() * pieces;
   Builder b(spec, static_cast<std::uint32_t>(chunks));
   std::vector<std::uint32_t> shares;

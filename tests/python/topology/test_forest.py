@@ -161,7 +161,8 @@ def test_steps_do_what_the_collective_promises(seed, collective) -> None:
     root = dice.randrange(ranks)
     text = json.dumps(random_map(dice, ranks))
     machine = Machine([json.loads(line) for line in forest.steps(text, collective, root=root)])
-    assert sum(machine.head["shares"]) == forest.WHOLE_SHARE
+    assert sum(machine.head["shares"]) % forest.WHOLE_SHARE == 0
+    assert len(machine.head["shares"]) == machine.head["chunks"]
     machine.run()
     wanted = {root: 1} if collective == "broadcast" else dict.fromkeys(range(ranks), 1)
     for rank in range(ranks):
@@ -239,7 +240,7 @@ def test_the_command_writes_json_and_steps(two_sites, tmp_path) -> None:
     assert made["at"] == '"site-0 out"' or made["at"].startswith('"site')
     machine = Machine([json.loads(line) for line in steps.read_text().splitlines()])
     machine.run()
-    assert len(machine.head["shares"]) == len(made["trees"])
+    assert len(machine.head["shares"]) % len(made["trees"]) == 0
 
 
 @pytest.mark.parametrize(
