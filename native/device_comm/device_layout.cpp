@@ -18,13 +18,7 @@ using datatype::NodeRef;
 using device::Device;
 using device::DevicePointer;
 
-namespace {
-
-DevicePointer moved(DevicePointer address, std::int64_t bytes) {
-  return address + static_cast<DevicePointer>(bytes);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // Cuts a layout's tree into lists of blocks that are not too long; what a loop repeats is listed
 // once.
@@ -179,11 +173,11 @@ DeviceLayout::~DeviceLayout() {
 
 Status DeviceLayout::check(DevicePointer base) const {
   if (bytes_ == 0) return Status::ok();
-  return device().check_memory(moved(base, low_), static_cast<std::uint64_t>(high_ - low_),
+  return device().check_memory(device::moved(base, low_), static_cast<std::uint64_t>(high_ - low_),
                                "a buffer");
 }
 
-DevicePointer DeviceLayout::first_of(DevicePointer base) const { return moved(base, low_); }
+DevicePointer DeviceLayout::first_of(DevicePointer base) const { return device::moved(base, low_); }
 
 Status DeviceLayout::pack(DevicePointer base, PackedRange range, DevicePointer packed,
                           device::CuStream stream) const {
@@ -210,7 +204,7 @@ Status DeviceLayout::move(const device::KernelRow& whole, const device::KernelRo
   device::LoadedKernels& kernels = staged_->kernels();
   if (strided_ && range.bytes == bytes_) {
     const auto argument = datatype::strided_argument(
-        strided_->shape, device::pointer_to(moved(base, strided_->origin)),
+        strided_->shape, device::pointer_to(device::moved(base, strided_->origin)),
         device::pointer_to(packed));
     if (!argument.is_ok()) return argument.status();
     return kernels.launch(whole, argument.value().units, &argument.value(), stream);
@@ -220,7 +214,7 @@ Status DeviceLayout::move(const device::KernelRow& whole, const device::KernelRo
   for (std::uint64_t at = range.first; at < end; ++segment) {
     const std::uint64_t some = std::min(end, segment->packed + segment->bytes()) - at;
     datatype::BlockListArgument argument{};
-    argument.strided = device::pointer_to(moved(base, segment->offset));
+    argument.strided = device::pointer_to(device::moved(base, segment->offset));
     argument.packed = device::pointer_to(packed + (at - range.first));
     argument.offsets =
         reinterpret_cast<const std::int64_t*>(device::pointer_to(lists_)) + segment->offsets;
@@ -231,7 +225,7 @@ Status DeviceLayout::move(const device::KernelRow& whole, const device::KernelRo
     argument.stride = segment->stride;
     argument.first = at - segment->packed;
     const std::uint64_t granules = segment->granules | argument.first | some |
-                                   moved(base, segment->offset) |
+                                   device::moved(base, segment->offset) |
                                    device::number_of(argument.packed);
     argument.unit_bytes = std::uint32_t{1} << std::countr_zero(granules);
     argument.units = some / argument.unit_bytes;

@@ -9,13 +9,7 @@ namespace holdfast::device_comm {
 using device::Device;
 using device::DevicePointer;
 
-namespace {
-
-DevicePointer moved(DevicePointer address, std::int64_t bytes) {
-  return address + static_cast<DevicePointer>(bytes);
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<Packed> Packed::make(const std::shared_ptr<Staged>& staged, const GappedArray& array,
                             bool written, device::CuStream stream) {
@@ -37,7 +31,7 @@ Result<Packed> Packed::make(const std::shared_ptr<Staged>& staged, const GappedA
                                           "accepted: contiguous arrays");
   }
   const datatype::ArrayExtent extent = datatype::extent(array.shape);
-  TRY(device.check_memory(moved(array.first, extent.low),
+  TRY(device.check_memory(device::moved(array.first, extent.low),
                           static_cast<std::uint64_t>(extent.high - extent.low),
                           "an array with gaps"));
   // Both are loaded now: unpacking may be on a thread that must not load anything.
@@ -72,7 +66,7 @@ Status Packed::move(device::LoadedKernels& kernels, const device::KernelRow& row
                     device::CuStream stream) const {
   for (const datatype::ArrayPiece& piece : pieces_) {
     const auto argument = datatype::strided_argument(
-        piece.shape, device::pointer_to(moved(array_.first, piece.strided_offset)),
+        piece.shape, device::pointer_to(device::moved(array_.first, piece.strided_offset)),
         device::pointer_to(at_ + piece.packed_offset));
     if (!argument.is_ok()) return argument.status();
     TRY(kernels.launch(row, argument.value().units, &argument.value(), stream));

@@ -95,12 +95,8 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
   TRY(take(Paths::open(options.transports, {parts.bell.name()}), parts.paths));
-  auto listener = listen_on(options.address, options.port);
-  if (!listener.is_ok()) return listener.status();
-  parts.listener = listener.value();
-  auto port = local_port(parts.listener);
-  if (!port.is_ok()) return port.status();
-  parts.port = port.value();
+  TRY(take(listen_on(options.address, options.port), parts.listener));
+  TRY(take(local_port(parts.listener), parts.port));
   parts.epoll = open_unforked([] { return ::epoll_create1(EPOLL_CLOEXEC); });
   parts.interrupt = open_unforked([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
   if (parts.epoll < 0 || parts.interrupt < 0) {

@@ -12,12 +12,10 @@ namespace holdfast::topology {
 namespace {
 
 constexpr double kKbitPerGbit = 1e6;
-constexpr double kNsPerUs = 1e3;
-constexpr double kNsPerS = 1e9;
-constexpr double kMostGamma = 1e3;
-constexpr std::size_t kMostLevels = 8;
-
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
+constexpr double kMapNsPerUs = 1e3;
+constexpr double kMapNsPerS = 1e9;
+constexpr double kMostMapGamma = 1e3;
+constexpr std::size_t kMostMapLevels = 8;
 
 std::string number_text(double value) {
   char text[32];
@@ -124,7 +122,7 @@ class MapReader {
                                    "; accepted: " + std::to_string(kMapFormat));
     }
     if (const JsonValue* gamma = whole_.find("gamma_s_per_gbyte")) {
-      TRY(read_number("gamma_s_per_gbyte", *gamma, kNsPerS, 0, kMostGamma,
+      TRY(read_number("gamma_s_per_gbyte", *gamma, kMapNsPerS, 0, kMostMapGamma,
                       &map_.gamma_ns_per_gbyte_));
     }
     return Status::ok();
@@ -137,7 +135,7 @@ class MapReader {
     map_.domains_.resize(as_index(map_.size()));
     if (const JsonValue* domains = whole_.find("domains")) TRY(read_domains(*domains));
     TRY(read_matrix("gbit_per_s", kKbitPerGbit, kMostGbitPerS, map_.capacities_.kbit_per_s));
-    return read_matrix("alpha_us", kNsPerUs, kMostAlphaUs, map_.alpha_ns_);
+    return read_matrix("alpha_us", kMapNsPerUs, kMostAlphaUs, map_.alpha_ns_);
   }
 
   // By row the sender, by column the receiver; one number: all pairs alike. What stands for a rank
@@ -227,9 +225,9 @@ class MapReader {
       if (whole_.find(other) == nullptr) continue;
       return refused(other, "it stands beside levels; accepted: one of both");
     }
-    if (!list.is(JsonKind::kList) || list.items.empty() || list.items.size() > kMostLevels) {
+    if (!list.is(JsonKind::kList) || list.items.empty() || list.items.size() > kMostMapLevels) {
       return refused("levels", shown(list) + "; accepted: a list of 1 to " +
-                                   std::to_string(kMostLevels) + " levels");
+                                   std::to_string(kMostMapLevels) + " levels");
     }
     std::vector<MapLevel> levels;
     std::int64_t ranks = 1;
@@ -266,7 +264,7 @@ class MapReader {
     TRY(read_count(key + ".count", *value.find("count"), 1, kMostMapRanks, &level->count));
     TRY(read_number(key + ".gbit_per_s", *value.find("gbit_per_s"), kKbitPerGbit, 1 / kKbitPerGbit,
                     kMostGbitPerS, &level->kbit_per_s));
-    return read_number(key + ".alpha_us", *value.find("alpha_us"), kNsPerUs, 0, kMostAlphaUs,
+    return read_number(key + ".alpha_us", *value.find("alpha_us"), kMapNsPerUs, 0, kMostAlphaUs,
                        &level->alpha_ns);
   }
 

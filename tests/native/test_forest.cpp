@@ -22,8 +22,6 @@ int number(Random& random, int least, int most) {
   return least + static_cast<int>(random() % static_cast<std::uint64_t>(most - least + 1));
 }
 
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
-
 // ---- least trees ----
 
 bool reaches_all(const std::vector<int>& parents, int root) {

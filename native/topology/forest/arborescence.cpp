@@ -4,14 +4,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "topology/forest/capacities.h"
 
 namespace holdfast::topology {
-namespace {
-
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
-
-}  // namespace
-
 Arborescences::Arborescences(int n)
     : n_(n),
       node_of_(as_index(n)),

@@ -7,12 +7,6 @@
 #include "topology/forest/forest.h"
 
 namespace holdfast::topology {
-namespace {
-
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
-
-}  // namespace
-
 double most_payload(const Capacities& capacities, const ForestTask& task) {
   const auto n = as_index(capacities.ranks);
   std::vector<double> in(n, 0);

@@ -7,6 +7,8 @@
 
 namespace holdfast::topology {
 
+constexpr std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
+
 // A rate that is shared by all that goes from one set of ranks to another: a network card, an
 // uplink, a switch.
 struct SharedCapacity {

@@ -9,8 +9,6 @@
 namespace holdfast::topology {
 namespace {
 
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
-
 // The steepest potential: beyond it rounding drowns what the prices say.
 constexpr int kMostDoublings = 10;
 // A forest that is as near to the bound as this is good enough.

@@ -17,8 +17,6 @@ constexpr double kKbitPerMbit = 1e3;
 // A bound that is nearer than this is not worth a word.
 constexpr double kMuchFaster = 1.5;
 
-std::size_t as_index(int value) { return static_cast<std::size_t>(value); }
-
 std::string rounded(double value, int digits) {
   char text[32];
   const auto found =
