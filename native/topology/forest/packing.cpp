@@ -22,8 +22,9 @@ constexpr int kPatience = 24;
 constexpr double kProgress = 0.999;
 constexpr double kSmallestWeight = 1e-9;
 constexpr int kHalvings = 24;
-// A thousandth of the payload.
-constexpr std::int64_t kLeastShare = kWholeShare / 1024;
+constexpr int kLighterRounds = 4;
+// A share that is not worth a message of its own.
+constexpr double kLeastShare = 1.0 / 1024;
 
 }  // namespace
 
@@ -299,7 +300,7 @@ void Packing::settle(int steps) {
   }
 }
 
-// Leaves so many trees as may be, a few less at a time.
+// Leaves so many trees as may be, a few less at a time, and none that is too light.
 void Packing::lighten() {
   const int steepest = doublings_;
   while (planted_.size() > kMostTrees) {
@@ -309,6 +310,14 @@ void Packing::lighten() {
     settle(static_cast<int>(planted_.size()));
     doublings_ = steepest;
     settle(static_cast<int>(planted_.size()));
+  }
+  for (int round = 0; round < kLighterRounds; ++round) {
+    const auto heavy = std::count_if(planted_.begin(), planted_.end(), [](const auto& planted) {
+      return planted.weight >= kLeastShare;
+    });
+    if (static_cast<std::size_t>(heavy) == planted_.size()) break;
+    keep_the_heaviest(static_cast<std::size_t>(heavy));
+    settle(2 * static_cast<int>(planted_.size()));
   }
 }
 
@@ -329,10 +338,6 @@ Forest Packing::take() {
   std::stable_sort(lost.begin(), lost.end());
   for (std::size_t i = 0; left > 0; i = (i + 1) % lost.size(), --left) {
     ++forest.trees[lost[i].second].share;
-  }
-  // What is not worth a message goes with the rest of the heaviest.
-  for (PlannedTree& tree : forest.trees) {
-    if (tree.share < kLeastShare) forest.trees[0].share += std::exchange(tree.share, 0);
   }
   std::erase_if(forest.trees, [](const PlannedTree& tree) { return tree.share == 0; });
   std::stable_sort(forest.trees.begin(), forest.trees.end(),
