@@ -7,8 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from compilers import needs_compiler
 from cuda_driver import CHOSEN
-from headers import ROOT, needs_compiler
+from headers import ROOT
 from mpi_programs import build, command
 
 from holdfast import _mpi
