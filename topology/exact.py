@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from holdfast import _core
+from holdfast._core import map_capacities
 from holdfast.errors import ConfigError
 
 MOST_RANKS = 24
@@ -182,7 +182,7 @@ def bound_s(
         import scipy  # noqa: F401
     except ImportError:
         raise ConfigError('the exact bound needs scipy: pip install "holdfast[topology]"') from None
-    ranks, rates, shared = _core.map_capacities(map_text, list(without))
+    ranks, rates, shared = map_capacities(map_text, list(without))
     if ranks > MOST_RANKS:
         raise ConfigError(f"the exact bound of {ranks} ranks; accepted: at most {MOST_RANKS}")
     return size * 8 / _BITS_PER_KBIT / largest_rate(ranks, rates, shared, collective, root)

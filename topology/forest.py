@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast import _core
+from holdfast._core import forest_steps, plan_forest
 
 COLLECTIVES = ("all_reduce", "broadcast", "reduce")
 # Shares of trees are in parts of this.
@@ -140,7 +140,7 @@ def plan(
     ConfigError
         For a map, a collective, a root or ranks that cannot be used; it names which.
     """
-    made = _core.plan_forest(map_text, collective, root, size, list(without))
+    made = plan_forest(map_text, collective, root, size, list(without))
     return ForestPlan(
         collective,
         made["ranks"],
@@ -184,7 +184,7 @@ def steps(
         As `plan` does.
     """
     made = plan(map_text, collective, size=0, root=root, without=without)
-    shares, schedules = _core.forest_steps(map_text, collective, root, list(without))
+    shares, schedules = forest_steps(map_text, collective, root, list(without))
     yield json.dumps(
         {
             "collective": collective,
