@@ -51,7 +51,7 @@ def expected_sources() -> set[str]:
         f"{package}/{path.relative_to(ROOT / folder).as_posix()}"
         for package, folder in PACKAGES.items()
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in (".py", ".pyi", ".yml", ".json") or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi", ".yml", ".json", ".c", ".h") or path.name == "py.typed"
     }
 
 

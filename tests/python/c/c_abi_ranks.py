@@ -71,7 +71,7 @@ def check(status: int, expected: int = OK) -> None:
 def join(name: str = "world") -> tuple[c_void_p, c_void_p]:
     assert "holdfast" not in sys.modules
     options, node, group = Options(), c_void_p(), c_void_p()
-    check(LIB.hf_options_from_env(byref(options)))
+    check(LIB.hf_options_from_env_sized(byref(options), c_size_t(ctypes.sizeof(Options))))
     assert options.size == ctypes.sizeof(Options)
     check(LIB.hf_node_create(byref(options), byref(node)))
     check(LIB.hf_group_join_env(node, name.encode(), byref(group)))
