@@ -56,8 +56,9 @@ Status serve_health(Runtime::RuntimeParts& parts) {
 
 template <class T>
 Status take(Result<T> from, T& into) {
-  if (from.is_ok()) into = std::move(from).value();
-  return from.status();
+  if (!from.is_ok()) return from.status();
+  into = std::move(from).value();
+  return Status::ok();
 }
 
 }  // namespace
