@@ -82,7 +82,8 @@ TEST_CASE("the digest tells maps apart, and no spelling of one") {
                                                         {"[1, 0], \"to\"", "[1], \"to\""}}) {
     std::string changed = kPairs;
     changed.replace(changed.find(from), from.size(), to);
-    CHECK_MESSAGE(read(changed).digest() != map.digest(), from);
+    const bool differs = read(changed).digest() != map.digest();
+    CHECK_MESSAGE(differs, changed);
   }
 }
 
@@ -156,7 +157,9 @@ TEST_CASE("what cannot be used is refused by the key's name") {
       {R"({"format": 1} x)", "the text goes on after its value"},
       {"[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]", "nested deeper than 16"},
   };
-  for (const auto& [json, told] : cases) {
+  for (const auto& entry : cases) {
+    const std::string json = entry.first;
+    const std::string told = entry.second;
     const Result<LinkMap> map = LinkMap::parse(json);
     CAPTURE(json);
     REQUIRE_FALSE(map.is_ok());
