@@ -135,6 +135,14 @@ CapacitiesTuple map_capacities(const std::string& json, const std::vector<int>& 
   return result;
 }
 
+// By rank, from the outside in.
+std::vector<std::vector<std::string>> map_domains(const std::string& json) {
+  const Asked asked = value_or_raise(ask(json, "all_reduce", 0, {}));
+  std::vector<std::vector<std::string>> paths;
+  for (int rank = 0; rank < asked.map.size(); ++rank) paths.push_back(asked.map.domains(rank));
+  return paths;
+}
+
 // ---- schedules ----
 
 using SlotTuple = std::tuple<std::string, std::uint32_t, std::uint32_t>;
@@ -206,6 +214,7 @@ std::tuple<std::vector<std::uint32_t>, std::vector<std::vector<StepTuple>>> fore
 void bind_topology(nb::module_& m) {
   m.def("plan_forest", plan_forest, "map"_a, "collective"_a, "root"_a, "bytes"_a, "without"_a);
   m.def("map_capacities", map_capacities, "map"_a, "without"_a);
+  m.def("map_domains", map_domains, "map"_a);
   m.def("forest_steps", forest_steps, "map"_a, "collective"_a, "root"_a, "without"_a);
 }
 

@@ -28,7 +28,7 @@ RUN_BY = {
         (
             *("arrays.py", "char_gpt.py", "comm_hook.py", "ddp.py", "elastic.py"),
             *("expert_all_to_all.py", "fsdp2_kill.py", "host_table.py", "pipeline.py"),
-            *("priorities.py", "ring_attention.py"),
+            *("priorities.py", "ring_attention.py", "three_levels.py"),
         ),
         HERE,
     ),
@@ -165,6 +165,20 @@ def test_ring_attention(kind, torch, tmp_path) -> None:
 def test_pipeline(torch, tmp_path) -> None:
     said = run_example("pipeline.py", 3, tmp_path, "--steps", "5")
     assert "5 steps in 3 stages: loss" in said
+
+
+@pytest.mark.parametrize("levels", [1, 2, 3])
+def test_three_levels(levels: int, torch, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("HOLDFAST_TRANSPORTS", "tcp")
+    codec = () if levels < 3 else ("--codec", "int8")
+    options = ("--levels", str(levels), "--steps", "3", *codec)
+    said = run_example("three_levels.py", 8, tmp_path, *options)
+    assert ("8 rank", "2 site x 4 host_rank", "2 site x 2 host x 2 rank")[levels - 1] in said
+    assert re.search(r"loss \d\.\d+, a single process has \d\.\d+", said)
+    if levels == 1:
+        return
+    sent, told = map(float, re.findall(r"([\d.]+) (?:MB|without)", said))
+    assert sent == pytest.approx(told if levels == 2 else told / 4, rel=0.05)
 
 
 def test_expert_all_to_all(torch, tmp_path) -> None:
