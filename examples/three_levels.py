@@ -219,11 +219,12 @@ def main() -> None:
     parser.add_argument("--levels", type=int, default=3, choices=(1, 2, 3))
     parser.add_argument("--codec", default="", help="between the outermost domains, such as int8")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--backend", default="holdfast", help="holdfast or gloo")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     # The logits are a view, which nobody changes in place.
     warnings.filterwarnings("ignore", "FSDP2-wrapped module .* returned a view tensor")
-    dist.init_process_group("holdfast")
+    dist.init_process_group(arguments.backend)
     text = arguments.map.read_text() if arguments.map else two_sites(dist.get_world_size())
     parts = holdfast.topology.partition(text, arguments.levels)
     data = load_text()
