@@ -137,6 +137,22 @@ inline constexpr Family kLinkRtt{"holdfast_link_rtt_seconds",
                                  "Smoothed round-trip time of the TCP connection (TCP_INFO).",
                                  "peer",
                                  "It is the kernel's number, read at every heartbeat."};
+inline constexpr Family kLinkLeastRtt{
+    "holdfast_link_least_rtt_seconds",
+    Type::kGauge,
+    "seconds",
+    "Least round-trip time of the TCP connection of late (TCP_INFO).",
+    "peer",
+    "It is the kernel's number, of some minutes: the path without queues. The smoothed one beside "
+    "it has the queues that this and other traffic make."};
+inline constexpr Family kLinkRate{
+    "holdfast_link_delivered_bytes_per_second",
+    Type::kGauge,
+    "bytes_per_second",
+    "What the TCP connection delivered when it was last full (TCP_INFO).",
+    "peer",
+    "It is the kernel's estimate, read at every heartbeat, and kept while the connection waits for "
+    "the program: a lower bound of what the path can do."};
 inline constexpr Family kRetransmits{"holdfast_link_retransmits",
                                      Type::kCounter,
                                      "",
@@ -235,9 +251,9 @@ inline constexpr std::array kOfRanks{
     &kBuild,    &kOps,          &kOpBytes,    &kOpDuration,  &kOpsFailed,     &kQueueDepth,
     &kActive,   &kExposed,      &kCodecRaw,   &kCodecWire,   &kCodecResidual, &kSyncBytes,
     &kSyncs,    &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
-    &kMessages, &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kRetransmits,
-    &kEpoch,    &kMembers,      &kRank,       &kLosses,      &kRepairs,       &kJoins,
-    &kRecovery};
+    &kMessages, &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kLinkLeastRtt,
+    &kLinkRate, &kRetransmits,  &kEpoch,      &kMembers,     &kRank,          &kLosses,
+    &kRepairs,  &kJoins,        &kRecovery};
 inline constexpr std::array kOfCoordinators{&kBuild, &kWorlds,  &kWorldEpoch, &kWorldMembers,
                                             &kRanks, &kWaiting, &kBlocked};
 

@@ -143,6 +143,16 @@ void Metrics::write_links(TextEncoder& out) const {
     const std::int64_t rtt = link.round_trip_ns.value();
     if (rtt > 0) out.sample({{"peer", peer}}, Duration(rtt));
   });
+  out.family(family::kLinkLeastRtt);
+  each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
+    const std::int64_t rtt = link.least_round_trip_ns.value();
+    if (rtt > 0) out.sample({{"peer", peer}}, Duration(rtt));
+  });
+  out.family(family::kLinkRate);
+  each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
+    const std::int64_t rate = link.bytes_per_s.value();
+    if (rate > 0) out.sample({{"peer", peer}}, static_cast<double>(rate));
+  });
   out.family(family::kRetransmits);
   each_measured(*this, [&](const std::string& peer, const comm::LinkMeter& link) {
     out.sample({{"peer", peer}}, link.retransmits.value());

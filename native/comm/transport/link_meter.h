@@ -9,7 +9,9 @@ struct LinkMeter {
   metrics::Counter sent;      // bytes, headers included
   metrics::Counter received;  // bytes, headers included
   metrics::Counter retransmits;
-  metrics::Gauge round_trip_ns;  // 0: not known
+  metrics::Gauge round_trip_ns;        // 0: not known
+  metrics::Gauge least_round_trip_ns;  // likewise
+  metrics::Gauge bytes_per_s;          // likewise
 };
 
 }  // namespace holdfast::comm

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/forks.h"
+#include "comm/transport/tcp_path.h"
 
 namespace holdfast::comm {
 namespace {
@@ -157,12 +158,14 @@ void TcpLink::count_written(std::size_t bytes) {
 
 void TcpLink::look_at_path() {
   if (meter() == nullptr || !status().is_ok()) return;
-  tcp_info info{};
-  socklen_t length = sizeof info;
-  if (::getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-  meter()->round_trip_ns.set(std::int64_t{info.tcpi_rtt} * 1000);
-  meter()->retransmits.add(info.tcpi_total_retrans - retransmits_);
-  retransmits_ = info.tcpi_total_retrans;
+  const std::optional<TcpPath> path = tcp_path(fd_);
+  if (!path) return;
+  meter()->round_trip_ns.set(path->round_trip_ns);
+  meter()->least_round_trip_ns.set(path->least_round_trip_ns);
+  // What a program with little to send got through says nothing of the path.
+  if (!path->limited && path->bytes_per_s > 0) meter()->bytes_per_s.set(path->bytes_per_s);
+  meter()->retransmits.add(path->retransmits - retransmits_);
+  retransmits_ = path->retransmits;
 }
 
 void TcpLink::release(const SendPost& post) {

@@ -123,6 +123,9 @@ def counts() -> None:
             while not total(scrape(group.http_address), "holdfast_link_rtt_seconds", peer):
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
+            found = scrape(group.http_address)
+            least = total(found, "holdfast_link_least_rtt_seconds", peer)
+            assert 0 < least <= total(found, "holdfast_link_rtt_seconds", peer)
         text = page(group.http_address, "/metrics", OPENMETRICS)[1]
         assert text.endswith("# EOF\n")
         # The group's id and the op's number lead from a bucket to the flight record.

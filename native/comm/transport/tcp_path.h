@@ -1,0 +1,22 @@
+// What the kernel knows of the path that a TCP connection takes (TCP_INFO).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace holdfast::comm {
+
+struct TcpPath {
+  std::int64_t round_trip_ns = 0;        // smoothed
+  std::int64_t least_round_trip_ns = 0;  // 0: the kernel does not say
+  // What was delivered a second when it was last measured; 0: nothing was. `limited`: the program
+  // had too little to send then, so that the path can do more.
+  std::int64_t bytes_per_s = 0;
+  bool limited = true;
+  std::uint32_t retransmits = 0;  // since the connection began
+};
+
+// Nothing: it is no TCP connection.
+std::optional<TcpPath> tcp_path(int fd);
+
+}  // namespace holdfast::comm
