@@ -21,6 +21,8 @@ from holdfast.ft.health.finding import Culprit, Finding, Limits
 Cell = tuple[int, int]  # the rank that says so, and the peer
 _WAIT = "holdfast_peer_wait_seconds_total"
 _RTT = "holdfast_link_rtt_seconds"
+_LEAST = "holdfast_link_least_rtt_seconds"
+_RATE = "holdfast_link_delivered_bytes_per_second"
 _AGAIN = "holdfast_link_retransmits_total"
 _BYTES = "holdfast_link_bytes_total"
 _MIN_SECONDS = 0.5
@@ -46,6 +48,8 @@ class Matrix:
     again: dict[Cell, float] = field(default_factory=dict)  # segments
     sent: dict[Cell, float] = field(default_factory=dict)  # bytes
     rtts: dict[Cell, list[float]] = field(default_factory=dict)  # seconds, by look
+    least: dict[Cell, float] = field(default_factory=dict)  # seconds: without queues, of late
+    rates: dict[Cell, float] = field(default_factory=dict)  # bytes a second, when it was full
 
     def pair_rtt(self, a: int, b: int) -> float:
         """The round-trip time between two ranks: the least of the latest looks, at either end."""
@@ -95,6 +99,10 @@ def matrix_of(evidence: Evidence) -> Matrix:
             matrix.again[rank, peer] = count
         for peer, size in _grown(first, last, _BYTES, direction="sent", transport="tcp").items():
             matrix.sent[rank, peer] = size
+        for peer, rtt in last.by_peer(_LEAST).items():
+            matrix.least[rank, peer] = rtt
+        for peer, rate in last.by_peer(_RATE).items():
+            matrix.rates[rank, peer] = rate
         for _, metrics in looks:
             for peer, rtt in metrics.by_peer(_RTT).items():
                 matrix.rtts.setdefault((rank, peer), []).append(rtt)
@@ -143,6 +151,19 @@ def _rtt_line(matrix: Matrix, pairs: Iterable[Cell], usual: float) -> list[str]:
     ]
 
 
+def _path_lines(matrix: Matrix, link: Cell) -> list[str]:
+    """What the kernel says of the way from a rank to another: whether it is long, or full."""
+    lines = []
+    least = [matrix.least[c] for c in (link, link[::-1]) if c in matrix.least]
+    if least:
+        long = min(least) >= matrix.pair_rtt(*link) / 2
+        why = "the way itself is long" if long else "data queues on the way"
+        lines.append(f"its least round trip of late was {1e3 * min(least):.2f} ms: {why}")
+    if link in matrix.rates:
+        lines.append(f"it delivered {8 * matrix.rates[link] / 1e6:.0f} Mbit/s when it was full")
+    return lines
+
+
 def _wait_lines(matrix: Matrix, cells: Iterable[Cell]) -> list[str]:
     return [
         f"rank {cell[0]} waited for rank {cell[1]} {100 * matrix.waits[cell] / matrix.seconds:.0f} "
@@ -182,7 +203,11 @@ def _slow(matrix: Matrix, limits: Limits) -> list[Finding]:
     slowest = _one_by_rank(sorted(high, key=lambda p: -matrix.pair_rtt(*p)))
     for pair in slowest[:_MOST_LINKS]:
         link = _direction(matrix, *pair)
-        lines = (*_rtt_line(matrix, [pair], usual), *_wait_lines(matrix, [link[::-1]]))
+        lines = (
+            *_rtt_line(matrix, [pair], usual),
+            *_path_lines(matrix, link),
+            *_wait_lines(matrix, [link[::-1]]),
+        )
         advice = "look at the path between the two hosts: its rate, its queues, other traffic"
         sure = 0.9 / len(high) ** 0.5
         found.append(Finding("slow-link", Culprit(link=link), sure, lines, advice))

@@ -257,6 +257,8 @@ def scrape(rank: int, size: float = 1e7, **values: dict[int, float]) -> Metrics:
         "wait": "holdfast_peer_wait_seconds_total",
         "rtt": "holdfast_link_rtt_seconds",
         "again": "holdfast_link_retransmits_total",
+        "least": "holdfast_link_least_rtt_seconds",
+        "rate": "holdfast_link_delivered_bytes_per_second",
     }
     for kind, by_peer in values.items():
         lines += [f'{names[kind]}{{peer="{p}"}} {v}' for p, v in by_peer.items()]
@@ -269,7 +271,7 @@ def scrape(rank: int, size: float = 1e7, **values: dict[int, float]) -> Metrics:
 def looked_at(cells: dict[str, dict[tuple[int, int], float]], ranks: int = 4) -> Evidence:
     """Two looks, 2 s apart, at ranks with these cells of the matrix; all others are small."""
     subjects = []
-    usual = {"wait": 0.02, "rtt": 0.0001, "again": 0.0}
+    usual = {"wait": 0.02, "rtt": 0.0001, "again": 0.0, "least": 0.0001, "rate": 1e8}
     for rank in range(ranks):
         peers = [p for p in range(ranks) if p != rank]
         now = {
@@ -286,6 +288,22 @@ def test_one_cell_of_the_matrix_is_a_link() -> None:
     cells = {"rtt": {(1, 2): 0.08, (2, 1): 0.07}, "wait": {(2, 1): 1.0}}
     (finding,) = diagnose(looked_at(cells))
     assert (finding.kind, finding.culprit.link) == ("slow-link", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("least", "why"), [(0.0002, "data queues on the way"), (0.06, "the way itself is long")]
+)
+def test_a_slow_link_is_long_or_full(least: float, why: str) -> None:
+    cells = {
+        "rtt": {(1, 2): 0.08, (2, 1): 0.07},
+        "wait": {(2, 1): 1.0},
+        "least": {(1, 2): least, (2, 1): least},
+        "rate": {(1, 2): 2.5e6},
+    }
+    (finding,) = diagnose(looked_at(cells))
+    told = "\n".join(finding.evidence)
+    assert f"least round trip of late was {1e3 * least:.2f} ms: {why}" in told
+    assert "it delivered 20 Mbit/s when it was full" in told
 
 
 @pytest.mark.parametrize(("waits", "side"), [((0, 3), "sends"), ((3, 0), "receives")])
