@@ -27,8 +27,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from holdfast._core import map_capacities, map_domains
 from holdfast.errors import ConfigError
+from holdfast.topology.chart import Chart, read
 
 Path = tuple[str, ...]
 
@@ -168,9 +168,10 @@ def partition(
     """
     if across not in ("replicate", "pipeline"):
         raise ConfigError(f"across {across!r}; accepted: replicate, pipeline")
-    paths = [tuple(path) for path in map_domains(map_text)]
+    chart = read(map_text)
+    paths = list(chart.domains)
     _check_paths(paths)
-    rates = _rates(map_text)
+    rates = _rates(chart)
     named = _names(paths)
     if across == "pipeline":
         paths, named = _staged(paths, named, rates)
@@ -208,13 +209,14 @@ def _check_paths(paths: list[Path]) -> None:
             )
 
 
-def _rates(map_text: str) -> npt.NDArray[np.float64]:
+def _rates(chart: Chart) -> npt.NDArray[np.float64]:
     """By sender and receiver, kbit/s where all ranks send across what they share at once."""
-    ranks, pairs, shared = map_capacities(map_text, [])
-    rates = np.array(pairs, dtype=np.float64).reshape(ranks, ranks)
-    for _, kbit, senders, receivers in shared:
-        at = np.ix_(senders, receivers)
-        rates[at] = np.minimum(rates[at], kbit / min(len(senders), len(receivers)))
+    rates = chart.kbit_per_s.astype(np.float64)
+    for one in chart.shared:
+        at = np.ix_(one.senders, one.receivers)
+        rates[at] = np.minimum(
+            rates[at], one.kbit_per_s / min(len(one.senders), len(one.receivers))
+        )
     return rates
 
 

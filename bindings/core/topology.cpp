@@ -135,12 +135,17 @@ CapacitiesTuple map_capacities(const std::string& json, const std::vector<int>& 
   return result;
 }
 
-// By rank, from the outside in.
-std::vector<std::vector<std::string>> map_domains(const std::string& json) {
+// (by rank, its domains from the outside in; ns by pair; digest).
+std::tuple<std::vector<std::vector<std::string>>, std::vector<std::int64_t>, std::uint64_t>
+map_facts(const std::string& json) {
   const Asked asked = value_or_raise(ask(json, "all_reduce", 0, {}));
-  std::vector<std::vector<std::string>> paths;
-  for (int rank = 0; rank < asked.map.size(); ++rank) paths.push_back(asked.map.domains(rank));
-  return paths;
+  std::vector<std::vector<std::string>> domains;
+  std::vector<std::int64_t> alpha_ns;
+  for (int rank = 0; rank < asked.map.size(); ++rank) {
+    domains.push_back(asked.map.domains(rank));
+    for (int to = 0; to < asked.map.size(); ++to) alpha_ns.push_back(asked.map.alpha_ns(rank, to));
+  }
+  return {std::move(domains), std::move(alpha_ns), asked.map.digest()};
 }
 
 // ---- schedules ----
@@ -214,7 +219,7 @@ std::tuple<std::vector<std::uint32_t>, std::vector<std::vector<StepTuple>>> fore
 void bind_topology(nb::module_& m) {
   m.def("plan_forest", plan_forest, "map"_a, "collective"_a, "root"_a, "bytes"_a, "without"_a);
   m.def("map_capacities", map_capacities, "map"_a, "without"_a);
-  m.def("map_domains", map_domains, "map"_a);
+  m.def("map_facts", map_facts, "map"_a);
   m.def("forest_steps", forest_steps, "map"_a, "collective"_a, "root"_a, "without"_a);
 }
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast import _coordinator, _info, _launcher, _mpi, _simulate
+from holdfast import _coordinator, _info, _launcher, _mpi, _simulate, _topology
 from holdfast.comm.bench import command as bench
 from holdfast.comm.bench import plan_command
 from holdfast.errors import ConfigError, HoldfastError
@@ -108,6 +108,12 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
         "which algorithm runs where, and why; measure which is fastest",
         "Shows what a group runs for each collective and size: by the cost model, or by a table "
         "of measurements, which --measure makes and the option plan uses.",
+    ),
+    (
+        "topology",
+        _topology,
+        "maps of links: what is in one, what changed",
+        "Reads maps of links, by which collectives are planned (holdfast plan --topology).",
     ),
     (
         "coordinator",

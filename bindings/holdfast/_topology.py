@@ -1,0 +1,89 @@
+"""``holdfast topology``: maps of links, for people."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from holdfast.errors import ConfigError
+from holdfast.topology import chart
+
+EXAMPLES = """examples:
+  holdfast topology show map.json               domains, the slowest pairs, what is shared
+  holdfast topology diff yesterday.json map.json --tolerance 10
+"""
+# As of diff(1): 0 is alike, and 2 trouble.
+_DIFFERENT = 1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's own commands.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Of the command.
+    """
+    commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    show = commands.add_parser("show", help="say what is in a map")
+    show.add_argument("map", type=Path, metavar="FILE", help="a map of links (JSON)")
+    show.add_argument("--json", action="store_true", help="for programs")
+    show.set_defaults(run=_show)
+    diff = commands.add_parser(
+        "diff",
+        help="say what changed from a map to another",
+        description="Status 0: they are alike, 1: they differ, 2: one cannot be read.",
+    )
+    diff.add_argument("old", type=Path, metavar="OLD", help="a map of links (JSON)")
+    diff.add_argument("new", type=Path, metavar="NEW", help="another one")
+    diff.add_argument(
+        "--tolerance",
+        type=float,
+        default=5.0,
+        metavar="PERCENT",
+        help="rates and latencies that differ by no more are alike (5)",
+    )
+    diff.set_defaults(run=_diff)
+
+
+def _read(path: Path) -> chart.Chart:
+    try:
+        return chart.read(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"topology {path}: {error}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    found = _read(arguments.map)
+    if not arguments.json:
+        print("\n".join(chart.describe(found)))
+        return 0
+    shared = [
+        {"name": one.name, "kbit_per_s": one.kbit_per_s, "from": one.senders, "to": one.receivers}
+        for one in found.shared
+    ]
+    print(
+        json.dumps(
+            {
+                "ranks": found.ranks,
+                "digest": found.digest,
+                "domains": found.domains,
+                "kbit_per_s": found.kbit_per_s.tolist(),
+                "alpha_ns": found.alpha_ns.tolist(),
+                "shared": shared,
+            }
+        )
+    )
+    return 0
+
+
+def _diff(arguments: argparse.Namespace) -> int:
+    if not 0 <= arguments.tolerance < 100:
+        raise ConfigError(f"--tolerance {arguments.tolerance:g}; accepted: 0 to 100, in percent")
+    old, new = _read(arguments.old), _read(arguments.new)
+    lines = list(chart.differences(old, new, arguments.tolerance / 100))
+    print("\n".join(lines) if lines else "they are alike")
+    return _DIFFERENT if lines else 0
