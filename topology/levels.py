@@ -20,7 +20,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -136,6 +136,38 @@ class Partition:
             coded = outermost if name == self.names[0] and len(self.names) > 1 else 1.0
             out[name] = (size - 1) / size * sent * coded
         return out
+
+
+def describe(parts: Partition, parameter_bytes: int) -> Iterator[str]:
+    """Yield lines that say who shares what, and what a step of training takes at each level.
+
+    Parameters
+    ----------
+    parts : Partition
+        Of a map.
+    parameter_bytes : int
+        Of the whole model; its gradients have as many.
+    """
+    out = parts.bytes_out(parameter_bytes)
+    for number, (name, size) in enumerate(zip(parts.names, parts.shape, strict=True)):
+        held = [
+            what
+            for what, over in (
+                ("parameters", parts.parameters),
+                ("gradients", parts.gradients),
+                ("optimiser", parts.optimizer),
+            )
+            if name in over
+        ]
+        across = {"replicate": "replicas", "pipeline": "stages"}[parts.across]
+        does = f"shards {', '.join(held)}" if held else across
+        ranks = math.prod(parts.shape[number + 1 :])
+        seconds = out[name] / ranks * 8 / (parts.gbit_per_s[number] * 1e9)
+        yield (
+            f"{size} x {name}: {does}; {out[name] / 1e9:.3g} GB a step out of each, "
+            f"{seconds:.3g} s at {parts.gbit_per_s[number]:.3g} Gbit/s a rank"
+        )
+    yield f"ranks in this order: {' '.join(str(rank) for rank in parts.order)}"
 
 
 def partition(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from holdfast.errors import ConfigError
-from holdfast.topology import chart
+from holdfast.topology import chart, levels
 
 EXAMPLES = """examples:
   holdfast topology show map.json               domains, the slowest pairs, what is shared
+  holdfast topology partition map.json --levels 3 --gigabytes 28
   holdfast topology diff yesterday.json map.json --tolerance 10
 """
 # As of diff(1): 0 is alike, and 2 trouble.
@@ -30,6 +32,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("map", type=Path, metavar="FILE", help="a map of links (JSON)")
     show.add_argument("--json", action="store_true", help="for programs")
     show.set_defaults(run=_show)
+    parts = commands.add_parser(
+        "partition",
+        help="group ranks into levels for sharded training, and say what a step sends",
+        description="What holdfast.topology.partition makes of a map.",
+    )
+    parts.add_argument("map", type=Path, metavar="FILE", help="a map of links (JSON)")
+    parts.add_argument("--levels", type=int, default=3, metavar="N", help="ranks included (3)")
+    parts.add_argument(
+        "--across",
+        choices=("replicate", "pipeline"),
+        default="replicate",
+        help="what the outermost level is for (replicate)",
+    )
+    parts.add_argument(
+        "--gigabytes", type=float, default=1.0, metavar="GB", help="of the model's parameters (1)"
+    )
+    parts.add_argument("--json", action="store_true", help="for programs")
+    parts.set_defaults(run=_partition)
     diff = commands.add_parser(
         "diff",
         help="say what changed from a map to another",
@@ -47,13 +67,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     diff.set_defaults(run=_diff)
 
 
-def _read(path: Path) -> chart.Chart:
+def _text(path: Path) -> str:
     try:
-        return chart.read(path.read_text())
+        return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"topology {path}: {error}") from None
+
+
+def _read(path: Path) -> chart.Chart:
+    try:
+        return chart.read(_text(path))
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _partition(arguments: argparse.Namespace) -> int:
+    if not 0 < arguments.gigabytes <= 1e6:
+        raise ConfigError(f"--gigabytes {arguments.gigabytes:g}; accepted: more than 0, to 1e6")
+    size = int(arguments.gigabytes * 1e9)
+    parts = levels.partition(_text(arguments.map), arguments.levels, across=arguments.across)
+    if arguments.json:
+        print(json.dumps({**asdict(parts), "bytes_out": parts.bytes_out(size)}))
+    else:
+        print("\n".join(levels.describe(parts, size)))
+    return 0
 
 
 def _show(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from holdfast import cli
 from holdfast.errors import ConfigError
 from holdfast.topology import partition
 
@@ -143,3 +144,22 @@ def test_unequal_domains_are_refused_by_name():
     assert partition(text, 1).shape == (5,)
     with pytest.raises(ConfigError, match="across 'both'; accepted: replicate, pipeline"):
         partition(text, 1, across="both")
+
+
+def test_the_command_says_who_shares_what(tmp_path, capsys):
+    path = tmp_path / "map.json"
+    path.write_text(json.dumps(SITES))
+    assert cli.main(["topology", "partition", str(path), "--gigabytes", "8"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "2 x site: replicas; 8 GB a step out of each, 320 s at 0.05 Gbit/s a rank",
+        "2 x host: shards gradients, optimiser; 8 GB a step out of each, 64 s at 0.5 Gbit/s a rank",
+        "2 x rank: shards parameters, gradients, optimiser; 12 GB a step out of each, "
+        "9.6 s at 10 Gbit/s a rank",
+        "ranks in this order: 0 1 2 3 4 5 6 7",
+    ]
+    assert cli.main(["topology", "partition", str(path), "--levels", "2", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["names"], shown["shape"]) == (["site", "host_rank"], [2, 4])
+    assert shown["bytes_out"]["site"] == 1e9
+    assert cli.main(["topology", "partition", str(path), "--gigabytes", "0"]) == 2
+    assert "--gigabytes 0; accepted" in capsys.readouterr().err
