@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "comm/transport/tcp_path.h"
+#include "base/net/tcp_path.h"
 
-namespace holdfast::comm {
+namespace holdfast {
 namespace {
 
 // Two ends of a connection over loopback.
@@ -75,4 +75,4 @@ TEST_CASE("what is no TCP connection has no path") {
 }
 
 }  // namespace
-}  // namespace holdfast::comm
+}  // namespace holdfast

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/forks.h"
-#include "comm/transport/tcp_path.h"
+#include "base/net/tcp_path.h"
 
 namespace holdfast::comm {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace holdfast::comm {
+namespace holdfast {
 
 struct TcpPath {
   std::int64_t round_trip_ns = 0;        // smoothed
@@ -19,4 +19,4 @@ struct TcpPath {
 // Nothing: it is no TCP connection.
 std::optional<TcpPath> tcp_path(int fd);
 
-}  // namespace holdfast::comm
+}  // namespace holdfast

@@ -1,4 +1,4 @@
-#include "comm/transport/tcp_path.h"
+#include "base/net/tcp_path.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <limits>
 
-namespace holdfast::comm {
+namespace holdfast {
 namespace {
 
 // The kernel's own structure as Linux 4.9 has it; newer kernels only add to it. The C library's
@@ -54,4 +54,4 @@ std::optional<TcpPath> tcp_path(int fd) {
   return path;
 }
 
-}  // namespace holdfast::comm
+}  // namespace holdfast
