@@ -1,6 +1,7 @@
 #include "group.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -17,6 +18,7 @@
 #include "runtime/node.h"
 #include "staged.h"
 #include "store.h"
+#include "topology/link_map.h"
 #include "work.h"
 
 namespace nb = nanobind;
@@ -195,6 +197,23 @@ nb::ndarray<nb::numpy, std::uint8_t> allocate(const PyPool& pool, std::uint64_t 
   return {data, {bytes}, owner};
 }
 
+// (version, the map's JSON or nothing).
+std::pair<std::uint32_t, std::optional<std::string>> map_text(const Communicator& group) {
+  const comm::TakenMap taken = group.map();
+  if (taken.text != nullptr) return {taken.version, *taken.text};
+  if (taken.map != nullptr) return {taken.version, taken.map->to_json()};
+  return {taken.version, std::nullopt};
+}
+
+void take_map(Communicator& group, std::string text) {
+  Status status;
+  {
+    const GilReleased released;
+    status = group.take_map(std::make_shared<const std::string>(std::move(text)));
+  }
+  raise_if(status);
+}
+
 void bind_pool(nb::module_& m) {
   nb::class_<PyPool>(m, "Pool").def(nb::init<>()).def("unlink", [](PyPool& pool) {
     pool.native->unlink();
@@ -215,6 +234,9 @@ void bind_communicator(nb::module_& m) {
       .def("run_plain", run_plain, "collective"_a, "input"_a, "output"_a, "op"_a = "sum",
            "root"_a = 0, "atomic"_a = false)
       .def("advance", advance, "timeout_s"_a)
+      .def_prop_ro("hosts", &Communicator::hosts)
+      .def_prop_ro("map", map_text)
+      .def("take_map", take_map, "text"_a)
       .def_prop_ro("is_newcomer", &Communicator::is_newcomer)
       .def_prop_ro("live_ranks",
                    [](const Communicator& c) {

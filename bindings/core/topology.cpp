@@ -148,6 +148,10 @@ map_facts(const std::string& json) {
   return {std::move(domains), std::move(alpha_ns), asked.map.digest()};
 }
 
+std::string canonical_map(const std::string& json) {
+  return value_or_raise(topology::LinkMap::parse(json)).to_json();
+}
+
 // ---- schedules ----
 
 using SlotTuple = std::tuple<std::string, std::uint32_t, std::uint32_t>;
@@ -219,6 +223,7 @@ std::tuple<std::vector<std::uint32_t>, std::vector<std::vector<StepTuple>>> fore
 void bind_topology(nb::module_& m) {
   m.def("plan_forest", plan_forest, "map"_a, "collective"_a, "root"_a, "bytes"_a, "without"_a);
   m.def("map_capacities", map_capacities, "map"_a, "without"_a);
+  m.def("canonical_map", canonical_map, "map"_a);
   m.def("map_facts", map_facts, "map"_a);
   m.def("forest_steps", forest_steps, "map"_a, "collective"_a, "root"_a, "without"_a);
 }

@@ -20,6 +20,10 @@
 #include "comm/schedule/layout.h"
 #include "compress/codec.h"
 
+namespace holdfast::topology {
+class LinkMap;
+}
+
 namespace holdfast::comm {
 
 // The agreed member list; members[r] is rank r's identity, MemberId{} where the rank is vacant.
@@ -177,6 +181,13 @@ struct Ran {
   std::shared_ptr<const Outcome> outcome;  // the op has ended, well
 };
 
+// A map of links that ops go by.
+struct TakenMap {
+  std::shared_ptr<const topology::LinkMap> map;  // owners: groups, views; null: there is none
+  std::shared_ptr<const std::string> text;       // of it, as all members have it; owners: as map's
+  std::uint32_t version = 0;                     // how many were taken; 0: it is the option's
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -201,6 +212,14 @@ class Communicator {
   // The epoch of the view that began at the last step boundary, or of the first view: as of
   // placement(), and a new one whenever a rank has come in. Any thread.
   virtual Epoch boundary() const { return {}; }
+  // The map of links by which the group's ops go from this member's next call on. Any thread.
+  virtual TakenMap map() const { return {}; }
+  // Ops go by another map from this member's next call on. All members call it between the same
+  // collectives, with the same map, which they have agreed on, of as many ranks as the group has.
+  // kUnsupported: the group has not all ranks of its world. Any thread.
+  virtual Status take_map(std::shared_ptr<const std::string>) {
+    return {Code::kUnsupported, "a map of links: not for this kind of group"};
+  }
   // What the members have found out about each other's device memory; null: it is not used. Any
   // thread. Owners: the communicator, and ops under way.
   virtual std::shared_ptr<PathAgreement> path_agreement() { return nullptr; }

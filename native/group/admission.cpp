@@ -1,6 +1,9 @@
 #include "group/admission.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "topology/link_map.h"
 
 namespace holdfast::group {
 
@@ -22,6 +25,18 @@ std::vector<MemberId> members_of(const std::vector<Rank>& ranks, const ft::World
   return members;
 }
 
+namespace {
+
+// What cannot be read is no map: ops by another version do not match, which their callers are told.
+comm::TakenMap told_map(const GroupIdentity& group) {
+  auto map = topology::LinkMap::parse(*group.map);
+  if (!map.is_ok()) return {};
+  return {std::make_shared<const topology::LinkMap>(std::move(map).value()), group.map,
+          group.map_version};
+}
+
+}  // namespace
+
 std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived) {
   bool found = false;
   std::vector<MemberId> before;
@@ -38,6 +53,9 @@ std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived) {
       base.shares_memory = group.shares_memory;
       base.whole = group.whole;
       base.next_sequence = std::max(base.next_sequence, report.next_sequence);
+      if (group.map != nullptr && group.map_version > base.map.version) {
+        base.map = told_map(group);
+      }
     }
   }
   if (!found) return std::nullopt;

@@ -16,6 +16,13 @@ using comm::OpWork;
 // This much is copied and added in a few microseconds.
 constexpr std::uint64_t kInstantBytes = 16 * 1024;
 
+// The map by which a new group begins: the world's latest, which a newcomer is told.
+comm::TakenMap map_of(const GroupConfig& config, World& world) {
+  if (config.newcomer) return config.map;  // as the members say
+  const comm::TakenMap known = world.map();
+  return known.version > config.map.version ? known : config.map;
+}
+
 }  // namespace
 
 Group::Group(GroupConfig config, std::shared_ptr<World> world,
@@ -27,7 +34,8 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
       shares_memory_(config_.shares_memory),
       roster_{config_.rank, config_.epoch, std::move(config_.members),
               std::move(config_.world_ranks)},
-      callers_({config_.epoch, roster_.members}, config_.next_sequence, config_.newcomer),
+      callers_({config_.epoch, roster_.members}, config_.next_sequence, config_.newcomer,
+               map_of(config_, *world_)),
       watch_(config_.id, config_.rank, world_->network().observer(), clock_),
       ops_(roster_, config_.on_peer_loss == comm::PeerLoss::kRaise, config_.next_sequence,
            world_->network().observer(), clock_, watch_, *this),
@@ -39,10 +47,12 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
               config_.derived
                   ? std::optional(Leases(config_.id, config_.rank, std::move(config_.lessors)))
                   : std::nullopt),
+      maps_(callers_.map()),
       messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())),
       mail_(config_.id, roster_, memory_, *world_),
       dormant_(config_.derived) {
   if (config_.derived) world_->note_derived(true);
+  if (config_.whole) world_->set_map(maps_.latest());
 }
 
 Group::~Group() {

@@ -28,6 +28,7 @@
 #include "group/parts/gate_queue.h"
 #include "group/parts/group_mail.h"
 #include "group/parts/inline_op.h"
+#include "group/parts/map_history.h"
 #include "group/parts/op_table.h"
 #include "group/parts/op_watch.h"
 #include "group/parts/roster.h"
@@ -50,7 +51,7 @@ struct GroupConfig {
   bool shares_memory = false;     // all members do, at first; chooses the cost model
   topology::LinkModel shm_link = topology::kShmLink;
   topology::LinkModel tcp_link = topology::kTcpLink;
-  std::shared_ptr<const topology::LinkMap> map = nullptr;  // of the world; null: none
+  comm::TakenMap map = {};           // of the world, from its first collective on
   std::vector<comm::HostPeer> flat;  // by rank; empty: not all members share memory, at first
   // Made of members of another group, without a meeting; in segments of these, by rank, it leases
   // areas. Empty: in none.
@@ -105,6 +106,8 @@ class Group final : public comm::Communicator,
   Result<comm::Ran> run(comm::OpRequest&& request) override;
   bool is_instant(const comm::OpRequest& request) const override;
   std::shared_ptr<comm::Work> advance(Duration timeout) override;
+  comm::TakenMap map() const override { return callers_.map(); }
+  Status take_map(std::shared_ptr<const std::string> text) override;
   bool is_newcomer() const override { return callers_.is_newcomer(); }
   bool is_closed() const { return callers_.is_closed(); }
   bool shares_memory() const { return shares_memory_.load(std::memory_order_relaxed); }
@@ -276,6 +279,8 @@ class Group final : public comm::Communicator,
   void enter_view();
   comm::ViewCommunicator* entered();
   void make_communicator();
+  comm::Fabrics fabrics() const;
+  void go_by_map(OpSeq first, const comm::TakenMap& taken);
   static void ring_all(std::vector<comm::HostPeer>& areas, Rank self);
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
 
@@ -300,6 +305,7 @@ class Group final : public comm::Communicator,
   StepBoundary boundary_;
   Departure departure_;
   ViewMemory memory_;
+  MapHistory maps_;
   comm::MessageOps messages_;
   GroupMail mail_;
   std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // kept empty: reused memory

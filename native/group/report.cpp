@@ -16,6 +16,8 @@ constexpr std::size_t kMaxGroups = 32 * 1024;
 // that of all.
 constexpr std::size_t kMaxRanksOfGroups = 1U << 25;
 constexpr std::size_t kMaxName = 1024;
+// A map of 1024 ranks, pair by pair, has about 12 MiB.
+constexpr std::size_t kMaxMap = 16U << 20;
 constexpr std::size_t kMaxFailureText = 1U << 16;
 constexpr std::size_t kMaxOps = 65536;
 constexpr std::size_t kMaxRuns = 1U << 20;
@@ -75,7 +77,10 @@ void write_groups(Writer& w, const std::vector<GroupReport>& reports) {
     w.text(group.name);
     write_ranks(w, group.world_ranks);
     w.number(static_cast<std::uint8_t>((group.shares_memory ? 1 : 0) | (group.whole ? 2 : 0) |
-                                       (group.derived ? 4 : 0)));
+                                       (group.derived ? 4 : 0) | (group.map != nullptr ? 8 : 0)));
+    if (group.map == nullptr) return;
+    w.number(group.map_version);
+    w.text(*group.map);
   });
 }
 
@@ -90,6 +95,10 @@ std::vector<GroupReport> read_groups(Reader& r, std::size_t& room) {
     group.shares_memory = (flags & 1) != 0;
     group.whole = (flags & 2) != 0;
     group.derived = (flags & 4) != 0;
+    if ((flags & 8) != 0) {
+      group.map_version = r.number<std::uint32_t>();
+      group.map = std::make_shared<const std::string>(r.text(kMaxMap));
+    }
     reports.emplace_back();
     reports.back().group = std::make_shared<const GroupIdentity>(std::move(group));
   });
@@ -250,6 +259,15 @@ std::map<CommId, GroupReports> by_group(const WorldReports& reports) {
     }
   }
   return result;
+}
+
+bool operator==(const GroupIdentity& a, const GroupIdentity& b) {
+  const auto parts = [](const GroupIdentity& g) {
+    return std::tie(g.id, g.name, g.world_ranks, g.shares_memory, g.whole, g.derived,
+                    g.map_version);
+  };
+  const bool same_map = a.map == b.map || (a.map && b.map && *a.map == *b.map);
+  return parts(a) == parts(b) && same_map;
 }
 
 bool operator==(const GroupReport& a, const GroupReport& b) {

@@ -3,6 +3,7 @@
 // Why: docs/decisions/0021-whole-elements-are-held.md
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,7 +25,10 @@ struct GroupIdentity {
   bool shares_memory = false;     // its cost model assumes shared memory
   bool whole = false;             // has all ranks of its world
   bool derived = false;           // nobody can come into it
-  friend bool operator==(const GroupIdentity&, const GroupIdentity&) = default;
+  // At a step boundary, the map of links that it has taken, for newcomers; 0 and null: none.
+  std::uint32_t map_version = 0;
+  std::shared_ptr<const std::string> map = nullptr;  // owners: as TakenMap's
+  friend bool operator==(const GroupIdentity& a, const GroupIdentity& b);
 };
 
 struct GroupReport {

@@ -5,7 +5,6 @@
 
 #include "group/group.h"
 #include "group/world.h"
-#include "topology/link_map.h"
 
 namespace holdfast::group {
 
@@ -202,7 +201,8 @@ GroupReport Group::describe_self() const {
   GroupReport report;
   report.group = std::make_shared<const GroupIdentity>(
       GroupIdentity{config_.id, config_.name, roster_.world_ranks, shares_memory_, config_.whole,
-                    config_.derived});
+                    config_.derived, world_->in_boundary() ? maps_.latest().version : 0,
+                    world_->in_boundary() ? maps_.latest().text : nullptr});
   report.next_sequence = ops_.first_uncalled();
   report.shared = memory_.shared();
   if (const Status ended = health(); !ended.is_ok()) {
@@ -273,11 +273,7 @@ void Group::make_communicator() {
   config.group_size = static_cast<int>(roster_.members.size());
   config.rank = roster_.own_place();
   config.name = config_.name;
-  const bool shares_memory = shares_memory_.load(std::memory_order_relaxed);
-  config.fabric = topology::Fabric::of_hosts(world_->hosts(roster_.world_ranks_present()),
-                                             shares_memory ? config_.shm_link : config_.tcp_link)
-                      .value()
-                      .on_map(topology::part_of(config_.map, roster_.world_ranks_present()));
+  config.fabric = fabrics();
   config.protect = config_.protect;
   if (!areas.empty() && areas.size() == roster_.present.size()) {
     config.flat.emplace(config.rank, roster_.epoch, areas);

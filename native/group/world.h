@@ -51,6 +51,9 @@ class World {
   std::optional<GroupConfig> admitted(GroupConfig base) const;
   // This process's part in the group of all ranks of an elastic world, under the world's own id.
   std::optional<GroupConfig> elastic(GroupConfig base) const;
+  // The latest map of links that the group of all ranks has taken; new groups begin by it.
+  const comm::TakenMap& map() const { return map_; }
+  void set_map(comm::TakenMap map) { map_ = std::move(map); }
   // Whether links of the member may still be in use.
   bool refers_to(MemberId member) const;
   std::optional<Rank> rank_of(MemberId member) const;
@@ -148,6 +151,7 @@ class World {
   ft::Membership membership_;
   GroupList groups_;
   std::atomic<std::size_t> derived_{0};
+  comm::TakenMap map_;
   mutable CardWords words_;   // read once for each view
   std::set<CommId> entered_;  // ids of all groups that ever had a part here, but for derived ones
   std::deque<Past>

@@ -45,6 +45,10 @@ class UserGroup final : public comm::Communicator {
     return !runtime_->parts().options.tune && live_->is_instant(request);
   }
   std::shared_ptr<comm::Work> advance(Duration timeout) override;
+  comm::TakenMap map() const override { return live_->map(); }
+  Status take_map(std::shared_ptr<const std::string> text) override {
+    return live_->take_map(std::move(text));
+  }
   bool is_newcomer() const override { return live_->is_newcomer(); }
   const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
   const std::shared_ptr<group::Group>& live() const { return live_; }

@@ -44,6 +44,8 @@ class LinkMap {
   // The map of all others, in their order.
   LinkMap without(std::span<const int> ranks) const;
 
+  // One line of JSON: the same map gives the same text, and the text this map.
+  std::string to_json() const;
   // A hash of all that is in it.
   std::uint64_t digest() const;
 

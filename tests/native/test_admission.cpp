@@ -5,6 +5,7 @@
 
 #include "group/host_numbers.h"
 #include "quiet_network.h"
+#include "topology/link_map.h"
 
 namespace holdfast::ft {
 namespace {
@@ -48,6 +49,30 @@ TEST_CASE("a newcomer's part is what the members before it report") {
   CHECK(config->epoch == Epoch{4});
   CHECK(config->newcomer);
   CHECK_FALSE(arrival.find("other"));
+}
+
+TEST_CASE("a newcomer goes by the map that the members have taken") {
+  LateJoin arrival;
+  group::GroupIdentity job{{7}, "job", {{0}, {1}}, true, false};
+  job.map_version = 3;
+  job.map = std::make_shared<const std::string>(
+      R"({"format": 1, "ranks": 2, "gbit_per_s": 1, "alpha_us": 5})");
+  arrival.report(kA, job, 12);
+  const auto config = arrival.find("job");
+  REQUIRE(config);
+  CHECK(config->map.version == 3);
+  REQUIRE(config->map.map);
+  CHECK(config->map.map->size() == 2);
+  CHECK(config->map.text == job.map);
+}
+
+TEST_CASE("what is no map is none") {
+  LateJoin arrival;
+  group::GroupIdentity job{{7}, "job", {{0}, {1}}, true, false};
+  job.map_version = 3;
+  job.map = std::make_shared<const std::string>("{}");
+  arrival.report(kA, job, 12);
+  CHECK(arrival.find("job")->map.version == 0);
 }
 
 TEST_CASE("a group of the whole world has the ranks that came later, too") {

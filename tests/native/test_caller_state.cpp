@@ -1,9 +1,11 @@
-// What callers and the driving thread share: numbers, and who may call what.
+// What callers and the driving thread share: numbers, who may call what, and which map is taken.
 #include "group/parts/caller_state.h"
 
 #include <doctest/doctest.h>
 
+#include "comm/view/fabrics.h"
 #include "ft/message.h"
+#include "group/parts/map_history.h"
 #include "group_parts.h"
 
 namespace holdfast::ft {
@@ -54,6 +56,52 @@ TEST_CASE("a newcomer's first boundary is its entrance, if it has called nothing
   group::CallerState other({{1}, {MemberId{1}}}, 0, true);
   CHECK(call(other, comm::Collective::kBarrier) == 0U);
   CHECK(call_boundary(other) == Boundary::kVote);
+}
+
+TEST_CASE("a map is taken between two calls, and counted") {
+  group::CallerState state({{1}, {MemberId{1}}}, 5, false);
+  const auto text = std::make_shared<const std::string>("the map");
+  std::optional<OpSeq> first;
+  const auto note = [&](OpSeq op, const comm::TakenMap&) { first = op; };
+  CHECK(call(state, comm::Collective::kBarrier) == 5U);
+  CHECK(state.take_map(nullptr, text, "job", note).is_ok());
+  CHECK(first == OpSeq{6});
+  CHECK(state.map().version == 1);
+  CHECK(state.map().text == text);
+  CHECK(state.take_map(nullptr, text, "job", note).is_ok());
+  CHECK(state.map().version == 2);
+  CHECK(call(state, comm::Collective::kBarrier) == 6U);
+  CHECK(state.close());
+  CHECK(state.take_map(nullptr, text, "job", note).code() == Code::kNotMember);
+  CHECK(state.map().version == 2);
+}
+
+TEST_CASE("maps stay as long as ops of their time may run") {
+  const auto taken = [](std::uint32_t version) {
+    return comm::TakenMap{nullptr, nullptr, version};
+  };
+  group::MapHistory history(taken(0));
+  history.take({5}, taken(1), {3});
+  CHECK(history.all().size() == 2);
+  history.take({9}, taken(2), {4});  // op 4 still goes by the first
+  CHECK(history.all().size() == 3);
+  CHECK(history.latest().version == 2);
+  history.take({12}, taken(3), {9});
+  REQUIRE(history.all().size() == 2);
+  CHECK(history.all()[0].taken.version == 2);
+  CHECK(history.all()[1].from == OpSeq{12});
+}
+
+TEST_CASE("an op's fabric is the last one that began at it or before") {
+  comm::Fabrics fabrics(topology::Fabric{}, 0);
+  fabrics.add({5}, topology::Fabric{}, 1);
+  fabrics.add({9}, topology::Fabric{}, 2);
+  CHECK(fabrics.version_of({0}) == 0);
+  CHECK(fabrics.version_of({4}) == 0);
+  CHECK(fabrics.version_of({5}) == 1);
+  CHECK(fabrics.version_of({8}) == 1);
+  CHECK(fabrics.version_of({100}) == 2);
+  CHECK(&fabrics.of({9}) == &fabrics.latest());
 }
 
 TEST_CASE("an inline op has no number where anything is unusual") {

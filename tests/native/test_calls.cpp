@@ -95,6 +95,22 @@ TEST_CASE("who called what reads as a sentence, equal calls together") {
   CHECK(reports_text({behind.report({1})}, {{0}}) == "rank 0 has not called #1 (last: barrier #0)");
 }
 
+TEST_CASE("calls by other maps of links conflict, and are told by the map's version") {
+  Call first = call(4, Collective::kAllReduce);
+  Call second = first;
+  first.map = 1;
+  CHECK_FALSE(conflict(first, second));  // the other one does not say
+  second.map = 3;
+  CHECK(conflict(first, second));
+  CallLog one(2);
+  CallLog two(2);
+  one.record(first);
+  two.record(second);
+  CHECK(reports_text({one.report({4}), two.report({4})}, {{0}, {1}}) ==
+        "rank 0 called all_reduce #4 (f32, 10 elements, sum); "
+        "rank 1 called all_reduce #4 by map 2 (f32, 10 elements, sum)");
+}
+
 TEST_CASE("the first difference is told, not the call that stumbled over it") {
   CallLog one(2);
   CallLog two(2);
@@ -115,19 +131,20 @@ TEST_CASE("calls and reports survive the wire; anything else is refused") {
   sent.root = {3};
   sent.op = ReduceOp::kBxor;
   sent.codec = "topk(ratio=0.0125)";
+  sent.map = 3;
   const auto bytes = encode_call(sent);
   CHECK(bytes.size() == kCallBytes);
   CHECK(decode_call(bytes).value() == sent);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
     CHECK_FALSE(decode_call(std::span(bytes).first(n)).is_ok());
   }
-  for (const std::size_t at : {8UL, 9UL, 10UL, 11UL, 34UL, 60UL}) {
+  for (const std::size_t at : {8UL, 9UL, 10UL, 11UL, 38UL, 64UL}) {
     auto broken = bytes;
     broken[at] = std::byte{0xff};
     CHECK_FALSE(decode_call(broken).is_ok());
   }
   auto unended = bytes;
-  std::fill(unended.begin() + 32, unended.end(), std::byte{'x'});
+  std::fill(unended.begin() + 36, unended.end(), std::byte{'x'});
   CHECK_FALSE(decode_call(unended).is_ok());
 
   ViewNotice notice{Code::kTimeout, {{1}}, "gave up"};

@@ -87,6 +87,24 @@ TEST_CASE("the digest tells maps apart, and no spelling of one") {
   }
 }
 
+TEST_CASE("a map's own text is the map again, and the same text") {
+  for (const char* json :
+       {kPairs, R"({"format": 1, "ranks": 3, "gbit_per_s": 0.000001, "alpha_us": 0.001})",
+        R"({"format": 1, "levels": [
+          {"name": "si\"te", "count": 2, "gbit_per_s": 0.25, "alpha_us": 1000.5},
+          {"name": "rank", "count": 3, "gbit_per_s": 1, "alpha_us": 100}],
+          "gamma_s_per_gbyte": 0.125})"}) {
+    const LinkMap map = read(json);
+    const std::string text = map.to_json();
+    CHECK(text.find('\n') == std::string::npos);
+    const LinkMap again = read(text);
+    CHECK(again.digest() == map.digest());
+    CHECK(again.to_json() == text);
+  }
+  CHECK(read(R"({"format": 1, "ranks": 2, "gbit_per_s": 2.5, "alpha_us": 1e3})").to_json() ==
+        R"({"format": 1, "ranks": 2, "gbit_per_s": 2.5, "alpha_us": 1000})");
+}
+
 TEST_CASE("a plan says what decides, and who holds the others up") {
   const LinkMap map = read(R"({"format": 1, "ranks": 4, "gbit_per_s": 1, "alpha_us": 1000,
     "shared": [{"name": "modem out", "gbit_per_s": 0.01, "from": [3], "to": [0, 1, 2]}]})");

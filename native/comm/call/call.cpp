@@ -51,7 +51,7 @@ std::optional<OpSeq> first_conflict(const std::vector<std::optional<CallReport>>
 }
 
 // Layout: sequence (8), collective, dtype, op, flags (1 each), root (4), input, output (8
-// each), codec (text, filled up with zeros).
+// each), map (4), codec (text, filled up with zeros).
 void write(Writer& w, const Call& call) {
   w.number(call.sequence.value);
   w.number(static_cast<std::uint8_t>(call.collective));
@@ -62,6 +62,7 @@ void write(Writer& w, const Call& call) {
   w.number(static_cast<std::int32_t>(call.root.value));
   w.number(call.input);
   w.number(call.output);
+  w.number(call.map);
   const std::string_view codec = call.codec.view();
   w.raw(std::as_bytes(std::span(codec)));
   w.zeros(kCodecBytes - codec.size());
@@ -89,6 +90,7 @@ Call read_call(Reader& r) {
   call.root = {r.number<std::int32_t>()};
   call.input = r.number<std::uint64_t>();
   call.output = r.number<std::uint64_t>();
+  call.map = r.number<std::uint32_t>();
   call.codec = read_codec(r);
   if (r.failed()) return {};
   call.collective = static_cast<Collective>(collective);
@@ -138,6 +140,7 @@ CodingText coding_text(const OpRequest& request) {
 
 bool conflict(const Call& a, const Call& b) {
   if (a.collective != b.collective) return true;
+  if (a.map != b.map && a.map != 0 && b.map != 0) return true;
   if (!has_elements(a.collective)) return false;
   if (a.dtype != b.dtype || a.codec != b.codec || a.on_device != b.on_device) return true;
   if (is_rooted(a.collective) && a.root != b.root) return true;
@@ -171,6 +174,7 @@ const Call* CallReport::find(OpSeq number) const {
 std::string call_text(const Call& call) {
   std::string name =
       std::string(collective_name(call.collective)) + " #" + std::to_string(call.sequence.value);
+  if (call.map > 1) name += " by map " + std::to_string(call.map - 1);
   if (!has_elements(call.collective)) return name;
   const std::uint64_t count = common_size(call).value_or(std::max(call.input, call.output));
   std::string text = name + " (" + std::string(dtype_name(call.dtype)) + ", " +

@@ -36,6 +36,8 @@ struct Call {
   bool equal_blocks = false;
   CodingText codec = {};  // empty: none
   bool on_device = false;
+  // Version of the map of links that the op goes by, and 1 more; 0: not said.
+  std::uint32_t map = 0;
   friend bool operator==(const Call&, const Call&) = default;
 };
 
@@ -50,7 +52,7 @@ struct CallReport {
 // Calls in a report, at most.
 inline constexpr std::size_t kReportedCalls = 16;
 
-inline constexpr std::size_t kCallBytes = 32 + kMostCodingText + 1;
+inline constexpr std::size_t kCallBytes = 36 + kMostCodingText + 1;
 
 CodingText coding_text(const OpRequest& request);
 

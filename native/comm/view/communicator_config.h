@@ -9,7 +9,7 @@
 #include "comm/engine/flat_exchange.h"
 #include "comm/engine/slice_exchange.h"
 #include "comm/transport/link.h"
-#include "topology/fabric.h"
+#include "comm/view/fabrics.h"
 
 namespace holdfast::comm {
 
@@ -31,8 +31,8 @@ struct CommunicatorConfig {
   // SliceLane.
   std::optional<FlatExchange> flat;
   std::vector<SliceExchange> slices = {};
-  topology::Fabric fabric;  // of the members, by rank in the view
-  bool protect = true;      // ops can be repaired when a member is lost
+  Fabrics fabric;       // of the members, by rank in the view
+  bool protect = true;  // ops can be repaired when a member is lost
 };
 
 }  // namespace holdfast::comm

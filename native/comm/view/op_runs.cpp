@@ -6,7 +6,8 @@
 
 namespace holdfast::comm {
 
-std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
+std::uint32_t signature_of(const OpRequest& request, std::uint32_t history,
+                           std::uint32_t map_version) {
   Fnv1a32 hash;
   hash.mix(history);
   hash.mix(static_cast<std::uint32_t>(request.collective));
@@ -15,6 +16,7 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
   hash.mix(static_cast<std::uint32_t>(request.root.value));
   hash.mix(coding_text(request).view());
   if (request.how.on_device) hash.mix(1U);
+  if (map_version > 0) hash.mix(map_version);
   // Most calls have neither.
   if (request.user != nullptr || request.order != FoldOrder::kAny) {
     hash.mix(request.keeps_order() ? 2U : 3U);
@@ -25,7 +27,7 @@ std::uint32_t signature_of(const OpRequest& request, std::uint32_t history) {
 
 std::unique_ptr<Run> OpRuns::make(const OpRequest& request, const Plan& plan, OpSeq sequence,
                                   std::uint32_t signature, const std::vector<float*>& feedback) {
-  const FusedSchedule& schedule = schedule_for(request, plan);
+  const FusedSchedule& schedule = schedule_for(request, plan, sequence);
   Layout& layout = space_.layout;
   make_layout(schedule.schedule, request.input, request.output, request.element_bytes(), layout);
   const Arithmetic arithmetic = arithmetic_of(request);
@@ -61,12 +63,17 @@ Arithmetic OpRuns::arithmetic_of(const OpRequest& request) const {
 
 void OpRuns::end(Execution& run) { pool_.give(run.stop()); }
 
-const FusedSchedule& OpRuns::schedule_for(const OpRequest& request, const Plan& plan) {
+void OpRuns::forget_schedules() { schedules_.clear(); }
+
+const FusedSchedule& OpRuns::schedule_for(const OpRequest& request, const Plan& plan,
+                                          OpSeq sequence) {
   const AlgorithmRow& row = *plan.algorithm;
-  const std::tuple key{request.collective, row.algorithm, request.root.value, plan.pieces};
+  const std::tuple key{request.collective, row.algorithm, request.root.value, plan.pieces,
+                       config_.fabric.version_of(sequence)};
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) return found->second;
-  BuildSpec spec{request.collective, config_.rank, size(), request.root, &config_.fabric};
+  BuildSpec spec{request.collective, config_.rank, size(), request.root,
+                 &config_.fabric.of(sequence)};
   spec.pieces = plan.pieces;
   return schedules_.emplace(key, FusedSchedule(row.build(spec))).first->second;
 }

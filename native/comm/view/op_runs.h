@@ -19,9 +19,10 @@
 
 namespace holdfast::comm {
 
-// Hash of what must agree between ranks, `history` of earlier calls included; sizes are compared
-// separately as well.
-std::uint32_t signature_of(const OpRequest& request, std::uint32_t history);
+// Hash of what must agree between ranks, `history` of earlier calls and the version of the map of
+// links included; sizes are compared separately as well.
+std::uint32_t signature_of(const OpRequest& request, std::uint32_t history,
+                           std::uint32_t map_version = 0);
 
 class OpRuns {
  public:
@@ -36,13 +37,15 @@ class OpRuns {
   // Makes a run of a schedule outside the catalogue.
   std::unique_ptr<Run> make(const OpRequest& request, const FusedSchedule& schedule,
                             const Layout& layout, OpSeq sequence, std::uint32_t signature);
+  // No op goes by an older map of links any more, but for those that run.
+  void forget_schedules();
   // Stops the run and takes its scratch memory back.
   void end(Execution& run);
 
  private:
   int size() const { return static_cast<int>(links_.size()); }
   Arithmetic arithmetic_of(const OpRequest& request) const;
-  const FusedSchedule& schedule_for(const OpRequest& request, const Plan& plan);
+  const FusedSchedule& schedule_for(const OpRequest& request, const Plan& plan, OpSeq sequence);
   std::unique_ptr<Run> make(Program program, const OpRequest& request, OpSeq sequence,
                             std::uint32_t signature);
 
@@ -51,8 +54,9 @@ class OpRuns {
   BufferPool pool_;
   Recycler recycler_;
   LoweringSpace space_;
-  // By collective, algorithm (a row of the catalogue), root and pieces.
-  std::map<std::tuple<Collective, std::string_view, int, int>, FusedSchedule> schedules_;
+  // By collective, algorithm (a row of the catalogue), root, pieces, and version of the map.
+  std::map<std::tuple<Collective, std::string_view, int, int, std::uint32_t>, FusedSchedule>
+      schedules_;
 };
 
 }  // namespace holdfast::comm

@@ -25,8 +25,8 @@ SliceReach reach_of(const CommunicatorConfig& config) {
 
 // Facts that point into `config`, which stays where it is.
 ViewFacts facts_of(const CommunicatorConfig& config) {
-  return {static_cast<int>(config.view.members.size()), &config.fabric, config.flat.has_value(),
-          reach_of(config), config.protect};
+  return {static_cast<int>(config.view.members.size()), &config.fabric.latest(),
+          config.flat.has_value(), reach_of(config), config.protect};
 }
 
 }  // namespace
@@ -87,6 +87,12 @@ void ViewCommunicator::go_on(OpLaunch launch) {
   if (const auto differs = std::exchange(inline_differs_, {})) disagree(*differs);
 }
 
+void ViewCommunicator::take_fabric(OpSeq from, topology::Fabric fabric, std::uint32_t version) {
+  config_.fabric.add(from, std::move(fabric), version);
+  last_ = {};
+  runs_.forget_schedules();
+}
+
 void ViewCommunicator::note_call(const Call& call) {
   [[maybe_unused]] const auto known = calls_.record(call);
 }
@@ -98,10 +104,15 @@ void ViewCommunicator::launch(OpLaunch launch) {
   const OpSeq sequence = active.work().sequence();
   active.stalls = std::min(active.launch.deadline, clock_->now() + kStallTime);
   active.bytes = payload_bytes(request);
-  const auto differs = calls_.record(call_of(active.work().request(), sequence));
+  Call call = call_of(active.work().request(), sequence);
+  call.map = config_.fabric.version_of(sequence) + 1;
+  const auto differs = calls_.record(call);
   active.history = calls_.history();
   next_deadline_ = std::min(next_deadline_, active.stalls);
-  const Plan plan = route_in_view(request, facts_, active.launch.repair.has_value(), &last_);
+  const bool latest = config_.fabric.version_of(sequence) == config_.fabric.latest_version();
+  facts_.fabric = &config_.fabric.of(sequence);
+  const Plan plan =
+      route_in_view(request, facts_, active.launch.repair.has_value(), latest ? &last_ : nullptr);
   OpTicket& ticket = active.launch.work->ticket();
   ticket.path = row_of(plan.way).path;
   if (plan.way == Way::kFlat) {
@@ -122,7 +133,8 @@ void ViewCommunicator::launch(OpLaunch launch) {
 void ViewCommunicator::make_run(ActiveOp& active, const Plan& plan) {
   const OpRequest& request = *active.launch.request;
   const OpSeq sequence = active.work().sequence();
-  const std::uint32_t signature = signature_of(active.work().request(), active.history);
+  const std::uint32_t signature =
+      signature_of(active.work().request(), active.history, config_.fabric.version_of(sequence));
   set_ending(active, plan.ending);
   if (plan.way == Way::kRepair) {
     const auto& [schedule, layout] = *active.launch.repair;

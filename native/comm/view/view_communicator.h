@@ -86,7 +86,10 @@ class ViewCommunicator {
   void launch(OpLaunch launch);
   // The plan of an op that begins here, and that check_request() accepts. Whether this rank's
   // thread may run it inline is not part of the plan: only the caller knows that.
-  Plan plan_of(const OpRequest& request) { return route_in_view(request, facts_, false, &last_); }
+  Plan plan_of(const OpRequest& request) {
+    facts_.fabric = &config_.fabric.latest();
+    return route_in_view(request, facts_, false, &last_);
+  }
   // A small op without a work of its own: begin_inline() begins it, if nothing else is under way
   // and it can run in shared memory; ends_inline() is called until it has ended, or go_on() makes
   // it a launched op.
@@ -104,6 +107,8 @@ class ViewCommunicator {
   void begin_inline(const OpRequest& request, const Call& call);
   bool ends_inline();
   void go_on(OpLaunch launch);
+  // Ops from `from` on, none of which is launched, go by this fabric.
+  void take_fabric(OpSeq from, topology::Fabric fabric, std::uint32_t version);
   // Writes an op into the log of calls that ended before this view, here or everywhere.
   void note_call(const Call& call);
   bool progress(Instant now);
@@ -197,7 +202,7 @@ class ViewCommunicator {
   std::vector<Link*> data_links_;
   ViewOwner& owner_;
   const std::shared_ptr<const Clock> clock_;  // owners: the communicators of the node
-  const ViewFacts facts_;
+  ViewFacts facts_;                           // with the fabric of the op that was launched last
   LastAnswer last_;
 
   OpRuns runs_;

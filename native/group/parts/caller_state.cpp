@@ -101,6 +101,11 @@ void CallerState::keep_placement_of(const std::vector<Rank>& ranks) {
   placement_.hosts = std::max(1, kept.count);
 }
 
+comm::TakenMap CallerState::map() const {
+  const std::lock_guard lock(mutex_);
+  return map_;
+}
+
 void CallerState::meet_at(std::uint64_t next_sequence) {
   const std::lock_guard lock(mutex_);
   next_sequence_ = std::max(next_sequence_, next_sequence);

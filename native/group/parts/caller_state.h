@@ -4,6 +4,7 @@
 // Thread: any.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -26,8 +27,11 @@ class CallerState {
   };
 
   // `newcomer`: it has called nothing yet but its late join.
-  CallerState(comm::View view, std::uint64_t next_sequence, bool newcomer)
-      : next_sequence_(next_sequence), at_entrance_(newcomer), view_(std::move(view)) {}
+  CallerState(comm::View view, std::uint64_t next_sequence, bool newcomer, comm::TakenMap map = {})
+      : next_sequence_(next_sequence),
+        at_entrance_(newcomer),
+        map_(std::move(map)),
+        view_(std::move(view)) {}
 
   int size() const;
   comm::View view() const;
@@ -76,6 +80,18 @@ class CallerState {
     ++next_sequence_;
     submit(Boundary::kVote, next);
   }
+  // Takes a map of links: `submit(first, taken)` hands it on, in the order of the calls; `first` is
+  // the number of the first collective that goes by it.
+  template <class Submit>
+  Status take_map(std::shared_ptr<const topology::LinkMap> map,
+                  std::shared_ptr<const std::string> text, const std::string& name, Submit submit) {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || advancing_) return {Code::kNotMember, "group " + name + " takes no calls now"};
+    map_ = {std::move(map), std::move(text), map_.version + 1};
+    submit(OpSeq{next_sequence_}, map_);
+    return Status::ok();
+  }
+  comm::TakenMap map() const;
   // Closes the group to calls. Returns whether it took calls until now.
   bool close();
 
@@ -99,6 +115,7 @@ class CallerState {
   std::uint64_t next_message_ = 0;   // of sends and receives
   bool advancing_ = false;
   bool at_entrance_ = false;  // a newcomer that has called nothing yet but its late join
+  comm::TakenMap map_;
   Status ended_;
   bool closed_ = false;
   comm::View view_;
