@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast import _core, _process
-from holdfast.comm.calls import Calls
+from holdfast.comm.maps import Maps
 from holdfast.comm.requests import ANY_SOURCE
 from holdfast.comm.work import Work
 from holdfast.compress.codec import Codec, codec_text, is_lossless
 
 
-class Group(Calls):
+class Group(Maps):
     """The ranks of a group and the collectives over them. Made by :func:`holdfast.init`.
 
     When a rank is lost, ops under way are repaired and go on among the survivors, who keep their

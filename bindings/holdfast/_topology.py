@@ -7,10 +7,12 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import holdfast
 from holdfast.errors import ConfigError
 from holdfast.topology import chart, levels
 
 EXAMPLES = """examples:
+  holdfast run -n 4 holdfast topology measure --out map.json   (or by srun, torchrun, mpirun)
   holdfast topology show map.json               domains, the slowest pairs, what is shared
   holdfast topology partition map.json --levels 3 --gigabytes 28
   holdfast topology diff yesterday.json map.json --tolerance 10
@@ -28,6 +30,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         Of the command.
     """
     commands = parser.add_subparsers(dest="what", required=True, metavar="WHAT")
+    measure = commands.add_parser(
+        "measure",
+        help="measure the links between the hosts of a job; what each of its ranks runs",
+        description="Measures links pair by pair, and what they share. Every rank of a job runs "
+        "this, under whatever starts its ranks; rank 0 writes the map.",
+        epilog="example: holdfast run -n 4 holdfast topology measure --out map.json",
+    )
+    measure.add_argument("--out", type=Path, metavar="FILE", help="default: standard output")
+    measure.add_argument(
+        "--budget", type=float, default=5.0, metavar="SECONDS", help="to take about so long (5)"
+    )
+    measure.set_defaults(run=_measure)
     show = commands.add_parser("show", help="say what is in a map")
     show.add_argument("map", type=Path, metavar="FILE", help="a map of links (JSON)")
     show.add_argument("--json", action="store_true", help="for programs")
@@ -75,10 +89,25 @@ def _text(path: Path) -> str:
 
 
 def _read(path: Path) -> chart.Chart:
+    text = _text(path)
     try:
-        return chart.read(_text(path))
+        return chart.read(text)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+
+
+def _measure(arguments: argparse.Namespace) -> int:
+    with holdfast.init() as group:
+        known = group.measure(arguments.budget)
+        if group.rank != 0:
+            return 0
+        text = json.dumps(known["map"])
+        if arguments.out is None:
+            print(text)
+            return 0
+        arguments.out.write_text(f"{text}\n")
+        print("\n".join(chart.describe(chart.read(text))))
+    return 0
 
 
 def _partition(arguments: argparse.Namespace) -> int:

@@ -44,11 +44,7 @@ class Sites(Network):
         self._at_switch("link", "set", f"out{site}", "master", f"site{site}", "up")
         self._at_switch("link", "set", f"into{site}", "master", "switch", "up")
 
-    def line(self, site: int, mbit: float, delay_ms: float = 0.0) -> None:
-        """Give the line a rate, each way; what leaves the site takes the delay, besides."""
+    def line(self, site: int, mbit: float) -> None:
+        """Give the line a rate, each way."""
         self._even(self.outside(), f"out{site}", mbit)
         self._even(self.outside(), f"into{site}", mbit)
-        if delay_ms > 0:
-            wait = ("netem", "delay", f"{delay_ms}ms", "limit", "100000")
-            tc = (*self.outside(), "tc", "qdisc", "replace", "dev", f"out{site}")
-            self._must("delays", *tc, "parent", "1:1", "handle", "10:", *wait)

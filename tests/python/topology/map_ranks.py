@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import threading
+import time
+from pathlib import Path
 
 import numpy as np
 
@@ -103,3 +107,172 @@ def lose_one() -> None:
         if step > 25:
             assert np.array_equal(array, left), step
     group.close()
+
+
+# ---- maps that are taken while the group runs --------------------------------------------------
+
+
+def cards(rates: list[float]) -> str:
+    """A map: a network card of so many Gbit/s each."""
+    everybody = list(range(len(rates)))
+    shared = []
+    for rank, rate in enumerate(rates):
+        others = [r for r in everybody if r != rank]
+        shared.append({"name": f"out {rank}", "gbit_per_s": rate, "from": [rank], "to": others})
+        shared.append({"name": f"into {rank}", "gbit_per_s": rate, "from": others, "to": [rank]})
+    chart = {
+        "format": 1,
+        "ranks": len(rates),
+        "gbit_per_s": 1,
+        "alpha_us": 50,
+        "shared": shared,
+    }
+    return json.dumps(chart)
+
+
+def take_maps() -> None:
+    """Three maps, from one rank or from all, with ops under way before and after."""
+    with holdfast.init() as group:
+        everybody = list(range(group.size))
+        assert group.topology() == {"version": 0, "source": "none", "digest": None, "map": None}
+        for version in (1, 2, 3):
+            arrays = [own(group.rank, LARGE, np.float32) for _ in range(3)]
+            works = [group.all_reduce(array, async_op=True) for array in arrays]
+            rates = [0.1 * version] * (group.size - 1) + [0.025]
+            mine = cards(rates) if version == 3 or group.rank == group.size - 1 else None
+            group.set_topology(mine)
+            for work, array in zip(works, arrays, strict=True):
+                work.wait()
+                assert np.array_equal(array, total(everybody, LARGE, np.float32))
+            known = group.topology()
+            assert (known["version"], known["source"]) == (version, "agreed")
+            assert np.isclose(known["map"]["shared"][0]["gbit_per_s"], rates[0])
+            digests = np.zeros(group.size, np.uint64)
+            digests[group.rank] = int(known["digest"], 16)
+            group.all_reduce(digests)
+            assert len(set(digests.tolist())) == 1
+            run_all(group, everybody)
+        assert "decides" in group.explain("all_reduce", 1 << 20).why
+        group.barrier()
+
+
+def refuse_maps() -> None:
+    """A map that cannot be used is refused on all ranks, which go on."""
+    with holdfast.init() as group:
+        everybody = list(range(group.size))
+        fine = cards([0.1] * group.size)
+        for broken, told in (
+            ("{}", "format: it is missing"),
+            (cards([0.1] * (group.size + 1)), f"accepted: {group.size}, as the group has"),
+        ):
+            try:
+                group.set_topology(broken if group.rank == 1 else fine)
+            except holdfast.ConfigError as error:
+                wanted = told if group.rank == 1 else "the map of links of rank 1 cannot be used"
+                assert wanted in str(error), error
+            else:
+                raise AssertionError("taken")
+            assert group.topology()["version"] == 0
+        try:
+            group.set_topology(None)
+        except holdfast.ConfigError as error:
+            assert "accepted: a map on one at least" in str(error)
+        else:
+            raise AssertionError("taken")
+        for call in (group.refresh_topology, lambda: group.explain("all_reduce", 1)):
+            try:
+                call()
+            except holdfast.ConfigError as error:
+                assert "without a map of links" in str(error)
+            else:
+                raise AssertionError("no error")
+        group.set_topology(fine)
+        run_all(group, everybody)
+        group.barrier()
+
+
+def lose_the_giver() -> None:
+    """The rank that has the map is killed at some moment; all survivors go by the same one."""
+    with holdfast.init() as group:
+        giver = group.size - 1
+        everybody = list(range(group.size))
+        group.set_topology(cards([0.1] * group.size))
+        run_all(group, everybody)
+        if group.rank == giver:
+            delay = float(os.environ["KILL_AFTER_S"])
+            threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        versions = 1
+        try:
+            for _ in range(2000):
+                text = cards([0.2] * group.size) if group.rank == giver else None
+                group.set_topology(text)
+                versions += 1
+        except (holdfast.PeerLost, holdfast.ConfigError):
+            pass
+        survivors = [r for r in everybody if r != giver]
+        known = np.zeros(group.size, np.int64)
+        known[group.rank] = group.topology()["version"]
+        assert known[group.rank] == versions
+        group.all_reduce(known)
+        assert len({int(known[r]) for r in survivors}) == 1, known
+        array = own(group.rank, LARGE, np.float32)
+        group.all_reduce(array)
+        assert np.array_equal(array, total(survivors, LARGE, np.float32))
+        assert algorithm_of_last_op(group) == "forest"
+        group.barrier()
+
+
+def come_back() -> None:
+    """A rank dies after a map was taken; its successor is given the map with its view."""
+    with holdfast.init() as group:
+        everybody = list(range(group.size))
+        born = Path(f"born-{group.rank}")
+        again = born.exists()
+        born.touch()
+        if not again:
+            group.set_topology(cards([0.1] * (group.size - 1) + [0.025]))
+            run_all(group, everybody)
+            if group.rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+        view = group.advance()
+        while len(view.ranks) < group.size:
+            view = group.advance()
+        known = group.topology()
+        assert (known["version"], known["source"]) == (1, "agreed")
+        run_all(group, everybody)
+        group.set_topology(cards([0.3] * group.size) if group.rank == 1 else None)
+        assert group.topology()["version"] == 2
+        run_all(group, everybody)
+        group.barrier()
+
+
+def measure_links() -> None:
+    """Measure, agree, and go by it; the map and the time that it took are on the last line."""
+    with holdfast.init() as group:
+        everybody = list(range(group.size))
+        start = time.monotonic()
+        known = group.measure(float(os.environ.get("BUDGET", "3")))
+        spent = time.monotonic() - start
+        assert (known["version"], known["source"]) == (1, "agreed")
+        array = own(group.rank, LARGE, np.float32)
+        group.all_reduce(array)
+        assert np.array_equal(array, total(everybody, LARGE, np.float32))
+        group.barrier()
+    print("MAP", json.dumps({"map": known["map"], "digest": known["digest"], "seconds": spent}))
+
+
+def lose_one_while_measuring() -> None:
+    with holdfast.init() as group:
+        if group.rank == 1:
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        known = group.measure(3.0)
+        assert known["version"] == 1
+        survivors = [r for r in range(group.size) if r != 1]
+        digests = np.zeros(group.size, np.uint64)
+        digests[group.rank] = int(known["digest"], 16)
+        group.all_reduce(digests)
+        assert len({int(digests[r]) for r in survivors}) == 1
+        array = own(group.rank, LARGE, np.float32)
+        group.all_reduce(array)
+        assert np.array_equal(array, total(survivors, LARGE, np.float32))
+        group.barrier()

@@ -73,3 +73,36 @@ def test_a_map_of_another_size_is_refused(tmp_path) -> None:
     for outcome in finish(processes, 60):
         assert outcome.status == 0, outcome.output
         assert "2 ranks; accepted: 4, as the map of the option topology has" in outcome.output
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_maps_are_taken_while_ops_run(ranks, tmp_path) -> None:
+    run_ranks("map_ranks", "take_maps", ranks, tmp_path, env={"HOLDFAST_TRANSPORTS": "tcp"})
+
+
+def test_maps_that_cannot_be_used_are_refused_on_all_ranks(tmp_path) -> None:
+    run_ranks("map_ranks", "refuse_maps", 3, tmp_path, env={"HOLDFAST_TRANSPORTS": "tcp"})
+
+
+@pytest.mark.parametrize("after_ms", [0, 3, 10, 30, 100])
+def test_survivors_of_a_loss_amid_taking_have_one_map(after_ms, tmp_path) -> None:
+    environment = {"HOLDFAST_TRANSPORTS": "tcp", "KILL_AFTER_S": str(after_ms / 1e3)}
+    processes = [
+        start_rank("map_ranks", "lose_the_giver", r, 4, tmp_path, environment) for r in range(4)
+    ]
+    outcomes = finish(processes, 60)
+    assert outcomes[3].status == -signal.SIGKILL
+    for outcome in outcomes[:3]:
+        assert outcome.status == 0, outcome.output
+
+
+def test_a_rank_that_comes_back_is_given_the_map(tmp_path) -> None:
+    environment = {"HOLDFAST_TRANSPORTS": "tcp"}
+    processes = [
+        start_rank("map_ranks", "come_back", r, 3, tmp_path, environment) for r in range(3)
+    ]
+    first_life = processes[1]
+    assert first_life.wait(60) == -signal.SIGKILL
+    processes[1] = start_rank("map_ranks", "come_back", 1, 3, tmp_path, environment)
+    for outcome in finish(processes, 60):
+        assert outcome.status == 0, outcome.output
