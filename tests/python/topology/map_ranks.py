@@ -276,3 +276,24 @@ def lose_one_while_measuring() -> None:
         group.all_reduce(array)
         assert np.array_equal(array, total(survivors, LARGE, np.float32))
         group.barrier()
+
+
+def follow_traffic() -> None:
+    """All_reduce until the map follows what a cable really does."""
+    with holdfast.init() as group:
+        everybody = list(range(group.size))
+        group.set_topology(cards([0.095] * group.size))
+        changes: list[str] = []
+        start = time.monotonic()
+        while not changes and time.monotonic() - start < 30:
+            array = own(group.rank, LARGE, np.float32)
+            group.all_reduce(array)
+            assert np.array_equal(array, total(everybody, LARGE, np.float32))
+            changes = group.refresh_topology()
+            late = np.array([time.monotonic() - start > 30], np.int64)
+            group.all_reduce(late, op="max")
+            if late[0]:
+                break
+        spent = time.monotonic() - start
+        group.barrier()
+    print("MAP", json.dumps({"changes": changes, "seconds": spent}))

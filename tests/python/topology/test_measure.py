@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from emulated_network import Unavailable
+from emulated_network import Network, Unavailable
 from emulated_sites import Sites
 from ranks import Outcome, finish, run_ranks, start_rank
 
@@ -24,18 +24,17 @@ def told(outcome: Outcome) -> dict:
     return json.loads(line.removeprefix("MAP "))
 
 
-def measure(network: Sites, host_of: list[int], here: Path, budget: float) -> list[dict]:
+def run(function: str, network: Network, host_of: list[int], here: Path) -> list[dict]:
     processes = []
     for rank, host in enumerate(host_of):
         env = {
             "HOLDFAST_TRANSPORTS": "shm,tcp",
             "HOLDFAST_ADDRESS": network.address(host),
             "HOLDFAST_HOST_ID": f"host{host}",
-            "BUDGET": str(budget),
             "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
         }
         at = (rank, len(host_of), here, env, network.inside(host))
-        processes.append(start_rank("map_ranks", "measure_links", *at))
+        processes.append(start_rank("map_ranks", function, *at))
     return [told(outcome) for outcome in finish(processes, 90)]
 
 
@@ -48,7 +47,7 @@ def test_sites_rates_and_a_shared_line_are_found(tmp_path) -> None:
                 network.line(site, 50)
             for host in range(4):
                 network.even_cable(host, 200)
-            found = measure(network, host_of, tmp_path, 3)
+            found = run("measure_links", network, host_of, tmp_path)
     except Unavailable as why:
         pytest.skip(str(why))
     assert len({one["digest"] for one in found}) == 1
@@ -67,6 +66,21 @@ def test_sites_rates_and_a_shared_line_are_found(tmp_path) -> None:
     for one in lines:
         assert one["gbit_per_s"] == pytest.approx(0.0475, rel=0.2)
     assert partition(json.dumps(chart), 1).shape == (5,)
+
+
+def test_the_map_follows_a_cable_that_is_slower_than_it_says(tmp_path) -> None:
+    try:
+        with Network(3) as network:
+            for host in range(3):
+                network.even_cable(host, 25 if host == 2 else 100)
+            found = run("follow_traffic", network, [0, 1, 2], tmp_path)
+    except Unavailable as why:
+        pytest.skip(str(why))
+    assert len({tuple(one["changes"]) for one in found}) == 1
+    assert found[0]["changes"], found
+    # What is blamed touches the slow host, and is nearer to the truth.
+    for change in found[0]["changes"]:
+        assert "2" in change.split(":")[0], change
 
 
 def test_one_host_is_a_map_of_its_memory(tmp_path) -> None:
