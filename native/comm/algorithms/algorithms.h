@@ -84,10 +84,14 @@ LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level, s
 LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 
-// Along a map's forest. build_trees(): along these; chunk i is of trees[i % their number].
+// Along a map's forest. build_trees(): along these; chunk i is of trees[i % their number], or,
+// where every rank has a block, of one of the trees whose root has the block.
+topology::ForestTask forest_task(Collective collective, int size, Rank root);
 Schedule build_forest(const BuildSpec& spec);
 Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees);
 topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_forest_reduce_scatter(int size, std::uint64_t bytes);
+topology::CostTerms cost_forest_all_gather(int size, std::uint64_t bytes);
 topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes);
 topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes);
 
@@ -186,6 +190,8 @@ inline constexpr std::array kAlgorithms{
     AlgorithmRow{"two_level", Collective::kReduce, build_two_level, nullptr, kKaronis, Blocks::kAny,
                  cost_two_level_reduce},
     forest(Collective::kAllReduce, cost_forest_all_reduce),
+    forest(Collective::kReduceScatter, cost_forest_reduce_scatter),
+    forest(Collective::kAllGather, cost_forest_all_gather),
     forest(Collective::kBroadcast, cost_forest_broadcast),
     forest(Collective::kReduce, cost_forest_reduce),
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,

@@ -126,15 +126,18 @@ class Network:
 
     def even_cable(self, host: int, mbit: float) -> None:
         """What leaves the host, and what comes to it, has one rate, from the first byte on."""
+        self._even(self.inside(host), "eth", mbit)
+        self._even(self.outside(), f"port{host}", mbit)
+
+    def _even(self, space: Sequence[str], device: str, mbit: float) -> None:
         # A token bucket lets its first 32 KiB pass; a smaller bucket waits for the kernel's timers.
         rate = ("htb", "rate", f"{mbit}mbit", "burst", "1500", "cburst", "1500", "quantum", "60000")
-        for space, device in ((self.inside(host), "eth"), (self.outside(), f"port{host}")):
-            at = ("dev", device)
-            for command in (
-                ("qdisc", "replace", *at, "root", "handle", "1:", "htb", "default", "1"),
-                ("class", "replace", *at, "parent", "1:", "classid", "1:1", *rate),
-            ):
-                self._must("classes of traffic", *space, "tc", *command)
+        at = ("dev", device)
+        for command in (
+            ("qdisc", "replace", *at, "root", "handle", "1:", "htb", "default", "1"),
+            ("class", "replace", *at, "parent", "1:", "classid", "1:1", *rate),
+        ):
+            self._must("classes of traffic", *space, "tc", *command)
 
     def slow_link(self, sender: int, receiver: int, mbit: float) -> None:
         """What goes from one host to one other is slow; of each sender one link may be."""
