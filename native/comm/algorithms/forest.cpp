@@ -214,6 +214,7 @@ Schedule build_forest(const BuildSpec& spec) {
     b.copy(Builder::output(0), Builder::input(0));
     return std::move(b).finish();
   }
+  if (spec.trees != nullptr) return build_trees(spec, *spec.trees);
   const topology::ForestTask task = forest_task(spec.collective, spec.size, spec.root);
   const topology::LinkMap* map = spec.fabric != nullptr ? spec.fabric->map() : nullptr;
   if (map == nullptr) return build_trees(spec, hubs(spec.size, task));

@@ -68,6 +68,7 @@ const FusedSchedule& OpRuns::schedule_for(const OpRequest& request, const Plan& 
   if (found != schedules_.end()) return found->second;
   BuildSpec spec{request.collective, config_.rank, size(), request.root, &config_.fabric};
   spec.pieces = plan.pieces;
+  spec.trees = plan.trees;
   return schedules_.emplace(key, FusedSchedule(row.build(spec))).first->second;
 }
 
