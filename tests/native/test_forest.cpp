@@ -12,6 +12,7 @@
 #include "comm/algorithms/algorithms.h"
 #include "comm/schedule/verifier.h"
 #include "topology/forest/arborescence.h"
+#include "topology/forest/plan.h"
 
 namespace holdfast::topology {
 namespace {
@@ -233,6 +234,21 @@ TEST_CASE("where every rank is the root of a part, each has trees, and all toget
       CHECK(make_forest(map, task)->trees == forest->trees);
     }
   }
+}
+
+TEST_CASE("a plan whose ranks have parts says what would be without the rank that decides") {
+  // The last of three ranks has a card of a tenth of the others'.
+  const auto map = LinkMap::parse(
+      R"({"format":1,"ranks":3,"gbit_per_s":10,"alpha_us":1,"shared":[
+          {"name":"out 2","gbit_per_s":0.1,"from":[2],"to":[0,1]},
+          {"name":"into 2","gbit_per_s":0.1,"from":[0,1],"to":[2]},
+          {"name":"out 1","gbit_per_s":1,"from":[1],"to":[0,2]},
+          {"name":"out 0","gbit_per_s":1,"from":[0],"to":[1,2]}]})");
+  REQUIRE(map.is_ok());
+  const ForestTask task{.up = true, .down = false, .root = {}, .parts_of_roots = {1, 1, 1}};
+  const auto plan = plan_forest(map.value(), task, 1 << 20);
+  REQUIRE(plan.is_ok());
+  CHECK(plan.value().why.find("without rank 2") != std::string::npos);
 }
 
 TEST_CASE("what is known of simple maps") {
