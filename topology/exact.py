@@ -20,6 +20,8 @@ from holdfast._core import map_capacities
 from holdfast.errors import ConfigError
 
 MOST_RANKS = 24
+# Whose roots are free, or one.
+COLLECTIVES = ("all_reduce", "broadcast", "reduce")
 _BITS_PER_KBIT = 1000
 
 
@@ -112,9 +114,9 @@ def largest_rate(
     shared : sequence of (str, int, sequence of int, sequence of int)
         Name, kbit/s, and the ranks from which and to which it carries.
     collective : str
-        all_reduce, broadcast or reduce.
+        One of `COLLECTIVES`.
     root : int, optional
-        Of the latter two.
+        Of broadcast and reduce.
 
     Returns
     -------

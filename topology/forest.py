@@ -19,7 +19,7 @@ from typing import Any
 
 from holdfast._core import forest_steps, plan_forest
 
-COLLECTIVES = ("all_reduce", "broadcast", "reduce")
+COLLECTIVES = ("all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather")
 # Shares of trees are in parts of this.
 WHOLE_SHARE = 65536
 
@@ -72,6 +72,11 @@ class ForestPlan:
         A sentence for people.
     digest : str
         Of map and trees: the same on all ranks that have the same map.
+    choice : str or None
+        The algorithm that a group takes for this payload, each rank on a host of its own: "forest",
+        or one that is predicted to be faster. None above 64 ranks, where none is priced.
+    choice_s : float or None
+        Seconds that it is predicted to take, with what messages cost the ranks.
     """
 
     collective: str
@@ -86,6 +91,8 @@ class ForestPlan:
     at: str
     why: str
     digest: str
+    choice: str | None
+    choice_s: float | None
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``holdfast plan --topology --json`` writes."""
@@ -100,6 +107,8 @@ class ForestPlan:
             "at": self.at,
             "why": self.why,
             "digest": self.digest,
+            "choice": self.choice,
+            "choice_s": self.choice_s,
             "trees": [
                 {"root": t.root, "share": t.share / WHOLE_SHARE, "up": t.up, "down": t.down}
                 for t in self.trees
@@ -141,6 +150,7 @@ def plan(
         For a map, a collective, a root or ranks that cannot be used; it names which.
     """
     made = plan_forest(map_text, collective, root, size, list(without))
+    choice, choice_s = made["choice"] or (None, None)
     return ForestPlan(
         collective,
         made["ranks"],
@@ -154,6 +164,8 @@ def plan(
         made["decides"],
         made["why"],
         f"{made['digest']:016x}",
+        choice,
+        choice_s,
     )
 
 
@@ -163,10 +175,11 @@ def steps(
     """Yield the plan's schedules as JSON lines, which the verifier has proven.
 
     The first line has `collective`, `ranks`, `root`, `chunks` and `shares` (of the payload, by
-    chunk, in parts of their sum; a tree has several chunks). Each other one is a step: `rank`, `do`
-    (send, recv, reduce, copy), `peer` and `ordinal` of a message, the slots `to`, `from` and
-    `with`, and `after`, the numbers of the rank's steps that must have ended. A slot is ``[space,
-    first chunk, chunks]``.
+    chunk, in parts of their sum; a tree has several chunks; of reduce_scatter and all_gather, of
+    each rank's block in turn, in parts of the sum of that block's). Each other one is a step:
+    `rank`, `do` (send, recv, reduce, copy), `peer` and `ordinal` of a message, the slots `to`,
+    `from` and `with`, and `after`, the numbers of the rank's steps that must have ended. A slot is
+    ``[space, first chunk, chunks]``.
 
     Parameters
     ----------

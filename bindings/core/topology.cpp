@@ -2,16 +2,22 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "comm/algorithms/algorithms.h"
+#include "comm/algorithms/map_price.h"
 #include "comm/schedule/verifier.h"
 #include "gil.h"
 #include "raise.h"
@@ -33,18 +39,16 @@ struct Asked {
 Result<Asked> ask(const std::string& json, const std::string& collective, int root,
                   const std::vector<int>& without) {
   Asked asked;
-  if (collective == "all_reduce") {
-    asked.collective = comm::Collective::kAllReduce;
-  } else if (collective == "broadcast") {
-    asked.collective = comm::Collective::kBroadcast;
-    asked.task = {.up = false, .down = true, .root = root};
-  } else if (collective == "reduce") {
-    asked.collective = comm::Collective::kReduce;
-    asked.task = {.up = true, .down = false, .root = root};
-  } else {
+  constexpr std::array kPlanned{comm::Collective::kAllReduce, comm::Collective::kReduceScatter,
+                                comm::Collective::kAllGather, comm::Collective::kBroadcast,
+                                comm::Collective::kReduce};
+  const auto found = comm::find_collective(collective);
+  if (!found || std::find(kPlanned.begin(), kPlanned.end(), *found) == kPlanned.end()) {
     return Status{Code::kConfigError,
-                  "collective " + collective + "; accepted: all_reduce, broadcast, reduce"};
+                  "collective " + collective +
+                      "; accepted: all_reduce, broadcast, reduce, reduce_scatter, all_gather"};
   }
+  asked.collective = *found;
   Result<topology::LinkMap> map = topology::LinkMap::parse(json);
   if (!map.is_ok()) return map.status();
   std::vector<int> gone = without;
@@ -62,6 +66,7 @@ Result<Asked> ask(const std::string& json, const std::string& collective, int ro
                                           " ranks; accepted: two are left at least"};
   }
   asked.map = gone.empty() ? std::move(map).value() : map.value().without(gone);
+  asked.task = comm::forest_task(asked.collective, asked.map.size(), Rank{root});
   return asked;
 }
 
@@ -91,14 +96,32 @@ std::vector<TreeTuple> trees_of(const topology::Forest& forest) {
   return trees;
 }
 
+// The algorithm that a group of the map's ranks takes, each on a host of its own, and the seconds
+// that it is predicted to take; nothing for groups too large to be priced.
+std::optional<std::tuple<std::string_view, double>> choice_of(const Asked& asked, int root,
+                                                              std::uint64_t bytes) {
+  if (asked.map.size() > comm::kMostPricedRanks) return std::nullopt;
+  std::vector<int> hosts(static_cast<std::size_t>(asked.map.size()));
+  std::iota(hosts.begin(), hosts.end(), 0);
+  const topology::Fabric fabric = topology::Fabric::of_hosts(hosts, topology::kTcpLink)
+                                      .value()
+                                      .on_map(std::make_shared<const topology::LinkMap>(asked.map));
+  const comm::Problem problem{asked.collective, bytes, fabric, false, Rank{root}};
+  const auto candidates = comm::candidates_on_map(problem);
+  const comm::MapCandidate& best = comm::cheapest(candidates, bytes);
+  return std::tuple(best.row->algorithm, best.price.seconds(bytes));
+}
+
 nb::dict plan_forest(const std::string& json, const std::string& collective, int root,
                      std::uint64_t bytes, const std::vector<int>& without) {
+  std::optional<std::tuple<std::string_view, double>> choice;
   const auto make = [&]() -> Result<std::pair<Asked, topology::ForestPlan>> {
     Result<Asked> asked = ask(json, collective, root, without);
     if (!asked.is_ok()) return asked.status();
     Result<topology::ForestPlan> plan =
         topology::plan_forest(asked.value().map, asked.value().task, bytes);
     if (!plan.is_ok()) return plan.status();
+    choice = choice_of(asked.value(), root, bytes);
     return std::pair{std::move(asked).value(), std::move(plan).value()};
   };
   auto made = [&] {
@@ -117,6 +140,7 @@ nb::dict plan_forest(const std::string& json, const std::string& collective, int
   result["decides"] = plan.decides;
   result["why"] = plan.why;
   result["digest"] = plan.digest;
+  result["choice"] = choice;
   return result;
 }
 

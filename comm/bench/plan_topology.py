@@ -13,7 +13,7 @@ from holdfast.topology import exact, forest
 
 HEADER = (
     f"{'collective':<15}{'ranks':>6}{'size':>7}{'trees':>7}{'time':>12}{'bound':>12}"
-    f"{'ratio':>7}  why"
+    f"{'ratio':>7}  {'takes':<17}why"
 )
 DEFAULT_SIZES = "256M"
 
@@ -30,7 +30,7 @@ def _line(made: forest.ForestPlan) -> str:
     return (
         f"{made.collective:<15}{made.ranks:>6}{report.size_text(made.bytes):>7}"
         f"{len(made.trees):>7}{1e3 * made.predicted_s:>9.2f} ms{1e3 * made.bound_s:>9.2f} ms"
-        f"{ratio:>7.3f}  {made.why}"
+        f"{ratio:>7.3f}  {made.choice or 'forest':<17}{made.why}"
     )
 
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _exact(arguments: argparse.Namespace, text: str, made: forest.ForestPlan) -> float | None:
-    if not arguments.exact or made.bytes == 0:
+    if not arguments.exact or made.bytes == 0 or made.collective not in exact.COLLECTIVES:
         return None
     return exact.bound_s(
         text, made.collective, size=made.bytes, root=made.root, without=arguments.without

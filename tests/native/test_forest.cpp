@@ -12,6 +12,7 @@
 #include "comm/algorithms/algorithms.h"
 #include "comm/schedule/verifier.h"
 #include "topology/forest/arborescence.h"
+#include "topology/forest/plan.h"
 
 namespace holdfast::topology {
 namespace {
@@ -163,13 +164,25 @@ void check_tree(const Capacities& map, const ForestTask& task, const PlannedTree
 
 void check_forest(const Capacities& map, const ForestTask& task, const Forest& forest) {
   REQUIRE(!forest.trees.empty());
-  CHECK(forest.trees.size() <= kMostTrees);
+  CHECK(forest.trees.size() <= most_trees(task));
   std::int64_t shares = 0;
   for (const PlannedTree& tree : forest.trees) {
     check_tree(map, task, tree);
     shares += tree.share;
   }
   CHECK(shares == kWholeShare);
+  for (std::size_t r = 0; r < task.parts_of_roots.size(); ++r) {
+    std::int64_t own = 0;
+    for (const PlannedTree& tree : forest.trees) {
+      if (as_index(tree.root) == r) own += tree.share;
+    }
+    // Parts are whole numbers, one of each tree.
+    const auto whole =
+        std::accumulate(task.parts_of_roots.begin(), task.parts_of_roots.end(), std::int64_t{0});
+    const double part = static_cast<double>(kWholeShare) *
+                        static_cast<double>(task.parts_of_roots[r]) / static_cast<double>(whole);
+    CHECK(std::abs(static_cast<double>(own) - part) <= static_cast<double>(kMostTrees));
+  }
   // What was promised holds for every capacity, and is reached at the one that decides.
   const std::vector<double> used = usage(map, forest.trees);
   for (std::size_t c = 0; c < used.size(); ++c) {
@@ -201,6 +214,43 @@ TEST_CASE("a forest on a random map is near its bound, and the same each time") 
   }
 }
 
+TEST_CASE("where every rank is the root of a part, each has trees, and all together are near") {
+  Random random(29);
+  for (int round = 0; round < 24; ++round) {
+    const int n = number(random, 2, 20);
+    const Capacities map = random_map(random, n);
+    std::vector<std::int64_t> parts(as_index(n), 1);
+    if (round % 3 == 2) {
+      for (std::int64_t& part : parts) part = number(random, round % 2, 5);
+      parts[0] = 1;
+    }
+    for (const bool up : {false, true}) {
+      CAPTURE(round);
+      CAPTURE(n);
+      const ForestTask task{.up = up, .down = !up, .root = {}, .parts_of_roots = parts};
+      const auto forest = make_forest(map, task);
+      REQUIRE(forest);
+      check_forest(map, task, *forest);
+      CHECK(make_forest(map, task)->trees == forest->trees);
+    }
+  }
+}
+
+TEST_CASE("a plan whose ranks have parts says what would be without the rank that decides") {
+  // The last of three ranks has a card of a tenth of the others'.
+  const auto map = LinkMap::parse(
+      R"({"format":1,"ranks":3,"gbit_per_s":10,"alpha_us":1,"shared":[
+          {"name":"out 2","gbit_per_s":0.1,"from":[2],"to":[0,1]},
+          {"name":"into 2","gbit_per_s":0.1,"from":[0,1],"to":[2]},
+          {"name":"out 1","gbit_per_s":1,"from":[1],"to":[0,2]},
+          {"name":"out 0","gbit_per_s":1,"from":[0],"to":[1,2]}]})");
+  REQUIRE(map.is_ok());
+  const ForestTask task{.up = true, .down = false, .root = {}, .parts_of_roots = {1, 1, 1}};
+  const auto plan = plan_forest(map.value(), task, 1 << 20);
+  REQUIRE(plan.is_ok());
+  CHECK(plan.value().why.find("without rank 2") != std::string::npos);
+}
+
 TEST_CASE("what is known of simple maps") {
   // Equal cards: 2 (n - 1) / n of the payload goes through each.
   Random random(5);
@@ -214,6 +264,13 @@ TEST_CASE("what is known of simple maps") {
   CHECK(make_forest(map, {})->kbit_per_s == doctest::Approx(25'000).epsilon(0.005));
 }
 
+ForestTask parts_for(int n, bool up) {
+  return {.up = up,
+          .down = !up,
+          .root = {},
+          .parts_of_roots = std::vector<std::int64_t>(as_index(n), 1)};
+}
+
 TEST_CASE("schedules of forests are proven") {
   Random random(17);
   for (int round = 0; round < 8; ++round) {
@@ -223,7 +280,9 @@ TEST_CASE("schedules of forests are proven") {
     const std::pair<comm::Collective, ForestTask> asked[] = {
         {comm::Collective::kAllReduce, {}},
         {comm::Collective::kBroadcast, {.up = false, .down = true, .root = root}},
-        {comm::Collective::kReduce, {.up = true, .down = false, .root = root}}};
+        {comm::Collective::kReduce, {.up = true, .down = false, .root = root}},
+        {comm::Collective::kReduceScatter, parts_for(n, true)},
+        {comm::Collective::kAllGather, parts_for(n, false)}};
     for (const auto& [collective, task] : asked) {
       const auto forest = make_forest(map, task);
       REQUIRE(forest);

@@ -84,12 +84,21 @@ LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level, s
 LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 LevelCost cost_two_level_reduce(const topology::Fabric& fabric, int level, std::uint64_t bytes);
 
-// Along a map's forest. build_trees(): along these; chunk i is of trees[i % their number].
+// Along a map's forest. build_trees(): along these; chunk i is of trees[i % their number], or,
+// where every rank has a block, of one of the trees whose root has the block.
+topology::ForestTask forest_task(Collective collective, int size, Rank root);
 Schedule build_forest(const BuildSpec& spec);
 Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees);
 topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes);
+topology::CostTerms cost_forest_reduce_scatter(int size, std::uint64_t bytes);
+topology::CostTerms cost_forest_all_gather(int size, std::uint64_t bytes);
 topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes);
 topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes);
+
+Schedule build_domain_exchange(const BuildSpec& spec);
+topology::CostTerms cost_domain_exchange(int size, std::uint64_t bytes);
+topology::CostTerms cost_domain_exchange_blocks(int size, std::uint64_t bytes);
+topology::CostTerms cost_domain_exchange_moves(int size, std::uint64_t bytes);
 
 Schedule build_dissemination_barrier(const BuildSpec& spec);
 topology::CostTerms cost_dissemination_barrier(int size, std::uint64_t bytes);
@@ -128,11 +137,19 @@ constexpr AlgorithmRow flat_fold(Collective collective,
   return row;
 }
 
-constexpr AlgorithmRow forest(Collective collective,
-                              topology::CostTerms (*cost)(int, std::uint64_t)) {
-  AlgorithmRow row{"forest", collective, build_forest, cost, kZhao};
+constexpr AlgorithmRow by_map(AlgorithmRow row) {
   row.goes_by_map = true;
   return row;
+}
+
+constexpr AlgorithmRow forest(Collective collective,
+                              topology::CostTerms (*cost)(int, std::uint64_t)) {
+  return by_map({"forest", collective, build_forest, cost, kZhao});
+}
+
+constexpr AlgorithmRow domain_exchange(Collective collective,
+                                       topology::CostTerms (*cost)(int, std::uint64_t)) {
+  return by_map({"domain_exchange", collective, build_domain_exchange, cost, kKaronis});
 }
 
 constexpr AlgorithmRow in_order(AlgorithmRow row, RankOrder order) {
@@ -186,8 +203,15 @@ inline constexpr std::array kAlgorithms{
     AlgorithmRow{"two_level", Collective::kReduce, build_two_level, nullptr, kKaronis, Blocks::kAny,
                  cost_two_level_reduce},
     forest(Collective::kAllReduce, cost_forest_all_reduce),
+    forest(Collective::kReduceScatter, cost_forest_reduce_scatter),
+    forest(Collective::kAllGather, cost_forest_all_gather),
     forest(Collective::kBroadcast, cost_forest_broadcast),
     forest(Collective::kReduce, cost_forest_reduce),
+    domain_exchange(Collective::kAllReduce, cost_domain_exchange),
+    domain_exchange(Collective::kReduceScatter, cost_domain_exchange_blocks),
+    domain_exchange(Collective::kAllGather, cost_domain_exchange_blocks),
+    domain_exchange(Collective::kBroadcast, cost_domain_exchange_moves),
+    domain_exchange(Collective::kReduce, cost_domain_exchange),
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
                  cost_pairwise_all_to_all, kThakur},
     AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,

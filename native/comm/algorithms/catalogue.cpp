@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
+#include "comm/algorithms/map_price.h"
 
 namespace holdfast::comm {
 namespace {
@@ -64,12 +65,17 @@ const AlgorithmRow* find_algorithm(Collective collective, std::string_view algor
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem) {
   const topology::Fabric& fabric = problem.fabric;
   if (row.collective != problem.collective || problem.bytes > row.most_bytes) return std::nullopt;
-  if (row.goes_by_map && fabric.map() == nullptr) return std::nullopt;
+  const bool priced = fabric.map() != nullptr && fabric.size() <= kMostPricedRanks;
+  if (row.goes_by_map && !priced) return std::nullopt;
   const RankOrder unfit = problem.in_rank_order ? RankOrder::kNo : RankOrder::kOnly;
   if (row.order == unfit && reduces(row.collective)) return std::nullopt;
+  const auto wide = fabric.wide_level();
+  if (row.level_cost != nullptr && !wide) return std::nullopt;
+  if (priced) {
+    const auto candidate = candidate_on_map(row, problem);
+    return candidate ? std::optional(candidate->price.seconds(problem.bytes)) : std::nullopt;
+  }
   if (row.level_cost != nullptr) {
-    const auto wide = fabric.wide_level();
-    if (!wide) return std::nullopt;
     const LevelCost cost = row.level_cost(fabric, *wide, problem.bytes);
     return topology::predict_seconds(cost.inside, fabric.level(*wide).link) +
            seconds_across(cost.across, fabric, fabric.domains(*wide));
@@ -79,18 +85,23 @@ std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& pr
 }
 
 const AlgorithmRow& choose_algorithm(const Problem& problem) {
+  const bool has_map = problem.fabric.map() != nullptr;
+  if (has_map && problem.fabric.size() <= kMostPricedRanks) {
+    return *cheapest(candidates_on_map(problem), problem.bytes).row;
+  }
+  const bool by_trees = has_map && problem.bytes >= kLeastByMap &&
+                        !has_blocks_by_rank(problem.collective) &&
+                        !(problem.in_rank_order && reduces(problem.collective));
+  if (by_trees) {
+    const AlgorithmRow* row = find_algorithm(problem.collective, "forest");
+    if (row != nullptr) return *row;
+  }
   const AlgorithmRow* best = nullptr;
-  const bool by_map = problem.fabric.map() != nullptr && problem.bytes >= kLeastByMap &&
-                      !(problem.in_rank_order && reduces(problem.collective));
   double least = 0;
   for (const AlgorithmRow& row : rows::kAlgorithms) {
     // No rank can know whether all ranks' blocks are equal, so a row that needs this must be named
     // by the caller.
-    if (row.blocks == Blocks::kEqual) continue;
-    if (row.goes_by_map) {
-      if (by_map && row.collective == problem.collective) return row;
-      continue;
-    }
+    if (row.blocks == Blocks::kEqual || row.goes_by_map) continue;
     const auto seconds = predict_seconds(row, problem);
     if (!seconds || (best != nullptr && *seconds >= least)) continue;
     best = &row;

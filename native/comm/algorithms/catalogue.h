@@ -52,7 +52,7 @@ struct AlgorithmRow {
   // For calls with a codec: whether error feedback is supported.
   bool takes_residual = false;
   RankOrder order = RankOrder::kNo;
-  // Chosen, unless by name, where there is a map and the payload is large, and nowhere else.
+  // Chosen, unless by name, where there is a map, and nowhere else.
   bool goes_by_map = false;
   bool sums_up_in_domains = false;  // sums inside domains come first: for fabrics with a wide level
 
@@ -72,19 +72,19 @@ const AlgorithmRow& choose_encoded(Collective collective, bool levels, bool resi
 // The row, or nullptr. `algorithm` empty: the first row of the collective.
 const AlgorithmRow* find_algorithm(Collective collective, std::string_view algorithm);
 
-// The least payload that goes by a map. What trees save is bandwidth; below it, latency decides.
-inline constexpr std::uint64_t kLeastByMap = 512 * 1024;
-
 // The input of the cost model; it is the same on every rank.
 struct Problem {
   Collective collective{};
   std::uint64_t bytes = 0;
   const topology::Fabric& fabric;  // must outlive the problem
   bool in_rank_order = false;      // only rows that fold in the order of ranks
+  Rank root = {};                  // where there is a map
 };
 
-// Predicts seconds by the cost model; nothing if the row does not fit the problem: it is for
-// another collective or needs a wide level that the fabric lacks, or its sums take too much memory.
+// Predicts seconds by the cost model, or by what the row costs on the fabric's map (map_price.h has
+// that for all sizes at once, which takes milliseconds). Nothing if the row does not fit the
+// problem: it is for another collective or needs a wide level that the fabric lacks, its sums take
+// too much memory, or a way that it needs is missing.
 std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& problem);
 
 // The cheapest row by the cost model; every collective but send/recv has at least one row.

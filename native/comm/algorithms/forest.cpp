@@ -24,6 +24,9 @@ namespace {
 // one, a piece long.
 constexpr std::size_t kForestChunks = 128;
 constexpr std::size_t kForestPieces = 16;
+constexpr std::size_t kFewestBlockPieces = 2;
+// Shares are cut in whole parts, of parts this much smaller.
+constexpr std::int64_t kShareScale = 64;
 
 // One tree, as one rank has it.
 class OneTree {
@@ -83,10 +86,12 @@ class OneTree {
 };
 
 // One tree for each hub: all others send to it, and receive from it. Where the call has a root, the
-// hubs are the others, and stand between it and the rest.
+// hubs are the others, and stand between it and the rest. Where each rank is the root of its block,
+// it is its own hub.
 std::vector<topology::PlannedTree> hubs(int size, const topology::ForestTask& task) {
   std::vector<topology::PlannedTree> trees;
-  for (int hub = 0; hub < size && trees.size() < topology::kMostTrees; ++hub) {
+  const bool by_block = !task.parts_of_roots.empty();
+  for (int hub = 0; hub < size && (by_block || trees.size() < topology::kMostTrees); ++hub) {
     if (task.root == hub) continue;
     topology::PlannedTree tree;
     tree.root = task.root.value_or(hub);
@@ -101,11 +106,76 @@ std::vector<topology::PlannedTree> hubs(int size, const topology::ForestTask& ta
   return trees;
 }
 
+// What goes over one tree in one piece.
+struct TreePiece {
+  const topology::PlannedTree* tree = nullptr;
+  std::uint32_t share = 0;  // of its block, in parts of the sum of the block's pieces
+};
+
+// Cuts a block among the trees of its root into so many pieces, the heaviest tree's share most
+// often; the first pieces of all trees come first. Trees beyond the number of pieces get none.
+std::vector<TreePiece> pieces_of(std::vector<const topology::PlannedTree*> trees,
+                                 std::size_t pieces) {
+  std::stable_sort(trees.begin(), trees.end(),
+                   [](const auto* a, const auto* b) { return a->share > b->share; });
+  if (trees.size() > pieces) trees.resize(pieces);
+  std::vector<std::int64_t> cuts(trees.size(), 1);
+  for (std::size_t given = trees.size(); given < pieces; ++given) {
+    std::size_t largest = 0;
+    for (std::size_t i = 1; i < trees.size(); ++i) {
+      if (trees[i]->share * cuts[largest] > trees[largest]->share * cuts[i]) largest = i;
+    }
+    ++cuts[largest];
+  }
+  std::vector<TreePiece> found;
+  for (std::int64_t round = 0; found.size() < pieces; ++round) {
+    for (std::size_t i = 0; i < trees.size(); ++i) {
+      if (round >= cuts[i]) continue;
+      const std::int64_t share = trees[i]->share * kShareScale / cuts[i];
+      found.push_back({trees[i], static_cast<std::uint32_t>(std::max<std::int64_t>(1, share))});
+    }
+  }
+  return found;
+}
+
+// Every block is cut alike; piece p of all blocks goes before piece p + 1.
+Schedule build_by_block(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
+  const auto ranks = static_cast<std::size_t>(spec.size);
+  const std::size_t pieces = std::clamp(kForestChunks / ranks, kFewestBlockPieces, kForestPieces);
+  std::vector<std::vector<TreePiece>> blocks;
+  for (int root = 0; root < spec.size; ++root) {
+    std::vector<const topology::PlannedTree*> own;
+    for (const topology::PlannedTree& tree : trees) {
+      if (tree.root == root) own.push_back(&tree);
+    }
+    CHECK(!own.empty());
+    blocks.push_back(pieces_of(std::move(own), pieces));
+  }
+  Builder b(spec, static_cast<std::uint32_t>(ranks * pieces));
+  std::vector<std::uint32_t> shares;
+  for (const auto& block : blocks) {
+    for (const TreePiece& piece : block) shares.push_back(piece.share);
+  }
+  b.set_shares(std::move(shares));
+  for (std::size_t p = 0; p < pieces; ++p) {
+    for (std::size_t root = 0; root < ranks; ++root) {
+      const auto chunk = static_cast<int>(root * pieces + p);
+      OneTree tree(b, spec, *blocks[root][p].tree, chunk);
+      if (spec.collective == Collective::kReduceScatter) {
+        tree.sum_up();
+        continue;
+      }
+      tree.send_down(Builder::input(chunk));
+      if (tree.is_root()) b.copy(Builder::output(chunk), Builder::input(chunk));
+    }
+  }
+  return std::move(b).finish();
+}
+
 }  // namespace
 
 Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTree> trees) {
-  CHECK(spec.collective == Collective::kAllReduce || spec.collective == Collective::kBroadcast ||
-        spec.collective == Collective::kReduce);
+  if (has_blocks_by_rank(spec.collective)) return build_by_block(spec, trees);
   const std::size_t pieces =
       std::clamp(kForestChunks / trees.size(), std::size_t{1}, kForestPieces);
   const std::size_t chunks = trees.size() * pieces;
@@ -127,16 +197,25 @@ Schedule build_trees(const BuildSpec& spec, std::span<const topology::PlannedTre
   return std::move(b).finish();
 }
 
+topology::ForestTask forest_task(Collective collective, int size, Rank root) {
+  topology::ForestTask task;
+  task.up = reduces(collective);
+  task.down = is_replicated(collective);
+  if (is_rooted(collective)) task.root = root.value;
+  if (has_blocks_by_rank(collective)) {
+    task.parts_of_roots.assign(static_cast<std::size_t>(size), 1);
+  }
+  return task;
+}
+
 Schedule build_forest(const BuildSpec& spec) {
   if (spec.size == 1) {
     Builder b(spec, 1);
     b.copy(Builder::output(0), Builder::input(0));
     return std::move(b).finish();
   }
-  topology::ForestTask task;
-  task.up = spec.collective != Collective::kBroadcast;
-  task.down = spec.collective != Collective::kReduce;
-  if (spec.collective != Collective::kAllReduce) task.root = spec.root.value;
+  if (spec.trees != nullptr) return build_trees(spec, *spec.trees);
+  const topology::ForestTask task = forest_task(spec.collective, spec.size, spec.root);
   const topology::LinkMap* map = spec.fabric != nullptr ? spec.fabric->map() : nullptr;
   if (map == nullptr) return build_trees(spec, hubs(spec.size, task));
   // A map has no islands, so that there is a forest.
@@ -146,6 +225,15 @@ Schedule build_forest(const BuildSpec& spec) {
 topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes) {
   const double others = static_cast<double>(size - 1) / size * static_cast<double>(bytes);
   return {2.0 * (size - 1), 2 * others, others};
+}
+
+topology::CostTerms cost_forest_reduce_scatter(int size, std::uint64_t bytes) {
+  const double others = static_cast<double>(size - 1) / size * static_cast<double>(bytes);
+  return {size - 1.0, others, others};
+}
+
+topology::CostTerms cost_forest_all_gather(int size, std::uint64_t bytes) {
+  return {size - 1.0, static_cast<double>(size - 1) / size * static_cast<double>(bytes), 0};
 }
 
 topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes) {

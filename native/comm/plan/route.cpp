@@ -186,8 +186,32 @@ const AlgorithmRow& predicted(const OpRequest& request, const ViewFacts& view, s
   }
   const Problem problem{request.collective, bytes, *view.fabric, ordered};
   const AlgorithmRow& row = choose_algorithm(problem);
-  if (last != nullptr) *last = {request.collective, bytes, ordered, &row};
+  if (last != nullptr) {
+    last->collective = request.collective;
+    last->bytes = bytes;
+    last->in_rank_order = ordered;
+    last->row = &row;
+  }
   return row;
+}
+
+// By what the rows cost on the view's map, which `last` remembers.
+void choose_on_map(Plan& plan, const OpRequest& request, const ViewFacts& view, std::uint64_t bytes,
+                   LastAnswer* last) {
+  const Rank root = is_rooted(request.collective) ? request.root : Rank{};
+  const Problem problem{request.collective, bytes, *view.fabric, request.keeps_order(), root};
+  if (last == nullptr) {
+    plan.algorithm = &choose_algorithm(problem);
+    return;
+  }
+  const std::tuple key{request.collective, root.value, request.keeps_order()};
+  auto found = last->on_map.find(key);
+  if (found == last->on_map.end()) {
+    found = last->on_map.emplace(key, candidates_on_map(problem)).first;
+  }
+  const MapCandidate& best = cheapest(found->second, bytes);
+  plan.algorithm = best.row;
+  plan.trees = best.trees.get();
 }
 
 void choose_row(Plan& plan, const OpRequest& request, const ViewFacts& view, std::uint64_t bytes,
@@ -199,9 +223,11 @@ void choose_row(Plan& plan, const OpRequest& request, const ViewFacts& view, std
                          : find_encoded(request.collective, request.algorithm);
     plan.pieces = frames_of(request, view.size);
     plan.reason = request.algorithm.empty() ? Reason::kEncoded : Reason::kNamed;
+  } else if (request.algorithm.empty() && view.fabric->map() != nullptr &&
+             view.fabric->size() <= kMostPricedRanks) {
+    choose_on_map(plan, request, view, bytes, last);
   } else if (request.algorithm.empty()) {
     plan.algorithm = &predicted(request, view, bytes, last);
-    plan.reason = Reason::kPredicted;
   } else {
     plan.algorithm = find_algorithm(request.collective, request.algorithm);
     plan.reason = Reason::kNamed;

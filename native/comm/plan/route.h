@@ -18,11 +18,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <tuple>
+#include <vector>
 
-#include "comm/algorithms/catalogue.h"
+#include "comm/algorithms/map_price.h"
 #include "comm/communicator.h"
 #include "comm/engine/slice_exchange.h"
 #include "comm/plan/plan_table.h"
@@ -78,6 +81,9 @@ struct Plan {
   int pieces = 1;
   OpEnding ending = OpEnding::kNothing;  // in a view
   std::optional<Collective> replicated_as = {};
+  // Of the algorithm, where it goes by trees that are planned already; of the answers that the
+  // route was given.
+  const std::vector<topology::PlannedTree>* trees = nullptr;
   Reason reason = Reason::kPredicted;
 };
 
@@ -145,12 +151,14 @@ bool is_planned(const OpRequest& request, const Placement& place);
 // memory and repairs; nothing: none.
 std::optional<Collective> replicated_as(const OpRequest& request, int size);
 
-// The cost model's last answer in a view: ops are mostly repeated.
+// The cost model's last answer in a view: ops are mostly repeated. On a map also what its rows cost
+// there, by collective, root and whether the order of ranks counts: it takes milliseconds to find.
 struct LastAnswer {
   Collective collective{};
   std::uint64_t bytes = 0;
   bool in_rank_order = false;
   const AlgorithmRow* row = nullptr;
+  std::map<std::tuple<Collective, int, bool>, std::vector<MapCandidate>> on_map = {};
 };
 
 // The part of route_in_view() that shared memory alone decides: kFlat or kSlices; nothing: another

@@ -12,6 +12,10 @@
 #include "comm/schedule/schedule.h"
 #include "topology/fabric.h"
 
+namespace holdfast::topology {
+struct PlannedTree;
+}
+
 namespace holdfast::comm {
 
 // Says what an algorithm is asked to build.
@@ -24,6 +28,8 @@ struct BuildSpec {
   const topology::Fabric* fabric = nullptr;
   // Chunks of a rank's block, where the algorithm cuts blocks into pieces.
   int pieces = 1;
+  // Of the algorithm that goes by trees, if they are planned already; nullptr: by the fabric's map.
+  const std::vector<topology::PlannedTree>* trees = nullptr;
 };
 
 class Builder {

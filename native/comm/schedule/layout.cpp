@@ -67,16 +67,23 @@ void place(const Schedule& schedule, const BlockList& blocks, bool single, std::
   into.clear();
   if (blocks.empty()) return into.resize(chunks);
   const std::uint32_t pieces = schedule.pieces;
+  const auto shares_of = [&](std::size_t block) {
+    const std::span<const std::uint32_t> all = schedule.shares;
+    return all.empty() ? all : all.subspan(block * pieces, pieces);
+  };
   if (single) {
-    into.resize(static_cast<std::size_t>(schedule.rank.value) * pieces);
-    cut_block(blocks[0], pieces, {}, element, into);
+    const auto own = static_cast<std::size_t>(schedule.rank.value);
+    into.resize(own * pieces);
+    cut_block(blocks[0], pieces, shares_of(own), element, into);
     return into.resize(chunks);
   }
   if (!has_blocks_by_rank(schedule.collective) && chunks != 1) {
     return cut_block(blocks[0], chunks, schedule.shares, element, into);
   }
   CHECK(blocks.size() * pieces == chunks);
-  for (const Block& block : blocks) cut_block(block, pieces, {}, element, into);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    cut_block(blocks[i], pieces, shares_of(i), element, into);
+  }
 }
 
 }  // namespace

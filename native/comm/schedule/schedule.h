@@ -22,7 +22,8 @@
 //   scatter         n -> n with only output[rank] existing, input only at the root
 //   scan, exscan    as all_reduce
 //   barrier         0 -> 0 with zero-byte scratch
-// Reduce_scatter, all_gather and all_to_all may cut every block into P chunks, and then have P n.
+// Reduce_scatter, all_gather and all_to_all may cut every block into P chunks, and then have P n;
+// by the schedule's shares, too.
 #pragma once
 
 #include <cstdint>
@@ -82,8 +83,8 @@ struct Schedule {
   Rank root{};               // broadcast, reduce, gather, scatter
   std::uint32_t chunks = 0;  // input and output chunks (see above)
   std::uint32_t pieces = 1;  // chunks per block, where every rank has a block
-  // By chunk, its share of the caller's one block, in parts of the sum of all; empty: nearly equal
-  // ones.
+  // By chunk, its share of the block that it is a part of, in parts of the sum of all chunks of that
+  // block; empty: nearly equal ones.
   std::vector<std::uint32_t> shares;
   std::vector<ScratchChunk> scratch;
   std::vector<Step> steps;  // in an order in which a single thread could run them

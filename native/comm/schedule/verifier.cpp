@@ -42,6 +42,19 @@ bool input_exists(const Schedule& s, std::uint32_t chunk) {
   return !has_own_input(s.collective) || block_of(s, chunk) == own;
 }
 
+// Whether the shares, if there are any, are one for each chunk, and no block's are all zero.
+bool shares_fit(const Schedule& s) {
+  if (s.shares.empty()) return true;
+  if (s.shares.size() != s.chunks) return false;
+  const std::size_t run = has_blocks_by_rank(s.collective) ? s.pieces : s.chunks;
+  for (std::size_t first = 0; first < s.chunks; first += run) {
+    const auto begin = s.shares.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(run);
+    if (std::all_of(begin, end, [](auto share) { return share == 0; })) return false;
+  }
+  return true;
+}
+
 // Checks the forms of the step's slots; returns what is wrong, or an empty string.
 std::string check_forms(const Schedule& s, const Step& step) {
   const Form from = step.kind == StepKind::kRecv ? Form::kPlain : form_of(s, step.lhs);
@@ -114,9 +127,7 @@ class Proof {
           s.size != static_cast<int>(ranks_.size())) {
         return broken("rank " + std::to_string(r) + "'s schedule is of another collective");
       }
-      const bool fits = s.shares.size() == s.chunks && !has_blocks_by_rank(s.collective);
-      const bool any = std::any_of(s.shares.begin(), s.shares.end(), [](auto c) { return c > 0; });
-      if (!s.shares.empty() && !(fits && any)) {
+      if (!shares_fit(s)) {
         return broken("rank " + std::to_string(r) + "'s shares are not one for each chunk");
       }
       for (std::size_t i = 0; i < s.steps.size(); ++i) TRY(check_step(s, i));

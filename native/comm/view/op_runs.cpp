@@ -75,6 +75,7 @@ const FusedSchedule& OpRuns::schedule_for(const OpRequest& request, const Plan& 
   BuildSpec spec{request.collective, config_.rank, size(), request.root,
                  &config_.fabric.of(sequence)};
   spec.pieces = plan.pieces;
+  spec.trees = plan.trees;
   return schedules_.emplace(key, FusedSchedule(row.build(spec))).first->second;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "topology/forest/forest.h"
 
@@ -34,6 +35,15 @@ double most_payload(const Capacities& capacities, const ForestTask& task) {
     }
   }
   double most = std::numeric_limits<double>::infinity();
+  // A root needs nothing but its own part of what all the others send it, or receive from it.
+  const auto& parts = task.parts_of_roots;
+  const auto whole =
+      static_cast<double>(std::accumulate(parts.begin(), parts.end(), std::int64_t{0}));
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    const double others = 1 - static_cast<double>(parts[r]) / whole;
+    if (others > 0) most = std::min(most, (task.up ? out[r] : in[r]) / others);
+  }
+  if (!parts.empty()) return most;
   for (std::size_t r = 0; r < n; ++r) {
     const bool is_root = task.root && as_index(*task.root) == r;
     if (task.down ? !is_root || task.up : is_root) most = std::min(most, in[r]);

@@ -14,6 +14,7 @@
 // network fabrics", 2024 (trees of a collective, and the bound).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -36,9 +37,12 @@ struct PlannedTree {
 
 // What a forest is asked to do.
 struct ForestTask {
-  bool up = true;           // sum up at the roots: all_reduce, reduce
-  bool down = true;         // send from the roots to all: all_reduce, broadcast
+  bool up = true;           // sum up at the roots: all_reduce, reduce, reduce_scatter
+  bool down = true;         // send from the roots to all: all_reduce, broadcast, all_gather
   std::optional<int> root;  // of every tree; nothing: any
+  // By rank, how much of the payload has it as the root, in parts of the sum of all: the blocks of
+  // reduce_scatter and all_gather. Empty: as the search finds best.
+  std::vector<std::int64_t> parts_of_roots = {};
 };
 
 struct Forest {
@@ -49,6 +53,11 @@ struct Forest {
   std::size_t decides = 0;  // the capacity that is used most
   int steps = 0;            // of the search
 };
+
+// So many trees a forest has at most: where roots have parts of their own, two each at least.
+constexpr std::size_t most_trees(const ForestTask& task) {
+  return std::max(std::size_t{kMostTrees}, 2 * task.parts_of_roots.size());
+}
 
 // A forest for the task; nothing where a rank cannot be reached from another one. Two ranks at
 // least. The same input gives the same forest on every machine.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
@@ -22,9 +23,9 @@ constexpr int kPatience = 24;
 constexpr double kProgress = 0.999;
 constexpr double kSmallestWeight = 1e-9;
 constexpr int kHalvings = 24;
-constexpr int kLighterRounds = 4;
-// A share that is not worth a message of its own.
-constexpr double kLeastShare = 1.0 / 1024;
+// Where roots have parts of their own: how many of them move weight in one step. All of them would
+// cost as much as so many steps, whose prices are newer.
+constexpr int kRootsAStep = 4;
 
 }  // namespace
 
@@ -37,6 +38,15 @@ Packing::Packing(const Capacities& capacities, const ForestTask& task)
       down_(capacities.ranks),
       up_(capacities.ranks) {
   CHECK(n_ >= 2 && (task.up || task.down));
+  if (!task.parts_of_roots.empty()) {
+    CHECK(!task.root && task.parts_of_roots.size() == as_index(n_));
+    const auto& parts = task.parts_of_roots;
+    const auto whole = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+    CHECK(whole > 0);
+    for (const std::int64_t part : parts) {
+      parts_.push_back(static_cast<double>(part) / static_cast<double>(whole));
+    }
+  }
   find_live();
   use_.assign(live_.size(), 0);
   price_.assign(live_.size(), 0);
@@ -104,24 +114,40 @@ bool Packing::find_cheapest() {
   price_edges();
   if (task_.down && !down_.contract(from_, true)) return false;
   if (task_.up && !up_.contract(from_)) return false;
-  double least = std::numeric_limits<double>::infinity();
-  int root = 0;
-  for (int r = 0; r < n_; ++r) {
-    if (task_.root && *task_.root != r) continue;
-    const double length = (task_.down ? down_.lengths_by_root()[as_index(r)] : 0) +
-                          (task_.up ? up_.lengths_by_root()[as_index(r)] : 0);
-    if (length >= least) continue;
-    least = length;
-    root = r;
+  if (!parts_.empty()) {
+    cheapest_length_ = 0;
+    for (int r = 0; r < n_; ++r) {
+      if (has_part(r)) cheapest_length_ += parts_[as_index(r)] * length_by_root(r);
+    }
+  } else {
+    double least = std::numeric_limits<double>::infinity();
+    int root = 0;
+    for (int r = 0; r < n_; ++r) {
+      if (task_.root && *task_.root != r) continue;
+      const double length = length_by_root(r);
+      if (length >= least) continue;
+      least = length;
+      root = r;
+    }
+    expand(root);
+    cheapest_length_ = length_of(uses_of(cheapest_));
   }
+  const double bound = 1 / cheapest_length_;
+  if (bound_ == 0 || bound < bound_) bound_ = bound;
+  return true;
+}
+
+double Packing::length_by_root(int root) const {
+  return (task_.down ? down_.lengths_by_root()[as_index(root)] : 0) +
+         (task_.up ? up_.lengths_by_root()[as_index(root)] : 0);
+}
+
+// The cheapest tree of this root.
+void Packing::expand(int root) {
   cheapest_ = {};
   cheapest_.root = root;
   if (task_.down) down_.expand(root, cheapest_.down);
   if (task_.up) up_.expand(root, cheapest_.up);
-  cheapest_length_ = length_of(uses_of(cheapest_));
-  const double bound = 1 / cheapest_length_;
-  if (bound_ == 0 || bound < bound_) bound_ = bound;
-  return true;
 }
 
 std::vector<Packing::Use> Packing::uses_of(const PlannedTree& tree) {
@@ -157,40 +183,54 @@ void Packing::reckon() {
   for (const WeightedTree& planted : planted_) add(planted, planted.weight);
 }
 
-// Adds weight to the cheapest tree, which may be there already.
-void Packing::plant(double weight) {
-  for (WeightedTree& planted : planted_) {
-    if (planted.tree != cheapest_) continue;
-    planted.weight += weight;
-    add(planted, weight);
-    return;
+// Adds weight to the cheapest tree, which may be there already; returns where it is.
+std::size_t Packing::plant(double weight) {
+  for (std::size_t i = 0; i < planted_.size(); ++i) {
+    if (planted_[i].tree != cheapest_) continue;
+    planted_[i].weight += weight;
+    add(planted_[i], weight);
+    return i;
   }
   planted_.push_back({cheapest_, uses_of(cheapest_), weight});
   add(planted_.back(), weight);
+  return planted_.size() - 1;
 }
 
-std::size_t Packing::dearest() const {
-  std::size_t found = 0;
+// Plants one of so many first trees, or of each root one of as many.
+void Packing::plant_first(int count) {
+  if (parts_.empty()) plant(1.0 / count);
+  for (int r = 0; r < n_; ++r) {
+    if (!has_part(r)) continue;
+    expand(r);
+    plant(parts_[as_index(r)] / count);
+  }
+}
+
+std::size_t Packing::dearest(std::optional<int> root) const {
+  std::size_t found = planted_.size();
   double most_length = -1;
   for (std::size_t i = 0; i < planted_.size(); ++i) {
-    if (planted_[i].weight <= 0) continue;
+    if (planted_[i].weight <= 0 || (root && planted_[i].tree.root != *root)) continue;
     const double length = length_of(planted_[i].uses);
     if (length <= most_length) continue;
     most_length = length;
     found = i;
   }
+  CHECK(found < planted_.size());
   return found;
 }
 
-std::size_t Packing::cheapest_planted() const {
-  std::size_t found = 0;
+std::size_t Packing::cheapest_planted(std::optional<int> root) const {
+  std::size_t found = planted_.size();
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < planted_.size(); ++i) {
+    if (root && planted_[i].tree.root != *root) continue;
     const double length = length_of(planted_[i].uses);
     if (length >= least) continue;
     least = length;
     found = i;
   }
+  CHECK(found < planted_.size());
   return found;
 }
 
@@ -244,22 +284,40 @@ void Packing::shift(std::size_t from, std::size_t to) {
 
 // One step: weight goes from the dearest tree to the cheapest.
 void Packing::step() {
-  plant(0);
-  std::size_t to = 0;
-  while (planted_[to].tree != cheapest_) ++to;
+  if (!parts_.empty()) return step_by_roots();
+  const std::size_t to = plant(0);
   shift(dearest(), to);
+}
+
+// The same among the trees of each of a few roots: those that gain most by it.
+void Packing::step_by_roots() {
+  std::vector<std::pair<double, int>> gains;  // negative, so that the largest comes first
+  for (int r = 0; r < n_; ++r) {
+    if (!has_part(r)) continue;
+    const double now = length_of(planted_[dearest(r)].uses);
+    gains.emplace_back(parts_[as_index(r)] * (length_by_root(r) - now), r);
+  }
+  std::sort(gains.begin(), gains.end());
+  gains.resize(std::min(gains.size(), std::size_t{kRootsAStep}));
+  for (const auto& [gain, root] : gains) {
+    expand(root);
+    const std::size_t to = plant(0);
+    shift(dearest(root), to);
+  }
 }
 
 bool Packing::run() {
   // A first forest: so many trees, each planted where the earlier ones left room.
-  const int first = std::min(2 * n_, kMostTrees);
+  const int first = parts_.empty() ? std::min(2 * n_, kMostTrees) : std::max(2, kMostTrees / n_);
   for (int i = 0; i < first; ++i) {
     if (!find_cheapest()) return false;
-    plant(1.0 / first);
+    plant_first(first);
   }
-  const std::int64_t affordable = kMostOperations / (std::int64_t{n_} * n_);
+  const std::int64_t a_step = std::int64_t{n_} * n_ * (parts_.empty() ? 1 : kRootsAStep);
+  const std::int64_t affordable = kMostOperations / a_step;
+  const int most_steps = parts_.empty() ? kMostSteps : kMostSteps / kRootsAStep;
   const int budget =
-      static_cast<int>(std::clamp<std::int64_t>(affordable, kFewestSteps, kMostSteps));
+      static_cast<int>(std::clamp<std::int64_t>(affordable, kFewestSteps, most_steps));
   double best = most();
   int idle = 0;
   for (steps_ = 0; steps_ < budget; ++steps_) {
@@ -278,47 +336,6 @@ bool Packing::run() {
   }
   lighten();
   return true;
-}
-
-void Packing::keep_the_heaviest(std::size_t count) {
-  std::stable_sort(
-      planted_.begin(), planted_.end(),
-      [](const WeightedTree& a, const WeightedTree& b) { return a.weight > b.weight; });
-  if (planted_.size() <= count) return;
-  planted_.resize(count);
-  double sum = 0;
-  for (const WeightedTree& planted : planted_) sum += planted.weight;
-  for (WeightedTree& planted : planted_) planted.weight /= sum;
-  reckon();
-}
-
-// Moves weight between the trees that are there.
-void Packing::settle(int steps) {
-  for (int i = 0; i < steps && planted_.size() > 1; ++i) {
-    price();
-    shift(dearest(), cheapest_planted());
-  }
-}
-
-// Leaves so many trees as may be, a few less at a time, and none that is too light.
-void Packing::lighten() {
-  const int steepest = doublings_;
-  while (planted_.size() > kMostTrees) {
-    const std::size_t fewer = std::max<std::size_t>(kMostTrees, planted_.size() * 3 / 4);
-    keep_the_heaviest(fewer);
-    doublings_ = std::max(4, steepest - 2);
-    settle(static_cast<int>(planted_.size()));
-    doublings_ = steepest;
-    settle(static_cast<int>(planted_.size()));
-  }
-  for (int round = 0; round < kLighterRounds; ++round) {
-    const auto heavy = std::count_if(planted_.begin(), planted_.end(), [](const auto& planted) {
-      return planted.weight >= kLeastShare;
-    });
-    if (static_cast<std::size_t>(heavy) == planted_.size()) break;
-    keep_the_heaviest(static_cast<std::size_t>(heavy));
-    settle(2 * static_cast<int>(planted_.size()));
-  }
 }
 
 // Shares in whole parts: rounded down, and what is left goes to those that lost most.

@@ -33,14 +33,20 @@ class Packing {
 
   void find_live();
   bool find_cheapest();
+  void expand(int root);
+  double length_by_root(int root) const;
+  bool has_part(int root) const { return !parts_.empty() && parts_[as_index(root)] > 0; }
   void price();
   void price_edges();
-  void plant(double weight);
+  std::size_t plant(double weight);
+  void plant_first(int count);
   void step();
+  void step_by_roots();
   void keep_the_heaviest(std::size_t count);
   void settle(int steps);
-  std::size_t dearest() const;
-  std::size_t cheapest_planted() const;
+  // Among the trees with this root; nothing: among all.
+  std::size_t dearest(std::optional<int> root = {}) const;
+  std::size_t cheapest_planted(std::optional<int> root = {}) const;
   void shift(std::size_t from, std::size_t to);
   double room_for(std::size_t from, std::size_t to);
   void add(const WeightedTree& planted, double weight);
@@ -54,7 +60,8 @@ class Packing {
   const Capacities& capacities_;
   ForestTask task_;
   int n_;
-  int doublings_ = 3;  // prices rise with the use to the power of 2 to this
+  std::vector<double> parts_;  // by root, of the payload; empty: roots are free
+  int doublings_ = 3;          // prices rise with the use to the power of 2 to this
   // Capacities that may decide: a pair's own rate does not where a network card is slower. All
   // lists below are by their number among these.
   std::vector<std::size_t> live_;

@@ -88,6 +88,8 @@ std::string why_of(const LinkMap& map, const ForestTask& task, const ForestPlan&
   const LinkMap left = map.without(gone);
   ForestTask rest = task;
   if (rest.root && *rest.root > *rank) --*rest.root;
+  auto& parts = rest.parts_of_roots;
+  if (!parts.empty()) parts.erase(parts.begin() + *rank);
   const auto without = make_forest(left.capacities(), rest);
   if (!without || without->kbit_per_s < kMuchFaster * forest.kbit_per_s) return why;
   return why + "; without rank " + std::to_string(*rank) + " " +
