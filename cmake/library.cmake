@@ -27,7 +27,7 @@ install(DIRECTORY native/include/holdfast DESTINATION holdfast/include)
 target_link_libraries(holdfast PRIVATE Threads::Threads ${CMAKE_DL_LIBS} holdfast_flags)
 # A plan, and the choice of one, has the same bits on every machine: no contraction.
 file(GLOB forest_sources CONFIGURE_DEPENDS native/topology/forest/*.cpp)
-set_source_files_properties(${forest_sources} native/comm/algorithms/map_price.cpp
+set_source_files_properties(${forest_sources} native/comm/plan/map_price.cpp
   PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 include(cmake/simd.cmake OPTIONAL)
 include(cmake/zstd.cmake)

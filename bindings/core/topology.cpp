@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "comm/algorithms/algorithms.h"
-#include "comm/algorithms/map_price.h"
+#include "comm/plan/map_price.h"
 #include "comm/schedule/verifier.h"
 #include "gil.h"
 #include "raise.h"

@@ -1,6 +1,12 @@
-"""What a map of links is worth: all_reduce between hosts of which one has a slow cable.
+"""What a map of links is worth: all_reduce between hosts of which one has a slow cable, and all
+collectives between sites.
 
     python tests/bench/map_links.py --ranks 8 --mbit 100 --slow 25
+    python tests/bench/map_links.py --sites 00001111 --mbit 200 --megabytes 32
+
+With `--sites`, a digit for each rank says where it is; a line of `--mbit` leads out of each site,
+and its hosts have cables of 1 Gbit/s. All collectives run with the map; the least is what must
+cross the line.
 
 Every rank is a host of its own: a network namespace at a switch, whose cable the kernel holds to
 its rate, both ways. In turns run gloo, Holdfast without a map, its ring, and Holdfast with the map.
@@ -24,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python/support"
 
 import numpy as np
 from emulated_network import Network, Unavailable
-from ranks import finish, start_rank
+from emulated_sites import Sites
+from ranks import Outcome, finish, start_rank
 
 LIMIT_S = 120.0
 
@@ -55,12 +62,22 @@ def with_holdfast() -> None:
     import holdfast
 
     array = np.ones(int(os.environ["BENCH_BYTES"]) // 4, np.float32)
+    other = np.empty_like(array)
     found = []
     with holdfast.init(options=holdfast.Options.from_env()) as group:
+        part = array[: array.size // group.size]
+        calls = {
+            "all_reduce": lambda: group.all_reduce(array),
+            "broadcast": lambda: group.broadcast(array),
+            "reduce_scatter": lambda: group.reduce_scatter(part, other),
+            "all_gather": lambda: group.all_gather(other, part),
+            "all_to_all": lambda: group.all_to_all(other, array),
+        }
+        call = calls[os.environ.get("BENCH_COLLECTIVE", "all_reduce")]
         for _ in range(int(os.environ["BENCH_ROUNDS"]) + 1):
             group.barrier()
             start = time.monotonic()
-            group.all_reduce(array)
+            call()
             found.append(time.monotonic() - start)
         group.barrier()
     tell(found[1:])
@@ -106,12 +123,84 @@ def run(function: str, rates: list[float], env: dict[str, str]) -> list[float]:
             }
             at = (rank, len(rates), Path(here), {**env, **own}, network.inside(rank))
             processes.append(start_rank("map_links", function, *at))
-        outcomes = finish(processes, LIMIT_S)
+        return told(finish(processes, LIMIT_S))
+
+
+def told(outcomes: list[Outcome]) -> list[float]:
+    """The seconds that rank 0 tells."""
     failed = "\n".join(o.output for o in outcomes if o.status != 0)
     if failed:
         raise RuntimeError(failed)
     (line,) = [x for x in outcomes[0].output.splitlines() if x.startswith("SECONDS ")]
     return list(json.loads(line.removeprefix("SECONDS ")))
+
+
+def write_sites(path: Path, site_of: list[int], mbit: float) -> None:
+    """A map of sites, with a line of so many Mbit/s out of each and into it."""
+    ranks = range(len(site_of))
+    alpha = [
+        [0 if r == s else 100 if site_of[r] == site_of[s] else 300 for s in ranks] for r in ranks
+    ]
+    shared = []
+    for rank in ranks:
+        others = [r for r in ranks if r != rank]
+        shared.append({"name": f"out {rank}", "gbit_per_s": 1, "from": [rank], "to": others})
+        shared.append({"name": f"into {rank}", "gbit_per_s": 1, "from": others, "to": [rank]})
+    for site in sorted(set(site_of)):
+        inside = [r for r in ranks if site_of[r] == site]
+        outside = [r for r in ranks if site_of[r] != site]
+        line = mbit / 1e3
+        shared.append({"name": f"from {site}", "gbit_per_s": line, "from": inside, "to": outside})
+        shared.append({"name": f"to {site}", "gbit_per_s": line, "from": outside, "to": inside})
+    chart = {"format": 1, "ranks": len(site_of), "gbit_per_s": 10, "alpha_us": alpha}
+    path.write_text(json.dumps({**chart, "shared": shared}))
+
+
+def run_sites(site_of: list[int], mbit: float, env: dict[str, str]) -> list[float]:
+    """Run ranks in sites; the seconds that rank 0 tells."""
+    with tempfile.TemporaryDirectory() as here, Sites(site_of) as network:
+        write_sites(Path(here) / "map.json", site_of, mbit)
+        for site in sorted(set(site_of)):
+            network.line(site, mbit)
+        processes = []
+        for rank in range(len(site_of)):
+            network.even_cable(rank, 1000)
+            own = {
+                "HOLDFAST_TOPOLOGY": f"{here}/map.json",
+                "HOLDFAST_TRANSPORTS": "tcp",
+                "HOLDFAST_ADDRESS": network.address(rank),
+                "HOLDFAST_HOST_ID": f"host{rank}",
+                "HOLDFAST_TIMEOUT": "100",
+                "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
+            }
+            at = (rank, len(site_of), Path(here), {**env, **own}, network.inside(rank))
+            processes.append(start_rank("map_links", "with_holdfast", *at))
+        return told(finish(processes, LIMIT_S))
+
+
+def over_the_line(collective: str, site_of: list[int]) -> float:
+    """How often the payload must cross the busiest line, the busier way."""
+    first = site_of.count(site_of[0])
+    largest = max(first, len(site_of) - first)
+    both_ways = first * (len(site_of) - first)
+    return {
+        "reduce_scatter": largest / len(site_of),
+        "all_gather": largest / len(site_of),
+        "all_to_all": both_ways / len(site_of),
+    }.get(collective, 1.0)
+
+
+def sites_table(arguments: argparse.Namespace) -> None:
+    site_of = [int(digit) for digit in arguments.sites]
+    size = arguments.megabytes << 20
+    print(f"| {arguments.megabytes} MiB, ranks in sites {arguments.sites} | s | of the least |")
+    print("|---|---|---|")
+    for collective in arguments.collectives.split(","):
+        env = {"BENCH_BYTES": str(size), "BENCH_ROUNDS": str(arguments.rounds)}
+        found = run_sites(site_of, arguments.mbit, {**env, "BENCH_COLLECTIVE": collective})
+        seconds = statistics.median(found)
+        least = over_the_line(collective, site_of) * size * 8 / (arguments.mbit * 1e6)
+        print(f"| {collective} | {seconds:.2f} | {seconds / least:.2f} |", flush=True)
 
 
 def main() -> int:
@@ -121,7 +210,18 @@ def main() -> int:
     parser.add_argument("--slow", type=float, default=25, help="of the last rank's, Mbit/s")
     parser.add_argument("--megabytes", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sites", help="by rank the digit of its site, as 00001111")
+    parser.add_argument(
+        "--collectives", default="all_reduce,broadcast,reduce_scatter,all_gather,all_to_all"
+    )
     arguments = parser.parse_args()
+    if arguments.sites:
+        try:
+            sites_table(arguments)
+        except Unavailable as why:
+            print(why, file=sys.stderr)
+            return 2
+        return 0
     rates = [arguments.mbit] * (arguments.ranks - 1) + [arguments.slow]
     size = arguments.megabytes << 20
     common = {"BENCH_BYTES": str(size), "BENCH_ROUNDS": str(arguments.rounds)}

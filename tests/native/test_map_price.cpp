@@ -1,6 +1,6 @@
 // Prices of schedules on maps, and what is chosen by them: by latency for what is small, by
 // capacity for what is large, whatever the ranks are numbered like.
-#include "comm/algorithms/map_price.h"
+#include "comm/plan/map_price.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
-#include "comm/algorithms/map_price.h"
+#include "comm/plan/map_price.h"
 
 namespace holdfast::comm {
 namespace {

@@ -184,14 +184,8 @@ const AlgorithmRow& predicted(const OpRequest& request, const ViewFacts& view, s
       last->bytes == bytes && last->in_rank_order == ordered) {
     return *last->row;
   }
-  const Problem problem{request.collective, bytes, *view.fabric, ordered};
-  const AlgorithmRow& row = choose_algorithm(problem);
-  if (last != nullptr) {
-    last->collective = request.collective;
-    last->bytes = bytes;
-    last->in_rank_order = ordered;
-    last->row = &row;
-  }
+  const AlgorithmRow& row = choose_algorithm({request.collective, bytes, *view.fabric, ordered});
+  if (last != nullptr) *last = {request.collective, bytes, ordered, &row};
   return row;
 }
 
@@ -205,11 +199,9 @@ void choose_on_map(Plan& plan, const OpRequest& request, const ViewFacts& view, 
     return;
   }
   const std::tuple key{request.collective, root.value, request.keeps_order()};
-  auto found = last->on_map.find(key);
-  if (found == last->on_map.end()) {
-    found = last->on_map.emplace(key, candidates_on_map(problem)).first;
-  }
-  const MapCandidate& best = cheapest(found->second, bytes);
+  std::vector<MapCandidate>& candidates = last->on_map[key];
+  if (candidates.empty()) candidates = candidates_on_map(problem);
+  const MapCandidate& best = cheapest(candidates, bytes);
   plan.algorithm = best.row;
   plan.trees = best.trees.get();
 }

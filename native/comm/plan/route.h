@@ -25,7 +25,7 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/algorithms/map_price.h"
+#include "comm/plan/map_price.h"
 #include "comm/communicator.h"
 #include "comm/engine/slice_exchange.h"
 #include "comm/plan/plan_table.h"

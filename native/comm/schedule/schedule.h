@@ -83,8 +83,8 @@ struct Schedule {
   Rank root{};               // broadcast, reduce, gather, scatter
   std::uint32_t chunks = 0;  // input and output chunks (see above)
   std::uint32_t pieces = 1;  // chunks per block, where every rank has a block
-  // By chunk, its share of the block that it is a part of, in parts of the sum of all chunks of that
-  // block; empty: nearly equal ones.
+  // By chunk, its share of the block that it is a part of, in parts of the sum of that block's
+  // chunks; empty: nearly equal ones.
   std::vector<std::uint32_t> shares;
   std::vector<ScratchChunk> scratch;
   std::vector<Step> steps;  // in an order in which a single thread could run them

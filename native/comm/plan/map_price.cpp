@@ -1,4 +1,4 @@
-#include "comm/algorithms/map_price.h"
+#include "comm/plan/map_price.h"
 
 #include <algorithm>
 #include <numeric>
