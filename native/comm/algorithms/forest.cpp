@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
+#include "topology/forest/proof.h"
 #include "topology/link_map.h"
 
 namespace holdfast::comm {
@@ -219,7 +220,9 @@ Schedule build_forest(const BuildSpec& spec) {
   const topology::LinkMap* map = spec.fabric != nullptr ? spec.fabric->map() : nullptr;
   if (map == nullptr) return build_trees(spec, hubs(spec.size, task));
   // A map has no islands, so that there is a forest.
-  return build_trees(spec, topology::make_forest(map->capacities(), task).value().trees);
+  const topology::Forest forest = topology::make_forest(map->capacities(), task).value();
+  CHECK(topology::prove_trees(map->capacities(), task, forest.trees).is_ok());
+  return build_trees(spec, forest.trees);
 }
 
 topology::CostTerms cost_forest_all_reduce(int size, std::uint64_t bytes) {

@@ -20,10 +20,12 @@ class Lowering {
         fused_into_(arithmetic.user == nullptr ? fused.into : fused.apart),
         window_(space.window),
         place_(space.place),
-        index_(space.index) {
+        index_(space.index),
+        fed_by_(space.fed_by) {
     window_.assign(schedule_.scratch.size(), 0);
     place_.assign(schedule_.scratch.size(), 0);
     index_.assign(schedule_.steps.size(), -1);
+    invert(fused_into_, fed_by_);
   }
 
   Program run(BufferPool& pool, Program program) {
@@ -44,12 +46,8 @@ class Lowering {
  private:
   const Step& step(int i) const { return schedule_.steps[static_cast<std::size_t>(i)]; }
   int steps() const { return static_cast<int>(schedule_.steps.size()); }
-
   // The receive that was fused into reduction i, or -1.
-  int fused_recv(int i) const {
-    const auto found = std::find(fused_into_.begin(), fused_into_.end(), i);
-    return found == fused_into_.end() ? -1 : static_cast<int>(found - fused_into_.begin());
-  }
+  int fused_recv(int i) const { return fed_by_[static_cast<std::size_t>(i)]; }
 
   void find_windows() {
     for (std::size_t chunk = 0; chunk < uses_.size(); ++chunk) {
@@ -356,6 +354,7 @@ class Lowering {
   std::vector<std::uint64_t>& window_;
   std::vector<std::uint64_t>& place_;
   std::vector<int>& index_;
+  std::vector<int>& fed_by_;
   std::byte* scratch_ = nullptr;
 };
 

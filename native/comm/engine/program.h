@@ -91,6 +91,7 @@ struct LoweringSpace {
   std::vector<std::uint64_t> window;  // by scratch chunk; 0: whole
   std::vector<std::uint64_t> place;   // by scratch chunk: offset in scratch memory
   std::vector<int> index;             // by step: its instruction
+  std::vector<int> fed_by;            // by step: the receive that became part of it, or -1
   Layout layout;
   std::vector<Program> spares;
 

@@ -38,6 +38,61 @@ void depend(const Schedule& schedule, Step& step, std::uint32_t i, bool in_place
   step.deps.push_back({i, streamed});
 }
 
+// Steps by the slots that they touch, so that a step is compared with those alone that it may
+// depend on.
+class EarlierSteps {
+ public:
+  explicit EarlierSteps(const SlotNumbers& numbers) : numbers_(numbers) {}
+
+  // All steps that touch what `step` writes, and that write what it reads; in their order.
+  void near(const Step& step, std::vector<std::uint32_t>& found) const {
+    found.clear();
+    if (reads(step)) collect(last_write_, step.lhs, found);
+    if (step.kind == StepKind::kReduce) collect(last_write_, step.rhs, found);
+    if (writes(step)) {
+      collect(last_write_, step.dst, found);
+      collect(last_read_, step.dst, found);
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+  }
+
+  void add(std::uint32_t number, const Step& step) {
+    if (reads(step)) note(last_read_, step.lhs, number);
+    if (step.kind == StepKind::kReduce) note(last_read_, step.rhs, number);
+    if (writes(step)) note(last_write_, step.dst, number);
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = UINT32_MAX;
+  // One touch of a slot, and the one before it.
+  struct Touch {
+    std::uint32_t step;
+    std::uint32_t before;
+  };
+
+  void collect(const std::vector<std::uint32_t>& last, const Slot& slot,
+               std::vector<std::uint32_t>& found) const {
+    const std::uint32_t number = numbers_.of(slot);
+    if (number >= last.size()) return;
+    for (std::uint32_t at = last[number]; at != kNone; at = touches_[at].before) {
+      found.push_back(touches_[at].step);
+    }
+  }
+
+  void note(std::vector<std::uint32_t>& last, const Slot& slot, std::uint32_t step) {
+    const std::uint32_t number = numbers_.of(slot);
+    if (number >= last.size()) last.resize(number + 1, kNone);
+    touches_.push_back({step, last[number]});
+    last[number] = static_cast<std::uint32_t>(touches_.size() - 1);
+  }
+
+  SlotNumbers numbers_;
+  std::vector<std::uint32_t> last_write_;  // by slot
+  std::vector<std::uint32_t> last_read_;
+  std::vector<Touch> touches_;
+};
+
 }  // namespace
 
 Builder::Builder(const BuildSpec& spec, std::uint32_t chunks) {
@@ -116,12 +171,16 @@ Schedule Builder::finish() && {
   std::vector<std::uint32_t> sent(static_cast<std::size_t>(schedule_.size), 0);
   std::vector<std::uint32_t> received(sent);
   auto& steps = schedule_.steps;
-  const bool in_place = may_be_in_place(schedule_.collective);
+  const SlotNumbers numbers{schedule_.chunks, may_be_in_place(schedule_.collective)};
+  EarlierSteps earlier(numbers);
+  std::vector<std::uint32_t> near;
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
     const auto peer = static_cast<std::size_t>(steps[i].peer.value);
     if (steps[i].kind == StepKind::kSend) steps[i].ordinal = sent[peer]++;
     if (steps[i].kind == StepKind::kRecv) steps[i].ordinal = received[peer]++;
-    for (std::uint32_t j = 0; j < i; ++j) depend(schedule_, steps[i], j, in_place);
+    earlier.near(steps[i], near);
+    for (const std::uint32_t j : near) depend(schedule_, steps[i], j, numbers.in_place);
+    earlier.add(i, steps[i]);
   }
   return std::move(schedule_);
 }

@@ -5,18 +5,6 @@
 namespace holdfast::comm {
 namespace {
 
-bool reads(const Step& step, const Slot& slot) {
-  switch (step.kind) {
-    case StepKind::kRecv: return false;
-    case StepKind::kReduce: return step.lhs == slot || step.rhs == slot;
-    default: return step.lhs == slot;
-  }
-}
-
-bool writes(const Step& step, const Slot& slot) {
-  return step.kind != StepKind::kSend && step.dst == slot;
-}
-
 bool waits_for_a_send(const Schedule& schedule, const Step& step) {
   return std::any_of(step.deps.begin(), step.deps.end(), [&](const Dependency& d) {
     return schedule.steps[d.step].kind == StepKind::kSend;
@@ -27,32 +15,50 @@ bool waits_for_a_send(const Schedule& schedule, const Step& step) {
 
 std::vector<ScratchUse> scratch_uses(const Schedule& schedule) {
   std::vector<ScratchUse> uses(schedule.scratch.size());
-  for (std::uint32_t chunk = 0; chunk < uses.size(); ++chunk) {
-    const Slot slot{Space::kScratch, chunk};
-    ScratchUse& use = uses[chunk];
-    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
-      const int step = static_cast<int>(i);
-      if (writes(schedule.steps[i], slot)) use.producer = step, ++use.producers;
-      if (reads(schedule.steps[i], slot)) use.consumer = step, ++use.consumers;
+  const auto use_of = [&](const Slot& slot) {
+    const bool there = slot.space == Space::kScratch && slot.chunk < uses.size();
+    return there ? &uses[slot.chunk] : nullptr;
+  };
+  const auto consumes = [](ScratchUse* use, int step) {
+    if (use != nullptr) use->consumer = step, ++use->consumers;
+  };
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    const Step& step = schedule.steps[i];
+    const int number = static_cast<int>(i);
+    if (ScratchUse* use = writes(step) ? use_of(step.dst) : nullptr; use != nullptr) {
+      use->producer = number, ++use->producers;
     }
+    if (reads(step)) consumes(use_of(step.lhs), number);
+    const bool has_right = step.kind == StepKind::kReduce && step.rhs != step.lhs;
+    if (has_right) consumes(use_of(step.rhs), number);
   }
   return uses;
 }
 
 std::vector<int> find_fusions(const Schedule& schedule) {
   std::vector<int> fused(schedule.steps.size(), -1);
+  std::vector<bool> taken(schedule.steps.size(), false);
   const std::vector<ScratchUse> uses = scratch_uses(schedule);
   for (std::size_t chunk = 0; chunk < uses.size(); ++chunk) {
     const ScratchUse& use = uses[chunk];
     if (!use.passes_once() || schedule.scratch[chunk].form != Form::kPlain) continue;
     const auto producer = static_cast<std::size_t>(use.producer);
-    const Step& consumer = schedule.steps[static_cast<std::size_t>(use.consumer)];
+    const auto into = static_cast<std::size_t>(use.consumer);
+    const Step& consumer = schedule.steps[into];
     if (schedule.steps[producer].kind != StepKind::kRecv) continue;
     if (consumer.kind != StepKind::kReduce || consumer.lhs == consumer.rhs) continue;
-    const bool taken = std::find(fused.begin(), fused.end(), use.consumer) != fused.end();
-    if (!taken && !waits_for_a_send(schedule, consumer)) fused[producer] = use.consumer;
+    if (taken[into] || waits_for_a_send(schedule, consumer)) continue;
+    fused[producer] = use.consumer;
+    taken[into] = true;
   }
   return fused;
+}
+
+void invert(const std::vector<int>& fused, std::vector<int>& fed_by) {
+  fed_by.assign(fused.size(), -1);
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    if (fused[i] >= 0) fed_by[static_cast<std::size_t>(fused[i])] = static_cast<int>(i);
+  }
 }
 
 }  // namespace holdfast::comm

@@ -27,4 +27,7 @@ std::vector<ScratchUse> scratch_uses(const Schedule& schedule);
 // after its own send could wait for a peer that does the same.
 std::vector<int> find_fusions(const Schedule& schedule);
 
+// The other way round: the receive that became part of a reduction, or -1.
+void invert(const std::vector<int>& fused, std::vector<int>& fed_by);
+
 }  // namespace holdfast::comm

@@ -101,4 +101,16 @@ constexpr bool may_alias(const Slot& a, const Slot& b, bool in_place) {
          (in_place && a.space != Space::kScratch && b.space != Space::kScratch);
 }
 
+// Numbers the slots of a rank, so that two that may be the same memory have one number.
+struct SlotNumbers {
+  std::uint32_t chunks = 0;
+  bool in_place = false;
+
+  std::uint32_t first_scratch() const { return in_place ? chunks : 2 * chunks; }
+  std::uint32_t of(const Slot& slot) const {
+    if (slot.space == Space::kScratch) return first_scratch() + slot.chunk;
+    return slot.space == Space::kInput || in_place ? slot.chunk : chunks + slot.chunk;
+  }
+};
+
 }  // namespace holdfast::comm

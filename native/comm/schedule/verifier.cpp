@@ -1,12 +1,14 @@
 #include "comm/schedule/verifier.h"
 
 #include <algorithm>
-#include <map>
+#include <deque>
 #include <string>
-#include <tuple>
+#include <utility>
+#include <vector>
 
-#include "comm/schedule/contribution.h"
+#include "comm/schedule/contributions.h"
 #include "comm/schedule/fusion.h"
+#include "comm/schedule/pairing.h"
 #include "comm/schedule/races.h"
 
 namespace holdfast::comm {
@@ -17,21 +19,6 @@ std::string at(int rank, std::size_t step) {
 }
 
 Status broken(std::string what) { return {Code::kProtocolError, std::move(what)}; }
-
-// One rank's chunks and how far its steps have come.
-struct SymbolicRank {
-  const Schedule* schedule = nullptr;
-  std::vector<Contribution> input;
-  std::vector<Contribution> output;
-  std::vector<Contribution> scratch;
-  std::vector<bool> done;
-  std::vector<int> fused;  // find_fusions()
-  std::size_t left = 0;
-
-  std::vector<Contribution>& space(Space s) {
-    return s == Space::kInput ? input : s == Space::kOutput ? output : scratch;
-  }
-};
 
 // The rank whose block has the chunk, where every rank has a block.
 std::uint32_t block_of(const Schedule& s, std::uint32_t chunk) { return chunk / s.pieces; }
@@ -47,6 +34,7 @@ bool shares_fit(const Schedule& s) {
   if (s.shares.empty()) return true;
   if (s.shares.size() != s.chunks) return false;
   const std::size_t run = has_blocks_by_rank(s.collective) ? s.pieces : s.chunks;
+  if (run == 0 || s.chunks % run != 0) return false;
   for (std::size_t first = 0; first < s.chunks; first += run) {
     const auto begin = s.shares.begin() + static_cast<std::ptrdiff_t>(first);
     const auto end = begin + static_cast<std::ptrdiff_t>(run);
@@ -76,266 +64,306 @@ std::string check_forms(const Schedule& s, const Step& step) {
   }
 }
 
-class Proof {
- public:
-  explicit Proof(const std::vector<Schedule>& schedules) {
-    for (const Schedule& s : schedules) {
-      SymbolicRank state;
-      state.schedule = &s;
-      state.input.resize(s.chunks);
-      state.output.resize(s.chunks);
-      state.scratch.resize(s.scratch.size());
-      state.done.resize(s.steps.size());
-      state.fused = find_fusions(s);
-      state.left = s.steps.size();
-      for (std::uint32_t c = 0; c < s.chunks; ++c) {
-        if (!input_exists(s, c)) continue;
-        state.input[c] = Contribution(Atom{static_cast<std::uint32_t>(s.rank.value), c});
-      }
-      ranks_.push_back(std::move(state));
+Status check_step(const Schedule& s, std::size_t i) {
+  const Step& step = s.steps[i];
+  const auto exists = [&](const Slot& slot) {
+    return slot.chunk < (slot.space == Space::kScratch ? s.scratch.size() : s.chunks);
+  };
+  const bool message = step.kind == StepKind::kSend || step.kind == StepKind::kRecv;
+  const bool peer_fits = step.peer.value >= 0 && step.peer.value < s.size;
+  if (message && (!peer_fits || step.peer == s.rank)) {
+    return broken(at(s.rank.value, i) + "no such peer");
+  }
+  const bool slots = (step.kind == StepKind::kRecv || exists(step.lhs)) &&
+                     (step.kind != StepKind::kReduce || exists(step.rhs)) &&
+                     (step.kind == StepKind::kSend || exists(step.dst));
+  if (!slots) return broken(at(s.rank.value, i) + "no such chunk");
+  if (step.kind != StepKind::kSend && step.dst.space == Space::kInput) {
+    return broken(at(s.rank.value, i) + "input is written");
+  }
+  const std::string wrong = check_forms(s, step);
+  return wrong.empty() ? Status::ok() : broken(at(s.rank.value, i) + wrong);
+}
+
+Status check_shapes(const std::vector<Schedule>& schedules) {
+  const Schedule& first = schedules[0];
+  for (std::size_t r = 0; r < schedules.size(); ++r) {
+    const Schedule& s = schedules[r];
+    const bool same = s.collective == first.collective && s.root == first.root &&
+                      s.chunks == first.chunks && s.pieces == first.pieces &&
+                      s.shares == first.shares;
+    if (!same || s.rank.value != static_cast<int>(r) ||
+        s.size != static_cast<int>(schedules.size())) {
+      return broken("rank " + std::to_string(r) + "'s schedule is of another collective");
     }
+    const bool has_root = s.root.value >= 0 && s.root.value < s.size;
+    if (s.pieces == 0 || (is_rooted(s.collective) && !has_root)) {
+      return broken("rank " + std::to_string(r) + "'s schedule has no such root, or no pieces");
+    }
+    if (!shares_fit(s)) {
+      return broken("rank " + std::to_string(r) + "'s shares are not one for each chunk");
+    }
+    for (std::size_t i = 0; i < s.steps.size(); ++i) TRY(check_step(s, i));
+  }
+  return Status::ok();
+}
+
+// Ranks and blocks, whose numbers are ranks' where all is well.
+std::size_t ranks_and_blocks(const std::vector<Schedule>& schedules) {
+  return std::max(schedules.size(), std::size_t{block_of(schedules[0], schedules[0].chunks)} + 1);
+}
+
+// Runs the schedules, whose shapes, messages and races are checked. A step is looked at when
+// something that it waits for has ended; because the steps on one slot have an order, all orders in
+// which they may run give the same.
+class SymbolicRun {
+ public:
+  using Id = Contributions::Id;
+
+  SymbolicRun(const std::vector<Schedule>& schedules, const StepNumbers& numbers,
+              std::vector<std::uint32_t> partner)
+      : schedules_(schedules),
+        numbers_(numbers),
+        partner_(std::move(partner)),
+        values_(ranks_and_blocks(schedules)),
+        everybody_(schedules[0].chunks, Contributions::kNothing),
+        spaces_(schedules.size()),
+        waits_(numbers.count(), 0),
+        fused_(numbers.count(), kNoStep),
+        fed_by_(numbers.count(), kNoStep),
+        done_(numbers.count(), 0),
+        first_dependent_(numbers.count() + 1, 0) {
+    for (std::size_t r = 0; r < schedules.size(); ++r) add_rank(r);
+    add_dependents();
   }
 
   Status run() {
-    TRY(check_shapes());
-    TRY(check_pairing());
-    for (const SymbolicRank& r : ranks_) TRY(check_races(*r.schedule));
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t r = 0; r < ranks_.size(); ++r) {
-        const auto advanced = advance(r);
-        if (!advanced.is_ok()) return advanced.status();
-        moved = moved || advanced.value();
-      }
+    for (std::uint32_t step = 0; step < numbers_.count(); ++step) open_.push_back(step);
+    while (!open_.empty()) {
+      const std::uint32_t step = open_.front();
+      open_.pop_front();
+      TRY(look_at(step));
     }
     TRY(check_ended());
-    for (std::size_t r = 0; r < ranks_.size(); ++r) TRY(check_result(r));
+    for (const Schedule& s : schedules_) TRY(check_result(s));
     return Status::ok();
   }
 
  private:
-  using OrdinalKey = std::tuple<int, int, std::uint32_t>;  // from, to, ordinal
+  struct Chunks {
+    std::vector<Id> input;
+    std::vector<Id> output;
+    std::vector<Id> scratch;
+  };
 
-  Status check_shapes() {
-    for (std::size_t r = 0; r < ranks_.size(); ++r) {
-      const Schedule& s = *ranks_[r].schedule;
-      const bool same =
-          s.collective == ranks_[0].schedule->collective && s.root == ranks_[0].schedule->root &&
-          s.chunks == ranks_[0].schedule->chunks && s.pieces == ranks_[0].schedule->pieces &&
-          s.shares == ranks_[0].schedule->shares;
-      if (!same || s.rank.value != static_cast<int>(r) ||
-          s.size != static_cast<int>(ranks_.size())) {
-        return broken("rank " + std::to_string(r) + "'s schedule is of another collective");
-      }
-      if (!shares_fit(s)) {
-        return broken("rank " + std::to_string(r) + "'s shares are not one for each chunk");
-      }
-      for (std::size_t i = 0; i < s.steps.size(); ++i) TRY(check_step(s, i));
+  void add_rank(std::size_t rank) {
+    const Schedule& s = schedules_[rank];
+    Chunks& chunks = spaces_[rank];
+    chunks.input.resize(s.chunks);
+    chunks.output.resize(s.chunks);
+    chunks.scratch.resize(s.scratch.size());
+    for (std::uint32_t c = 0; c < s.chunks; ++c) {
+      if (input_exists(s, c)) chunks.input[c] = values_.one({static_cast<std::uint32_t>(rank), c});
     }
-    return Status::ok();
+    const std::vector<int> fused = find_fusions(s);
+    for (std::size_t i = 0; i < s.steps.size(); ++i) {
+      const std::uint32_t step = numbers_.of(rank, i);
+      waits_[step] = static_cast<std::uint32_t>(s.steps[i].deps.size());
+      for (const Dependency& d : s.steps[i].deps) ++first_dependent_[numbers_.of(rank, d.step) + 1];
+      if (fused[i] < 0) continue;
+      fused_[step] = numbers_.of(rank, static_cast<std::size_t>(fused[i]));
+      fed_by_[fused_[step]] = step;
+    }
   }
 
-  Status check_step(const Schedule& s, std::size_t i) {
-    const Step& step = s.steps[i];
-    const auto exists = [&](const Slot& slot) {
-      return slot.chunk < (slot.space == Space::kScratch ? s.scratch.size() : s.chunks);
-    };
-    const bool message = step.kind == StepKind::kSend || step.kind == StepKind::kRecv;
-    const bool peer_fits = step.peer.value >= 0 && step.peer.value < s.size;
-    if (message && (!peer_fits || step.peer == s.rank)) {
-      return broken(at(s.rank.value, i) + "no such peer");
+  void add_dependents() {
+    for (std::size_t i = 1; i < first_dependent_.size(); ++i) {
+      first_dependent_[i] += first_dependent_[i - 1];
     }
-    const bool slots = (step.kind == StepKind::kRecv || exists(step.lhs)) &&
-                       (step.kind != StepKind::kReduce || exists(step.rhs)) &&
-                       (step.kind == StepKind::kSend || exists(step.dst));
-    if (!slots) return broken(at(s.rank.value, i) + "no such chunk");
-    if (step.kind != StepKind::kSend && step.dst.space == Space::kInput) {
-      return broken(at(s.rank.value, i) + "input is written");
+    dependents_.resize(first_dependent_.back());
+    std::vector<std::uint32_t> next(first_dependent_);
+    for (std::uint32_t step = 0; step < numbers_.count(); ++step) {
+      const std::uint32_t first = numbers_.first[numbers_.rank_of[step]];
+      for (const Dependency& d : step_of(step).deps) dependents_[next[first + d.step]++] = step;
     }
-    const std::string wrong = check_forms(s, step);
-    return wrong.empty() ? Status::ok() : broken(at(s.rank.value, i) + wrong);
   }
 
-  // Checks that every message has one send and one receive.
-  Status check_pairing() {
-    for (const SymbolicRank& r : ranks_) {
-      const int self = r.schedule->rank.value;
-      for (std::size_t i = 0; i < r.schedule->steps.size(); ++i) {
-        const Step& step = r.schedule->steps[i];
-        if (step.kind == StepKind::kRecv) {
-          const OrdinalKey key{step.peer.value, self, step.ordinal};
-          if (!receives_.emplace(key, i).second) return broken(at(self, i) + "received twice");
-        }
-        if (step.kind == StepKind::kSend) {
-          const OrdinalKey key{self, step.peer.value, step.ordinal};
-          if (!sends_.emplace(key, i).second) return broken(at(self, i) + "sent twice");
-        }
-      }
-    }
-    for (const auto& [key, step] : sends_) {
-      if (!receives_.contains(key)) return broken(at(std::get<0>(key), step) + "nobody receives");
-    }
-    for (const auto& [key, step] : receives_) {
-      const auto sent = sends_.find(key);
-      if (sent == sends_.end()) return broken(at(std::get<1>(key), step) + "nobody sends");
-      const Schedule& from = *ranks_[static_cast<std::size_t>(std::get<0>(key))].schedule;
-      const Schedule& to = *ranks_[static_cast<std::size_t>(std::get<1>(key))].schedule;
-      if (form_of(from, from.steps[sent->second].lhs) != form_of(to, to.steps[step].dst)) {
-        return broken(at(std::get<1>(key), step) + "receives another form than is sent");
-      }
-    }
-    return Status::ok();
+  const Schedule& schedule_of(std::uint32_t step) const {
+    return schedules_[numbers_.rank_of[step]];
+  }
+  const Step& step_of(std::uint32_t step) const {
+    const std::uint32_t rank = numbers_.rank_of[step];
+    return schedules_[rank].steps[step - numbers_.first[rank]];
+  }
+  Id& value_at(std::uint32_t step, const Slot& slot) {
+    Chunks& chunks = spaces_[numbers_.rank_of[step]];
+    return (slot.space == Space::kInput    ? chunks.input
+            : slot.space == Space::kOutput ? chunks.output
+                                           : chunks.scratch)[slot.chunk];
+  }
+  Status broken_at(std::uint32_t step, const std::string& what) const {
+    return broken_step(schedules_, numbers_, step, what.c_str());
   }
 
-  bool ready(const SymbolicRank& r, std::size_t i, std::size_t but = SIZE_MAX) const {
-    const auto& deps = r.schedule->steps[i].deps;
-    return std::all_of(deps.begin(), deps.end(),
-                       [&](const Dependency& d) { return d.step == but || r.done[d.step]; });
-  }
-
-  // Whether receive i is posted. A fused one is posted only when its reduction waits for nothing
+  // Whether the receive is posted. A fused one is posted only when its reduction waits for nothing
   // else.
-  bool posted(const SymbolicRank& r, std::size_t i) const {
-    if (!ready(r, i)) return false;
-    return r.fused[i] < 0 || ready(r, static_cast<std::size_t>(r.fused[i]), i);
+  bool posted(std::uint32_t receive) const {
+    if (waits_[receive] > 0) return false;
+    const std::uint32_t into = fused_[receive];
+    if (into == kNoStep) return true;
+    const std::uint32_t own = receive - numbers_.first[numbers_.rank_of[receive]];
+    const auto& deps = step_of(into).deps;
+    const auto for_it =
+        std::count_if(deps.begin(), deps.end(), [&](const Dependency& d) { return d.step == own; });
+    return waits_[into] == static_cast<std::uint32_t>(for_it);
   }
 
-  Result<bool> advance(std::size_t rank) {
-    SymbolicRank& r = ranks_[rank];
-    bool moved = false;
-    for (std::size_t i = 0; i < r.done.size(); ++i) {
-      const Step& step = r.schedule->steps[i];
-      // A receive completes together with its send, below.
-      if (r.done[i] || step.kind == StepKind::kRecv || !ready(r, i)) continue;
-      if (step.kind == StepKind::kSend) {
-        const OrdinalKey key{static_cast<int>(rank), step.peer.value, step.ordinal};
-        SymbolicRank& to = ranks_[static_cast<std::size_t>(step.peer.value)];
-        const std::size_t receive = receives_.at(key);
-        if (!posted(to, receive)) continue;
-        const Contribution value = r.space(step.lhs.space)[step.lhs.chunk];
-        TRY(write(to, receive, value));
-        finish(to, receive);
-      } else {
-        TRY(compute(r, i));
-      }
-      finish(r, i);
-      moved = true;
+  // Runs the step if it can run; a send and its receive run together.
+  Status look_at(std::uint32_t step) {
+    if (done_[step] != 0) return Status::ok();
+    const StepKind kind = step_of(step).kind;
+    if (kind != StepKind::kSend && kind != StepKind::kRecv) {
+      if (waits_[step] > 0) return Status::ok();
+      TRY(compute(step));
+      finish(step);
+      return Status::ok();
     }
-    return moved;
+    const std::uint32_t send = kind == StepKind::kSend ? step : partner_[step];
+    const std::uint32_t receive = partner_[send];
+    if (waits_[send] > 0 || !posted(receive)) return Status::ok();
+    TRY(write(receive, value_at(send, step_of(send).lhs)));
+    finish(receive);
+    finish(send);
+    return Status::ok();
   }
 
-  static void finish(SymbolicRank& r, std::size_t i) {
-    r.done[i] = true;
-    --r.left;
+  void finish(std::uint32_t step) {
+    done_[step] = 1;
+    for (std::uint32_t i = first_dependent_[step]; i < first_dependent_[step + 1]; ++i) {
+      const std::uint32_t dependent = dependents_[i];
+      --waits_[dependent];
+      open_.push_back(dependent);
+      // The receive that is part of it may be posted now.
+      if (fed_by_[dependent] != kNoStep) open_.push_back(fed_by_[dependent]);
+    }
   }
 
-  Status compute(SymbolicRank& r, std::size_t i) {
-    const Step& step = r.schedule->steps[i];
-    const Contribution& left = r.space(step.lhs.space)[step.lhs.chunk];
-    if (step.kind != StepKind::kReduce) return write(r, i, left);
-    const Contribution& right = r.space(step.rhs.space)[step.rhs.chunk];
-    if (left.empty() || right.empty()) {
-      return broken(at(r.schedule->rank.value, i) + "reduces a chunk that holds nothing");
+  Status compute(std::uint32_t number) {
+    const Step& step = step_of(number);
+    const Id left = value_at(number, step.lhs);
+    if (step.kind != StepKind::kReduce) return write(number, left);
+    const Id right = value_at(number, step.rhs);
+    if (left == Contributions::kNothing || right == Contributions::kNothing) {
+      return broken_at(number, "reduces a chunk that holds nothing");
     }
-    const bool barrier = r.schedule->collective == Collective::kBarrier;
-    if (const Atom* twice = Contribution::common(left, right); twice != nullptr && !barrier) {
-      return broken(at(r.schedule->rank.value, i) + "counts rank " + std::to_string(twice->rank) +
-                    "'s chunk " + std::to_string(twice->chunk) + " twice");
+    const bool barrier = schedules_[0].collective == Collective::kBarrier;
+    if (const auto twice = values_.common(left, right); twice && !barrier) {
+      return broken_at(number, "counts rank " + std::to_string(twice->rank) + "'s chunk " +
+                                   std::to_string(twice->chunk) + " twice");
     }
-    return write(r, i, Contribution::together(left, right));
+    return write(number, values_.together(left, right));
   }
 
-  Status write(SymbolicRank& r, std::size_t i, const Contribution& value) {
-    const Step& step = r.schedule->steps[i];
-    if (value.empty()) {
-      return broken(at(r.schedule->rank.value, i) + "moves a chunk that holds nothing");
+  Status write(std::uint32_t number, Id value) {
+    const Step& step = step_of(number);
+    if (value == Contributions::kNothing) {
+      return broken_at(number, "moves a chunk that holds nothing");
     }
-    if (step.dst.space == Space::kOutput && value != expected(*r.schedule, step.dst.chunk)) {
-      return broken(at(r.schedule->rank.value, i) + "writes a value into output that is not final");
+    if (step.dst.space == Space::kOutput &&
+        !values_.equal(value, expected(schedule_of(number), step.dst.chunk))) {
+      return broken_at(number, "writes a value into output that is not final");
     }
-    const bool single = r.schedule->collective == Collective::kBarrier || ranks_.size() == 1;
-    if (step.kind == StepKind::kReduce && !single && step.final != is_final(r, step, value)) {
-      return broken(at(r.schedule->rank.value, i) + "a final reduction is the last of its chunk");
+    const bool single = schedules_[0].collective == Collective::kBarrier || schedules_.size() == 1;
+    if (step.kind == StepKind::kReduce && !single && step.final != is_final(number, value)) {
+      return broken_at(number, "a final reduction is the last of its chunk");
     }
-    r.space(step.dst.space)[step.dst.chunk] = value;
+    value_at(number, step.dst) = value;
     return Status::ok();
   }
 
   // Whether a reduction is the last one of its chunk, into output or into the sum that becomes the
   // output. A scan has no averages, and no such reduction.
-  bool is_final(const SymbolicRank& r, const Step& step, const Contribution& value) const {
-    const Schedule& s = *r.schedule;
+  bool is_final(std::uint32_t number, Id value) {
+    const Schedule& s = schedule_of(number);
     if (is_scan(s.collective)) return false;
-    const bool scratch = step.dst.space == Space::kScratch;
-    return value == everybody(scratch ? s.scratch[step.dst.chunk].like.chunk : step.dst.chunk);
+    const Slot& to = step_of(number).dst;
+    const bool scratch = to.space == Space::kScratch;
+    return values_.equal(value, everybody(scratch ? s.scratch[to.chunk].like.chunk : to.chunk));
   }
 
-  // What the output chunk must hold in the end; empty: the rank has no such chunk.
-  Contribution expected(const Schedule& s, std::uint32_t chunk) const {
+  // What the output chunk must hold in the end; nothing: the rank has no such chunk.
+  Id expected(const Schedule& s, std::uint32_t chunk) {
     const auto own = static_cast<std::uint32_t>(s.rank.value);
     const auto root = static_cast<std::uint32_t>(s.root.value);
     const std::uint32_t block = block_of(s, chunk);
+    constexpr Id kNothing = Contributions::kNothing;
     switch (s.collective) {
       case Collective::kAllReduce:
       case Collective::kBarrier: return everybody(chunk);
-      case Collective::kReduceScatter: return block == own ? everybody(chunk) : Contribution{};
-      case Collective::kReduce: return own == root ? everybody(chunk) : Contribution{};
-      case Collective::kAllGather: return Contribution(Atom{block, chunk});
-      case Collective::kAllToAll:
-        return Contribution(Atom{block, own * s.pieces + chunk % s.pieces});
-      case Collective::kBroadcast: return Contribution(Atom{root, chunk});
-      case Collective::kGather:
-        return own == root ? Contribution(Atom{block, chunk}) : Contribution{};
-      case Collective::kScatter:
-        return block == own ? Contribution(Atom{root, chunk}) : Contribution{};
-      case Collective::kScan: return first_ranks(own + 1, chunk);
-      case Collective::kExscan: return first_ranks(own, chunk);
-      default: return {};
+      case Collective::kReduceScatter: return block == own ? everybody(chunk) : kNothing;
+      case Collective::kReduce: return own == root ? everybody(chunk) : kNothing;
+      case Collective::kAllGather: return values_.one({block, chunk});
+      case Collective::kAllToAll: return values_.one({block, own * s.pieces + chunk % s.pieces});
+      case Collective::kBroadcast: return values_.one({root, chunk});
+      case Collective::kGather: return own == root ? values_.one({block, chunk}) : kNothing;
+      case Collective::kScatter: return block == own ? values_.one({root, chunk}) : kNothing;
+      case Collective::kScan: return values_.first_ranks(own + 1, chunk);
+      case Collective::kExscan: return values_.first_ranks(own, chunk);
+      default: return kNothing;
     }
   }
 
-  Contribution everybody(std::uint32_t chunk) const {
-    return first_ranks(static_cast<std::uint32_t>(ranks_.size()), chunk);
-  }
-
-  static Contribution first_ranks(std::uint32_t count, std::uint32_t chunk) {
-    Contribution all;
-    for (std::uint32_t r = 0; r < count; ++r) {
-      all = Contribution::together(all, Contribution(Atom{r, chunk}));
-    }
+  Id everybody(std::uint32_t chunk) {
+    const auto size = static_cast<std::uint32_t>(schedules_.size());
+    if (chunk >= everybody_.size()) return values_.first_ranks(size, chunk);
+    Id& all = everybody_[chunk];
+    if (all == Contributions::kNothing) all = values_.first_ranks(size, chunk);
     return all;
   }
 
-  Status check_ended() {
-    for (const SymbolicRank& r : ranks_) {
-      if (r.left == 0) continue;
-      const auto stuck = std::find(r.done.begin(), r.done.end(), false) - r.done.begin();
-      return broken(at(r.schedule->rank.value, static_cast<std::size_t>(stuck)) + "deadlock");
-    }
-    return Status::ok();
+  Status check_ended() const {
+    const auto stuck = std::find(done_.begin(), done_.end(), 0);
+    if (stuck == done_.end()) return Status::ok();
+    return broken_at(static_cast<std::uint32_t>(stuck - done_.begin()), "deadlock");
   }
 
-  Status check_result(std::size_t rank) {
-    const Schedule& s = *ranks_[rank].schedule;
+  Status check_result(const Schedule& s) {
+    const auto& output = spaces_[static_cast<std::size_t>(s.rank.value)].output;
     for (std::uint32_t c = 0; c < s.chunks; ++c) {
-      if (ranks_[rank].output[c] == expected(s, c)) continue;
-      return broken("rank " + std::to_string(rank) + ": output chunk " + std::to_string(c) +
+      if (values_.equal(output[c], expected(s, c))) continue;
+      return broken("rank " + std::to_string(s.rank.value) + ": output chunk " + std::to_string(c) +
                     " does not hold what " + std::string(collective_name(s.collective)) +
                     " promises");
     }
     return Status::ok();
   }
 
-  std::vector<SymbolicRank> ranks_;
-  std::map<OrdinalKey, std::size_t> sends_;
-  std::map<OrdinalKey, std::size_t> receives_;
+  const std::vector<Schedule>& schedules_;
+  const StepNumbers& numbers_;
+  std::vector<std::uint32_t> partner_;  // by step: pair_messages()
+  Contributions values_;
+  std::vector<Id> everybody_;   // by chunk; made when it is first needed
+  std::vector<Chunks> spaces_;  // by rank
+  // By step.
+  std::vector<std::uint32_t> waits_;   // how many dependencies have not ended
+  std::vector<std::uint32_t> fused_;   // a receive's reduction
+  std::vector<std::uint32_t> fed_by_;  // and the other way round
+  std::vector<char> done_;
+  std::vector<std::uint32_t> first_dependent_;  // where its dependents begin, in dependents_
+  std::vector<std::uint32_t> dependents_;
+  std::deque<std::uint32_t> open_;  // to be looked at
 };
 
 }  // namespace
 
 Status verify(const std::vector<Schedule>& schedules) {
   if (schedules.empty()) return broken("no schedules");
-  return Proof(schedules).run();
+  TRY(check_shapes(schedules));
+  const StepNumbers numbers(schedules);
+  auto partner = pair_messages(schedules, numbers);
+  if (!partner.is_ok()) return partner.status();
+  for (const Schedule& s : schedules) TRY(check_races(s));
+  return SymbolicRun(schedules, numbers, std::move(partner).value()).run();
 }
 
 }  // namespace holdfast::comm

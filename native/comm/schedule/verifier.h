@@ -7,6 +7,10 @@
 // unless both read (aliased input/output counted as one); input is never written, and output is
 // written only with final values; what is encoded is decoded, and sums of frames are made in f32. A
 // proof treats encoding and decoding as copies.
+//
+// It needs the steps of all ranks, which nobody has who only takes part. What a rank proves of the
+// trees that it uses is in topology/forest/proof.h.
+// Why: docs/decisions/0143-trees-are-proven-where-they-are-used.md
 #pragma once
 
 #include <vector>
