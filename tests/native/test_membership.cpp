@@ -206,7 +206,13 @@ TEST_CASE("messages and reports survive the wire; anything else is refused") {
   }
   group::GroupReport report;
   report.group = std::make_shared<const group::GroupIdentity>(
-      group::GroupIdentity{{3}, "group", {{0}, {2}, {4}, {1}, {7}, {-5}}, true, false, false, 2,
+      group::GroupIdentity{{3},
+                           "group",
+                           {{0}, {2}, {4}, {1}, {7}, {-5}},
+                           true,
+                           false,
+                           false,
+                           2,
                            std::make_shared<const std::string>("a map")});
   report.next_sequence = 6;
   report.shared = group::SharedMemory::kReach;

@@ -25,9 +25,9 @@
 #include <tuple>
 #include <vector>
 
-#include "comm/plan/map_price.h"
 #include "comm/communicator.h"
 #include "comm/engine/slice_exchange.h"
+#include "comm/plan/map_price.h"
 #include "comm/plan/plan_table.h"
 #include "comm/plan/way.h"
 #include "comm/schedule/places.h"
