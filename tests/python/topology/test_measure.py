@@ -88,8 +88,8 @@ def test_one_host_is_a_map_of_its_memory(tmp_path) -> None:
     chart = told(outcomes[0])["map"]
     assert chart["domains"] == [["host-0"]] * 3
     assert "shared" not in chart
-    for rank, row in enumerate(chart["gbit_per_s"]):
-        assert all((rate > 0) == (other != rank) for other, rate in enumerate(row))
+    # One pair is measured, and stands for all.
+    assert chart["gbit_per_s"] > 0
 
 
 def test_a_loss_while_measuring_leaves_all_survivors_with_one_map(tmp_path) -> None:
