@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from holdfast import _core
 from holdfast.comm.calls import Calls
-from holdfast.comm.measure import measure
 from holdfast.errors import ConfigError
 from holdfast.topology import chart, forest, traffic
+from holdfast.topology.measure import measure
 
 if TYPE_CHECKING:
     from holdfast.comm.group import Group
@@ -137,14 +137,14 @@ class Maps(Calls):
         """Measure the links between hosts, and agree on the map of what was found.
 
         All ranks call it, between the same collectives, and leave the network alone meanwhile.
-        Hosts measure each other pair by pair, by one rank each; then sites, which a clear gap in
-        rates or latencies shows, try their ways out with several flows at once. Links inside of a
-        host are taken to be those of shared memory.
+        Hosts measure each other pair by pair, by one rank each; then hosts try their cards, and
+        sites, which a clear gap in rates or latencies shows, their lines, with several flows at
+        once.
 
         Parameters
         ----------
         budget : float
-            Seconds that it should take about; flows last 0.05 to 0.5 s each.
+            Seconds that it should take about.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class Maps(Calls):
         """
         if not 0 < budget <= _MOST_BUDGET_S:
             raise ConfigError(f"budget {budget}; accepted: more than 0, to {_MOST_BUDGET_S}, in s")
-        text = measure(cast("Group", self), budget)
+        text = measure(cast("Group", self), budget, self._native.hosts)
         self.set_topology(text)
         return self.topology()
 

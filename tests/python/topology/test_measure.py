@@ -61,7 +61,7 @@ def test_sites_rates_and_a_shared_line_are_found(tmp_path) -> None:
     assert statistics.median(near) == pytest.approx(0.19, rel=0.15)
     assert statistics.median(far) == pytest.approx(0.0475, rel=0.15)
     assert 0 < min(delays[0][1], delays[2][3]) < 5000
-    lines = [one for one in chart["shared"] if one["name"].startswith("line")]
+    lines = [one for one in chart["shared"] if one["name"].startswith("site")]
     assert {tuple(one["from"]) for one in lines} == {(0, 2), (1, 3, 4)}
     for one in lines:
         assert one["gbit_per_s"] == pytest.approx(0.0475, rel=0.2)
@@ -87,7 +87,9 @@ def test_one_host_is_a_map_of_its_memory(tmp_path) -> None:
     outcomes = run_ranks("map_ranks", "measure_links", 3, tmp_path)
     chart = told(outcomes[0])["map"]
     assert chart["domains"] == [["host-0"]] * 3
-    assert chart["gbit_per_s"] == 40
+    assert "shared" not in chart
+    # One pair is measured, and stands for all.
+    assert chart["gbit_per_s"] > 0
 
 
 def test_a_loss_while_measuring_leaves_all_survivors_with_one_map(tmp_path) -> None:
