@@ -98,6 +98,7 @@ topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes);
 Schedule build_domain_exchange(const BuildSpec& spec);
 topology::CostTerms cost_domain_exchange(int size, std::uint64_t bytes);
 topology::CostTerms cost_domain_exchange_blocks(int size, std::uint64_t bytes);
+topology::CostTerms cost_domain_exchange_gather(int size, std::uint64_t bytes);
 topology::CostTerms cost_domain_exchange_moves(int size, std::uint64_t bytes);
 
 Schedule build_dissemination_barrier(const BuildSpec& spec);
@@ -209,7 +210,7 @@ inline constexpr std::array kAlgorithms{
     forest(Collective::kReduce, cost_forest_reduce),
     domain_exchange(Collective::kAllReduce, cost_domain_exchange),
     domain_exchange(Collective::kReduceScatter, cost_domain_exchange_blocks),
-    domain_exchange(Collective::kAllGather, cost_domain_exchange_blocks),
+    domain_exchange(Collective::kAllGather, cost_domain_exchange_gather),
     domain_exchange(Collective::kBroadcast, cost_domain_exchange_moves),
     domain_exchange(Collective::kReduce, cost_domain_exchange),
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,

@@ -205,6 +205,10 @@ topology::CostTerms cost_domain_exchange_blocks(int size, std::uint64_t bytes) {
   return {size - 1.0, others, others};
 }
 
+topology::CostTerms cost_domain_exchange_gather(int size, std::uint64_t bytes) {
+  return {size - 1.0, (size - 1.0) / size * static_cast<double>(bytes), 0};
+}
+
 topology::CostTerms cost_domain_exchange_moves(int size, std::uint64_t bytes) {
   return {size - 1.0, (size - 1.0) * static_cast<double>(bytes), 0};
 }
