@@ -19,7 +19,7 @@ constexpr std::uint64_t kInstantBytes = 16 * 1024;
 // The map by which a new group begins: the world's latest, which a newcomer is told.
 comm::TakenMap map_of(const GroupConfig& config, World& world) {
   if (config.newcomer) return config.map;  // as the members say
-  const comm::TakenMap known = world.map();
+  const comm::TakenMap& known = world.map();
   return known.version > config.map.version ? known : config.map;
 }
 

@@ -27,6 +27,7 @@ std::int64_t ns_between(const LinkMap& map, int a, int b) {
 // The shortest tree over the ranks (Prim 1957), its edges by rising length.
 std::vector<JoinedPair> shortest_tree(const LinkMap& map, const std::vector<int>& ranks) {
   std::vector<JoinedPair> nearest;
+  nearest.reserve(ranks.size());
   for (const int rank : ranks) {
     nearest.push_back({ns_between(map, ranks[0], rank), ranks[0], rank});
   }
@@ -94,6 +95,7 @@ void descend(const LinkMap& map, const std::vector<int>& ranks,
 Fabric domains_of(const LinkMap& map) {
   std::vector<std::vector<int>> paths(as_index(map.size()));
   std::vector<int> all;
+  all.reserve(static_cast<std::size_t>(map.size()));
   for (int r = 0; r < map.size(); ++r) all.push_back(r);
   descend(map, all, paths);
   std::size_t depth = 0;
