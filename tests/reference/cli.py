@@ -16,12 +16,20 @@ well and with 2 for arguments that cannot be used, unless it says otherwise.
 """
 
 
-def commands() -> dict[str, tuple[argparse.ArgumentParser, str]]:
-    """Every command with its parser and the line that `holdfast --help` has of it."""
-    parser = cli._parser()
-    found = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-    lines = {choice.dest: choice.help or "" for choice in found._choices_actions}
-    return {name: (parser, lines[name]) for name, parser in found.choices.items()}
+Command = tuple[argparse.ArgumentParser, str]
+
+
+def commands(parser: argparse.ArgumentParser | None = None, before: str = "") -> dict[str, Command]:
+    """Every command, and those of commands, with its parser and the line that --help has of it."""
+    found: dict[str, Command] = {}
+    for action in (parser or cli._parser())._actions:
+        if not isinstance(action, argparse._SubParsersAction):
+            continue
+        lines = {choice.dest: choice.help or "" for choice in action._choices_actions}
+        for name, inner in action.choices.items():
+            found[before + name] = (inner, lines[name])
+            found.update(commands(inner, f"{before}{name} "))
+    return found
 
 
 def name_of(action: argparse.Action) -> str:
@@ -69,7 +77,8 @@ def arguments(parser: argparse.ArgumentParser) -> str:
         shown = [
             action
             for action in group._group_actions
-            if not isinstance(action, argparse._HelpAction) and action.help != argparse.SUPPRESS
+            if not isinstance(action, (argparse._HelpAction, argparse._SubParsersAction))
+            and action.help != argparse.SUPPRESS
         ]
         if shown and group.title not in UNNAMED:
             text += "\n" + paragraph(f"{str(group.title).capitalize()}:") + "\n"
@@ -91,6 +100,8 @@ def page(_: str) -> str:
     text = (
         head("Command line", "the parsers of `bindings/holdfast/cli.py` and of its commands") + TOP
     )
-    lines = ((name, line) for name, (_, line) in commands().items())
-    text += "\n" + "".join(item(f"[`{name}`](#holdfast-{name}): {line}") for name, line in lines)
+    text += "\n" + "".join(
+        item(f"[`{name}`](#holdfast-{name.replace(' ', '-')}): {line}")
+        for name, (_, line) in commands().items()
+    )
     return text + "".join(entry(name, *found) for name, found in commands().items())
