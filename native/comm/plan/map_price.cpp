@@ -88,8 +88,8 @@ class MapRun {
     std::vector<double> parts;
     for (std::size_t first = 0; first < s.chunks; first += run) {
       double whole = static_cast<double>(run);
-      const auto begin = s.shares.begin() + static_cast<std::ptrdiff_t>(first);
       if (!s.shares.empty()) {
+        const auto begin = s.shares.begin() + static_cast<std::ptrdiff_t>(first);
         const auto end = begin + static_cast<std::ptrdiff_t>(run);
         whole = static_cast<double>(std::accumulate(begin, end, std::uint64_t{0}));
       }

