@@ -225,7 +225,8 @@ def _distribute(group: _Collectives, text: str | None) -> bool:
             refusal = error
             sizes[group.rank] = _REFUSED
     group.all_reduce(sizes)
-    if refused := np.flatnonzero(sizes < 0).tolist():
+    # What a peer says is bounded before memory is asked for.
+    if refused := np.flatnonzero((sizes < 0) | (sizes > _MOST_BYTES)).tolist():
         raise refusal or ConfigError(f"the map of links of rank {refused[0]} cannot be used")
     given = np.flatnonzero(sizes)
     if not given.size:
@@ -234,7 +235,7 @@ def _distribute(group: _Collectives, text: str | None) -> bool:
     if group.rank != root:
         payload = np.empty(int(sizes[root]), np.uint8)
     group.broadcast(payload, root=root)
-    group._native.take_map(payload.tobytes().decode())
+    group._native.take_map(payload.tobytes().decode(errors="replace"))
     return True
 
 

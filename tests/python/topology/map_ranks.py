@@ -203,6 +203,16 @@ def refuse_maps() -> None:
                 assert "without a map of links" in str(error)
             else:
                 raise AssertionError("no error")
+        # A rank that claims a map of a TiB: nobody asks for so much memory.
+        if group.rank == 1:
+            group.all_reduce(np.array([0, 1 << 40, *[0] * (group.size - 2)], np.int64))
+        else:
+            try:
+                group.set_topology(None)
+            except holdfast.ConfigError as error:
+                assert "the map of links of rank 1 cannot be used" in str(error)
+            else:
+                raise AssertionError("taken")
         group.set_topology(fine)
         run_all(group, everybody)
         group.barrier()
