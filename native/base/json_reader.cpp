@@ -34,12 +34,9 @@ class JsonReader {
   }
   Status met(const std::string& expected) const {
     if (at_ >= text_.size()) return refused("the text ends; expected: " + expected);
-    std::string shown;
-    for (const char c : text_.substr(at_, kMostShownBytes)) {
-      if (c == '\n' || c == '\r') break;
-      shown += c >= ' ' && c < 0x7f ? c : '?';
-    }
-    return refused("\"" + shown + "\"; expected: " + expected);
+    const std::string_view rest = text_.substr(at_);
+    const std::string_view line = rest.substr(0, rest.find_first_of("\r\n"));
+    return refused("\"" + shown_text(line, kMostShownBytes) + "\"; expected: " + expected);
   }
 
   void skip_blanks() {
@@ -98,8 +95,9 @@ class JsonReader {
       if (value.names.size() == limits_.fields) {
         return refused("an object of more than " + std::to_string(limits_.fields) + " fields");
       }
-      if (value.find(name) != nullptr) return refused("the field \"" + name + "\" stands twice");
-      if (!take(':')) return met("\":\" after \"" + name + "\"");
+      if (value.find(name) != nullptr)
+        return refused("the field \"" + shown_text(name, kMostShownBytes) + "\" stands twice");
+      if (!take(':')) return met("\":\" after \"" + shown_text(name, kMostShownBytes) + "\"");
       value.names.push_back(std::move(name));
       value.items.emplace_back();
       TRY(read(value.items.back(), depth + 1));
@@ -236,6 +234,12 @@ class JsonReader {
 };
 
 }  // namespace
+
+std::string shown_text(std::string_view text, std::size_t most_bytes) {
+  std::string shown;
+  for (const char c : text.substr(0, most_bytes)) shown += c >= ' ' && c < 0x7f ? c : '?';
+  return shown;
+}
 
 const JsonValue* JsonValue::find(std::string_view name) const {
   const auto found = std::find(names.begin(), names.end(), name);

@@ -39,6 +39,9 @@ struct JsonValue {
 // "a list", "a number": for errors.
 const char* kind_text(JsonKind kind);
 
+// The beginning of a text as one line of printable ASCII, other bytes as "?": for errors.
+std::string shown_text(std::string_view text, std::size_t most_bytes);
+
 // Returns kConfigError with the line and what was met.
 Result<JsonValue> read_json(std::string_view text, const JsonLimits& limits = {});
 

@@ -29,7 +29,7 @@ Status refused(const std::string& key, const std::string& what) {
 // What a value is, short, for errors.
 std::string shown(const JsonValue& value) {
   if (value.is(JsonKind::kNumber)) return number_text(value.number);
-  if (value.is(JsonKind::kText)) return "\"" + value.text.substr(0, kMostMapNameBytes) + "\"";
+  if (value.is(JsonKind::kText)) return "\"" + shown_text(value.text, kMostMapNameBytes) + "\"";
   if (value.is(JsonKind::kList)) return "a list of " + std::to_string(value.items.size());
   return kind_text(value.kind);
 }
@@ -60,9 +60,12 @@ Status read_count(const std::string& key, const JsonValue& value, int least, int
 }
 
 Status read_name(const std::string& key, const JsonValue& value, std::string* out) {
-  if (!value.is(JsonKind::kText) || value.text.empty() || value.text.size() > kMostMapNameBytes) {
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  if (!value.is(JsonKind::kText) || value.text.empty() || value.text.size() > kMostMapNameBytes ||
+      std::any_of(value.text.begin(), value.text.end(), is_control)) {
     return refused(key, shown(value) + "; accepted: a string of 1 to " +
-                            std::to_string(kMostMapNameBytes) + " bytes");
+                            std::to_string(kMostMapNameBytes) +
+                            " bytes without control characters");
   }
   *out = value.text;
   return Status::ok();
@@ -80,7 +83,7 @@ Status check_fields(const std::string& key, const JsonValue& object,
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string accepted;
     for (const char* one : known) accepted += (accepted.empty() ? "" : ", ") + std::string(one);
-    return refused(key + "\"" + name.substr(0, kMostMapNameBytes) + "\"",
+    return refused(key + "\"" + shown_text(name, kMostMapNameBytes) + "\"",
                    "no such key; accepted: " + accepted);
   }
   return Status::ok();
