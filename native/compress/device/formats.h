@@ -1,7 +1,7 @@
 // The block codecs of the device, one struct each: a block's scale, an element's code, what a code
 // stands for, and how a warp stores 32 of them. The arithmetic is that of affine_loops.h,
-// fp8_loops.h and onebit_loops.h, whose comments say why. A warp holds a block, lane i the elements
-// i, i + 32, ...
+// fp8_loops.h and onebit_loops.h, whose comments say why. A warp holds a block: lane i the elements
+// i, i + 32, ..., or, of codecs whose scale is the same in any order (kAnyOrder), four neighbours.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@ using device::Team;
 
 inline constexpr std::uint32_t kMostParts = kGreatestBlock / kWarp;
 
-// A lane's elements of a block; zero where the block is shorter.
+// A lane's elements of a block, one of each row of 32; zero where the block is shorter.
 struct LaneValues {
   float value[kMostParts];
   std::uint32_t parts;
@@ -53,6 +53,7 @@ struct Affine {
   static constexpr bool kMinMax = kGrid == Grid::kMinMax;
   static constexpr Format kFormat{kMinMax ? 8 : 4, kBits};
   static constexpr bool kByChance = kRounding == Rounding::kStochastic;
+  static constexpr bool kAnyOrder = true;
   static constexpr std::int32_t kMost = (1 << (kBits - 1)) - 1;
   static constexpr float kLeastReach = 0x1p-100F;
   struct Scale {
@@ -131,8 +132,8 @@ struct Affine {
     }
   }
   static HOLDFAST_DEVICE float decode(std::uint32_t code, const Scale& scale) {
-    const float sent = static_cast<float>(static_cast<std::int32_t>(code)) * scale.step;
-    return kMinMax ? scale.middle + sent : sent;
+    const float sent = multiply(static_cast<float>(static_cast<std::int32_t>(code)), scale.step);
+    return kMinMax ? add(scale.middle, sent) : sent;
   }
 
   static HOLDFAST_DEVICE void store(const Team& team, std::byte* payload, std::uint32_t i,
@@ -145,11 +146,10 @@ struct Affine {
       payload[i / 2] = static_cast<std::byte>((code & 15U) | (next & 15U) << 4);
     }
   }
-  static HOLDFAST_DEVICE std::uint32_t load(const std::byte* payload, std::uint64_t i) {
+  // A code from its bits in the frame.
+  static HOLDFAST_DEVICE std::uint32_t from_bits(std::uint32_t bits) {
     constexpr std::uint32_t kSign = 1U << (kBits - 1);
-    auto code = static_cast<std::uint32_t>(payload[i * kBits / 8]);
-    if constexpr (kBits == 4) code = code >> (4 * (i % 2)) & 15U;
-    return (code ^ kSign) - kSign;
+    return (bits ^ kSign) - kSign;
   }
 };
 
@@ -157,6 +157,7 @@ template <int kExponent, int kMantissa>
 struct Fp8Format {
   static constexpr Format kFormat{1, 8};
   static constexpr bool kByChance = false;
+  static constexpr bool kAnyOrder = true;
   static constexpr int kShift = 23 - kMantissa;
   static constexpr std::uint32_t kBias = (1U << (kExponent - 1)) - 1;
   static constexpr std::uint32_t kRebias = (127 - kBias) << 23;
@@ -209,22 +210,21 @@ struct Fp8Format {
     const std::uint32_t normal = (x << kShift) + kRebias;
     const float rest = as_float(normal) - as_float(kRebias);
     const std::uint32_t value = x < 1U << kMantissa ? as_bits(rest + rest) : normal;
-    return as_float(value | (code & 0x80U) << 24) * scale.step;
+    return multiply(as_float(value | (code & 0x80U) << 24), scale.step);
   }
 
   static HOLDFAST_DEVICE void store(const Team&, std::byte* payload, std::uint32_t i,
                                     std::uint32_t code, bool live) {
     if (live) payload[i] = static_cast<std::byte>(code);
   }
-  static HOLDFAST_DEVICE std::uint32_t load(const std::byte* payload, std::uint64_t i) {
-    return static_cast<std::uint32_t>(payload[i]);
-  }
+  static HOLDFAST_DEVICE std::uint32_t from_bits(std::uint32_t bits) { return bits; }
 };
 
 template <SignScale kScale>
 struct Onebit {
   static constexpr Format kFormat{4, 1};
   static constexpr bool kByChance = false;
+  static constexpr bool kAnyOrder = false;
   struct Scale {
     float value;
     bool finite;
@@ -289,10 +289,13 @@ struct Onebit {
     if (lane >= 4 || (lives >> (8 * lane)) == 0) return;
     payload[(i - lane) / 8 + lane] = static_cast<std::byte>(mask >> (8 * lane));
   }
-  static HOLDFAST_DEVICE std::uint32_t load(const std::byte* payload, std::uint64_t i) {
-    return static_cast<std::uint32_t>(payload[i / 8]) >> (i % 8) & 1U;
-  }
+  static HOLDFAST_DEVICE std::uint32_t from_bits(std::uint32_t bits) { return bits; }
 };
+
+template <class Codec>
+HOLDFAST_DEVICE BlockLayout layout_of(std::uint32_t block, std::uint64_t count) {
+  return {block, Codec::kFormat, count};
+}
 
 }  // namespace
 }  // namespace holdfast::compress

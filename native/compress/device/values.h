@@ -26,17 +26,20 @@ inline constexpr std::uint32_t kQuietBit = 0x400000U;
 HOLDFAST_DEVICE std::uint32_t magnitude(float x) { return as_bits(x) & kMagnitudeBits; }
 
 // Devices make one NaN only; CPUs keep the first operand's NaN, and make a negative one for
-// infinity minus infinity. Frames may hold the NaN's bits, so this function gives the CPU's.
-HOLDFAST_DEVICE float add(float a, float b) {
-  const float sum = a + b;
+// infinity minus infinity and infinity times zero. Frames may hold the NaN's bits, and so does what
+// is read from them: this function gives the CPU's.
+HOLDFAST_DEVICE float with_cpus_nan(float result, [[maybe_unused]] float a,
+                                    [[maybe_unused]] float b) {
 #if defined(__CUDACC__)
-  if (sum != sum) {
+  if (result != result) {
     if (a != a) return as_float(as_bits(a) | kQuietBit);
     return b != b ? as_float(as_bits(b) | kQuietBit) : as_float(0xffc00000U);
   }
 #endif
-  return sum;
+  return result;
 }
+HOLDFAST_DEVICE float add(float a, float b) { return with_cpus_nan(a + b, a, b); }
+HOLDFAST_DEVICE float multiply(float a, float b) { return with_cpus_nan(a * b, a, b); }
 
 struct Bf16 {
   static HOLDFAST_DEVICE float widen(std::uint16_t x) { return as_float(std::uint32_t{x} << 16); }
@@ -89,6 +92,11 @@ HOLDFAST_DEVICE void store_value(void* base, DeviceElements elements, std::uint6
       break;
     default: device::store_element(bytes_at(base, 4 * i), value);
   }
+}
+
+HOLDFAST_DEVICE void decode_one(const DeviceDecode& a, std::uint64_t i, float value) {
+  if (a.add != 0) value = static_cast<const float*>(a.out)[i] + value;
+  store_value(a.out, a.elements, i, value);
 }
 
 // The value that is encoded for element i: input plus residual.
