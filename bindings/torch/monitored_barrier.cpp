@@ -24,7 +24,7 @@ std::string rank_names(const std::vector<int>& ranks) {
 std::shared_ptr<comm::Work> HoldfastBackend::signal(Collective kind, int peer) {
   comm::OpRequest request;
   request.collective = kind;
-  (kind == Collective::kSend ? request.input : request.output) = {comm::Block{}};
+  (kind == Collective::kSend ? request.input : request.output) = comm::BlockList{comm::Block{}};
   request.dtype = DType::kU8;
   request.peer = {peer};
   request.tag = kMonitorTag;
