@@ -70,6 +70,8 @@ class Work:
         """Make a CUDA stream wait for the op, without blocking the host.
 
         What is enqueued on the stream afterwards sees the result. Arrays in a GPU's memory only.
+        Until the work has ended, do not call what blocks in CUDA on that stream, such as a copy to
+        memory that is not pinned: the driver may hold what the op still needs.
 
         Parameters
         ----------

@@ -60,7 +60,6 @@ class TorchModule(Protocol):
         timeout: timedelta,
         connect_timeout: timedelta,
         later: bool,
-        losses_raise: bool,
         ranks: list[int],
         parent: object,
     ) -> Any:

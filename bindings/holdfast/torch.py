@@ -117,7 +117,6 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         timeout,
         timedelta(seconds=options.connect_timeout),
         later,
-        options.on_peer_loss == "raise",
         list(backend_options.global_ranks_in_group),
         _default_backend(),
     )

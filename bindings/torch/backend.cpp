@@ -171,8 +171,7 @@ WorkPtr HoldfastBackend::go(Face face, std::vector<Item> items, const CallOption
 c10::intrusive_ptr<HoldfastWork> HoldfastBackend::new_work(Face face) {
   return c10::make_intrusive<HoldfastWork>(
       HoldfastWork::About{getRank(), face.type, face.title, std::move(face.inputs),
-                          std::move(face.results), getSequenceNumberForGroup(), timed_,
-                          !home_.losses_raise},
+                          std::move(face.results), getSequenceNumberForGroup(), timed_},
       group(), callbacks_, observers_);
 }
 

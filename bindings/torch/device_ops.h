@@ -3,11 +3,9 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <c10/core/Stream.h>
 
 #include <memory>
-#include <optional>
-#include <vector>
+#include <span>
 
 #include "comm/communicator.h"
 #include "device_comm/virtual_blocks.h"
@@ -22,13 +20,9 @@ Result<std::shared_ptr<comm::Work>> start_on_device(
     runtime::Node* node, comm::Communicator& group, comm::OpRequest request, c10::Device device,
     std::span<const device_comm::VirtualBlock> virtual_blocks);
 
-// Makes the calling thread's current stream, on the op's device, wait for the op. False when the op
+// Makes the calling thread's current stream, on the op's device, wait for the op, and the host
+// until nothing is left for it to do. Returns the error of an op that has failed; false when the op
 // is not on a device, so that its caller has to wait.
 Result<bool> current_stream_waits(comm::Work& work);
-
-// A stream of torch's pool that waits for all of these ops. Returns nullopt, and makes no stream
-// wait, when the ops are not on one device, when streams cannot wait, and when an op may fail
-// without ending its group (rooted ops, messages), so that no later op would report it.
-std::optional<c10::Stream> stream_behind(const std::vector<std::shared_ptr<comm::Work>>& ops);
 
 }  // namespace holdfast::torch_backend

@@ -22,7 +22,6 @@ struct Home {
   std::string group;
   std::chrono::milliseconds timeout{};
   std::chrono::milliseconds connect_timeout{};
-  bool losses_raise = false;  // the option on_peer_loss
 };
 
 // The members of a group: ranks of `parent`, or of torch's first process group when that one is not

@@ -34,10 +34,9 @@ c10::intrusive_ptr<HoldfastBackend> create(const py::capsule& node,
                                            int size, const std::string& group,
                                            std::chrono::milliseconds timeout,
                                            std::chrono::milliseconds connect_timeout, bool later,
-                                           bool losses_raise, std::vector<int> ranks,
+                                           std::vector<int> ranks,
                                            const c10::intrusive_ptr<c10d::Backend>& parent) {
-  const torch_backend::Home home{node_in(node), store,           group,
-                                 timeout,       connect_timeout, losses_raise};
+  const torch_backend::Home home{node_in(node), store, group, timeout, connect_timeout};
   // reconfigure() gives the backend its members later.
   if (later) return c10::make_intrusive<HoldfastBackend>(home, rank, size);
   torch_backend::Members members{std::move(ranks), nullptr};
@@ -139,5 +138,5 @@ PYBIND11_MODULE(HOLDFAST_TORCH_MODULE, m) {
   m.def("wrap", wrap, py::arg("group"), py::arg("timeout"));
   m.def("create", create, py::arg("node"), py::arg("store"), py::arg("rank"), py::arg("size"),
         py::arg("group"), py::arg("timeout"), py::arg("connect_timeout"), py::arg("later"),
-        py::arg("losses_raise"), py::arg("ranks"), py::arg("parent"));
+        py::arg("ranks"), py::arg("parent"));
 }

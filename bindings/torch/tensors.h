@@ -38,9 +38,8 @@ class Tensors {
   c10::Device device() const { return device_; }
   // The outputs on a CUDA device that are not contiguous.
   const std::vector<device_comm::VirtualBlock>& virtual_blocks() const { return virtual_blocks_; }
-  // Copies results back; call it after the op. is_stored(): whether there is nothing to copy.
+  // Copies results back; call it after the op.
   void store_results();
-  bool is_stored() const { return copies_.empty() && then_ == nullptr; }
   // Adds a step that store_results() runs, besides copying back.
   void when_stored(std::function<void()> then) { then_ = std::move(then); }
 

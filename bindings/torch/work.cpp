@@ -1,7 +1,5 @@
 #include "work.h"
 
-#include <c10/core/StreamGuard.h>
-
 #include <algorithm>
 
 #include "device_ops.h"
@@ -14,8 +12,6 @@ void HoldfastWork::follow(Started started) {
   ops_ = std::move(started.ops);
   tensors_ = std::move(started.tensors);
   may_have_holes_ = started.may_have_holes;
-  is_stored_ = std::all_of(tensors_.begin(), tensors_.end(),
-                           [](const Tensors& tensors) { return tensors.is_stored(); });
   lazy_.store(started.lazy, std::memory_order_relaxed);  // relaxed: readers already have this work
   if (timed_) began_ = std::chrono::steady_clock::now();
   if (watched_) observers_->begun();
@@ -68,7 +64,7 @@ void HoldfastWork::end() {
     const std::lock_guard lock(state_mutex_);
     settled_ = true;
     failure = failure_;
-    if (!future_is_ahead_) future = future_;
+    future = future_;
     result = future_result_;
     may_block = has_python_callbacks_;
   }
@@ -151,7 +147,7 @@ bool HoldfastWork::streams_wait() const {
 
 bool HoldfastWork::wait(std::chrono::milliseconds timeout) {
   const bool limited = timeout != kNoTimeout && timeout > std::chrono::milliseconds::zero();
-  if (streams_wait() && !limited && !may_have_holes_) return true;
+  if (!limited && !may_have_holes_ && streams_wait()) return true;
   const auto end = std::chrono::steady_clock::now() + (limited ? Duration(timeout) : kForever);
   for (const auto& op : ops_) {
     const Duration left = end - std::chrono::steady_clock::now();
@@ -182,26 +178,11 @@ c10::intrusive_ptr<c10::ivalue::Future> HoldfastWork::getFuture() {
   // ask for it. On CUDA tensors it also synchronises the streams of its waiters.
   auto future = c10::make_intrusive<c10::ivalue::Future>(
       c10::ListType::create(c10::TensorType::get()), devices());
-  // No other thread has the Future yet, so no callback runs here.
-  const bool ahead = complete_ahead(*future);
   const std::lock_guard lock(state_mutex_);
   if (future_) return future_;
   future_ = std::move(future);
-  future_is_ahead_ = ahead;
-  if (settled_ && !ahead) complete(*future_);
+  if (settled_) complete(*future_);
   return future_;
-}
-
-// Completes the Future before the ops end, as torch's NCCL backend does: a stream of the pool waits
-// for the ops, and the Future records an event on this stream.
-bool HoldfastWork::complete_ahead(c10::ivalue::Future& future) const {
-  if (!later_ops_tell_ || may_have_holes_ || !is_stored_ || ended_.load(std::memory_order_acquire))
-    return false;
-  const auto behind = stream_behind(ops_);
-  if (!behind) return false;
-  const c10::StreamGuard current(*behind);
-  future.markCompleted(at::IValue(results_));
-  return true;
 }
 
 std::vector<c10::Device> HoldfastWork::devices() const {

@@ -43,8 +43,6 @@ class HoldfastWork final : public c10d::Work {
     std::vector<at::Tensor> results;  // the Future's value
     std::uint64_t sequence = 0;
     bool timed = false;
-    // True when it is enough that later ops of the group report the failure of an op.
-    bool later_ops_tell = false;
   };
   HoldfastWork(About about, std::shared_ptr<comm::Communicator> group,
                std::shared_ptr<Callbacks> callbacks, std::shared_ptr<Observers> observers)
@@ -55,7 +53,6 @@ class HoldfastWork final : public c10d::Work {
         hooked_(observers->hooked()),
         watched_(observers->watched()),
         timed_(about.timed || watched_),
-        later_ops_tell_(about.later_ops_tell),
         group_(std::move(group)),
         callbacks_(std::move(callbacks)),
         observers_(std::move(observers)) {}
@@ -71,17 +68,15 @@ class HoldfastWork final : public c10d::Work {
     return false;
   }
   bool isSuccess() const override;
-  // On CUDA tensors and without a timeout, the current stream waits, and the host goes on. For an
-  // op that may fail for a hole the host waits: a stream cannot raise, and would compute with the
-  // hole.
+  // On CUDA tensors and without a timeout, the current stream waits for the result, and the host
+  // until it is on its way to the device. For an op that may fail for a hole the host waits for the
+  // op's end.
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
-  // On CUDA tensors the current stream waits, not the host. Does nothing for other tensors.
+  // As wait() on CUDA tensors; does nothing for other tensors.
   void synchronize() override { [[maybe_unused]] const bool all = streams_wait(); }
   void abort() override;
   std::vector<at::Tensor> result() override { return results_; }
-  // On CUDA tensors, when streams can wait and later ops report a failure, the Future is complete
-  // at once, and the streams of its callbacks and waiters wait for the op. Otherwise it completes
-  // when the op has ended.
+  // It completes when the op has ended.
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
   // A Future whose value is a c10d::WorkResult; it never fails.
   c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
@@ -103,7 +98,6 @@ class HoldfastWork final : public c10d::Work {
   void tell_observers();
   c10d::WorkResult outcome() const;
   void complete(c10::ivalue::Future& future) const;
-  bool complete_ahead(c10::ivalue::Future& future) const;
   c10::intrusive_ptr<c10::ivalue::Future> completing() const;
 
   const std::vector<at::Tensor> results_;
@@ -111,7 +105,6 @@ class HoldfastWork final : public c10d::Work {
   const bool hooked_;   // it began after the group's hook was registered
   const bool watched_;  // works are reported to observers
   const bool timed_;
-  const bool later_ops_tell_;
   // Owners: the process group, its works.
   const std::shared_ptr<comm::Communicator> group_;
   const std::shared_ptr<Callbacks> callbacks_;
@@ -121,7 +114,6 @@ class HoldfastWork final : public c10d::Work {
   std::vector<std::shared_ptr<comm::Work>> ops_;
   std::vector<Tensors> tensors_;
   bool may_have_holes_ = false;  // as in Started
-  bool is_stored_ = false;       // the host has nothing to do after the ops
   std::atomic<bool> lazy_{false};
   std::atomic<std::size_t> left_{0};
   std::atomic<bool> ended_{false};
@@ -129,7 +121,6 @@ class HoldfastWork final : public c10d::Work {
   bool settled_ = false;            // failure_ is final
   std::exception_ptr failure_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
-  bool future_is_ahead_ = false;  // completed before the op's end: streams wait
   c10::intrusive_ptr<c10::ivalue::Future> future_result_;
   bool has_python_callbacks_ = false;  // true when it may have some
 };

@@ -51,21 +51,33 @@ void DeviceWork::on_done(std::function<void(const Status&)> callback) {
 }
 
 Status DeviceWork::wait(Duration timeout) {
-  const Instant deadline = now() + timeout;
-  while (!done()) {
+  wait_until([this] { return done(); }, now() + timeout);
+  return done() ? status() : late(timeout);
+}
+
+Status DeviceWork::wait_enqueued() {
+  wait_until([this] { return is_enqueued(); }, now() + kForever);
+  const std::lock_guard lock(mutex_);
+  return status_;
+}
+
+bool DeviceWork::is_enqueued() const {
+  return done() || streams_free_.load(std::memory_order_acquire);
+}
+
+void DeviceWork::wait_until(const std::function<bool()>& reached, Instant deadline) {
+  while (!reached()) {
     const Instant look = std::min(deadline, now() + kDeviceLook);
     if (const auto executor = staged_->executor()) {
-      executor->drive_until([this] { return done(); }, look);
+      executor->drive_until(reached, look);
     } else {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, std::chrono::steady_clock::time_point(look.since_origin),
-                          [this] { return done(); });
+      changed_.wait_until(lock, std::chrono::steady_clock::time_point(look.since_origin), reached);
     }
-    if (done()) break;
+    if (reached()) return;
     look_at_device();
-    if (now() >= deadline) return late(timeout);
+    if (now() >= deadline) return;
   }
-  return status();
 }
 
 Status DeviceWork::late(Duration timeout) const {
@@ -111,10 +123,17 @@ Status DeviceWork::set_streams_free() {
   const Device::Current current(device());
   TRY(current.status());
   TRY(unpack());
-  if (!device().streams_wait()) return Status::ok();
-  return device().check(
-      device().driver().stream_write_value32(staged_->down(), flag_->device, flag_->due, 0),
-      "writing a value");
+  if (device().streams_wait()) {
+    const Cu written =
+        device().driver().stream_write_value32(staged_->down(), flag_->device, flag_->due, 0);
+    TRY(device().check(written, "writing a value"));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    streams_free_.store(true, std::memory_order_release);
+  }
+  changed_.notify_all();
+  return Status::ok();
 }
 
 // Unpacks once, and nothing for an op that has failed.

@@ -30,9 +30,14 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   Status wait(Duration timeout) override;
   void on_done(std::function<void(const Status&)> callback) override;
 
+  // Blocks the host until it has nothing left to do for streams that wait: the rest has been
+  // enqueued on the device, or the op has ended. Returns how the op has gone so far. Any thread.
+  Status wait_enqueued();
   // Makes the stream wait until the op has ended, and its result is in device memory; the host
   // waits only where streams cannot (Device::streams_wait()). A failed op sets the stream free as
-  // well: status(), and every later op of the group, has the error. Any thread.
+  // well: status(), and every later op of the group, has the error. Any thread. Before
+  // wait_enqueued(), the host must not block in a call of the driver that waits for this stream:
+  // such a call may hold what our own calls need.
   Status wait_on(device::CuStream stream);
 
  protected:
@@ -76,6 +81,8 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   static void came_down(void* held);
   static void finish_soon(std::shared_ptr<DeviceWork> work, bool came);
   void finish(bool came);
+  bool is_enqueued() const;
+  void wait_until(const std::function<bool()>& reached, Instant deadline);
   void look_at_device();
   Status late(Duration timeout) const;
 
@@ -86,6 +93,8 @@ class DeviceWork : public comm::Work, public std::enable_shared_from_this<Device
   bool ended_ = false;        // status_ is final
   std::vector<std::function<void(const Status&)>> callbacks_;
 
+  // Streams that wait go on without the host. acquire, release: status_ so far
+  std::atomic<bool> streams_free_{false};
   std::atomic<bool> finished_{false};  // acquire, release: results and callbacks' effects
 };
 

@@ -79,6 +79,8 @@ struct Setup {
   std::uint64_t slice_bytes = 4096;
   std::string transport = "shm";
   std::function<void(int, Options&, device::EmulatedSettings&)> adjust = {};
+  // Gives the runtime's table of a rank; the rank itself calls the driver's own.
+  std::function<device::DriverTable(int, const device::DriverTable&)> wrap = {};
 };
 
 // As run_world(), with devices.
@@ -94,7 +96,8 @@ inline void run_rigs(int size, const Body& body, const Setup& setup = {}) {
       options.cuda_slice_bytes = setup.slice_bytes;
       if (setup.adjust) setup.adjust(r, options, settings);
       Rig rig{device::make_emulated_driver(settings), nullptr, {}};
-      auto node = Node::create(options, nullptr, rig.driver.table);
+      auto node = Node::create(options, nullptr,
+                               setup.wrap ? setup.wrap(r, rig.driver.table) : rig.driver.table);
       REQUIRE(node.is_ok());
       auto group = node.value()->join(store, {"world", {r}, size, {}, {}});
       REQUIRE(group.is_ok());

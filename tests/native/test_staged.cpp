@@ -5,6 +5,8 @@
 #include <atomic>
 #include <cstring>
 #include <latch>
+#include <mutex>
+#include <thread>
 
 #include "rigs.h"
 
@@ -134,6 +136,56 @@ TEST_CASE("an op sees what its stream did before, and the stream waits for what 
     if (copy.values() != std::vector<float>(kCount, 4)) return "wrong sum of sums";
     return second->wait(seconds(5)).message();
   });
+}
+
+template <class R, class... A>
+void take_lock_in(std::function<R(A...)>& call, std::mutex& lock) {
+  call = [inner = call, &lock](A... arguments) {
+    const std::lock_guard held(lock);
+    return inner(arguments...);
+  };
+}
+
+TEST_CASE("a stream that waits for what is enqueued needs no more calls of the driver") {
+  // What a driver holds while a thread copies to pageable memory, which waits for its stream.
+  std::array<std::mutex, 2> locks;
+  Setup setup;
+  setup.wrap = [&](int r, const device::DriverTable& table) {
+    auto locked = std::make_shared<device::CudaDriver>(*table);
+    std::mutex& lock = locks[static_cast<std::size_t>(r)];
+    take_lock_in(locked->memcpy_async, lock);
+    take_lock_in(locked->stream_write_value32, lock);
+    take_lock_in(locked->launch_host_func, lock);
+    take_lock_in(locked->event_record, lock);
+    take_lock_in(locked->event_query, lock);
+    take_lock_in(locked->stream_wait_event, lock);
+    take_lock_in(locked->stream_query, lock);
+    return locked;
+  };
+  std::latch first_began(1);
+  const auto body = [&](int r, Member& member, Rig& rig) -> std::string {
+    const Array values(rig, counting(20'000, 1));
+    if (r == 1) {
+      first_began.wait();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the other one waits for us
+    }
+    const auto work =
+        begin(rig, member, request_of(Collective::kAllReduce, {values.block()}, {values.block()}));
+    if (r == 0) first_began.count_down();
+    if (const Status enqueued = work->wait_enqueued(); !enqueued.is_ok()) return enqueued.message();
+    if (const Status waits = work->wait_on(rig.stream); !waits.is_ok()) return waits.message();
+    {
+      const std::lock_guard held(locks[static_cast<std::size_t>(r)]);
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!rig.driver.control->idle()) {
+        if (std::chrono::steady_clock::now() > deadline) return "the stream waits for the host";
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+    if (values.values()[3] != 8) return "wrong sum";
+    return work->wait(seconds(30)).message();
+  };
+  run_rigs(2, body, setup);
 }
 
 TEST_CASE("pinned memory is used again, and goes with the device") {

@@ -49,21 +49,18 @@ def run(function: str, fake: Path, meeting: Path, **env: str) -> None:
 
 
 @pytest.mark.parametrize("ipc", ["auto", "off"])
-def test_callbacks_run_at_once_with_streams_that_wait(ipc, fake, tmp_path):
-    run("callbacks_come_before_the_op_has_ended", fake, tmp_path, HOLDFAST_CUDA_IPC=ipc)
+def test_futures_complete_when_the_op_has_ended(ipc, fake, tmp_path):
+    run("futures_complete_when_the_op_has_ended", fake, tmp_path, HOLDFAST_CUDA_IPC=ipc)
 
 
-@pytest.mark.parametrize("losses", ["raise", "continue"])
-def test_where_only_the_work_tells_of_failures_futures_wait_for_it(losses, fake, tmp_path):
-    run(
-        *("futures_that_must_tell_of_failures_complete_late", fake, tmp_path),
-        HOLDFAST_ON_PEER_LOSS=losses,
-    )
+@pytest.mark.parametrize("ipc", ["auto", "off"])
+def test_the_host_waits_until_the_result_is_on_its_way(ipc, fake, tmp_path):
+    run("the_host_waits_until_the_result_is_on_its_way", fake, tmp_path, HOLDFAST_CUDA_IPC=ipc)
 
 
 def test_the_host_waits_for_a_gather_where_a_hole_is_an_error(fake, tmp_path):
     run("a_gather_that_may_have_a_hole_is_waited_for", fake, tmp_path)
 
 
-def test_a_failed_op_is_told_of_by_its_work_and_by_later_ops(fake, tmp_path):
-    run("a_failure_is_told_by_what_follows", fake, tmp_path)
+def test_a_failed_op_is_told_of_by_wait_and_by_later_ops(fake, tmp_path):
+    run("a_failure_is_told_by_wait", fake, tmp_path)
