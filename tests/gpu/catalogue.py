@@ -174,7 +174,7 @@ ROWS: tuple[Row, ...] = (
         commands=(
             command(
                 "python tests/bench/device_paths.py --ranks 2,4,8 "
-                "--sizes 65536,262144,1048576,4194304"
+                "--sizes 262144,1048576,4194304,16777216"
             ),
         ),
         rehearsal=(PATHS_SMALL,),
