@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "topology/link_map.h"
 
 namespace holdfast::group {
@@ -53,7 +54,8 @@ std::optional<GroupConfig> admission(GroupConfig base, const Arrived& arrived) {
       base.shares_memory = group.shares_memory;
       base.whole = group.whole;
       base.next_sequence = std::max(base.next_sequence, report.next_sequence);
-      if (group.map != nullptr && group.map_version > base.map.version) {
+      const bool untold = is_planted(Planted::kUntoldMap);
+      if (!untold && group.map != nullptr && group.map_version > base.map.version) {
         base.map = told_map(group);
       }
     }

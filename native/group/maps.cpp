@@ -1,5 +1,6 @@
 // Which map of links a group's ops go by, and from which op on.
 // Why: docs/decisions/0147-a-map-is-taken-between-two-calls.md
+#include "base/planted.h"
 #include "group/group.h"
 #include "group/world.h"
 #include "topology/link_map.h"
@@ -48,7 +49,8 @@ Status Group::take_map(std::shared_ptr<const std::string> text) {
 }
 
 void Group::go_by_map(OpSeq first, const comm::TakenMap& taken) {
-  maps_.take(first, taken, OpSeq{ops_.first_running()});
+  if (is_planted(Planted::kMapAtOnce)) first = OpSeq{ops_.first_running()};
+  maps_.take(first, taken, OpSeq{ops_.first_in_question()});
   world_->set_map(taken);
   if (!comm_) return;  // the next view's communicator goes by it
   const comm::Fabrics all = fabrics();

@@ -22,6 +22,7 @@ Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
 // later have random numbers of their own, so that seeds keep their worlds.
 constexpr std::uint64_t kFirstKinds = 19;
 constexpr std::uint64_t kClosings = 0xc105e;
+constexpr std::uint64_t kMaps = 0x3a95;
 
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
@@ -187,6 +188,9 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   draft.add(static_cast<int>(random.below(large ? 3 : 6)));
   Random closings(seed * 2 + 1 + kClosings * (outside ? 3 : 1));
   draft.add_closings(closings);
+  // A map has all ranks of its world, and a plan for many takes long.
+  Random maps(seed * 2 + 1 + kMaps);
+  s.maps = !s.elastic && s.ranks <= 10 && maps.chance(4);
   return s;
 }
 

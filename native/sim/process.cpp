@@ -149,13 +149,25 @@ bool Process::start_step() {
   for (int part = 0; part < kParts; ++part) {
     const auto& group = groups_[static_cast<std::size_t>(part)];
     if (!group) continue;
-    for (const ProgramOp& op :
-         make_step(scenario_, step_, static_cast<ProgramPart>(part), group->size())) {
-      start_op(op);
+    const auto ops = make_step(scenario_, step_, static_cast<ProgramPart>(part), group->size());
+    const bool whole = static_cast<ProgramPart>(part) == ProgramPart::kWhole;
+    const auto map =
+        whole ? map_of_step(scenario_, step_, group->size(), static_cast<int>(ops.size()))
+              : std::nullopt;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (map && i == static_cast<std::size_t>(map->before_op) && !take_map(*map)) return true;
+      start_op(ops[i]);
       if (stopped()) return true;
     }
   }
   return true;
+}
+
+// Between two calls, which are the same two on all ranks.
+bool Process::take_map(const MapOfStep& map) {
+  const Status taken = group_->take_map(map.text);
+  if (!taken.is_ok()) end_program("map: " + taken.message(), taken);
+  return taken.is_ok();
 }
 
 void Process::start_op(const ProgramOp& op) {

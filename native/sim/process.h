@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "group/control_router.h"
+#include "sim/drifting_map.h"
 #include "sim/ledger.h"
 #include "sim/network.h"
 #include "sim/program.h"
@@ -161,6 +162,7 @@ class Process final : public group::ControlRouterOwner,
   std::shared_ptr<group::Group> found_world(const ft::WorldView& view, group::GroupConfig config,
                                             std::shared_ptr<group::World>& world);
   void look_for_evens();
+  bool take_map(const MapOfStep& map);
   void start_op(const ProgramOp& op);
   bool collect();
   void keep_used();

@@ -91,6 +91,7 @@ struct Scenario {
   bool elastic = false;     // the world may grow
   bool subgroup = false;    // the even ranks have a group of their own, too
   bool two_worlds = false;  // all ranks are in a second world, too
+  bool maps = false;        // the ranks take maps of their links, which drift
   int hosts = 1;
   std::uint64_t delays = 0;  // draws other network delays for the same seed
   std::vector<Fault> faults;

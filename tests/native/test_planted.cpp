@@ -297,6 +297,30 @@ Scenario holes(std::uint64_t seed) {
   return s;
 }
 
+// Maps of the links change while ops are under way, and somebody dies.
+Scenario drifting(std::uint64_t seed) {
+  Random random(seed);
+  Scenario s = small_world(seed, 4 + static_cast<int>(seed % 4));
+  s.steps = 6;
+  s.elements = 64;
+  s.maps = true;
+  s.faults = {
+      at_step(FaultKind::kCrash, 1 + static_cast<int>(random.below(4)), s.ranks - 1, 0, {})};
+  s.faults[0].at = microseconds(random.below(200));
+  return s;
+}
+
+// Likewise, and whoever died comes back.
+Scenario drifting_return(std::uint64_t seed) {
+  Random random(seed);
+  Scenario s = drifting(seed);
+  s.steps = 8;
+  s.advances = true;
+  s.faults.push_back(
+      after(0, FaultKind::kRestart, microseconds(random.below(300)), s.ranks - 1, {}));
+  return s;
+}
+
 struct Row {
   Planted bug;
   const char* name;
@@ -336,6 +360,9 @@ constexpr Row kRows[] = {
     {Planted::kNoSilence, "no silence", one_vanishes, 20},
     {Planted::kFreePrepare, "free prepare", slow_duel, 300},
     {Planted::kUnrecorded, "unrecorded", two_coordinators, 20},
+    {Planted::kMapAtOnce, "map at once", drifting, 300},
+    {Planted::kUntoldMap, "untold map", drifting_return, 100},
+    {Planted::kForgetMap, "forget map", drifting, 300},
 };
 
 // The world that shows it, and shows nothing without it; nothing: none of them does.

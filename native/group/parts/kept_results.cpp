@@ -72,6 +72,14 @@ std::optional<OpSeq> KeptResults::first() const {
   return OpSeq{kept_.begin()->first};
 }
 
+std::optional<OpSeq> KeptResults::oldest() const {
+  std::optional<OpSeq> oldest = first();
+  for (const FlatEnd& end : flat_ends_) {
+    oldest = oldest ? std::min(*oldest, end.call.sequence) : end.call.sequence;
+  }
+  return oldest;
+}
+
 void KeptResults::report(std::vector<OpReport>& ops) const {
   for (const FlatEnd& end : flat_ends_) {
     ops.push_back({end.call.sequence, true, true, end.epoch, {}});

@@ -41,6 +41,8 @@ class KeptResults {
   const comm::Call* flat_end(OpSeq sequence) const;
   // The first op of which there is a copy.
   std::optional<OpSeq> first() const;
+  // The oldest op that report() tells of.
+  std::optional<OpSeq> oldest() const;
   // Adds what this member reports of them when a view ends.
   void report(std::vector<OpReport>& ops) const;
 

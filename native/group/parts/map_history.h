@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/planted.h"
 #include "comm/communicator.h"
 
 namespace holdfast::group {
@@ -21,9 +22,10 @@ class MapHistory {
 
   explicit MapHistory(comm::TakenMap first) { all_.push_back({OpSeq{}, std::move(first)}); }
 
-  // `oldest`: no op below it is under way.
+  // `oldest`: no op below it is under way, here or elsewhere.
   void take(OpSeq from, comm::TakenMap taken, OpSeq oldest) {
     while (all_.size() > 1 && all_[1].from <= oldest) all_.erase(all_.begin());
+    if (is_planted(Planted::kForgetMap)) all_.clear();
     all_.push_back({from, std::move(taken)});
   }
   // By rising number, one at least.

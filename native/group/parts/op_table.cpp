@@ -49,6 +49,11 @@ std::uint64_t OpTable::first_kept() const {
   return kept ? std::min(first_uncalled_, kept->value) : first_uncalled_;
 }
 
+std::uint64_t OpTable::first_in_question() const {
+  const auto kept = kept_.oldest();
+  return kept ? std::min(first_running(), kept->value) : first_running();
+}
+
 bool OpTable::is_late(Instant now) const {
   return std::any_of(ops_.begin(), ops_.end(),
                      [now](const auto& op) { return now >= op.second.deadline; });

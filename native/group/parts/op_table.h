@@ -66,6 +66,8 @@ class OpTable {
     return ops_.empty() ? first_uncalled_ : std::min(first_uncalled_, ops_.begin()->first);
   }
   std::uint64_t first_kept() const;
+  // The oldest op that a loss may make run anew: it has not ended here, or maybe not elsewhere.
+  std::uint64_t first_in_question() const;
   const std::shared_ptr<comm::OpWork>& first_work() const { return ops_.begin()->second.work; }
   // Whether the time of an op is up.
   bool is_late(Instant now) const;
