@@ -68,4 +68,6 @@ def join(
     chosen = dataclasses.replace(chosen, coordinator=url.removeprefix(_SCHEME))
     node = _process.node(chosen)
     limit = chosen.connect_timeout if timeout is None else timeout
-    return Group(node.join_elastic(_NAME, min_peers, limit, chosen.timeout), node)
+    group = Group(node.join_elastic(_NAME, min_peers, limit, chosen.timeout), node)
+    group._measure_first(chosen.measure)
+    return group

@@ -59,7 +59,9 @@ def init(
     node = _process.node(options)
     if store is not None:
         native = node.join(store, name, rank, size, options.connect_timeout, options.timeout)
-        return Group(native, node)
+        group = Group(native, node)
+        group._measure_first(options.measure)
+        return group
     address = _address(init_method or "env://")
     meeting = _store(address, rank, size, options.connect_timeout)
     native = node.join(meeting, name, rank, size, options.connect_timeout, options.timeout)
@@ -67,6 +69,7 @@ def init(
     if address.startswith("tcp:"):
         # Rank 0 keeps the store and may end as soon as this returns: by then nobody reads it.
         group.barrier(timeout=options.connect_timeout)
+    group._measure_first(options.measure)
     return group
 
 

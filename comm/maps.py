@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from holdfast import _core
 from holdfast.comm.calls import Calls
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, PeerLost
 from holdfast.topology import chart, forest, traffic
 from holdfast.topology.measure import measure
 
@@ -48,6 +49,7 @@ class _Collectives(Protocol):
     def broadcast(self, array: Any, root: int) -> Any: ...
     def set_topology(self, text: str | None) -> None: ...
     def topology(self) -> dict[str, Any]: ...
+    def measure(self, budget: float = ...) -> dict[str, Any]: ...
 
 
 class Maps(Calls):
@@ -164,6 +166,21 @@ class Maps(Calls):
         text = measure(cast("Group", self), budget, self._native.hosts)
         self.set_topology(text)
         return self.topology()
+
+    def _measure_first(self: _Collectives, budget: float) -> None:
+        """Do what the option measure asks for, before the group's first op.
+
+        Whether the group is new, and of how many hosts, is the same on all ranks that come at its
+        beginning; one that comes later is given the map with its view.
+        """
+        late = self._native.is_newcomer or self._native.map[0] > 0
+        if budget == 0 or late or max(self._native.hosts, default=0) <= 0:
+            return
+        try:
+            self.measure(budget)
+        except PeerLost as error:
+            # All ranks go on without a map; where losses raise, the next op says so again.
+            warnings.warn(f"option measure: no map of links was agreed on: {error}", stacklevel=4)
 
     def refresh_topology(self: _Collectives) -> list[str]:
         """Compare the map with the traffic of late, and agree on another one where it is wrong.

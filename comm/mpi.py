@@ -73,7 +73,9 @@ def from_mpi(comm: Any, options: Options | None = None, name: str = "mpi") -> Gr
         native = node.join(store, name, rank, size, options.connect_timeout, options.timeout)
         # Nobody reads the store any more once all have come.
         private.Barrier()
-        return Group(native, node)
+        group = Group(native, node)
+        group._measure_first(options.measure)
+        return group
     finally:
         if store is not None:
             store.close()

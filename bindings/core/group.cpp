@@ -150,6 +150,13 @@ nb::object capsule(const std::shared_ptr<T>& object) {
   }));
 }
 
+// The group in a capsule, which may be the c10d module's.
+std::shared_ptr<Communicator> group_in(const nb::object& capsule) {
+  void* held = PyCapsule_GetPointer(capsule.ptr(), "holdfast.Group");
+  if (held == nullptr) throw nb::python_error();
+  return *static_cast<std::shared_ptr<Communicator>*>(held);
+}
+
 std::shared_ptr<Communicator> join(Node& node, nb::object store, const std::string& group, int rank,
                                    int size, double timeout_s, double op_timeout_s) {
   PythonStore adapter(std::move(store));
@@ -258,6 +265,7 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro("http_address", &Communicator::http_address)
       .def("flight_record", [](const Communicator& c) { return to_bytes(c.flight_record()); })
       .def("check", [](const Communicator& c) { raise_if(c.health()); });
+  m.def("group_in", group_in, "capsule"_a);
 }
 
 }  // namespace

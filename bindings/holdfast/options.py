@@ -93,6 +93,11 @@ class Options:
     topology : str
         File with a map of the world's links, by which large all_reduce, broadcast and reduce
         between hosts go along weighted trees; empty: links count as alike. ``HOLDFAST_TOPOLOGY``.
+    measure : float
+        Seconds, up to 600, in which a group of several hosts measures its links as soon as it is
+        complete, before its first op, and agrees on the map of what it found, as
+        ``Group.measure()`` does; 0: it does not. Ranks that come in later are given the map. In
+        programs in C and of MPI it does nothing. ``HOLDFAST_MEASURE``.
     tune : bool
         Measure at its first use what the table lacks, and, with a file, write it there. Such a
         first call takes some tens of others' time. ``HOLDFAST_TUNE``, 1 or 0.
@@ -177,6 +182,7 @@ class Options:
     algorithm: str = _USUAL["algorithm"]
     plan: str = _USUAL["plan"]
     topology: str = _USUAL["topology"]
+    measure: float = _USUAL["measure"]
     tune: bool = _USUAL["tune"]
     fault_tolerance: bool = _USUAL["fault_tolerance"]
     on_peer_loss: str = _USUAL["on_peer_loss"]

@@ -108,7 +108,7 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         timeout = timedelta(seconds=options.timeout)
     # torch 2.14 has the seam: members come with _reconfigure().
     later = getattr(backend_options, "enable_reconfigure", False)
-    return c10d.create(
+    backend = c10d.create(
         _process.node_capsule(options),
         backend_options.store,
         backend_options.group_rank,
@@ -120,6 +120,18 @@ def _create(backend_options: Any, options: Options | _OverGroup | None) -> Any:
         list(backend_options.global_ranks_in_group),
         _default_backend(),
     )
+    # The world names no ranks; groups of some of them go by its map.
+    if options.measure and not later and not backend_options.global_ranks_in_group:
+        _measure_first(backend, options)
+    return backend
+
+
+def _measure_first(backend: Any, options: Options) -> None:
+    from holdfast import _core, _process
+    from holdfast.comm.group import Group
+
+    group = Group(_core.group_in(backend.capsule()), _process.node(options))
+    group._measure_first(options.measure)
 
 
 def _default_backend() -> Any:

@@ -53,6 +53,15 @@ c10::intrusive_ptr<HoldfastBackend> wrap(const py::capsule& group,
       held, torch_backend::Home{nullptr, {}, held->name(), timeout, {}});
 }
 
+// The backend's group, for the core's module, which is not built with pybind11.
+py::capsule capsule(const HoldfastBackend& backend) {
+  using Held = std::shared_ptr<comm::Communicator>;
+  const PyCapsule_Destructor drop = [](PyObject* object) {
+    delete static_cast<Held*>(PyCapsule_GetPointer(object, "holdfast.Group"));
+  };
+  return py::capsule(new Held(backend.group()), "holdfast.Group", drop);
+}
+
 std::optional<std::string> on_hole(const HoldfastBackend& backend) {
   const auto value = backend.on_hole();
   if (!value) return std::nullopt;
@@ -120,6 +129,7 @@ PYBIND11_MODULE(HOLDFAST_TORCH_MODULE, m) {
       .def_property_readonly("options", &HoldfastBackend::getBackendOptions)
       .def("_set_default_timeout", &HoldfastBackend::setTimeout, py::arg("timeout"))
       .def("get_error", &HoldfastBackend::getError)
+      .def("capsule", capsule)
       .def("live_ranks", &HoldfastBackend::live_ranks)
       .def("advance", &HoldfastBackend::advance, py::arg("timeout"))
       .def_property("is_fresh", &HoldfastBackend::is_fresh, &HoldfastBackend::set_fresh)

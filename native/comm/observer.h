@@ -91,6 +91,14 @@ enum class Standing : std::uint8_t {
   kEnded,  // the group of all ranks has failed
 };
 
+// What is told of a map of links.
+struct MapFacts {
+  std::uint32_t version = 0;  // how many its group has taken; 0: it is the option's
+  std::uint64_t digest = 0;
+  std::uint32_t ranks = 0;  // that it covers; 0: there is no map
+  friend bool operator==(const MapFacts&, const MapFacts&) = default;
+};
+
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -132,6 +140,13 @@ class Observer {
   // Why a member was lost from a view. Called with the view, or soon after it.
   virtual void on_member_lost(LossCause cause) = 0;
   virtual void on_standing(Standing standing) = 0;
+
+  struct ObservedMap {
+    const std::string& group;  // its name
+    MapFacts facts;
+  };
+  // A group of all ranks of its world plans by this map from now on, or by none.
+  virtual void on_map_taken(const ObservedMap&) {}
 };
 
 }  // namespace holdfast::comm

@@ -53,6 +53,7 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
       dormant_(config_.derived) {
   if (config_.derived) world_->note_derived(true);
   if (config_.whole) world_->set_map(maps_.latest());
+  tell_of_map();
 }
 
 Group::~Group() {

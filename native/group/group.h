@@ -281,6 +281,7 @@ class Group final : public comm::Communicator,
   void make_communicator();
   comm::Fabrics fabrics() const;
   void go_by_map(OpSeq first, const comm::TakenMap& taken);
+  void tell_of_map();
   static void ring_all(std::vector<comm::HostPeer>& areas, Rank self);
   std::optional<Rank> view_rank_of(MemberId member, Epoch epoch) const;
 

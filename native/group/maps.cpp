@@ -48,10 +48,16 @@ Status Group::take_map(std::shared_ptr<const std::string> text) {
       });
 }
 
+// Groups that were derived from another have the same map, and may be many.
+void Group::tell_of_map() {
+  if (config_.whole && !config_.derived) watch_.took_map(config_.name, maps_.latest());
+}
+
 void Group::go_by_map(OpSeq first, const comm::TakenMap& taken) {
   if (is_planted(Planted::kMapAtOnce)) first = OpSeq{ops_.first_running()};
   maps_.take(first, taken, OpSeq{ops_.first_in_question()});
   world_->set_map(taken);
+  tell_of_map();
   if (!comm_) return;  // the next view's communicator goes by it
   const comm::Fabrics all = fabrics();
   comm_->take_fabric(first, all.latest(), taken.version);

@@ -193,6 +193,30 @@ inline constexpr Family kRecovery{
     "Neither the time to notice the loss nor that of the repairs is in it. Buckets are those of "
     "`holdfast_op_duration_seconds`."};
 
+// ---- maps of links ----
+
+inline constexpr Family kMap{
+    "holdfast_map",
+    Type::kInfo,
+    "",
+    "The map of links by which a group of all ranks plans.",
+    "group, digest",
+    "Always 1; `digest` is that of `Group.topology()`, the same on all ranks. Where there is no "
+    "map, there is no sample, of this and the next three."};
+inline constexpr Family kMapVersion{
+    "holdfast_map_version",
+    Type::kGauge,
+    "",
+    "How many maps the group has taken.",
+    "group",
+    "0: the map is that of the option `topology`. It grows with `set_topology()`, `measure()`, and "
+    "a `refresh_topology()` that found a change."};
+inline constexpr Family kMapRanks{"holdfast_map_ranks", Type::kGauge, "",
+                                  "Ranks that the map covers.", "group"};
+inline constexpr Family kMapTaken{
+    "holdfast_map_taken_timestamp_seconds", Type::kGauge, "seconds",
+    "When this process began to plan by the map, as seconds since 1970.", "group"};
+
 // ---- what layers above the core report ----
 
 inline constexpr Family kSyncBytes{
@@ -253,7 +277,8 @@ inline constexpr std::array kOfRanks{
     &kSyncs,    &kSyncTime,     &kReducerRaw, &kReducerWire, &kReducerNorm,   &kCalls,
     &kMessages, &kMessageBytes, &kPeerWait,   &kLinkBytes,   &kLinkRtt,       &kLinkLeastRtt,
     &kLinkRate, &kRetransmits,  &kEpoch,      &kMembers,     &kRank,          &kLosses,
-    &kRepairs,  &kJoins,        &kRecovery};
+    &kRepairs,  &kJoins,        &kRecovery,   &kMap,         &kMapVersion,    &kMapRanks,
+    &kMapTaken};
 inline constexpr std::array kOfCoordinators{&kBuild, &kWorlds,  &kWorldEpoch, &kWorldMembers,
                                             &kRanks, &kWaiting, &kBlocked};
 

@@ -16,12 +16,7 @@ std::string ranks_text(const std::vector<Rank>& ranks) {
   return text + "]";
 }
 
-std::string hex_text(std::uint64_t value) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "\"";
-  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(value >> shift) & 15];
-  return text + "\"";
-}
+std::string hex_text(std::uint64_t value) { return "\"" + hex_digits(value) + "\""; }
 
 std::string field(const char* name, const std::string& value) {
   return ",\"" + std::string(name) + "\":" + value;

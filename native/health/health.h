@@ -50,6 +50,7 @@ class Health final : public comm::Observer {
   void on_standing(comm::Standing standing) override {
     standing_.store(standing, std::memory_order_relaxed);  // relaxed: a value by itself
   }
+  void on_map_taken(const ObservedMap& map) override { metrics_.maps.set(map, clock_->now()); }
   // Tells that the driving thread has just run.
   void turned(Instant now) {
     turned_.store(now.since_origin.count(), std::memory_order_relaxed);  // relaxed: as above

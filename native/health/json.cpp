@@ -36,6 +36,13 @@ std::size_t character_bytes(std::string_view text) {
 
 }  // namespace
 
+std::string hex_digits(std::uint64_t value) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(value >> shift) & 15];
+  return text;
+}
+
 std::string json_text(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out = "\"";

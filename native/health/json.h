@@ -10,6 +10,8 @@ namespace holdfast::health {
 
 // The string in quotes, with escapes; bytes that are no UTF-8 become U+FFFD.
 std::string json_text(std::string_view text);
+// Sixteen hexadecimal digits.
+std::string hex_digits(std::uint64_t value);
 
 // Writes objects and lists, with the commas between items. The caller closes each one that it
 // opens.

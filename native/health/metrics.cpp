@@ -198,6 +198,7 @@ std::string Metrics::text(metrics::TextFormat format, Duration wall_offset) cons
   write_peers(out);
   write_links(out);
   write_views(out);
+  maps.write(out, wall_offset);
   return out.take();
 }
 

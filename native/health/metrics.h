@@ -19,6 +19,7 @@
 #include "compress/codec.h"
 #include "health/caller_names.h"
 #include "health/layer_metrics.h"
+#include "health/map_metrics.h"
 
 namespace holdfast::health {
 
@@ -64,6 +65,7 @@ class Metrics {
   };
   std::array<CodecMetrics, compress::kCodecCount> codecs;  // by CodecId
   LayerMetrics layers;
+  MapMetrics maps;
 
   metrics::Gauge epoch;
   metrics::Gauge members;

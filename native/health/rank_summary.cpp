@@ -11,7 +11,7 @@ namespace {
 // Time constant of the rates: a page that people watch must neither jump nor lag.
 constexpr double kMemorySeconds = 5;
 // Each layout has its own number, so that an old member's summary is refused, not misread.
-constexpr std::uint8_t kLayout = 2;
+constexpr std::uint8_t kLayout = 3;
 constexpr std::size_t kCellBytes = 4 + 3 * 8;
 constexpr std::int32_t kHighestPeer = static_cast<std::int32_t>(Metrics::kPeers) - 1;
 
@@ -67,6 +67,7 @@ RankSummary summarize(const Metrics& metrics, comm::Standing standing) {
   const std::uint64_t over = metrics.ended.value();
   const std::uint64_t all = metrics.begun.value();
   summary.queue = all > over ? all - over : 0;
+  summary.map = metrics.maps.latest();
   summary.cells = all_cells(metrics);
   keep_the_most(summary.cells);
   std::sort(summary.cells.begin(), summary.cells.end(),
@@ -80,6 +81,9 @@ std::vector<std::byte> encode_summary(const RankSummary& summary) {
   w.number(static_cast<std::uint8_t>(summary.standing));
   const auto& s = summary;
   for (const std::uint64_t n : {s.epoch, s.ops, s.bytes, s.failed, s.queue}) w.number(n);
+  w.number(s.map.version);
+  w.number(s.map.digest);
+  w.number(s.map.ranks);
   w.list(summary.cells, [&](const Cell& cell) {
     w.number(cell.peer.value);
     w.number(cell.wait_ns);
@@ -99,6 +103,9 @@ Result<RankSummary> parse_summary(std::span<const std::byte> bytes) {
   for (auto* n : {&s.epoch, &s.ops, &s.bytes, &s.failed, &s.queue}) {
     *n = r.number<std::uint64_t>();
   }
+  s.map.version = r.number<std::uint32_t>();
+  s.map.digest = r.number<std::uint64_t>();
+  s.map.ranks = r.number<std::uint32_t>();
   bool sound = layout == kLayout && standing <= static_cast<std::uint8_t>(comm::Standing::kEnded);
   r.list(kMaxCells, kCellBytes, [&] {
     Cell cell{{r.number<std::int32_t>()}};

@@ -36,6 +36,7 @@ struct RankSummary {
   std::uint64_t bytes = 0;
   std::uint64_t failed = 0;
   std::uint64_t queue = 0;  // ops under way
+  comm::MapFacts map;       // of the world's group
   std::vector<Cell> cells;  // by peer, at most kMaxCells
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 };

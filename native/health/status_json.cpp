@@ -67,6 +67,7 @@ class WorldText {
     out_.number("size", std::uint64_t{world_.ranks().size()});
     out_.number("waiting", std::uint64_t{world_.waiting()});
     out_.text("blocked", world_.blocked());
+    write_map();
     write_ranks();
     write_links();
     write_stragglers();
@@ -94,6 +95,17 @@ class WorldText {
     ranks.resize(kRanksShown);
     std::sort(ranks.begin(), ranks.end());
     return ranks;
+  }
+
+  void write_map() {
+    const comm::MapFacts& map = world_.map();
+    if (map.ranks == 0) return;
+    out_.open("map", '{');
+    out_.number("version", std::uint64_t{map.version});
+    out_.text("digest", hex_digits(map.digest));
+    out_.number("ranks", std::uint64_t{map.ranks});
+    out_.number("time_s", seconds(world_.map_since().since_origin + header_.wall_offset));
+    out_.close('}');
   }
 
   void write_ranks() {

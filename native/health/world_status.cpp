@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "health/json.h"
+
 namespace holdfast::health {
 namespace {
 
@@ -54,6 +56,11 @@ void add_rank(std::vector<StatusEvent>& events, StatusEvent event, std::size_t r
   if (std::find(to.hosts.begin(), to.hosts.end(), host) == to.hosts.end()) to.hosts.push_back(host);
 }
 
+std::string map_text(const comm::MapFacts& map) {
+  return "version " + std::to_string(map.version) + ", digest " + hex_digits(map.digest) + ", " +
+         std::to_string(map.ranks) + " ranks";
+}
+
 }  // namespace
 
 std::string_view rank_state_name(RankState state) {
@@ -79,7 +86,24 @@ std::vector<StatusEvent> WorldStatus::update(const WorldNews& news, const Contac
     ranks_[r].numbers = numbers_of(view_[r]);
     look_at(ranks_[r], look(view_[r]), now);
   }
+  if (look_at_maps(now)) {
+    events.push_back({now, name_, "map", "", view.epoch, 0, {}, {}, map_text(map_)});
+  }
   return events;
+}
+
+// Heartbeats of the ranks come one by one, so the newest map counts; whether it is another one.
+bool WorldStatus::look_at_maps(Instant now) {
+  comm::MapFacts newest;
+  for (std::size_t r = 0; r < view_.size(); ++r) {
+    if (view_[r] == ft::kNobody || !ranks_[r].numbers) continue;
+    const comm::MapFacts& told = ranks_[r].numbers->total().map;
+    if (told.ranks > 0 && (newest.ranks == 0 || told.version > newest.version)) newest = told;
+  }
+  if (newest.ranks == 0 || newest == map_) return false;
+  map_ = newest;
+  map_since_ = now;
+  return true;
 }
 
 void WorldStatus::look_at(RankStatus& status, const ft::Contact& contact, Instant now) {

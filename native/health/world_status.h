@@ -24,13 +24,13 @@ inline constexpr std::size_t kRanksNamed = 16;
 struct StatusEvent {
   Instant at;
   std::string world;
-  std::string_view kind;   // began, joined, lost, blocked, ended
+  std::string_view kind;   // began, joined, lost, blocked, map, ended
   std::string_view cause;  // of a loss: died, silent, cut, left
   Epoch epoch;
   std::size_t count = 0;           // number of ranks
   std::vector<Rank> ranks;         // the first kRanksNamed of them
   std::vector<std::string> hosts;  // hosts of `ranks`, each once
-  std::string why;                 // blocked: the reason
+  std::string why;                 // blocked: the reason; map: which
 };
 
 enum class RankState : std::uint8_t {
@@ -99,11 +99,15 @@ class WorldStatus {
   std::size_t members() const { return members_; }
   std::size_t waiting() const { return waiting_; }
   const std::string& blocked() const { return blocked_; }
+  // The newest that a rank has told of; of no ranks: none has one.
+  const comm::MapFacts& map() const { return map_; }
+  Instant map_since() const { return map_since_; }                 // when it was first told of
   const std::vector<RankStatus>& ranks() const { return ranks_; }  // by rank
   const std::deque<ViewRecord>& views() const { return views_; }
 
  private:
   std::vector<StatusEvent> take_view(const ft::WorldView& view, const ContactOf& look, Instant now);
+  bool look_at_maps(Instant now);
   void look_at(RankStatus& status, const ft::Contact& contact, Instant now);
 
   std::string name_;
@@ -112,6 +116,8 @@ class WorldStatus {
   std::size_t members_ = 0;
   std::size_t waiting_ = 0;
   std::string blocked_;
+  comm::MapFacts map_;
+  Instant map_since_;
   std::vector<MemberId> view_;  // by rank
   std::vector<RankStatus> ranks_;
   std::deque<ViewRecord> views_;

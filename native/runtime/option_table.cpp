@@ -22,6 +22,7 @@ constexpr std::uint64_t nanoseconds(Duration time) {
 constexpr std::uint64_t kLongestTime = nanoseconds(std::chrono::hours(24 * 365));
 constexpr std::uint64_t kShortestHeartbeat = nanoseconds(std::chrono::milliseconds(1));
 constexpr std::uint64_t kLongestHeartbeat = nanoseconds(std::chrono::hours(1));
+constexpr std::uint64_t kLongestMeasure = nanoseconds(std::chrono::minutes(10));
 constexpr std::uint64_t kSmallestSlice = 4096;
 constexpr std::uint64_t kLargestSlice = 1ULL << 30;
 
@@ -218,6 +219,15 @@ constexpr OptionRow kRows[] = {
      .agreement = Agreement::kIfSet,
      .check = check_topology,
      .agreed = agreed_topology},
+    {.name = "measure",
+     .field = &Options::measure,
+     .accepted = "more than 0, at most 600, in s; or 0 not to measure",
+     .doc = "How long a group of several hosts measures its links as soon as it is complete, to "
+            "agree on a map of them; of groups that Python or torch makes.",
+     .agreement = Agreement::kIfSet,
+     .least = 1,
+     .most = kLongestMeasure,
+     .or_zero = true},
     {.name = "tune",
      .field = &Options::tune,
      .accepted = "1 or 0",

@@ -44,6 +44,9 @@ struct Options {
   std::string plan;
   // File with a map of links, one rank of the world each; empty: links count as alike.
   std::string topology;
+  // How long a new group measures the links between its hosts before its first op; zero: it does
+  // not. The Python face measures.
+  Duration measure{};
   // Whether a plan that the table lacks is measured at its first use and, if `plan` names a file,
   // written there.
   bool tune = false;

@@ -41,6 +41,7 @@ health::RankSummary a_summary() {
   summary.bytes = 1'000'000'007;
   summary.failed = 2;
   summary.queue = 1;
+  summary.map = {2, 0xfedc'ba98'7654'3210, 1024};
   summary.cells = {{health::kOtherPeers, 5, 6, 7}, {{0}, 1, 2, 3}, {{63}, ~std::uint64_t{0}, 0, 9}};
   return summary;
 }
@@ -228,6 +229,28 @@ TEST_CASE("what blocks a decision, and the end of a world, are told once") {
   const std::string ended = health::status_json(scene.status.state(), scene.header);
   CHECK(has(ended, "\"worlds\":[]"));
   CHECK(count(ended, R"("kind":"ended")") == 1);
+}
+
+TEST_CASE("the newest map that a rank tells of is shown, and told once") {
+  ThreeRanks scene;
+  const std::string none = scene.look(seconds(1));
+  CHECK_FALSE(has(none, "\"map\""));
+  health::RankSummary summary;
+  const auto tell = [&](std::uint64_t member, std::uint32_t version, int second) {
+    summary.map = {version, 0xab00 + version, 3};
+    scene.status.hear({member}, summary, at(seconds(second)));
+    return scene.look(seconds(second));
+  };
+  const std::string first = tell(11, 1, 2);
+  CHECK(has(first, R"("map":{"version":1,"digest":"000000000000ab01","ranks":3,"time_s":1002})"));
+  tell(10, 1, 3);
+  // The ranks go on to the next map one by one.
+  tell(12, 2, 4);
+  tell(11, 2, 5);
+  const std::string last = tell(10, 2, 6);
+  CHECK(has(last, R"("map":{"version":2,"digest":"000000000000ab02","ranks":3,"time_s":1004})"));
+  CHECK(count(last, R"("kind":"map")") == 2);
+  CHECK(has(last, R"("why":"version 2, digest 000000000000ab02, 3 ranks")"));
 }
 
 TEST_CASE("the straggler is the rank that the others wait for") {

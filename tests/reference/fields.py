@@ -63,7 +63,8 @@ def walk(document: Any, opaque: set[str], path: str = "") -> Iterator[tuple[str,
 def differences(fields: list[Field], documents: list[Any]) -> list[str]:
     """Where real documents and the page's fields differ; empty: nowhere."""
     known = {field.path: field for field in fields}
-    opaque = {field.path for field in fields if field.kind == "object"}
+    parents = {field.path.rpartition(".")[0] for field in fields}
+    opaque = {field.path for field in fields if field.kind == "object"} - parents
     wrong, found = set(), set()
     for document in documents:
         for path, value in walk(document, opaque):

@@ -16,6 +16,7 @@ seconds; shares are parts of the time from 0 to 1, as they were over the last se
 TITLES = {
     "": "Of who answers",
     "worlds[]": "`worlds[]`: each job or group",
+    "worlds[].map": "`worlds[].map`: the map of links by which it plans",
     "worlds[].ranks[]": "`worlds[].ranks[]`: each rank",
     "worlds[].links[]": "`worlds[].links[]`: whom a rank waits for",
     "worlds[].stragglers[]": "`worlds[].stragglers[]`: whom the others wait for",
@@ -24,6 +25,7 @@ TITLES = {
 }
 
 NUMBERS = "once its numbers have come"
+MAPPED = "of a group that has one"
 
 STATES = """`vacant` (nobody has had it), `well` (heard of, ops can run), `changing` (a change of
 view is under way), `failed` (its group has failed, or it was voted out), `unheard` (in the view,
@@ -52,6 +54,7 @@ FIELDS = [
     Field("worlds[].size", "integer", "ranks, vacant ones included."),
     Field("worlds[].waiting", "integer", "strangers that wait for a step boundary."),
     Field("worlds[].blocked", "text", "why a loss cannot be decided; empty: it can."),
+    Field("worlds[].map", "object", "the newest that a rank has told of.", MAPPED),
     Field("worlds[].ranks[]", "list", "at most 256 ranks, by number."),
     Field("worlds[].ranks_left_out", "integer", "ranks beyond those: well, and waited for least."),
     Field("worlds[].links[]", "list", "at most 1024, those with the most wait first."),
@@ -62,6 +65,14 @@ FIELDS = [
         "at most 8 ranks that the others wait for 5 % of the time or more, the slowest first.",
     ),
     Field("worlds[].epochs[]", "list", "the views there were, the oldest first."),
+    Field(
+        "worlds[].map.version",
+        "integer",
+        "how many the group has taken; 0: it is that of the option `topology`.",
+    ),
+    Field("worlds[].map.digest", "text", "the same wherever the map is the same."),
+    Field("worlds[].map.ranks", "integer", "how many it covers."),
+    Field("worlds[].map.time_s", "number", "when it was first told of."),
     Field("worlds[].ranks[].rank", "integer", "its number."),
     Field("worlds[].ranks[].state", "text", f"{STATES}."),
     Field(
@@ -118,13 +129,13 @@ FIELDS = [
     Field("worlds[].epochs[].lost", "integer", "members that it lost."),
     Field("events[].time_s", "number", "when."),
     Field("events[].world", "text", "the world's name."),
-    Field("events[].kind", "text", "`began`, `joined`, `lost`, `blocked` or `ended`."),
+    Field("events[].kind", "text", "`began`, `joined`, `lost`, `blocked`, `map` or `ended`."),
     Field("events[].cause", "text", "of a loss, as above; else empty."),
     Field("events[].epoch", "integer", "number of the view."),
     Field("events[].count", "integer", "how many ranks it concerns."),
     Field("events[].ranks[]", "list", "the first 16 of them, as integers."),
     Field("events[].hosts[]", "list", "their hosts, each once."),
-    Field("events[].why", "text", "`blocked`: the reason."),
+    Field("events[].why", "text", "`blocked`: the reason; `map`: version, digest, ranks."),
 ]
 
 

@@ -1,5 +1,7 @@
 #include "group/parts/op_watch.h"
 
+#include "topology/link_map.h"
+
 namespace holdfast::group {
 namespace {
 
@@ -97,6 +99,15 @@ void OpWatch::began_view(const Roster& roster, const std::vector<comm::MemberLin
 
 void OpWatch::named(const std::string& name) {
   if (observer_ != nullptr) observer_->on_group_named(group_, name);
+}
+
+void OpWatch::took_map(const std::string& name, const comm::TakenMap& taken) {
+  if (observer_ == nullptr) return;
+  comm::MapFacts facts;
+  if (taken.map) {
+    facts = {taken.version, taken.map->digest(), static_cast<std::uint32_t>(taken.map->size())};
+  }
+  observer_->on_map_taken({name, facts});
 }
 
 // Closing a group, or being voted out of it, is not its failure.

@@ -179,6 +179,10 @@ function showWorld(world, now) {
   const at = (selector) => section.querySelector(selector);
   at(".facts").textContent = "epoch " + world.epoch + ", " + world.members + " of " + world.size +
       " ranks" + (world.waiting ? ", " + world.waiting + " waiting to come in" : "");
+  at(".map").textContent = world.map ? "map of links: version " + world.map.version +
+      ", digest " + world.map.digest + ", " + world.map.ranks + " ranks, since " +
+      clock(world.map.time_s) : "";
+  at(".map").hidden = !world.map;
   at(".blocked").textContent = world.blocked;
   at(".blocked").hidden = !world.blocked;
   at(".epochs").replaceChildren(...epochs(world, now));

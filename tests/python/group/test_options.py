@@ -56,6 +56,8 @@ def test_options_do_not_change():
         ("time_slice", 0.00001, "100 microseconds to 100 milliseconds, or 0"),
         ("time_slice", 1, "100 microseconds to 100 milliseconds, or 0"),
         ("time_slice", False, "number of seconds"),
+        ("measure", -1.0, "number of seconds"),
+        ("measure", 601, "at most 600, in s; or 0 not to measure"),
         ("on_hole", "ignore", '"raise" or "zero"'),
     ],
 )
@@ -73,6 +75,8 @@ def test_a_value_that_cannot_be_used_is_refused_with_what_is_accepted(option, va
         ("HOLDFAST_CONNECT_TIMEOUT", "7", "connect_timeout", 7.0),
         ("HOLDFAST_TIME_SLICE", "0.002", "time_slice", 0.002),
         ("HOLDFAST_TIME_SLICE", "0", "time_slice", 0.0),
+        ("HOLDFAST_MEASURE", "2.5", "measure", 2.5),
+        ("HOLDFAST_MEASURE", "0", "measure", 0.0),
         ("HOLDFAST_ADDRESS", "127.0.0.1", "address", "127.0.0.1"),
         ("HOLDFAST_PORT", "29400", "port", 29400),
         ("HOLDFAST_HOST_ID", "left", "host_id", "left"),
@@ -98,6 +102,8 @@ def test_the_environment_sets_each_option(variable, text, option, value):
         ("HOLDFAST_ADDRESS", "0.0.0.0"),
         ("HOLDFAST_ALGORITHM", "rong"),
         ("HOLDFAST_ON_HOLE", "nan"),
+        ("HOLDFAST_MEASURE", "a while"),
+        ("HOLDFAST_MEASURE", "601"),
     ],
 )
 def test_an_error_names_the_variable_its_text_and_what_is_accepted(variable, text):

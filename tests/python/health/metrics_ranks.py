@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from health_ranks import await_file, scrape, total
+from health_ranks import await_file, page, scrape, total
+from waiting import eventually
 
 import holdfast
 from holdfast.comm.group import Group
@@ -182,3 +185,50 @@ def wait_in_vain(
         # They lasted so long at least, but for one that is given up as the op ends.
         waited = (given_up - 1) * wait_s
         assert waited < exposed < 1.001 * active, (waited, active, exposed)
+
+
+def show_maps() -> None:
+    """What operators see of the map: metrics, the status page, and its events."""
+    with holdfast.init() as group:
+        where = group.http_address
+        assert where
+        assert not [name for name in scrape(where) if name.startswith("holdfast_map")]
+        taken_at = 0.0
+        for version in (1, 2):
+            started = time.time()
+            chart = {"format": 1, "ranks": group.size, "gbit_per_s": version, "alpha_us": 50}
+            group.set_topology(json.dumps(chart))
+            # The map is this rank's when it has taken part in an op that goes by it.
+            group.barrier()
+            digest = group.topology()["digest"]
+            told = {k: v for k, v in scrape(where).items() if k.startswith("holdfast_map")}
+            after = told.pop('holdfast_map_taken_timestamp_seconds{group="default"}')
+            assert max(taken_at, started - 1) <= after <= time.time() + 1
+            taken_at = after
+            assert told == {
+                f'holdfast_map_info{{group="default",digest="{digest}"}}': 1,
+                'holdfast_map_version{group="default"}': version,
+                'holdfast_map_ranks{group="default"}': group.size,
+            }
+            shown = await_map(where, version)
+            assert (shown["digest"], shown["ranks"]) == (digest, group.size)
+        kinds = [e["why"] for e in status(where)["events"] if e["kind"] == "map"]
+        assert [why.split(",")[0] for why in kinds] == ["version 1", "version 2"]
+        group.barrier()
+
+
+def status(where: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(page(where, "/status")[1])
+    return answer
+
+
+def await_map(where: str, version: int) -> dict[str, Any]:
+    """The status is of the last heartbeat."""
+
+    def shown() -> dict[str, Any]:
+        worlds = status(where)["worlds"]
+        found: dict[str, Any] = worlds[0].get("map", {}) if worlds else {}
+        return found
+
+    eventually(lambda: shown().get("version") == version)
+    return shown()

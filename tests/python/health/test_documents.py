@@ -21,10 +21,15 @@ from reference.metrics import sample_name
 
 
 def test_documents_have_the_fields_of_their_pages(tmp_path: Path) -> None:
-    """Three ranks over TCP, the last of which is waited for, and one of which dies."""
-    with Job(tmp_path, "work_until_stopped", 3, HOLDFAST_TRANSPORTS="tcp") as job:
+    """Three ranks over TCP with a map; the last of which is waited for, and one of which dies."""
+    chart = tmp_path / "map.json"
+    chart.write_text('{"format": 1, "ranks": 3, "gbit_per_s": 1, "alpha_us": 50}')
+    env = {"HOLDFAST_TRANSPORTS": "tcp", "HOLDFAST_TOPOLOGY": str(chart)}
+    with Job(tmp_path, "work_until_stopped", 3, **env) as job:
         job.heard()
-        eventually(lambda: job.world()["links"] and job.world()["stragglers"])
+        eventually(
+            lambda: {"links", "stragglers", "map"} <= {k for k, v in job.world().items() if v}
+        )
         before = job.status()
         eventually(lambda: "wait" in page(job.where[0], "/metrics")[1])
         compare_metrics(job)

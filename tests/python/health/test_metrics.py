@@ -81,6 +81,10 @@ def test_a_sync_is_counted_in_bytes_of_the_state(tmp_path: Path) -> None:
     run_ranks("metrics_ranks", "sync_a_state", 3, tmp_path, env=HTTP)
 
 
+def test_operators_see_by_which_map_a_group_plans(tmp_path: Path) -> None:
+    run_ranks("metrics_ranks", "show_maps", 2, tmp_path, env=HTTP)
+
+
 @pytest.mark.parametrize(
     "function", ["send_coded", "look_at_residuals_now_and_then", "hide_communication"]
 )

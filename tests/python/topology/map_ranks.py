@@ -288,6 +288,79 @@ def measure_links() -> None:
     print("MAP", json.dumps({"map": known["map"], "digest": known["digest"], "seconds": spent}))
 
 
+def begin_measured() -> None:
+    """Option measure: hosts have a map before the first op; one host alone does nothing for it."""
+    with holdfast.init() as group:
+        known = group.topology()
+        if os.environ["HOSTS"] == "1":
+            assert known["source"] == "none"
+            assert group.flight()["ops"] == 0
+            return
+        assert (known["version"], known["source"]) == (1, "agreed")
+        assert known["map"]["domains"] == [[f"host-{rank}"] for rank in range(group.size)]
+        digests = np.zeros(group.size, np.uint64)
+        digests[group.rank] = int(known["digest"], 16)
+        group.all_reduce(digests)
+        assert len(set(digests.tolist())) == 1
+        group.barrier()
+
+
+def come_back_to_what_was_measured() -> None:
+    """A rank that comes back with the same option is given the map, and measures nothing."""
+    born = Path(f"born-{os.environ['RANK']}")
+    again = born.exists()
+    born.touch()
+    with holdfast.init() as group:
+        if again:
+            assert group.flight()["ops"] == 0
+        elif group.rank == 1:
+            assert group.topology()["version"] == 1
+            # The others have the map when they have ended an op after it.
+            group.barrier()
+            os.kill(os.getpid(), signal.SIGKILL)
+        else:
+            group.barrier()
+        view = group.advance()
+        while len(view.ranks) < group.size:
+            view = group.advance()
+        known = group.topology()
+        assert (known["version"], known["source"]) == (1, "agreed")
+        run_blocks(group, list(range(group.size)))
+        group.barrier()
+
+
+def begin_measured_in_torch() -> None:
+    """The world of torch measures; groups of some of its ranks do not."""
+    import torch
+    import torch.distributed as dist
+
+    from holdfast import _process
+
+    def versions() -> set[str]:
+        lines = "\n".join(_process.metrics_texts()).splitlines()
+        return {line for line in lines if line.startswith("holdfast_map_version")}
+
+    meeting = f"file://{os.environ['MEETING_FILE']}"
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("holdfast", init_method=meeting, rank=rank, world_size=size)
+    # The map is taken by the runtime before the next op begins.
+    dist.barrier()
+    told = versions()
+    assert len(told) == 1, told
+    assert told.copy().pop().endswith(" 1")
+    some = dist.new_group([0, 2])
+    everybody = dist.new_group()
+    for group in (some, everybody, None):
+        if group is some and rank == 1:
+            continue
+        tensor = torch.ones(3)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.tolist() == [float(2 if group is some else size)] * 3
+    assert told <= versions()
+    assert all(line.endswith(" 1") for line in versions())
+    dist.destroy_process_group()
+
+
 def lose_one_while_measuring() -> None:
     with holdfast.init() as group:
         if group.rank == 1:

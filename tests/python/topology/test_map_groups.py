@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from ranks import finish, run_ranks, start_rank
+from ranks import Process, all_end_well, finish, run_ranks, start_rank
 
 
 def write_map(folder: Path, ranks: int, slow: float = 0.025) -> Path:
@@ -106,3 +106,34 @@ def test_a_rank_that_comes_back_is_given_the_map(tmp_path) -> None:
     processes[1] = start_rank("map_ranks", "come_back", 1, 3, tmp_path, environment)
     for outcome in finish(processes, 60):
         assert outcome.status == 0, outcome.output
+
+
+def start_on_host(function: str, folder: Path, rank: int, hosts: int = 3) -> Process:
+    """One of three ranks, which measure."""
+    env = {
+        "HOLDFAST_TRANSPORTS": "tcp",
+        "HOLDFAST_MEASURE": "0.3",
+        "HOLDFAST_HOST_ID": f"host{rank % hosts}",
+        "HOSTS": str(hosts),
+    }
+    return start_rank("map_ranks", function, rank, 3, folder, env)
+
+
+@pytest.mark.parametrize("hosts", [3, 1])
+def test_the_option_measure_makes_a_map_of_several_hosts_before_the_first_op(
+    hosts, tmp_path
+) -> None:
+    all_end_well([start_on_host("begin_measured", tmp_path, r, hosts) for r in range(3)], 60)
+
+
+def test_a_rank_that_comes_back_measures_nothing(tmp_path) -> None:
+    function = "come_back_to_what_was_measured"
+    processes = [start_on_host(function, tmp_path, r) for r in range(3)]
+    assert processes[1].wait(60) == -signal.SIGKILL
+    processes[1] = start_on_host(function, tmp_path, 1)
+    all_end_well(processes, 60)
+
+
+def test_torch_measures_its_world_and_no_group_of_some(tmp_path) -> None:
+    pytest.importorskip("torch", reason="waits for torch: the backend is built against it")
+    all_end_well([start_on_host("begin_measured_in_torch", tmp_path, r) for r in range(3)], 60)
