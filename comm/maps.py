@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _MOST_BUDGET_S = 600.0
 # Maps of 1024 ranks, pair by pair, have about 12 MiB.
 _MOST_BYTES = 16 << 20
+# Seven names of 64 bytes, with a slash between.
+_DOMAIN_BYTES = 7 * 64 + 6
 # In place of a length: the map that a rank gave cannot be used.
 _REFUSED = -1
 _LABELS = re.compile(r"^holdfast_link_(\w+?)\{([^}]*)\} (\S+)", re.MULTILINE)
@@ -140,8 +142,8 @@ class Maps(Calls):
 
         All ranks call it, between the same collectives, and leave the network alone meanwhile.
         Hosts measure each other pair by pair, by one rank each; then hosts try their cards, and
-        sites, which a clear gap in rates or latencies shows, their lines, with several flows at
-        once.
+        sites their lines, with several flows at once. Sites are the outermost names of the option
+        domain; without names, they are where a clear gap in rates or latencies is.
 
         Parameters
         ----------
@@ -163,7 +165,7 @@ class Maps(Calls):
         """
         if not 0 < budget <= _MOST_BUDGET_S:
             raise ConfigError(f"budget {budget}; accepted: more than 0, to {_MOST_BUDGET_S}, in s")
-        text = measure(cast("Group", self), budget, self._native.hosts)
+        text = measure(cast("Group", self), budget, self._native.hosts, _domains(self))
         self.set_topology(text)
         return self.topology()
 
@@ -218,6 +220,16 @@ class Maps(Calls):
             return []
         _, taken = self._native.map
         return list(chart.differences(chart.read(text), chart.read(taken or text), 0.0))
+
+
+def _domains(group: _Collectives) -> list[list[str]]:
+    """By rank, the names of its option domain, from the outside in."""
+    own = ("" if group._node is None else group._node.domain).encode()
+    rows = np.zeros((group.size, _DOMAIN_BYTES), np.uint8)
+    rows[group.rank, : len(own)] = np.frombuffer(own, np.uint8)
+    group.all_reduce(rows)
+    texts = [row.tobytes().rstrip(b"\0").decode(errors="replace") for row in rows]
+    return [text.split("/") if text else [] for text in texts]
 
 
 def matrix_of(text: str) -> dict[str, Any]:

@@ -66,7 +66,12 @@ class _Group(Protocol):
     def barrier(self) -> Any: ...
 
 
-def measure(group: _Group, budget: float, host_of: Sequence[int]) -> str:
+def measure(
+    group: _Group,
+    budget: float,
+    host_of: Sequence[int],
+    domains: Sequence[Sequence[str]] = (),
+) -> str:
     """Measure the links of a group; all its ranks call it, and send nothing else meanwhile.
 
     Parameters
@@ -77,6 +82,10 @@ def measure(group: _Group, budget: float, host_of: Sequence[int]) -> str:
         Seconds that it takes about; many hosts, or slow links, need more.
     host_of : sequence of int
         By rank: its host, from 0 on; -1: vacant. The same on all ranks.
+    domains : sequence of sequence of str
+        By rank: the names of the domains around its host, from the outside in; of the ranks of a
+        host the lowest one's count. The outermost are the sites then; without names, sites are
+        where a clear gap in rates or latencies is.
 
     Returns
     -------
@@ -92,7 +101,7 @@ def measure(group: _Group, budget: float, host_of: Sequence[int]) -> str:
     """
     if not 0 < budget <= _MOST_BUDGET_S:
         raise ConfigError(f"measure: budget = {budget}; accepted: seconds, more than 0, to 3600")
-    return _Measurement(group, budget, host_of).run()
+    return _Measurement(group, budget, host_of, domains).run()
 
 
 @contextlib.contextmanager
@@ -105,12 +114,19 @@ def _given_up() -> Iterator[None]:
 class _Measurement:
     """One measurement, on one rank."""
 
-    def __init__(self, group: _Group, budget: float, host_of: Sequence[int]) -> None:
+    def __init__(
+        self,
+        group: _Group,
+        budget: float,
+        host_of: Sequence[int],
+        domains: Sequence[Sequence[str]],
+    ) -> None:
         hosts = max(host_of, default=-1) + 1
         self._group = group
         self._budget = budget
         self._host_of = list(host_of)
         self._ranks_of = [[r for r, h in enumerate(host_of) if h == n] for n in range(hosts)]
+        self._domains = [list(domains[own[0]]) if domains else [] for own in self._ranks_of]
         self._kbit = np.zeros((hosts, hosts), np.int64)
         self._alpha = np.zeros((hosts, hosts), np.int64)
         # By two hosts: how far the second one's clock is ahead.
@@ -133,12 +149,15 @@ class _Measurement:
                     self._if_mine(try_pair, own[:1], own[1:2])
         self._share()
         links = Links(self._kbit, self._alpha).bounded()
-        site_of = shared_links.find_sites(links)
+        named = any(self._domains)
+        site_of = shared_links.sites_of(self._domains) if named else shared_links.find_sites(links)
         links = shared_links.fill(links, site_of)
         lone, lines, cards = self._trials(links, site_of)
         links = shared_links.free_of_others(links, lone)
         shared = shared_links.shared_by(links, self._host_of, [*cards, *lines])
-        return shared_links.map_of(self._host_of, links, site_of, shared)
+        return shared_links.map_of(
+            self._host_of, links, site_of, shared, self._domains if named else ()
+        )
 
     def _share(self) -> None:
         """Add up what ranks have seen, and forget ranks that are lost, alike on all."""

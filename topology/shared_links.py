@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,9 @@ _INSIDE_KBIT = 40_000_000
 _INSIDE_NS = 1_000
 _KBIT_PER_GBIT = 1e6
 _NS_PER_US = 1e3
+_SITE = re.compile(r"site-(\d+)( .*)")
+# Of a site's name in a capacity's, which has 64 bytes at most.
+_NAME_BYTES = 56
 _NANOBITS_PER_KBIT = 8 * 1_000_000
 
 
@@ -253,11 +257,31 @@ def shared_by(
     return found
 
 
+def sites_of(domains: Sequence[Sequence[str]]) -> list[int]:
+    """Number the outermost domains, as they appear.
+
+    Parameters
+    ----------
+    domains : sequence of sequence of str
+        By host: the names of what is around it, from the outside in; those without any are one
+        site.
+
+    Returns
+    -------
+    list of int
+        By host: its site.
+    """
+    names = [path[0] if path else "" for path in domains]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return [numbers[name] for name in names]
+
+
 def map_of(
     host_of: Sequence[int],
     links: Links,
     site_of: Sequence[int],
     shared: Sequence[tuple[Trial, int]],
+    domains: Sequence[Sequence[str]] = (),
 ) -> str:
     """Make the map of ranks from what hosts measured.
 
@@ -271,6 +295,9 @@ def map_of(
         By host.
     shared : sequence of (Trial, int)
         Capacities, in kbit/s.
+    domains : sequence of sequence of str
+        By host: the names of what is around it, where they are known; sites are those of
+        :func:`sites_of` then.
 
     Returns
     -------
@@ -283,6 +310,9 @@ def map_of(
     several = max(site_of, default=0) > 0
 
     def path(rank: int, host: int) -> list[str]:
+        if domains:
+            around = domains[host] if host >= 0 else ()
+            return [*around, f"host-{host}" if host >= 0 else f"host-of-rank-{rank}"]
         site = f"site-{site_of[host]}" if host >= 0 else "site-unknown"
         name = f"host-{host}" if host >= 0 else f"host-of-rank-{rank}"
         return [site, name] if several else [name]
@@ -295,7 +325,7 @@ def map_of(
         "alpha_us": [[ns / _NS_PER_US for ns in row] for row in late],
         "shared": [
             {
-                "name": trial.name,
+                "name": _named(trial.name, site_of, domains),
                 "gbit_per_s": kbit / _KBIT_PER_GBIT,
                 "from": [rank for rank, h in enumerate(host_of) if h in trial.senders],
                 "to": [rank for rank, h in enumerate(host_of) if h in trial.receivers],
@@ -304,6 +334,15 @@ def map_of(
         ],
     }
     return json.dumps(known)
+
+
+def _named(trial: str, site_of: Sequence[int], domains: Sequence[Sequence[str]]) -> str:
+    """Return the name of a capacity, by the name that its site was given."""
+    found = _SITE.match(trial)
+    if not domains or found is None:
+        return trial
+    path = domains[list(site_of).index(int(found[1]))]
+    return f"{path[0][:_NAME_BYTES]}{found[2]}" if path else trial
 
 
 def _by_rank(

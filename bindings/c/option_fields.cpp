@@ -60,6 +60,7 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
      .member = &hf_options::trust_resets,
      .enumerators = {"HF_TRUST_NONE", "HF_TRUST_LAN"}},
     {"topology", &hf_options::topology},
+    {"domain", &hf_options::domain},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

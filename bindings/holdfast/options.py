@@ -84,6 +84,10 @@ class Options:
         TCP port to listen on; 0 lets the system choose. ``HOLDFAST_PORT``.
     host_id : str
         Who counts as "the same host"; empty: found out. ``HOLDFAST_HOST_ID``.
+    domain : str
+        Where this host is, from the outside in: ``"site-a/rack-2"``, at most 7 names; empty: not
+        known. Algorithms of two levels go by the innermost level with several ranks to a domain,
+        and maps that ``measure()`` makes name these domains. ``HOLDFAST_DOMAIN``.
     algorithm : str
         Algorithm to use wherever it serves; empty: the cost model chooses.
         ``HOLDFAST_ALGORITHM``.
@@ -179,6 +183,7 @@ class Options:
     address: str = _USUAL["address"]
     port: int = _USUAL["port"]
     host_id: str = _USUAL["host_id"]
+    domain: str = _USUAL["domain"]
     algorithm: str = _USUAL["algorithm"]
     plan: str = _USUAL["plan"]
     topology: str = _USUAL["topology"]

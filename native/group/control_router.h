@@ -41,6 +41,7 @@ class ControlRouterOwner {
   // The peer has been sent something and must not sleep over it.
   virtual void nudge(MemberId peer) = 0;
   virtual std::string host_of(const std::string& card) const = 0;
+  virtual std::string domain_of(const std::string&) const { return {}; }
   // As Network::memory_of().
   virtual std::string memory_of(const std::string& card) const = 0;
   virtual Result<OwnArea> make_area() = 0;
@@ -70,6 +71,7 @@ class ControlRouter final : public Network {
   ft::Contact contact_of(MemberId peer, Instant now) const override;
   void look_after(MemberId member, const std::string& card, Instant now) override;
   std::string host_of(const std::string& card) const override { return owner_.host_of(card); }
+  std::string domain_of(const std::string& card) const override { return owner_.domain_of(card); }
   std::string memory_of(const std::string& card) const override { return owner_.memory_of(card); }
   Result<OwnArea> make_area() override { return owner_.make_area(); }
   std::optional<comm::HostPeer> open_area(MemberId member, const std::string& name) override {

@@ -17,6 +17,7 @@ class CardWords {
  public:
   struct Words {
     std::string host;    // as Network::host_of()
+    std::string domain;  // as Network::domain_of()
     std::string memory;  // as Network::memory_of()
   };
   // By rank of the view. All views of a world with one epoch are the same.
@@ -29,6 +30,10 @@ class CardWords {
 
 std::vector<int> number_hosts(const std::vector<CardWords::Words>& words,
                               const std::vector<Rank>& ranks);
+// By rank, the domains that it is in, from the outside in, its host last: numbers that tell domains
+// of one level apart, as many for each. Of the ranks of a host the lowest one's card counts.
+std::vector<std::vector<int>> number_domains(const std::vector<CardWords::Words>& words,
+                                             const std::vector<Rank>& ranks);
 bool may_share(const ft::WorldView& view, const std::vector<CardWords::Words>& words,
                const std::vector<Rank>& ranks);
 

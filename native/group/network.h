@@ -36,6 +36,8 @@ class Network {
   virtual void look_after(MemberId member, const std::string& card, Instant now) = 0;
   // Equal for two cards exactly when their processes are on one host.
   virtual std::string host_of(const std::string& card) const = 0;
+  // The domains around the card's host, from the outside in, with '/' between; empty: not known.
+  virtual std::string domain_of(const std::string&) const { return {}; }
   // Connections to this process will be wanted.
   virtual void expect(const ft::Joiner& joiner) = 0;
   // Prints a line for people: views that change, and why.

@@ -45,6 +45,10 @@ class World {
   // The hosts of these ranks of the view, numbered in order of appearance; vacant ranks count as
   // one.
   std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
+  // As number_domains(), of these ranks of the view.
+  std::vector<std::vector<int>> domains(const std::vector<Rank>& world_ranks) const {
+    return number_domains(words_.of(view(), network_), world_ranks);
+  }
   // This process's part in a group called `base.name` that the world had before this process was
   // admitted. `base` has what the other members do not decide, and may have the group's world
   // ranks. Nothing: no such group had this rank in it, or this process has its part already.

@@ -88,6 +88,7 @@ class NodeImpl final : public Node {
 
   std::string address() const override { return runtime_->own_card().addresses.front(); }
   std::string http_address() const override { return runtime_->http_address(); }
+  std::string domain() const override { return runtime_->own_card().domain; }
   std::string metrics_text(bool openmetrics) const override {
     return runtime_->health().metrics_text(openmetrics ? metrics::TextFormat::kOpenMetrics
                                                        : metrics::TextFormat::kPlain);

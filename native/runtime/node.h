@@ -98,6 +98,8 @@ class Node {
   // "host:port" where the health pages (option http) are served, with the real port; empty:
   // nowhere.
   virtual std::string http_address() const = 0;
+  // The option domain.
+  virtual std::string domain() const = 0;
   // The text of the page /metrics. Any thread.
   virtual std::string metrics_text(bool openmetrics) const = 0;
   // Metrics that the layers above the node write; they live as long as the node. Any thread.

@@ -10,6 +10,7 @@
 #include "device_comm/devices.h"
 #include "health/http_endpoint.h"
 #include "runtime/coordinator/address.h"
+#include "runtime/rendezvous/card.h"
 #include "topology/link_map.h"
 
 namespace holdfast::runtime {
@@ -94,6 +95,11 @@ Status check_host_id(const OptionRow& row, const Options& options) {
     return Status::ok();
   }
   return refuse_option(row, "\"" + options.host_id.substr(0, 40) + "\"", row.accepted);
+}
+
+Status check_domain(const OptionRow& row, const Options& options) {
+  if (are_domain_names(options.domain)) return Status::ok();
+  return refuse_option(row, "\"" + options.domain.substr(0, 40) + "\"", row.accepted);
 }
 
 Status check_algorithm(const OptionRow& row, const Options& options) {
@@ -195,6 +201,12 @@ constexpr OptionRow kRows[] = {
      .accepted = "at most 256 printable characters without '='",
      .doc = "Who counts as the same host; empty: boot id and IPC namespace.",
      .check = check_host_id},
+    {.name = "domain",
+     .field = &Options::domain,
+     .accepted = "at most 7 names of 1 to 64 printable characters without '=', with '/' between",
+     .doc = "Where the host is, from the outside in, such as site-a/rack-2; empty: not known. Of "
+            "the ranks of one host the lowest one's counts.",
+     .check = check_domain},
     {.name = "algorithm",
      .field = &Options::algorithm,
      .accepted = "empty (the cost model chooses)",

@@ -37,6 +37,8 @@ struct Options {
   // Processes with the same text count as on the same host; empty: boot id and IPC namespace. Tests
   // set it to play several hosts.
   std::string host_id;
+  // The domains around the host, from the outside in: "site-a/rack-2". Empty: none is known.
+  std::string domain;
   // Algorithm to use wherever it has a row for the collective; empty: the cost model chooses.
   std::string algorithm;
   // File with a table of plans, which says what algorithm is fastest where; empty: the cost model

@@ -374,6 +374,7 @@ Card Runtime::own_card() const {
   card.member = parts_.self;
   card.settings = settings_text(parts_.options, parts_.plan);
   card.host = parts_.host;
+  card.domain = parts_.options.domain;
   card.port = parts_.port;
   card.addresses = parts_.options.address.empty()
                        ? interface_addresses()

@@ -136,6 +136,7 @@ class Runtime final : public comm::Executor,
   bool is_running_here(MemberId peer) const override;
   void nudge(MemberId peer) override;
   std::string host_of(const std::string& card) const override;
+  std::string domain_of(const std::string& card) const override;
   std::string memory_of(const std::string& card) const override;
   Result<group::OwnArea> make_area() override;
   // As make_area(), with room for the areas of groups that are derived from the group.

@@ -246,6 +246,11 @@ std::string Runtime::memory_of(const std::string& card) const {
   return parsed.is_ok() && lays_memory_open(parsed.value()) ? parsed.value().host : std::string{};
 }
 
+std::string Runtime::domain_of(const std::string& card) const {
+  const auto parsed = parse_card(card);
+  return parsed.is_ok() ? parsed.value().domain : std::string{};
+}
+
 Result<group::OwnArea> Runtime::make_area() {
   auto segment = comm::Segment::create("flat", sizeof(comm::HostArea));
   if (!segment.is_ok()) {

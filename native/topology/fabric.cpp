@@ -119,9 +119,22 @@ Result<Fabric> Fabric::of_hosts(std::span<const int> host_of, const LinkModel& l
   std::vector<std::vector<int>> paths;
   paths.reserve(host_of.size());
   for (const int host : host_of) paths.push_back({host});
-  const bool one_host =
-      std::equal(host_of.begin() + (host_of.empty() ? 0 : 1), host_of.end(), host_of.begin());
-  return make({{"all", link}, {"host", one_host ? link : kShmLink, link.beta_s_per_byte}}, paths);
+  return of_domains(paths, link);
+}
+
+Result<Fabric> Fabric::of_domains(const std::vector<std::vector<int>>& paths,
+                                  const LinkModel& link) {
+  const bool one_host = std::ranges::all_of(
+      paths, [&](const std::vector<int>& path) { return path == paths.front(); });
+  // A group on one host has no use for what is around it.
+  if (one_host) {
+    return make({{"all", link}, {"host", link, link.beta_s_per_byte}},
+                std::vector<std::vector<int>>(paths.size(), {0}));
+  }
+  std::vector<FabricLevel> levels(paths.front().size(), {"domain", link});
+  levels.front().name = "all";
+  levels.push_back({"host", kShmLink, link.beta_s_per_byte});
+  return make(std::move(levels), paths);
 }
 
 Result<Fabric> Fabric::evenly(int ranks, int hosts, const LinkModel& link) {

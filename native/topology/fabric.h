@@ -28,8 +28,8 @@ namespace holdfast::topology {
 
 class LinkMap;
 
-// Enough for the whole, region, site, hall, row, rack, host and device.
-inline constexpr int kMostFabricLevels = 8;
+// The whole, and as many as a map of links has names for: region, site, hall, row, rack, host, ...
+inline constexpr int kMostFabricLevels = 9;
 // The most ranks that a table of plans may name.
 inline constexpr int kMostFabricRanks = 1 << 20;
 inline constexpr std::size_t kMostLevelNameBytes = 64;
@@ -61,6 +61,11 @@ class Fabric {
   // ranks of a host share its way out, and the link inside a host is kShmLink. On one host `link`
   // joins its ranks.
   static Result<Fabric> of_hosts(std::span<const int> host_of, const LinkModel& link);
+  // As of_hosts(), for hosts that are in larger domains. `paths`: as of make(), hosts last, one
+  // level at least. `link` joins those that share a larger domain, too: what lines between them do
+  // is not known.
+  static Result<Fabric> of_domains(const std::vector<std::vector<int>>& paths,
+                                   const LinkModel& link);
   // As of_hosts(), for ranks that are spread over the hosts evenly, in order.
   static Result<Fabric> evenly(int ranks, int hosts, const LinkModel& link);
 

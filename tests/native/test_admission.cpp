@@ -109,5 +109,18 @@ TEST_CASE("hosts are numbered as they appear, and memory is shared by all or by 
   CHECK(may_share(arrival.view, {{0}, {1}, {2}}, network));
 }
 
+TEST_CASE("domains around hosts are numbered by level, and a host has those of its lowest rank") {
+  using Words = group::CardWords::Words;
+  const std::vector<Words> words = {{"h0", "a/rack-1", ""}, {"h1", "b/rack-1", ""},
+                                    {"h2", "a/rack-2", ""}, {"h3", "", ""},
+                                    {"h0", "b", ""},        {"h4", "b", ""}};
+  const std::vector<Rank> all = {{0}, {1}, {2}, {3}, {4}, {5}};
+  CHECK(group::number_domains(words, all) ==
+        std::vector<std::vector<int>>{
+            {0, 0, 0}, {1, 0, 1}, {0, 1, 2}, {2, 2, 3}, {0, 0, 0}, {1, 2, 4}});
+  CHECK(group::number_domains(words, {{3}, {4}}) == std::vector<std::vector<int>>{{0, 0}, {1, 1}});
+  CHECK(group::number_domains(words, {{3}}) == std::vector<std::vector<int>>{{0}});
+}
+
 }  // namespace
 }  // namespace holdfast::ft

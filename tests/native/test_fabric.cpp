@@ -37,6 +37,27 @@ Fabric three_levels() {
       .value();
 }
 
+TEST_CASE("hosts in larger domains: the innermost level with several ranks to a domain is wide") {
+  // Two sites of three hosts with a rank each.
+  const std::vector<std::vector<int>> lone = {{0, 0}, {1, 1}, {0, 2}, {1, 3}, {0, 4}, {1, 5}};
+  const Fabric sites = Fabric::of_domains(lone, kTcpLink).value();
+  CHECK(sites.depth() == 2);
+  CHECK(sites.wide_level() == 1);
+  CHECK(sites.domain_of({2}, 1) == sites.domain_of({0}, 1));
+  CHECK(sites.level(1).link == kTcpLink);
+  CHECK(sites.level(2).link == kShmLink);
+  // With two ranks to a host, hosts are.
+  const Fabric hosts =
+      Fabric::of_domains({{0, 0}, {0, 0}, {1, 1}, {1, 1}, {0, 2}, {0, 2}}, kTcpLink).value();
+  CHECK(hosts.wide_level() == 2);
+  CHECK(hosts.level(2).out_s_per_byte == kTcpLink.beta_s_per_byte);
+  // Nothing changes where no domains are known, nor on one host.
+  CHECK(Fabric::of_domains({{0}, {0}, {1}}, kTcpLink).value() ==
+        Fabric::of_hosts(std::vector{0, 0, 1}, kTcpLink).value());
+  CHECK(Fabric::of_domains({{3, 1}, {3, 1}}, kShmLink).value() ==
+        Fabric::of_hosts(std::vector{0, 0}, kShmLink).value());
+}
+
 TEST_CASE("domains are numbered by their lowest ranks, whatever they are called") {
   const Fabric fabric = three_levels();
   CHECK(fabric.size() == 6);
@@ -149,7 +170,7 @@ TEST_CASE("what is no fabric is refused by level or rank") {
     CHECK_MESSAGE(text.find(part) != std::string::npos, text);
   };
   contains(refused({}, {{}}), "0 levels");
-  contains(refused(std::vector<FabricLevel>(9, all), {{}}), "9 levels");
+  contains(refused(std::vector<FabricLevel>(kMostFabricLevels + 1, all), {{}}), "10 levels");
   contains(refused({all}, {}), "0 ranks");
   contains(refused({all, {"host", kNear}}, {{0}, {}}), "rank 1 is in 0 domains");
   contains(refused({all, {"host", kNear}}, {{0}, {0, 1}}), "rank 1 is in 2 domains");
@@ -173,7 +194,8 @@ TEST_CASE("what is no fabric is refused by level or rank") {
 
 TEST_CASE("as many levels and ranks as the limits say are accepted") {
   const std::vector<FabricLevel> levels(kMostFabricLevels, FabricLevel{"level", kNear});
-  const Fabric deep = Fabric::make(levels, {{0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 5, 7}}).value();
+  const std::vector<std::vector<int>> paths = {{0, 1, 2, 3, 4, 5, 6, 7}, {0, 1, 2, 3, 4, 5, 6, 8}};
+  const Fabric deep = Fabric::make(levels, paths).value();
   CHECK(deep.depth() == kMostFabricLevels - 1);
   CHECK(deep.level_between({0}, {1}) == deep.depth() - 1);
   CHECK(Fabric::evenly(kMostFabricRanks, 3, kFar).value().size() == kMostFabricRanks);

@@ -273,6 +273,7 @@ TEST_CASE("the struct of the C interface says what the options say") {
   options.time_slice_ns = -1;
   options.no_fault_tolerance = 1;
   options.on_hole = HF_HOLE_ZERO;
+  options.domain = "site-a/rack-2";
   hf_device_options devices{};
   devices.size = sizeof devices;
   devices.cuda_ipc = "off";
@@ -280,6 +281,7 @@ TEST_CASE("the struct of the C interface says what the options say") {
   REQUIRE(other.is_ok());
   CHECK(other.value().time_slice == Duration::zero());
   CHECK(!other.value().fault_tolerance);
+  CHECK(other.value().domain == "site-a/rack-2");
   CHECK(other.value().on_hole == comm::OnHole::kZero);
   CHECK(other.value().cuda_ipc == "off");
   CHECK(other.value().cuda_slice_bytes == usual.cuda_slice_bytes);

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 9
+#define HF_ABI_VERSION 10
 
 /* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
@@ -133,6 +133,7 @@ typedef struct hf_options {
   int64_t silence_ns;    /* without a sign of life, until a rank may be voted out; default 10 s */
   hf_trust_resets trust_resets; /* what a closed connection proves; default HF_TRUST_NONE */
   const char* topology;         /* file with a map of the world's links; default: none */
+  const char* domain;           /* what is around the host: "site-a/rack-2"; default: not known */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

@@ -62,9 +62,10 @@ hf_status hf_device_of(hf_node* node, const void* memory, int32_t* device);
 hf_status hf_group_on_device(hf_group* group, int32_t device, void* stream, hf_group** on_device);
 /* Makes the stream wait until the op has ended and its result is in device memory, and lets the
  * host go on. Until the work has ended, the process must not call what blocks in CUDA on that
- * stream (a copy to memory that is not pinned): the driver may hold what the op still needs. An op that fails sets the stream free: its error is that of hf_work_wait(), and of
- * every later call where the group has ended. HF_CONFIG_ERROR: an op on host memory;
- * HF_UNSUPPORTED: a stream that is captured into a graph. */
+ * stream (a copy to memory that is not pinned): the driver may hold what the op still needs. An op
+ * that fails sets the stream free: its error is that of hf_work_wait(), and of every later call
+ * where the group has ended. HF_CONFIG_ERROR: an op on host memory; HF_UNSUPPORTED: a stream that
+ * is captured into a graph. */
 hf_status hf_work_wait_on(hf_work* work, void* stream);
 
 /* ---- memory and streams, for programs that do not use CUDA themselves ---- */

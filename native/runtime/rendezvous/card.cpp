@@ -1,12 +1,14 @@
 #include "runtime/rendezvous/card.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 
 #include "base/bytes.h"
 #include "comm/transport/catalogue.h"
 #include "comm/transport/frame.h"
+#include "topology/link_map.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -70,6 +72,20 @@ std::string join(const std::vector<std::string>& parts, char separator) {
 
 }  // namespace
 
+bool are_domain_names(std::string_view text) {
+  if (text.empty()) return true;
+  std::size_t names = 0;
+  while (true) {
+    const std::string_view name = text.substr(0, text.find('/'));
+    const bool printable =
+        std::ranges::all_of(name, [](unsigned char c) { return std::isprint(c) != 0 && c != '='; });
+    if (name.empty() || name.size() > topology::kMostMapNameBytes || !printable) return false;
+    if (++names == topology::kMostDomainDepth) return false;  // the host is the last one
+    if (name.size() == text.size()) return true;
+    text.remove_prefix(name.size() + 1);
+  }
+}
+
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
                       const std::string& group) {
   if (other.settings.empty() || other.settings == own.settings) return Status::ok();
@@ -85,7 +101,8 @@ std::string encode_card(const Card& card) {
          "\nmember=" + std::to_string(card.member.value) + "\nhost=" + card.host +
          "\naddresses=" + join(card.addresses, ',') + "\nport=" + std::to_string(card.port) +
          "\ntransports=" + join(card.transports, ',') + "\nflat=" + card.flat +
-         (card.http.empty() ? "" : "\nhttp=" + card.http) + "\nsettings=" + card.settings +
+         (card.http.empty() ? "" : "\nhttp=" + card.http) +
+         (card.domain.empty() ? "" : "\ndomain=" + card.domain) + "\nsettings=" + card.settings +
          "\nnonce=" + std::to_string(card.nonce) + "\n";
 }
 
@@ -105,6 +122,8 @@ Result<Card> parse_card(const std::string& text) {
   if (!read_number(fields, "port", card.port)) return damaged("no port");
   if (!read_number(fields, "nonce", card.nonce)) return damaged("no nonce");
   card.host = read_text(fields, "host");
+  card.domain = read_text(fields, "domain");
+  if (!are_domain_names(card.domain)) return damaged("domain");
   card.addresses = split(read_text(fields, "addresses"), ',');
   const auto& addresses = card.addresses;
   const bool gap = std::find(addresses.begin(), addresses.end(), "") != addresses.end();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/process.h"
@@ -16,6 +17,7 @@ namespace holdfast::runtime {
 struct Card {
   MemberId member;
   std::string host;
+  std::string domain;                  // of the host, as the option domain; empty: not known
   std::vector<std::string> addresses;  // numeric, best first
   std::uint16_t port = 0;
   std::vector<std::string> transports;  // those that make paths for it (comm/transport/catalogue.h)
@@ -24,6 +26,9 @@ struct Card {
   std::string settings;     // what all members must have set alike; empty: nothing
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };
+
+// Whether it is empty, or names of domains as the option domain has them.
+bool are_domain_names(std::string_view text);
 
 // kConfigError when two members have set an option differently that all must have set alike.
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,

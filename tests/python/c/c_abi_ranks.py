@@ -40,6 +40,7 @@ class Options(ctypes.Structure):
         ("silence_ns", c_int64),
         ("trust_resets", c_int),
         ("topology", c_char_p),
+        ("domain", c_char_p),
     )
 
 

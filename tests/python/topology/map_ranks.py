@@ -305,6 +305,21 @@ def begin_measured() -> None:
         group.barrier()
 
 
+def begin_in_domains() -> None:
+    """Option domain: algorithms of two levels go by sites, and a measured map names them."""
+    with holdfast.init() as group:
+        everybody = list(range(group.size))
+        array = own(group.rank, LARGE, np.float32)
+        group.all_reduce(array)
+        assert np.array_equal(array, total(everybody, LARGE, np.float32))
+        assert algorithm_of_last_op(group) == "two_level"
+        known = group.measure(0.5)
+        paths = [["b" if r % 2 else "a", f"rack-{r}", f"host-{r}"] for r in everybody]
+        assert known["map"]["domains"] == paths
+        run_blocks(group, everybody)
+        group.barrier()
+
+
 def come_back_to_what_was_measured() -> None:
     """A rank that comes back with the same option is given the map, and measures nothing."""
     born = Path(f"born-{os.environ['RANK']}")

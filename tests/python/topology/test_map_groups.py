@@ -126,6 +126,19 @@ def test_the_option_measure_makes_a_map_of_several_hosts_before_the_first_op(
     all_end_well([start_on_host("begin_measured", tmp_path, r, hosts) for r in range(3)], 60)
 
 
+def test_hosts_are_in_the_domains_that_the_option_names(tmp_path) -> None:
+    processes = []
+    for rank in range(4):
+        env = {
+            "HOLDFAST_TRANSPORTS": "tcp",
+            "HOLDFAST_HOST_ID": f"host{rank}",
+            "HOLDFAST_DOMAIN": f"{'ab'[rank % 2]}/rack-{rank}",
+            "HOLDFAST_ALGORITHM": "two_level",
+        }
+        processes.append(start_rank("map_ranks", "begin_in_domains", rank, 4, tmp_path, env))
+    all_end_well(processes, 60)
+
+
 def test_a_rank_that_comes_back_measures_nothing(tmp_path) -> None:
     function = "come_back_to_what_was_measured"
     processes = [start_on_host(function, tmp_path, r) for r in range(3)]

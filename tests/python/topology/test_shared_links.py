@@ -177,6 +177,21 @@ def test_pairs_that_nobody_measured_are_as_others_of_their_sites() -> None:
     assert filled.kbit_per_s[0, 4] == 50_000
 
 
+def test_sites_that_have_names_are_those_of_the_map() -> None:
+    domains = [["west", "rack-1"], ["east"], [], ["west", "rack-2"], ["east"], []]
+    site_of = shared_links.sites_of(domains)
+    assert site_of == [0, 1, 2, 0, 1, 2]
+    hosts = list(range(6))
+    alike = np.full((6, 6), 90_000, np.int64)
+    lines = [(trial, 70_000) for trial in rounds.line_trials([[r] for r in hosts], site_of)]
+    text = shared_links.map_of(hosts, Links(alike, alike), site_of, lines, domains)
+    chart = json.loads(text)
+    assert chart["domains"] == [[*path, f"host-{host}"] for host, path in enumerate(domains)]
+    ways_out = {one["name"]: one["from"] for one in chart["shared"] if "out" in one["name"]}
+    assert ways_out == {"west out": [0, 3], "east out": [1, 4], "site-2 out": [2, 5]}
+    assert forest.plan(text).ranks == 6
+
+
 def test_a_rank_that_lies_makes_a_map_that_plans() -> None:
     kbit = np.array([[0, 2**62, -5], [0, 0, 7], [2**62, -1, 0]], np.int64)
     links = Links(kbit, kbit).bounded()
