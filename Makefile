@@ -167,7 +167,7 @@ ctest: native
 .PHONY: pytest
 pytest: system-test $(VENV)/.installed $(VENV)/.extras mpi-wheels
 	@mkdir -p build/empty
-	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml $(CURDIR)/tests)
+	@cd build/empty; $(call logged,pytest,$(BIN)/pytest -c $(CURDIR)/pyproject.toml --durations=25 $(CURDIR)/tests)
 
 .PHONY: test-torch
 test-torch: $(VENV)/.installed $(VENV)/.extras  ## PyTorch's own distributed tests beside gloo (about 15 minutes)

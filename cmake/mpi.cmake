@@ -27,7 +27,8 @@ target_include_directories(holdfast_mpi_core PRIVATE ${mpi}/.. ${mpi_made})
 target_link_libraries(holdfast_mpi_core PRIVATE holdfast holdfast_flags)
 set_target_properties(holdfast_mpi_core PROPERTIES CXX_VISIBILITY_PRESET hidden)
 
-# The folder of the package, the folder of the sources, the file's name, which is its soname.
+# The folder of the package, the folder of the sources, the file's name, which is its soname. The
+# native tests link the core alone.
 function(holdfast_mpi_library folder abi file)
   set(made ${mpi_made}/${abi})
   file(MAKE_DIRECTORY ${made})
@@ -54,7 +55,7 @@ function(holdfast_mpi_library folder abi file)
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${file} SUFFIX ""
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/mpi/${folder}
     LINK_DEPENDS ${mpi}/exports.map CXX_VISIBILITY_PRESET hidden UNITY_BUILD OFF
-    INSTALL_RPATH "$ORIGIN/../..")
+    INSTALL_RPATH "$ORIGIN/../.." EXCLUDE_FROM_ALL ${HOLDFAST_TESTS})
   install(TARGETS ${target} LIBRARY DESTINATION holdfast/mpi/${folder})
 endfunction()
 
