@@ -1,11 +1,10 @@
-// A CUDA for a torch that has none: streams and events that only write down what is asked of them,
-// and tensors over memory that somebody else has. For tests of what the c10d backend asks for.
+// A CUDA for a torch that has none: streams that the driver knows, events that do nothing, and
+// tensors over memory that somebody else has. For tests of the c10d backend.
 #include <ATen/core/TensorBase.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <mutex>
-#include <sstream>
 #include <vector>
 
 namespace {
@@ -17,7 +16,6 @@ struct State {
   std::vector<void*> handles;
   std::size_t taken = 0;  // of the pool, which has all but the first
   std::size_t events = 0;
-  std::ostringstream log;
 };
 State& state() {
   static auto& all = *new State;
@@ -51,22 +49,15 @@ struct FakeCuda final : c10::impl::DeviceGuardImplInterface {
     const std::lock_guard lock(state().mutex);
     return state().handles.at(static_cast<std::size_t>(of.id()));
   }
-  void record(void** event, const c10::Stream& on, const c10::DeviceIndex,
+  void record(void** event, const c10::Stream&, const c10::DeviceIndex,
               const c10::EventFlag) const override {
     const std::lock_guard lock(state().mutex);
     // The number of an event stands for its address.
     if (*event == nullptr) *event = reinterpret_cast<void*>(++state().events);
-    state().log << "record " << reinterpret_cast<std::uintptr_t>(*event) << " " << on.id() << "\n";
   }
-  void block(void* event, const c10::Stream& waits) const override {
-    const std::lock_guard lock(state().mutex);
-    state().log << "block " << reinterpret_cast<std::uintptr_t>(event) << " " << waits.id() << "\n";
-  }
+  void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void* event) const override {
-    const std::lock_guard lock(state().mutex);
-    state().log << "host " << reinterpret_cast<std::uintptr_t>(event) << " 0\n";
-  }
+  void synchronizeEvent(void*) const override {}
   void destroyEvent(void*, const c10::DeviceIndex) const noexcept override {}
   void recordDataPtrOnStream(const c10::DataPtr&, const c10::Stream&) const override {}
 };
@@ -78,15 +69,6 @@ const c10::impl::DeviceGuardImplRegistrar registered(kCuda, new FakeCuda);
 // Streams as the driver names them: the current one, and those of the pool.
 extern "C" void fake_streams(void* const* handles, int count) {
   state().handles.assign(handles, handles + count);
-}
-
-extern "C" std::int64_t fake_current_stream() { return current_id; }
-
-// What was asked of streams and events since the last call: lines of verb, event, stream.
-extern "C" void fake_log(char* text, std::size_t capacity) {
-  const std::lock_guard lock(state().mutex);
-  const std::string log = std::exchange(state().log, {}).str();
-  text[log.copy(text, capacity - 1)] = '\0';
 }
 
 // A tensor of `count` floats at `memory`, which stays the caller's. With the interpreter.
