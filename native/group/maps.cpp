@@ -12,8 +12,9 @@ comm::Fabrics Group::fabrics() const {
   const std::vector<Rank> ranks = roster_.world_ranks_present();
   const bool shares_memory = shares_memory_.load(std::memory_order_relaxed);
   const topology::Fabric plain =
-      topology::Fabric::of_domains(world_->domains(ranks),
-                                   shares_memory ? config_.shm_link : config_.tcp_link)
+      topology::Fabric::of_domains(
+          world_->domains(ranks),
+          {shares_memory ? config_.shm_link : config_.tcp_link, config_.shm_link})
           .value();
   const auto on = [&](const comm::TakenMap& taken) {
     return topology::Fabric(plain).on_map(topology::part_of(taken.map, ranks));

@@ -47,6 +47,16 @@ struct FabricLevel {
   friend bool operator==(const FabricLevel&, const FabricLevel&) = default;
 };
 
+// The links of ranks of which no more is known than their hosts.
+struct HostLinks {
+  LinkModel link;                    // between hosts; where there is one host, between its ranks
+  LinkModel inside_host = kShmLink;  // where there are several
+
+  HostLinks(const LinkModel& all) : link(all) {}  // NOLINT(*-explicit-*): the usual case
+  HostLinks(const LinkModel& between, const LinkModel& inside)
+      : link(between), inside_host(inside) {}
+};
+
 class Fabric {
  public:
   // One rank, alone.
@@ -57,17 +67,15 @@ class Fabric {
   // kConfigError naming level or rank.
   static Result<Fabric> make(std::vector<FabricLevel> levels,
                              const std::vector<std::vector<int>>& paths);
-  // The fabric of ranks whose hosts alone are known. With several hosts `link` joins hosts, the
-  // ranks of a host share its way out, and the link inside a host is kShmLink. On one host `link`
-  // joins its ranks.
-  static Result<Fabric> of_hosts(std::span<const int> host_of, const LinkModel& link);
+  // The fabric of ranks whose hosts alone are known. The ranks of a host share its way out.
+  static Result<Fabric> of_hosts(std::span<const int> host_of, const HostLinks& links);
   // As of_hosts(), for hosts that are in larger domains. `paths`: as of make(), hosts last, one
-  // level at least. `link` joins those that share a larger domain, too: what lines between them do
-  // is not known.
+  // level at least. Between hosts all links are alike: what lines between larger domains do is not
+  // known.
   static Result<Fabric> of_domains(const std::vector<std::vector<int>>& paths,
-                                   const LinkModel& link);
+                                   const HostLinks& links);
   // As of_hosts(), for ranks that are spread over the hosts evenly, in order.
-  static Result<Fabric> evenly(int ranks, int hosts, const LinkModel& link);
+  static Result<Fabric> evenly(int ranks, int hosts, const HostLinks& links);
 
   int size() const { return static_cast<int>(tiers_[0].domain_of.size()); }
   // The number of the innermost level; 0: there is none but the whole.
@@ -76,6 +84,9 @@ class Fabric {
   int domains(int level) const { return static_cast<int>(tier(level).members.size()); }
   int domain_of(Rank rank, int level) const;
   std::span<const Rank> members(int level, int domain) const;  // rising
+  // Of the level's domains, the sizes of the largest and of the smallest.
+  int largest(int level) const;
+  int smallest(int level) const;
 
   // The innermost level at which the two ranks share a domain.
   int level_between(Rank a, Rank b) const;

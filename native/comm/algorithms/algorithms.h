@@ -121,11 +121,10 @@ inline constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, secti
 // and a flat fold what it gets from all peers but one.
 inline constexpr std::uint64_t kMostInScratch = 64ULL << 20;
 
-// A ring leaves a domain by one hop only, if the domain's ranks are numbered consecutively.
 constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const BuildSpec&),
                             topology::CostTerms (*cost)(int, std::uint64_t)) {
   AlgorithmRow row{"ring", collective, build, cost, kRing};
-  row.senders = Senders::kOne;
+  row.senders = Senders::kRing;
   return row;
 }
 
