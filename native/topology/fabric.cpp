@@ -155,6 +155,23 @@ Fabric Fabric::on_map(std::shared_ptr<const LinkMap> map) && {
   return std::move(*this);
 }
 
+Fabric Fabric::after(std::shared_ptr<const Fabric> base, std::vector<int> place) && {
+  CHECK(place.size() == static_cast<std::size_t>(base->size()));
+  base_ = std::move(base);
+  place_ = std::move(place);
+  return std::move(*this);
+}
+
+bool Fabric::is_like(const Fabric& other) const {
+  const auto are_like = [](const auto* a, const auto* b, auto compare) {
+    return a == b || (a != nullptr && b != nullptr && compare(*a, *b));
+  };
+  const auto same_map = [](const LinkMap& a, const LinkMap& b) { return a.digest() == b.digest(); };
+  const auto same_base = [](const Fabric& a, const Fabric& b) { return a.is_like(b); };
+  return tiers_ == other.tiers_ && place_ == other.place_ &&
+         are_like(map(), other.map(), same_map) && are_like(base(), other.base(), same_base);
+}
+
 const Fabric::PlacedLevel& Fabric::tier(int level) const {
   CHECK(level >= 0 && level <= depth());
   return tiers_[static_cast<std::size_t>(level)];

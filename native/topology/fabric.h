@@ -98,6 +98,12 @@ class Fabric {
   Fabric on_map(std::shared_ptr<const LinkMap> map) &&;
   const LinkMap* map() const { return map_.get(); }  // nullptr: there is none
 
+  // The same, whose plans on the map start from those of `base`, where these ranks and others were.
+  // `place`: by rank there, its rank here, or -1: it is gone.
+  Fabric after(std::shared_ptr<const Fabric> base, std::vector<int> place) &&;
+  const Fabric* base() const { return base_.get(); }  // nullptr: plans start from nothing
+  std::span<const int> place() const { return place_; }
+
   bool is_wide(int level) const { return topology::is_wide(size(), domains(level)); }
   // The innermost level that is wide: every domain further in is a single rank.
   std::optional<int> wide_level() const;
@@ -110,6 +116,8 @@ class Fabric {
   // (4 5))".
   std::string text() const;
 
+  // Whether all plans for both are the same.
+  bool is_like(const Fabric& other) const;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 
  private:
@@ -125,6 +133,8 @@ class Fabric {
 
   std::vector<PlacedLevel> tiers_;      // by level
   std::shared_ptr<const LinkMap> map_;  // owners: all fabrics of the view that it is of
+  std::shared_ptr<const Fabric> base_;  // owners: likewise
+  std::vector<int> place_;
 };
 
 }  // namespace holdfast::topology

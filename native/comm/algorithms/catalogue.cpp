@@ -104,16 +104,12 @@ std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& pr
 }
 
 const AlgorithmRow& choose_algorithm(const Problem& problem) {
-  const bool has_map = problem.fabric.map() != nullptr;
-  if (has_map && problem.fabric.size() <= kMostPricedRanks) {
+  if (goes_by_map(problem)) {
+    // Of many ranks, without a search: there is one row for them.
+    if (problem.fabric.size() > kMostPricedRanks) {
+      return *find_algorithm(problem.collective, "forest");
+    }
     return *cheapest(candidates_on_map(problem), problem.bytes).row;
-  }
-  const bool by_trees = has_map && problem.bytes >= kLeastByMap &&
-                        !has_blocks_by_rank(problem.collective) &&
-                        !(problem.in_rank_order && reduces(problem.collective));
-  if (by_trees) {
-    const AlgorithmRow* row = find_algorithm(problem.collective, "forest");
-    if (row != nullptr) return *row;
   }
   const AlgorithmRow* best = nullptr;
   double least = 0;
