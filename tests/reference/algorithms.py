@@ -166,7 +166,7 @@ def limits(row: tuple) -> str:
     if encoded and levels:
         said.append("not with a `residual`")
     if one_sender:
-        said.append("one rank of a host sends out of it at a time")
+        said.append("only hops of a ring by rank leave a host")
     return "; ".join(said)
 
 
