@@ -96,6 +96,10 @@ topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes);
 topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes);
 
 Schedule build_domain_exchange(const BuildSpec& spec);
+Schedule build_domain_lanes(const BuildSpec& spec);
+// Of all_reduce, broadcast and reduce: twice as many lanes as the largest of the outermost domains
+// has ranks, and no more than this.
+Schedule build_in_lanes(const BuildSpec& spec, int most_lanes);
 topology::CostTerms cost_domain_exchange(int size, std::uint64_t bytes);
 topology::CostTerms cost_domain_exchange_blocks(int size, std::uint64_t bytes);
 topology::CostTerms cost_domain_exchange_gather(int size, std::uint64_t bytes);
@@ -150,6 +154,11 @@ constexpr AlgorithmRow forest(Collective collective,
 constexpr AlgorithmRow domain_exchange(Collective collective,
                                        topology::CostTerms (*cost)(int, std::uint64_t)) {
   return by_map({"domain_exchange", collective, build_domain_exchange, cost, kKaronis});
+}
+
+constexpr AlgorithmRow domain_lanes(Collective collective,
+                                    topology::CostTerms (*cost)(int, std::uint64_t)) {
+  return by_map({"domain_lanes", collective, build_domain_lanes, cost, kKaronis});
 }
 
 constexpr AlgorithmRow in_order(AlgorithmRow row, RankOrder order) {
@@ -212,6 +221,9 @@ inline constexpr std::array kAlgorithms{
     domain_exchange(Collective::kAllGather, cost_domain_exchange_gather),
     domain_exchange(Collective::kBroadcast, cost_domain_exchange_moves),
     domain_exchange(Collective::kReduce, cost_domain_exchange),
+    domain_lanes(Collective::kAllReduce, cost_domain_exchange),
+    domain_lanes(Collective::kBroadcast, cost_domain_exchange_moves),
+    domain_lanes(Collective::kReduce, cost_domain_exchange),
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
                  cost_pairwise_all_to_all, kThakur},
     AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,
