@@ -132,6 +132,9 @@ constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const Build
   return row;
 }
 
+// Above it time is a matter of rates, which trees use better.
+inline constexpr std::uint64_t kMostInLanes = 4ULL << 20;
+
 // A flat reduction folds what all ranks send in the order of ranks.
 constexpr AlgorithmRow flat_fold(Collective collective,
                                  topology::CostTerms (*cost)(int, std::uint64_t)) {
@@ -151,14 +154,22 @@ constexpr AlgorithmRow forest(Collective collective,
   return by_map({"forest", collective, build_forest, cost, kZhao});
 }
 
+// What a quiet TCP connection sends at once is ten segments (RFC 6928): with more, one head would
+// wait for its window, and lanes are there.
+inline constexpr std::uint64_t kMostForOneHead = 14'480;
+
 constexpr AlgorithmRow domain_exchange(Collective collective,
                                        topology::CostTerms (*cost)(int, std::uint64_t)) {
-  return by_map({"domain_exchange", collective, build_domain_exchange, cost, kKaronis});
+  AlgorithmRow row = by_map({"domain_exchange", collective, build_domain_exchange, cost, kKaronis});
+  if (!has_blocks_by_rank(collective)) row.most_bytes = kMostForOneHead;
+  return row;
 }
 
 constexpr AlgorithmRow domain_lanes(Collective collective,
                                     topology::CostTerms (*cost)(int, std::uint64_t)) {
-  return by_map({"domain_lanes", collective, build_domain_lanes, cost, kKaronis});
+  AlgorithmRow row = by_map({"domain_lanes", collective, build_domain_lanes, cost, kKaronis});
+  row.most_bytes = kMostInLanes;
+  return row;
 }
 
 constexpr AlgorithmRow in_order(AlgorithmRow row, RankOrder order) {

@@ -14,6 +14,7 @@
 // Copies beyond the wire's own: none but a broadcast's root's. Sums go by domain, in one order on
 // all ranks.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "base/check.h"
@@ -73,9 +74,10 @@ class Heads {
   int chosen(int level, int domain, int lane) const {
     const auto members = fabric_.members(level, domain);
     if (level == fabric_.depth()) {
-      // Lanes beyond the number of ranks join other pairs of them, each with its own connection.
+      // As many pairs as there are have lanes, each with its own connection, before one has two.
       const auto size = static_cast<int>(members.size());
-      const int at = (lane + lane / size * domain) % size;
+      const auto first = static_cast<int>(fabric_.members(level, 0).size());
+      const int at = (lane + lane / std::lcm(first, size) * domain) % size;
       return members[static_cast<std::size_t>(at)].value;
     }
     const std::vector<int> inside = domains_inside(level, domain);
