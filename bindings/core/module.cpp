@@ -51,8 +51,8 @@ std::vector<std::pair<std::string, double>> predictions(const std::string& colle
                                                         int hosts, bool shared, std::uint64_t bytes,
                                                         const std::string& plan) {
   const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
-  const auto fabric =
-      bindings::value_or_raise(topology::Fabric::evenly(ranks, hosts, table.link(shared)));
+  const auto fabric = bindings::value_or_raise(
+      topology::Fabric::evenly(ranks, hosts, {table.link(shared), table.link(true)}));
   const comm::Problem problem{collective_of(collective), bytes, fabric};
   std::vector<std::pair<std::string, double>> found;
   for (const comm::AlgorithmRow& row : comm::catalogue()) {
@@ -137,8 +137,8 @@ std::tuple<std::string_view, std::optional<std::string_view>, std::optional<std:
 route(const std::string& collective, int ranks, int hosts, bool shared, std::uint64_t bytes,
       const std::string& plan) {
   const auto table = bindings::value_or_raise(comm::PlanTable::parse(plan));
-  const auto fabric =
-      bindings::value_or_raise(topology::Fabric::evenly(ranks, hosts, table.link(shared)));
+  const auto fabric = bindings::value_or_raise(
+      topology::Fabric::evenly(ranks, hosts, {table.link(shared), table.link(true)}));
   const auto reach = shared ? comm::SliceReach::kMemory : comm::SliceReach::kNothing;
   const comm::RouteFacts facts{.table = &table,
                                .algorithm = {},

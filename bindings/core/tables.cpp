@@ -84,7 +84,7 @@ std::vector<CodecTuple> codec_rows() {
 // ---- algorithms and ways ----
 
 // (name, collective, source, for calls with a codec, needs equal blocks, most bytes, works in two
-// levels, one rank sends out of a domain, supports error feedback).
+// levels, is a ring, supports error feedback).
 using AlgorithmTuple = std::tuple<std::string_view, std::string_view, std::string_view, bool, bool,
                                   std::optional<std::uint64_t>, bool, bool, bool>;
 
@@ -97,7 +97,7 @@ std::vector<AlgorithmTuple> algorithm_rows() {
       rows.emplace_back(row.algorithm, comm::collective_name(row.collective), row.source, encoded,
                         row.blocks == comm::Blocks::kEqual, most,
                         row.level_cost != nullptr || row.sums_up_in_domains,
-                        row.senders == comm::Senders::kOne, row.takes_residual);
+                        row.senders == comm::Senders::kRing, row.takes_residual);
     }
   }
   return rows;

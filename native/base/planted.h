@@ -44,6 +44,7 @@ enum class Planted {
   kMapAtOnce,         // ops that are under way go by a map that was taken after they were called
   kUntoldMap,         // newcomers are not told the map that members go by
   kForgetMap,         // a map is forgotten though ops of its time are under way
+  kOwnCount,          // each member counts by its own calls until when plans start from the base's
 };
 
 #ifdef HOLDFAST_PLANTED

@@ -295,9 +295,8 @@ void Coordinator::decide(Instant now) {
   for (std::size_t r = 0; r < next.view.members.size(); ++r) {
     const MemberId member = next.view.members[r];
     if (lost_.contains(member)) {
-      Outcast outcast{member, {static_cast<std::int32_t>(r)}, std::move(next.view.cards[r])};
+      Outcast outcast{member, {static_cast<std::int32_t>(r)}, next.view.cards[r]};
       next.view.members[r] = kNobody;
-      next.view.cards[r].clear();
       if (!lost_.at(member)) cast_out(next.view, std::move(outcast));
     } else if (member != kNobody) {
       const SaidGroups& said = reports_[member].said;

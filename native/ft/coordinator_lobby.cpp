@@ -150,6 +150,7 @@ void Coordinator::seat(WorldView& view, const std::vector<WaitingJoiner>& joiner
       view.cards[rank] = w.joiner.card;
     }
   }
+  if (!joiners.empty()) view.forget_vacated();
 }
 
 void Coordinator::on_boundary(MemberId from, const Message& message, Instant now) {

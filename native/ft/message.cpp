@@ -172,6 +172,12 @@ std::vector<MemberId> WorldView::present() const {
   return result;
 }
 
+void WorldView::forget_vacated() {
+  for (std::size_t r = 0; r < members.size(); ++r) {
+    if (members[r] == kNobody) cards[r].clear();
+  }
+}
+
 std::string to_string(const Message& m) {
   static constexpr std::array<const char*, kMessageKindCount> kNames = {
       "suspect", "report",   "prepare", "propose", "accept",   "decide",

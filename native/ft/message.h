@@ -38,13 +38,18 @@ struct Outcast {
 struct WorldView {
   Epoch epoch;
   std::vector<MemberId> members;
-  std::vector<std::string> cards;  // by rank: how to reach the member; opaque here
-  std::uint64_t admitted = 0;      // version of the lobby that the last step boundary admitted
-  std::vector<Outcast> outcasts;   // of this view's decision and earlier ones
+  // By rank: how to reach the member; opaque here. A rank that was vacated keeps its card until
+  // somebody is seated, so that all know where the ranks were that plans of links start from.
+  // Why: docs/decisions/0152-what-a-loss-leaves-of-a-plan.md
+  std::vector<std::string> cards;
+  std::uint64_t admitted = 0;     // version of the lobby that the last step boundary admitted
+  std::vector<Outcast> outcasts;  // of this view's decision and earlier ones
 
   bool has(MemberId member) const;
   bool has_outcast(MemberId member) const;
   std::vector<MemberId> present() const;  // by rank, vacancies left out
+  // Somebody was seated: forgets the cards of vacant ranks.
+  void forget_vacated();
   friend bool operator==(const WorldView&, const WorldView&) = default;
 };
 

@@ -41,9 +41,7 @@ WorldView follow(const WorldView& base, const ViewChange& change) {
   ++next.epoch.value;
   next.admitted = change.admitted;
   for (const Rank rank : change.vacated) {
-    const auto r = static_cast<std::size_t>(rank.value);
-    next.members[r] = kNobody;
-    next.cards[r].clear();
+    next.members[static_cast<std::size_t>(rank.value)] = kNobody;
   }
   std::erase_if(next.outcasts, [&](const Outcast& outcast) {
     return std::find(change.absent.begin(), change.absent.end(), outcast.member) !=
@@ -62,6 +60,7 @@ WorldView follow(const WorldView& base, const ViewChange& change) {
     next.members[r] = joiner.member;
     next.cards[r] = joiner.card;
   }
+  if (!change.seated.empty()) next.forget_vacated();
   return next;
 }
 

@@ -48,6 +48,7 @@ Group::Group(GroupConfig config, std::shared_ptr<World> world,
                   ? std::optional(Leases(config_.id, config_.rank, std::move(config_.lessors)))
                   : std::nullopt),
       maps_(callers_.map()),
+      plans_(std::make_shared<comm::MapPlans>(config_.background)),
       messages_(config_.id, config_.rank, static_cast<int>(roster_.members.size())),
       mail_(config_.id, roster_, memory_, *world_),
       dormant_(config_.derived) {

@@ -65,7 +65,13 @@ struct GroupConfig {
   bool protect = true;
   std::uint64_t next_sequence = 0;  // of the first collective; 0 unless the group runs already
   bool newcomer = false;            // has just come in: its state differs from the others'
-  std::vector<Rank> joined;         // came in at the same step boundary, this member included
+  // Finds plans after a loss; null: they are found when they are needed. Owners: the runtime and
+  // its groups.
+  std::shared_ptr<comm::Background> background = nullptr;
+  // After a loss so many calls begin by what was planned before it, on all members: about what a
+  // training step has, so that the full plans are found meanwhile.
+  std::uint64_t calls_on_base = 64;
+  std::vector<Rank> joined;  // came in at the same step boundary, this member included
 };
 
 // A view of a world, as one of its groups sees it.
@@ -280,6 +286,10 @@ class Group final : public comm::Communicator,
   comm::ViewCommunicator* entered();
   void make_communicator();
   comm::Fabrics fabrics() const;
+  topology::Fabric fabric_of(const std::vector<Rank>& world_ranks) const;
+  std::optional<std::vector<Rank>> base_of_plans() const;
+  void note_first_call(const GroupReports& reports);
+  void plan_ahead();
   void go_by_map(OpSeq first, const comm::TakenMap& taken);
   void tell_of_map();
   static void ring_all(std::vector<comm::HostPeer>& areas, Rank self);
@@ -307,6 +317,8 @@ class Group final : public comm::Communicator,
   Departure departure_;
   ViewMemory memory_;
   MapHistory maps_;
+  const std::shared_ptr<comm::MapPlans> plans_;  // owners: this and its views' communicators
+  OpSeq view_first_{};  // the first call that no member had made when the view began
   comm::MessageOps messages_;
   GroupMail mail_;
   std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // kept empty: reused memory

@@ -128,6 +128,7 @@ void Group::adopt(const NextView& next, const GroupReports& reports) {
   if (!reports.empty()) dormant_ = false;
   if (ends_with(reports)) return;
   roster_.note_joined(before);
+  note_first_call(reports);
   if (next.boundary) {
     if (!roster_.joined.empty()) shares_memory_ = next.may_share;
     publish_placement();
@@ -274,6 +275,7 @@ void Group::make_communicator() {
   config.rank = roster_.own_place();
   config.name = config_.name;
   config.fabric = fabrics();
+  config.plans = plans_;
   config.protect = config_.protect;
   if (!areas.empty() && areas.size() == roster_.present.size()) {
     config.flat.emplace(config.rank, roster_.epoch, areas);
@@ -284,6 +286,7 @@ void Group::make_communicator() {
     if (memory_.has_lease()) ring_all(areas, config.rank);
   }
   comm_ = std::make_unique<comm::ViewCommunicator>(std::move(config), *this, clock_);
+  plan_ahead();
   if (roster_.epoch == config_.epoch) watch_.named(config_.name);
   watch_.began_view(roster_, comm_->config().links);
   // The view may have lost more members since it was decided.

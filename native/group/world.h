@@ -45,6 +45,11 @@ class World {
   // The hosts of these ranks of the view, numbered in order of appearance; vacant ranks count as
   // one.
   std::vector<int> hosts(const std::vector<Rank>& world_ranks) const;
+  // Whether the rank is vacant, and was not when somebody was seated last; for ranks of the view.
+  bool was_vacated(Rank rank) const {
+    const auto r = static_cast<std::size_t>(rank.value);
+    return view().members[r] == ft::kNobody && !view().cards[r].empty();
+  }
   // As number_domains(), of these ranks of the view.
   std::vector<std::vector<int>> domains(const std::vector<Rank>& world_ranks) const {
     return number_domains(words_.of(view(), network_), world_ranks);

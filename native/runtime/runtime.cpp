@@ -362,6 +362,7 @@ group::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   config.shm_link = parts_.plan.link(true);
   config.tcp_link = parts_.plan.link(false);
   config.map.map = parts_.map;
+  config.background = background_;
   config.on_peer_loss = parts_.options.on_peer_loss;
   config.on_hole = parts_.options.on_hole;
   config.protect = parts_.options.fault_tolerance;

@@ -18,6 +18,7 @@
 #include "health/health.h"
 #include "health/http_endpoint.h"
 #include "health/status_model.h"
+#include "runtime/background_thread.h"
 #include "runtime/coordinator/search.h"
 #include "runtime/driver.h"
 #include "runtime/node.h"
@@ -244,6 +245,8 @@ class Runtime final : public comm::Executor,
   void look_behind_broken_links();
   void write_status(Instant now);
 
+  // Owners: this and its groups.
+  const std::shared_ptr<BackgroundThread> background_ = std::make_shared<BackgroundThread>();
   RuntimeParts parts_;
   Watched callers_{Watched::What::kCaller};
   Watched driven_paths_{Watched::What::kPaths};

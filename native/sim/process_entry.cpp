@@ -13,6 +13,8 @@ constexpr const char* kSecond = "second";
 constexpr CommId kWorld{77};
 constexpr CommId kEvensId{78};
 constexpr CommId kSecondWorld{79};
+// Few, so that calls go by full plans again before a process has made all of its calls.
+constexpr std::uint64_t kCallsOnBase = 2;
 // Small, so that an op takes several slices.
 constexpr std::uint64_t kSlice = 4096;
 
@@ -35,6 +37,7 @@ group::GroupConfig Process::base_config() const {
   group::GroupConfig config;
   config.name = kName;
   config.timeout = kTimeout;
+  config.calls_on_base = kCallsOnBase;
   config.slice_bytes = kSlice;
   config.on_peer_loss = scenario_.raise ? comm::PeerLoss::kRaise : comm::PeerLoss::kContinue;
   config.on_hole = scenario_.zero_holes ? comm::OnHole::kZero : comm::OnHole::kRaise;

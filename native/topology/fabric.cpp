@@ -115,15 +115,16 @@ Result<Fabric> Fabric::make(std::vector<FabricLevel> levels,
   return Fabric(std::move(tiers));
 }
 
-Result<Fabric> Fabric::of_hosts(std::span<const int> host_of, const LinkModel& link) {
+Result<Fabric> Fabric::of_hosts(std::span<const int> host_of, const HostLinks& links) {
   std::vector<std::vector<int>> paths;
   paths.reserve(host_of.size());
   for (const int host : host_of) paths.push_back({host});
-  return of_domains(paths, link);
+  return of_domains(paths, links);
 }
 
 Result<Fabric> Fabric::of_domains(const std::vector<std::vector<int>>& paths,
-                                  const LinkModel& link) {
+                                  const HostLinks& links) {
+  const LinkModel& link = links.link;
   const bool one_host = std::ranges::all_of(
       paths, [&](const std::vector<int>& path) { return path == paths.front(); });
   // A group on one host has no use for what is around it.
@@ -133,11 +134,11 @@ Result<Fabric> Fabric::of_domains(const std::vector<std::vector<int>>& paths,
   }
   std::vector<FabricLevel> levels(paths.front().size(), {"domain", link});
   levels.front().name = "all";
-  levels.push_back({"host", kShmLink, link.beta_s_per_byte});
+  levels.push_back({"host", links.inside_host, link.beta_s_per_byte});
   return make(std::move(levels), paths);
 }
 
-Result<Fabric> Fabric::evenly(int ranks, int hosts, const LinkModel& link) {
+Result<Fabric> Fabric::evenly(int ranks, int hosts, const HostLinks& links) {
   if (ranks < 1 || ranks > kMostFabricRanks || hosts < 1 || hosts > ranks) {
     return refused(std::to_string(ranks) + " ranks on " + std::to_string(hosts) +
                    " hosts; accepted: 1 to " + std::to_string(kMostFabricRanks) +
@@ -145,13 +146,30 @@ Result<Fabric> Fabric::evenly(int ranks, int hosts, const LinkModel& link) {
   }
   std::vector<int> host_of;
   for (std::int64_t r = 0; r < ranks; ++r) host_of.push_back(static_cast<int>(r * hosts / ranks));
-  return of_hosts(host_of, link);
+  return of_hosts(host_of, links);
 }
 
 Fabric Fabric::on_map(std::shared_ptr<const LinkMap> map) && {
   CHECK(map == nullptr || map->size() == size());
   map_ = std::move(map);
   return std::move(*this);
+}
+
+Fabric Fabric::after(std::shared_ptr<const Fabric> base, std::vector<int> place) && {
+  CHECK(place.size() == static_cast<std::size_t>(base->size()));
+  base_ = std::move(base);
+  place_ = std::move(place);
+  return std::move(*this);
+}
+
+bool Fabric::is_like(const Fabric& other) const {
+  const auto are_like = [](const auto* a, const auto* b, auto compare) {
+    return a == b || (a != nullptr && b != nullptr && compare(*a, *b));
+  };
+  const auto same_map = [](const LinkMap& a, const LinkMap& b) { return a.digest() == b.digest(); };
+  const auto same_base = [](const Fabric& a, const Fabric& b) { return a.is_like(b); };
+  return tiers_ == other.tiers_ && place_ == other.place_ &&
+         are_like(map(), other.map(), same_map) && are_like(base(), other.base(), same_base);
 }
 
 const Fabric::PlacedLevel& Fabric::tier(int level) const {
@@ -167,6 +185,16 @@ int Fabric::domain_of(Rank rank, int level) const {
 std::span<const Rank> Fabric::members(int level, int domain) const {
   CHECK(domain >= 0 && domain < domains(level));
   return tier(level).members[static_cast<std::size_t>(domain)];
+}
+
+int Fabric::largest(int level) const {
+  const auto& all = tier(level).members;
+  return static_cast<int>(std::ranges::max_element(all, {}, &std::vector<Rank>::size)->size());
+}
+
+int Fabric::smallest(int level) const {
+  const auto& all = tier(level).members;
+  return static_cast<int>(std::ranges::min_element(all, {}, &std::vector<Rank>::size)->size());
 }
 
 int Fabric::level_between(Rank a, Rank b) const {

@@ -47,6 +47,16 @@ struct FabricLevel {
   friend bool operator==(const FabricLevel&, const FabricLevel&) = default;
 };
 
+// The links of ranks of which no more is known than their hosts.
+struct HostLinks {
+  LinkModel link;                    // between hosts; where there is one host, between its ranks
+  LinkModel inside_host = kShmLink;  // where there are several
+
+  HostLinks(const LinkModel& all) : link(all) {}  // NOLINT(*-explicit-*): the usual case
+  HostLinks(const LinkModel& between, const LinkModel& inside)
+      : link(between), inside_host(inside) {}
+};
+
 class Fabric {
  public:
   // One rank, alone.
@@ -57,17 +67,15 @@ class Fabric {
   // kConfigError naming level or rank.
   static Result<Fabric> make(std::vector<FabricLevel> levels,
                              const std::vector<std::vector<int>>& paths);
-  // The fabric of ranks whose hosts alone are known. With several hosts `link` joins hosts, the
-  // ranks of a host share its way out, and the link inside a host is kShmLink. On one host `link`
-  // joins its ranks.
-  static Result<Fabric> of_hosts(std::span<const int> host_of, const LinkModel& link);
+  // The fabric of ranks whose hosts alone are known. The ranks of a host share its way out.
+  static Result<Fabric> of_hosts(std::span<const int> host_of, const HostLinks& links);
   // As of_hosts(), for hosts that are in larger domains. `paths`: as of make(), hosts last, one
-  // level at least. `link` joins those that share a larger domain, too: what lines between them do
-  // is not known.
+  // level at least. Between hosts all links are alike: what lines between larger domains do is not
+  // known.
   static Result<Fabric> of_domains(const std::vector<std::vector<int>>& paths,
-                                   const LinkModel& link);
+                                   const HostLinks& links);
   // As of_hosts(), for ranks that are spread over the hosts evenly, in order.
-  static Result<Fabric> evenly(int ranks, int hosts, const LinkModel& link);
+  static Result<Fabric> evenly(int ranks, int hosts, const HostLinks& links);
 
   int size() const { return static_cast<int>(tiers_[0].domain_of.size()); }
   // The number of the innermost level; 0: there is none but the whole.
@@ -76,6 +84,9 @@ class Fabric {
   int domains(int level) const { return static_cast<int>(tier(level).members.size()); }
   int domain_of(Rank rank, int level) const;
   std::span<const Rank> members(int level, int domain) const;  // rising
+  // Of the level's domains, the sizes of the largest and of the smallest.
+  int largest(int level) const;
+  int smallest(int level) const;
 
   // The innermost level at which the two ranks share a domain.
   int level_between(Rank a, Rank b) const;
@@ -86,6 +97,12 @@ class Fabric {
   // The same, with a map of its ranks.
   Fabric on_map(std::shared_ptr<const LinkMap> map) &&;
   const LinkMap* map() const { return map_.get(); }  // nullptr: there is none
+
+  // The same, whose plans on the map start from those of `base`, where these ranks and others were.
+  // `place`: by rank there, its rank here, or -1: it is gone.
+  Fabric after(std::shared_ptr<const Fabric> base, std::vector<int> place) &&;
+  const Fabric* base() const { return base_.get(); }  // nullptr: plans start from nothing
+  std::span<const int> place() const { return place_; }
 
   bool is_wide(int level) const { return topology::is_wide(size(), domains(level)); }
   // The innermost level that is wide: every domain further in is a single rank.
@@ -99,6 +116,8 @@ class Fabric {
   // (4 5))".
   std::string text() const;
 
+  // Whether all plans for both are the same.
+  bool is_like(const Fabric& other) const;
   friend bool operator==(const Fabric&, const Fabric&) = default;
 
  private:
@@ -114,6 +133,8 @@ class Fabric {
 
   std::vector<PlacedLevel> tiers_;      // by level
   std::shared_ptr<const LinkMap> map_;  // owners: all fabrics of the view that it is of
+  std::shared_ptr<const Fabric> base_;  // owners: likewise
+  std::vector<int> place_;
 };
 
 }  // namespace holdfast::topology

@@ -5,8 +5,9 @@ collectives between sites.
     python tests/bench/map_links.py --sites 00001111 --mbit 200 --megabytes 32
 
 With `--sites`, a digit for each rank says where it is; a line of `--mbit` leads out of each site,
-and its hosts have cables of 1 Gbit/s. All collectives run with the map; the least is what must
-cross the line.
+or of as many as `--lines` says, and its hosts have cables of 1 Gbit/s. All collectives run with the
+map; the least is what must cross the lines. `--congestion cubic` has TCP go by that in place of the
+system's choice, which matters much (docs/guide/topology.md).
 
 Every rank is a host of its own: a network namespace at a switch, whose cable the kernel holds to
 its rate, both ways. In turns run gloo, Holdfast without a map, its ring, and Holdfast with the map.
@@ -50,6 +51,11 @@ def write_map(path: Path, rates: list[float]) -> None:
         )
     chart = {"format": 1, "ranks": len(rates), "gbit_per_s": 10, "alpha_us": 100, "shared": shared}
     path.write_text(json.dumps(chart))
+
+
+def choose_control(network: Network) -> None:
+    if name := os.environ.get("BENCH_CONGESTION"):
+        network.congestion_control(name)
 
 
 def tell(seconds: list[float]) -> None:
@@ -110,6 +116,7 @@ def run(function: str, rates: list[float], env: dict[str, str]) -> list[float]:
         if "HOLDFAST_TOPOLOGY" in env:
             env = {**env, "HOLDFAST_TOPOLOGY": f"{here}/map.json"}
             write_map(Path(here) / "map.json", rates)
+        choose_control(network)
         processes = []
         for rank, mbit in enumerate(rates):
             network.even_cable(rank, mbit)
@@ -135,7 +142,7 @@ def told(outcomes: list[Outcome]) -> list[float]:
     return list(json.loads(line.removeprefix("SECONDS ")))
 
 
-def write_sites(path: Path, site_of: list[int], mbit: float) -> None:
+def write_sites(path: Path, site_of: list[int], lines: list[float]) -> None:
     """A map of sites, with a line of so many Mbit/s out of each and into it."""
     ranks = range(len(site_of))
     alpha = [
@@ -149,19 +156,20 @@ def write_sites(path: Path, site_of: list[int], mbit: float) -> None:
     for site in sorted(set(site_of)):
         inside = [r for r in ranks if site_of[r] == site]
         outside = [r for r in ranks if site_of[r] != site]
-        line = mbit / 1e3
+        line = lines[site] / 1e3
         shared.append({"name": f"from {site}", "gbit_per_s": line, "from": inside, "to": outside})
         shared.append({"name": f"to {site}", "gbit_per_s": line, "from": outside, "to": inside})
     chart = {"format": 1, "ranks": len(site_of), "gbit_per_s": 10, "alpha_us": alpha}
     path.write_text(json.dumps({**chart, "shared": shared}))
 
 
-def run_sites(site_of: list[int], mbit: float, env: dict[str, str]) -> list[float]:
+def run_sites(site_of: list[int], lines: list[float], env: dict[str, str]) -> list[float]:
     """Run ranks in sites; the seconds that rank 0 tells."""
     with tempfile.TemporaryDirectory() as here, Sites(site_of) as network:
-        write_sites(Path(here) / "map.json", site_of, mbit)
+        write_sites(Path(here) / "map.json", site_of, lines)
+        choose_control(network)
         for site in sorted(set(site_of)):
-            network.line(site, mbit)
+            network.line(site, lines[site])
         processes = []
         for rank in range(len(site_of)):
             network.even_cable(rank, 1000)
@@ -178,28 +186,39 @@ def run_sites(site_of: list[int], mbit: float, env: dict[str, str]) -> list[floa
         return told(finish(processes, LIMIT_S))
 
 
-def over_the_line(collective: str, site_of: list[int]) -> float:
-    """How often the payload must cross the busiest line, the busier way."""
-    first = site_of.count(site_of[0])
-    largest = max(first, len(site_of) - first)
-    both_ways = first * (len(site_of) - first)
-    return {
-        "reduce_scatter": largest / len(site_of),
-        "all_gather": largest / len(site_of),
-        "all_to_all": both_ways / len(site_of),
-    }.get(collective, 1.0)
+def least_seconds(collective: str, size: int, site_of: list[int], lines: list[float]) -> float:
+    """The time of the busiest line, each way, that nothing goes below."""
+    ranks = len(site_of)
+    least = 0.0
+    for site in sorted(set(site_of)):
+        inside = site_of.count(site)
+        # What must leave the site and what must come in, in parts of the payload.
+        out, into = {
+            "reduce_scatter": (1 - inside / ranks, inside / ranks),
+            "all_gather": (inside / ranks, 1 - inside / ranks),
+            "all_to_all": (inside * (ranks - inside) / ranks,) * 2,
+            "broadcast": (1.0, 0.0) if site_of[0] == site else (0.0, 1.0),
+        }.get(collective, (1.0, 1.0))
+        least = max(least, max(out, into) * size * 8 / (lines[site] * 1e6))
+    return least
 
 
 def sites_table(arguments: argparse.Namespace) -> None:
     site_of = [int(digit) for digit in arguments.sites]
     size = arguments.megabytes << 20
-    print(f"| {arguments.megabytes} MiB, ranks in sites {arguments.sites} | s | of the least |")
+    lines = [arguments.mbit] * (max(site_of) + 1)
+    if arguments.lines:
+        lines = [float(line) for line in arguments.lines.split(",")]
+    said = ", ".join(f"{line:g}" for line in lines)
+    print(
+        f"| {arguments.megabytes} MiB, sites {arguments.sites}, {said} Mbit/s | s | of the least |"
+    )
     print("|---|---|---|")
     for collective in arguments.collectives.split(","):
         env = {"BENCH_BYTES": str(size), "BENCH_ROUNDS": str(arguments.rounds)}
-        found = run_sites(site_of, arguments.mbit, {**env, "BENCH_COLLECTIVE": collective})
+        found = run_sites(site_of, lines, {**env, "BENCH_COLLECTIVE": collective})
         seconds = statistics.median(found)
-        least = over_the_line(collective, site_of) * size * 8 / (arguments.mbit * 1e6)
+        least = least_seconds(collective, size, site_of, lines)
         print(f"| {collective} | {seconds:.2f} | {seconds / least:.2f} |", flush=True)
 
 
@@ -211,10 +230,14 @@ def main() -> int:
     parser.add_argument("--megabytes", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sites", help="by rank the digit of its site, as 00001111")
+    parser.add_argument("--lines", metavar="M,M", help="by site, its line's Mbit/s, for --mbit")
+    parser.add_argument("--congestion", metavar="NAME", help="TCP's congestion control")
     parser.add_argument(
         "--collectives", default="all_reduce,broadcast,reduce_scatter,all_gather,all_to_all"
     )
     arguments = parser.parse_args()
+    if arguments.congestion:
+        os.environ["BENCH_CONGESTION"] = arguments.congestion
     if arguments.sites:
         try:
             sites_table(arguments)

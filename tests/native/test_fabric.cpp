@@ -189,7 +189,7 @@ TEST_CASE("what is no fabric is refused by level or rank") {
     CHECK(made.status().code() == Code::kConfigError);
   }
   CHECK(!Fabric::of_hosts({}, kFar).is_ok());
-  CHECK(!Fabric::evenly(2, 1, {nan, 0, 0}).is_ok());
+  CHECK(!Fabric::evenly(2, 1, LinkModel{nan, 0, 0}).is_ok());
 }
 
 TEST_CASE("as many levels and ranks as the limits say are accepted") {

@@ -147,5 +147,59 @@ TEST_CASE("who shares a way out waits for it, on the level that is the slowest")
   CHECK(seconds_on_sites("two_level", 1e-9) == doctest::Approx(24e-3));
 }
 
+// Seconds of 8 MB where a byte takes a nanosecond between hosts, and a tenth of it inside.
+double seconds_on_hosts(Collective collective, const char* algorithm,
+                        const std::vector<int>& host_of) {
+  const topology::HostLinks links({0, 1e-9, 0}, {0, 1e-10, 0});
+  const auto fabric = topology::Fabric::of_hosts(host_of, links).value();
+  return *predict_seconds(*find_algorithm(collective, algorithm), {collective, 8'000'000, fabric});
+}
+
+TEST_CASE("a ring shares a host's way out among all of its hops that leave it") {
+  CHECK(seconds_on_hosts(Collective::kAllReduce, "ring", {0, 0, 0, 0, 1, 1, 1, 1}) ==
+        doctest::Approx(14e-3));
+  CHECK(seconds_on_hosts(Collective::kAllReduce, "ring", {0, 1, 0, 1, 0, 1, 0, 1}) ==
+        doctest::Approx(56e-3));
+  CHECK(seconds_on_hosts(Collective::kAllReduce, "ring", {0, 1, 0, 0, 0, 0, 0, 1}) ==
+        doctest::Approx(28e-3));
+}
+
+TEST_CASE("the fullest host decides what leaves it, if all of its ranks send") {
+  // Of 14 MB by each rank.
+  CHECK(seconds_on_hosts(Collective::kAllReduce, "halving_doubling", {0, 0, 0, 0, 0, 0, 0, 1}) ==
+        doctest::Approx(98e-3));
+}
+
+TEST_CASE("in two levels the smallest host has the lanes, and the largest fills them") {
+  const std::vector<int> even{0, 0, 0, 0, 1, 1, 1, 1};
+  const std::vector<int> uneven{0, 0, 0, 0, 0, 0, 0, 1};
+  // Across 8 MB, inside 12 MB by each of four lanes, or 96 MB by one.
+  CHECK(seconds_on_hosts(Collective::kAllReduce, "two_level", even) ==
+        doctest::Approx(8e-3 + 1.2e-3));
+  CHECK(seconds_on_hosts(Collective::kAllReduce, "two_level", uneven) ==
+        doctest::Approx(8e-3 + 9.6e-3));
+  // Blocks of 1 MB. Across 4, or the 7 of which the other host has none; inside each rank serves
+  // two others for three peers, or one of its own host and at most one of the other for six.
+  CHECK(seconds_on_hosts(Collective::kReduceScatter, "two_level", even) ==
+        doctest::Approx(4e-3 + 0.6e-3));
+  CHECK(seconds_on_hosts(Collective::kReduceScatter, "two_level", uneven) ==
+        doctest::Approx(7e-3 + 1.2e-3));
+  CHECK(seconds_on_hosts(Collective::kAllGather, "two_level", uneven) ==
+        doctest::Approx(7e-3 + 1.2e-3));
+  CHECK(seconds_on_hosts(Collective::kBroadcast, "two_level", uneven) ==
+        doctest::Approx(8e-3 + 2.4e-3));
+}
+
+TEST_CASE("what was measured inside hosts counts where there are several") {
+  const auto inside = [](double beta) {
+    const topology::HostLinks links(topology::kTcpLink, {4e-6, beta, 0});
+    return topology::Fabric::of_hosts(std::vector<int>{0, 0, 1, 1}, links).value();
+  };
+  const Problem fast{Collective::kAllReduce, 1 << 20, inside(1e-10)};
+  const Problem slow{Collective::kAllReduce, 1 << 20, inside(1e-8)};
+  CHECK(choose_algorithm(fast).algorithm == "two_level");
+  CHECK(choose_algorithm(slow).algorithm != "two_level");
+}
+
 }  // namespace
 }  // namespace holdfast::comm

@@ -363,6 +363,7 @@ constexpr Row kRows[] = {
     {Planted::kMapAtOnce, "map at once", drifting, 300},
     {Planted::kUntoldMap, "untold map", drifting_return, 100},
     {Planted::kForgetMap, "forget map", drifting, 300},
+    {Planted::kOwnCount, "own count", drifting, 300},
 };
 
 // The world that shows it, and shows nothing without it; nothing: none of them does.

@@ -38,13 +38,44 @@ Message proposal(const WorldView& base) {
   m.view.epoch = {4};
   m.view.admitted = 7;
   m.view.members[1] = kNobody;
-  m.view.cards[1].clear();
+  m.view.cards[1].clear();  // somebody is seated
   m.view.members.push_back({9});
   m.view.cards.emplace_back("card 9");
   for (const MemberId member : base.present()) {
     if (member != base.members[1]) m.reports.add(member, {std::byte{1}}, {std::byte{2}});
   }
   return m;
+}
+
+TEST_CASE("a vacated rank keeps its card until somebody is seated") {
+  const WorldView base = view_of({5, 6, 7, 8});
+  Message loss = proposal(base);
+  loss.view.members = {{5}, kNobody, {7}, {8}};
+  loss.view.cards = base.cards;
+  Message heard = by_difference(loss, base);
+  REQUIRE(heard.change.has_value());
+  CHECK(spell_out(heard, base));
+  CHECK(heard.view == loss.view);
+  CHECK(heard.view.cards[1] == "card 6");
+
+  Message second = loss;
+  second.view.epoch = {5};
+  second.view.members[3] = kNobody;
+  second.reports = {};
+  for (const std::uint64_t stays : {5, 7}) second.reports.add({stays}, {}, {});
+  heard = by_difference(second, loss.view);
+  REQUIRE(heard.change.has_value());
+  CHECK(spell_out(heard, loss.view));
+  CHECK(heard.view.cards == base.cards);
+
+  Message seats = second;
+  seats.view.epoch = {6};
+  seats.view.members[3] = {9};
+  seats.view.cards = {"card 5", "", "card 7", "card 9"};
+  heard = by_difference(seats, second.view);
+  REQUIRE(heard.change.has_value());
+  CHECK(spell_out(heard, second.view));
+  CHECK(heard.view == seats.view);
 }
 
 TEST_CASE("what changes in a view gives the next one, to who has it, and to nobody else") {

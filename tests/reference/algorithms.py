@@ -64,6 +64,9 @@ COSTS: dict[tuple[str, str], tuple[str, str, str]] = {
     ("domain_exchange", "all_gather"): ("n - 1", PART, "0"),
     ("domain_exchange", "broadcast"): ("n - 1", ALL, "0"),
     ("domain_exchange", "reduce"): ("n - 1", ALL, ALL),
+    ("domain_lanes", "all_reduce"): ("n - 1", ALL, ALL),
+    ("domain_lanes", "broadcast"): ("n - 1", ALL, "0"),
+    ("domain_lanes", "reduce"): ("n - 1", ALL, ALL),
     ("recursive_doubling", "all_reduce"): ("log p + 2 x", "(log p + x) b", "(log p + x) b"),
     ("bruck", "all_gather"): ("log n", PART, "0"),
     ("bruck", "all_to_all"): ("log n", "log n b / 2", "0"),
@@ -166,7 +169,7 @@ def limits(row: tuple) -> str:
     if encoded and levels:
         said.append("not with a `residual`")
     if one_sender:
-        said.append("one rank of a host sends out of it at a time")
+        said.append("only hops of a ring by rank leave a host")
     return "; ".join(said)
 
 

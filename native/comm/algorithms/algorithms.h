@@ -96,6 +96,10 @@ topology::CostTerms cost_forest_broadcast(int size, std::uint64_t bytes);
 topology::CostTerms cost_forest_reduce(int size, std::uint64_t bytes);
 
 Schedule build_domain_exchange(const BuildSpec& spec);
+Schedule build_domain_lanes(const BuildSpec& spec);
+// Of all_reduce, broadcast and reduce: twice as many lanes as the largest of the outermost domains
+// has ranks, and no more than this.
+Schedule build_in_lanes(const BuildSpec& spec, int most_lanes);
 topology::CostTerms cost_domain_exchange(int size, std::uint64_t bytes);
 topology::CostTerms cost_domain_exchange_blocks(int size, std::uint64_t bytes);
 topology::CostTerms cost_domain_exchange_gather(int size, std::uint64_t bytes);
@@ -121,13 +125,15 @@ inline constexpr std::string_view kSanders = "Sanders, Speck, Traeff 2009, secti
 // and a flat fold what it gets from all peers but one.
 inline constexpr std::uint64_t kMostInScratch = 64ULL << 20;
 
-// A ring leaves a domain by one hop only, if the domain's ranks are numbered consecutively.
 constexpr AlgorithmRow ring(Collective collective, Schedule (*build)(const BuildSpec&),
                             topology::CostTerms (*cost)(int, std::uint64_t)) {
   AlgorithmRow row{"ring", collective, build, cost, kRing};
-  row.senders = Senders::kOne;
+  row.senders = Senders::kRing;
   return row;
 }
+
+// Above it time is a matter of rates, which trees use better.
+inline constexpr std::uint64_t kMostInLanes = 4ULL << 20;
 
 // A flat reduction folds what all ranks send in the order of ranks.
 constexpr AlgorithmRow flat_fold(Collective collective,
@@ -148,9 +154,22 @@ constexpr AlgorithmRow forest(Collective collective,
   return by_map({"forest", collective, build_forest, cost, kZhao});
 }
 
+// What a quiet TCP connection sends at once is ten segments (RFC 6928): with more, one head would
+// wait for its window, and lanes are there.
+inline constexpr std::uint64_t kMostForOneHead = 14'480;
+
 constexpr AlgorithmRow domain_exchange(Collective collective,
                                        topology::CostTerms (*cost)(int, std::uint64_t)) {
-  return by_map({"domain_exchange", collective, build_domain_exchange, cost, kKaronis});
+  AlgorithmRow row = by_map({"domain_exchange", collective, build_domain_exchange, cost, kKaronis});
+  if (!has_blocks_by_rank(collective)) row.most_bytes = kMostForOneHead;
+  return row;
+}
+
+constexpr AlgorithmRow domain_lanes(Collective collective,
+                                    topology::CostTerms (*cost)(int, std::uint64_t)) {
+  AlgorithmRow row = by_map({"domain_lanes", collective, build_domain_lanes, cost, kKaronis});
+  row.most_bytes = kMostInLanes;
+  return row;
 }
 
 constexpr AlgorithmRow in_order(AlgorithmRow row, RankOrder order) {
@@ -213,6 +232,9 @@ inline constexpr std::array kAlgorithms{
     domain_exchange(Collective::kAllGather, cost_domain_exchange_gather),
     domain_exchange(Collective::kBroadcast, cost_domain_exchange_moves),
     domain_exchange(Collective::kReduce, cost_domain_exchange),
+    domain_lanes(Collective::kAllReduce, cost_domain_exchange),
+    domain_lanes(Collective::kBroadcast, cost_domain_exchange_moves),
+    domain_lanes(Collective::kReduce, cost_domain_exchange),
     AlgorithmRow{"pairwise", Collective::kAllToAll, build_pairwise_all_to_all,
                  cost_pairwise_all_to_all, kThakur},
     AlgorithmRow{"bruck", Collective::kAllToAll, build_bruck_all_to_all, cost_bruck_all_to_all,

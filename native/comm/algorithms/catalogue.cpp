@@ -1,6 +1,7 @@
 #include "comm/algorithms/catalogue.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
@@ -18,9 +19,28 @@ const AlgorithmRow* find(std::span<const AlgorithmRow> rows, Collective collecti
   return nullptr;
 }
 
-// Predicts seconds where each of `senders` ranks sends across the fabric; the slowest part of the
-// way decides. Senders of one domain share its way out, and the domains of a level count as alike.
-double seconds_across(topology::CostTerms cost, const topology::Fabric& fabric, int senders) {
+// How many of the row's senders share the way out of that domain of a level which has most of them.
+double sharing(const AlgorithmRow& row, const topology::Fabric& fabric, int level) {
+  if (row.level_cost != nullptr) {
+    // One of each wide domain; a domain further in sends for all that it is in.
+    const int wide = *fabric.wide_level();
+    if (level >= wide) return 1;
+    std::vector<int> inside(static_cast<std::size_t>(fabric.domains(level)), 0);
+    for (int d = 0; d < fabric.domains(wide); ++d) {
+      ++inside[static_cast<std::size_t>(fabric.domain_of(fabric.members(wide, d)[0], level))];
+    }
+    return std::ranges::max(inside);
+  }
+  if (row.senders == Senders::kAll) return fabric.largest(level);
+  std::vector<Rank> ring;
+  for (int r = 0; r < fabric.size(); ++r) ring.push_back({r});
+  return std::max(1, std::ranges::max(fabric.crossings(ring, level)));
+}
+
+// Predicts seconds across the fabric; the slowest part of the way decides, and senders of one
+// domain share its way out.
+double seconds_across(const AlgorithmRow& row, topology::CostTerms cost,
+                      const topology::Fabric& fabric) {
   const int common = fabric.common_level();
   topology::LinkModel link = fabric.level(common).link;
   double slowest = link.beta_s_per_byte;
@@ -28,7 +48,7 @@ double seconds_across(topology::CostTerms cost, const topology::Fabric& fabric, 
   for (int level = common + 1; level <= fabric.depth(); ++level) {
     const auto out = fabric.level(level).out_s_per_byte;
     if (!out) continue;
-    const double share = std::max(1.0, static_cast<double>(senders) / fabric.domains(level));
+    const double share = sharing(row, fabric, level);
     if (share * *out <= slowest) continue;
     slowest = share * *out;
     shared_by = share;
@@ -78,23 +98,18 @@ std::optional<double> predict_seconds(const AlgorithmRow& row, const Problem& pr
   if (row.level_cost != nullptr) {
     const LevelCost cost = row.level_cost(fabric, *wide, problem.bytes);
     return topology::predict_seconds(cost.inside, fabric.level(*wide).link) +
-           seconds_across(cost.across, fabric, fabric.domains(*wide));
+           seconds_across(row, cost.across, fabric);
   }
-  const int senders = row.senders == Senders::kAll ? fabric.size() : 1;
-  return seconds_across(row.cost(fabric.size(), problem.bytes), fabric, senders);
+  return seconds_across(row, row.cost(fabric.size(), problem.bytes), fabric);
 }
 
 const AlgorithmRow& choose_algorithm(const Problem& problem) {
-  const bool has_map = problem.fabric.map() != nullptr;
-  if (has_map && problem.fabric.size() <= kMostPricedRanks) {
+  if (goes_by_map(problem)) {
+    // Of many ranks, without a search: there is one row for them.
+    if (problem.fabric.size() > kMostPricedRanks) {
+      return *find_algorithm(problem.collective, "forest");
+    }
     return *cheapest(candidates_on_map(problem), problem.bytes).row;
-  }
-  const bool by_trees = has_map && problem.bytes >= kLeastByMap &&
-                        !has_blocks_by_rank(problem.collective) &&
-                        !(problem.in_rank_order && reduces(problem.collective));
-  if (by_trees) {
-    const AlgorithmRow* row = find_algorithm(problem.collective, "forest");
-    if (row != nullptr) return *row;
   }
   const AlgorithmRow* best = nullptr;
   double least = 0;

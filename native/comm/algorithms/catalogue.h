@@ -17,8 +17,9 @@ namespace holdfast::comm {
 // What an algorithm requires of the blocks of all ranks.
 enum class Blocks : std::uint8_t { kAny, kEqual };
 
-// How many ranks of a domain send out of it at once: all of them, or one.
-enum class Senders : std::uint8_t { kAll, kOne };
+// Which ranks of a domain send out of it at once: all of them, or those whose successor in a ring
+// by rank is outside.
+enum class Senders : std::uint8_t { kAll, kRing };
 
 // Whether a reduction is ((0 op 1) op 2) op ..., for every element.
 enum class RankOrder : std::uint8_t {

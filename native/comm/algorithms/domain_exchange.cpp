@@ -5,6 +5,8 @@
 // al., "Exploiting hierarchy in parallel computer networks to optimize collective operation
 // performance", IPDPS 2000, sections 3-4.
 //
+// The payload may be cut into lanes, each with heads of its own (domain_lanes.cpp).
+//
 // Critical path: for each level but the outermost one message in and one out, and one across. H
 // domains, S bytes: H-1 messages of S across for each domain's first rank. Broadcast and reduce go
 // down, or up, by the same heads, and cross directly from the root or to it. Reduce_scatter and
@@ -12,6 +14,7 @@
 // Copies beyond the wire's own: none but a broadcast's root's. Sums go by domain, in one order on
 // all ranks.
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "base/check.h"
@@ -22,11 +25,12 @@
 namespace holdfast::comm {
 namespace {
 
-// Who serves whom: each domain has a head, its lowest rank or the root of the call.
+// Who serves whom in a lane: each domain has a head, the root of the call or one that the lane's
+// number chooses; of lane 0 the lowest rank.
 class Heads {
  public:
-  Heads(const topology::Fabric& fabric, int self, int root)
-      : fabric_(fabric), self_(self), root_(root), top_(fabric.common_level() + 1) {}
+  Heads(const topology::Fabric& fabric, int self, int root, int lane)
+      : fabric_(fabric), self_(self), root_(root), lane_(lane), top_(fabric.common_level() + 1) {}
 
   // The heads of the outermost domains; all ranks, where there is one domain only.
   std::vector<int> outermost() const {
@@ -62,7 +66,43 @@ class Heads {
   int head(int level, int domain) const {
     const auto members = fabric_.members(level, domain);
     const bool has_root = std::find(members.begin(), members.end(), Rank{root_}) != members.end();
-    return has_root ? root_ : members[0].value;
+    return has_root ? root_ : chosen(level, domain, lane_on(level));
+  }
+  // The lane's number chooses among the domains inside one after the other, and what it is beyond
+  // the most that there are anywhere on a level chooses further in: so all ranks get their share,
+  // and the head of a domain is that of one inside it.
+  int chosen(int level, int domain, int lane) const {
+    const auto members = fabric_.members(level, domain);
+    if (level == fabric_.depth()) {
+      // As many pairs as there are have lanes, each with its own connection, before one has two.
+      const auto size = static_cast<int>(members.size());
+      const auto first = static_cast<int>(fabric_.members(level, 0).size());
+      const int at = (lane + lane / std::lcm(first, size) * domain) % size;
+      return members[static_cast<std::size_t>(at)].value;
+    }
+    const std::vector<int> inside = domains_inside(level, domain);
+    const auto at = static_cast<std::size_t>(lane) % inside.size();
+    return head(level + 1, inside[at]);
+  }
+  std::vector<int> domains_inside(int level, int domain) const {
+    std::vector<int> inside;
+    for (const Rank rank : fabric_.members(level, domain)) {
+      const int d = fabric_.domain_of(rank, level + 1);
+      if (std::find(inside.begin(), inside.end(), d) == inside.end()) inside.push_back(d);
+    }
+    return inside;
+  }
+  // The lane's number as it chooses on a level.
+  int lane_on(int level) const {
+    int lane = lane_;
+    for (int k = top_; k < level; ++k) {
+      std::size_t most = 1;
+      for (int d = 0; d < fabric_.domains(k); ++d) {
+        most = std::max(most, domains_inside(k, d).size());
+      }
+      lane /= static_cast<int>(most);
+    }
+    return lane;
   }
   bool leads(int rank, int level) const {
     return head(level, fabric_.domain_of({rank}, level)) == rank;
@@ -71,125 +111,148 @@ class Heads {
   const topology::Fabric& fabric_;
   int self_;
   int root_;
+  int lane_;
   int top_;
 };
 
-// Adds up what these ranks send to `sum`; with `last` the last of these sums is the result.
-Slot add_from(Builder& b, const std::vector<int>& ranks, Slot sum, bool last) {
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const Slot arriving = b.scratch(Builder::input(0));
-    b.recv(ranks[i], arriving);
-    if (last && i + 1 == ranks.size()) {
-      b.reduce_final(Builder::output(0), sum, arriving);
-      return Builder::output(0);
-    }
-    const Slot next = b.scratch(Builder::input(0));
-    b.reduce(next, sum, arriving);
-    sum = next;
-  }
-  return sum;
-}
+// One lane of a call: its chunk, and who serves whom.
+class Lane {
+ public:
+  Lane(Builder& b, const BuildSpec& spec, const topology::Fabric& fabric, int lane)
+      : b_(b),
+        self_(spec.rank.value),
+        root_(is_rooted(spec.collective) ? spec.root.value : -1),
+        heads_(fabric, self_, root_, lane),
+        input_(Builder::input(lane)),
+        output_(Builder::output(lane)) {}
 
-// Each of the outermost heads sends its sum to all the others, and adds all of them up.
-void exchange_sums(Builder& b, const std::vector<int>& heads, int self, Slot own) {
-  for (const int peer : heads) {
-    if (peer != self) b.send(peer, own);
-  }
-  Slot sum = own;
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    Slot operand = own;
-    if (heads[i] != self) {
-      operand = b.scratch(Builder::input(0));
-      b.recv(heads[i], operand);
-    }
-    if (i == 0) {
-      sum = operand;
-    } else if (i + 1 == heads.size()) {
-      b.reduce_final(Builder::output(0), sum, operand);
+  void all_reduce() {
+    const Slot sum = add_from(heads_.below(), input_, false);
+    if (heads_.above() >= 0) {
+      b_.send(heads_.above(), sum);
+      b_.recv(heads_.above(), output_);
     } else {
-      const Slot next = b.scratch(Builder::input(0));
-      b.reduce(next, sum, operand);
-      sum = next;
+      exchange_sums(sum);
+    }
+    send_down(output_);
+  }
+
+  void broadcast() {
+    const bool is_root = self_ == root_;
+    const Slot held = is_root ? input_ : output_;
+    if (!is_root) b_.recv(heads_.above() >= 0 ? heads_.above() : root_, held);
+    if (is_root) {
+      for (const int rank : other_heads()) b_.send(rank, held);
+    }
+    send_down(held);
+    if (is_root) b_.copy(output_, held);
+  }
+
+  void reduce() {
+    std::vector<int> from = heads_.below();
+    const bool is_root = self_ == root_;
+    if (is_root) {
+      for (const int rank : other_heads()) from.push_back(rank);
+    }
+    const Slot sum = add_from(from, input_, is_root);
+    if (!is_root) b_.send(heads_.above() >= 0 ? heads_.above() : root_, sum);
+  }
+
+ private:
+  // Adds up what these ranks send to `sum`; with `last` the last of these sums is the result.
+  Slot add_from(const std::vector<int>& ranks, Slot sum, bool last) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      const Slot arriving = b_.scratch(input_);
+      b_.recv(ranks[i], arriving);
+      sum = add(sum, arriving, last && i + 1 == ranks.size());
+    }
+    return sum;
+  }
+
+  Slot add(const Slot& sum, const Slot& operand, bool last) {
+    if (last) {
+      b_.reduce_final(output_, sum, operand);
+      return output_;
+    }
+    const Slot next = b_.scratch(input_);
+    b_.reduce(next, sum, operand);
+    return next;
+  }
+
+  // Each of the outermost heads sends its sum to all the others, and adds all of them up.
+  void exchange_sums(const Slot& own) {
+    const std::vector<int> heads = heads_.outermost();
+    for (const int peer : heads) {
+      if (peer != self_) b_.send(peer, own);
+    }
+    Slot sum = own;
+    for (std::size_t i = 0; i < heads.size(); ++i) {
+      Slot operand = own;
+      if (heads[i] != self_) {
+        operand = b_.scratch(input_);
+        b_.recv(heads[i], operand);
+      }
+      sum = i == 0 ? operand : add(sum, operand, i + 1 == heads.size());
     }
   }
+
+  void send_down(const Slot& held) {
+    const std::vector<int> below = heads_.below();
+    for (auto rank = below.rbegin(); rank != below.rend(); ++rank) b_.send(*rank, held);
+  }
+
+  // Whom the root sends to, or hears from, beyond its own domain.
+  std::vector<int> other_heads() const {
+    std::vector<int> others = heads_.outermost();
+    std::erase(others, self_);
+    return others;
+  }
+
+  Builder& b_;
+  const int self_;
+  const int root_;  // -1: the call has none
+  const Heads heads_;
+  const Slot input_;
+  const Slot output_;
+};
+
+topology::Fabric domains_for(const BuildSpec& spec) {
+  const topology::LinkMap* map = spec.fabric != nullptr ? spec.fabric->map() : nullptr;
+  if (map != nullptr) return topology::domains_of(*map);
+  if (spec.fabric != nullptr) return *spec.fabric;
+  return topology::Fabric::evenly(spec.size, 1, topology::kTcpLink).value();
 }
 
-Schedule exchange_all(const BuildSpec& spec, const topology::Fabric& fabric) {
-  const Heads heads(fabric, spec.rank.value, -1);
-  Builder b(spec, 1);
-  const Slot sum = add_from(b, heads.below(), Builder::input(0), false);
-  if (heads.above() >= 0) {
-    b.send(heads.above(), sum);
-    b.recv(heads.above(), Builder::output(0));
-  } else {
-    exchange_sums(b, heads.outermost(), spec.rank.value, sum);
-  }
-  const std::vector<int> below = heads.below();
-  for (auto rank = below.rbegin(); rank != below.rend(); ++rank) {
-    b.send(*rank, Builder::output(0));
-  }
-  return std::move(b).finish();
-}
-
-// Whom the root sends to, or hears from, beyond its own domain.
-std::vector<int> other_heads(const Heads& heads, int self) {
-  std::vector<int> others = heads.outermost();
-  std::erase(others, self);
-  return others;
-}
-
-Schedule send_to_all(const BuildSpec& spec, const topology::Fabric& fabric) {
-  const Heads heads(fabric, spec.rank.value, spec.root.value);
-  Builder b(spec, 1);
-  const bool is_root = spec.rank == spec.root;
-  const Slot held = is_root ? Builder::input(0) : Builder::output(0);
-  if (!is_root) b.recv(heads.above() >= 0 ? heads.above() : spec.root.value, held);
-  if (is_root) {
-    for (const int rank : other_heads(heads, spec.rank.value)) b.send(rank, held);
-  }
-  const std::vector<int> below = heads.below();
-  for (auto rank = below.rbegin(); rank != below.rend(); ++rank) b.send(*rank, held);
-  if (is_root) b.copy(Builder::output(0), held);
-  return std::move(b).finish();
-}
-
-Schedule sum_at_root(const BuildSpec& spec, const topology::Fabric& fabric) {
-  const Heads heads(fabric, spec.rank.value, spec.root.value);
-  Builder b(spec, 1);
-  std::vector<int> from = heads.below();
-  const bool is_root = spec.rank == spec.root;
-  if (is_root) {
-    for (const int rank : other_heads(heads, spec.rank.value)) from.push_back(rank);
-  }
-  const Slot sum = add_from(b, from, Builder::input(0), is_root);
-  if (!is_root) b.send(heads.above() >= 0 ? heads.above() : spec.root.value, sum);
-  return std::move(b).finish();
+int lanes_of(const topology::Fabric& fabric, int most) {
+  const int top = fabric.common_level() + 1;
+  return top > fabric.depth() ? 1 : std::min(most, 2 * fabric.largest(top));
 }
 
 }  // namespace
 
-Schedule build_domain_exchange(const BuildSpec& spec) {
+Schedule build_in_lanes(const BuildSpec& spec, int most_lanes) {
+  const topology::Fabric fabric = domains_for(spec);
+  const int lanes = spec.size == 1 ? 1 : lanes_of(fabric, most_lanes);
+  Builder b(spec, static_cast<std::uint32_t>(lanes));
   if (spec.size == 1) {
-    Builder b(spec, 1);
     b.copy(Builder::output(0), Builder::input(0));
     return std::move(b).finish();
   }
-  const topology::LinkMap* map = spec.fabric != nullptr ? spec.fabric->map() : nullptr;
-  topology::Fabric fabric;
-  if (map != nullptr) {
-    fabric = topology::domains_of(*map);
-  } else if (spec.fabric != nullptr) {
-    fabric = *spec.fabric;
-  } else {
-    fabric = topology::Fabric::evenly(spec.size, 1, topology::kTcpLink).value();
+  for (int l = 0; l < lanes; ++l) {
+    Lane lane(b, spec, fabric, l);
+    switch (spec.collective) {
+      case Collective::kAllReduce: lane.all_reduce(); break;
+      case Collective::kBroadcast: lane.broadcast(); break;
+      default: lane.reduce(); break;
+    }
   }
-  switch (spec.collective) {
-    case Collective::kAllReduce: return exchange_all(spec, fabric);
-    case Collective::kBroadcast: return send_to_all(spec, fabric);
-    case Collective::kReduce: return sum_at_root(spec, fabric);
-    default: break;
-  }
+  return std::move(b).finish();
+}
+
+Schedule build_domain_exchange(const BuildSpec& spec) {
+  if (!has_blocks_by_rank(spec.collective)) return build_in_lanes(spec, 1);
   CHECK(spec.collective == Collective::kReduceScatter || spec.collective == Collective::kAllGather);
+  const topology::Fabric fabric = domains_for(spec);
   BuildSpec inner = spec;
   inner.fabric = &fabric;
   return build_two_level(inner);

@@ -11,7 +11,7 @@
 //
 // H domains, L ranks in a domain (m in the smallest), n ranks, S bytes of payload, R runs of
 // neighbouring ranks in one domain: across, R-1 messages in a row and one more, S per domain each
-// time it is visited and (H-1) S at the last; inside, 2(L-1)/L S per rank. Copies: arrivals of a
+// time it is visited and (H-1) S at the last; inside, 2(L-1)/m S per rank. Copies: arrivals of a
 // fold wait in scratch.
 // Why: docs/decisions/0137-one-order-for-all-ways.md
 #include <vector>
@@ -121,14 +121,14 @@ LevelCost cost_ordered_levels_all_reduce(const topology::Fabric& fabric, int lev
                                          std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
   const int domains = fabric.domains(level);
-  const double local = static_cast<double>(fabric.size()) / domains;
-  const double inside = (local - 1) / local * s;
+  const int lanes = fabric.smallest(level);
+  const double inside = (fabric.largest(level) - 1.0) / lanes * s;
   double hops = 0;
   for (int r = 1; r < fabric.size(); ++r) {
     if (fabric.domain_of({r}, level) != fabric.domain_of({r - 1}, level)) ++hops;
   }
   const double passed = hops / domains * s;
-  return {{2, 2 * inside, inside}, {hops + 1, passed + (domains - 1) * s, passed / local}};
+  return {{2, 2 * inside, inside}, {hops + 1, passed + (domains - 1) * s, passed / lanes}};
 }
 
 }  // namespace holdfast::comm

@@ -6,7 +6,7 @@
 // those of Jia et al., "Highly scalable deep learning training system", 2018, section 3.3.
 //
 // H domains, L ranks in a domain (m in the smallest), S bytes of payload. Across, per domain:
-//   all_reduce      2(H-1) messages a lane, m lanes, 2(H-1)/H S; inside: 2(L-1)/L S per rank
+//   all_reduce      2(H-1) messages a lane, m lanes, 2(H-1)/H S; inside: 2(L-1)/m S per rank
 //   reduce_scatter  H-1 messages and (H-1)/H S/H per rank; inside: (L-1)/L S
 //   all_gather      each block once to each other domain; inside: to each other rank
 //   broadcast, reduce  log2 H messages of S, then (before) log2 L inside
@@ -253,41 +253,56 @@ Schedule build_two_level(const BuildSpec& spec) {
   }
 }
 
-// The costs take L = n / H, as if domains were alike. Bytes across are counted by domain, since all
-// its lanes share a way out; messages to several domains are in flight together and count as one.
+namespace {
+
+// Blocks that the busiest rank of a domain takes from its peers there, or gives to them: each of
+// the domain's ranks serves its share of the ranks of every domain, by their places.
+double most_served(const topology::Fabric& fabric, int level) {
+  double most = 0;
+  for (int d = 0; d < fabric.domains(level); ++d) {
+    const auto own = fabric.members(level, d).size();
+    std::size_t served = 0;
+    for (int e = 0; e < fabric.domains(level); ++e) {
+      served += (fabric.members(level, e).size() + own - 1) / own;
+    }
+    most = std::max(most, static_cast<double>(served * (own - 1)));
+  }
+  return most;
+}
+
+}  // namespace
+
+// The busiest rank of all decides inside, and the busiest domain across: all lanes of a domain
+// share a way out. Messages to several domains are in flight together and count as one.
 LevelCost cost_two_level_all_reduce(const topology::Fabric& fabric, int level,
                                     std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
   const int domains = fabric.domains(level);
-  const double local = static_cast<double>(fabric.size()) / domains;
-  const double inside = (local - 1) / local * s;
+  const int lanes = fabric.smallest(level);
+  const double inside = (fabric.largest(level) - 1.0) / lanes * s;
   const double across = (domains - 1.0) / domains * s;
-  return {{2, 2 * inside, inside}, {2.0 * (domains - 1), 2 * across, across / local}};
+  return {{2, 2 * inside, inside}, {2.0 * (domains - 1), 2 * across, across / lanes}};
 }
 
 LevelCost cost_two_level_reduce_scatter(const topology::Fabric& fabric, int level,
                                         std::uint64_t bytes) {
-  const auto s = static_cast<double>(bytes);
-  const int domains = fabric.domains(level);
-  const double local = static_cast<double>(fabric.size()) / domains;
-  const double inside = (local - 1) / local * s;
-  const double across = (domains - 1.0) / domains * s;
-  return {{1, inside, inside}, {1, across, across / local}};
+  const double block = static_cast<double>(bytes) / fabric.size();
+  const double inside = most_served(fabric, level) * block;
+  const double across = (fabric.size() - fabric.smallest(level)) * block;
+  return {{1, inside, inside}, {1, across, (fabric.domains(level) - 1) * block}};
 }
 
 LevelCost cost_two_level_all_gather(const topology::Fabric& fabric, int level,
                                     std::uint64_t bytes) {
-  const auto s = static_cast<double>(bytes);
-  const int domains = fabric.domains(level);
-  const double local = static_cast<double>(fabric.size()) / domains;
-  return {{1, (local - 1) / local * s, 0}, {1, (domains - 1.0) / domains * s, 0}};
+  const double block = static_cast<double>(bytes) / fabric.size();
+  const double across = (fabric.domains(level) - 1.0) * fabric.largest(level) * block;
+  return {{1, most_served(fabric, level) * block, 0}, {1, across, 0}};
 }
 
 LevelCost cost_two_level_broadcast(const topology::Fabric& fabric, int level, std::uint64_t bytes) {
   const auto s = static_cast<double>(bytes);
-  const int domains = fabric.domains(level);
-  const double inside = topology::doublings((fabric.size() + domains - 1) / domains);
-  const double across = topology::doublings(domains);
+  const double inside = topology::doublings(fabric.largest(level));
+  const double across = topology::doublings(fabric.domains(level));
   return {{inside, inside * s, 0}, {across, across * s, 0}};
 }
 

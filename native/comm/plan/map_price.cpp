@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "comm/algorithms/algorithms.h"
 #include "comm/schedule/fusion.h"
+#include "topology/forest/proof.h"
 
 namespace holdfast::comm {
 namespace {
@@ -206,14 +207,6 @@ class MapRun {
   std::vector<std::vector<StepTimes>> sent_;   // by pair and ordinal
 };
 
-bool may_choose(const AlgorithmRow& row, const Problem& problem) {
-  // No rank can know whether all ranks' blocks are equal.
-  if (row.collective != problem.collective || row.blocks == Blocks::kEqual) return false;
-  const RankOrder unfit = problem.in_rank_order ? RankOrder::kNo : RankOrder::kOnly;
-  if (row.order == unfit && reduces(row.collective)) return false;
-  return row.level_cost == nullptr || problem.fabric.wide_level();
-}
-
 // Some rows need a way between any two ranks.
 bool has_ways(const topology::LinkMap& map, const std::vector<Schedule>& schedules) {
   for (const Schedule& s : schedules) {
@@ -232,6 +225,23 @@ MapPrice price_on(const topology::LinkMap& map, const std::vector<Schedule>& sch
   return MapRun(map, schedules).run();
 }
 
+bool goes_by_map(const Problem& problem) {
+  if (problem.fabric.map() == nullptr) return false;
+  if (problem.fabric.size() <= kMostPricedRanks) return true;
+  return problem.bytes >= kLeastByMap && !has_blocks_by_rank(problem.collective) &&
+         !(problem.in_rank_order && reduces(problem.collective)) &&
+         find_algorithm(problem.collective, "forest") != nullptr;
+}
+
+bool may_choose_on_map(const AlgorithmRow& row, const Problem& problem) {
+  // No rank can know whether all ranks' blocks are equal.
+  if (row.collective != problem.collective || row.blocks == Blocks::kEqual) return false;
+  if (problem.fabric.size() > kMostPricedRanks) return row.build == build_forest;
+  const RankOrder unfit = problem.in_rank_order ? RankOrder::kNo : RankOrder::kOnly;
+  if (row.order == unfit && reduces(row.collective)) return false;
+  return row.level_cost == nullptr || problem.fabric.wide_level();
+}
+
 std::optional<MapCandidate> candidate_on_map(const AlgorithmRow& row, const Problem& problem) {
   const topology::LinkMap& map = *problem.fabric.map();
   MapCandidate candidate{&row, {}, nullptr};
@@ -241,8 +251,10 @@ std::optional<MapCandidate> candidate_on_map(const AlgorithmRow& row, const Prob
     // A map has no islands, so that there is a forest.
     candidate.trees = std::make_shared<const std::vector<topology::PlannedTree>>(
         topology::make_forest(map.capacities(), task).value().trees);
+    CHECK(topology::prove_trees(map.capacities(), task, *candidate.trees).is_ok());
     spec.trees = candidate.trees.get();
   }
+  if (map.size() > kMostPricedRanks) return candidate;
   std::vector<Schedule> schedules;
   for (int r = 0; r < map.size(); ++r) {
     spec.rank = Rank{r};
@@ -254,14 +266,15 @@ std::optional<MapCandidate> candidate_on_map(const AlgorithmRow& row, const Prob
 }
 
 std::vector<MapCandidate> candidates_on_map(const Problem& problem) {
-  CHECK(problem.fabric.map() != nullptr && problem.fabric.size() <= kMostPricedRanks);
+  CHECK(goes_by_map(problem));
   std::vector<const AlgorithmRow*> rows;
   for (const AlgorithmRow& row : catalogue()) {
-    if (may_choose(row, problem)) rows.push_back(&row);
+    if (may_choose_on_map(row, problem)) rows.push_back(&row);
   }
   CHECK(!rows.empty());
   std::vector<MapCandidate> found;
-  if (rows.size() == 1) return {{rows[0], {}, nullptr}};
+  const bool alone = rows.size() == 1 && rows[0]->build != build_forest;
+  if (alone) return {{rows[0], {}, nullptr}};
   for (const AlgorithmRow* row : rows) {
     if (auto candidate = candidate_on_map(*row, problem)) found.push_back(*std::move(candidate));
   }

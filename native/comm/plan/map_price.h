@@ -49,8 +49,13 @@ struct MapCandidate {
 // missing.
 std::optional<MapCandidate> candidate_on_map(const AlgorithmRow& row, const Problem& problem);
 
-// All rows that the problem's map lets a call without a name choose among, whatever its size. Where
-// there is one only, it has no price. The problem's fabric has a map, of kMostPricedRanks at most.
+// Whether a call without a name is one of those that choose by what rows cost on the fabric's map.
+bool goes_by_map(const Problem& problem);
+// Whether such a call may choose the row, if its ways are there.
+bool may_choose_on_map(const AlgorithmRow& row, const Problem& problem);
+
+// All rows that such a call may choose among, whatever its size. Where there is one only, it has no
+// price.
 std::vector<MapCandidate> candidates_on_map(const Problem& problem);
 
 // The cheapest of them for a payload.

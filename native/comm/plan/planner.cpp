@@ -62,8 +62,8 @@ Status run_to_end(Communicator& group, OpRequest request) {
 }
 
 std::vector<std::string> candidates(const PlanKey& key, const OpRequest& request,
-                                    const topology::LinkModel& link) {
-  const auto fabric = topology::Fabric::evenly(key.place.ranks, key.place.hosts, link).value();
+                                    const topology::HostLinks& links) {
+  const auto fabric = topology::Fabric::evenly(key.place.ranks, key.place.hosts, links).value();
   const Problem problem{key.collective, payload_bytes(request), fabric};
   std::vector<std::pair<double, std::string_view>> found;
   for (const AlgorithmRow& row : catalogue()) {
@@ -109,7 +109,8 @@ Status Planner::choose(Communicator& group, OpRequest& request) {
 
 Result<std::string> Planner::measure(Communicator& group, const OpRequest& request,
                                      const PlanKey& key) {
-  const auto names = candidates(key, request, table().link(key.place.shared));
+  const topology::HostLinks links(table().link(key.place.shared), table().link(true));
+  const auto names = candidates(key, request, links);
   // There is nothing to choose from, or algorithms do not run this op.
   if (names.size() < 2) return std::string(kSharedMemory);
   std::vector<double> seconds;

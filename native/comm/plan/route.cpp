@@ -185,29 +185,25 @@ const AlgorithmRow& predicted(const OpRequest& request, const ViewFacts& view, s
     return *last->row;
   }
   const AlgorithmRow& row = choose_algorithm({request.collective, bytes, *view.fabric, ordered});
-  if (last != nullptr) *last = {request.collective, bytes, ordered, &row};
+  if (last != nullptr) *last = {request.collective, bytes, ordered, &row, last->on_map};
   return row;
 }
 
-// By what the rows cost on the view's map, which `last` remembers.
-void choose_on_map(Plan& plan, const OpRequest& request, const ViewFacts& view, std::uint64_t bytes,
-                   LastAnswer* last) {
-  const Rank root = is_rooted(request.collective) ? request.root : Rank{};
-  const Problem problem{request.collective, bytes, *view.fabric, request.keeps_order(), root};
-  if (last == nullptr) {
+// By what the rows cost on the view's map.
+void choose_on_map(Plan& plan, const Problem& problem, LastAnswer* last) {
+  if (last == nullptr || last->on_map == nullptr) {
     plan.algorithm = &choose_algorithm(problem);
     return;
   }
-  const std::tuple key{request.collective, root.value, request.keeps_order()};
-  std::vector<MapCandidate>& candidates = last->on_map[key];
-  if (candidates.empty()) candidates = candidates_on_map(problem);
-  const MapCandidate& best = cheapest(candidates, bytes);
+  const MapCandidate& best = cheapest(last->on_map->of(problem), problem.bytes);
   plan.algorithm = best.row;
   plan.trees = best.trees.get();
 }
 
 void choose_row(Plan& plan, const OpRequest& request, const ViewFacts& view, std::uint64_t bytes,
                 LastAnswer* last) {
+  const Rank root = is_rooted(request.collective) ? request.root : Rank{};
+  const Problem problem{request.collective, bytes, *view.fabric, request.keeps_order(), root};
   if (request.codec) {
     const bool levels = view.fabric->wide_level().has_value();
     plan.algorithm = request.algorithm.empty()
@@ -215,9 +211,8 @@ void choose_row(Plan& plan, const OpRequest& request, const ViewFacts& view, std
                          : find_encoded(request.collective, request.algorithm);
     plan.pieces = frames_of(request, view.size);
     plan.reason = request.algorithm.empty() ? Reason::kEncoded : Reason::kNamed;
-  } else if (request.algorithm.empty() && view.fabric->map() != nullptr &&
-             view.fabric->size() <= kMostPricedRanks) {
-    choose_on_map(plan, request, view, bytes, last);
+  } else if (request.algorithm.empty() && goes_by_map(problem)) {
+    choose_on_map(plan, problem, last);
   } else if (request.algorithm.empty()) {
     plan.algorithm = &predicted(request, view, bytes, last);
   } else {

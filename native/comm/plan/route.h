@@ -18,16 +18,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "comm/engine/slice_exchange.h"
-#include "comm/plan/map_price.h"
+#include "comm/plan/map_plans.h"
 #include "comm/plan/plan_table.h"
 #include "comm/plan/way.h"
 #include "comm/schedule/places.h"
@@ -151,14 +149,14 @@ bool is_planned(const OpRequest& request, const Placement& place);
 // memory and repairs; nothing: none.
 std::optional<Collective> replicated_as(const OpRequest& request, int size);
 
-// The cost model's last answer in a view: ops are mostly repeated. On a map also what its rows cost
-// there, by collective, root and whether the order of ranks counts: it takes milliseconds to find.
+// The cost model's last answer in a view: ops are mostly repeated. And what its group has planned
+// on maps; or null.
 struct LastAnswer {
   Collective collective{};
   std::uint64_t bytes = 0;
   bool in_rank_order = false;
   const AlgorithmRow* row = nullptr;
-  std::map<std::tuple<Collective, int, bool>, std::vector<MapCandidate>> on_map = {};
+  MapPlans* on_map = nullptr;
 };
 
 // The part of route_in_view() that shared memory alone decides: kFlat or kSlices; nothing: another

@@ -1,6 +1,7 @@
 // What a live communicator is made of; the runtime fills it in at the rendezvous of the members.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "comm/communicator.h"
 #include "comm/engine/flat_exchange.h"
 #include "comm/engine/slice_exchange.h"
+#include "comm/plan/map_plans.h"
 #include "comm/transport/link.h"
 #include "comm/view/fabrics.h"
 
@@ -31,7 +33,9 @@ struct CommunicatorConfig {
   // SliceLane.
   std::optional<FlatExchange> flat;
   std::vector<SliceExchange> slices = {};
-  Fabrics fabric;       // of the members, by rank in the view
+  Fabrics fabric;  // of the members, by rank in the view
+  // Owners: the group and its views' communicators. Null: nothing is remembered.
+  std::shared_ptr<MapPlans> plans = {};
   bool protect = true;  // ops can be repaired when a member is lost
 };
 

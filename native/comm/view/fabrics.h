@@ -22,11 +22,14 @@ class Fabrics {
 
   // The fabric of ops from `from` on, which is no less than those before.
   void add(OpSeq from, topology::Fabric fabric, std::uint32_t version) {
+    if (all_.back().from == from) all_.pop_back();
     all_.push_back({from, std::move(fabric), version});
   }
   // Until the next add().
   const topology::Fabric& of(OpSeq op) const { return at(op).fabric; }
   std::uint32_t version_of(OpSeq op) const { return at(op).version; }
+  // Tells the fabrics apart.
+  std::size_t number_of(OpSeq op) const { return static_cast<std::size_t>(&at(op) - all_.data()); }
   const topology::Fabric& latest() const { return all_.back().fabric; }
   std::uint32_t latest_version() const { return all_.back().version; }
 

@@ -69,7 +69,7 @@ const FusedSchedule& OpRuns::schedule_for(const OpRequest& request, const Plan& 
                                           OpSeq sequence) {
   const AlgorithmRow& row = *plan.algorithm;
   const std::tuple key{request.collective, row.algorithm, request.root.value, plan.pieces,
-                       config_.fabric.version_of(sequence)};
+                       config_.fabric.number_of(sequence)};
   const auto found = schedules_.find(key);
   if (found != schedules_.end()) return found->second;
   BuildSpec spec{request.collective, config_.rank, size(), request.root,

@@ -37,6 +37,7 @@ ViewCommunicator::ViewCommunicator(CommunicatorConfig config, ViewOwner& owner,
       owner_(owner),
       clock_(std::move(clock)),
       facts_(facts_of(config_)),
+      last_{.on_map = config_.plans.get()},
       runs_(config_, data_links_),
       calls_(config_.view.members.size()),
       gone_(config_.view.members.size()) {
@@ -87,9 +88,10 @@ void ViewCommunicator::go_on(OpLaunch launch) {
   if (const auto differs = std::exchange(inline_differs_, {})) disagree(*differs);
 }
 
-void ViewCommunicator::take_fabric(OpSeq from, topology::Fabric fabric, std::uint32_t version) {
-  config_.fabric.add(from, std::move(fabric), version);
-  last_ = {};
+void ViewCommunicator::take_fabrics(Fabrics fabrics) {
+  config_.fabric = std::move(fabrics);
+  facts_.fabric = &config_.fabric.latest();
+  last_ = {.on_map = config_.plans.get()};
   runs_.forget_schedules();
 }
 
@@ -109,10 +111,8 @@ void ViewCommunicator::launch(OpLaunch launch) {
   const auto differs = calls_.record(call);
   active.history = calls_.history();
   next_deadline_ = std::min(next_deadline_, active.stalls);
-  const bool latest = config_.fabric.version_of(sequence) == config_.fabric.latest_version();
   facts_.fabric = &config_.fabric.of(sequence);
-  const Plan plan =
-      route_in_view(request, facts_, active.launch.repair.has_value(), latest ? &last_ : nullptr);
+  const Plan plan = route_in_view(request, facts_, active.launch.repair.has_value(), &last_);
   OpTicket& ticket = active.launch.work->ticket();
   ticket.path = row_of(plan.way).path;
   if (plan.way == Way::kFlat) {

@@ -107,8 +107,8 @@ class ViewCommunicator {
   void begin_inline(const OpRequest& request, const Call& call);
   bool ends_inline();
   void go_on(OpLaunch launch);
-  // Ops from `from` on, none of which is launched, go by this fabric.
-  void take_fabric(OpSeq from, topology::Fabric fabric, std::uint32_t version);
+  // Goes on by these, which are the same for all ops that are under way.
+  void take_fabrics(Fabrics fabrics);
   // Writes an op into the log of calls that ended before this view, here or everywhere.
   void note_call(const Call& call);
   bool progress(Instant now);

@@ -101,6 +101,12 @@ class Network:
             "token buckets", *space, "tc", "qdisc", "replace", "dev", device, "root", *bucket
         )
 
+    def congestion_control(self, name: str) -> None:
+        """What TCP goes by in connections of the hosts that are made from now on."""
+        for host in range(len(self.hosts)):
+            setting = ("sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+            self._must(f"TCP's {name}", *self.inside(host), *setting)
+
     def pull_cable(self, host: int) -> None:
         """Nothing comes to the host or leaves it any more, and nobody is told."""
         self._must("cables", "ip", "-n", self.switch, "link", "set", f"port{host}", "down")
