@@ -116,9 +116,9 @@ class Heads {
 };
 
 // One lane of a call: its chunk, and who serves whom.
-class Lane {
+class ExchangeLane {
  public:
-  Lane(Builder& b, const BuildSpec& spec, const topology::Fabric& fabric, int lane)
+  ExchangeLane(Builder& b, const BuildSpec& spec, const topology::Fabric& fabric, int lane)
       : b_(b),
         self_(spec.rank.value),
         root_(is_rooted(spec.collective) ? spec.root.value : -1),
@@ -239,7 +239,7 @@ Schedule build_in_lanes(const BuildSpec& spec, int most_lanes) {
     return std::move(b).finish();
   }
   for (int l = 0; l < lanes; ++l) {
-    Lane lane(b, spec, fabric, l);
+    ExchangeLane lane(b, spec, fabric, l);
     switch (spec.collective) {
       case Collective::kAllReduce: lane.all_reduce(); break;
       case Collective::kBroadcast: lane.broadcast(); break;
