@@ -10,6 +10,7 @@ namespace holdfast::secure {
 
 bool available() { return true; }
 
+void OpensslFree::operator()(bio_method_st* object) const { BIO_meth_free(object); }
 void OpensslFree::operator()(bio_st* object) const { BIO_free(object); }
 void OpensslFree::operator()(evp_kdf_st* object) const { EVP_KDF_free(object); }
 void OpensslFree::operator()(evp_kdf_ctx_st* object) const { EVP_KDF_CTX_free(object); }

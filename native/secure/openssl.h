@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 
+struct bio_method_st;
 struct bio_st;
 struct evp_kdf_st;
 struct evp_kdf_ctx_st;
@@ -18,6 +19,7 @@ struct ssl_session_st;
 struct ssl_st;
 struct X509_crl_st;
 struct x509_st;
+struct x509_store_ctx_st;
 
 namespace holdfast::secure {
 
@@ -26,6 +28,7 @@ bool available();
 Status lacks_openssl();
 
 struct OpensslFree {
+  void operator()(bio_method_st* object) const;
   void operator()(bio_st* object) const;
   void operator()(evp_kdf_st* object) const;
   void operator()(evp_kdf_ctx_st* object) const;
