@@ -40,8 +40,8 @@ class ByteQueue {
   }
 
  private:
-  // A few records of TLS; more would add up over a thousand sessions that rest.
-  static constexpr std::size_t kKept = std::size_t{256} << 10;
+  // Fresh pages cost as much as encrypting them. Who hands over smaller pieces keeps less.
+  static constexpr std::size_t kKept = std::size_t{2} << 20;
 
   void make_room(std::size_t least) {
     const std::size_t size = end_ - begin_;

@@ -31,11 +31,11 @@ Result<KeyRing> KeyRing::make(std::vector<Secret> secrets) {
                   "a run has one secret, or two while one replaces the other; here are " +
                       std::to_string(secrets.size())};
   }
-  std::vector<Entry> entries;
+  std::vector<KnownSecret> entries;
   for (Secret& secret : secrets) {
     auto id = id_of(secret);
     if (!id.is_ok()) return id.status();
-    for (const Entry& entry : entries) {
+    for (const KnownSecret& entry : entries) {
       if (entry.id == id.value()) {
         return Status{Code::kConfigError, "the run's two secrets are the same, or have one id"};
       }
@@ -57,7 +57,7 @@ Result<Token> KeyRing::mint(TokenClaims claims) const {
 
 Result<Secret> KeyRing::admit(const TokenClaims& claims, const TokenGate& gate) const {
   TRY(check_claims(claims, gate));
-  const auto entry = std::ranges::find(entries_, claims.secret, &Entry::id);
+  const auto entry = std::ranges::find(entries_, claims.secret, &KnownSecret::id);
   if (entry == entries_.end()) {
     return Status{Code::kConfigError, "the token is of the secret " + hex(claims.secret) +
                                           ", which this run has not, or has no more"};

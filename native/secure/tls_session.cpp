@@ -110,9 +110,10 @@ void TlsSession::Core::open() {
 }
 
 void TlsSession::Core::receive() {
+  // Once for all that may come out: what is fed, and a part of a record that OpenSSL holds.
+  received.room(wire.fed.size() + kMaxRecordBytes);
   while (true) {
-    // Not more than what it may be: what is fed, and a part of a record that OpenSSL holds.
-    const auto room = received.room(std::max(wire.fed.size(), kMaxRecordBytes));
+    const auto room = received.room(1);
     std::size_t size = 0;
     const int done = SSL_read_ex(ssl.get(), room.data(), room.size(), &size);
     if (done == 1) {

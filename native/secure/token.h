@@ -98,13 +98,13 @@ class KeyRing {
   Result<Secret> admit(const TokenClaims& claims, const TokenGate& gate) const;
 
  private:
-  struct Entry {
+  struct KnownSecret {
     SecretId id;
     Secret secret;
   };
-  explicit KeyRing(std::vector<Entry> entries) : entries_(std::move(entries)) {}
+  explicit KeyRing(std::vector<KnownSecret> entries) : entries_(std::move(entries)) {}
 
-  std::vector<Entry> entries_;
+  std::vector<KnownSecret> entries_;
 };
 
 }  // namespace holdfast::secure
