@@ -61,7 +61,7 @@ TEST_CASE("records may be cut anywhere") {
   if (lacking()) return;
   const TokenRun run;
   const Acquaintances two;
-  for (const std::size_t piece : {1, 2, 3, 5, 1000}) {
+  for (const std::size_t piece : {1U, 2U, 3U, 5U, 1000U}) {
     TlsPair by_token = run.pair();
     pump(by_token, piece);
     check_carries_both_ways(by_token, piece);
