@@ -81,7 +81,7 @@ WHEELS_CUDA := $(if $(filter file,$(origin CUDA)),AUTO,$(CUDA))
 wheels: $(VENV)/.created  ## wheels for users, to dist/wheels: every torch minor in each, for PYTHONS at hand
 	@[ $(WHEELS_CUDA) != ON ] || .ci/python.sh cuda $(VENV)
 	@[ $(ARCH) = $(shell uname -m) ] || .ci/foreign_packages.sh $(ARCH) \
-	  build/wheels/$(ARCH)/packages libzstd-dev libucx-dev
+	  build/wheels/$(ARCH)/packages libzstd-dev libssl-dev libucx-dev
 	.ci/wheels.sh $(ARCH) $(WHEELS_CUDA) $(BIN)/python $(PYTHONS)
 
 # Several gigabytes for each torch, one at a time. WHEELS_TEST="--torches 2.13.0" for less.

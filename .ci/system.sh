@@ -32,6 +32,7 @@ for set in "$@"; do
       need cmake command -v cmake
       need ninja-build command -v ninja
       need libzstd-dev has_header zstd.h
+      need libssl-dev has_header openssl/ssl.h
       need libucx-dev has_header ucp/api/ucp.h  # with libucx0, its library, for the tests
       need python3-dev has_python_header
       need python3-venv "$python" -c 'import ensurepip, venv'

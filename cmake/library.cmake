@@ -31,6 +31,7 @@ set_source_files_properties(${forest_sources} native/comm/plan/map_price.cpp
   PROPERTIES COMPILE_OPTIONS "-ffp-contract=off")
 include(cmake/simd.cmake OPTIONAL)
 include(cmake/zstd.cmake)
+include(cmake/openssl.cmake)
 include(cmake/ucx.cmake)
 include(cmake/cuda.cmake)
 if(NOT HOLDFAST_SANITIZE)  # the sanitizers' own symbols come with the program

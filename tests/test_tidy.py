@@ -44,6 +44,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "base": set(),
     "device": {"base"},
     "topology": {"base"},
+    "secure": {"base"},
     "compress": {"base", "device"},
     "datatype": {"base", "device"},
     "comm": _LOWER,

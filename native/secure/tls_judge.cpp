@@ -1,0 +1,153 @@
+#ifdef HOLDFAST_OPENSSL
+#include "secure/tls_judge.h"
+
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+
+#include <utility>
+
+namespace holdfast::secure {
+namespace {
+
+TlsJudge* judge_of(const SSL* session) { return static_cast<TlsJudge*>(SSL_get_app_data(session)); }
+
+// A token's key as OpenSSL takes external keys: as a session of TLS 1.3, with the hash of SHA-256
+// that such keys have if nothing else is agreed (RFC 8446, 4.2.11).
+SSL_SESSION* session_of_key(SSL* session, const Secret& key) {
+  constexpr unsigned char kAes128GcmSha256[] = {0x13, 0x01};
+  const SSL_CIPHER* suite = SSL_CIPHER_find(session, kAes128GcmSha256);
+  Owned<SSL_SESSION> made(SSL_SESSION_new());
+  const auto* bytes = reinterpret_cast<const unsigned char*>(key.bytes().data());
+  const bool sound = suite != nullptr && made != nullptr &&
+                     SSL_SESSION_set1_master_key(made.get(), bytes, key.bytes().size()) == 1 &&
+                     SSL_SESSION_set_cipher(made.get(), suite) == 1 &&
+                     SSL_SESSION_set_protocol_version(made.get(), TLS1_3_VERSION) == 1;
+  return sound ? made.release() : nullptr;
+}
+
+int offer_key(SSL* session, const EVP_MD*, const unsigned char** identity, std::size_t* size,
+              SSL_SESSION** key) {
+  TlsJudge* judge = judge_of(session);
+  *key = judge->offer(session);
+  *identity = reinterpret_cast<const unsigned char*>(judge->claims().data());
+  *size = judge->claims().size();
+  return *key != nullptr ? 1 : 0;
+}
+
+// Without a key the handshake goes on, and fails since a server in this mode has no certificate.
+int find_key(SSL* session, const unsigned char* identity, std::size_t size, SSL_SESSION** key) {
+  *key = judge_of(session)->find(session, std::as_bytes(std::span(identity, size)));
+  return 1;
+}
+
+void hear(const SSL* session, int where, int what) {
+  const bool is_alert = where == SSL_CB_READ_ALERT;
+  if (!is_alert || (what & 0xff) == SSL_AD_CLOSE_NOTIFY) return;
+  judge_of(session)->hear_alert(SSL_alert_desc_string_long(what));
+}
+
+std::string subject_of(X509* certificate) {
+  const Owned<BIO> text(BIO_new(BIO_s_mem()));
+  if (text == nullptr ||
+      X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) < 0) {
+    return "";
+  }
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(text.get(), &bytes);
+  return {bytes, static_cast<std::size_t>(size)};
+}
+
+}  // namespace
+
+int judge_certificate_of_session(X509_STORE_CTX* chain, void*) {
+  const auto* session = static_cast<const SSL*>(
+      X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx()));
+  return judge_of(session)->judge_certificate(chain) ? 1 : 0;
+}
+
+TlsJudge::TlsJudge(TlsMode mode, TlsTerms terms) : mode_(mode), terms_(std::move(terms)) {
+  if (terms_.token == nullptr) return;
+  peer_.claims = encode_claims(terms_.token->claims);
+  key_ = terms_.token->key.copy();
+  terms_.token = nullptr;
+}
+
+void TlsJudge::preside(SSL* session, bool is_server) {
+  SSL_set_app_data(session, this);
+  SSL_set_info_callback(session, hear);
+  X509_VERIFY_PARAM_set_time(SSL_get0_param(session), static_cast<time_t>(terms_.now.value));
+  if (mode_ != TlsMode::kToken) return;
+  if (is_server) {
+    // A server that asks for certificates takes no key without one, though nothing is resumed.
+    constexpr unsigned char kName[] = "holdfast";
+    SSL_set_session_id_context(session, kName, sizeof kName);
+    SSL_set_psk_find_session_callback(session, find_key);
+  } else {
+    SSL_set_psk_use_session_callback(session, offer_key);
+  }
+}
+
+void TlsJudge::rest() {
+  key_.reset();
+  terms_ = {};
+}
+
+SSL_SESSION* TlsJudge::offer(SSL* session) {
+  return key_.has_value() ? session_of_key(session, *key_) : nullptr;
+}
+
+SSL_SESSION* TlsJudge::find(SSL* session, std::span<const std::byte> claims) {
+  auto key = terms_.key_of(claims);
+  if (!key.is_ok()) {
+    refuse(key.status());
+    return nullptr;
+  }
+  peer_.claims.assign(claims.begin(), claims.end());
+  return session_of_key(session, key.value());
+}
+
+bool TlsJudge::refuse(Status why) {
+  verdict_ = Status{Code::kAuthFailed, why.message()};
+  return false;
+}
+
+bool TlsJudge::judge_certificate(X509_STORE_CTX* chain) {
+  switch (mode_) {
+    case TlsMode::kToken:
+      return refuse({Code::kAuthFailed, "the other side did not use the token's key"});
+    case TlsMode::kIdentity: return judge_identity(chain);
+    case TlsMode::kCertificate: return judge_authority(chain);
+  }
+  return false;
+}
+
+// That the other side has the key, its signature of the handshake shows; the certificate says
+// nothing else.
+bool TlsJudge::judge_identity(X509_STORE_CTX* chain) {
+  const auto key = public_key_of(X509_STORE_CTX_get0_cert(chain));
+  if (!key.is_ok()) return refuse(key.status());
+  const auto fingerprint = fingerprint_of(key.value());
+  if (!fingerprint.is_ok()) return refuse(fingerprint.status());
+  if (Status accepted = terms_.accepts(fingerprint.value()); !accepted.is_ok()) {
+    return refuse(std::move(accepted));
+  }
+  peer_.fingerprint = fingerprint.value();
+  return true;
+}
+
+bool TlsJudge::judge_authority(X509_STORE_CTX* chain) {
+  if (X509_verify_cert(chain) != 1) {
+    const int error = X509_STORE_CTX_get_error(chain);
+    return refuse({Code::kAuthFailed, std::string("the other side's certificate is refused: ") +
+                                          X509_verify_cert_error_string(error)});
+  }
+  peer_.subject = subject_of(X509_STORE_CTX_get0_cert(chain));
+  auto role = terms_.role_of(peer_.subject);
+  if (!role.is_ok()) return refuse(role.status());
+  peer_.role = role.value();
+  return true;
+}
+
+}  // namespace holdfast::secure
+#endif

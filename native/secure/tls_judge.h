@@ -1,0 +1,86 @@
+// What a session asks of the other side, and what it learns of it: the callbacks that OpenSSL makes
+// while hands are shaken. For this folder; users give terms to a session and ask it for its peer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "secure/identity.h"
+#include "secure/openssl.h"
+#include "secure/tls_context.h"
+#include "secure/token.h"
+
+namespace holdfast::secure {
+
+// Who may be at the other end. A session calls its callbacks inside `feed` and no other function;
+// what they refuse with is the session's failure, and is not told to the other side.
+struct TlsTerms {
+  // For dates of certificates.
+  UnixTime now;
+  // kToken, a client's; it is copied, and the key wiped once hands are shaken.
+  const Token* token = nullptr;
+  // kToken, a server's: the key of a token by its encoded claims.
+  std::function<Result<Secret>(std::span<const std::byte> claims)> key_of{};
+  // kIdentity: whether this key is the one that is expected here.
+  std::function<Status(const Fingerprint& fingerprint)> accepts{};
+  // kCertificate: the role of a subject (RFC 2253) that an authority vouches for.
+  std::function<Result<TokenRole>(const std::string& subject)> role_of{};
+  // What one key encrypts before the next takes its place: a third of what AES-GCM allows (RFC
+  // 8446, 5.5). Fewer in tests.
+  std::uint64_t records_per_key = std::uint64_t{1} << 23;
+};
+
+// Who is at the other end of an open session.
+struct TlsPeer {
+  std::vector<std::byte> claims{};           // kToken: the claims that both know the key of
+  std::optional<Fingerprint> fingerprint{};  // kIdentity
+  std::string subject{};                     // kCertificate
+  std::optional<TokenRole> role{};           // kCertificate
+};
+
+// One session's; OpenSSL's object of the session points to it.
+class TlsJudge {
+ public:
+  TlsJudge(TlsMode mode, TlsTerms terms);
+
+  // Lets OpenSSL ask this judge about `session`, which it must outlive.
+  void preside(ssl_st* session, bool is_server);
+
+  // What was refused, if something was.
+  const Status& verdict() const { return verdict_; }
+  // The other side's alert, if one came ("" if not).
+  const std::string& alert() const { return alert_; }
+  const TlsPeer& peer() const { return peer_; }
+  // Forgets what only a handshake needs.
+  void rest();
+
+  // What OpenSSL calls. Each answers as OpenSSL wants it.
+  bool judge_certificate(x509_store_ctx_st* chain);
+  ssl_session_st* offer(ssl_st* session);
+  ssl_session_st* find(ssl_st* session, std::span<const std::byte> claims);
+  void hear_alert(std::string text) { alert_ = std::move(text); }
+  std::span<const std::byte> claims() const { return peer_.claims; }
+
+ private:
+  bool refuse(Status why);
+  bool judge_identity(x509_store_ctx_st* chain);
+  bool judge_authority(x509_store_ctx_st* chain);
+
+  TlsMode mode_;
+  TlsTerms terms_;
+  std::optional<Secret> key_;
+  Status verdict_;
+  std::string alert_;
+  TlsPeer peer_;
+};
+
+// OpenSSL's callback of a context: asks the judge of the session that shakes hands.
+int judge_certificate_of_session(x509_store_ctx_st* chain, void* unused);
+
+}  // namespace holdfast::secure

@@ -1,0 +1,163 @@
+// Two TLS sessions and somebody between them, who cuts, damages, repeats, drops and invents bytes
+// before, during and after the handshake. Whatever comes out at one end was put in at the other, in
+// order, from the start. Input: a byte for the kind of session and how far it is, then steps of a
+// byte and its number; `invent` takes so many bytes more.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "secure/tls_session.h"
+
+namespace {
+
+using namespace holdfast;
+using namespace holdfast::secure;
+
+void expect(bool holds) {
+  if (!holds) __builtin_trap();
+}
+
+Token token_of(const KeyRing& ring) {
+  TokenClaims claims;
+  claims.run = "run";
+  claims.not_after = {10};
+  return std::move(ring.mint(std::move(claims))).value();
+}
+
+KeyRing ring_of_zeros() {
+  std::vector<Secret> secrets;
+  secrets.emplace_back(std::array<std::byte, kSecretBytes>{});
+  return std::move(KeyRing::make(std::move(secrets))).value();
+}
+
+// Made once: keys and contexts never change.
+struct Parties {
+  KeyRing ring = ring_of_zeros();
+  Token token = token_of(ring);
+  Identity a = std::move(Identity::generate()).value();
+  Identity b = std::move(Identity::generate()).value();
+  TlsContext by_token = std::move(TlsContext::for_tokens()).value();
+  TlsContext of_a = std::move(TlsContext::of_identity(a)).value();
+  TlsContext of_b = std::move(TlsContext::of_identity(b)).value();
+
+  TlsTerms terms(const Identity& other) const {
+    TlsTerms terms;
+    terms.token = &token;
+    terms.records_per_key = 3;
+    terms.key_of = [this](std::span<const std::byte> bytes) -> Result<Secret> {
+      auto claims = parse_claims(bytes);
+      if (!claims.is_ok()) return claims.status();
+      return ring.admit(claims.value(), {"run", {5}});
+    };
+    terms.accepts = [&other](const Fingerprint& shown) -> Status {
+      if (shown == other.fingerprint()) return Status::ok();
+      return {Code::kAuthFailed, "not the card's"};
+    };
+    return terms;
+  }
+};
+
+struct End {
+  TlsSession session;
+  std::vector<std::byte> on_its_way{};  // what it sent, and has not arrived
+  std::vector<std::byte> last{};        // what arrived last
+  std::string written{};
+  std::string read{};
+};
+
+struct Steps {
+  std::span<const std::uint8_t> rest;
+  std::uint8_t next() {
+    if (rest.empty()) return 0;
+    const std::uint8_t value = rest.front();
+    rest = rest.subspan(1);
+    return value;
+  }
+  std::span<const std::byte> take(std::size_t size) {
+    const auto part = rest.first(std::min(size, rest.size()));
+    rest = rest.subspan(part.size());
+    return std::as_bytes(part);
+  }
+};
+
+void collect(End& end) {
+  const auto bytes = end.session.take_outgoing();
+  end.on_its_way.insert(end.on_its_way.end(), bytes.begin(), bytes.end());
+}
+
+void take_in(End& to, std::span<const std::byte> bytes) {
+  to.session.feed(bytes);
+  const auto readable = to.session.readable();
+  to.read.append(reinterpret_cast<const char*>(readable.data()), readable.size());
+  to.session.consume(readable.size());
+}
+
+void arrive(End& from, End& to, std::size_t size, bool is_damaged) {
+  collect(from);
+  size = std::min(size, from.on_its_way.size());
+  from.last.assign(from.on_its_way.begin(), from.on_its_way.begin() + static_cast<long>(size));
+  from.on_its_way.erase(from.on_its_way.begin(), from.on_its_way.begin() + static_cast<long>(size));
+  if (is_damaged && size > 0) from.last[size / 2] ^= std::byte{16};
+  take_in(to, from.last);
+}
+
+void step(Steps& steps, End& from, End& to, std::uint8_t what) {
+  const std::uint8_t number = steps.next();
+  switch (what % 9) {
+    case 0: return arrive(from, to, SIZE_MAX, false);
+    case 1: return arrive(from, to, number, false);
+    case 2: return arrive(from, to, number, true);
+    case 3: return take_in(to, from.last);
+    case 4: return take_in(to, steps.take(number));
+    case 5: {
+      const std::string words(std::size_t{number} * number, static_cast<char>('a' + number % 26));
+      if (from.session.write(std::as_bytes(std::span(words))).is_ok()) from.written += words;
+      return;
+    }
+    case 6: return to.session.feed_end();
+    case 7: return from.session.close();
+    default: from.on_its_way.clear();
+  }
+}
+
+void check(const End& from, const End& to) {
+  expect(from.written.starts_with(to.read));
+  expect((to.session.state() == TlsState::kFailed) == !to.session.failure().is_ok());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (!available()) return 0;
+  static const Parties parties;
+  Steps steps{std::span(data, size)};
+  const std::uint8_t kind = steps.next();
+  const bool by_token = (kind & 1) == 0;
+  End client{std::move(TlsSession::client(by_token ? parties.by_token : parties.of_a,
+                                          parties.terms(parties.b)))
+                 .value()};
+  End server{std::move(TlsSession::server(by_token ? parties.by_token : parties.of_b,
+                                          parties.terms(parties.a)))
+                 .value()};
+  for (int flight = 0; flight < (kind >> 1) % 4; ++flight) {
+    if (flight % 2 == 0) {
+      arrive(client, server, SIZE_MAX, false);
+    } else {
+      arrive(server, client, SIZE_MAX, false);
+    }
+  }
+  while (!steps.rest.empty()) {
+    const std::uint8_t what = steps.next();
+    End& from = what < 128 ? client : server;
+    End& to = what < 128 ? server : client;
+    step(steps, from, to, what);
+    check(client, server);
+    check(server, client);
+  }
+  return 0;
+}
