@@ -156,19 +156,20 @@ def cost_text(row: tuple) -> str:
 
 
 def limits(row: tuple) -> str:
-    _, _, _, encoded, equal, most, levels, one_sender, residual = row
+    _, _, _, encoded, equal, most, levels, ring, residual = row
     said = []
     if equal:
         said.append("only where it is named: all ranks' blocks must be equal")
     if most is not None:
-        said.append(f"chosen up to {most >> 20} MiB of payload, for the memory of its partial sums")
+        size = f"{most >> 20} MiB" if most >= 1 << 20 else f"{most} bytes"
+        said.append(f"chosen up to {size} of payload")
     if levels:
         said.append("chosen where several hosts, or other wide levels, have several ranks each")
     if encoded and residual:
         said.append("with a `residual`, too")
     if encoded and levels:
         said.append("not with a `residual`")
-    if one_sender:
+    if ring:
         said.append("only hops of a ring by rank leave a host")
     return "; ".join(said)
 

@@ -33,6 +33,7 @@ double sharing(const AlgorithmRow& row, const topology::Fabric& fabric, int leve
   }
   if (row.senders == Senders::kAll) return fabric.largest(level);
   std::vector<Rank> ring;
+  ring.reserve(static_cast<std::size_t>(fabric.size()));
   for (int r = 0; r < fabric.size(); ++r) ring.push_back({r});
   return std::max(1, std::ranges::max(fabric.crossings(ring, level)));
 }

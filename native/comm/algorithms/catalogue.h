@@ -46,8 +46,8 @@ struct AlgorithmRow {
   Blocks blocks = Blocks::kAny;
   // The cost of an algorithm of two levels, which needs a fabric with a wide level.
   LevelCost (*level_cost)(const topology::Fabric& fabric, int level, std::uint64_t bytes) = nullptr;
-  // Payload in bytes above which the row is not chosen, because of the memory that its partial sums
-  // take.
+  // Payload in bytes above which the row is not chosen: its partial sums take memory, or it is for
+  // what is small.
   std::uint64_t most_bytes = ~std::uint64_t{0};
   Senders senders = Senders::kAll;
   // For calls with a codec: whether error feedback is supported.
