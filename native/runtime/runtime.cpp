@@ -370,21 +370,6 @@ group::GroupConfig Runtime::base_config(const JoinRequest& request) const {
   return config;
 }
 
-Card Runtime::own_card() const {
-  Card card;
-  card.member = parts_.self;
-  card.settings = settings_text(parts_.options, parts_.plan);
-  card.host = parts_.host;
-  card.domain = parts_.options.domain;
-  card.port = parts_.port;
-  card.addresses = parts_.options.address.empty()
-                       ? interface_addresses()
-                       : std::vector<std::string>{parts_.options.address};
-  card.transports = parts_.paths.names();
-  if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
-  return card;
-}
-
 void Runtime::run(const std::function<void()>& task) {
   // Owners: this call and the task, which may outlive it when the deadline of a broken driver
   // passes.

@@ -25,6 +25,21 @@ constexpr std::size_t kMaxHandshakes = 1024;
 
 }  // namespace
 
+Card Runtime::own_card() const {
+  Card card;
+  card.member = parts_.self;
+  card.settings = settings_text(parts_.options, parts_.plan);
+  card.host = parts_.host;
+  card.domain = parts_.options.domain;
+  card.port = parts_.port;
+  card.addresses = parts_.options.address.empty()
+                       ? interface_addresses()
+                       : std::vector<std::string>{parts_.options.address};
+  card.transports = parts_.paths.names();
+  if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
+  return card;
+}
+
 Status Runtime::connect_failure(MemberId id) const {
   const auto found = connect_failures_.find(id);
   return found == connect_failures_.end() ? Status::ok() : found->second;

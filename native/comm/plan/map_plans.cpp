@@ -74,7 +74,7 @@ class MapPlans::Making {
       std::vector<MapCandidate> made =
           candidates_on_map({collective, kLeastByMap, fabric_, in_rank_order, Rank{root}});
       const std::lock_guard lock(mutex_);
-      parts_.at(*key) = {State::kMade, std::move(made)};
+      parts_.at(*key) = {PartState::kMade, std::move(made)};
       changed_.notify_all();
     }
   }
@@ -85,9 +85,9 @@ class MapPlans::Making {
     const auto found = parts_.find(key);
     if (found == parts_.end()) return std::nullopt;
     Part& part = found->second;
-    changed_.wait_for(lock, kPatience, [&] { return part.state != State::kBeingMade; });
-    if (part.state == State::kMade) return std::move(part.made);
-    if (part.state == State::kWaits) part.state = State::kTaken;
+    changed_.wait_for(lock, kPatience, [&] { return part.state != PartState::kBeingMade; });
+    if (part.state == PartState::kMade) return std::move(part.made);
+    if (part.state == PartState::kWaits) part.state = PartState::kTaken;
     return std::nullopt;
   }
 
@@ -97,9 +97,9 @@ class MapPlans::Making {
   }
 
  private:
-  enum class State { kWaits, kBeingMade, kMade, kTaken };
+  enum class PartState { kWaits, kBeingMade, kMade, kTaken };
   struct Part {
-    State state = State::kWaits;
+    PartState state = PartState::kWaits;
     std::vector<MapCandidate> made = {};
   };
 
@@ -107,8 +107,8 @@ class MapPlans::Making {
     const std::lock_guard lock(mutex_);
     if (dropped_) return std::nullopt;
     for (auto& [key, part] : parts_) {
-      if (part.state != State::kWaits) continue;
-      part.state = State::kBeingMade;
+      if (part.state != PartState::kWaits) continue;
+      part.state = PartState::kBeingMade;
       return key;
     }
     return std::nullopt;
