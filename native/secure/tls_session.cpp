@@ -110,6 +110,8 @@ void TlsSession::Core::open() {
 }
 
 void TlsSession::Core::receive() {
+  // OpenSSL holds no whole record, and a session that rests needs no memory.
+  if (wire.fed.empty()) return;
   // Once for all that may come out: what is fed, and a part of a record that OpenSSL holds.
   received.room(wire.fed.size() + kMaxRecordBytes);
   while (true) {

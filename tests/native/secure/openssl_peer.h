@@ -105,6 +105,7 @@ struct CertificateWish {
   std::int64_t not_before = 1000;
   std::int64_t not_after = 9000;
   std::string kind = "ED25519";  // or "EC"
+  std::size_t ballast = 0;       // bytes of a comment
 };
 
 inline Certified certify(const CertificateWish& wish, const Certified* issuer = nullptr) {
@@ -122,12 +123,13 @@ inline Certified certify(const CertificateWish& wish, const Certified* issuer = 
   X509* signer = issuer != nullptr ? issuer->certificate.get() : x;
   X509_set_issuer_name(x, X509_get_subject_name(signer));
   X509_set_pubkey(x, made.key.get());
-  if (wish.is_authority) {
-    X509_EXTENSION* extension =
-        X509V3_EXT_conf_nid(nullptr, nullptr, NID_basic_constraints, "critical,CA:TRUE");
+  const auto extend = [x](int what, const std::string& value) {
+    X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, nullptr, what, value.c_str());
     X509_add_ext(x, extension, -1);
     X509_EXTENSION_free(extension);
-  }
+  };
+  if (wish.is_authority) extend(NID_basic_constraints, "critical,CA:TRUE");
+  if (wish.ballast > 0) extend(NID_netscape_comment, std::string(wish.ballast, 'x'));
   EVP_PKEY* key = issuer != nullptr ? issuer->key.get() : made.key.get();
   X509_sign(x, key, EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256());
   return made;

@@ -1,11 +1,14 @@
 // Sessions by certificates of an authority: who is in, by which role, and who is out.
 #include <doctest/doctest.h>
+#include <malloc.h>
 
 #include "lacking.h"
 
 #ifdef HOLDFAST_OPENSSL
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "openssl_peer.h"
 #include "secure/tls_session.h"
@@ -106,6 +109,50 @@ TEST_CASE("a chain goes through an authority in between") {
   TlsPair forged = pair_of(texts, site.texts(site.b));
   pump(forged);
   CHECK(forged.server.state() == TlsState::kFailed);
+}
+
+// What a server has per handshake, if its peers stop after so many eighths of their answer.
+std::size_t bytes_when_stopped(const TlsContext& context, const Certified& leaf,
+                               const std::vector<Certified>& chain, std::size_t eighths) {
+  constexpr std::size_t kSessions = 32;
+  std::vector<TlsSession> sessions;
+  sessions.reserve(kSessions + 1);
+  std::size_t before = 0;
+  for (std::size_t i = 0; i <= kSessions; ++i) {
+    OpensslPeer client(false, [&](SSL_CTX* ctx) {
+      SSL_CTX_use_certificate(ctx, leaf.certificate.get());
+      SSL_CTX_use_PrivateKey(ctx, leaf.key.get());
+      for (const Certified& each : chain) SSL_CTX_add1_chain_cert(ctx, each.certificate.get());
+    });
+    TlsSession server = std::move(TlsSession::server(context, roles())).value();
+    client.feed({});
+    server.feed(client.take_outgoing());
+    client.feed(server.take_outgoing());
+    const ByteList flight = client.take_outgoing();
+    server.feed(std::span(flight).first(flight.size() * eighths / 8));
+    CHECK(server.state() == TlsState::kHandshaking);
+    sessions.push_back(std::move(server));
+    // The first fills what all share.
+    if (i == 0) before = mallinfo2().uordblks;
+  }
+  return (mallinfo2().uordblks - before) / kSessions;
+}
+
+TEST_CASE("a stranger that stops inside a long chain holds at most 64 KiB") {
+  if (lacking() || HOLDFAST_SANITIZED) return;
+  const Site site;
+  const auto context = std::move(TlsContext::of_certificates(site.texts(site.b))).value();
+  std::vector<Certified> chain;
+  for (int i = 0; i < 3; ++i) chain.push_back(certify({.name = "c", .ballast = 3500}));
+  const Certified leaf = certify({.name = "stranger", .ballast = 3500});
+  std::size_t most = 0;
+  // The last eighth but one is still of the certificates: they are 15 of 15.4 KB.
+  for (std::size_t eighths = 1; eighths < 8; ++eighths) {
+    most = std::max(most, bytes_when_stopped(context, leaf, chain, eighths));
+  }
+  MESSAGE("the most: " << most << " bytes");
+  CHECK(most > 1000);
+  CHECK(most <= 64 << 10);
 }
 
 TEST_CASE("texts that cannot be used are told by what they are") {
