@@ -15,6 +15,7 @@ from holdfast import _core
 from holdfast.comm.calls import Calls
 from holdfast.errors import ConfigError, PeerLost
 from holdfast.topology import chart, forest, traffic
+from holdfast.topology.discover import card_to_others, map_of_cards
 from holdfast.topology.measure import measure
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _MOST_BUDGET_S = 600.0
 _MOST_BYTES = 16 << 20
 # Seven names of 64 bytes, with a slash between.
 _DOMAIN_BYTES = 7 * 64 + 6
+# A name of an interface, as the kernel has it.
+_CARD_BYTES = 16
 # In place of a length: the map that a rank gave cannot be used.
 _REFUSED = -1
 _LABELS = re.compile(r"^holdfast_link_(\w+?)\{([^}]*)\} (\S+)", re.MULTILINE)
@@ -167,6 +170,36 @@ class Maps(Calls):
             raise ConfigError(f"budget {budget}; accepted: more than 0, to {_MOST_BUDGET_S}, in s")
         text = measure(cast("Group", self), budget, self._native.hosts, _domains(self))
         self.set_topology(text)
+        return self.topology()
+
+    def discover(self: _Collectives) -> dict[str, Any]:
+        """Make a map of what the hosts say of their network cards, and go by it.
+
+        It sends nothing over the links but what hosts said. A host whose card tells no rate, as
+        virtual ones do, has the default of 20 Gbit/s; :meth:`measure` knows better. All ranks call
+        it.
+
+        Returns
+        -------
+        dict
+            As of :meth:`topology`; the names of shared capacities say what they come from.
+
+        Raises
+        ------
+        PeerLost, Unsupported
+            As of :meth:`set_topology`.
+        """
+        own = card_to_others("" if self._node is None else self._node.address)
+        rates = np.zeros(self.size, np.int64)
+        rates[self.rank] = own.kbit_per_s
+        names = np.zeros((self.size, _CARD_BYTES), np.uint8)
+        said = own.name.encode()[:_CARD_BYTES]
+        names[self.rank, : len(said)] = np.frombuffer(said, np.uint8)
+        self.all_reduce(rates)
+        self.all_reduce(names)
+        texts = [row.tobytes().rstrip(b"\0").decode("ascii", "replace") for row in names]
+        cards = list(zip(texts, rates.tolist(), strict=True))
+        self.set_topology(map_of_cards(self._native.hosts, cards))
         return self.topology()
 
     def _measure_first(self: _Collectives, budget: float) -> None:

@@ -294,6 +294,7 @@ void bind_group(nb::module_& m) {
           "timeout_s"_a)
       .def_prop_ro("http_address", &Node::http_address)
       .def_prop_ro("domain", &Node::domain)
+      .def_prop_ro("address", &Node::address)
       .def("set_stack", &Node::set_stack, "file"_a, "signal"_a)
       .def("metrics_text", &Node::metrics_text, "openmetrics"_a = false)
       .def("capsule", capsule<Node>);

@@ -15,6 +15,7 @@ from holdfast import __version__, _core, _mpi, _torch_modules, _transports
 from holdfast.compress.codec import is_lossless, measured_dtype
 from holdfast.errors import HoldfastError
 from holdfast.options import Options, variables
+from holdfast.topology.discover import nvml_module
 
 
 def _torch() -> dict[str, Any]:
@@ -77,6 +78,12 @@ def _mpi_programs() -> dict[str, Any]:
     return {"on": True, "abis": abis, "unsupported": _mpi.unsupported()}
 
 
+def _nvml() -> dict[str, Any]:
+    if nvml_module() is None:
+        return {"on": False, "why": "the package nvidia-ml-py is not installed"}
+    return {"on": True}
+
+
 def _parts(options: Options) -> dict[str, dict[str, Any]]:
     return {
         "PyTorch backend": _torch(),
@@ -84,6 +91,7 @@ def _parts(options: Options) -> dict[str, dict[str, Any]]:
         "CUDA": _cuda(options),
         "GPU kernels": _kernels(),
         "MPI": _mpi_programs(),
+        "NVML": _nvml(),
     }
 
 

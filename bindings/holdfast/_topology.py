@@ -9,10 +9,11 @@ from pathlib import Path
 
 import holdfast
 from holdfast.errors import ConfigError
-from holdfast.topology import chart, levels
+from holdfast.topology import chart, discover, levels
 
 EXAMPLES = """examples:
   holdfast run -n 4 holdfast topology measure --out map.json   (or by srun, torchrun, mpirun)
+  holdfast topology discover                    what this host says of its cards and GPUs
   holdfast topology show map.json               domains, the slowest pairs, what is shared
   holdfast topology partition map.json --levels 3 --gigabytes 28
   holdfast topology diff yesterday.json map.json --tolerance 10
@@ -42,6 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--budget", type=float, default=5.0, metavar="SECONDS", help="to take about so long (5)"
     )
     measure.set_defaults(run=_measure)
+    found = commands.add_parser(
+        "discover",
+        help="say what this host says of its own links: cards, RDMA, NUMA nodes, GPUs",
+        description="Sends nothing. What the system does not say is not known, and why.",
+    )
+    found.add_argument("--json", action="store_true", help="for programs")
+    found.set_defaults(run=_discover)
     show = commands.add_parser("show", help="say what is in a map")
     show.add_argument("map", type=Path, metavar="FILE", help="a map of links (JSON)")
     show.add_argument("--json", action="store_true", help="for programs")
@@ -107,6 +115,18 @@ def _measure(arguments: argparse.Namespace) -> int:
             return 0
         arguments.out.write_text(f"{text}\n")
         print("\n".join(chart.describe(chart.read(text))))
+    return 0
+
+
+def _discover(arguments: argparse.Namespace) -> int:
+    found = discover.facts(nvml=discover.nvml_module())
+    if arguments.json:
+        print(json.dumps([asdict(fact) for fact in found]))
+        return 0
+    wide = max(len(fact.what) for fact in found)
+    said = max(len(fact.value or "not known") for fact in found)
+    for fact in found:
+        print(f"{fact.what:{wide}}  {fact.value or 'not known':{said}}  {fact.source}")
     return 0
 
 

@@ -9,6 +9,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <vector>
 
