@@ -62,7 +62,7 @@ TEST_CASE("a vacated rank keeps its card until somebody is seated") {
   second.view.epoch = {5};
   second.view.members[3] = kNobody;
   second.reports = {};
-  for (const std::uint64_t stays : {5, 7}) second.reports.add({stays}, {}, {});
+  for (const std::uint64_t stays : {5ULL, 7ULL}) second.reports.add({stays}, {}, {});
   heard = by_difference(second, loss.view);
   REQUIRE(heard.change.has_value());
   CHECK(spell_out(heard, loss.view));
