@@ -33,7 +33,8 @@ BUILT = re.compile(
 # What an image for GPUs begins with: a number, a version, and the size of its header.
 FAT_BINARY = bytes.fromhex("50ed55ba 0100 1000")
 METADATA = re.compile(
-    r"holdfast-[^/]+\.dist-info/(METADATA|WHEEL|RECORD|entry_points\.txt|licenses/LICENSE)"
+    r"holdfast-[^/]+\.dist-info/"
+    r"(METADATA|WHEEL|RECORD|entry_points\.txt|licenses/(LICENSE|THIRD-PARTY\.md))"
 )
 
 
