@@ -199,7 +199,7 @@ class Maps(Calls):
         self.all_reduce(names)
         texts = [row.tobytes().rstrip(b"\0").decode("ascii", "replace") for row in names]
         cards = list(zip(texts, rates.tolist(), strict=True))
-        self.set_topology(map_of_cards(self._native.hosts, cards))
+        self.set_topology(map_of_cards(self._native.hosts, cards, _domains(self)))
         return self.topology()
 
     def _measure_first(self: _Collectives, budget: float) -> None:

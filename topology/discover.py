@@ -190,8 +190,12 @@ def _gpus(nvml: Any) -> Iterator[Fact]:
     except nvml.NVMLError as error:
         yield Fact("GPUs", None, f"NVML: {error}")
         return
-    for index in range(nvml.nvmlDeviceGetCount()):
-        yield from _gpu(nvml, index)
+    try:
+        for index in range(nvml.nvmlDeviceGetCount()):
+            yield from _gpu(nvml, index)
+    except nvml.NVMLError as error:
+        # A GPU that is lost answers nothing any more.
+        yield Fact("more GPUs", None, f"NVML: {error}")
 
 
 def _gpu(nvml: Any, index: int) -> Iterator[Fact]:
@@ -237,7 +241,11 @@ def facts(*, sysfs: Path = SYSFS, nvml: Any = None) -> list[Fact]:
     return [*_cards(sysfs), *_rdma(sysfs), *_nodes(sysfs), *_gpus(nvml)]
 
 
-def map_of_cards(hosts: Sequence[int], cards: Sequence[tuple[str, int]]) -> str:
+def map_of_cards(
+    hosts: Sequence[int],
+    cards: Sequence[tuple[str, int]],
+    domains: Sequence[Sequence[str]] = (),
+) -> str:
     """Return a map of links from what hosts say of their cards.
 
     Where a host's rate is not known, its pairs have the default of 20 Gbit/s, and no capacity of
@@ -246,10 +254,13 @@ def map_of_cards(hosts: Sequence[int], cards: Sequence[tuple[str, int]]) -> str:
     Parameters
     ----------
     hosts : sequence of int
-        By rank, the number of its host.
+        By rank, the number of its host; -1: the rank is vacant, and counts as a host of its own.
     cards : sequence of (str, int)
         By rank, the name of its host's card and its rate in kbit/s, 0: not known. Of a host, the
         card of its lowest rank counts.
+    domains : sequence of sequence of str
+        By rank, the names of the domains around its host, from the outside in. Of a host, those of
+        its lowest rank count.
 
     Returns
     -------
@@ -258,30 +269,34 @@ def map_of_cards(hosts: Sequence[int], cards: Sequence[tuple[str, int]]) -> str:
     """
     ranks = range(len(hosts))
     inside, between = 48, 20
+    host_of = [f"host-{host}" if host >= 0 else f"host-of-rank-{r}" for r, host in enumerate(hosts)]
+    first = {host: host_of.index(host) for host in host_of}
     shared = []
-    for host in sorted(set(hosts)):
-        own = [r for r in ranks if hosts[r] == host]
-        others = [r for r in ranks if hosts[r] != host]
-        name, kbit = cards[own[0]]
+    for host, lowest in first.items():
+        own = [r for r in ranks if host_of[r] == host]
+        others = [r for r in ranks if host_of[r] != host]
+        name, kbit = cards[lowest]
         if not others or kbit <= 0:
             continue
         for way, senders, receivers in (("out of", own, others), ("into", others, own)):
-            said = f"{way} host {host}: sysfs, {name[:_MAX_NAME]}"
+            said = f"{way} {host}: sysfs, {name[:_MAX_NAME]}"
             shared.append(
                 {"name": said, "gbit_per_s": kbit / 1e6, "from": senders, "to": receivers}
             )
     fastest = [max(between, cards[r][1] / 1e6) for r in ranks]
 
     def rate(a: int, b: int) -> float:
-        return inside if hosts[a] == hosts[b] else min(fastest[a], fastest[b])
+        return inside if host_of[a] == host_of[b] else min(fastest[a], fastest[b])
 
     return json.dumps(
         {
             "format": 1,
             "ranks": len(hosts),
+            "domains": [[*(domains[first[host]] if domains else ()), host] for host in host_of],
             "gbit_per_s": [[0 if a == b else rate(a, b) for b in ranks] for a in ranks],
             "alpha_us": [
-                [0 if a == b else 4 if hosts[a] == hosts[b] else 20 for b in ranks] for a in ranks
+                [0 if a == b else 4 if host_of[a] == host_of[b] else 20 for b in ranks]
+                for a in ranks
             ],
             "shared": shared,
         }

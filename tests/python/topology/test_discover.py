@@ -151,6 +151,13 @@ def test_gpus_are_listed_or_the_reason_is(system) -> None:
     assert found["GPU 0"] == "00000000:1B:00.0"
     assert found["GPU 0, PCIe"] == "generation 5, 16 lanes"
     assert found["GPU 0, NVLink"] == "2 links up"
+    lost = nvml()
+
+    def pci(gpu: int) -> None:
+        raise lost.NVMLError("GPU is lost")
+
+    lost.nvmlDeviceGetPciInfo = pci
+    assert discover.facts(sysfs=system, nvml=lost)[-1].source == "NVML: GPU is lost"
     without = discover.facts(sysfs=system, nvml=nvml(driver=False))[-1]
     assert (without.what, without.value) == ("GPUs", None)
     assert "Driver Not Loaded" in without.source
@@ -166,13 +173,20 @@ def test_a_map_of_cards_has_what_is_known_and_defaults_elsewhere() -> None:
     assert found.kbit_per_s[0, 2] == 25_000_000
     assert found.kbit_per_s[0, 3] == 20_000_000
     assert [(one.name, one.kbit_per_s) for one in found.shared] == [
-        ("out of host 0: sysfs, eth0", 25_000_000),
-        ("into host 0: sysfs, eth0", 25_000_000),
-        ("out of host 1: sysfs, ib0", 100_000_000),
-        ("into host 1: sysfs, ib0", 100_000_000),
+        ("out of host-0: sysfs, eth0", 25_000_000),
+        ("into host-0: sysfs, eth0", 25_000_000),
+        ("out of host-1: sysfs, ib0", 100_000_000),
+        ("into host-1: sysfs, ib0", 100_000_000),
     ]
     assert found.shared[0].senders == (0, 1)
     assert not chart.read(discover.map_of_cards([0, 0], [("eth0", 1000)] * 2)).shared
+
+
+def test_a_map_of_cards_has_domains_and_a_vacant_rank_shares_none() -> None:
+    cards = [("eth0", 1_000_000), ("", 0), ("", 0)]
+    found = chart.read(discover.map_of_cards([0, -1, -1], cards, [["site-a"], [], []]))
+    assert found.domains == (("site-a", "host-0"), ("host-of-rank-1",), ("host-of-rank-2",))
+    assert found.kbit_per_s[1, 2] == 20_000_000
 
 
 def test_the_command_says_what_this_host_says(capsys) -> None:
@@ -208,6 +222,6 @@ def test_a_group_goes_by_what_its_hosts_say(tmp_path) -> None:
     names = [one["name"] for one in maps[0]["map"]["shared"]]
     # What the kernel says of a cable between namespaces.
     assert names == [
-        f"{way} host {host}: sysfs, eth" for host in (0, 1) for way in ("out of", "into")
+        f"{way} host-{host}: sysfs, eth" for host in (0, 1) for way in ("out of", "into")
     ]
     assert {one["gbit_per_s"] for one in maps[0]["map"]["shared"]} == {10}
