@@ -3,8 +3,8 @@
 // once, each of which may send so much before it has heard from the other side. Source: the lanes
 // are those of Jia et al., "Highly scalable deep learning training system", 2018, section 3.3.
 //
-// Critical path: that of domain_exchange.cpp. H domains, L ranks in the largest, S bytes: H-1
-// messages of S/2L across in each of the lanes that a rank of a domain of L heads; inside, 2(L-1)
+// Critical path: that of domain_exchange.cpp. H domains, L ranks in the largest, S bytes, K lanes
+// (2L, and 8 at most): in each lane H-1 messages of S/K across by each of its heads; inside, 2(L-1)
 // of them. Copies: as there.
 #include "comm/algorithms/algorithms.h"
 
