@@ -45,6 +45,8 @@ enum class Planted {
   kUntoldMap,         // newcomers are not told the map that members go by
   kForgetMap,         // a map is forgotten though ops of its time are under way
   kOwnCount,          // each member counts by its own calls until when plans start from the base's
+  kBelieveAnybody,    // members take decisions from strangers
+  kBelieveLobby,      // a coordinator takes a view from a process that waits
 };
 
 #ifdef HOLDFAST_PLANTED

@@ -39,6 +39,7 @@ std::vector<MemberId> Coordinator::staying() const {
 void Coordinator::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
   note_heard(from);
+  if (!may_say(from, message)) return object(from, message);
   if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
@@ -51,12 +52,7 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
   if (message.epoch > std::max(view_.epoch, message.view.epoch)) return ask_for_view(from, now);
   learn(message);
   note_heard(from);
-  if (!view_.has(from)) {
-    // The sender is a member of an older view that missed its own exclusion.
-    if (view_.epoch.value == 0 || lobby_.contains(from)) return;
-    return fence(from, "voted out: view " + std::to_string(view_.epoch.value) +
-                           " of the group does not have this process any more");
-  }
+  if (!view_.has(from)) return;
   if (is_excluded(from)) {
     Message fenced = make(MessageKind::kFenced);
     fenced.epoch = recorded_->epoch;

@@ -23,6 +23,7 @@
 
 #include "ft/message.h"
 #include "ft/record.h"
+#include "ft/standing.h"
 
 namespace holdfast::ft {
 
@@ -34,8 +35,9 @@ struct CoordinatorSettings {
   Duration silence = std::chrono::seconds(10);  // until a member that has gone may be voted out
   bool outside = false;                         // runs outside the view
   bool elastic = false;                         // the world may grow beyond its ranks
-  std::size_t min_peers = 1;                    // elastic: the first view waits for so many
-  Record* record = nullptr;  // outside: keeps its decisions, if set; outlives this
+  bool founding = false;      // outside: the world begins with strangers, not with a member's view
+  std::size_t min_peers = 1;  // elastic: the first view waits for so many
+  Record* record = nullptr;   // outside: keeps its decisions, if set; outlives this
 };
 
 class Coordinator {
@@ -51,6 +53,9 @@ class Coordinator {
   const std::string& name() const { return name_; }
   CommId world() const { return world_; }
   std::size_t waiting() const { return lobby_.size(); }
+  bool knows(MemberId process) const {
+    return lobby_.contains(process) || view_.has(process) || view_.has_outcast(process);
+  }
   bool is_elastic() const { return settings_.elastic; }
   // Whether no member that stays is heard.
   bool is_deaf() const;
@@ -123,6 +128,10 @@ class Coordinator {
   };
   Message make(MessageKind kind) const;
   void send(MemberId to, Message message) { sends_.emplace_back(to, std::move(message)); }
+  Listener standing() const;
+  Speaker standing_of(MemberId from, const Message& message);
+  bool may_say(MemberId from, const Message& message);
+  void object(MemberId from, const Message& message);
   void learn(const Message& message);
   void ask(MemberId member) { send(member, make(MessageKind::kAsk)); }
   void ask_for_view(MemberId member, Instant now);

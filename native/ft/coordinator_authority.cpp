@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/planted.h"
 #include "ft/coordinator.h"
 #include "ft/quorum.h"
 
@@ -16,6 +17,40 @@ bool holds(const std::vector<MemberId>& members, MemberId member) {
 }
 
 }  // namespace
+
+Listener Coordinator::standing() const {
+  if (!settings_.outside || view_.epoch.value > 0) return Listener::kCoordinator;
+  return settings_.founding ? Listener::kFounding : Listener::kStarted;
+}
+
+// Whoever is in the record's view is a member, too: that view is decided. A coordinator that knows
+// no view yet takes the word of anybody who says that it is in one, unless its record knows better.
+Speaker Coordinator::standing_of(MemberId from, const Message& message) {
+  if (view_.has(from)) return Speaker::kMember;
+  if (view_.has_outcast(from)) return Speaker::kOutcast;
+  if (lobby_.contains(from)) return Speaker::kWaiting;
+  const bool recorded = recorded_ && recorded_->world == world_;
+  if (recorded && holds(recorded_->members, from)) return Speaker::kMember;
+  if (standing() != Listener::kStarted || !message.view.has(from)) return Speaker::kStranger;
+  // A view is recorded before any member knows it.
+  const bool refuted = !read_record() || (recorded_ && recorded_->world == world_ &&
+                                          message.view.epoch > recorded_->epoch);
+  return refuted ? Speaker::kStranger : Speaker::kMember;
+}
+
+bool Coordinator::may_say(MemberId from, const Message& message) {
+  if (is_planted(Planted::kBelieveLobby)) return true;
+  return ft::may_say(standing(), standing_of(from, message), claim_of(message));
+}
+
+// What it does not take from the sender may show that the sender missed its own exclusion. A member
+// of a later view is none of those: this coordinator hears of that view from a member of both.
+void Coordinator::object(MemberId from, const Message& message) {
+  const bool knocks = message.kind == MessageKind::kReady || lobby_.contains(from);
+  if (knocks || view_.epoch.value == 0 || message.epoch > view_.epoch) return;
+  fence(from, "voted out: view " + std::to_string(view_.epoch.value) +
+                  " of the group does not have this process any more");
+}
 
 bool Coordinator::is_deserted() const {
   return view_.epoch.value > 0 && staying().empty() &&

@@ -95,6 +95,7 @@ CoordinatorService::ServedWorld* CoordinatorService::begin(MemberId from, CommId
   settings.silence = settings_.silence;
   settings.outside = true;
   settings.elastic = elastic;
+  settings.founding = is_new;
   settings.min_peers = settings_.min_peers;
   if (is_new) settings.min_peers = std::max<std::size_t>(settings.min_peers, message.version);
   settings.record = settings_.record;
@@ -315,6 +316,11 @@ Instant CoordinatorService::next_tick() const {
 
 void CoordinatorService::collect(ServedWorld& world) {
   for (auto& send : world.coordinator.take_sends()) sends_.push_back(std::move(send));
+}
+
+bool CoordinatorService::knows(MemberId process) const {
+  return std::any_of(worlds_.begin(), worlds_.end(),
+                     [&](const auto& entry) { return entry.second.coordinator.knows(process); });
 }
 
 std::vector<CoordinatorService::WorldStanding> CoordinatorService::worlds() const {

@@ -60,6 +60,9 @@ class CoordinatorService {
 
   Coordinator::Sends take_sends() { return std::exchange(sends_, {}); }
   std::vector<WorldStanding> worlds() const;
+  // Whether the process is a member of a world, was voted out of it and may not know it, or waits
+  // in a lobby.
+  bool knows(MemberId process) const;
   // Calls visit(const Coordinator&), without copies, for the worlds that have members or may have
   // some.
   template <class Visit>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ft/standing.h"
 #include "ft/view_change.h"
 
 namespace holdfast::ft {
@@ -22,6 +23,10 @@ void Joining::want(const Joiner& joiner) {
 
 void Joining::on_message(MemberId from, const Message& message) {
   if (state_ == JoiningState::kAdmitted || state_ == JoiningState::kRefused) return;
+  const bool asked = coordinator_ == from ||
+                     std::find(contacts_.begin(), contacts_.end(), from) != contacts_.end();
+  const Speaker speaker = asked ? Speaker::kCoordinator : Speaker::kStranger;
+  if (!may_say(Listener::kJoiner, speaker, claim_of(message))) return;
   switch (message.kind) {
     case MessageKind::kRedirect:
       if (message.joiners.size() != 1) return;

@@ -340,8 +340,9 @@ void Membership::await_outcasts(Instant now) {
 }
 
 // Every member tells the outcasts: the coordinator that voted one out may have gone, or not reach
-// it. A member that leaves asks the coordinator whether they have answered, and the first other
-// member, which may coordinate next.
+// it. Those of a coordinator outside the view take it from that process alone. A member that leaves
+// asks the coordinator whether they have answered, and the first other member, which may coordinate
+// next.
 void Membership::look_at_outcasts(Instant now) {
   next_ask_ = {Duration::max()};
   const std::vector<Outcast> outcasts = at_large();
@@ -350,6 +351,7 @@ void Membership::look_at_outcasts(Instant now) {
   Message asks = make(MessageKind::kAbsent);
   for (const auto& [outcast, rank, card] : outcasts) {
     asks.unproven.push_back(outcast);
+    if (is_led()) continue;
     Message fenced = make(MessageKind::kFenced);
     fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
                   " of the group does not have this process any more";

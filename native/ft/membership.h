@@ -15,6 +15,7 @@
 
 #include "ft/coordinator.h"
 #include "ft/message.h"
+#include "ft/standing.h"
 
 namespace holdfast::ft {
 
@@ -139,6 +140,9 @@ class Membership {
   void stop(Instant now);
   void be_fenced(std::string why);
   void say_out(MemberId to);
+  // A process outside the view coordinates.
+  bool is_led() const { return settings_.coordinator != kNobody; }
+  bool may_say(MemberId from, Claim claim) const;
   Message decision() const;
   void report(Instant now);
   void complain(Instant now);

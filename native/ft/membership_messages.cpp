@@ -33,6 +33,15 @@ bool is_for_coordinator(MessageKind kind) {
 
 }  // namespace
 
+bool Membership::may_say(MemberId from, Claim claim) const {
+  Speaker speaker = Speaker::kStranger;
+  if (is_led() && from == settings_.coordinator) speaker = Speaker::kCoordinator;
+  if (view_.has(from)) speaker = Speaker::kMember;
+  if (view_.has_outcast(from)) speaker = Speaker::kOutcast;
+  if (is_planted(Planted::kBelieveAnybody) && claim == plain(MessageKind::kDecide)) return true;
+  return ft::may_say(is_led() ? Listener::kLedMember : Listener::kMember, speaker, claim);
+}
+
 void Membership::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
   if (fenced_) {
@@ -47,13 +56,14 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   if (message.kind == MessageKind::kAbsent) return on_absent(from, message, now);
   const bool stranger = from != settings_.coordinator && !view_.has(from);
   const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
-  if (stranger && !knocks && message.epoch < view_.epoch) {
+  if (stranger && !knocks && message.epoch < view_.epoch && !is_led()) {
     // The sender missed its own exclusion.
     Message fenced = make(MessageKind::kFenced);
     fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
                   " of the group does not have this process any more";
     return act(SendTo{from, std::move(fenced)});
   }
+  if (!may_say(from, claim_of(message))) return;
   const bool coordinates = coordinator() == self_ || own_;
   if (!stranger && message.epoch < view_.epoch && is_for_coordinator(message.kind) &&
       !coordinates) {
@@ -247,12 +257,14 @@ void Membership::be_fenced(std::string why) {
 // The sender has left, or was voted out. Its last view may be one that this process is not in.
 void Membership::on_out(MemberId from, const Message& message, Instant now) {
   const auto& without = message.unproven;
-  const bool is_without = std::find(without.begin(), without.end(), self_) != without.end();
-  if (!is_without || message.epoch <= view_.epoch || !view_.has(from)) return on_closed(from, now);
+  const bool is_without = std::find(without.begin(), without.end(), self_) != without.end() &&
+                          may_say(from, Claim::kYouAreOut);
+  if (!is_without || message.epoch <= view_.epoch) return on_closed(from, now);
   be_fenced("view " + std::to_string(message.epoch.value) + " is without this process");
 }
 
 void Membership::on_absent(MemberId from, const Message& message, Instant now) {
+  if (!may_say(from, claim_of(message))) return;
   for (const MemberId member : message.lost) {
     if (is_at_large(member)) on_closed(member, now);
   }

@@ -119,6 +119,7 @@ TEST_CASE("a newcomer whose coordinator leaves the world, and lives on, asks som
     Owner owner;
     group::ControlRouter router({5}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
     ft::Joining joining("job", {{5}, {0}, "card"}, std::chrono::seconds(1));
+    joining.add_contact(kPeer);
     joining.add_contact(kOther);
     router.set_joining(&joining);
     router.add_peer(kPeer, here.get(), here.get(), {});

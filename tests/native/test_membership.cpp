@@ -110,6 +110,7 @@ TEST_CASE("whoever is told by its coordinator that it is out asks somebody else"
     CAPTURE(static_cast<int>(named_by));
     Joining joining("world", {{9}, Rank{2}, "card"}, milliseconds(100));
     joining.add_contact(member);
+    if (named_by == MessageKind::kLobby) joining.add_contact(out);
     joining.on_message(named_by == MessageKind::kLobby ? out : member, answer(named_by, world));
     const auto asks = [&](int at) {
       joining.tick({milliseconds(at)}, is_connected);
