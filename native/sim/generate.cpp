@@ -23,6 +23,7 @@ Duration between(Random& random, std::uint64_t low_us, std::uint64_t high_us) {
 constexpr std::uint64_t kFirstKinds = 19;
 constexpr std::uint64_t kClosings = 0xc105e;
 constexpr std::uint64_t kMaps = 0x3a95;
+constexpr std::uint64_t kStrangers = 0x57a6;
 
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
@@ -38,7 +39,8 @@ bool is_drawn(FaultKind kind, const Scenario& s) {
   switch (kind) {
     case FaultKind::kRestart:
     case FaultKind::kClose:
-    case FaultKind::kSuspend: return false;  // by add_restart(), add_closings(), tests
+    case FaultKind::kStranger:
+    case FaultKind::kSuspend: return false;  // by add_restart(), add_closings(), ..., tests
     case FaultKind::kMove:
     case FaultKind::kCutOff:
     case FaultKind::kCoordinator: return s.outside;
@@ -89,6 +91,26 @@ class Draft {
       f.a = here_[a];
       f.b = here_[b];
       f.mask = random.below(2);
+      s_.faults.push_back(f);
+    }
+  }
+
+  // Adds processes that are nobody's members, and say what they like.
+  void add_strangers(Random& random) {
+    if (!random.chance(20)) return;
+    const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
+    for (auto left = 1 + random.below(2); left > 0; --left) {
+      Fault f;
+      f.kind = FaultKind::kStranger;
+      f.trigger = {When::kBegins, static_cast<int>(random.below(steps)) * kOpsPerStep, 1, kAnybody};
+      if (changes_ > 0 && random.chance(60)) {
+        static constexpr std::array kKinds = {ft::MessageKind::kReport, ft::MessageKind::kPrepare,
+                                              ft::MessageKind::kDecide};
+        const auto kind = static_cast<int>(kKinds.at(random.below(kKinds.size())));
+        f.trigger = {When::kSends, kind, 1 + static_cast<int>(random.below(3)), kAnybody};
+      }
+      f.at = between(random, 0, 300);
+      f.mask = random.next();
       s_.faults.push_back(f);
     }
   }
@@ -188,6 +210,8 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   draft.add(static_cast<int>(random.below(large ? 3 : 6)));
   Random closings(seed * 2 + 1 + kClosings * (outside ? 3 : 1));
   draft.add_closings(closings);
+  Random strangers(seed * 2 + 1 + kStrangers * (outside ? 3 : 1));
+  draft.add_strangers(strangers);
   // A map has all ranks of its world, and a plan for many takes long.
   Random maps(seed * 2 + 1 + kMaps);
   s.maps = !s.elastic && s.ranks <= 10 && maps.chance(4);

@@ -16,11 +16,15 @@
 #include "sim/ledger.h"
 #include "sim/network.h"
 #include "sim/program.h"
+#include "sim/stranger.h"
 
 namespace holdfast::sim {
 
 // The world to which a group of the program belongs.
 CommId world_of(CommId group);
+
+// What a stranger may know of the first world, whose newest view is `view`.
+KnownWorld known_world(ft::WorldView view);
 
 // The id of a coordinator outside the view, in all its lives.
 inline constexpr MemberId kCoordinatorId{500};
@@ -66,6 +70,9 @@ class Process final : public group::ControlRouterOwner,
   // Starts not as a member, but as the coordinator of all others; `record`, if there is one,
   // outlives it.
   void coordinate(std::uint64_t instance, ft::Record* record);
+
+  // Says something to a peer as a process that is nobody's member may.
+  void say_to(MemberId peer, const ft::Message& message) { router_.send(peer, message); }
 
   // Does all work that can be done now.
   void step();

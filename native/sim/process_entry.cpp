@@ -22,6 +22,8 @@ constexpr std::uint64_t kSlice = 4096;
 
 CommId world_of(CommId group) { return group == kSecondWorld ? kSecondWorld : kWorld; }
 
+KnownWorld known_world(ft::WorldView view) { return {kWorld, kName, std::move(view)}; }
+
 std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
 
 ft::MembershipSettings Process::settings() const {

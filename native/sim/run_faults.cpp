@@ -10,6 +10,7 @@ namespace {
 // Ranks beyond all ranks of a world: faults of ranks do not happen to these processes.
 constexpr int kCoordinatorsRank = 64;
 constexpr int kGrownRank = 128;
+constexpr int kStrangersRank = 192;
 
 bool is_network(FaultKind kind) {
   switch (kind) {
@@ -186,6 +187,31 @@ bool Simulation::grow() {
   return true;
 }
 
+// A process that is nobody's member speaks to all others.
+bool Simulation::let_in_stranger(std::uint64_t seed) {
+  const ft::WorldView view = newest_view();
+  if (view.members.empty()) return false;
+  const auto number = static_cast<int>(hosts_.size());
+  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 997};
+  const Rank rank{scenario_.ranks + kStrangersRank + number};
+  Host h;
+  h.process = std::make_shared<Process>(scenario_, number, id, rank, *this);
+  hosts_.push_back(std::move(h));
+  log(number, "is a stranger");
+  for (int p = 0; p < number; ++p) {
+    if (host(p).alive) link(number, p);
+  }
+  Random forger(seed);
+  for (const ft::Message& message : forge(known_world(view), id, forger)) {
+    for (int p = 0; p < number; ++p) {
+      const bool meant = host(p).alive && forger.chance(70);
+      if (meant) host(number).process->say_to(host(p).process->id(), message);
+    }
+  }
+  wake(number, now_);
+  return true;
+}
+
 void Simulation::start_coordinator() {
   if (coordinator_ >= 0 && host(coordinator_).alive) return;
   move_coordinator(~std::uint64_t{0}, {});
@@ -261,6 +287,7 @@ bool Simulation::happen(const Fault& f) {
     case FaultKind::kCutOff: return cut_off(a, f.lasts);
     case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask, f.lasts);
     case FaultKind::kGrow: return grow();
+    case FaultKind::kStranger: return let_in_stranger(f.mask);
     case FaultKind::kSuspend:
       host(a).suspension = f.lasts;
       host(a).looks = f.mask;

@@ -37,8 +37,9 @@ enum class FaultKind : std::uint8_t {
              // fails; both live, and call again. `mask` 1: the data connection, where there are two
   kSuspend,  // rank `a` does not run for `lasts`, from the `mask`-th look on that it takes at
              // others' memory: between seeing that data is there and reading it. Test builds
+  kStranger,  // a process that is nobody's member forges messages, drawn by `mask`
 };
-inline constexpr int kFaultKindCount = 21;
+inline constexpr int kFaultKindCount = 22;
 std::string fault_name(FaultKind kind);
 
 // The event that a fault waits for; the fault happens `at` after it.

@@ -321,6 +321,22 @@ Scenario drifting_return(std::uint64_t seed) {
   return s;
 }
 
+// A process that is nobody's member says what it likes.
+Scenario stranger(std::uint64_t seed) {
+  Scenario s = small_world(seed, 2 + static_cast<int>(seed % 4));
+  s.faults = {at_step(FaultKind::kStranger, 1, 0, 0, {})};
+  s.faults[0].mask = seed;
+  return s;
+}
+
+// Likewise, where a process of its own coordinates, and a view changes later.
+Scenario stranger_outside(std::uint64_t seed) {
+  Scenario s = stranger(seed);
+  s.outside = true;
+  s.faults.push_back(at_step(FaultKind::kCrash, 2, 1, 0, {}));
+  return s;
+}
+
 struct Row {
   Planted bug;
   const char* name;
@@ -364,6 +380,8 @@ constexpr Row kRows[] = {
     {Planted::kUntoldMap, "untold map", drifting_return, 100},
     {Planted::kForgetMap, "forget map", drifting, 300},
     {Planted::kOwnCount, "own count", drifting, 300},
+    {Planted::kBelieveAnybody, "believe anybody", stranger, 100},
+    {Planted::kBelieveLobby, "believe lobby", stranger_outside, 200},
 };
 
 // The world that shows it, and shows nothing without it; nothing: none of them does.

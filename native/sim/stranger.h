@@ -1,0 +1,25 @@
+// Stranger: what a process may say that has no part in a world, but knows all there is to know of
+// it: the names, the members' ids, the newest view. It speaks as itself, for that is what a
+// connection proves.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ft/message.h"
+#include "sim/random.h"
+
+namespace holdfast::sim {
+
+struct KnownWorld {
+  CommId id;
+  std::string name;
+  ft::WorldView view;
+};
+
+// Some forged messages, of any kinds, about this world: an older one of its name would be believed.
+// None of them is the answer that would let a process in which waits in the lobby: who is admitted
+// is no stranger.
+std::vector<ft::Message> forge(const KnownWorld& world, MemberId self, Random& random);
+
+}  // namespace holdfast::sim
