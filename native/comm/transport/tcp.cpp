@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -35,7 +36,7 @@ constexpr std::size_t kTogetherBytes = 64 * 1024;
 
 }  // namespace
 
-TcpLink::TcpLink(int fd) : fd_(fd), in_(kTcpReadBytes) {}
+TcpLink::TcpLink(int fd) : fd_(fd), in_(kReadAhead) {}
 
 TcpLink::~TcpLink() { close_unforked(fd_); }
 
@@ -203,13 +204,19 @@ bool TcpLink::fill() {
     end_ -= begin_;
     begin_ = 0;
   }
-  std::size_t room = in_.size() - end_;
-  if (!in_payload_) room = std::min(room, kReadAhead + session().worth_buffering());
-  if (in_payload_) room = std::min<std::size_t>(room, session().payload_left() + kReadAhead);
+  const std::uint64_t wanted = in_payload_ ? session().payload_left() : session().worth_buffering();
+  const std::size_t room = make_room(wanted + kReadAhead);
   const ssize_t count = ::recv(fd_, in_.data() + end_, room, MSG_DONTWAIT);
   if (!on_read(count, room)) return false;
   end_ += static_cast<std::size_t>(count);
   return true;
+}
+
+// The buffer grows with what comes: a connection that only ever beats needs little of it.
+std::size_t TcpLink::make_room(std::uint64_t wanted) {
+  const std::size_t end = std::min<std::uint64_t>(kTcpReadBytes, end_ + wanted);
+  if (in_.size() < end) in_.resize(std::bit_ceil(end));
+  return std::min<std::size_t>(wanted, in_.size() - end_);
 }
 
 // Reads a payload to its place; a read that reaches its end also takes what follows into the

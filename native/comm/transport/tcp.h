@@ -47,6 +47,7 @@ class TcpLink final : public StreamLink {
   bool pull();
   bool parse();
   bool fill();
+  std::size_t make_room(std::uint64_t wanted);
   bool fill_directly(std::span<std::byte> place);
   std::span<std::byte> whole_elements(std::span<std::byte> place) const;
   bool on_read(ssize_t count, std::size_t asked);
