@@ -11,10 +11,13 @@ using comm::FrameKind;
 
 // Early frames take at most this much memory, or are one message; beyond it the oldest is dropped,
 // which is the likeliest to be for no group.
-constexpr std::size_t kMaxEarlyBytes = 16U << 20;
+constexpr std::size_t kMaxEarlyBytes = 8U << 20;
 constexpr std::size_t kEarlyEntryBytes = 1024;  // upper bound of an entry without its payload
 // A peer sends one frame for each call that waits long; a few tell as much as all.
 constexpr std::size_t kMaxEarlyCalls = 64;
+// Parts of membership messages of peers that this process has nothing to do with yet: the longest
+// is a member's greeting to a coordinator that was started anew, 4096 ranks in 3 MiB.
+constexpr std::size_t kMaxParkedBytes = 16U << 20;
 // Groups that this process has left, and about which others may still ask it.
 constexpr std::size_t kEndedKept = 4096;
 // An early frame that nothing has claimed by then is for a group that has ended here.
@@ -97,7 +100,9 @@ bool ControlRouter::pump(RoutedPeer& peer, Instant now) {
 }
 
 void ControlRouter::take_controls(RoutedPeer& peer, Instant now) {
-  while (auto frame = peer.control->session().take_control()) {
+  while (!peer.reported) {
+    auto frame = peer.control->session().take_control();
+    if (!frame) return;
     const FrameKind kind = frame->header.kind;
     if (kind == FrameKind::kHeartbeat) {
       if (!frame->payload.empty()) owner_.hear_news(peer.id, frame->payload, now);
@@ -127,8 +132,12 @@ Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& fram
       header.offset + frame.payload.size() > header.total_bytes) {
     return {Code::kProtocolError, "parts of a membership message out of order"};
   }
+  if (peer.incoming.empty()) peer.incoming_since = now;
   peer.incoming.insert(peer.incoming.end(), frame.payload.begin(), frame.payload.end());
-  if (peer.incoming.size() < header.total_bytes) return Status::ok();
+  if (peer.incoming.size() < header.total_bytes) {
+    limit_parked(now);
+    return Status::ok();
+  }
   auto message = ft::decode(std::exchange(peer.incoming, {}));
   if (!message.is_ok()) return message.status();
   if (deliver(peer.id, message.value(), now)) return Status::ok();
@@ -139,6 +148,28 @@ Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& fram
     keep_early({peer.id, now, {}, std::move(message).value()});
   }
   return Status::ok();
+}
+
+// Whether this process has to do with the peer already.
+bool ControlRouter::is_known(MemberId peer) const {
+  return needs(peer) || (service_ != nullptr && service_->knows(peer));
+}
+
+// Of the peers that this process has nothing to do with yet, the one whose message has been coming
+// for longest gives way when they have too much lying here.
+void ControlRouter::limit_parked(Instant now) {
+  std::size_t parked = 0;
+  RoutedPeer* oldest = nullptr;
+  for (auto& [id, peer] : peers_) {
+    if (peer.incoming.empty() || is_known(id)) continue;
+    parked += peer.incoming.capacity();
+    if (oldest == nullptr || peer.incoming_since < oldest->incoming_since) oldest = &peer;
+  }
+  if (parked <= kMaxParkedBytes) return;
+  oldest->incoming = {};
+  cut(*oldest,
+      {Code::kProtocolError, "a process that is in no world of this one sends long messages"},
+      false, now);
 }
 
 void ControlRouter::note_ended(CommId group) {

@@ -144,6 +144,7 @@ class ControlRouter final : public Network {
     ft::Detector detector;
     std::uint64_t received = 0;  // bytes that the detector knows of
     ft::Bytes incoming;          // a membership message, as far as it has come
+    Instant incoming_since{};    // when its first part came
   };
   struct EarlyControl {
     MemberId from;
@@ -158,6 +159,8 @@ class ControlRouter final : public Network {
   void cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now);
   std::string card_of(MemberId peer) const;
   Status take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now);
+  bool is_known(MemberId peer) const;
+  void limit_parked(Instant now);
   bool deliver(const EarlyControl& early, Instant now);
   bool deliver(MemberId from, const ft::Message& message, Instant now);
   void keep_early(EarlyControl early);

@@ -106,7 +106,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   TRY(serve_health(parts));
   auto runtime = std::make_shared<Runtime>(std::move(parts));
   if (runtime->parts_.paths.lacks_memory()) runtime->lacks_memory(no_bell);
-  runtime->start();
+  TRY(runtime->start());
   return runtime;
 }
 
@@ -114,7 +114,6 @@ Runtime::Runtime(RuntimeParts parts)
     : parts_(std::move(parts)),
       router_(parts_.self, {parts_.options.heartbeat, parts_.options.silence}, *this),
       driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
-  watch(parts_.listener, EPOLLIN, callers_);
   watch(parts_.interrupt, EPOLLIN, callers_);
   for (const int fd : parts_.paths.descriptors()) watch(fd, EPOLLIN, driven_paths_);
   count_local_ranks();
@@ -127,7 +126,13 @@ Runtime::~Runtime() {
   for (const int fd : {parts_.listener, parts_.epoll, parts_.interrupt}) close_unforked(fd);
 }
 
+Status Runtime::start() {
+  driver_.start_thread();
+  return take(Doorman::start(parts_.listener, {}, [this] { interrupt(); }), doorman_);
+}
+
 void Runtime::stop() {
+  if (doorman_) doorman_->stop();
   driver_.stop_thread();
   if (parts_.http) parts_.http->stop();
   // A thread that never comes back from a wait may hold this runtime until the process is gone.
@@ -178,7 +183,7 @@ void Runtime::poll_sockets(Duration timeout) {
   if (!callers) return;
   std::uint64_t ignored = 0;
   [[maybe_unused]] const ssize_t got = ::read(parts_.interrupt, &ignored, sizeof ignored);
-  accept_callers(parts_.clock->now());
+  take_callers();
 }
 
 void Runtime::take_event(const Watched& watched, std::uint32_t events) {
@@ -254,6 +259,7 @@ bool Runtime::turn(Instant now) {
     reap();
     end_mending();
     keep_coordinator(now);
+    show_strangers_out(now);
     look_at_paths();
     if (parts_.status) write_status(now);
   }

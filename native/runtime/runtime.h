@@ -2,6 +2,7 @@
 // does the work of each turn; the driver decides when, and on which thread.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "runtime/node.h"
 #include "runtime/options.h"
 #include "runtime/paths.h"
+#include "runtime/rendezvous/doorman.h"
 #include "runtime/rendezvous/handshake.h"
 
 namespace holdfast::runtime {
@@ -187,7 +189,7 @@ class Runtime final : public comm::Executor,
   // Runs `task` on the driving thread and waits for it. Any thread.
   void run(const std::function<void()>& task);
 
-  void start() { driver_.start_thread(); }
+  Status start();
   void stop();
   const RuntimeParts& parts() const { return parts_; }
   // Any thread.
@@ -216,7 +218,7 @@ class Runtime final : public comm::Executor,
   };
 
   group::OwnArea own_area(std::shared_ptr<comm::Segment> segment) const;
-  void accept_callers(Instant now);
+  void take_callers();
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
   void note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now);
@@ -244,6 +246,7 @@ class Runtime final : public comm::Executor,
   void look_at_paths();
   void look_behind_broken_links();
   void write_status(Instant now);
+  void show_strangers_out(Instant now);
 
   // Owners: this and its groups.
   const std::shared_ptr<BackgroundThread> background_ = std::make_shared<BackgroundThread>();
@@ -251,8 +254,12 @@ class Runtime final : public comm::Executor,
   Watched callers_{Watched::What::kCaller};
   Watched driven_paths_{Watched::What::kPaths};
   std::map<MemberId, std::unique_ptr<Peer>> peers_;
-  std::vector<std::unique_ptr<Handshake>> handshakes_;
+  std::unique_ptr<Doorman> doorman_;
+  std::vector<std::unique_ptr<Handshake>>
+      handshakes_;  // of callers that have greeted, and own calls
   std::map<MemberId, Attempt> attempts_;
+  std::deque<std::pair<MemberId, Instant>>
+      newcomers_;                        // of a coordinator, since when; oldest first
   std::optional<Card> coordinator_now_;  // where the coordinator was found last
   std::map<MemberId, Status> connect_failures_;
   group::ControlRouter router_;

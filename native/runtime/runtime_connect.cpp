@@ -20,8 +20,10 @@ constexpr Duration kConnectTime = std::chrono::seconds(30);
 // A connection to the coordinator that has held for so long is made anew at once when it breaks.
 constexpr Duration kSteady = std::chrono::seconds(1);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
-// Limit of connections that have not greeted yet; more wait in the kernel's queue.
-constexpr std::size_t kMaxHandshakes = 1024;
+// How long a process may stay connected to a coordinator that has nothing to do with it; and how
+// many may. The first to come goes.
+constexpr Duration kStrangersTime = std::chrono::seconds(30);
+constexpr std::size_t kMostStrangers = 512;
 
 }  // namespace
 
@@ -127,12 +129,11 @@ void Runtime::call(Attempt& attempt, Instant now) {
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 
-void Runtime::accept_callers(Instant now) {
-  while (handshakes_.size() < kMaxHandshakes) {
-    const int fd = accept_one(parts_.listener);
-    if (fd < 0) return;
-    watch(fd, EPOLLIN | EPOLLET, callers_);
-    handshakes_.push_back(std::make_unique<Handshake>(fd, now + kGreetingTime));
+void Runtime::take_callers() {
+  if (!doorman_) return;
+  for (auto& caller : doorman_->take()) {
+    watch(caller->fd(), EPOLLIN | EPOLLET, callers_);
+    handshakes_.push_back(std::move(caller));
   }
 }
 
@@ -210,6 +211,23 @@ void Runtime::establish(Handshake& handshake) {
   watch_process(*peer, theirs.process);
   peers_[theirs.from] = std::move(peer);
   count_local_ranks();
+  if (parts_.service == nullptr) return;
+  newcomers_.emplace_back(theirs.from, parts_.clock->now());
+  show_strangers_out(parts_.clock->now());
+}
+
+// Each caller of a coordinator is looked at once: when its time is over, or when it is the oldest
+// of too many.
+void Runtime::show_strangers_out(Instant now) {
+  while (!newcomers_.empty()) {
+    const auto [id, since] = newcomers_.front();
+    if (newcomers_.size() <= kMostStrangers && now - since < kStrangersTime) return;
+    newcomers_.pop_front();
+    Peer* peer = find_peer(id);
+    if (peer == nullptr || parts_.service->knows(id)) continue;
+    peer->control->hang_up();
+    next_reap_ = {};
+  }
 }
 
 // If the process cannot be watched, its closed connection tells of its end, as between hosts.

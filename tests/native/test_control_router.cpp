@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/transport/inproc.h"
@@ -91,6 +93,34 @@ TEST_CASE("a peer that says much to groups unknown here is still heard by who co
 }
 
 // Members wait to be called, and it may be one that a newcomer has never heard of.
+// A process that is in no world here begins a message of membership that never ends.
+TEST_CASE("of strangers whose messages lie here, the one that began first gives way") {
+  constexpr int kStrangers = 5;
+  constexpr std::size_t kPart = 512 * 1024;
+  constexpr std::size_t kParts = 10;  // 5 MiB each
+  Owner owner;
+  group::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+  std::vector<std::pair<std::unique_ptr<comm::Link>, std::unique_ptr<comm::Link>>> links;
+  for (std::uint64_t i = 0; i < kStrangers; ++i) {
+    links.push_back(comm::make_inproc_pair());
+    auto& [here, there] = links.back();
+    const Instant now{std::chrono::milliseconds(i)};
+    router.add_peer({10 + i}, here.get(), here.get(), now);
+    for (std::size_t part = 0; part < kParts; ++part) {
+      comm::FrameHeader header;
+      header.kind = comm::FrameKind::kMembership;
+      header.payload_bytes = kPart;
+      header.offset = part * kPart;
+      header.total_bytes = ft::kMaxMessageBytes;
+      there->session().send_control(header, ft::Bytes(kPart));
+      for (int k = 0; k < 3 || there->pump(); ++k) router.turn(now);
+    }
+  }
+  CHECK_FALSE(router.is_connected({10}));
+  CHECK(router.is_connected({10 + kStrangers - 1}));
+  CHECK(router.take_forgotten().front() == MemberId{10});
+}
+
 TEST_CASE("a newcomer calls the coordinator that it is sent to, whichever id is larger") {
   for (const MemberId coordinator : {MemberId{1}, MemberId{9}}) {
     auto [here, there] = comm::make_inproc_pair();

@@ -1,0 +1,194 @@
+#include "runtime/rendezvous/doorman.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#include "base/forks.h"
+#include "base/net/socket.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// Callers that have greeted and were not taken yet: the threads that move data stand still, or the
+// callers come from a flood.
+constexpr std::size_t kMostHeard = 1024;
+// Until descriptors may be there again.
+constexpr Duration kDescriptorPause = std::chrono::milliseconds(50);
+// How often callers are looked at that say nothing: their time need not be kept more exactly.
+constexpr Duration kLook = std::chrono::milliseconds(250);
+constexpr int kAcceptsPerTurn = 64;
+
+// Values of epoll's data that are no tickets.
+constexpr std::uint64_t kListener = ~std::uint64_t{0};
+constexpr std::uint64_t kInterrupt = kListener - 1;
+
+bool add(int epoll, int fd, std::uint32_t events, std::uint64_t what) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = what;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Doorman>> Doorman::start(int listener, const Rules& rules,
+                                                std::function<void()> ring) {
+  const int epoll = open_unforked([] { return ::epoll_create1(EPOLL_CLOEXEC); });
+  const int interrupt = open_unforked([] { return ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); });
+  const bool works = epoll >= 0 && interrupt >= 0 && add(epoll, interrupt, EPOLLIN, kInterrupt) &&
+                     add(epoll, listener, EPOLLIN, kListener);
+  if (!works) {
+    close_unforked(epoll);
+    close_unforked(interrupt);
+    return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
+  }
+  return std::unique_ptr<Doorman>(new Doorman(listener, epoll, interrupt, rules, std::move(ring)));
+}
+
+Doorman::Doorman(int listener, int epoll, int interrupt, const Rules& rules,
+                 std::function<void()> ring)
+    : listener_(listener),
+      epoll_(epoll),
+      interrupt_(interrupt),
+      rules_(rules),
+      ring_(std::move(ring)),
+      room_(rules.places),
+      thread_([this] { work(); }) {}
+
+Doorman::~Doorman() {
+  stop();
+  close_unforked(epoll_);
+  close_unforked(interrupt_);
+}
+
+void Doorman::stop() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(interrupt_, &one, sizeof one);
+  thread_.join();
+  unheard_.clear();
+  const std::lock_guard lock(mutex_);
+  heard_.clear();
+}
+
+std::vector<std::unique_ptr<Handshake>> Doorman::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(heard_, {});
+}
+
+// relaxed: counts for people to read; nothing is ordered by them.
+Doorman::Callers Doorman::callers() const {
+  return {greeted_.load(std::memory_order_relaxed), turned_away_.load(std::memory_order_relaxed),
+          gave_way_.load(std::memory_order_relaxed)};
+}
+
+void Doorman::work() {
+  // Signals are for the program's own threads.
+  sigset_t all;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  ::pthread_setname_np(::pthread_self(), "holdfast-door");
+  std::array<epoll_event, kAcceptsPerTurn> events;
+  for (;;) {
+    const int count = ::epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), pause());
+    for (int i = 0; i < count; ++i) {
+      const std::uint64_t what = events[static_cast<std::size_t>(i)].data.u64;
+      if (what == kInterrupt) return;
+      if (what == kListener) {
+        accept_all();
+      } else {
+        look_at(what);
+      }
+    }
+    look_at_time();
+  }
+}
+
+// In milliseconds, as epoll_wait() takes it.
+int Doorman::pause() const {
+  if (unheard_.empty()) return -1;
+  const Duration left = std::max(next_look_ - clock_.now(), Duration::zero());
+  return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
+}
+
+void Doorman::accept_all() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    const int fd = accept_one(listener_);
+    if (fd < 0) {
+      const bool none_left = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+      if (!none_left) return;
+      // Whoever has waited longest without a word makes room; the kernel keeps the next ones.
+      if (unheard_.empty()) {
+        std::this_thread::sleep_for(kDescriptorPause);
+        return;
+      }
+      gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+      let_go(unheard_.begin()->first);
+      continue;
+    }
+    auto handshake = std::make_unique<Handshake>(fd, clock_.now() + rules_.patience);
+    const WaitingRoom::Entry entry = room_.enter(peer_address(fd));
+    if (entry.gives_way) {
+      gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+      let_go(*entry.gives_way);
+    }
+    if (unheard_.empty()) next_look_ = clock_.now() + kLook;
+    unheard_.emplace(entry.ticket, std::move(handshake));
+    if (!add(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, entry.ticket)) let_go(entry.ticket);
+    // Most callers have greeted by now.
+    look_at(entry.ticket);
+  }
+}
+
+void Doorman::look_at(WaitingRoom::Ticket ticket) {
+  const auto at = unheard_.find(ticket);
+  if (at == unheard_.end()) return;
+  Handshake& caller = *at->second;
+  const Handshake::HandshakeState state = caller.step(clock_.now());
+  if (state == Handshake::HandshakeState::kFailed) {
+    turned_away_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+    return let_go(ticket);
+  }
+  if (!caller.has_hello()) return;
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, caller.fd(), nullptr);
+  std::unique_ptr<Handshake> greeted = std::move(at->second);
+  let_go(ticket);
+  greeted_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = heard_.empty();
+    if (heard_.size() >= kMostHeard) heard_.erase(heard_.begin());
+    heard_.push_back(std::move(greeted));
+  }
+  if (first) ring_();
+}
+
+void Doorman::look_at_time() {
+  const Instant now = clock_.now();
+  if (unheard_.empty() || now < next_look_) return;
+  next_look_ = now + kLook;
+  std::vector<WaitingRoom::Ticket> all;
+  all.reserve(unheard_.size());
+  for (const auto& [ticket, caller] : unheard_) all.push_back(ticket);
+  for (const WaitingRoom::Ticket ticket : all) look_at(ticket);
+}
+
+void Doorman::let_go(WaitingRoom::Ticket ticket) {
+  room_.leave(ticket);
+  const auto at = unheard_.find(ticket);
+  if (at == unheard_.end()) return;
+  // Where a forked child has the descriptor, too, closing alone does not remove it.
+  if (at->second) ::epoll_ctl(epoll_, EPOLL_CTL_DEL, at->second->fd(), nullptr);
+  unheard_.erase(at);
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,82 @@
+// Doorman: accepts callers and hears what they say first, on a thread of its own: callers that say
+// nothing, or nonsense, cost the threads that move data nothing. Only callers that have greeted are
+// passed on, still to be answered.
+//
+// Why: docs/decisions/0157-a-doorman-hears-callers-first.md
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "runtime/rendezvous/handshake.h"
+#include "runtime/rendezvous/waiting_room.h"
+
+namespace holdfast::runtime {
+
+class Doorman {
+ public:
+  struct Rules {
+    WaitingRoom::Places places;
+    Duration patience = std::chrono::seconds(10);  // for a caller's greeting
+  };
+  // How many callers there were, by what became of them.
+  struct Callers {
+    std::uint64_t greeted = 0;
+    std::uint64_t turned_away = 0;  // said nonsense, or nothing for too long, or hung up
+    std::uint64_t gave_way = 0;     // to later ones
+  };
+
+  // `listener` outlives the doorman. `ring` is called on its thread when callers are there to be
+  // taken, once until take() is called.
+  static Result<std::unique_ptr<Doorman>> start(int listener, const Rules& rules,
+                                                std::function<void()> ring);
+  ~Doorman();
+  Doorman(const Doorman&) = delete;
+  Doorman& operator=(const Doorman&) = delete;
+
+  // Callers that have greeted and wait for an answer, in the order of their greetings. Any thread.
+  std::vector<std::unique_ptr<Handshake>> take();
+  // Any thread.
+  Callers callers() const;
+  // Ends the thread; callers that wait are hung up on. Not from `ring`.
+  void stop();
+
+ private:
+  Doorman(int listener, int epoll, int interrupt, const Rules& rules, std::function<void()> ring);
+  void work();
+  void accept_all();
+  void look_at(WaitingRoom::Ticket ticket);
+  void look_at_time();
+  void let_go(WaitingRoom::Ticket ticket);
+  int pause() const;
+
+  const int listener_;
+  const int epoll_;
+  const int interrupt_;
+  const Rules rules_;
+  const std::function<void()> ring_;
+  MonotonicClock clock_;
+
+  // Of the doorman's thread.
+  WaitingRoom room_;
+  std::map<WaitingRoom::Ticket, std::unique_ptr<Handshake>> unheard_;
+  Instant accepts_again_{};  // no descriptors were left
+  Instant next_look_{};      // at callers whose time may be over
+
+  std::atomic<std::uint64_t> greeted_{0};
+  std::atomic<std::uint64_t> turned_away_{0};
+  std::atomic<std::uint64_t> gave_way_{0};
+  std::mutex mutex_;  // guards greeted callers
+  std::vector<std::unique_ptr<Handshake>> heard_;
+  std::thread thread_;
+};
+
+}  // namespace holdfast::runtime
