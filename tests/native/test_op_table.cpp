@@ -11,6 +11,7 @@ namespace {
 
 constexpr MemberId kSelf{1};
 constexpr MemberId kOther{2};
+constexpr MemberId kThird{3};
 constexpr Instant kDeadline = Instant{} + std::chrono::hours(2);
 
 class Host final : public group::OpHost, public comm::ViewOwner {
@@ -50,7 +51,7 @@ struct Member {
     comm::CommunicatorConfig config;
     config.view = {roster.epoch, roster.members_present()};
     config.ranks = roster.present;
-    config.group_size = 2;
+    config.group_size = static_cast<int>(roster.members.size());
     config.name = "job";
     config.links.resize(roster.present.size());
     if (roster.present.size() == 2) config.links[1] = {link.first.get(), link.first.get()};
@@ -126,6 +127,33 @@ TEST_CASE("where losses raise, an op that a loss cut off, and all after it, are 
   m.table.meet_at(7);
   CHECK(m.table.broken().is_ok());
   CHECK(m.table.first_uncalled() == 7);
+}
+
+TEST_CASE("where the members meet, they forget what the dead had called") {
+  Member m(true);
+  m.roster.take({1}, {kSelf, kOther, kThird}, {{0}, {1}, {2}});
+  group::GroupReport called;
+  called.next_sequence = 2;
+  called.ops = {{{0}, false, false, {1}, {}}, {{1}, false, false, {1}, {}}};
+  const group::OpTable::Change change{
+      {{kSelf, std::make_shared<const group::GroupReport>()},
+       {kOther, std::make_shared<const group::GroupReport>(called)}},
+      m.roster.present,
+      m.roster.members};
+  m.roster.take({2}, {kSelf, kOther, kNobody}, {{0}, {1}, {2}});
+  const auto second = m.make_view();
+  m.table.settle(change, {second.get(), nullptr});
+  CHECK(m.table.awaits_calls());
+  // The caller dies, too. The view of the boundary may come after the first call.
+  m.call(0, nullptr);
+  m.roster.take({3}, {kSelf, kNobody, kNobody}, {{0}, {1}, {2}});
+  m.table.meet_at(0);
+  CHECK_FALSE(m.table.awaits_calls());
+  const auto third = m.make_view();
+  m.table.begin_all(*third);
+  m.call(1, third.get());
+  for (int i = 0; i < 10; ++i) third->progress(m.clock->time);
+  CHECK(m.host.ends == Ends{{0, Code::kOk}, {1, Code::kOk}});
 }
 
 TEST_CASE("an op is late at its own deadline") {

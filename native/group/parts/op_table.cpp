@@ -217,6 +217,10 @@ void OpTable::report(std::vector<OpReport>& ops) const {
 void OpTable::meet_at(std::uint64_t first) {
   broken_ = Status::ok();
   kept_.clear();
+  // What the dead had called concerns other ops than those that get these numbers now, and
+  // newcomers do not know of it.
+  incidents_.clear();
+  for (auto& [sequence, op] : ops_) op.fate = fates_.unknown();
   first_uncalled_ = std::max(first_uncalled_, first);
 }
 

@@ -110,7 +110,8 @@ class OpTable {
   // A view has ended, and stopped these ops.
   void note_stopped(std::vector<comm::Stopped> stopped);
   void report(std::vector<OpReport>& ops) const;
-  // All members have ended all ops, and have one count: calls begin with this number.
+  // All members have ended all ops, and have one count: calls begin with this number. What the dead
+  // had called beyond it is forgotten.
   void meet_at(std::uint64_t first);
   void forget_results() { kept_.clear(); }
 
