@@ -57,8 +57,9 @@ struct TlsSession::Core {
   TlsJudge judge;
   TlsWire wire{};
   ByteQueue received{};
-  bool was_heard = false;     // whether the other side wrote something
-  std::uint64_t records = 0;  // that the present key encrypted
+  std::span<std::byte> straight{};  // where what is received goes before it goes there
+  bool was_heard = false;           // whether the other side wrote something
+  std::uint64_t records = 0;        // that the present key encrypted
   Owned<SSL> ssl{};
 };
 
@@ -113,13 +114,17 @@ void TlsSession::Core::receive() {
   // OpenSSL holds no whole record, and a session that rests needs no memory.
   if (wire.fed.empty()) return;
   // Once for all that may come out: what is fed, and a part of a record that OpenSSL holds.
-  received.room(wire.fed.size() + kMaxRecordBytes);
+  if (straight.empty()) received.room(wire.fed.size() + kMaxRecordBytes);
   while (true) {
-    const auto room = received.room(1);
+    const auto room = straight.empty() ? received.room(1) : straight;
     std::size_t size = 0;
     const int done = SSL_read_ex(ssl.get(), room.data(), room.size(), &size);
     if (done == 1) {
-      received.added(size);
+      if (straight.empty()) {
+        received.added(size);
+      } else {
+        straight = straight.subspan(size);
+      }
       was_heard = true;
       continue;
     }
@@ -194,6 +199,15 @@ void TlsSession::feed(std::span<const std::byte> bytes) {
   core.wire.fed = bytes;
   core.step();
   core.wire.fed = {};
+}
+
+std::size_t TlsSession::feed(std::span<const std::byte> bytes, std::span<std::byte> to) {
+  Core& core = *core_;
+  const bool goes_straight = core.received.empty();
+  if (goes_straight) core.straight = to;
+  feed(bytes);
+  const std::size_t left = std::exchange(core.straight, {}).size();
+  return goes_straight ? to.size() - left : 0;
 }
 
 void TlsSession::feed_end() {

@@ -44,6 +44,9 @@ class TlsSession {
   // feeds pieces of a bounded size has bounded memory here. Ignored once the session is closed or
   // failed.
   void feed(std::span<const std::byte> bytes);
+  // As feed(), but what it protects goes straight to `to` as far as there is room, if nothing is
+  // readable before it. Returns how many bytes went there.
+  std::size_t feed(std::span<const std::byte> bytes, std::span<std::byte> to);
   // Says that nothing more comes. Without the other side's farewell the session was cut off.
   void feed_end();
 

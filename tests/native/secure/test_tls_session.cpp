@@ -71,6 +71,27 @@ TEST_CASE("records may be cut anywhere") {
   }
 }
 
+TEST_CASE("what is received goes straight to where it is wanted, and the rest is kept") {
+  if (lacking()) return;
+  const TokenRun run;
+  TlsPair pair = run.pair();
+  pump(pair);
+  std::vector<std::byte> said(40'000);
+  for (std::size_t i = 0; i < said.size(); ++i) said[i] = static_cast<std::byte>(i * 7);
+  REQUIRE(pair.client.write(said).is_ok());
+  const std::vector<std::byte> wire = pair.client.take_outgoing();
+  std::vector<std::byte> got(25'000);
+  CHECK(pair.server.feed(wire, got) == got.size());
+  CHECK(std::equal(got.begin(), got.end(), said.begin()));
+  const auto rest = pair.server.readable();
+  REQUIRE(rest.size() == said.size() - got.size());
+  CHECK(std::equal(rest.begin(), rest.end(), said.begin() + 25'000));
+  // Nothing overtakes what is readable already.
+  REQUIRE(pair.client.write(said).is_ok());
+  CHECK(pair.server.feed(pair.client.take_outgoing(), got) == 0);
+  CHECK(pair.server.readable().size() == 2 * said.size() - got.size());
+}
+
 TEST_CASE("each cut of a record in two is one record") {
   if (lacking()) return;
   TlsPair pair = TokenRun().pair();
