@@ -52,7 +52,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "group": _LOWER | {"comm", "ft"},
     "health": {"base", "comm", "compress", "ft"},
     "device_comm": _LOWER | {"comm", "group"},
-    "runtime": _LOWER | {"comm", "ft", "group", "health", "device_comm"},
+    "runtime": _LOWER | {"comm", "ft", "group", "health", "device_comm", "secure"},
     "sim": _LOWER | {"comm", "ft", "group"},
     "include": set(),
 }

@@ -61,6 +61,7 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
      .enumerators = {"HF_TRUST_NONE", "HF_TRUST_LAN"}},
     {"topology", &hf_options::topology},
     {"domain", &hf_options::domain},
+    {"secret_file", &hf_options::secret_file},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

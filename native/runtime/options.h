@@ -80,6 +80,9 @@ struct Options {
   // "host:port" where /metrics, /healthz, /readyz and /flight are served; port 0 lets the system
   // choose, no host is loopback, "0.0.0.0" all interfaces. Empty: nothing is served.
   std::string http;
+  // File with the secret that all processes of the job share, by which their connections are
+  // encrypted and authenticated: who has it is let in. Empty: connections go as they are.
+  std::string secret_file;
   // Folder of the flight record, a file that outlives the process; empty: in memory only.
   std::string flight_dir;
   // Codec that sums and averages of floating elements travel in, from codec_min_bytes on; empty:

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm/transport/catalogue.h"
@@ -22,7 +23,9 @@ class Paths {
                             const comm::PathSettings& settings);
 
   // A peer's control channel over a connection whose greetings have been exchanged.
-  std::unique_ptr<comm::StreamLink> make_control(int fd) const { return control_->make_stream(fd); }
+  std::unique_ptr<comm::StreamLink> make_control(comm::Connection connection) const {
+    return control_->make_stream(std::move(connection));
+  }
 
   // Names of the transports that make paths here, for the card.
   std::vector<std::string> names() const;

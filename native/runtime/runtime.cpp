@@ -95,6 +95,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   if (!bell.is_ok()) bell = comm::Segment::create_private(sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
+  if (!options.secret_file.empty()) TRY(take(Sealer::open(options.secret_file), parts.sealer));
   TRY(take(Paths::open(options.transports, {parts.bell.name()}), parts.paths));
   TRY(take(listen_on(options.address, options.port), parts.listener));
   TRY(take(local_port(parts.listener), parts.port));
@@ -128,7 +129,9 @@ Runtime::~Runtime() {
 
 Status Runtime::start() {
   driver_.start_thread();
-  return take(Doorman::start(parts_.listener, {}, [this] { interrupt(); }), doorman_);
+  Doorman::Rules rules;
+  rules.sealer = parts_.sealer;
+  return take(Doorman::start(parts_.listener, rules, [this] { interrupt(); }), doorman_);
 }
 
 void Runtime::stop() {

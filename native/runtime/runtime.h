@@ -27,6 +27,7 @@
 #include "runtime/paths.h"
 #include "runtime/rendezvous/doorman.h"
 #include "runtime/rendezvous/handshake.h"
+#include "runtime/rendezvous/sealer.h"
 
 namespace holdfast::runtime {
 
@@ -91,6 +92,8 @@ class Runtime final : public comm::Executor,
     std::shared_ptr<const topology::LinkMap> map;  // owners: also its groups; null: none
     std::shared_ptr<comm::MemoryPool> pool;  // owners: see Node::pool(); a coordinator has none
     Paths paths;
+    // Seals all connections; owners: also the doorman. Null: they go as they are.
+    std::shared_ptr<const Sealer> sealer;
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<health::Health> health;
     std::unique_ptr<health::StatusModel>

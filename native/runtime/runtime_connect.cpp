@@ -123,9 +123,16 @@ void Runtime::call(Attempt& attempt, Instant now) {
   ++attempt.next_address;
   const Duration patience = attempt.mends ? kMendingTime : kGreetingTime;
   attempt.not_before = now + patience + kRetryPause;
+  std::unique_ptr<TlsSeal> seal;
+  if (parts_.sealer) {
+    auto made = parts_.sealer->call();
+    if (!made.is_ok()) return note_failure(attempt.card.member, to, made.status(), now);
+    seal = std::move(made).value();
+  }
   auto fd = start_connect(to);
   if (!fd.is_ok()) return note_failure(attempt.card.member, to, fd.status(), now);
-  handshakes_.push_back(std::make_unique<Handshake>(fd.value(), to, hello, now + patience));
+  handshakes_.push_back(
+      std::make_unique<Handshake>(fd.value(), to, hello, now + patience, std::move(seal)));
   watch(fd.value(), EPOLLIN | EPOLLOUT | EPOLLET, callers_);
 }
 
@@ -193,9 +200,10 @@ void Runtime::establish(Handshake& handshake) {
   // again.
   if (handshake.keeps()) return;
   auto peer = std::make_unique<Peer>(theirs.from);
-  const int fd = handshake.take_fd();
+  comm::Connection connection = handshake.take_connection();
+  const int fd = connection.fd;
   unwatch(fd);
-  peer->control = parts_.paths.make_control(fd);
+  peer->control = parts_.paths.make_control(std::move(connection));
   peer->same_host = is_same_host(fd);
   peer->address = peer_address(fd);
   if (peer->same_host) do_not_pace(fd);

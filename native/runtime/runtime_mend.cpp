@@ -88,10 +88,11 @@ void Runtime::drop_calls(MemberId callee) {
 
 // Gives the peer's links the new connection; all users of the links go on with them.
 void Runtime::renew(Peer& peer, Handshake& handshake) {
-  const int fd = handshake.take_fd();
+  comm::Connection connection = handshake.take_connection();
+  const int fd = connection.fd;
   unwatch(fd);
   if (peer.control->fd() >= 0) unwatch(peer.control->fd());
-  peer.control->renew(fd);
+  peer.control->renew(std::move(connection));
   peer.address = peer_address(fd);
   if (is_same_host(fd)) do_not_pace(fd);
   watch(fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, peer.of_link);

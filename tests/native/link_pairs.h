@@ -16,6 +16,7 @@
 #include "comm/transport/shm.h"
 #include "comm/transport/tcp.h"
 #include "comm/transport/ucx/ucx.h"
+#include "sealed_pair.h"
 
 namespace holdfast::comm::testing {
 
@@ -77,6 +78,13 @@ inline LinkPair make_tcp() {
   return {{}, std::make_unique<TcpLink>(fds[0]), std::make_unique<TcpLink>(fds[1]), {}};
 }
 
+inline LinkPair make_sealed() {
+  static const runtime::testing::SecretFile secret;
+  static const auto sealer = secret.sealer();
+  auto ends = runtime::testing::make_sealed_ends(*sealer);
+  return {{}, std::make_unique<TcpLink>(ends.end(0)), std::make_unique<TcpLink>(ends.end(1)), {}};
+}
+
 inline LinkPair make_inproc() {
   auto [a, b] = make_inproc_pair();
   return {{}, std::move(a), std::move(b), {}};
@@ -114,8 +122,11 @@ inline LinkPair make_ucx() {
 
 // Of which a world of many ranks can be made.
 inline const std::vector<TransportRow>& transports() {
-  static const std::vector<TransportRow> rows{
-      {"inproc", make_inproc}, {"shm", make_shm}, {"tcp", make_tcp}};
+  static const std::vector<TransportRow> rows = [] {
+    std::vector<TransportRow> all{{"inproc", make_inproc}, {"shm", make_shm}, {"tcp", make_tcp}};
+    if (secure::available()) all.push_back({"tcp, sealed", make_sealed});
+    return all;
+  }();
   return rows;
 }
 // With UCX, of which a pair is enough: each end has a worker, with threads and sockets.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "comm/transport/shm_paths.h"
 #include "comm/transport/tcp.h"
@@ -14,7 +15,9 @@ namespace {
 // An offer is the names of two segments.
 constexpr std::size_t kMaxShmOffer = 512;
 
-std::unique_ptr<StreamLink> make_tcp(int fd) { return std::make_unique<TcpLink>(fd); }
+std::unique_ptr<StreamLink> make_tcp(Connection connection) {
+  return std::make_unique<TcpLink>(std::move(connection));
+}
 
 Result<std::string> look_at_tcp() { return std::string{}; }
 

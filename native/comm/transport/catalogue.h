@@ -80,7 +80,7 @@ struct TransportRow {
   std::size_t max_offer;  // bytes
   // Makes a peer's control channel: a link over a connection whose two sides have greeted. Null:
   // the transport carries no control channels.
-  std::unique_ptr<StreamLink> (*make_stream)(int fd);
+  std::unique_ptr<StreamLink> (*make_stream)(Connection connection);
   // Starts the transport: kConfigError names what is missing here, and a null result means that no
   // path can be made. `open` is null if the transport is a control channel only.
   Result<std::unique_ptr<PathMaker>> (*open)(const PathSettings& settings);

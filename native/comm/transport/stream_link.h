@@ -5,9 +5,41 @@
 // Thread: only the holder of the runtime.
 #pragma once
 
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
 #include "comm/transport/link.h"
 
 namespace holdfast::comm {
+
+// Encrypts and authenticates what goes over one connection. Its calls are as those of the system
+// for a socket that does not block: a number of bytes, or -1 and errno. They never block.
+//
+// Thread: one at a time.
+class Seal {
+ public:
+  virtual ~Seal() = default;
+  // Takes bytes of the parts in order; their memory is free again then. EAGAIN: bytes that were
+  // taken before have not gone yet.
+  virtual ssize_t send(int fd, std::span<const iovec> parts) = 0;
+  // Whether bytes that were taken have yet to go; and sends them: false and errno as send().
+  virtual bool holds() const = 0;
+  virtual bool flush(int fd) = 0;
+  // Fills the parts in order. EAGAIN: the socket is empty, too; any other number says nothing of
+  // that. 0: the other side has ended the connection. EBADMSG: the bytes are not what was sent.
+  virtual ssize_t receive(int fd, std::span<const iovec> parts) = 0;
+  // Bytes that receive() would return without looking at the socket.
+  virtual std::size_t arrived() const = 0;
+};
+
+struct Connection {
+  int fd = -1;
+  std::unique_ptr<Seal> seal = nullptr;  // null: the bytes go as they are
+};
 
 class StreamLink : public Link {
  public:
@@ -17,7 +49,7 @@ class StreamLink : public Link {
   // Ends the connection, so that the peer's kernel hears of it; the link may be renewed.
   virtual void sever(Status why) = 0;
   // Goes on over another connection to the same peer; the peer does so as well.
-  virtual void renew(int fd) = 0;
+  virtual void renew(Connection connection) = 0;
   // Ends the connection as the network might: pollers on both sides notice it.
   virtual void hang_up() = 0;
 

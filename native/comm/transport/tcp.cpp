@@ -36,7 +36,8 @@ constexpr std::size_t kTogetherBytes = 64 * 1024;
 
 }  // namespace
 
-TcpLink::TcpLink(int fd) : fd_(fd), in_(kReadAhead) {}
+TcpLink::TcpLink(Connection connection)
+    : fd_(connection.fd), seal_(std::move(connection.seal)), in_(kReadAhead) {}
 
 TcpLink::~TcpLink() { close_unforked(fd_); }
 
@@ -45,8 +46,9 @@ void TcpLink::sever(Status why) {
   close_unforked(std::exchange(fd_, -1));
 }
 
-void TcpLink::renew(int fd) {
-  close_unforked(std::exchange(fd_, fd));
+void TcpLink::renew(Connection connection) {
+  close_unforked(std::exchange(fd_, connection.fd));
+  seal_ = std::move(connection.seal);
   const Status why(Code::kPeerLost, "the connection to it broke, and was made anew");
   // Posts of frames that the session has already given to this link fail here.
   for (std::size_t i = writing_; i < taken_; ++i) {
@@ -83,12 +85,41 @@ bool TcpLink::pump() {
 }
 
 void TcpLink::lost(const char* call) {
+  if (errno == EBADMSG) {
+    return fail({Code::kProtocolError, "what came over the connection is not what was sent"});
+  }
   closed_by_peer_ = errno == ECONNRESET || errno == EPIPE;
   fail({Code::kPeerLost, std::string(call) + ": " + std::strerror(errno)});
 }
 
+ssize_t TcpLink::send(std::span<iovec> parts) {
+  if (seal_) return seal_->send(fd_, parts);
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t TcpLink::receive(std::span<iovec> parts) {
+  if (seal_) return seal_->receive(fd_, parts);
+  if (parts.size() == 1) return ::recv(fd_, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  return ::recvmsg(fd_, &message, MSG_DONTWAIT);
+}
+
+// Sends what the seal still holds; false: the socket takes no more now, or has failed.
+bool TcpLink::flush_seal() {
+  if (seal_->flush(fd_)) return true;
+  blocked_ = true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) write_error_ = errno;
+  return false;
+}
+
 bool TcpLink::push() {
   bool moved = false;
+  if (seal_ && seal_->holds() && !blocked_ && write_error_ == 0 && !flush_seal()) return false;
   for (int i = 0; i < kTcpFramesPerTurn && !blocked_ && write_error_ == 0; ++i) {
     if (writing_ == taken_ && !take_frames()) break;
     if (!write_frames()) break;
@@ -131,10 +162,7 @@ bool TcpLink::write_frames() {
       }
       gone = 0;
     }
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send(std::span(parts).first(count));
     if (sent < 0) {
       if (errno == EINTR) continue;
       blocked_ = true;
@@ -142,6 +170,7 @@ bool TcpLink::write_frames() {
       return false;
     }
     count_written(static_cast<std::size_t>(sent));
+    if (seal_ && seal_->holds() && !flush_seal()) return false;
   }
   return true;
 }
@@ -206,7 +235,8 @@ bool TcpLink::fill() {
   }
   const std::uint64_t wanted = in_payload_ ? session().payload_left() : session().worth_buffering();
   const std::size_t room = make_room(wanted + kReadAhead);
-  const ssize_t count = ::recv(fd_, in_.data() + end_, room, MSG_DONTWAIT);
+  iovec part{in_.data() + end_, room};
+  const ssize_t count = receive({&part, 1});
   if (!on_read(count, room)) return false;
   end_ += static_cast<std::size_t>(count);
   return true;
@@ -224,10 +254,7 @@ std::size_t TcpLink::make_room(std::uint64_t wanted) {
 bool TcpLink::fill_directly(std::span<std::byte> place) {
   const bool ends = place.size() == session().payload_left();
   std::array<iovec, 2> parts{iovec{place.data(), place.size()}, iovec{in_.data(), kReadAhead}};
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = ends ? 2 : 1;
-  const ssize_t count = ::recvmsg(fd_, &message, MSG_DONTWAIT);
+  const ssize_t count = receive(std::span(parts).first(ends ? 2 : 1));
   if (!on_read(count, place.size() + (ends ? kReadAhead : 0))) return false;
   const std::size_t direct = std::min(static_cast<std::size_t>(count), place.size());
   session().filled(direct);
@@ -241,7 +268,11 @@ std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
   const std::uint64_t unit = session().unit();
   if (unit == 1 || place.size() < kDirectBytes) return place;
   int arrived = 0;
-  if (::ioctl(fd_, FIONREAD, &arrived) != 0) return {};
+  if (seal_) {
+    arrived = static_cast<int>(seal_->arrived());
+  } else if (::ioctl(fd_, FIONREAD, &arrived) != 0) {
+    return {};
+  }
   const auto count = std::min<std::uint64_t>(place.size(), static_cast<std::uint64_t>(arrived));
   return place.first(count / unit * unit);
 }
@@ -249,7 +280,7 @@ std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
 bool TcpLink::on_read(ssize_t count, std::size_t asked) {
   if (count > 0) {
     // A short read took all there was; the poller reports later data again.
-    readable_ = static_cast<std::size_t>(count) == asked;
+    readable_ = static_cast<std::size_t>(count) == asked || seal_ != nullptr;
     received_ += static_cast<std::uint64_t>(count);
     count_received(static_cast<std::uint64_t>(count));
     return true;

@@ -14,7 +14,9 @@ namespace holdfast::comm {
 
 class TcpLink final : public StreamLink {
  public:
-  explicit TcpLink(int fd);  // takes ownership of `fd`, which is connected and has greeted
+  explicit TcpLink(Connection connection);
+  // Of a connection that goes as it is; takes ownership of `fd`.
+  explicit TcpLink(int fd) : TcpLink(Connection{fd}) {}
   ~TcpLink() override;
   TcpLink(const TcpLink&) = delete;
   TcpLink& operator=(const TcpLink&) = delete;
@@ -24,7 +26,7 @@ class TcpLink final : public StreamLink {
 
   int fd() const override { return fd_; }
   void sever(Status why) override;
-  void renew(int fd) override;
+  void renew(Connection connection) override;
   void hang_up() override;
   void set_readable() override { readable_ = true; }
   bool awaits() const override { return in_payload_ || session().awaits(); }
@@ -49,11 +51,15 @@ class TcpLink final : public StreamLink {
   bool fill();
   std::size_t make_room(std::uint64_t wanted);
   bool fill_directly(std::span<std::byte> place);
+  ssize_t send(std::span<iovec> parts);
+  ssize_t receive(std::span<iovec> parts);
+  bool flush_seal();
   std::span<std::byte> whole_elements(std::span<std::byte> place) const;
   bool on_read(ssize_t count, std::size_t asked);
   void lost(const char* call);
 
   int fd_;  // negative: severed
+  std::unique_ptr<Seal> seal_;
   bool readable_ = true;
   bool blocked_ = false;
   int write_error_ = 0;  // errno of a send that failed

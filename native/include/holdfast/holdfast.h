@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 10
+#define HF_ABI_VERSION 11
 
 /* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
@@ -134,6 +134,7 @@ typedef struct hf_options {
   hf_trust_resets trust_resets; /* what a closed connection proves; default HF_TRUST_NONE */
   const char* topology;         /* file with a map of the world's links; default: none */
   const char* domain;           /* what is around the host: "site-a/rack-2"; default: not known */
+  const char* secret_file;      /* file with the secret of the job; default: connections are open */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

@@ -60,7 +60,7 @@ Doorman::Doorman(int listener, int epoll, int interrupt, const Rules& rules,
       interrupt_(interrupt),
       rules_(rules),
       ring_(std::move(ring)),
-      room_(rules.places),
+      room_(rules.seats),
       thread_([this] { work(); }) {}
 
 Doorman::~Doorman() {
@@ -114,7 +114,7 @@ void Doorman::work() {
 
 // In milliseconds, as epoll_wait() takes it.
 int Doorman::pause() const {
-  if (unheard_.empty()) return -1;
+  if (unheard_.empty() && !rests_) return -1;
   const Duration left = std::max(next_look_ - clock_.now(), Duration::zero());
   return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
 }
@@ -126,16 +126,23 @@ void Doorman::accept_all() {
       const bool none_left = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
       if (!none_left) return;
       // Whoever has waited longest without a word makes room; the kernel keeps the next ones.
-      if (unheard_.empty()) {
-        std::this_thread::sleep_for(kDescriptorPause);
-        return;
-      }
+      if (unheard_.empty()) return rest();
       gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
       let_go(unheard_.begin()->first);
       continue;
     }
-    auto handshake = std::make_unique<Handshake>(fd, clock_.now() + rules_.patience);
-    const WaitingRoom::Entry entry = room_.enter(peer_address(fd));
+    std::unique_ptr<TlsSeal> seal;
+    if (rules_.sealer) {
+      auto made = rules_.sealer->answer();
+      if (!made.is_ok()) {
+        close_unforked(fd);
+        continue;
+      }
+      seal = std::move(made).value();
+    }
+    auto handshake =
+        std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, std::move(seal));
+    const WaitingRoom::Arrival entry = room_.enter(peer_address(fd));
     if (entry.gives_way) {
       gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
       let_go(*entry.gives_way);
@@ -146,6 +153,13 @@ void Doorman::accept_all() {
     // Most callers have greeted by now.
     look_at(entry.ticket);
   }
+}
+
+// Looks at the listener again when descriptors may be there.
+void Doorman::rest() {
+  ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener_, nullptr);
+  rests_ = true;
+  next_look_ = clock_.now() + kDescriptorPause;
 }
 
 void Doorman::look_at(WaitingRoom::Ticket ticket) {
@@ -174,8 +188,9 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
 
 void Doorman::look_at_time() {
   const Instant now = clock_.now();
-  if (unheard_.empty() || now < next_look_) return;
+  if (now < next_look_ || (unheard_.empty() && !rests_)) return;
   next_look_ = now + kLook;
+  if (std::exchange(rests_, false)) add(epoll_, listener_, EPOLLIN, kListener);
   std::vector<WaitingRoom::Ticket> all;
   all.reserve(unheard_.size());
   for (const auto& [ticket, caller] : unheard_) all.push_back(ticket);

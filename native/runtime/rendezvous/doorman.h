@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "runtime/rendezvous/handshake.h"
+#include "runtime/rendezvous/sealer.h"
 #include "runtime/rendezvous/waiting_room.h"
 
 namespace holdfast::runtime {
@@ -24,8 +25,9 @@ namespace holdfast::runtime {
 class Doorman {
  public:
   struct Rules {
-    WaitingRoom::Places places;
-    Duration patience = std::chrono::seconds(10);  // for a caller's greeting
+    WaitingRoom::Seats seats;
+    Duration patience = std::chrono::seconds(10);    // for a caller's greeting
+    std::shared_ptr<const Sealer> sealer = nullptr;  // null: connections are not sealed
   };
   // How many callers there were, by what became of them.
   struct Callers {
@@ -54,6 +56,7 @@ class Doorman {
   void work();
   void accept_all();
   void look_at(WaitingRoom::Ticket ticket);
+  void rest();
   void look_at_time();
   void let_go(WaitingRoom::Ticket ticket);
   int pause() const;
@@ -68,8 +71,8 @@ class Doorman {
   // Of the doorman's thread.
   WaitingRoom room_;
   std::map<WaitingRoom::Ticket, std::unique_ptr<Handshake>> unheard_;
-  Instant accepts_again_{};  // no descriptors were left
-  Instant next_look_{};      // at callers whose time may be over
+  bool rests_ = false;   // no descriptors were left: the listener is not watched
+  Instant next_look_{};  // at callers whose time may be over, or at the listener again
 
   std::atomic<std::uint64_t> greeted_{0};
   std::atomic<std::uint64_t> turned_away_{0};

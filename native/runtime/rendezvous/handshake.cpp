@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "base/forks.h"
 #include "comm/transport/frame.h"
@@ -16,20 +18,32 @@ using comm::FrameHeader;
 using comm::FrameKind;
 using comm::kFrameHeaderBytes;
 
-Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline)
-    : fd_(fd), caller_(true), connecting_(true), endpoint_(to), hello_(hello), deadline_(deadline) {
+namespace {
+
+// An alert of TLS: a fatal failure of the handshake (RFC 8446, 6). It is all that a process without
+// a secret is told; OpenSSL sends none to who does not speak TLS.
+constexpr std::array<unsigned char, 7> kTlsAlert = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28};
+
+}  // namespace
+
+Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline,
+                     std::unique_ptr<TlsSeal> seal)
+    : fd_(fd),
+      caller_(true),
+      seal_(std::move(seal)),
+      connecting_(true),
+      endpoint_(to),
+      hello_(hello),
+      deadline_(deadline) {
   queue(true, hello);
 }
 
-Handshake::Handshake(int fd, Instant deadline) : fd_(fd), caller_(false), deadline_(deadline) {}
+Handshake::Handshake(int fd, Instant deadline, std::unique_ptr<TlsSeal> seal)
+    : fd_(fd), caller_(false), seal_(std::move(seal)), deadline_(deadline) {}
 
 Handshake::~Handshake() { close_unforked(fd_); }
 
-int Handshake::take_fd() {
-  const int fd = fd_;
-  fd_ = -1;
-  return fd;
-}
+comm::Connection Handshake::take_connection() { return {std::exchange(fd_, -1), std::move(seal_)}; }
 
 Handshake::HandshakeState Handshake::fail(Status why) {
   failure_ = std::move(why);
@@ -66,6 +80,9 @@ Handshake::HandshakeState Handshake::step(Instant now) {
     }
     connecting_ = false;
   }
+  if (seal_ && !sealed_ && !shake_hands()) {
+    return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
+  }
   if (!flush()) return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
   if (!caller_ && answered_) return HandshakeState::kReady;
   if (!read_greeting())
@@ -73,6 +90,38 @@ Handshake::HandshakeState Handshake::step(Instant now) {
   // A caller that gave up while this process was stopped has called again since.
   if (!caller_ && is_closed()) return fail({Code::kProtocolError, "the caller has hung up"});
   return caller_ ? HandshakeState::kReady : HandshakeState::kPending;
+}
+
+bool Handshake::shake_hands() {
+  const auto shaken = seal_->shake_hands(fd_);
+  // A session that ends is no proof that the process has.
+  if (!shaken.is_ok()) {
+    if (!caller_) ::send(fd_, kTlsAlert.data(), kTlsAlert.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    fail({Code::kProtocolError,
+          "the two sides share no secret (option secret_file): " + shaken.status().message()});
+    return false;
+  }
+  sealed_ = shaken.value();
+  return sealed_;
+}
+
+ssize_t Handshake::send_some() {
+  if (!seal_) return ::send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  const iovec part{out_.data(), out_.size()};
+  return seal_->send(fd_, {&part, 1});
+}
+
+ssize_t Handshake::receive_some(std::span<std::byte> room) {
+  if (!seal_) return ::recv(fd_, room.data(), room.size(), MSG_DONTWAIT);
+  const iovec part{room.data(), room.size()};
+  return seal_->receive(fd_, {&part, 1});
+}
+
+Status Handshake::broken(const std::string& what) const {
+  if (seal_ && !seal_->failure().is_ok()) {
+    return {Code::kProtocolError, what + ": " + seal_->failure().message()};
+  }
+  return {Code::kSystem, what + ": " + std::strerror(errno)};
 }
 
 bool Handshake::is_closed() const {
@@ -83,17 +132,15 @@ bool Handshake::is_closed() const {
 
 bool Handshake::flush() {
   while (!out_.empty()) {
-    const ssize_t sent = ::send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = send_some();
     if (sent < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) {
-        fail({Code::kSystem, std::string("greeting not sent: ") + std::strerror(errno)});
-      }
+      if (errno != EAGAIN && errno != EWOULDBLOCK) fail(broken("greeting not sent"));
       return false;
     }
     out_.erase(out_.begin(), out_.begin() + sent);
   }
-  return true;
+  return !seal_ || seal_->flush(fd_);
 }
 
 // Reads exactly one frame, so that no byte of what follows is taken from the link.
@@ -118,18 +165,19 @@ bool Handshake::read_greeting() {
       }
     }
     std::byte chunk[kFrameHeaderBytes + kMaxGreetingBytes];
-    const ssize_t count = ::recv(fd_, chunk, want - in_.size(), MSG_DONTWAIT);
+    const ssize_t count = receive_some(std::span(chunk).first(want - in_.size()));
     if (count == 0) {
+      const bool speaks_tls = !seal_ && !in_.empty() && in_[0] == std::byte{kTlsAlert[0]};
       fail({Code::kProtocolError,
-            "the other side closed the connection instead of greeting "
-            "(another version of Holdfast, or not Holdfast)"});
+            std::string("the other side closed the connection instead of greeting (") +
+                (speaks_tls ? "it has a secret: set option secret_file here, too"
+                            : "another version of Holdfast, or not Holdfast") +
+                ")"});
       return false;
     }
     if (count < 0) {
       if (errno == EINTR) continue;
-      if (errno != EAGAIN && errno != EWOULDBLOCK) {
-        fail({Code::kSystem, std::string("greeting not received: ") + std::strerror(errno)});
-      }
+      if (errno != EAGAIN && errno != EWOULDBLOCK) fail(broken("greeting not received"));
       return false;
     }
     in_.insert(in_.end(), chunk, chunk + count);

@@ -5,13 +5,16 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/net/socket.h"
 #include "base/types.h"
 #include "runtime/rendezvous/card.h"
+#include "runtime/rendezvous/tls_seal.h"
 
 namespace holdfast::runtime {
 
@@ -19,10 +22,11 @@ class Handshake {
  public:
   enum class HandshakeState : std::uint8_t { kPending, kReady, kFailed };
 
-  // Caller: connects to the endpoint and sends `hello`.
-  Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline);
+  // Caller: connects to the endpoint and sends `hello`. `seal`: of the connection, if it is sealed.
+  Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline,
+            std::unique_ptr<TlsSeal> seal = nullptr);
   // Answerer: reads the hello first.
-  Handshake(int fd, Instant deadline);
+  Handshake(int fd, Instant deadline, std::unique_ptr<TlsSeal> seal = nullptr);
   ~Handshake();
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -30,11 +34,11 @@ class Handshake {
   // Moves on without blocking.
   HandshakeState step(Instant now);
   bool is_caller() const { return caller_; }
-  bool wants_to_write() const { return connecting_ || !out_.empty(); }
+  bool wants_to_write() const { return connecting_ || !out_.empty() || (seal_ && seal_->holds()); }
   bool is_connected() const { return !connecting_; }
   const Endpoint& endpoint() const { return endpoint_; }  // caller: the endpoint it calls
   int fd() const { return fd_; }
-  int take_fd();
+  comm::Connection take_connection();
   const Status& failure() const { return failure_; }
 
   // Caller: the hello that it sent; the state is kReady once the peer's welcome has come.
@@ -55,13 +59,19 @@ class Handshake {
 
  private:
   void queue(bool is_hello, const Greeting& greeting);
+  bool shake_hands();
   bool flush();
+  ssize_t send_some();
+  ssize_t receive_some(std::span<std::byte> room);
+  Status broken(const std::string& what) const;
   bool is_closed() const;
   bool read_greeting();
   HandshakeState fail(Status why);
 
   int fd_;
   bool caller_;
+  std::unique_ptr<TlsSeal> seal_;
+  bool sealed_ = false;  // hands are shaken
   bool connecting_ = false;
   bool answered_ = false;
   bool withdrawn_ = false;

@@ -2,12 +2,12 @@
 
 namespace holdfast::runtime {
 
-WaitingRoom::Entry WaitingRoom::enter(const std::string& address) {
-  Entry entry;
+WaitingRoom::Arrival WaitingRoom::enter(const std::string& address) {
+  Arrival entry;
   const auto own = by_address_.find(address);
-  if (own != by_address_.end() && own->second.size() >= places_.per_address) {
+  if (own != by_address_.end() && own->second.size() >= seats_.per_address) {
     entry.gives_way = *own->second.begin();
-  } else if (waiting_.size() >= places_.all) {
+  } else if (waiting_.size() >= seats_.all) {
     entry.gives_way = waiting_.begin()->first;
   }
   if (entry.gives_way) leave(*entry.gives_way);

@@ -15,24 +15,24 @@ class WaitingRoom {
  public:
   // Who comes later has the higher ticket.
   using Ticket = std::uint64_t;
-  struct Places {
+  struct Seats {
     std::size_t all = 512;
     // Of one address: its callers give way to each other before those of others do.
     std::size_t per_address = 128;
   };
 
-  explicit WaitingRoom(Places places) : places_(places) {}
+  explicit WaitingRoom(Seats seats) : seats_(seats) {}
 
-  struct Entry {
+  struct Arrival {
     Ticket ticket = 0;
     std::optional<Ticket> gives_way;  // has left the room for it
   };
-  Entry enter(const std::string& address);
+  Arrival enter(const std::string& address);
   void leave(Ticket ticket);
   std::size_t size() const { return waiting_.size(); }
 
  private:
-  Places places_;
+  Seats seats_;
   Ticket last_ = 0;
   std::map<Ticket, std::string> waiting_;
   std::map<std::string, std::set<Ticket>> by_address_;

@@ -41,6 +41,7 @@ class Options(ctypes.Structure):
         ("trust_resets", c_int),
         ("topology", c_char_p),
         ("domain", c_char_p),
+        ("secret_file", c_char_p),
     )
 
 
