@@ -12,6 +12,7 @@
 
 #include "raise.h"
 #include "runtime/option_table.h"
+#include "runtime/rendezvous/sealer.h"
 #include "work.h"
 
 namespace nb = nanobind;
@@ -70,6 +71,9 @@ void bind_options(nb::module_& m) {
   m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
   m.def("option_rows", option_rows);
   m.def("options_page", runtime::options_page);
+  m.def(
+      "make_secret_file",
+      [](const std::string& path) { raise_if(runtime::make_secret_file(path)); }, "path"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -32,7 +32,7 @@ who is left of a group only where they are half of it at least, or the others' e
 view that an earlier life has decided, more than half. The members that are called back within
 --grace come before newcomers, and members that cannot be reached keep the group's name for --keep
 seconds.
-There is no authentication and no encryption yet: trusted networks only.
+Without --secret-file there is no authentication and no encryption: trusted networks only.
 """
 _LOOK_S = 0.5
 _KEEP_S = 7200.0
@@ -67,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         metavar="HOST:PORT",
         help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
+    )
+    parser.add_argument(
+        "--secret-file",
+        default=None,
+        metavar="FILE",
+        help="the secret that its members share with it, as `holdfast secret` makes it "
+        "(HOLDFAST_SECRET_FILE)",
     )
     parser.add_argument(
         "--record",
@@ -147,6 +154,7 @@ def run(arguments: argparse.Namespace) -> int:
         coordinator="",
         transports=("tcp",),
         http=given.http if arguments.http is None else arguments.http,
+        secret_file=(given.secret_file if arguments.secret_file is None else arguments.secret_file),
         flight_dir="",
     )
     in_store = arguments.record.startswith("tcp://")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast import _coordinator, _info, _launcher, _mpi, _simulate, _topology
+from holdfast import _coordinator, _info, _launcher, _mpi, _secret, _simulate, _topology
 from holdfast.comm.bench import command as bench
 from holdfast.comm.bench import plan_command
 from holdfast.errors import ConfigError, HoldfastError
@@ -120,6 +120,13 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
         _coordinator,
         "decide who is in a job or an elastic group, in a process of its own",
         "Coordinates jobs and elastic groups. Members find it by its address.",
+    ),
+    (
+        "secret",
+        _secret,
+        "make the file with the secret that the processes of a job share",
+        "Makes a file with a new secret (option secret_file): TLS 1.3 then encrypts what a job's "
+        "processes and its coordinator say to each other, and keeps everybody else out.",
     ),
     (
         "top",

@@ -140,6 +140,11 @@ class Options:
         ``"host:port"`` where this process serves ``/metrics``, ``/healthz``, ``/readyz`` and
         ``/flight``; port 0 lets the system choose, no host is loopback, ``0.0.0.0`` all interfaces;
         empty: nowhere. ``HOLDFAST_HTTP``.
+    secret_file : str
+        File with the secret that all processes of a job share, its coordinator included, as
+        ``holdfast secret FILE`` makes it. TLS 1.3 then encrypts their connections, and keeps
+        everybody else out; data in shared memory stays as it is. Empty: connections go as they
+        are. ``HOLDFAST_SECRET_FILE``.
     flight_dir : str
         Folder of the flight record, a file of the last ops that outlives the process; empty: in
         memory only. ``HOLDFAST_FLIGHT_DIR``.
@@ -198,6 +203,7 @@ class Options:
     time_slice: float = _USUAL["time_slice"]
     coordinator: str = _USUAL["coordinator"]
     http: str = _USUAL["http"]
+    secret_file: str = _USUAL["secret_file"]
     flight_dir: str = _USUAL["flight_dir"]
     codec: str | Codec = _USUAL["codec"]
     codec_min_bytes: int = _USUAL["codec_min_bytes"]

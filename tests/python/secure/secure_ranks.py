@@ -1,0 +1,84 @@
+"""What ranks do whose connections are sealed by a shared secret."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+
+import holdfast
+
+
+def collectives() -> None:
+    """Run every kind of transfer, in sizes below and above all limits of records and frames."""
+    with holdfast.init() as group:
+        me, n = group.rank, group.size
+        for count in (1, 1000, 16_384, 70_001, 1_500_003):
+            data = np.full(count, me + 1.0, np.float32)
+            group.all_reduce(data)
+            assert (data == n * (n + 1) / 2).all(), count
+            gathered = np.empty(n * count, np.int32)
+            group.all_gather(gathered, np.full(count, me, np.int32))
+            assert (gathered.reshape(n, count) == np.arange(n)[:, None]).all(), count
+            if me == 0:
+                group.send(np.arange(count, dtype=np.float64), 1)
+            if me == 1:
+                got = np.empty(count)
+                group.recv(got, 0)
+                assert (got == np.arange(count)).all(), count
+        group.barrier()
+
+
+def until_one_is_killed() -> None:
+    """Reduce; one rank ends by SIGKILL, and the others go on."""
+    with holdfast.init() as group:
+        data = np.ones(50_000, np.float32)
+        for step in range(400):
+            if group.rank == 2 and step == 100:
+                os.kill(os.getpid(), signal.SIGKILL)
+            data[:] = 1
+            group.all_reduce(data)
+            assert data[0] in (group.size, group.size - 1), data[0]
+        assert len(group.live_ranks) == group.size - 1
+        print("went on", flush=True)
+
+
+# What nobody may read on the way.
+PATTERN = b"gradients-of-a-secret-model-"
+
+
+def telltale() -> None:
+    """Exchange tensors that are easy to recognise, under a name that is, too."""
+    with holdfast.join(os.environ["URL"], min_peers=2) as group:
+        text = np.frombuffer(PATTERN * 4000, np.uint8).copy()
+        for _ in range(20):
+            group.broadcast(text, root=0)
+            group.all_reduce(text, op="max")
+        assert bytes(text[: len(PATTERN)]) == PATTERN
+        state = {"telltale_weights": np.frombuffer(PATTERN * 1000, np.uint8).copy()}
+        group.sync(state)
+        group.barrier()
+        print("exchanged", flush=True)
+        time.sleep(0.2)
+
+
+def refused() -> None:
+    """Tell why the job could not be entered."""
+    try:
+        holdfast.init().close()
+    except holdfast.HoldfastError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+    else:
+        print("let in", flush=True)
+
+
+def refused_by_coordinator() -> None:
+    """Tell why the elastic group could not be joined."""
+    try:
+        holdfast.join(os.environ["URL"], min_peers=1).close()
+    except holdfast.HoldfastError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+    else:
+        print("let in", flush=True)
