@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import ipaddress
 import signal
 import socket
 import sys
@@ -17,12 +18,13 @@ from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
 EXAMPLES = """examples:
-  holdfast coordinator --port 29400 --min-peers 2
-  HOLDFAST_COORDINATOR=host:29400/run7 holdfast run -n 4 train.py     a job of a fixed size
-  holdfast.join("holdfast://host:29400/run8")                         an elastic group, in Python
+  holdfast coordinator --address 127.0.0.1 --min-peers 2              jobs of this host
+  HOLDFAST_COORDINATOR=127.0.0.1:29400/run7 holdfast run -n 4 train.py
+  holdfast.join("holdfast://127.0.0.1:29400/run8")                    an elastic group, in Python
 
-  holdfast coordinator --record /var/lib/holdfast/jobs
-  holdfast coordinator --record tcp://store-host:29500                a TCPStore of torch's
+  holdfast secret run7.secret                                         then copy it to all hosts
+  holdfast coordinator --secret-file run7.secret --record /var/lib/holdfast/jobs
+  holdfast coordinator --insecure --record tcp://store-host:29500     a TCPStore of torch's
 
 It can be killed and started again at any time: the members tell it what they know. Who decided last
 they cannot tell. With --record FILE it knows that itself; keep the file on a disk that outlives it,
@@ -54,6 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--address", default="", metavar="A", help="of one interface (default: all of them)"
+    )
+    parser.add_argument(
+        "--insecure",
+        action="store_true",
+        help="listen on more than loopback without a secret: whoever reaches the port is let in",
     )
     parser.add_argument(
         "--min-peers",
@@ -99,6 +106,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"to have ended ({_KEEP_S:.0f})",
     )
     parser.set_defaults(run=run)
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _store_at(url: str) -> Any:
@@ -157,6 +171,13 @@ def run(arguments: argparse.Namespace) -> int:
         secret_file=(given.secret_file if arguments.secret_file is None else arguments.secret_file),
         flight_dir="",
     )
+    if not (options.secret_file or arguments.insecure or _is_loopback(options.address)):
+        raise ConfigError(
+            f"--address {options.address or '(all interfaces)'} without a secret: whoever reaches "
+            "the port would be let in. Accepted: --secret-file FILE, which `holdfast secret FILE` "
+            "makes; --address 127.0.0.1, for jobs of this host; or --insecure, on a network that "
+            "only you reach"
+        )
     in_store = arguments.record.startswith("tcp://")
     coordinator = _core.Coordinator.create(
         options.native(),

@@ -188,7 +188,16 @@ def one_world_of_resets(ranks: int, coordinated: bool) -> list[dict[str, Any]]:
 def coordinator() -> Iterator[str]:
     """The port of one of its own."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "coordinator", "--port", "0"],
+        [
+            sys.executable,
+            "-m",
+            "holdfast.cli",
+            "coordinator",
+            "--address",
+            "127.0.0.1",
+            "--port",
+            "0",
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

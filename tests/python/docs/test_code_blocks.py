@@ -146,7 +146,7 @@ class Page:
     def _python(self, file: Path, ranks: int, *arguments: str, **more: object) -> None:
         text = file.read_text()
         if "holdfast://" in text:
-            self._coordinate(f"holdfast coordinator --port {self.port}")
+            self._coordinate(f"holdfast coordinator --address 127.0.0.1 --port {self.port}")
         # KILL=2 before a program that has such a word: that rank is meant to die.
         dies = "SIGKILL" in text and any(map(str.isdigit, more.get("env", {}).values()))
         run_program(file, ranks, self.here, *arguments, killed=int(dies), **more)

@@ -108,7 +108,16 @@ def test_peers_that_met_through_a_coordinator_are_told_as_well(tmp_path):
     slow = {"HOLDFAST_HEARTBEAT": "1"}
     address = f"127.0.0.1:{held_port()}"
     coordinator = subprocess.Popen(
-        [sys.executable, "-m", "holdfast.cli", "coordinator", "--port", address.split(":")[1]],
+        [
+            sys.executable,
+            "-m",
+            "holdfast.cli",
+            "coordinator",
+            "--address",
+            "127.0.0.1",
+            "--port",
+            address.split(":")[1],
+        ],
         env={**os.environ, **slow},
         stdout=subprocess.PIPE,
         text=True,

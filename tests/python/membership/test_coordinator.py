@@ -50,6 +50,7 @@ class Coordinator:
     def start(self, *options: str) -> None:
         host, port = self.address.split(":")
         command = ["-m", "holdfast.cli", "coordinator", "--port", port, "--address", host]
+        command.append("--insecure")
         self.process = subprocess.Popen(
             [*self.before, sys.executable, *command, *options],
             stdout=subprocess.PIPE,
@@ -224,7 +225,16 @@ def test_resets_between_members_and_their_coordinator_lose_nobody(tmp_path):
 def says(*options: str) -> str:
     """What a coordinator that cannot start says."""
     done = subprocess.run(
-        [sys.executable, "-m", "holdfast.cli", "coordinator", "--port", "0", *options],
+        [
+            sys.executable,
+            "-m",
+            "holdfast.cli",
+            "coordinator",
+            "--insecure",
+            "--port",
+            "0",
+            *options,
+        ],
         capture_output=True,
         text=True,
         timeout=30,

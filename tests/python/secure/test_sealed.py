@@ -52,6 +52,10 @@ def secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return str(path)
 
 
+def secret_or_none(secret: str) -> list[str]:
+    return ["--secret-file", secret] if secret else ["--insecure"]
+
+
 def start_coordinator(
     here: Path, secret: str, host: str = "127.0.0.1", before: tuple[str, ...] = ()
 ) -> str:
@@ -59,7 +63,7 @@ def start_coordinator(
     port = held_port() if not before else 29400
     command = ["-m", "holdfast.cli", "coordinator", "--port", str(port), "--address", host]
     process = subprocess.Popen(
-        [*before, sys.executable, *command, "--secret-file", secret],
+        [*before, sys.executable, *command, *secret_or_none(secret)],
         stdout=subprocess.PIPE,
         stderr=(here / "coordinator.log").open("a"),
         text=True,
@@ -140,6 +144,16 @@ def test_a_coordinator_with_a_secret_lets_in_who_has_it(secret: str, tmp_path: P
         [start_rank("secure_ranks", "refused_by_coordinator", 0, 1, tmp_path, env)], 60
     )
     assert "let in" in member.output
+
+
+@pytest.mark.parametrize("address", ["", "203.0.113.7"])
+def test_a_coordinator_for_all_to_reach_wants_a_secret(
+    address: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["coordinator", "--port", "0", "--address", address]) == 2
+    said = capsys.readouterr().err
+    for part in (address or "(all interfaces)", "--secret-file", "127.0.0.1", "--insecure"):
+        assert part in said
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="waits for openssl (Debian: openssl)")
