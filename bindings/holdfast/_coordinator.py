@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import ipaddress
 import signal
 import socket
 import sys
@@ -13,7 +12,7 @@ import threading
 import urllib.parse
 from typing import Any
 
-from holdfast import _core
+from holdfast import _core, _one_host
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
@@ -108,13 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 
-def _is_loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
 def _store_at(url: str) -> Any:
     """Connect to a store of torch's."""
     parts = urllib.parse.urlsplit(url)
@@ -171,7 +163,7 @@ def run(arguments: argparse.Namespace) -> int:
         secret_file=(given.secret_file if arguments.secret_file is None else arguments.secret_file),
         flight_dir="",
     )
-    if not (options.secret_file or arguments.insecure or _is_loopback(options.address)):
+    if not (options.secret_file or arguments.insecure or _one_host.is_loopback(options.address)):
         raise ConfigError(
             f"--address {options.address or '(all interfaces)'} without a secret: whoever reaches "
             "the port would be let in. Accepted: --secret-file FILE, which `holdfast secret FILE` "

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from holdfast import _core, _layer_metrics
+from holdfast import _core, _layer_metrics, _one_host
 from holdfast._stacks import Stacks
 from holdfast.errors import HoldfastError
 from holdfast.options import Options
@@ -63,7 +63,8 @@ class _Process:
         key = replace(options, timeout=defaults.timeout, connect_timeout=defaults.connect_timeout)
         with self._lock:
             if key not in self._nodes:
-                self._nodes[key] = _core.Node.create(options.native(), self._get_pool())
+                native = _one_host.narrowed(options).native()
+                self._nodes[key] = _core.Node.create(native, self._get_pool())
                 _layer_metrics.listen(next(iter(self._nodes.values())))
                 if options.http or options.flight_dir:
                     self._stacks = self._stacks or Stacks(options.flight_dir)

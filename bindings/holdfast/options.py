@@ -79,7 +79,9 @@ class Options:
         Time limit in seconds for all members of a new group to appear.
         ``HOLDFAST_CONNECT_TIMEOUT``.
     address : str
-        Numeric address to listen on; empty: all interfaces. ``HOLDFAST_ADDRESS``.
+        Numeric address to listen on; empty: loopback where the launcher, the store or the
+        coordinator says that all ranks are on this host, else all interfaces.
+        ``HOLDFAST_ADDRESS``.
     port : int
         TCP port to listen on; 0 lets the system choose. ``HOLDFAST_PORT``.
     host_id : str

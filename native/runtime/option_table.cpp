@@ -204,8 +204,8 @@ constexpr OptionRow kRows[] = {
     {.name = "address",
      .field = &Options::address,
      .accepted = "empty (all interfaces) or the numeric address of one interface",
-     .doc = "Address to listen on and tell the others; empty: 127.0.0.1 when all members are "
-            "on one host, else that of the interface that routes to the store.",
+     .doc = "Address to listen on and tell the others; empty: loopback where Python's launcher, "
+            "store or coordinator says that all ranks are on this host, else all interfaces.",
      .check = check_address},
     {.name = "port",
      .field = &Options::port,

@@ -28,9 +28,8 @@ struct Options {
   Duration timeout = std::chrono::minutes(30);
   // Time limit for all members of a new group to appear.
   Duration connect_timeout = std::chrono::minutes(5);
-  // Address to listen on and tell the others; empty: 127.0.0.1 when all members are on one host,
-  // else the address of the interface that routes to the store. "0.0.0.0" is refused: no peer can
-  // connect to it.
+  // Address to listen on and tell the others; empty: all interfaces. "0.0.0.0" is refused: no peer
+  // can connect to it.
   std::string address;
   // TCP port to listen on; 0 lets the system choose.
   std::uint16_t port = 0;

@@ -2,7 +2,7 @@
 // nothing, or nonsense, cost the threads that move data nothing. Only callers that have greeted are
 // passed on, still to be answered.
 //
-// Why: docs/decisions/0157-a-doorman-hears-callers-first.md
+// Why: docs/decisions/0155-a-doorman-hears-callers-first.md
 #pragma once
 
 #include <atomic>

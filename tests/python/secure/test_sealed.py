@@ -62,6 +62,7 @@ def start_coordinator(
     """Start a coordinator with the secret; returns its address."""
     port = held_port() if not before else 29400
     command = ["-m", "holdfast.cli", "coordinator", "--port", str(port), "--address", host]
+    command += ["--grace", "0"]
     process = subprocess.Popen(
         [*before, sys.executable, *command, *secret_or_none(secret)],
         stdout=subprocess.PIPE,
@@ -134,7 +135,7 @@ def test_a_transport_that_does_not_encrypt_is_refused(secret: str, tmp_path: Pat
 
 def test_a_coordinator_with_a_secret_lets_in_who_has_it(secret: str, tmp_path: Path) -> None:
     url = f"holdfast://{start_coordinator(tmp_path, secret)}/run"
-    env = {**TCP, "URL": url, "HOLDFAST_CONNECT_TIMEOUT": "5"}
+    env = {**TCP, "URL": url, "HOLDFAST_CONNECT_TIMEOUT": "10"}
     (stranger,) = finish(
         [start_rank("secure_ranks", "refused_by_coordinator", 0, 1, tmp_path, env)], 60
     )
