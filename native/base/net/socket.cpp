@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -44,6 +45,9 @@ Result<SocketAddress> resolve(const Endpoint& endpoint) {
   return result;
 }
 
+// ::ffff:192.0.2.1, as IPv4 is seen by a socket of both families.
+bool is_mapped(const in6_addr& address) { return IN6_IS_ADDR_V4MAPPED(&address) != 0; }
+
 Status system_error(const std::string& what) {
   return {Code::kSystem, what + ": " + std::strerror(errno)};
 }
@@ -70,18 +74,27 @@ void set_no_delay(int fd) {
 }  // namespace
 
 std::string to_string(const Endpoint& endpoint) {
-  return endpoint.address + ":" + std::to_string(endpoint.port);
+  const bool brackets = endpoint.address.find(':') != std::string::npos;
+  const std::string host = brackets ? "[" + endpoint.address + "]" : endpoint.address;
+  return host + ":" + std::to_string(endpoint.port);
 }
 
 bool is_numeric_address(const std::string& address) { return resolve({address, 0}).is_ok(); }
 
 Result<int> listen_on(const std::string& address, std::uint16_t port) {
+  if (address.empty()) {
+    auto both = listen_on("::", port);
+    if (both.is_ok()) return both;
+  }
   const Endpoint endpoint{address.empty() ? "0.0.0.0" : address, port};
   auto where = resolve(endpoint);
   if (!where.is_ok()) return where.status();
   const int fd = make_socket(where.value());
   if (fd < 0) return system_error("cannot make a socket");
   const int one = 1;
+  const int zero = 0;
+  // Whatever the system's default is. On a socket of IPv4 it fails, and nothing is missing.
+  ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
   if (port != 0) ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
   if (::bind(fd, where.value().get(), where.value().length) != 0 || ::listen(fd, 1024) != 0) {
     const Status status =
@@ -139,11 +152,17 @@ std::string peer_address(int fd) {
   socklen_t length = sizeof there;
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&there), &length) != 0) return {};
   const void* address = &reinterpret_cast<const sockaddr_in&>(there).sin_addr;
-  if (there.ss_family == AF_INET6) {
-    address = &reinterpret_cast<const sockaddr_in6&>(there).sin6_addr;
+  int family = there.ss_family;
+  if (family == AF_INET6) {
+    const in6_addr& wide = reinterpret_cast<const sockaddr_in6&>(there).sin6_addr;
+    address = &wide;
+    if (is_mapped(wide)) {
+      family = AF_INET;
+      address = &wide.s6_addr[12];
+    }
   }
   std::array<char, INET6_ADDRSTRLEN> text{};
-  if (::inet_ntop(there.ss_family, address, text.data(), text.size()) == nullptr) return {};
+  if (::inet_ntop(family, address, text.data(), text.size()) == nullptr) return {};
   return text.data();
 }
 
@@ -172,23 +191,34 @@ void do_not_pace(int fd) {
 }
 
 std::vector<std::string> interface_addresses() {
-  constexpr std::size_t kMaxAddresses = 8;
-  std::vector<std::string> found;
+  constexpr std::size_t kMostOfFamily = 6;
+  std::vector<std::string> four;
+  std::vector<std::string> six;
   ifaddrs* all = nullptr;
   if (::getifaddrs(&all) == 0) {
-    for (const ifaddrs* i = all; i != nullptr && found.size() < kMaxAddresses; i = i->ifa_next) {
-      const bool usable = i->ifa_addr != nullptr && i->ifa_addr->sa_family == AF_INET &&
-                          (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_LOOPBACK) == 0;
+    for (const ifaddrs* i = all; i != nullptr; i = i->ifa_next) {
+      const bool usable = i->ifa_addr != nullptr && (i->ifa_flags & IFF_UP) != 0 &&
+                          (i->ifa_flags & IFF_LOOPBACK) == 0;
       if (!usable) continue;
-      std::array<char, INET_ADDRSTRLEN> text{};
-      const auto* v4 = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
-      ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-      found.emplace_back(text.data());
+      std::array<char, INET6_ADDRSTRLEN> text{};
+      if (i->ifa_addr->sa_family == AF_INET) {
+        const auto* v4 = reinterpret_cast<const sockaddr_in*>(i->ifa_addr);
+        ::inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+        four.emplace_back(text.data());
+      } else if (i->ifa_addr->sa_family == AF_INET6) {
+        const auto* v6 = reinterpret_cast<const sockaddr_in6*>(i->ifa_addr);
+        if (IN6_IS_ADDR_LINKLOCAL(&v6->sin6_addr)) continue;
+        ::inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
+        six.emplace_back(text.data());
+      }
     }
     ::freeifaddrs(all);
   }
-  found.emplace_back("127.0.0.1");
-  return found;
+  four.resize(std::min(four.size(), kMostOfFamily));
+  six.resize(std::min(six.size(), kMostOfFamily));
+  four.insert(four.end(), six.begin(), six.end());
+  four.emplace_back("127.0.0.1");
+  return four;
 }
 
 }  // namespace holdfast::runtime

@@ -27,7 +27,8 @@ Status refuse(const std::string& text) {
   return {Code::kConfigError,
           "coordinator \"" + text +
               "\"; accepted: host:port or host:port/NAME with a port of 1 to 65535 and a name of "
-              "at most 128 characters, with or without holdfast:// before it"};
+              "at most 128 characters, with or without holdfast:// before it; an address of IPv6 "
+              "in brackets: [2001:db8::7]:29400"};
 }
 
 }  // namespace
@@ -48,6 +49,8 @@ Result<CoordinatorAddress> parse_coordinator(const std::string& text) {
   address.host = rest.substr(0, colon);
   if (address.host.starts_with('[') && address.host.ends_with(']')) {
     address.host = address.host.substr(1, address.host.size() - 2);
+  } else if (address.host.find(':') != std::string::npos) {
+    return refuse(text);
   }
   const char* end = rest.data() + rest.size();
   const auto [at, error] = std::from_chars(rest.data() + colon + 1, end, address.port);

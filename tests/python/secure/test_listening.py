@@ -11,7 +11,7 @@ from holdfast._one_host import narrowed
 from holdfast.options import Options
 
 # As the kernel writes them: the bytes of an address in the host's order.
-LOOPBACK, EVERYWHERE = "0100007F", "00000000"
+LOOPBACK, EVERYWHERE = "100007F", "0"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,10 @@ def test_ranks_of_one_host_listen_on_loopback(
     env = {"HOLDFAST_TRANSPORTS": transports, **env}
     ranks = [start_rank("secure_ranks", "listening", r, 2, tmp_path, env) for r in range(2)]
     for outcome in all_end_well(ranks, 60):
-        assert outcome.output.split() == ["listens", expected]
+        # On all interfaces of either family, an address is nothing but zeros.
+        listens, address = outcome.output.split()
+        assert listens == "listens"
+        assert (address.strip("0") or "0") == expected
 
 
 @pytest.mark.parametrize(
