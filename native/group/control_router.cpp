@@ -152,7 +152,8 @@ Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& fram
 
 // Whether this process has to do with the peer already.
 bool ControlRouter::is_known(MemberId peer) const {
-  return needs(peer) || (service_ != nullptr && service_->knows(peer));
+  return needs(peer) || (service_ != nullptr && service_->knows(peer)) ||
+         (joining_ != nullptr && joining_->is_member(peer));
 }
 
 // Of the peers that this process has nothing to do with yet, the one whose message has been coming
