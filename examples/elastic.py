@@ -3,9 +3,10 @@
     python examples/elastic.py
 
 starts a coordinator and two peers; a third one joins on the way and gets the others' state, and one
-that is told to go leaves. By hand, on as many hosts as you like (SIGTERM, or Ctrl-C: it leaves):
+that is told to go leaves. By hand, on as many hosts as you like (SIGTERM, or Ctrl-C: it leaves), on
+a network that only you reach, or with a secret (docs/guide/security.md):
 
-    holdfast coordinator --insecure      # or with a secret: docs/guide/security.md
+    holdfast coordinator --insecure
     python examples/elastic.py holdfast://HOST:29400/run7
 
 Every batch is split over whoever is there, so the model is that of a single process; each peer
