@@ -140,3 +140,18 @@ def rates() -> None:
             told[f"{phase}_epoch"] = group.epoch
             Path(f"{phase}.{group.rank}").touch()
         print(json.dumps(told), flush=True)
+
+
+def through_others() -> None:
+    """Stay in a group whose coordinator is reached through somebody who changes what is said."""
+    with holdfast.join(os.environ["URL"], min_peers=1) as group:
+        Path("in").touch()
+        while not Path("changed").exists():
+            time.sleep(0.02)
+        for _ in range(50):
+            group.advance()
+            data = np.ones(100, np.float32)
+            group.all_reduce(data)
+            assert data[0] == 1
+            time.sleep(0.02)
+        print("went on", flush=True)

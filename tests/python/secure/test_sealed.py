@@ -182,6 +182,78 @@ def test_a_foreign_end_gets_nowhere(secret: str, tmp_path: Path, options: tuple[
     assert b"Cipher is (NONE)" in said, said
 
 
+class Between:
+    """Somebody on the way to an address, who may change what goes by, or cut it off."""
+
+    def __init__(self, address: str) -> None:
+        host, port = address.split(":")
+        self._there = (host, int(port))
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        self.connections = 0
+        self.plan = ""
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                here, _ = self._server.accept()
+            except OSError:
+                return
+            self.connections += 1
+            there = socket.create_connection(self._there, 10)
+            for source, sink in ((here, there), (there, here)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+        try:
+            while data := source.recv(1 << 16):
+                plan, self.plan = self.plan, ""
+                if plan == "flip":
+                    data = data[:-1] + bytes([data[-1] ^ 1])
+                if plan == "double":
+                    data += data
+                if plan == "cut":
+                    break
+                sink.sendall(data)
+        except OSError:
+            pass
+        for end in (source, sink):
+            end.close()
+
+    def end(self) -> None:
+        self._server.close()
+
+
+@pytest.mark.parametrize("plan", ["flip", "double", "cut"])
+def test_what_was_changed_on_the_way_ends_the_connection_alone(
+    secret: str, tmp_path: Path, plan: str
+) -> None:
+    between = Between(start_coordinator(tmp_path, secret))
+    env = {
+        **TCP,
+        "HOLDFAST_SECRET_FILE": secret,
+        "HOLDFAST_HEARTBEAT": "0.1",
+        "URL": f"holdfast://127.0.0.1:{between.port}/run",
+    }
+    member = start_rank("secure_ranks", "through_others", 0, 1, tmp_path, env)
+    running.append(member)
+    until = time.monotonic() + 30
+    while not (tmp_path / "in").exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    before = between.connections
+    between.plan = plan
+    while between.connections == before:
+        assert time.monotonic() < until, f"no new connection after {plan}"
+        time.sleep(0.02)
+    (tmp_path / "changed").touch()
+    (outcome,) = finish([member], 60)
+    between.end()
+    assert outcome.status == 0, outcome.output
+    assert "went on" in outcome.output
+
+
 class Capture:
     """All packets at the switch, as long as it runs."""
 
