@@ -318,9 +318,13 @@ def test_a_capture_holds_nothing_of_what_was_said(
         assert outcome.status == 0, outcome.output
         assert "exchanged" in outcome.output
     assert len(wire) > 1_000_000
-    # Tensors, names of tensors and groups, and cards; without a secret all of it is there.
+    if not sealed:
+        # A capture may miss a packet, but not all that have this.
+        assert PATTERN in wire
+        return
+    # Tensors, names of tensors and groups, and cards.
     for text in (PATTERN, b"telltale_weights", b"telltale-run", b"addresses=203.0.113."):
-        assert (text in wire) is not sealed, text
+        assert text not in wire, text
 
 
 def test_a_stranger_at_a_rank_changes_nothing(secret: str, tmp_path: Path) -> None:
