@@ -17,7 +17,7 @@ constexpr std::size_t kEarlyEntryBytes = 1024;  // upper bound of an entry witho
 constexpr std::size_t kMaxEarlyCalls = 64;
 // Parts of membership messages of peers that this process has nothing to do with yet: the longest
 // is a member's greeting to a coordinator that was started anew, 4096 ranks in 3 MiB.
-constexpr std::size_t kMaxParkedBytes = 16U << 20;
+constexpr std::size_t kMaxParkedBytes = 8U << 20;
 // Groups that this process has left, and about which others may still ask it.
 constexpr std::size_t kEndedKept = 4096;
 // An early frame that nothing has claimed by then is for a group that has ended here.
@@ -126,19 +126,29 @@ void ControlRouter::take_controls(RoutedPeer& peer, Instant now) {
 }
 
 // Membership messages may be longer than a frame.
-Status ControlRouter::take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now) {
+Status ControlRouter::take_part(RoutedPeer& peer, comm::ControlFrame& frame, Instant now) {
   const comm::FrameHeader& header = frame.header;
-  if (header.offset != peer.incoming.size() || header.total_bytes > ft::kMaxMessageBytes ||
-      header.offset + frame.payload.size() > header.total_bytes) {
+  // All parts but the last are as long as a frame may be.
+  const std::uint64_t due =
+      std::min<std::uint64_t>(comm::kMaxFramePayload, header.total_bytes - header.offset);
+  if (header.offset != peer.incoming_bytes || header.total_bytes > ft::kMaxMessageBytes ||
+      frame.payload.empty() || frame.payload.size() != due) {
     return {Code::kProtocolError, "parts of a membership message out of order"};
   }
   if (peer.incoming.empty()) peer.incoming_since = now;
-  peer.incoming.insert(peer.incoming.end(), frame.payload.begin(), frame.payload.end());
-  if (peer.incoming.size() < header.total_bytes) {
+  peer.incoming_bytes += frame.payload.size();
+  peer.incoming.push_back(std::move(frame.payload));
+  if (peer.incoming_bytes < header.total_bytes) {
     limit_parked(now);
     return Status::ok();
   }
-  auto message = ft::decode(std::exchange(peer.incoming, {}));
+  ft::Bytes whole = std::move(peer.incoming.front());
+  whole.reserve(peer.incoming_bytes);
+  for (std::size_t i = 1; i < peer.incoming.size(); ++i) {
+    whole.insert(whole.end(), peer.incoming[i].begin(), peer.incoming[i].end());
+  }
+  peer.forget_incoming();
+  auto message = ft::decode(whole);
   if (!message.is_ok()) return message.status();
   if (deliver(peer.id, message.value(), now)) return Status::ok();
   if (has_ended(message.value().world)) {
@@ -163,11 +173,11 @@ void ControlRouter::limit_parked(Instant now) {
   RoutedPeer* oldest = nullptr;
   for (auto& [id, peer] : peers_) {
     if (peer.incoming.empty() || is_known(id)) continue;
-    parked += peer.incoming.capacity();
+    parked += peer.incoming_bytes;
     if (oldest == nullptr || peer.incoming_since < oldest->incoming_since) oldest = &peer;
   }
   if (parked <= kMaxParkedBytes) return;
-  oldest->incoming = {};
+  oldest->forget_incoming();
   cut(*oldest,
       {Code::kProtocolError, "a process that is in no world of this one sends long messages"},
       false, now);

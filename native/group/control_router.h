@@ -133,6 +133,10 @@ class ControlRouter final : public Network {
  private:
   struct RoutedPeer {
     RoutedPeer(MemberId who, Duration silence, Instant now) : id(who), detector(silence, now) {}
+    void forget_incoming() {
+      incoming = {};
+      incoming_bytes = 0;
+    }
     MemberId id;
     comm::Link* control = nullptr;
     comm::Link* data = nullptr;
@@ -142,9 +146,10 @@ class ControlRouter final : public Network {
     bool left = false;
     bool ended = false;  // its process has ended, proven
     ft::Detector detector;
-    std::uint64_t received = 0;  // bytes that the detector knows of
-    ft::Bytes incoming;          // a membership message, as far as it has come
-    Instant incoming_since{};    // when its first part came
+    std::uint64_t received = 0;       // bytes that the detector knows of
+    std::vector<ft::Bytes> incoming;  // parts of a membership message, as far as it has come
+    std::size_t incoming_bytes = 0;   // of all of them
+    Instant incoming_since{};         // when the first one came
   };
   struct EarlyControl {
     MemberId from;
@@ -158,7 +163,7 @@ class ControlRouter final : public Network {
   void look_for_loss(RoutedPeer& peer, bool heard, Instant now);
   void cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now);
   std::string card_of(MemberId peer) const;
-  Status take_part(RoutedPeer& peer, const comm::ControlFrame& frame, Instant now);
+  Status take_part(RoutedPeer& peer, comm::ControlFrame& frame, Instant now);
   bool is_known(MemberId peer) const;
   void limit_parked(Instant now);
   bool deliver(const EarlyControl& early, Instant now);

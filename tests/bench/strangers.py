@@ -6,7 +6,8 @@
 
 Each attack goes to every rank's port, on this host, for as long as the ranks' all_reduce of 256 KiB
 over TCP is counted: the rate beside it as a part of the rate before it, the epochs that began, and
-the memory that the ranks took. The attackers share the cores, which they take some of themselves.
+the memory that the ranks took. The attackers share the cores, which they take some of themselves:
+`garbage elsewhere` calls nobody.
 `greeters` and `parkers` go to a coordinator without a secret: the memory that it took for 1,500
 processes that merely greet, and for eight that send 64 MiB of a message which never ends.
 """
@@ -14,6 +15,7 @@ processes that merely greet, and for eight that send 64 MiB of a message which n
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -88,12 +90,28 @@ def flood(ports: list[int], text: bytes) -> None:
             time.sleep(ahead)
 
 
+def flood_nobody(_: list[int]) -> None:
+    """The same calls to a listener of the attacker's own: what the attack itself takes."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as server:
+        begun, made = time.monotonic(), 0
+        while True:
+            with socket.socket() as call:
+                call.connect(server.getsockname())
+                call.sendall(b"\0" * 200)
+                server.accept()[0].close()
+            made += 1
+            ahead = made / PER_SECOND - (time.monotonic() - begun)
+            if ahead > 0:
+                time.sleep(ahead)
+
+
 ATTACKS: dict[str, Callable[[list[int]], None]] = {
     "silent": lambda ports: silent(ports, b""),
     "one byte a second": lambda ports: silent(ports, b"H"),
     "garbage": lambda ports: flood(ports, b"\0" * 200),
     "HTTP": lambda ports: flood(ports, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
     "half a record": lambda ports: flood(ports, b"\x16\x03\x01\xff\xff" + b"a" * 4000),
+    "garbage elsewhere": flood_nobody,
     "nothing": lambda _: time.sleep(WAIT_S),
 }
 
@@ -161,10 +179,11 @@ def attacked_job(name: str, secret: str) -> dict[str, float]:
     }
 
 
-def recorded_hello(url_host: str) -> bytes:
-    """What a process says first that would join an elastic group."""
-    with socket.create_server((url_host, 0)) as server:
-        url = f"holdfast://{url_host}:{server.getsockname()[1]}/run"
+@contextlib.contextmanager
+def recorded_hello() -> Iterator[bytes]:
+    """What a process says first that would join an elastic group; it lives as long as this."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"holdfast://127.0.0.1:{server.getsockname()[1]}/run"
         code = f"import holdfast; holdfast.join({url!r}, min_peers=1)"
         with subprocess.Popen(
             [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -174,7 +193,7 @@ def recorded_hello(url_host: str) -> bytes:
                 with call:
                     said = call.recv(HEADER.size)
                     assert HEADER.unpack(said)[2] == HELLO
-                    return said + call.recv(HEADER.unpack(said)[3])
+                    yield said + call.recv(HEADER.unpack(said)[3])
             finally:
                 caller.kill()
 
@@ -194,10 +213,9 @@ def resident(pid: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-def coordinators() -> Iterator[tuple[str, float]]:
+def coordinators(hello: bytes) -> Iterator[tuple[str, float]]:
     """Rows: what greeters, and those that park messages, cost a coordinator, in MiB."""
     open_files()
-    hello = recorded_hello("127.0.0.1")
     for name, count in (("greeters", GREETERS), ("parkers", PARKERS)):
         port = held_port()
         command = ["-m", "holdfast.cli", "coordinator", "--address", "127.0.0.1"]
@@ -257,9 +275,10 @@ def main() -> int:
                 flush=True,
             )
     if {"greeters", "parkers"} & set(wanted):
-        for name, mib in coordinators():
-            if name in wanted:
-                print(f"{name:>18} {'':>9} {'':>7} {'':>7} {'':>7} {mib:7.1f}", flush=True)
+        with recorded_hello() as hello:
+            for name, mib in coordinators(hello):
+                if name in wanted:
+                    print(f"{name:>18} {'':>9} {'':>7} {'':>7} {'':>7} {mib:7.1f}", flush=True)
     return 0
 
 

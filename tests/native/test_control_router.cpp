@@ -121,6 +121,23 @@ TEST_CASE("of strangers whose messages lie here, the one that began first gives 
   CHECK(router.take_forgotten().front() == MemberId{10});
 }
 
+// Crumbs would cost many times their size.
+TEST_CASE("a message of membership comes in parts as long as may be") {
+  for (const std::uint32_t part : {0U, 1U, 1000U}) {
+    auto [here, there] = comm::make_inproc_pair();
+    Owner owner;
+    group::ControlRouter router({1}, {std::chrono::seconds(1), std::chrono::seconds(10)}, owner);
+    router.add_peer(kPeer, here.get(), here.get(), {});
+    comm::FrameHeader header;
+    header.kind = comm::FrameKind::kMembership;
+    header.payload_bytes = part;
+    header.total_bytes = 1U << 20;
+    there->session().send_control(header, ft::Bytes(part));
+    for (int k = 0; k < 3 || there->pump(); ++k) router.turn({});
+    CHECK_FALSE(router.is_connected(kPeer));
+  }
+}
+
 TEST_CASE("a newcomer calls the coordinator that it is sent to, whichever id is larger") {
   for (const MemberId coordinator : {MemberId{1}, MemberId{9}}) {
     auto [here, there] = comm::make_inproc_pair();

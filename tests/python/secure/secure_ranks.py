@@ -121,10 +121,11 @@ def rates() -> None:
         more = np.zeros(1, np.int32)
         told: dict[str, float] = {}
         for phase in ("warm", "before", "attacked", "after"):
-            while not Path(phase).exists():
-                group.barrier()
+            more[0] = 1
+            while more[0]:
+                more[0] = group.rank == 0 and not Path(phase).exists()
+                group.broadcast(more, root=0)
                 time.sleep(0.02)
-            group.barrier()
             ops, begun = 0, time.monotonic()
             more[0] = 1
             while more[0]:
