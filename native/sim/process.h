@@ -71,6 +71,8 @@ class Process final : public group::ControlRouterOwner,
   // outlives it.
   void coordinate(std::uint64_t instance, ft::Record* record);
 
+  // Whether it coordinates, and has yet to learn of a world's members.
+  bool is_new_coordinator() const;
   // Says something to a peer as a process that is nobody's member may.
   void say_to(MemberId peer, const ft::Message& message) { router_.send(peer, message); }
 

@@ -1,6 +1,7 @@
 // How a simulated process gets into its worlds and groups: as a founder, or by a late join.
 #include "sim/process.h"
 
+#include <algorithm>
 #include <array>
 
 namespace holdfast::sim {
@@ -131,6 +132,13 @@ void Process::coordinate(std::uint64_t instance, ft::Record* record) {
   settings.record = record;
   service_ = std::make_unique<ft::CoordinatorService>(settings);
   router_.set_service(service_.get());
+}
+
+bool Process::is_new_coordinator() const {
+  if (!service_) return false;
+  const auto worlds = service_->worlds();
+  return std::none_of(worlds.begin(), worlds.end(),
+                      [](const auto& world) { return world.view.epoch > Epoch{}; });
 }
 
 void Process::look_at_joining() {
