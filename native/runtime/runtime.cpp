@@ -128,10 +128,12 @@ Runtime::~Runtime() {
 }
 
 Status Runtime::start() {
-  driver_.start_thread();
   Doorman::Rules rules;
   rules.sealer = parts_.sealer;
-  return take(Doorman::start(parts_.listener, rules, [this] { interrupt(); }), doorman_);
+  TRY(take(Doorman::start(parts_.listener, rules, [this] { interrupt(); }), doorman_));
+  // After that: it looks for the doorman when it is interrupted, and may be at once.
+  driver_.start_thread();
+  return Status::ok();
 }
 
 void Runtime::stop() {
