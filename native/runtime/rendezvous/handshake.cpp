@@ -140,7 +140,9 @@ bool Handshake::flush() {
     }
     out_.erase(out_.begin(), out_.begin() + sent);
   }
-  return !seal_ || seal_->flush(fd_);
+  if (!seal_ || seal_->flush(fd_)) return true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) fail(broken("greeting not sent"));
+  return false;
 }
 
 // Reads exactly one frame, so that no byte of what follows is taken from the link.
