@@ -43,7 +43,8 @@ def _are_all_here(options: Options) -> bool:
         return is_loopback(place.rpartition(":")[0].strip("[]"))
     for here, everywhere in _COUNTS:
         count = os.environ.get(everywhere)
-        if count is not None and os.environ.get(here) == count:
+        # A launcher of one process may be one of many, each of which started its own.
+        if count not in (None, "1") and os.environ.get(here) == count:
             return True
     # A store at loopback is for this host alone.
     return "HOLDFAST_STORE" not in os.environ and is_loopback(os.environ.get("MASTER_ADDR", ""))

@@ -55,6 +55,13 @@ def test_a_coordinator_elsewhere_is_for_members_from_elsewhere(
     assert narrowed(Options(coordinator=coordinator)).address == address
 
 
+def test_a_launcher_of_one_process_says_nothing_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("LOCAL_WORLD_SIZE", "WORLD_SIZE"):
+        monkeypatch.setenv(variable, "1")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    assert narrowed(Options()).address == ""
+
+
 @pytest.mark.parametrize(
     ("where", "address"), [("localhost", "127.0.0.1"), ("10.0.0.5", ""), ("node-7", "")]
 )
