@@ -16,7 +16,7 @@ constexpr std::size_t kEarlyEntryBytes = 1024;  // upper bound of an entry witho
 // A peer sends one frame for each call that waits long; a few tell as much as all.
 constexpr std::size_t kMaxEarlyCalls = 64;
 // Parts of membership messages of peers that this process has nothing to do with yet: the longest
-// is a member's greeting to a coordinator that was started anew, 4096 ranks in 3 MiB.
+// is a member's greeting to a coordinator that was started anew.
 constexpr std::size_t kMaxParkedBytes = 8U << 20;
 // Groups that this process has left, and about which others may still ask it.
 constexpr std::size_t kEndedKept = 4096;

@@ -121,6 +121,16 @@ TEST_CASE("of strangers whose messages lie here, the one that began first gives 
   CHECK(router.take_forgotten().front() == MemberId{10});
 }
 
+TEST_CASE("a member's greeting from the largest world has room among strangers' messages") {
+  ft::Message greet;
+  greet.kind = ft::MessageKind::kGreet;
+  for (std::uint64_t r = 0; r < ft::kMaxRanks; ++r) {
+    greet.view.members.push_back({r + 1});
+    greet.view.cards.emplace_back(1000, 'c');
+  }
+  CHECK(encode(greet).size() < 8U << 20);
+}
+
 // Crumbs would cost many times their size.
 TEST_CASE("a message of membership comes in parts as long as may be") {
   for (const std::uint32_t part : {0U, 1U, 1000U}) {
