@@ -80,6 +80,17 @@ Identity::Identity(Owned<evp_pkey_st> key, Owned<x509_st> certificate, PublicKey
 Result<Identity> Identity::generate() {
   prepare_openssl();
   Owned<EVP_PKEY> key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
+  return of_key(std::move(key));
+}
+
+Result<Identity> Identity::of_seed(const Secret& seed) {
+  prepare_openssl();
+  const auto* bytes = reinterpret_cast<const unsigned char*>(seed.bytes().data());
+  return of_key(Owned<EVP_PKEY>(
+      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, bytes, seed.bytes().size())));
+}
+
+Result<Identity> Identity::of_key(Owned<evp_pkey_st> key) {
   if (key == nullptr) return failure("a key");
   Owned<X509> certificate = self_signed(key.get());
   if (certificate == nullptr) return failure("a certificate");

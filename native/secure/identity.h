@@ -1,6 +1,6 @@
 // A process's key pair (Ed25519), the fingerprint that a member's card tells of it, and the
-// self-signed certificate that carries it in TLS. Keys live as long as their process: nothing here
-// loads or saves them.
+// self-signed certificate that carries it in TLS. A process's keys live as long as it does: nothing
+// here loads or saves them. A coordinator's come from its secret.
 #pragma once
 
 #include <array>
@@ -12,6 +12,7 @@
 
 #include "base/result.h"
 #include "secure/openssl.h"
+#include "secure/secret.h"
 
 namespace holdfast::secure {
 
@@ -36,6 +37,8 @@ Result<PublicKey> public_key_of(x509_st* certificate);
 class Identity {
  public:
   static Result<Identity> generate();
+  // The same key for the same seed.
+  static Result<Identity> of_seed(const Secret& seed);
 
   const PublicKey& public_key() const { return public_key_; }
   const Fingerprint& fingerprint() const { return fingerprint_; }
@@ -45,6 +48,7 @@ class Identity {
   x509_st* certificate() const { return certificate_.get(); }
 
  private:
+  static Result<Identity> of_key(Owned<evp_pkey_st> key);
   Identity(Owned<evp_pkey_st> key, Owned<x509_st> certificate, PublicKey public_key,
            Fingerprint fingerprint);
 

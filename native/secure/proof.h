@@ -11,18 +11,20 @@
 
 #include "base/result.h"
 #include "secure/identity.h"
+#include "secure/signature.h"
 
 namespace holdfast::secure {
 
 enum class TlsSide : std::uint8_t { kClient, kServer };
 
-inline constexpr std::size_t kSignatureBytes = 64;
 inline constexpr std::size_t kProofBytes = kPublicKeyBytes + kSignatureBytes;
 // The public key, and the signature by it.
 using Proof = std::array<std::byte, kProofBytes>;
 // What a session exports: the same on both of its sides, and in no other session.
 using Binding = std::array<std::byte, 32>;
 
+// The key that a proof is of. Any thread.
+Result<Fingerprint> fingerprint_in(std::span<const std::byte> proof);
 // Any thread.
 Result<Proof> prove(const Identity& identity, const Binding& binding, TlsSide prover);
 Status check_proof(std::span<const std::byte> proof, const Fingerprint& expected,

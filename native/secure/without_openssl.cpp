@@ -35,7 +35,17 @@ Result<Secret> derive(const Secret&, std::string_view, std::span<const std::byte
 Result<Fingerprint> fingerprint_of(const PublicKey&) { return lacks_openssl(); }
 Result<PublicKey> public_key_of(x509_st*) { return lacks_openssl(); }
 Result<Identity> Identity::generate() { return lacks_openssl(); }
+Result<Identity> Identity::of_seed(const Secret&) { return lacks_openssl(); }
 
+Result<Signature> sign(const Identity&, std::string_view, std::span<const std::byte>) {
+  return lacks_openssl();
+}
+bool is_signed(const PublicKey&, std::string_view, std::span<const std::byte>,
+               std::span<const std::byte>) {
+  return false;
+}
+
+Result<Fingerprint> fingerprint_in(std::span<const std::byte>) { return lacks_openssl(); }
 Result<Proof> prove(const Identity&, const Binding&, TlsSide) { return lacks_openssl(); }
 Status check_proof(std::span<const std::byte>, const Fingerprint&, const Binding&, TlsSide) {
   return lacks_openssl();
