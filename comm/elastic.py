@@ -6,7 +6,7 @@ import dataclasses
 
 from holdfast import _process
 from holdfast.comm.group import Group
-from holdfast.errors import ConfigError, Unsupported
+from holdfast.errors import ConfigError
 from holdfast.options import Options
 
 _SCHEME = "holdfast://"
@@ -32,7 +32,9 @@ def join(
         ``holdfast://host:port``, or ``holdfast://host:port/NAME`` where the coordinator has several
         groups. `holdfast coordinator` runs one.
     token : str, optional
-        Reserved: there is no authentication yet, and a token that nobody checks would promise one.
+        By which the coordinator lets this process in, as `holdfast token new` prints it; ``url``
+        names the token's run, or none. Default: that of option token_file. A job whose processes
+        share its secret (option secret_file) needs none.
     min_peers : int
         A group that nobody has formed yet begins when so many have come.
     options : Options, optional
@@ -49,8 +51,9 @@ def join(
     ------
     ConfigError
         For a url or number that cannot be used.
-    Unsupported
-        With a token.
+    AuthFailed
+        When the coordinator does not let this process in, with its reason: the token is revoked,
+        has expired, or was used as often as it says.
     NotMember
         With the coordinator's refusal.
     ProtocolError
@@ -62,11 +65,9 @@ def join(
         raise ConfigError(f"url = {url!r}; accepted: holdfast://host:port or .../NAME")
     if min_peers < 1:
         raise ConfigError(f"min_peers = {min_peers}; accepted: 1 and more")
-    if token is not None:
-        raise Unsupported("join(token=...): there is no authentication yet; leave it out")
     chosen = Options.from_env() if options is None else options
     chosen = dataclasses.replace(chosen, coordinator=url.removeprefix(_SCHEME))
-    node = _process.node(chosen)
+    node = _process.node(chosen, token or "")
     limit = chosen.connect_timeout if timeout is None else timeout
     group = Group(node.join_elastic(_NAME, min_peers, limit, chosen.timeout), node)
     group._measure_first(chosen.measure)

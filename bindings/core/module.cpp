@@ -21,6 +21,7 @@
 #include "raise.h"
 #include "simulation.h"
 #include "tables.h"
+#include "tokens.h"
 #include "topology.h"
 
 namespace nb = nanobind;
@@ -224,6 +225,7 @@ NB_MODULE(_core, m) {
   bindings::bind_codec(m);
   bindings::bind_group(m);
   bindings::bind_coordinator(m);
+  bindings::bind_tokens(m);
   bindings::bind_simulation(m);
   bindings::bind_tables(m);
   bindings::bind_topology(m);

@@ -12,7 +12,6 @@
 
 #include "raise.h"
 #include "runtime/option_table.h"
-#include "runtime/rendezvous/sealer.h"
 #include "work.h"
 
 namespace nb = nanobind;
@@ -67,13 +66,13 @@ std::vector<RowForPython> option_rows() {
 }  // namespace
 
 void bind_options(nb::module_& m) {
-  nb::class_<Options>(m, "Options").def(nb::init<>()).def("set", set_option, "name"_a, "value"_a);
+  nb::class_<Options>(m, "Options")
+      .def(nb::init<>())
+      .def("set", set_option, "name"_a, "value"_a)
+      .def("set_token", [](Options& options, const std::string& text) { options.token = text; });
   m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
   m.def("option_rows", option_rows);
   m.def("options_page", runtime::options_page);
-  m.def(
-      "make_secret_file",
-      [](const std::string& path) { raise_if(runtime::make_secret_file(path)); }, "path"_a);
 }
 
 }  // namespace holdfast::bindings

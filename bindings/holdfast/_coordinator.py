@@ -12,7 +12,7 @@ import threading
 import urllib.parse
 from typing import Any
 
-from holdfast import _core, _one_host
+from holdfast import _core, _one_host, _token
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
@@ -35,7 +35,8 @@ view that an earlier life has decided, more than half. The members that are call
 seconds.
 Without --secret-file there is no authentication and no encryption: trusted networks only.
 """
-_LOOK_S = 0.5
+# A token that is revoked lets nobody stay for longer than a second.
+_LOOK_S = 0.25
 _KEEP_S = 7200.0
 _STORE_S = 10.0
 _LONGEST_S = 30 * 24 * 3600.0
@@ -178,6 +179,7 @@ def run(arguments: argparse.Namespace) -> int:
         store=_store_at(arguments.record) if in_store else None,
         grace=arguments.grace,
         keep=arguments.keep,
+        revoked=_token.revoked(options.secret_file) if options.secret_file else (),
     )
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -186,7 +188,9 @@ def run(arguments: argparse.Namespace) -> int:
     if coordinator.http_address:
         print(f"holdfast coordinator: pages at http://{coordinator.http_address}", flush=True)
     known: dict[str, _World] = {}
+    revocations = _Revocations(options.secret_file)
     while not stop.wait(_LOOK_S):
+        revocations.look(coordinator)
         now = {world[0]: world for world in coordinator.worlds()}
         for name, world in now.items():
             if known.get(name) != world:
@@ -196,6 +200,34 @@ def run(arguments: argparse.Namespace) -> int:
         known = now
     coordinator.close()
     return 0
+
+
+class _Revocations:
+    """What the files beside the secret say."""
+
+    def __init__(self, secret_files: str) -> None:
+        self._files = secret_files
+        self._known: list[str] = []
+        self._told = ""
+
+    def look(self, coordinator: _core.Coordinator) -> None:
+        """Have the coordinator revoke what is there; an unreadable file changes nothing."""
+        if not self._files:
+            return
+        try:
+            now = _token.revoked(self._files)
+        except ConfigError as error:
+            if str(error) != self._told:
+                print(f"holdfast coordinator: {error}", file=sys.stderr, flush=True)
+            self._told = str(error)
+            return
+        self._told = ""
+        if now == self._known:
+            return
+        for serial in sorted(set(now) - set(self._known)):
+            print(f"token {serial}: is revoked", file=sys.stderr, flush=True)
+        coordinator.revoke(now)
+        self._known = now
 
 
 def _line(world: _World) -> str:

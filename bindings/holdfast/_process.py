@@ -35,7 +35,8 @@ class _Open(Protocol):
 class _Process:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the tables
-        self._nodes: dict[Options, _core.Node] = {}  # by the options that shape one
+        # By the options that shape one, and its token.
+        self._nodes: dict[tuple[Options, str], _core.Node] = {}
         self._groups: weakref.WeakSet[_Open] = weakref.WeakSet()
         self._stores: dict[str, object] = {}  # by address
         self._pool: _core.Pool | None = None
@@ -56,14 +57,17 @@ class _Process:
         with self._lock:
             self._groups.add(group)
 
-    def get(self, options: Options) -> _core.Node:
+    def get(self, options: Options, token: str) -> _core.Node:
         self.check()
         # Time limits belong to a group, not to the process.
         defaults = Options()
-        key = replace(options, timeout=defaults.timeout, connect_timeout=defaults.connect_timeout)
+        alike = replace(options, timeout=defaults.timeout, connect_timeout=defaults.connect_timeout)
+        key = (alike, token)
         with self._lock:
             if key not in self._nodes:
                 native = _one_host.narrowed(options).native()
+                if token:
+                    native.set_token(token)
                 self._nodes[key] = _core.Node.create(native, self._get_pool())
                 _layer_metrics.listen(next(iter(self._nodes.values())))
                 if options.http or options.flight_dir:
@@ -147,13 +151,15 @@ store = _process.store
 metrics_texts = _process.metrics_texts
 
 
-def node(options: Options | None = None) -> _core.Node:
+def node(options: Options | None = None, token: str = "") -> _core.Node:
     """Return the process's node for these options.
 
     Parameters
     ----------
     options : Options, optional
         Default: from the environment.
+    token : str
+        By which its coordinator lets it in; empty: none, or that of option token_file.
 
     Returns
     -------
@@ -167,7 +173,7 @@ def node(options: Options | None = None) -> _core.Node:
     ConfigError
         When the options cannot be used.
     """
-    return _process.get(Options.from_env() if options is None else options)
+    return _process.get(Options.from_env() if options is None else options, token)
 
 
 def node_capsule(options: Options | None = None) -> object:

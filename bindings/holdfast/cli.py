@@ -12,7 +12,16 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from holdfast import _coordinator, _info, _launcher, _mpi, _secret, _simulate, _topology
+from holdfast import (
+    _coordinator,
+    _info,
+    _launcher,
+    _mpi,
+    _secret,
+    _simulate,
+    _token,
+    _topology,
+)
 from holdfast.comm.bench import command as bench
 from holdfast.comm.bench import plan_command
 from holdfast.errors import ConfigError, HoldfastError
@@ -127,6 +136,13 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
         "make the file with the secret that the processes of a job share",
         "Makes a file with a new secret (option secret_file): TLS 1.3 then encrypts what a job's "
         "processes and its coordinator say to each other, and keeps everybody else out.",
+    ),
+    (
+        "token",
+        _token,
+        "make, list and revoke the tokens that let others into a run",
+        "Makes tokens from a run's secret: each lets who has it into one run, in one role, until a "
+        "time, and can be revoked.",
     ),
     (
         "top",

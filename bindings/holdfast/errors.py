@@ -62,11 +62,12 @@ class NotMember(HoldfastError):
 
 
 class AuthFailed(HoldfastError):
-    """A token or certificate was refused.
+    """A coordinator did not let this process in.
 
-    When: not yet, for Holdfast has no tokens and no certificates: run it on trusted networks only.
+    When: its token was revoked, has expired, or was used as often as it says; or the group's other
+    processes share a secret, and this one has a token.
 
-    What to do: nothing; the name is reserved.
+    What to do: ask whoever runs the coordinator for another token (``holdfast token new``).
     """
 
 

@@ -145,8 +145,16 @@ class Options:
     secret_file : str
         File with the secret that all processes of a job share, its coordinator included, as
         ``holdfast secret FILE`` makes it. TLS 1.3 then encrypts their connections, and keeps
-        everybody else out; data in shared memory stays as it is. Empty: connections go as they
-        are. ``HOLDFAST_SECRET_FILE``.
+        everybody else out; data in shared memory stays as it is. Two files with a comma between
+        them while the first replaces the second. Empty: connections go as they are.
+        ``HOLDFAST_SECRET_FILE``.
+    token_file : str
+        File with the token by which a coordinator lets this process into an elastic group, in place
+        of the secret, as ``holdfast token new`` prints it. ``HOLDFAST_TOKEN_FILE``.
+    audit_file : str
+        File with a line of JSON for each caller that was let in or refused: when, from where, by
+        which token and key, and why not. At most ten lines a second after the first hundred, and
+        four files of 4 MiB. Empty: none. ``HOLDFAST_AUDIT_FILE``.
     flight_dir : str
         Folder of the flight record, a file of the last ops that outlives the process; empty: in
         memory only. ``HOLDFAST_FLIGHT_DIR``.
@@ -206,6 +214,8 @@ class Options:
     coordinator: str = _USUAL["coordinator"]
     http: str = _USUAL["http"]
     secret_file: str = _USUAL["secret_file"]
+    token_file: str = _USUAL["token_file"]
+    audit_file: str = _USUAL["audit_file"]
     flight_dir: str = _USUAL["flight_dir"]
     codec: str | Codec = _USUAL["codec"]
     codec_min_bytes: int = _USUAL["codec_min_bytes"]

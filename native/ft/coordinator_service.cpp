@@ -61,12 +61,12 @@ void CoordinatorService::refuse(MemberId to, CommId world, const std::string& wh
   sends_.emplace_back(to, std::move(refused));
 }
 
-void CoordinatorService::fence(MemberId to, CommId world, Epoch epoch, const std::string& name) {
+void CoordinatorService::fence(MemberId to, CommId world, Epoch epoch, const std::string& why) {
   Message fenced;
   fenced.kind = MessageKind::kFenced;
   fenced.world = world;
   fenced.epoch = epoch;
-  fenced.text = "the group \"" + name + "\" has gone on in an older world, without this process";
+  fenced.text = why;
   sends_.emplace_back(to, std::move(fenced));
 }
 
@@ -155,12 +155,14 @@ CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
     return take_up();
   }
   if (message.elastic && other.is_elastic()) {
+    const std::string why =
+        "the group \"" + message.text + "\" has gone on in an older world, without this process";
     if (other.world() < message.world) {
-      fence(from, message.world, message.epoch, message.text);
+      fence(from, message.world, message.epoch, why);
       return nullptr;
     }
     for (const MemberId member : other.view().present()) {
-      fence(member, other.world(), other.view().epoch, message.text);
+      fence(member, other.world(), other.view().epoch, why);
     }
     worlds_.erase(other.world());
     return take_up();
@@ -240,9 +242,44 @@ bool CoordinatorService::is_over(ServedWorld& world, Instant now) {
   return late || !c.awaits_outcasts();
 }
 
+void CoordinatorService::confine(MemberId process, const std::string& run) {
+  if (run.empty()) {
+    runs_.erase(process);
+  } else {
+    runs_[process] = run;
+  }
+}
+
+bool CoordinatorService::is_confined_from(MemberId from, const Message& message) const {
+  const auto confined = runs_.find(from);
+  if (confined == runs_.end()) return false;
+  const bool names = message.kind == MessageKind::kJoin || message.kind == MessageKind::kGreet;
+  const auto known = worlds_.find(message.world);
+  const std::string prefix = confined->second + "/";
+  if (known != worlds_.end() && !known->second.coordinator.name().starts_with(prefix)) return true;
+  return names && !message.text.starts_with(prefix);
+}
+
+void CoordinatorService::expel(MemberId process, const std::string& why, Instant now) {
+  for (auto& [id, world] : worlds_) {
+    Coordinator& c = world.coordinator;
+    if (c.view().has(process)) {
+      fence(process, id, c.view().epoch, why);
+    } else if (c.knows(process)) {
+      refuse(process, id, why);
+    }
+    world.connected.erase(process);
+    c.on_closed(process, now);
+    collect(world);
+  }
+}
+
 void CoordinatorService::on_message(MemberId from, const Message& message, Instant now) {
   if (!started_) started_ = now;
   gone_.erase(from);
+  if (is_confined_from(from, message)) {
+    return refuse(from, message.world, "its token is of the run \"" + runs_.at(from) + "\"");
+  }
   ServedWorld* world = find(from, message, now);
   if (world == nullptr) return;
   world->connected.insert(from);

@@ -50,6 +50,13 @@ class CoordinatorService {
 
   explicit CoordinatorService(const Settings& settings) : settings_(settings) {}
 
+  // From now on the process may speak of worlds named RUN/... only; "": of all. To be said before
+  // its first message, and taken back when its connection is forgotten.
+  void confine(MemberId process, const std::string& run);
+  // The process may be in no world any more: it is told why, and the others go on as if it had
+  // ended. It can do nothing else without its coordinator, but must be kept from coming back.
+  void expel(MemberId process, const std::string& why, Instant now);
+
   void on_message(MemberId from, const Message& message, Instant now);
   // `proven`: the process has ended. Otherwise the network in between may be at fault.
   void on_closed(MemberId member, bool proven, Instant now);
@@ -86,7 +93,8 @@ class CoordinatorService {
   CommId new_world();
   bool make_room(Instant now);
   void refuse(MemberId to, CommId world, const std::string& why);
-  void fence(MemberId to, CommId world, Epoch epoch, const std::string& name);
+  void fence(MemberId to, CommId world, Epoch epoch, const std::string& why);
+  bool is_confined_from(MemberId from, const Message& message) const;
   void collect(ServedWorld& world);
   static bool reaches_members(const ServedWorld& world);
   bool is_over(ServedWorld& world, Instant now);
@@ -96,6 +104,7 @@ class CoordinatorService {
 
   Settings settings_;
   std::map<CommId, ServedWorld> worlds_;
+  std::map<MemberId, std::string> runs_;  // of processes that may speak of one run's worlds only
   std::map<MemberId, Instant> gone_;  // whose connection has ended; until when they may come back
   std::uint64_t begun_ = 0;
   std::optional<Instant> started_;  // the first `now`

@@ -46,7 +46,11 @@ class NodeImpl final : public Node {
                                  : runtime_->parts().options.connect_timeout;
     TRY(check_ranks(request));
     TRY(check_map(request));
-    return hand_out(meet(store, request, timeout));
+    TRY(check_lock(request));
+    const auto& secret = runtime_->parts().secret;
+    if (secret == nullptr) return hand_out(meet(store, request, timeout));
+    SealedStore sealed(store, secret->store_seal());
+    return hand_out(meet(sealed, request, timeout));
   }
 
   Result<std::shared_ptr<comm::Communicator>> derive(
@@ -164,6 +168,16 @@ class NodeImpl final : public Node {
     return {Code::kConfigError, "group " + request.group + ": its " + std::to_string(request.size) +
                                     " ranks are named by " + std::to_string(ranks.size()) +
                                     " numbers; accepted: one for each, all of the parent's"};
+  }
+
+  // Who has a token learns from a coordinator alone whom to trust.
+  Status check_lock(const JoinRequest& request) const {
+    const Options& options = runtime_->parts().options;
+    if (options.token.empty() && options.token_file.empty()) return Status::ok();
+    return {Code::kConfigError,
+            "group " + request.group +
+                ": its ranks meet in a store, and this process has a token, which lets it into "
+                "elastic groups alone; accepted: option secret_file in place of token_file"};
   }
 
   // A world must be as large as its map.

@@ -80,8 +80,17 @@ struct Options {
   // choose, no host is loopback, "0.0.0.0" all interfaces. Empty: nothing is served.
   std::string http;
   // File with the secret that all processes of the job share, by which their connections are
-  // encrypted and authenticated: who has it is let in. Empty: connections go as they are.
+  // encrypted and authenticated: who has it is let in; or two files, with a comma between them,
+  // while the first replaces the second. Empty: connections go as they are.
   std::string secret_file;
+  // File with the token by which a coordinator lets this process into an elastic group, in place of
+  // the secret.
+  std::string token_file;
+  // Such a token's text, in place of the file. It is no row of the table: it has no variable, and
+  // nothing shows it.
+  std::string token;
+  // File with a line of JSON for each caller that was let in or refused; empty: none.
+  std::string audit_file;
   // Folder of the flight record, a file that outlives the process; empty: in memory only.
   std::string flight_dir;
   // Codec that sums and averages of floating elements travel in, from codec_min_bytes on; empty:

@@ -95,7 +95,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   if (!bell.is_ok()) bell = comm::Segment::create_private(sizeof(comm::BellWords));
   if (!bell.is_ok()) return bell.status();
   parts.bell = std::move(bell).value();
-  if (!options.secret_file.empty()) TRY(take(Sealer::open(options.secret_file), parts.sealer));
+  TRY(choose_sealer(parts));
   TRY(take(Paths::open(options.transports, {parts.bell.name()}), parts.paths));
   TRY(take(listen_on(options.address, options.port), parts.listener));
   TRY(take(local_port(parts.listener), parts.port));
@@ -130,6 +130,7 @@ Runtime::~Runtime() {
 Status Runtime::start() {
   Doorman::Rules rules;
   rules.sealer = parts_.sealer;
+  rules.audit = parts_.audit;
   TRY(take(Doorman::start(parts_.listener, rules, [this] { interrupt(); }), doorman_));
   // After that: it looks for the doorman when it is interrupted, and may be at once.
   driver_.start_thread();
@@ -265,6 +266,7 @@ bool Runtime::turn(Instant now) {
     end_mending();
     keep_coordinator(now);
     show_strangers_out(now);
+    show_out(now);
     look_at_paths();
     if (parts_.status) write_status(now);
   }
@@ -287,7 +289,8 @@ void Runtime::look_at_paths() {
 
 Status Runtime::coordinator_failure() const {
   const Status last = connect_failure(parts_.coordinator->member);
-  if (last.code() != Code::kProtocolError && last.code() != Code::kAuthFailed) return Status::ok();
+  if (last.code() == Code::kAuthFailed) return turned_away(last);
+  if (last.code() != Code::kProtocolError) return Status::ok();
   return {last.code(), "what answers at " + parts_.options.coordinator +
                            " is no Holdfast coordinator (option coordinator): " + last.message()};
 }

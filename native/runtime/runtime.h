@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "runtime/options.h"
 #include "runtime/paths.h"
 #include "runtime/rendezvous/doorman.h"
+#include "runtime/rendezvous/gatekeeper.h"
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/sealer.h"
 
@@ -94,6 +96,9 @@ class Runtime final : public comm::Executor,
     Paths paths;
     // Seals all connections; owners: also the doorman. Null: they go as they are.
     std::shared_ptr<const Sealer> sealer;
+    std::shared_ptr<Gatekeeper> gatekeeper;      // the same in a coordinator; else null
+    std::shared_ptr<const SecretHolder> secret;  // the same where it has the secret; else null
+    std::shared_ptr<AuditLog> audit;             // owners: also the doorman. Null: none is kept
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<health::Health> health;
     std::unique_ptr<health::StatusModel>
@@ -107,6 +112,10 @@ class Runtime final : public comm::Executor,
                                                  std::shared_ptr<comm::MemoryPool> pool = nullptr);
   explicit Runtime(RuntimeParts parts);
   ~Runtime() override;
+
+  // Of a coordinator: lets in nobody by these tokens any more, and shows out who came in by one.
+  // Any thread.
+  void revoke(const std::set<secure::Serial>& serials);
 
   // comm::Executor.
   void submit(Task task, bool wake) override { driver_.submit(std::move(task), wake); }
@@ -221,6 +230,10 @@ class Runtime final : public comm::Executor,
   };
 
   group::OwnArea own_area(std::shared_ptr<comm::Segment> segment) const;
+  static Status choose_sealer(RuntimeParts& parts);
+  Status turned_away(const Status& why) const;
+  void introduce(MemberId caller);
+  void show_out(Instant now);
   void take_callers();
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
@@ -263,6 +276,7 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, Attempt> attempts_;
   std::deque<std::pair<MemberId, Instant>>
       newcomers_;                        // of a coordinator, since when; oldest first
+  std::set<MemberId> unwelcome_;         // of a coordinator: to be hung up on once they are told
   std::optional<Card> coordinator_now_;  // where the coordinator was found last
   std::map<MemberId, Status> connect_failures_;
   group::ControlRouter router_;

@@ -125,7 +125,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
   attempt.not_before = now + patience + kRetryPause;
   std::unique_ptr<TlsSeal> seal;
   if (parts_.sealer) {
-    auto made = parts_.sealer->call();
+    auto made = parts_.sealer->call(attempt.card.member);
     if (!made.is_ok()) return note_failure(attempt.card.member, to, made.status(), now);
     seal = std::move(made).value();
   }
@@ -195,6 +195,7 @@ void Runtime::answer(Handshake& handshake) {
 
 void Runtime::establish(Handshake& handshake) {
   const Greeting& theirs = handshake.peer();
+  introduce(theirs.from);
   if (Peer* known = find_peer(theirs.from)) return renew(*known, handshake);
   // This process forgot the peer while the two greeted: closing the connection makes the peer call
   // again.
@@ -270,6 +271,7 @@ void Runtime::drop(MemberId id) {
   const Peer& peer = *found->second;
   if (peer.control->fd() >= 0) unwatch(peer.control->fd());
   if (peer.process.descriptor() >= 0) unwatch(peer.process.descriptor());
+  if (parts_.service != nullptr) parts_.service->confine(id, "");
   peers_.erase(found);
 }
 

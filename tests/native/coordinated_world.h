@@ -81,6 +81,12 @@ class CoordinatedWorld {
       }
     }
   }
+  // The process may be in no world any more. It lives on.
+  void expel(std::uint64_t id) {
+    service_->expel({id}, "it was shown out", now);
+    answer();
+    connected_.erase({id});
+  }
   // The connection to the coordinator breaks, without a word about the process.
   void cut(std::uint64_t id) {
     if (connected_.erase({id}) > 0) service_->on_closed({id}, false, now);

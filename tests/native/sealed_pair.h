@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/rendezvous/sealer.h"
+#include "runtime/rendezvous/secret_file.h"
 
 namespace holdfast::runtime::testing {
 
@@ -31,7 +32,9 @@ class SecretFile {
   SecretFile(const SecretFile&) = delete;
   SecretFile& operator=(const SecretFile&) = delete;
   std::string path() const { return folder_ + "/secret"; }
-  std::shared_ptr<const Sealer> sealer() const { return std::move(Sealer::open(path())).value(); }
+  std::shared_ptr<const Sealer> sealer() const {
+    return std::move(SecretHolder::open(path())).value();
+  }
 
  private:
   std::string folder_;
@@ -48,7 +51,7 @@ struct SealedEnds {
 inline SealedEnds make_sealed_ends(const Sealer& sealer) {
   SealedEnds ends;
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends.fds) == 0);
-  ends.seals[0] = std::move(sealer.call()).value();
+  ends.seals[0] = std::move(sealer.call(MemberId{})).value();
   ends.seals[1] = std::move(sealer.answer()).value();
   bool open = false;
   for (int i = 0; i < 10 && !open; ++i) {

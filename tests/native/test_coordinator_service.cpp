@@ -1,6 +1,8 @@
 // A coordinator in a process of its own: who may decide after it was out of reach, or began anew.
 #include <doctest/doctest.h>
 
+#include <string>
+
 #include "coordinated_world.h"
 
 namespace holdfast::ft::testing {
@@ -314,6 +316,65 @@ TEST_CASE("a member that the coordinator does not know greets it again") {
   world.notice_silence();
   world.run(kDecision);
   CHECK(world.view_of(1) == Ids{1, 2});
+}
+
+TEST_CASE("who is shown out is told, and the others go on without it") {
+  CoordinatedWorld world;
+  world.found({1, 2, 3, 4});
+  world.run(kGreetings);
+  // Half of them, which the others could not do without if they were only out of reach.
+  world.expel(3);
+  world.expel(4);
+  world.run(kDecision);
+  CHECK(world.fenced(3));
+  CHECK(world.fenced(4));
+  CHECK(world.view_of(1) == Ids{1, 2});
+  CHECK(world.view_of(2) == Ids{1, 2});
+  CHECK(world.forks == 0);
+}
+
+// The words that a service answers a message with; "" if it refuses nothing.
+std::string refusal_of(CoordinatorService& service, MemberId from, const Message& message) {
+  service.on_message(from, message, Instant{std::chrono::seconds(1)});
+  std::string text;
+  for (const auto& [to, answer] : service.take_sends()) {
+    if (answer.kind == MessageKind::kRefused && to == from) text = answer.text;
+  }
+  return text;
+}
+
+TEST_CASE("a process of one run is not heard of another") {
+  CoordinatorService service({});
+  service.confine({5}, "run7");
+  service.confine({6}, "run70");
+  Message join;
+  join.kind = MessageKind::kJoin;
+  join.version = 1;
+  join.text = "run8/elastic";
+  join.joiners = {{{5}, Rank{-1}, "card"}};
+  CHECK(refusal_of(service, {5}, join) == "its token is of the run \"run7\"");
+  join.text = "run7";
+  CHECK(refusal_of(service, {5}, join) != "");
+  CHECK(service.worlds().empty());
+  join.text = "run7/elastic";
+  CHECK(refusal_of(service, {5}, join) == "");
+  REQUIRE(service.worlds().size() == 1);
+  join.joiners = {{{6}, Rank{-1}, "card"}};
+  CHECK(refusal_of(service, {6}, join) == "its token is of the run \"run70\"");
+  // By the world's number, too, which is no secret; and without a name.
+  CommId world;
+  service.each_world([&](const Coordinator& c) { world = c.world(); });
+  for (int kind = 1; kind <= kMessageKindCount; ++kind) {
+    Message message;
+    message.kind = static_cast<MessageKind>(kind);
+    message.world = world;
+    message.text = "run70/elastic";
+    CAPTURE(kind);
+    CHECK(refusal_of(service, {6}, message) == "its token is of the run \"run70\"");
+  }
+  // Who has the secret may speak of all.
+  service.confine({6}, "");
+  CHECK(refusal_of(service, {6}, join) == "");
 }
 
 }  // namespace

@@ -13,68 +13,15 @@
 #include <thread>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/forks.h"
-#include "base/net/socket.h"
-#include "runtime/rendezvous/doorman.h"
-#include "sealed_pair.h"
+#include "sealed_door.h"
 
 namespace holdfast::runtime {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
+using testing::says;
+using testing::SealedDoor;
 using State = Handshake::HandshakeState;
-
-Instant soon() { return MonotonicClock().now() + seconds(10); }
-
-// A doorman that wants the secret of `sealer`, or none, and the calls to it.
-class SealedDoor {
- public:
-  explicit SealedDoor(std::shared_ptr<const Sealer> sealer)
-      : listener_(listen_on("127.0.0.1", 0).value()),
-        at_{"127.0.0.1", local_port(listener_).value()} {
-    Doorman::Rules rules;
-    rules.sealer = std::move(sealer);
-    doorman_ = Doorman::start(listener_, rules, [] {}).value();
-  }
-  ~SealedDoor() {
-    doorman_.reset();
-    close_unforked(listener_);
-  }
-  std::unique_ptr<Handshake> call(const Sealer* sealer) {
-    std::unique_ptr<TlsSeal> seal;
-    if (sealer != nullptr) seal = std::move(sealer->call()).value();
-    return std::make_unique<Handshake>(start_connect(at_).value(), at_,
-                                       Greeting{{7}, {2}, {}, false, {}}, soon(), std::move(seal));
-  }
-  // Turns both sides until the call ends; answers it if it is heard.
-  State end_of(Handshake& call) {
-    std::vector<std::unique_ptr<Handshake>> heard;
-    for (int i = 0; i < 5000; ++i) {
-      const State state = call.step(MonotonicClock().now());
-      if (state != State::kPending) return state;
-      for (auto& caller : doorman_->take()) heard.push_back(std::move(caller));
-      for (auto& caller : heard) {
-        if (caller->has_hello()) caller->welcome({{2}, caller->peer().from, {}, false, {}});
-        caller->step(MonotonicClock().now());
-      }
-      std::this_thread::sleep_for(milliseconds(1));
-    }
-    return State::kPending;
-  }
-  const Endpoint& at() const { return at_; }
-  Doorman& doorman() { return *doorman_; }
-
- private:
-  int listener_;
-  Endpoint at_;
-  std::unique_ptr<Doorman> doorman_;
-};
-
-bool says(const Status& status, const std::string& text) {
-  return status.message().find(text) != std::string::npos;
-}
 
 TEST_CASE("who shares the secret is heard; who does not is told so" *
           doctest::skip(!secure::available())) {
@@ -108,7 +55,7 @@ TEST_CASE("a recorded call is refused when it is played again" *
   auto ends = testing::make_sealed_ends(*sealer);
   int pair[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
-  auto caller = std::move(sealer->call()).value();
+  auto caller = std::move(sealer->call(MemberId{})).value();
   REQUIRE(caller->shake_hands(pair[0]).is_ok());
   std::vector<char> recorded(8192);
   const ssize_t size = ::recv(pair[1], recorded.data(), recorded.size(), MSG_DONTWAIT);

@@ -42,6 +42,8 @@ class CoordinatorProcessImpl final : public CoordinatorProcess {
     return worlds;
   }
 
+  void revoke(const std::set<secure::Serial>& serials) override { runtime_->revoke(serials); }
+
   void close() override {
     if (runtime_) runtime_->stop();
   }
@@ -77,6 +79,7 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   auto coordinator = std::make_shared<CoordinatorProcessImpl>(settings, std::move(record).value(),
                                                               own.record_store);
   TRY(coordinator->start(mine));
+  coordinator->revoke(own.revoked);
   return std::shared_ptr<CoordinatorProcess>(std::move(coordinator));
 }
 

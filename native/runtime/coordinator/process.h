@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/store.h"
 #include "ft/coordinator_service.h"
 #include "runtime/options.h"
+#include "secure/token.h"
 
 namespace holdfast::runtime {
 
@@ -21,6 +23,7 @@ struct CoordinatorOptions {
   // Where its decisions are kept: the path of a file, or a store; neither: nowhere.
   std::string record_file;
   std::shared_ptr<Store> record_store;  // owners: these options, and the caller that made it
+  std::set<secure::Serial> revoked;     // tokens that let nobody in from the start
 };
 
 class CoordinatorProcess {
@@ -36,6 +39,9 @@ class CoordinatorProcess {
   virtual std::string http_address() const = 0;
   // The worlds that it knows. Any thread.
   virtual std::vector<ft::CoordinatorService::WorldStanding> worlds() = 0;
+  // The tokens that let nobody in, from now on; members that came in by one leave their worlds at
+  // once. Any thread.
+  virtual void revoke(const std::set<secure::Serial>& serials) = 0;
   // Stops; the members go on without it until they need a decision.
   virtual void close() = 0;
 };

@@ -11,19 +11,43 @@ Status check_http(const OptionRow&, const Options& options) {
 }
 
 // Such a transport takes data from host to host past the sealed connection.
-Status check_secret_file(const OptionRow& row, const Options& options) {
+Status check_encrypting(const OptionRow& row, const std::string& value, const Options& options) {
   for (const std::string& name : options.transports) {
     const auto at = comm::transport_index(name);
-    if (options.secret_file.empty() || !at || comm::transports()[*at].open == nullptr) continue;
+    if (!at || comm::transports()[*at].open == nullptr) continue;
     if (comm::transports()[*at].reach == comm::Reach::kHost) continue;
-    return refuse_option(row, options.secret_file + " together with transport " + name,
+    return refuse_option(row, value + " together with transport " + name,
                          "transports shm and tcp: " + name + " does not encrypt");
   }
   return Status::ok();
 }
 
+Status check_secret_file(const OptionRow& row, const Options& options) {
+  if (options.secret_file.empty()) return Status::ok();
+  return check_encrypting(row, options.secret_file, options);
+}
+
 std::string agreed_secret_file(const Options& options, const comm::PlanTable&) {
   return options.secret_file.empty() ? "" : "set";
+}
+
+bool has_token(const Options& options) {
+  return !options.token_file.empty() || !options.token.empty();
+}
+
+// A token's text is in no error.
+Status check_token_file(const OptionRow& row, const Options& options) {
+  if (!has_token(options)) return Status::ok();
+  const std::string given = options.token_file.empty() ? "(given as text)" : options.token_file;
+  if (!options.secret_file.empty()) {
+    return refuse_option(row, given + " together with secret_file " + options.secret_file,
+                         "one of the two: who has the secret needs no token");
+  }
+  return check_encrypting(row, given, options);
+}
+
+std::string agreed_token_file(const Options& options, const comm::PlanTable&) {
+  return has_token(options) ? "set" : "";
 }
 
 constexpr OptionRow kAccessRows[] = {
@@ -35,12 +59,27 @@ constexpr OptionRow kAccessRows[] = {
      .check = check_http},
     {.name = "secret_file",
      .field = &Options::secret_file,
-     .accepted = "a file that `holdfast secret` has written, which others cannot read",
+     .accepted = "a file that `holdfast secret` has written, which others cannot read; or two, "
+                 "with a comma between them",
      .doc = "File with the secret that all processes of a job share, its coordinator included: "
-            "TLS 1.3 keeps everybody else out of their connections; empty: these go as they are.",
+            "TLS 1.3 keeps everybody else out of their connections; two files with a comma between "
+            "them while the first replaces the second; empty: connections go as they are.",
      .agreement = Agreement::kIfSet,
      .check = check_secret_file,
      .agreed = agreed_secret_file},
+    {.name = "token_file",
+     .field = &Options::token_file,
+     .accepted = "a file with what `holdfast token new` has printed, which others cannot read",
+     .doc = "File with the token by which a coordinator lets this process into an elastic group, "
+            "in place of the secret.",
+     .agreement = Agreement::kIfSet,
+     .check = check_token_file,
+     .agreed = agreed_token_file},
+    {.name = "audit_file",
+     .field = &Options::audit_file,
+     .accepted = "",
+     .doc = "File with a line of JSON for each caller that was let in or refused: at most ten a "
+            "second after the first hundred, in four files of 4 MiB; empty: none."},
     {.name = "flight_dir",
      .field = &Options::flight_dir,
      .accepted = "",

@@ -147,6 +147,7 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
     w.text(offer.transport);
     w.text(offer.text);
   });
+  w.bytes(greeting.papers);
   return w.take();
 }
 
@@ -171,6 +172,7 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
                            [&](const Offer& o) { return o.transport == offer.transport; }));
     greeting.offers.push_back(std::move(offer));
   });
+  greeting.papers = r.bytes(kMaxPaperBytes);
   if (!r.ended()) return malformed;
   return greeting;
 }

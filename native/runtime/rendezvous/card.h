@@ -55,10 +55,15 @@ struct Greeting {
   // Caller: it still has the path that carried their data before. Answerer: both have, and keep it.
   bool keeps = false;
   std::vector<Offer> offers;  // each transport once; an answer has one at most
+  // On a sealed connection: how the sender shows who it is (papers.h). Empty: the seal says enough.
+  std::vector<std::byte> papers = {};
 };
 
+// Room for a pass and the keys that sign passes, or for why somebody is refused.
+inline constexpr std::size_t kMaxPaperBytes = 512;
+
 // Room for an offer of each transport.
-inline constexpr std::size_t kMaxGreetingBytes = 1024 + 8192;
+inline constexpr std::size_t kMaxGreetingBytes = 1024 + kMaxPaperBytes + 8192;
 
 std::vector<std::byte> encode_greeting(const Greeting& greeting);
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes);

@@ -127,8 +127,7 @@ void Doorman::accept_all() {
       if (!none_left) return;
       // Whoever has waited longest without a word makes room; the kernel keeps the next ones.
       if (unheard_.empty()) return rest();
-      gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
-      let_go(unheard_.begin()->first);
+      make_way(unheard_.begin()->first);
       continue;
     }
     std::unique_ptr<TlsSeal> seal;
@@ -143,10 +142,7 @@ void Doorman::accept_all() {
     auto handshake =
         std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, std::move(seal));
     const WaitingRoom::Arrival entry = room_.enter(peer_address(fd));
-    if (entry.gives_way) {
-      gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
-      let_go(*entry.gives_way);
-    }
+    if (entry.gives_way) make_way(*entry.gives_way);
     if (unheard_.empty()) next_look_ = clock_.now() + kLook;
     unheard_.emplace(entry.ticket, std::move(handshake));
     if (!add(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, entry.ticket)) let_go(entry.ticket);
@@ -169,6 +165,7 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
   const Handshake::HandshakeState state = caller.step(clock_.now());
   if (state == Handshake::HandshakeState::kFailed) {
     turned_away_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+    note("refused", caller, caller.failure().message());
     return let_go(ticket);
   }
   if (!caller.has_hello()) return;
@@ -176,6 +173,7 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
   std::unique_ptr<Handshake> greeted = std::move(at->second);
   let_go(ticket);
   greeted_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+  note("let in", *greeted, "");
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
@@ -195,6 +193,17 @@ void Doorman::look_at_time() {
   all.reserve(unheard_.size());
   for (const auto& [ticket, caller] : unheard_) all.push_back(ticket);
   for (const WaitingRoom::Ticket ticket : all) look_at(ticket);
+}
+
+void Doorman::make_way(WaitingRoom::Ticket ticket) {
+  gave_way_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+  const auto at = unheard_.find(ticket);
+  if (at != unheard_.end()) note("refused", *at->second, "said nothing, and gave way to others");
+  let_go(ticket);
+}
+
+void Doorman::note(const char* event, const Handshake& caller, const std::string& why) {
+  if (rules_.audit) rules_.audit->write(event, peer_address(caller.fd()), caller.facts(), why);
 }
 
 void Doorman::let_go(WaitingRoom::Ticket ticket) {

@@ -28,6 +28,7 @@ class Doorman {
     WaitingRoom::Seats seats;
     Duration patience = std::chrono::seconds(10);    // for a caller's greeting
     std::shared_ptr<const Sealer> sealer = nullptr;  // null: connections are not sealed
+    std::shared_ptr<AuditLog> audit = nullptr;       // null: none is kept
   };
   // How many callers there were, by what became of them.
   struct Callers {
@@ -59,6 +60,8 @@ class Doorman {
   void rest();
   void look_at_time();
   void let_go(WaitingRoom::Ticket ticket);
+  void make_way(WaitingRoom::Ticket ticket);
+  void note(const char* event, const Handshake& caller, const std::string& why);
   int pause() const;
 
   const int listener_;

@@ -35,7 +35,8 @@ Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant 
       endpoint_(to),
       hello_(hello),
       deadline_(deadline) {
-  queue(true, hello);
+  // What a sealed one shows depends on the session.
+  if (!seal_) queue(true, hello_);
 }
 
 Handshake::Handshake(int fd, Instant deadline, std::unique_ptr<TlsSeal> seal)
@@ -50,7 +51,13 @@ Handshake::HandshakeState Handshake::fail(Status why) {
   return HandshakeState::kFailed;
 }
 
-void Handshake::queue(bool is_hello, const Greeting& greeting) {
+void Handshake::queue(bool is_hello, Greeting greeting) {
+  if (seal_ && greeting.papers.empty()) {
+    if (Status shown = seal_->show_papers(greeting); !shown.is_ok()) {
+      fail(std::move(shown));
+      return;
+    }
+  }
   const std::vector<std::byte> payload = encode_greeting(greeting);
   FrameHeader header;
   header.kind = is_hello ? FrameKind::kHello : FrameKind::kWelcome;
@@ -102,7 +109,8 @@ bool Handshake::shake_hands() {
     return false;
   }
   sealed_ = shaken.value();
-  return sealed_;
+  if (sealed_ && caller_) queue(true, hello_);
+  return sealed_ && failure_.is_ok();
 }
 
 ssize_t Handshake::send_some() {
@@ -145,6 +153,20 @@ bool Handshake::flush() {
   return false;
 }
 
+// Who is not let in is told why: it has proven who it is as far as the seal asks.
+bool Handshake::look_at_papers() {
+  if (!seal_) return true;
+  Status sound = seal_->check_papers(*peer_);
+  if (sound.is_ok()) return true;
+  if (!caller_) {
+    queue(false, {peer_->to, peer_->from, {}, false, {}, refusal_papers(sound.message())});
+    flush();
+  }
+  peer_.reset();
+  fail(std::move(sound));
+  return false;
+}
+
 // Reads exactly one frame, so that no byte of what follows is taken from the link.
 bool Handshake::read_greeting() {
   if (peer_) return true;
@@ -163,7 +185,7 @@ bool Handshake::read_greeting() {
         auto greeting = parse_greeting(std::span(in_).subspan(kFrameHeaderBytes));
         if (!greeting.is_ok()) return fail(greeting.status()), false;
         peer_ = std::move(greeting).value();
-        return true;
+        return look_at_papers();
       }
     }
     std::byte chunk[kFrameHeaderBytes + kMaxGreetingBytes];

@@ -47,6 +47,8 @@ class Handshake {
   bool has_hello() const { return !caller_ && peer_.has_value() && !answered_; }
   const Greeting& peer() const { return *peer_; }
   void welcome(const Greeting& greeting);
+  // What the other side has proven of itself.
+  CallerFacts facts() const { return seal_ ? seal_->facts() : CallerFacts{}; }
   // In kReady: whether the two keep the path that carried their data before.
   bool keeps() const { return caller_ ? peer_->keeps : keeps_; }
   void refuse(Status why) { fail(std::move(why)); }
@@ -58,8 +60,9 @@ class Handshake {
   bool is_withdrawn() const { return withdrawn_; }
 
  private:
-  void queue(bool is_hello, const Greeting& greeting);
+  void queue(bool is_hello, Greeting greeting);
   bool shake_hands();
+  bool look_at_papers();
   bool flush();
   ssize_t send_some();
   ssize_t receive_some(std::span<std::byte> room);

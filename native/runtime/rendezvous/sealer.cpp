@@ -1,16 +1,11 @@
 #include "runtime/rendezvous/sealer.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <vector>
+#include <utility>
+
+#include "runtime/rendezvous/secret_file.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -18,107 +13,46 @@ namespace {
 using secure::KeyRing;
 using secure::Secret;
 using secure::TokenClaims;
-using secure::UnixTime;
 
-// All that have the secret are of one run, whatever it is called: a run's name is for tokens that
-// are given to others.
-constexpr const char* kRun = "holders-of-the-secret";
 // A process makes a token for each call. Clocks may differ by less.
 constexpr std::int64_t kTokenSeconds = std::int64_t{7} * 24 * 3600;
-constexpr std::size_t kMostSecretFileBytes = 4096;
 
-UnixTime unix_now() {
+}  // namespace
+
+secure::UnixTime unix_now() {
   return {std::chrono::duration_cast<std::chrono::seconds>(
               std::chrono::system_clock::now().time_since_epoch())
               .count()};
 }
 
-bool fill_randomly(std::span<std::byte> bytes) {
-  return ::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
+Result<secure::Serial> random_serial() {
+  secure::Serial serial;
+  const auto got = ::getrandom(serial.bytes.data(), serial.bytes.size(), 0);
+  if (got != static_cast<ssize_t>(serial.bytes.size())) {
+    return Status{Code::kSystem, "this system has no random numbers"};
+  }
+  return serial;
 }
 
-Status refuse(const std::string& path, const std::string& why) {
-  return {Code::kConfigError, "secret_file " + path + ": " + why};
-}
-
-// Closes a descriptor at the end of its scope.
-struct OpenFile {
-  explicit OpenFile(int number) : fd(number) {}
-  ~OpenFile() {
-    if (fd >= 0) ::close(fd);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  const int fd;
-};
-
-}  // namespace
-
-Result<Secret> read_secret_file(const std::string& path) {
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (file.fd < 0) {
-    return refuse(path, std::string(std::strerror(errno)) +
-                            "; `holdfast secret FILE` makes one, to be copied to all hosts");
-  }
-  struct stat about {};
-  if (::fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-    return refuse(path, "this is no file");
-  }
-  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    std::array<char, 8> mode{};
-    std::snprintf(mode.data(), mode.size(), "%04o", about.st_mode & 07777U);
-    return refuse(path, std::string("others may use it (mode ") + mode.data() +
-                            "); accepted: 0600 or 0400. Run chmod 600 on it, and make a new "
-                            "secret if others may have read this one");
-  }
-  std::array<char, kMostSecretFileBytes> text{};
-  const ssize_t size = ::read(file.fd, text.data(), text.size());
-  if (size < 0) return refuse(path, std::strerror(errno));
-  auto secret = secure::parse_secret_file({text.data(), static_cast<std::size_t>(size)});
-  secure::wipe(std::as_writable_bytes(std::span(text)));
-  if (!secret.is_ok()) return refuse(path, secret.status().message());
-  return secret;
-}
-
-Status make_secret_file(const std::string& path) {
-  std::array<std::byte, secure::kSecretBytes> bytes{};
-  if (!fill_randomly(bytes)) return refuse(path, "this system has no random numbers");
-  const Secret secret{bytes};
-  secure::wipe(bytes);
-  const OpenFile file(
-      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, S_IRUSR | S_IWUSR));
-  if (file.fd < 0) {
-    const bool there = errno == EEXIST;
-    return refuse(path,
-                  std::string(std::strerror(errno)) +
-                      (there ? "; a secret in use is not written over: name another file" : ""));
-  }
-  std::string text = secure::secret_file_text(secret);
-  const ssize_t written = ::write(file.fd, text.data(), text.size());
-  const bool sound = written == static_cast<ssize_t>(text.size()) && ::fsync(file.fd) == 0;
-  secure::wipe(std::as_writable_bytes(std::span(text)));
-  return sound ? Status::ok() : refuse(path, std::strerror(errno));
-}
-
-Result<std::shared_ptr<const Sealer>> Sealer::open(const std::string& secret_file) {
-  auto secret = read_secret_file(secret_file);
-  if (!secret.is_ok()) return secret.status();
-  std::vector<Secret> secrets;
-  secrets.push_back(std::move(secret).value());
-  auto ring = KeyRing::make(std::move(secrets));
+Result<std::shared_ptr<const SecretHolder>> SecretHolder::open(const std::string& files) {
+  auto secrets = read_secret_files(files);
+  if (!secrets.is_ok()) return secrets.status();
+  auto store_seal = StoreSeal::of(secrets.value());
+  if (!store_seal.is_ok()) return store_seal.status();
+  auto ring = KeyRing::make(std::move(secrets).value());
   if (!ring.is_ok()) return ring.status();
   auto context = secure::TlsContext::for_tokens();
   if (!context.is_ok()) return context.status();
-  return std::shared_ptr<const Sealer>(
-      new Sealer(std::move(ring).value(), std::move(context).value()));
+  return std::shared_ptr<const SecretHolder>(new SecretHolder(
+      std::move(ring).value(), std::move(context).value(), std::move(store_seal).value()));
 }
 
-Result<std::unique_ptr<TlsSeal>> Sealer::call() const {
+Result<std::unique_ptr<TlsSeal>> SecretHolder::call(MemberId) const {
+  auto serial = random_serial();
+  if (!serial.is_ok()) return serial.status();
   TokenClaims claims;
-  if (!fill_randomly(claims.serial.bytes)) {
-    return Status{Code::kSystem, "this system has no random numbers"};
-  }
-  claims.run = kRun;
+  claims.serial = serial.value();
+  claims.run = kHoldersRun;
   claims.not_after = {unix_now().value + kTokenSeconds};
   auto token = ring_->mint(std::move(claims));
   if (!token.is_ok()) return token.status();
@@ -130,13 +64,13 @@ Result<std::unique_ptr<TlsSeal>> Sealer::call() const {
   return std::make_unique<TlsSeal>(std::move(session).value());
 }
 
-Result<std::unique_ptr<TlsSeal>> Sealer::answer() const {
+Result<std::unique_ptr<TlsSeal>> SecretHolder::answer() const {
   secure::TlsTerms terms;
   terms.now = unix_now();
   terms.key_of = [ring = ring_](std::span<const std::byte> bytes) -> Result<Secret> {
     auto claims = secure::parse_claims(bytes);
     if (!claims.is_ok()) return claims.status();
-    return ring->admit(claims.value(), {kRun, unix_now()});
+    return ring->admit(claims.value(), {kHoldersRun, unix_now()});
   };
   auto session = secure::TlsSession::server(context_, std::move(terms));
   if (!session.is_ok()) return session.status();

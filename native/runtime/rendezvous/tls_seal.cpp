@@ -43,6 +43,18 @@ Result<bool> TlsSeal::shake_hands(int fd) {
   return session_.state() == TlsState::kOpen;
 }
 
+Status TlsSeal::show_papers(Greeting& own) {
+  if (!papers_) return Status::ok();
+  auto shown = papers_->show(session_, own);
+  if (!shown.is_ok()) return shown.status();
+  own.papers = std::move(shown).value();
+  return Status::ok();
+}
+
+Status TlsSeal::check_papers(const Greeting& theirs) {
+  return papers_ ? papers_->check(session_, theirs) : Status::ok();
+}
+
 bool TlsSeal::flush(int fd) {
   while (holds()) {
     const auto bytes = session_.outgoing();

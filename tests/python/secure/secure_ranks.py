@@ -156,3 +156,34 @@ def through_others() -> None:
             assert data[0] == 1
             time.sleep(0.02)
         print("went on", flush=True)
+
+
+def by_token() -> None:
+    """Stay in a group, step by step, until a file says to leave; tell of every new view."""
+    here = Path(os.environ["HERE"])
+    try:
+        group = holdfast.join(os.environ["URL"], min_peers=int(os.environ["MIN_PEERS"]))
+    except holdfast.HoldfastError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        return
+    seen = 0
+    data = np.ones(20_000, np.float32)
+    try:
+        leave = np.zeros(1, np.int32)
+        while not leave[0]:
+            group.advance()
+            if group.epoch != seen:
+                seen = group.epoch
+                present = len(group.live_ranks)
+                (here / f"view.{group.rank}").write_text(f"{os.getpid()} {present}")
+            data[:] = 1
+            group.all_reduce(data)
+            assert data[0] == data[-1] == round(float(data[0])), data
+            leave[0] = (here / "leave").exists()
+            group.all_reduce(leave, op="max")
+            time.sleep(0.01)
+        print("left", flush=True)
+        group.leave()
+    except holdfast.HoldfastError as error:
+        (here / f"out.{os.getpid()}").touch()
+        print(f"{type(error).__name__}: {error}", flush=True)

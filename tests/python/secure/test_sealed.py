@@ -113,7 +113,7 @@ def test_who_has_not_the_secret_is_told_so(secret: str, tmp_path: Path, other: s
     )
     said = "\n".join(outcome.output for outcome in outcomes)
     assert "let in" not in said
-    expected = "share no secret" if other == "another" else "secret_file: set"
+    expected = "without the job's secret" if other == "another" else "secret_file: set"
     assert expected in said, said
     for path in tmp_path.glob("*.secret"):
         assert path.read_text().split()[-1] not in said

@@ -1,0 +1,208 @@
+#include "runtime/rendezvous/gatekeeper.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "runtime/rendezvous/secret_file.h"
+#include "secure/pass.h"
+
+namespace holdfast::runtime {
+
+using secure::Fingerprint;
+using secure::Identity;
+using secure::KeyRing;
+using secure::Serial;
+using secure::TlsContext;
+using secure::TlsSession;
+using secure::TokenClaims;
+
+namespace {
+
+// Ids whose keys are known. Beyond that the one that was let in first is forgotten; its process may
+// have ended long ago.
+constexpr std::size_t kMostEntrants = 16384;
+
+Status turn_away(const std::string& why) { return {Code::kAuthFailed, why}; }
+
+}  // namespace
+
+class Gatekeeper::Book {
+ public:
+  Book(KeyRing ring, std::vector<Identity> issuers)
+      : ring_(std::move(ring)), issuers_(std::move(issuers)) {}
+
+  // The key of a token's claims, whether or not they let anybody in now: who has the token is told
+  // why not, and nobody else.
+  Result<secure::Secret> key_of(std::span<const std::byte> bytes) const {
+    const auto claims = secure::parse_claims(bytes);
+    if (!claims.is_ok()) return claims.status();
+    return ring_.admit(claims.value(), {claims.value().run, claims.value().not_after});
+  }
+
+  Status admit(const TokenClaims& claims, const Fingerprint& key, MemberId member);
+  void note_holder(MemberId member);
+  Result<Admission> admission(const secure::PassClaims& claims) const;
+  void revoke(std::set<Serial> serials);
+  std::optional<Entrant> entrant(MemberId member) const;
+
+ private:
+  struct KnownEntrant {
+    Entrant entrant;
+    Fingerprint key;
+    std::uint64_t number = 0;  // counts those that were let in
+  };
+
+  const KeyRing ring_;
+  const std::vector<Identity> issuers_;
+  mutable std::mutex mutex_;  // guards the rest
+  std::set<Serial> revoked_;
+  std::map<Serial, std::set<Fingerprint>> users_;  // of tokens whose uses are counted
+  std::map<MemberId, KnownEntrant> entrants_;
+  std::uint64_t admitted_ = 0;
+};
+
+Status Gatekeeper::Book::admit(const TokenClaims& claims, const Fingerprint& key, MemberId member) {
+  const std::lock_guard lock(mutex_);
+  if (const Status now = check_claims(claims, {claims.run, unix_now(), revoked_}); !now.is_ok()) {
+    return turn_away(now.message());
+  }
+  if (claims.role != secure::TokenRole::kMember) {
+    return turn_away(std::string("the token's role is ") + role_name(claims.role) +
+                     "; accepted, to join: member");
+  }
+  const auto known = entrants_.find(member);
+  if (known != entrants_.end() && known->second.key != key) {
+    return turn_away("the id of member " + std::to_string(member.value) +
+                     " belongs to another key");
+  }
+  if (claims.uses != secure::kAnyUses) {
+    auto& users = users_[claims.serial];
+    if (!users.contains(key) && users.size() >= std::min(claims.uses, kMostUses)) {
+      return turn_away("the token " + serial_text(claims.serial) + " was used " +
+                       std::to_string(users.size()) +
+                       " times, as often as it says (`holdfast token new --uses N`)");
+    }
+    users.insert(key);
+  }
+  if (known == entrants_.end() && entrants_.size() >= kMostEntrants) {
+    entrants_.erase(std::min_element(
+        entrants_.begin(), entrants_.end(),
+        [](const auto& a, const auto& b) { return a.second.number < b.second.number; }));
+  }
+  entrants_.insert_or_assign(member, KnownEntrant{{claims.run, claims.serial}, key, ++admitted_});
+  return Status::ok();
+}
+
+void Gatekeeper::Book::note_holder(MemberId member) {
+  const std::lock_guard lock(mutex_);
+  entrants_.erase(member);
+}
+
+Result<Admission> Gatekeeper::Book::admission(const secure::PassClaims& claims) const {
+  Admission admission;
+  for (const Identity& issuer : issuers_) admission.issuers.push_back(issuer.public_key());
+  auto pass = secure::issue_pass(issuers_.front(), claims);
+  if (!pass.is_ok()) return pass.status();
+  admission.pass = std::move(pass).value();
+  return admission;
+}
+
+void Gatekeeper::Book::revoke(std::set<Serial> serials) {
+  const std::lock_guard lock(mutex_);
+  revoked_ = std::move(serials);
+}
+
+std::optional<Entrant> Gatekeeper::Book::entrant(MemberId member) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entrants_.find(member);
+  return found == entrants_.end() ? std::nullopt : std::optional(found->second.entrant);
+}
+
+namespace {
+
+class GatePapers final : public Papers {
+ public:
+  explicit GatePapers(std::shared_ptr<Gatekeeper::Book> book) : book_(std::move(book)) {}
+
+  Status check(const TlsSession& session, const Greeting& theirs) override {
+    auto claims = secure::parse_claims(session.peer().claims);
+    if (!claims.is_ok()) return turn_away(claims.status().message());
+    claims_ = std::move(claims).value();
+    if (claims_.run == kHoldersRun) {
+      book_->note_holder(theirs.from);
+      const Status now = check_claims(claims_, {kHoldersRun, unix_now()});
+      return now.is_ok() ? now : turn_away(now.message());
+    }
+    const auto proof = parse_proof_papers(theirs.papers);
+    if (!proof.is_ok()) return proof.status();
+    const auto key = secure::fingerprint_in(proof.value());
+    if (!key.is_ok()) return key.status();
+    key_ = key.value();
+    TRY(session.check_proof(proof.value(), key_));
+    return book_->admit(claims_, key_, theirs.from);
+  }
+
+  Result<std::vector<std::byte>> show(const TlsSession&, const Greeting& own) override {
+    if (claims_.run == kHoldersRun) return std::vector<std::byte>();
+    const auto admission =
+        book_->admission({claims_.run, own.to, key_, claims_.serial, claims_.not_after});
+    if (!admission.is_ok()) return admission.status();
+    return admission_papers(admission.value());
+  }
+
+  CallerFacts facts() const override {
+    if (claims_.run.empty()) return {};
+    if (claims_.run == kHoldersRun) return {"", claims_.run, ""};
+    return {serial_text(claims_.serial), claims_.run,
+            key_ == Fingerprint{} ? "" : fingerprint_text(key_)};
+  }
+
+ private:
+  std::shared_ptr<Gatekeeper::Book> book_;
+  TokenClaims claims_;
+  Fingerprint key_;
+};
+
+}  // namespace
+
+Gatekeeper::Gatekeeper(TlsContext context, std::shared_ptr<Book> book)
+    : context_(std::move(context)), book_(std::move(book)) {}
+
+Result<std::shared_ptr<Gatekeeper>> Gatekeeper::open(const std::string& files) {
+  auto secrets = read_secret_files(files);
+  if (!secrets.is_ok()) return secrets.status();
+  std::vector<Identity> issuers;
+  for (const secure::Secret& secret : secrets.value()) {
+    auto issuer = secure::pass_issuer(secret);
+    if (!issuer.is_ok()) return issuer.status();
+    issuers.push_back(std::move(issuer).value());
+  }
+  auto ring = KeyRing::make(std::move(secrets).value());
+  if (!ring.is_ok()) return ring.status();
+  auto context = TlsContext::for_tokens();
+  if (!context.is_ok()) return context.status();
+  auto book = std::make_shared<Book>(std::move(ring).value(), std::move(issuers));
+  return std::shared_ptr<Gatekeeper>(new Gatekeeper(std::move(context).value(), std::move(book)));
+}
+
+Result<std::unique_ptr<TlsSeal>> Gatekeeper::call(MemberId) const {
+  return Status{Code::kUnsupported, "a coordinator calls nobody"};
+}
+
+Result<std::unique_ptr<TlsSeal>> Gatekeeper::answer() const {
+  secure::TlsTerms terms;
+  terms.now = unix_now();
+  terms.key_of = [book = book_](std::span<const std::byte> claims) { return book->key_of(claims); };
+  auto session = TlsSession::server(context_, std::move(terms));
+  if (!session.is_ok()) return session.status();
+  return std::make_unique<TlsSeal>(std::move(session).value(), std::make_unique<GatePapers>(book_));
+}
+
+void Gatekeeper::revoke(std::set<Serial> serials) { book_->revoke(std::move(serials)); }
+
+std::optional<Entrant> Gatekeeper::entrant(MemberId member) const { return book_->entrant(member); }
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,50 @@
+// Gatekeeper: the sealer of a coordinator that has a secret. It lets in who has the secret, and by
+// tokens who has one that counts now, as a member of the token's run: it knows which tokens are
+// revoked, which keys have used each, and which key has which member's id. Why:
+// docs/decisions/0161-a-pass-names-a-key.md
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "runtime/rendezvous/sealer.h"
+
+namespace holdfast::runtime {
+
+// A member that was let in by a token.
+struct Entrant {
+  std::string run;
+  secure::Serial token;
+};
+
+// Any thread, while one owns it.
+class Gatekeeper final : public Sealer {
+ public:
+  // More keys than that are not counted for one token: it lets in no more, whatever it says.
+  static constexpr std::uint32_t kMostUses = 4096;
+
+  // `files`: as SecretHolder::open().
+  static Result<std::shared_ptr<Gatekeeper>> open(const std::string& files);
+
+  // kUnsupported: a coordinator calls nobody.
+  Result<std::unique_ptr<TlsSeal>> call(MemberId callee) const override;
+  Result<std::unique_ptr<TlsSeal>> answer() const override;
+
+  // From now on these tokens let nobody in. Who came in by one is the caller's to show out.
+  void revoke(std::set<secure::Serial> serials);
+  // nullopt: it has the secret.
+  std::optional<Entrant> entrant(MemberId member) const;
+
+  // What all of a gate's connections ask.
+  class Book;
+
+ private:
+  Gatekeeper(secure::TlsContext context, std::shared_ptr<Book> book);
+
+  secure::TlsContext context_;
+  std::shared_ptr<Book> book_;  // owners: also the papers of connections that are being made
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,160 @@
+#include "runtime/rendezvous/token_holder.h"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "secure/pass.h"
+
+namespace holdfast::runtime {
+
+using secure::Identity;
+using secure::TlsContext;
+using secure::TlsSession;
+using secure::TlsTerms;
+using secure::Token;
+
+struct TokenHolder::HeldPass {
+  std::string run;
+  std::mutex mutex;     // guards the rest
+  Admission admission;  // empty: not let in yet
+};
+
+namespace {
+
+Admission admission_of(TokenHolder::HeldPass& held) {
+  const std::lock_guard lock(held.mutex);
+  return held.admission;
+}
+
+// A member's towards its coordinator: it proves its key, and gets a pass.
+class AskingPapers final : public Papers {
+ public:
+  AskingPapers(std::shared_ptr<const Identity> identity,
+               std::shared_ptr<TokenHolder::HeldPass> held)
+      : identity_(std::move(identity)), held_(std::move(held)) {}
+
+  Result<std::vector<std::byte>> show(const TlsSession& session, const Greeting&) override {
+    const auto proof = session.prove(*identity_);
+    if (!proof.is_ok()) return proof.status();
+    return proof_papers(proof.value());
+  }
+
+  Status check(const TlsSession&, const Greeting& theirs) override {
+    auto admission = parse_admission_papers(theirs.papers);
+    if (!admission.is_ok()) return admission.status();
+    const std::lock_guard lock(held_->mutex);
+    held_->admission = std::move(admission).value();
+    return Status::ok();
+  }
+
+ private:
+  std::shared_ptr<const Identity> identity_;
+  std::shared_ptr<TokenHolder::HeldPass> held_;
+};
+
+// Two members': each shows the pass for the key by which hands were shaken.
+class MemberPapers final : public Papers {
+ public:
+  // `callee`: who is called; nullopt where this side answers.
+  MemberPapers(std::shared_ptr<TokenHolder::HeldPass> held, std::optional<MemberId> callee)
+      : held_(std::move(held)), callee_(callee) {}
+
+  Result<std::vector<std::byte>> show(const TlsSession&, const Greeting&) override {
+    const Admission own = admission_of(*held_);
+    if (own.pass.empty()) {
+      return Status{Code::kAuthFailed, "this process's coordinator has not let it in yet"};
+    }
+    return pass_papers(own.pass);
+  }
+
+  Status check(const TlsSession& session, const Greeting& theirs) override {
+    const auto pass = parse_pass_papers(theirs.papers);
+    if (!pass.is_ok()) return pass.status();
+    const auto claims = secure::check_pass(pass.value(), admission_of(*held_).issuers, unix_now());
+    if (!claims.is_ok()) return claims.status();
+    const secure::PassClaims& told = claims.value();
+    facts_ = {serial_text(told.token), told.run, fingerprint_text(told.key)};
+    if (told.run != held_->run) return refused("is of another run");
+    if (told.member != theirs.from || (callee_ && *callee_ != theirs.from)) {
+      return refused("is of another member");
+    }
+    if (session.peer().fingerprint != told.key) return refused("is of another key");
+    return Status::ok();
+  }
+
+  CallerFacts facts() const override { return facts_; }
+
+ private:
+  static Status refused(const std::string& why) {
+    return {Code::kAuthFailed, "the pass that was shown " + why};
+  }
+
+  std::shared_ptr<TokenHolder::HeldPass> held_;
+  std::optional<MemberId> callee_;
+  CallerFacts facts_;
+};
+
+Result<std::unique_ptr<TlsSeal>> sealed(Result<TlsSession> session,
+                                        std::unique_ptr<Papers> papers) {
+  if (!session.is_ok()) return session.status();
+  return std::make_unique<TlsSeal>(std::move(session).value(), std::move(papers));
+}
+
+// Any key may shake hands: whose it is, the pass says.
+TlsTerms terms_of_members() {
+  TlsTerms terms;
+  terms.now = unix_now();
+  terms.accepts = [](const secure::Fingerprint&) { return Status::ok(); };
+  return terms;
+}
+
+}  // namespace
+
+TokenHolder::TokenHolder(Token token, MemberId coordinator, Identity identity,
+                         TlsContext to_coordinator, TlsContext to_members)
+    : token_(std::move(token)),
+      coordinator_(coordinator),
+      identity_(std::make_shared<const Identity>(std::move(identity))),
+      to_coordinator_(std::move(to_coordinator)),
+      to_members_(std::move(to_members)),
+      held_(std::make_shared<HeldPass>()) {
+  held_->run = token_.claims.run;
+}
+
+Result<std::shared_ptr<const Sealer>> TokenHolder::make(Token token, MemberId coordinator) {
+  if (token.claims.role != secure::TokenRole::kMember) {
+    return Status{Code::kConfigError, std::string("the token's role is ") +
+                                          role_name(token.claims.role) +
+                                          "; accepted, to join: member"};
+  }
+  TRY(secure::check_claims(token.claims, {token.claims.run, unix_now()}));
+  auto identity = Identity::generate();
+  if (!identity.is_ok()) return identity.status();
+  auto to_members = TlsContext::of_identity(identity.value());
+  if (!to_members.is_ok()) return to_members.status();
+  auto to_coordinator = TlsContext::for_tokens();
+  if (!to_coordinator.is_ok()) return to_coordinator.status();
+  return std::shared_ptr<const Sealer>(
+      new TokenHolder(std::move(token), coordinator, std::move(identity).value(),
+                      std::move(to_coordinator).value(), std::move(to_members).value()));
+}
+
+Result<std::unique_ptr<TlsSeal>> TokenHolder::call(MemberId callee) const {
+  if (callee != coordinator_) {
+    return sealed(TlsSession::client(to_members_, terms_of_members()),
+                  std::make_unique<MemberPapers>(held_, callee));
+  }
+  TlsTerms terms;
+  terms.now = unix_now();
+  terms.token = &token_;
+  return sealed(TlsSession::client(to_coordinator_, std::move(terms)),
+                std::make_unique<AskingPapers>(identity_, held_));
+}
+
+Result<std::unique_ptr<TlsSeal>> TokenHolder::answer() const {
+  return sealed(TlsSession::server(to_members_, terms_of_members()),
+                std::make_unique<MemberPapers>(held_, std::nullopt));
+}
+
+}  // namespace holdfast::runtime
