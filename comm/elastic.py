@@ -30,7 +30,8 @@ def join(
     ----------
     url : str
         ``holdfast://host:port``, or ``holdfast://host:port/NAME`` where the coordinator has several
-        groups. `holdfast coordinator` runs one.
+        groups. `holdfast coordinator` runs one. Where it may be at one of several addresses, up to
+        eight: ``holdfast://a:29400,b:29400/NAME``, the same for all peers, in any order.
     token : str, optional
         Reserved: there is no authentication yet, and a token that nobody checks would promise one.
     min_peers : int
@@ -48,7 +49,7 @@ def join(
     Raises
     ------
     ConfigError
-        For a url or number that cannot be used.
+        For a url or number that cannot be used, or a url with other addresses than the peers'.
     Unsupported
         With a token.
     NotMember
@@ -59,7 +60,10 @@ def join(
         When nobody answers there, or the group did not begin or admit in time.
     """
     if not url.startswith(_SCHEME):
-        raise ConfigError(f"url = {url!r}; accepted: holdfast://host:port or .../NAME")
+        raise ConfigError(
+            f"url = {url!r}; accepted: holdfast://host:port or .../NAME, or up to 8 host:port "
+            "with commas between"
+        )
     if min_peers < 1:
         raise ConfigError(f"min_peers = {min_peers}; accepted: 1 and more")
     if token is not None:

@@ -313,9 +313,9 @@ constexpr OptionRow kRows[] = {
      .or_zero = true},
     {.name = "coordinator",
      .field = &Options::coordinator,
-     .accepted = "host:port or host:port/NAME",
-     .doc = "Address of the job's coordinator, with the job's name where it has several; "
-            "empty: the lowest living rank does its work.",
+     .accepted = "host:port or host:port/NAME, or up to 8 host:port with commas between",
+     .doc = "Where the job's coordinator is, with the job's name where it has several; if that is "
+            "one of several addresses, all ranks name the same; empty: the lowest living rank.",
      .check = check_coordinator},
     {.name = "http",
      .field = &Options::http,
