@@ -65,9 +65,10 @@ void Runtime::call_member(const Card& card, Instant deadline) {
 
 void Runtime::want(const ft::Joiner& joiner) {
   const auto card = parse_card(joiner.card);
-  if (card.is_ok() && card.value().member == joiner.member) {
-    call_member(card.value(), parts_.clock->now() + kConnectTime);
-  }
+  if (!card.is_ok() || card.value().member != joiner.member) return;
+  // Who is not connected to all is not admitted, and LateJoin tells the user.
+  if (card.value().coordinators != parts_.coordinators) return;
+  call_member(card.value(), parts_.clock->now() + kConnectTime);
 }
 
 std::optional<Endpoint> Runtime::next_endpoint(Attempt& attempt, Instant now) {

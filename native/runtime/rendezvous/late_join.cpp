@@ -231,13 +231,16 @@ void LateJoin::tell_of_wait(Instant now) {
 // Of processes that wait to found a group, the one with the lowest id says which addresses go for
 // all: not all of them give up because of one.
 Status LateJoin::check_others() {
+  if (checked_changes_ == joining_.changes()) return Status::ok();
+  checked_changes_ = joining_.changes();
   const ft::WorldView& view = joining_.view();
   MemberId lowest = runtime_->parts().self;
   for (const ft::Joiner& other : joining_.wanted()) lowest = std::min(lowest, other.member);
   for (const ft::Joiner& other : joining_.wanted()) {
+    if (checked_.contains(other.member)) continue;
     const bool goes_for_all = view.members.empty() && other.member == lowest;
     if (!goes_for_all && !view.has(other.member)) continue;
-    if (!checked_.insert(other.member).second) continue;
+    checked_.insert(other.member);
     const auto card = parse_card(other.card);
     if (!card.is_ok()) continue;
     TRY(check_coordinators(runtime_->own_card(), card.value(),

@@ -63,7 +63,8 @@ class LateJoin {
   std::vector<Card> members_;   // members of the life, as the store has them
   std::vector<Card> contacts_;  // processes it asks: members_, or the coordinator
   std::vector<bool> met_;       // whether connected once, by contact
-  std::set<MemberId> checked_;  // by check_others()
+  std::set<MemberId> checked_;  // by check_others(), which last looked at these changes:
+  std::uint64_t checked_changes_ = 0;
   ft::Joining joining_;
 };
 

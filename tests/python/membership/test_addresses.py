@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,19 @@ def test_a_newcomer_that_names_other_addresses_is_told_and_the_job_goes_on(tmp_p
         assert ",".join(sorted(named)) in said, said
     assert "accepted: the same addresses everywhere, in any order" in said, said
     end_all(members, tmp_path)
+
+
+def test_of_founders_that_name_different_addresses_one_is_told_and_the_other_waits(tmp_path):
+    here, gone = own_port(), own_port()
+    coordinate(tmp_path, here, "--grace", "0", "--min-peers", "2")
+    lists = ([here, gone], [here])
+    founders = [peer(tmp_path, *named, function="join_and_say", LIMIT="30") for named in lists]
+    until = time.monotonic() + PATIENCE_S
+    while all(founder.poll() is None for founder in founders):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    (told,) = (founder for founder in founders if founder.poll() is not None)
+    assert ",".join(sorted([here, gone])) in await_line(told, "ConfigError")
 
 
 def test_ranks_that_name_different_addresses_are_told_as_they_meet(tmp_path):
