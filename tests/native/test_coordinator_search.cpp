@@ -87,6 +87,10 @@ TEST_CASE("a list that cannot be used is refused with what is wrong, and what is
       {"a:1,b:2,A:1/run", "a:1 is named twice"},
       {"[::1]:1,[0:0::1]:1", "[::1]:1 is named twice"},
       {"a:1,b:1,c:1,d:1,e:1,f:1,g:1,h:1,i:1", "too many addresses"},
+      {std::string(250, 'a') + ":1," + std::string(250, 'b') + ":1," + std::string(250, 'c') +
+           ":1," + std::string(250, 'd') + ":1," + std::string(250, 'e') + ":1",
+       "the addresses are too long"},
+      {std::string(254, 'a') + ":1,b:1", "\"" + std::string(254, 'a') + ":1\" has no such host"},
       {"a:1/x,b:1/" + std::string(200, 'n'), "the name is too long"},
   };
   for (const auto& row : wrong) {

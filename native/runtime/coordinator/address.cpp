@@ -20,6 +20,8 @@ constexpr std::string_view kScheme = "holdfast://";
 constexpr std::size_t kMaxJobName = 128;
 // The longest name that the domain name system has.
 constexpr std::size_t kMaxHostName = 253;
+// Cards have room for so many characters of a list.
+constexpr std::size_t kMaxListed = 1024;
 
 Status refuse(const std::string& text, const std::string& why) {
   return {Code::kConfigError,
@@ -27,8 +29,9 @@ Status refuse(const std::string& text, const std::string& why) {
               "; accepted: host:port or host:port/NAME with a port of 1 to 65535 and a name of "
               "at most 128 characters, with or without holdfast:// before it; an address of IPv6 "
               "in brackets: [2001:db8::7]:29400; up to " +
-              std::to_string(kMaxCoordinatorHosts) +
-              " of them with commas between, where the coordinator may be at one of several: "
+              std::to_string(kMaxCoordinatorHosts) + " of them with commas between, " +
+              std::to_string(kMaxListed) +
+              " characters in all, where the coordinator may be at one of several: "
               "host:port,host:port/NAME. Name each address once"};
 }
 
@@ -105,6 +108,9 @@ Result<CoordinatorAddress> parse_coordinator(const std::string& text) {
     if (known.size() > kMaxCoordinatorHosts) return refuse(text, "too many addresses");
     address.hosts.push_back(std::move(at));
     from = to + 1;
+  }
+  if (address.hosts.size() > 1 && address.sorted().size() > kMaxListed) {
+    return refuse(text, "the addresses are too long");
   }
   return address;
 }

@@ -300,4 +300,4 @@ def test_a_list_that_cannot_be_used_is_an_error_that_says_what_can(addresses, sa
     assert addresses in str(refused.value)
     assert says in str(refused.value)
     assert "accepted: host:port" in str(refused.value)
-    assert "up to 8 of them with commas between" in str(refused.value)
+    assert "up to 8 of them with commas between, 1024 characters in all" in str(refused.value)
