@@ -73,7 +73,7 @@ void Runtime::want(const ft::Joiner& joiner) {
 
 std::optional<Endpoint> Runtime::next_endpoint(Attempt& attempt, Instant now) {
   if (is_coordinator(attempt.card.member)) {
-    const auto next = parts_.search.next(now);
+    auto next = parts_.search.next(now);
     attempt.not_before = parts_.search.due();
     return next;
   }

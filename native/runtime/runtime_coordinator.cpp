@@ -106,7 +106,7 @@ void Runtime::has_found_coordinator(const Handshake& handshake) {
 }
 
 Status Runtime::coordinator_failure() const {
-  const Status last = parts_.search.hopeless();
+  Status last = parts_.search.hopeless();
   if (last.is_ok()) return last;
   return {last.code(), "what answers at " + parts_.options.coordinator +
                            " is no Holdfast coordinator (option coordinator): " + last.message()};
