@@ -30,7 +30,8 @@ def join(
     ----------
     url : str
         ``holdfast://host:port``, or ``holdfast://host:port/NAME`` where the coordinator has several
-        groups. `holdfast coordinator` runs one.
+        groups. `holdfast coordinator` runs one. Where it may be at one of several addresses, up to
+        eight: ``holdfast://a:29400,b:29400/NAME``, the same for all peers, in any order.
     token : str, optional
         By which the coordinator lets this process in, as `holdfast token new` prints it; ``url``
         names the token's run, or none. Default: that of option token_file. A job whose processes
@@ -50,7 +51,7 @@ def join(
     Raises
     ------
     ConfigError
-        For a url or number that cannot be used.
+        For a url or number that cannot be used, or a url with other addresses than the peers'.
     AuthFailed
         When the coordinator does not let this process in, with its reason: the token is revoked,
         has expired, or was used as often as it says.
@@ -62,7 +63,10 @@ def join(
         When nobody answers there, or the group did not begin or admit in time.
     """
     if not url.startswith(_SCHEME):
-        raise ConfigError(f"url = {url!r}; accepted: holdfast://host:port or .../NAME")
+        raise ConfigError(
+            f"url = {url!r}; accepted: holdfast://host:port or .../NAME, or up to 8 host:port "
+            "with commas between"
+        )
     if min_peers < 1:
         raise ConfigError(f"min_peers = {min_peers}; accepted: 1 and more")
     chosen = Options.from_env() if options is None else options

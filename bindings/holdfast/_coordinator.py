@@ -20,6 +20,7 @@ EXAMPLES = """examples:
   holdfast coordinator --address 127.0.0.1 --min-peers 2              jobs of this host
   HOLDFAST_COORDINATOR=127.0.0.1:29400/run7 holdfast run -n 4 train.py
   holdfast.join("holdfast://127.0.0.1:29400/run8")                    an elastic group, in Python
+  holdfast.join("holdfast://a:29400,b:29400/run8")       where it is at one of several
 
   holdfast secret run7.secret                                         then copy it to all hosts
   holdfast coordinator --secret-file run7.secret --record /var/lib/holdfast/jobs

@@ -39,8 +39,8 @@ def is_loopback(host: str) -> bool:
 def _are_all_here(options: Options) -> bool:
     if options.coordinator:
         # Who joins from elsewhere calls the members that are there.
-        place = options.coordinator.removeprefix("holdfast://").partition("/")[0]
-        return is_loopback(place.rpartition(":")[0].strip("[]"))
+        places = options.coordinator.removeprefix("holdfast://").partition("/")[0].split(",")
+        return all(is_loopback(place.rpartition(":")[0].strip("[]")) for place in places)
     for here, everywhere in _COUNTS:
         count = os.environ.get(everywhere)
         # A launcher of one process may be one of many, each of which started its own.

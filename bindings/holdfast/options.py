@@ -135,9 +135,9 @@ class Options:
         busy process, or beside other ranks, goes on at once (Linux 6.12 or newer; nothing happens
         elsewhere). 0 leaves threads as they are. ``HOLDFAST_TIME_SLICE``.
     coordinator : str
-        ``"host:port"`` or ``"host:port/NAME"`` of the job's coordinator; empty: the lowest
-        living rank does its work.
-        ``HOLDFAST_COORDINATOR``.
+        ``"host:port"`` or ``"host:port/NAME"`` of the job's coordinator, or up to eight
+        ``"host:port,host:port/NAME"`` where it is at one of several, the same on all ranks; empty:
+        the lowest living rank does its work. ``HOLDFAST_COORDINATOR``.
     http : str
         ``"host:port"`` where this process serves ``/metrics``, ``/healthz``, ``/readyz`` and
         ``/flight``; port 0 lets the system choose, no host is loopback, ``0.0.0.0`` all interfaces;

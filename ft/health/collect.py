@@ -262,19 +262,25 @@ def reach(where: str) -> str:
     Parameters
     ----------
     where : str
-        "host:port", or "host:port/NAME" as the option `coordinator` has it.
+        "host:port", or "host:port/NAME" as the option `coordinator` has it, or several host:port
+        with commas between: then it is enough that one of them takes a connection.
 
     Returns
     -------
     str
-        The system's word for it.
+        The system's word for it; of several addresses, each with its own.
     """
-    host, _, port = where.partition("/")[0].rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), ANSWER_S):
-            return ""
-    except (OSError, ValueError) as error:
-        return str(error) or type(error).__name__
+    places = where.removeprefix("holdfast://").partition("/")[0].split(",")
+    troubles = []
+    for place in places:
+        host, _, port = place.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), ANSWER_S):
+                return ""
+        except (OSError, ValueError) as error:
+            why = str(error) or type(error).__name__
+            troubles.append(why if len(places) == 1 else f"{place}: {why}")
+    return "; ".join(troubles)
 
 
 def stack_of(where: str) -> str:

@@ -27,6 +27,7 @@ void Joining::on_message(MemberId from, const Message& message) {
                      std::find(contacts_.begin(), contacts_.end(), from) != contacts_.end();
   const Speaker speaker = asked ? Speaker::kCoordinator : Speaker::kStranger;
   if (!may_say(Listener::kJoiner, speaker, claim_of(message))) return;
+  ++changes_;
   switch (message.kind) {
     case MessageKind::kRedirect:
       if (message.joiners.size() != 1) return;

@@ -3,6 +3,7 @@
 // and is admitted at the members' next step boundary. Sans-IO.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -47,6 +48,8 @@ class Joining {
   }
   // The processes it must be connected to.
   const std::vector<Joiner>& wanted() const { return wanted_; }
+  // How often wanted() or view() may have changed.
+  std::uint64_t changes() const { return changes_; }
   // Asks, or says that it is ready, when it is time. `is_connected`: whether a process of wanted()
   // is connected.
   void tick(Instant now, const std::function<bool(MemberId)>& is_connected);
@@ -68,6 +71,7 @@ class Joining {
   std::optional<MemberId> coordinator_;
   Instant unreached_since_{Duration::max()};  // the coordinator is not connected
   std::vector<Joiner> wanted_;
+  std::uint64_t changes_ = 0;
   WorldView view_;
   std::uint64_t version_ = 0;  // arrivals in the lobby, as the coordinator said last
   std::uint64_t told_ = 0;     // arrivals in the lobby, as this process answered last

@@ -73,8 +73,8 @@ struct Options {
   // Time slice of threads that wait for other ranks (time_slice.h), 100 us to 100 ms; zero: threads
   // keep their own.
   Duration time_slice = kShortestTimeSlice;
-  // "host:port" or "host:port/NAME" of the job's coordinator; empty: the lowest living rank
-  // coordinates.
+  // "host:port" or "host:port/NAME" of the job's coordinator, or "host:port,host:port/NAME" where
+  // it is at one of several; empty: the lowest living rank coordinates.
   std::string coordinator;
   // "host:port" where /metrics, /healthz, /readyz and /flight are served; port 0 lets the system
   // choose, no host is loopback, "0.0.0.0" all interfaces. Empty: nothing is served.

@@ -11,7 +11,6 @@
 
 #include "base/forks.h"
 #include "health/pages.h"
-#include "runtime/coordinator/address.h"
 #include "runtime/rendezvous/host_id.h"
 #include "runtime/rendezvous/member_id.h"
 
@@ -77,18 +76,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
   parts.pool = std::move(pool);
   TRY(take(read_plan(options), parts.plan));
   TRY(take(read_map(options), parts.map));
-  if (!options.coordinator.empty()) {
-    auto address = parse_coordinator(options.coordinator);
-    if (!address.is_ok()) return address.status();
-    parts.job = address.value().job;
-    auto card = find_coordinator(address.value());
-    if (!card.is_ok()) return card.status();
-    parts.coordinator = std::move(card).value();
-    if (!is_numeric_address(address.value().host)) {
-      parts.search = std::make_unique<CoordinatorSearch>(
-          [at = address.value()] { return find_coordinator(at); });
-    }
-  }
+  if (!options.coordinator.empty()) TRY(name_coordinator(parts));
   auto bell = comm::Segment::create("bell", sizeof(comm::BellWords));
   const Status no_bell = bell.status();
   // Without shared memory: a bell that no other process can ring.
@@ -285,18 +273,6 @@ void Runtime::look_behind_broken_links() {
 // on them changes.
 void Runtime::look_at_paths() {
   for (const auto& [id, peer] : peers_) peer->control->look_at_path();
-}
-
-Status Runtime::coordinator_failure() const {
-  const Status last = connect_failure(parts_.coordinator->member);
-  if (last.code() == Code::kAuthFailed) return turned_away(last);
-  if (last.code() != Code::kProtocolError) return Status::ok();
-  return {last.code(), "what answers at " + parts_.options.coordinator +
-                           " is no Holdfast coordinator (option coordinator): " + last.message()};
-}
-
-std::string Runtime::world_name(const std::string& group) const {
-  return parts_.job.empty() ? group : parts_.job + "/" + group;
 }
 
 Peer* Runtime::find_peer(MemberId id) {

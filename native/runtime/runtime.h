@@ -21,6 +21,7 @@
 #include "health/http_endpoint.h"
 #include "health/status_model.h"
 #include "runtime/background_thread.h"
+#include "runtime/coordinator/host_search.h"
 #include "runtime/coordinator/search.h"
 #include "runtime/driver.h"
 #include "runtime/node.h"
@@ -85,9 +86,13 @@ class Runtime final : public comm::Executor,
     int epoll = -1;
     int interrupt = -1;  // eventfd
     std::uint16_t port = 0;
-    std::optional<Card> coordinator;            // as found at the start; nullopt: none is named
-    std::unique_ptr<CoordinatorSearch> search;  // finds it if it moves; null: numeric address
-    std::string job;                            // the job's name at the coordinator
+    // What the coordinator is called by, with no address: where it is the search tells. nullopt:
+    // none is named.
+    std::optional<Card> coordinator;
+    std::vector<HostSearch> hosts;  // at which it may be
+    CoordinatorSearch search;       // which of them is called when
+    std::string coordinators;       // the hosts as one text; empty: there are not several
+    std::string job;                // the job's name at the coordinator
     ft::CoordinatorService* service = nullptr;  // set in a coordinator process; outlives this
     comm::Segment bell;
     comm::PlanTable plan;
@@ -110,6 +115,9 @@ class Runtime final : public comm::Executor,
   static Result<std::shared_ptr<Runtime>> create(const Options& options,
                                                  ft::CoordinatorService* service = nullptr,
                                                  std::shared_ptr<comm::MemoryPool> pool = nullptr);
+  // Sets what concerns the coordinator that the options name. kConfigError: none of its hosts can
+  // be resolved.
+  static Status name_coordinator(RuntimeParts& parts);
   explicit Runtime(RuntimeParts parts);
   ~Runtime() override;
 
@@ -170,6 +178,8 @@ class Runtime final : public comm::Executor,
   // Driving thread only.
   // Not ok: the process that answers there is no coordinator, and calling again is of no use.
   Status coordinator_failure() const;
+  // Why the coordinator has not been found yet; empty: it has not been looked for.
+  std::string coordinator_search() const;
   void connect(const Card& card, Instant deadline);
   Peer* find_peer(MemberId id);
   // Why the last attempt to reach the member failed; ok when none did.
@@ -258,6 +268,13 @@ class Runtime final : public comm::Executor,
   void keep_coordinator(Instant now);
   void hurry_to_coordinator(MemberId lost);
   void look_for_coordinator(Instant now);
+  void tell_of_search(Instant now);
+  void has_found_coordinator(const Handshake& handshake);
+  bool is_coordinator(MemberId id) const {
+    return parts_.coordinator && parts_.coordinator->member == id;
+  }
+  // Where to call the member now, and when to call again if nothing is heard; nullopt: nowhere.
+  std::optional<Endpoint> next_endpoint(Attempt& attempt, Instant now);
   void count_local_ranks();
   void look_at_paths();
   void look_behind_broken_links();
@@ -275,13 +292,13 @@ class Runtime final : public comm::Executor,
       handshakes_;  // of callers that have greeted, and own calls
   std::map<MemberId, Attempt> attempts_;
   std::deque<std::pair<MemberId, Instant>>
-      newcomers_;                        // of a coordinator, since when; oldest first
-  std::set<MemberId> unwelcome_;         // of a coordinator: to be hung up on once they are told
-  std::optional<Card> coordinator_now_;  // where the coordinator was found last
+      newcomers_;                 // of a coordinator, since when; oldest first
+  std::set<MemberId> unwelcome_;  // of a coordinator: to be hung up on once they are told
   std::map<MemberId, Status> connect_failures_;
   group::ControlRouter router_;
   Instant next_reap_{};
   Instant coordinator_since_{};  // since when the coordinator has been connected
+  bool told_of_search_ = false;  // the user knows that the coordinator is being sought
   bool sockets_matter_ = false;
   std::atomic<bool> lacks_memory_{false};  // the user has been told
   std::uint32_t looks_ = 0;                // calls of look_at_sockets()

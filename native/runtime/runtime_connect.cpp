@@ -15,10 +15,8 @@ namespace {
 constexpr Duration kGreetingTime = std::chrono::seconds(10);
 // A caller that replaces a broken connection has less time: what holds it up may be over soon.
 constexpr Duration kMendingTime = std::chrono::seconds(1);
-// Time limit of reaching a newcomer or a coordinator.
+// Time limit of reaching a newcomer.
 constexpr Duration kConnectTime = std::chrono::seconds(30);
-// A connection to the coordinator that has held for so long is made anew at once when it breaks.
-constexpr Duration kSteady = std::chrono::seconds(1);
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // How long a process may stay connected to a coordinator that has nothing to do with it; and how
 // many may. The first to come goes.
@@ -38,6 +36,7 @@ Card Runtime::own_card() const {
                        ? interface_addresses()
                        : std::vector<std::string>{parts_.options.address};
   card.transports = parts_.paths.names();
+  card.coordinators = parts_.coordinators;
   if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
   return card;
 }
@@ -60,53 +59,39 @@ void Runtime::connect(const Card& card, Instant deadline) {
 void Runtime::call_member(const Card& card, Instant deadline) {
   if (card.member == parts_.self || peers_.contains(card.member)) return;
   if (attempts_.contains(card.member)) return;
-  const bool moved = coordinator_now_ && coordinator_now_->member == card.member;
-  attempts_.emplace(card.member,
-                    Attempt{moved ? *coordinator_now_ : card, 0, deadline, {}, 0, false});
+  if (is_coordinator(card.member)) parts_.search.begin(parts_.clock->now());
+  attempts_.emplace(card.member, Attempt{card, 0, deadline, {}, 0, false});
 }
 
 void Runtime::want(const ft::Joiner& joiner) {
   const auto card = parse_card(joiner.card);
-  if (card.is_ok() && card.value().member == joiner.member) {
-    call_member(card.value(), parts_.clock->now() + kConnectTime);
+  if (!card.is_ok() || card.value().member != joiner.member) return;
+  // Who is not connected to all is not admitted, and LateJoin tells the user.
+  if (card.value().coordinators != parts_.coordinators) return;
+  call_member(card.value(), parts_.clock->now() + kConnectTime);
+}
+
+std::optional<Endpoint> Runtime::next_endpoint(Attempt& attempt, Instant now) {
+  if (is_coordinator(attempt.card.member)) {
+    auto next = parts_.search.next(now);
+    attempt.not_before = parts_.search.due();
+    return next;
   }
-}
-
-// A coordinator may be replaced by another one: a process that has a world with it calls again.
-void Runtime::keep_coordinator(Instant now) {
-  if (!parts_.coordinator) return;
-  const MemberId id = parts_.coordinator->member;
-  bool needed = false;
-  router_.each_world([&](const auto&) { needed = true; });
-  Peer* peer = find_peer(id);
-  // Its host may be gone and its name lead to another host; this connection will never tell that.
-  const bool silent = router_.contact_of(id, now).state == ft::Contact::ContactState::kSilent;
-  if (needed && peer != nullptr && silent) peer->control->hang_up();
-  if (peer == nullptr && (needed || attempts_.contains(id))) look_for_coordinator(now);
-  if (needed) call_member(*parts_.coordinator, now + kConnectTime);
-}
-
-// `lost`: a peer whose connection has ended. A coordinator is called again in this turn, unless its
-// connection breaks again and again.
-void Runtime::hurry_to_coordinator(MemberId lost) {
-  if (!parts_.coordinator || parts_.coordinator->member != lost) return;
-  if (parts_.clock->now() - coordinator_since_ >= kSteady) next_reap_ = {};
-}
-
-void Runtime::look_for_coordinator(Instant now) {
-  if (!parts_.search) return;
-  parts_.search->look(now);
-  auto found = parts_.search->take();
-  if (!found) return;
-  const auto attempt = attempts_.find(found->member);
-  if (attempt != attempts_.end() && attempt->second.card.addresses != found->addresses) {
-    attempt->second.card = *found;
-    attempt->second.not_before = now;
+  std::vector<std::string> addresses = attempt.card.addresses;
+  if (attempt.card.host == parts_.host) {
+    std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
   }
-  coordinator_now_ = std::move(found);
+  const auto vouched = std::find(addresses.begin(), addresses.end(), attempt.vouched);
+  if (vouched != addresses.end()) std::iter_swap(addresses.begin(), vouched);
+  attempt.not_before = now + (attempt.mends ? kMendingTime : kGreetingTime) + kRetryPause;
+  return Endpoint{addresses[attempt.next_address++ % addresses.size()], attempt.card.port};
 }
 
 void Runtime::call(Attempt& attempt, Instant now) {
+  const auto next = next_endpoint(attempt, now);
+  if (!next) return;
+  const Endpoint& to = *next;
+  const Duration patience = attempt.mends ? kMendingTime : kGreetingTime;
   const bool same_host = attempt.card.host == parts_.host;
   // A data path beside the connection outlives it, but the other process may have forgotten this
   // one.
@@ -115,14 +100,6 @@ void Runtime::call(Attempt& attempt, Instant now) {
   hello.offers = parts_.paths.offers(attempt.card, same_host, [&](const Status& why) {
     if (!keeps) lacks_memory(why);
   });
-  std::vector<std::string> addresses = attempt.card.addresses;
-  if (same_host) std::rotate(addresses.begin(), addresses.end() - 1, addresses.end());
-  const auto vouched = std::find(addresses.begin(), addresses.end(), attempt.vouched);
-  if (vouched != addresses.end()) std::iter_swap(addresses.begin(), vouched);
-  const Endpoint to{addresses[attempt.next_address % addresses.size()], attempt.card.port};
-  ++attempt.next_address;
-  const Duration patience = attempt.mends ? kMendingTime : kGreetingTime;
-  attempt.not_before = now + patience + kRetryPause;
   std::unique_ptr<TlsSeal> seal;
   if (parts_.sealer) {
     auto made = parts_.sealer->call(attempt.card.member);
@@ -213,9 +190,7 @@ void Runtime::establish(Handshake& handshake) {
   if (!peer->shares_memory()) sockets_matter_ = true;
   attempts_.erase(theirs.from);
   connect_failures_.erase(theirs.from);
-  if (parts_.coordinator && parts_.coordinator->member == theirs.from) {
-    coordinator_since_ = parts_.clock->now();
-  }
+  if (is_coordinator(theirs.from)) has_found_coordinator(handshake);
   router_.add_peer(theirs.from, peer->control.get(), &peer->data(), parts_.clock->now());
   watch_process(*peer, theirs.process);
   peers_[theirs.from] = std::move(peer);

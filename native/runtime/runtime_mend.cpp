@@ -52,10 +52,11 @@ void Runtime::mend(MemberId id, const std::string& card_text) {
 
 void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& why, Instant now) {
   connect_failures_[callee] = why;
+  if (is_coordinator(callee)) parts_.search.on_failure(at, why, now);
   const auto found = attempts_.find(callee);
   if (found == attempts_.end()) return;
   Attempt& attempt = found->second;
-  attempt.not_before = now + kPauseAfterFailure;
+  attempt.not_before = is_coordinator(callee) ? parts_.search.due() : now + kPauseAfterFailure;
   const bool refused = why.code() == Code::kPeerLost;
   attempt.refusals = refused ? attempt.refusals + 1 : 0;
   // The kernel of the peer's host says that no process listens at its address any more.

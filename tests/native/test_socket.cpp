@@ -49,8 +49,9 @@ TEST_CASE("an address of IPv6 stands in brackets before a port") {
   CHECK(to_string(Endpoint{"203.0.113.7", 29400}) == "203.0.113.7:29400");
   const auto sound = parse_coordinator("holdfast://[2001:db8::7]:29400/run7");
   REQUIRE(sound.is_ok());
-  CHECK(sound.value().host == "2001:db8::7");
-  CHECK(sound.value().port == 29400);
+  REQUIRE(sound.value().hosts.size() == 1);
+  CHECK(sound.value().hosts[0].host == "2001:db8::7");
+  CHECK(sound.value().hosts[0].port == 29400);
   CHECK(sound.value().job == "run7");
   for (const char* wrong : {"2001:db8::7:29400", "::1:29400/run", "[2001:db8::7:29400"}) {
     const auto refused = parse_coordinator(wrong);

@@ -119,7 +119,7 @@ typedef struct hf_options {
   int32_t no_fault_tolerance; /* 1: the first loss of a rank ends the group */
   hf_peer_loss on_peer_loss;  /* what the loss of a rank means */
   int64_t heartbeat_ns;       /* between two signs of life; default 0.5 s */
-  const char* coordinator;    /* "host:port"; default: the lowest living rank coordinates */
+  const char* coordinator;    /* "host:port", or several with commas; default: the lowest rank */
   const char* plan;           /* file that says what algorithm is fastest where; default: none */
   int32_t tune;               /* 1: measure at first use what the plan lacks, and write it there */
   const char* http;       /* "host:port" to serve /metrics, /healthz, ... at; default: nowhere */

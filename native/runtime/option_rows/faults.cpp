@@ -15,6 +15,9 @@ Status check_silence(const OptionRow& row, const Options& options) {
       "three heartbeats (" + std::to_string(3 * options.heartbeat.count()) + " ns) to one year");
 }
 
+// What must be alike is a field of the card, for newcomers of elastic groups compare it, too.
+std::string agreed_coordinator(const Options&, const comm::PlanTable&) { return ""; }
+
 Status check_coordinator(const OptionRow&, const Options& options) {
   if (options.coordinator.empty()) return Status::ok();
   return parse_coordinator(options.coordinator).status();
@@ -72,10 +75,13 @@ constexpr OptionRow kFaultsRows[] = {
      .or_zero = true},
     {.name = "coordinator",
      .field = &Options::coordinator,
-     .accepted = "host:port or host:port/NAME",
-     .doc = "Address of the job's coordinator, with the job's name where it has several; "
-            "empty: the lowest living rank does its work.",
-     .check = check_coordinator},
+     .accepted = "host:port or host:port/NAME, or up to 8 host:port with commas between",
+     .doc = "Where the job's coordinator is, with the job's name where it has several; if that is "
+            "one of several addresses, all ranks name the same, in any order; empty: the lowest "
+            "living rank does its work.",
+     .agreement = Agreement::kInPart,
+     .check = check_coordinator,
+     .agreed = agreed_coordinator},
 };
 
 }  // namespace

@@ -86,8 +86,21 @@ bool are_domain_names(std::string_view text) {
   }
 }
 
+Status check_coordinators(const Card& own, const Card& other, const std::string& who) {
+  if (own.coordinators == other.coordinators) return Status::ok();
+  const auto named = [](const Card& card) {
+    return card.coordinators.empty() ? "one address at most" : card.coordinators;
+  };
+  return {Code::kConfigError, who + " names " + named(other) +
+                                  " as where its coordinator may be, and this process " +
+                                  named(own) +
+                                  "; accepted: the same addresses everywhere, in any order (option "
+                                  "coordinator)"};
+}
+
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
                       const std::string& group) {
+  TRY(check_coordinators(own, other, "group " + group + ": rank " + std::to_string(rank.value)));
   if (other.settings.empty() || other.settings == own.settings) return Status::ok();
   return Status(Code::kConfigError, "group " + group + ": rank " + std::to_string(rank.value) +
                                         " has set " + other.settings + "; rank " +
@@ -101,6 +114,7 @@ std::string encode_card(const Card& card) {
          "\nmember=" + std::to_string(card.member.value) + "\nhost=" + card.host +
          "\naddresses=" + join(card.addresses, ',') + "\nport=" + std::to_string(card.port) +
          "\ntransports=" + join(card.transports, ',') + "\nflat=" + card.flat +
+         (card.coordinators.empty() ? "" : "\ncoordinators=" + card.coordinators) +
          (card.http.empty() ? "" : "\nhttp=" + card.http) +
          (card.domain.empty() ? "" : "\ndomain=" + card.domain) + "\nsettings=" + card.settings +
          "\nnonce=" + std::to_string(card.nonce) + "\n";
@@ -130,6 +144,7 @@ Result<Card> parse_card(const std::string& text) {
   if (addresses.empty() || addresses.size() > kMaxAddresses || gap) return damaged("addresses");
   card.transports = split(read_text(fields, "transports"), ',');
   card.flat = read_text(fields, "flat");
+  card.coordinators = read_text(fields, "coordinators");
   card.http = read_text(fields, "http");
   card.settings = read_text(fields, "settings");
   return card;

@@ -21,7 +21,9 @@ struct Card {
   std::vector<std::string> addresses;  // numeric, best first
   std::uint16_t port = 0;
   std::vector<std::string> transports;  // those that make paths for it (comm/transport/catalogue.h)
-  std::string flat;         // segment of its flat area in this group; empty: it shares no memory
+  std::string flat;  // segment of its flat area in this group; empty: it shares no memory
+  // Where the coordinator of its job may be, as one sorted text; empty: not at several addresses.
+  std::string coordinators = {};
   std::string http;         // "host:port" of its health pages; empty: none
   std::string settings;     // what all members must have set alike; empty: nothing
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
@@ -29,6 +31,11 @@ struct Card {
 
 // Whether it is empty, or names of domains as the option domain has them.
 bool are_domain_names(std::string_view text);
+
+// Members that name several addresses of a coordinator all name the same ones: one that did not
+// would lose its coordinator to an address that it does not know. `who`: whose card the other is.
+// kConfigError with both texts.
+Status check_coordinators(const Card& own, const Card& other, const std::string& who);
 
 // kConfigError when two members have set an option differently that all must have set alike.
 Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,

@@ -34,10 +34,10 @@ bool is_alive(Runtime& runtime, const Card& card) {
 }
 
 Status no_coordinator(const Runtime& runtime) {
-  const Status last = runtime.connect_failure(runtime.coordinator()->member);
+  const std::string why = runtime.coordinator_search();
   return {Code::kTimeout, "no coordinator at " + runtime.parts().options.coordinator +
                               " in time (option connect_timeout)" +
-                              (last.is_ok() ? "" : ": " + last.message())};
+                              (why.empty() ? "" : ": " + why)};
 }
 
 }  // namespace
@@ -228,6 +228,27 @@ void LateJoin::tell_of_wait(Instant now) {
                 " has come back, and waits for the others' next advance()");
 }
 
+// Of processes that wait to found a group, the one with the lowest id says which addresses go for
+// all: not all of them give up because of one.
+Status LateJoin::check_others() {
+  if (checked_changes_ == joining_.changes()) return Status::ok();
+  checked_changes_ = joining_.changes();
+  const ft::WorldView& view = joining_.view();
+  MemberId lowest = runtime_->parts().self;
+  for (const ft::Joiner& other : joining_.wanted()) lowest = std::min(lowest, other.member);
+  for (const ft::Joiner& other : joining_.wanted()) {
+    if (checked_.contains(other.member)) continue;
+    const bool goes_for_all = view.members.empty() && other.member == lowest;
+    if (!goes_for_all && !view.has(other.member)) continue;
+    checked_.insert(other.member);
+    const auto card = parse_card(other.card);
+    if (!card.is_ok()) continue;
+    TRY(check_coordinators(runtime_->own_card(), card.value(),
+                           "group " + request_.group + ": a peer on host " + card.value().host));
+  }
+  return Status::ok();
+}
+
 Status LateJoin::look(Instant now) {
   look_for_contacts();
   const std::string who = "group " + request_.group + ": ";
@@ -237,6 +258,7 @@ Status LateJoin::look(Instant now) {
   if (joining_.state() == State::kAdmitted) return Status::ok();
   const bool met = std::find(met_.begin(), met_.end(), true) != met_.end();
   if (!met && runtime_->coordinator()) TRY(runtime_->coordinator_failure());
+  if (runtime_->coordinator()) TRY(check_others());
   if (hope_until_ != Instant{}) TRY(look_at_members(now));
   if (deserted_) return Status::ok();
   tell_of_wait(now);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,7 @@ class LateJoin {
   bool have_all_left() const;
   Status look_at_members(Instant now);
   void tell_of_wait(Instant now);
+  Status check_others();
   // One look at the lobby; ok while this process may still be admitted.
   Status look(Instant now);
   void look_for_contacts();
@@ -61,6 +63,8 @@ class LateJoin {
   std::vector<Card> members_;   // members of the life, as the store has them
   std::vector<Card> contacts_;  // processes it asks: members_, or the coordinator
   std::vector<bool> met_;       // whether connected once, by contact
+  std::set<MemberId> checked_;  // by check_others(), which last looked at these changes:
+  std::uint64_t checked_changes_ = 0;
   ft::Joining joining_;
 };
 

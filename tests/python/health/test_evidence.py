@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -153,6 +154,8 @@ def test_a_coordinator_that_answers_rubbish_is_no_coordinator() -> None:
     assert collect.reach(f"{where}/job") != ""
     with pages(missing) as where:
         assert collect.reach(f"{where}/job") == ""
+        assert collect.reach(f"127.0.0.1:1,{where}/job") == ""
+    assert re.fullmatch("127.0.0.1:1: .*refused; nowhere: .*", collect.reach("127.0.0.1:1,nowhere"))
 
 
 def test_targets_that_vanish_are_looked_at_still() -> None:

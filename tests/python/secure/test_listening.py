@@ -43,6 +43,8 @@ def test_ranks_of_one_host_listen_on_loopback(
         ("127.0.0.1:29400/run", "127.0.0.1"),
         ("localhost:29400", "127.0.0.1"),
         ("holdfast://[::1]:29400", "127.0.0.1"),
+        ("localhost:29400,[::1]:29401/run", "127.0.0.1"),
+        ("localhost:29400,203.0.113.7:29400/run", ""),
         ("203.0.113.7:29400", ""),
         ("coordinator.example:29400/run", ""),
     ],
