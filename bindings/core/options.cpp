@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "health/lock/credentials.h"
 #include "raise.h"
 #include "runtime/option_table.h"
 #include "runtime/rendezvous/sealer.h"
@@ -74,6 +75,12 @@ void bind_options(nb::module_& m) {
   m.def(
       "make_secret_file",
       [](const std::string& path) { raise_if(runtime::make_secret_file(path)); }, "path"_a);
+  m.def(
+      "page_authorization",
+      [](const std::string& path) {
+        return value_or_raise(health::Credentials::open(path)).authorization();
+      },
+      "path"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -75,6 +75,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
     )
     parser.add_argument(
+        "--http-credentials",
+        default=None,
+        metavar="FILE",
+        help="who may read the pages: lines ROLE bearer TOKEN, or ROLE basic USER PASSWORD, with "
+        "the role observer or admin (HOLDFAST_HTTP_CREDENTIALS)",
+    )
+    parser.add_argument(
+        "--http-insecure",
+        action="store_true",
+        help="serve pages on more than loopback without what locks them (HOLDFAST_HTTP_INSECURE)",
+    )
+    parser.add_argument(
         "--secret-file",
         default=None,
         metavar="FILE",
@@ -160,6 +172,12 @@ def run(arguments: argparse.Namespace) -> int:
         coordinator="",
         transports=("tcp",),
         http=given.http if arguments.http is None else arguments.http,
+        http_credentials=(
+            given.http_credentials
+            if arguments.http_credentials is None
+            else arguments.http_credentials
+        ),
+        http_insecure=given.http_insecure or arguments.http_insecure,
         secret_file=(given.secret_file if arguments.secret_file is None else arguments.secret_file),
         flight_dir="",
     )

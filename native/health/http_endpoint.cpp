@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <string_view>
 
@@ -42,6 +41,8 @@ std::string_view reason(int status) {
   switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 413: return "Content Too Large";
@@ -61,14 +62,13 @@ std::string to_text(const HttpResponse& response, bool head) {
           "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
           "Connection: close\r\n";
   if (response.status == 405) text += "Allow: GET, HEAD\r\n";
+  if (response.status == 401) {
+    text +=
+        "WWW-Authenticate: Bearer realm=\"holdfast\"\r\n"
+        "WWW-Authenticate: Basic realm=\"holdfast\", charset=\"UTF-8\"\r\n";
+  }
   text += "\r\n";
   return head ? text : text + response.body;
-}
-
-// "host:port"; an IPv6 address gets brackets: "[::1]:80".
-std::string joined(const std::string& host, std::uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 }  // namespace
@@ -89,31 +89,6 @@ struct HttpEndpoint::Connection {
   Connection& operator=(const Connection&) = delete;
 };
 
-Result<HttpAddress> parse_http_address(const std::string& text) {
-  const Status refused{
-      Code::kConfigError,
-      "option http = \"" + text +
-          "\"; accepted: empty, or host:port with a numeric host, \"localhost\" or "
-          "no host (loopback), and a port from 0 (any) to 65535"};
-  HttpAddress address;
-  const std::size_t colon = text.rfind(':');
-  address.host = colon == std::string::npos ? "" : text.substr(0, colon);
-  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
-  if (address.host.starts_with('[') && address.host.ends_with(']')) {
-    address.host = address.host.substr(1, address.host.size() - 2);
-  } else if (address.host.find(':') != std::string::npos) {
-    return refused;
-  }
-  if (address.host.empty() || address.host == "localhost") address.host = "127.0.0.1";
-  const char* end = port.data() + port.size();
-  const auto [at, error] = std::from_chars(port.data(), end, address.port);
-  if (port.empty() || error != std::errc{} || at != end ||
-      !runtime::is_numeric_address(address.host)) {
-    return refused;
-  }
-  return address;
-}
-
 Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& address, Serve serve) {
   auto listener = runtime::listen_on(address.host, address.port);
   if (!listener.is_ok()) {
@@ -126,8 +101,9 @@ Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& add
     if (!port.is_ok()) return port.status();
     return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
   }
-  return std::unique_ptr<HttpEndpoint>(new HttpEndpoint(
-      listener.value(), interrupt, joined(address.host, port.value()), std::move(serve)));
+  return std::unique_ptr<HttpEndpoint>(
+      new HttpEndpoint(listener.value(), interrupt,
+                       to_text(HttpAddress{address.host, port.value()}), std::move(serve)));
 }
 
 HttpEndpoint::HttpEndpoint(int listener, int interrupt, std::string address, Serve serve)

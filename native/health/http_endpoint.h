@@ -14,18 +14,10 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "health/http_address.h"
 #include "health/http_request.h"
 
 namespace holdfast::health {
-
-struct HttpAddress {
-  std::string host;  // numeric
-  std::uint16_t port = 0;
-};
-
-// Parses "host:port", ":port" or "port"; no host, or "localhost", means 127.0.0.1. An IPv6 address
-// stands in brackets. kConfigError names the accepted forms.
-Result<HttpAddress> parse_http_address(const std::string& text);
 
 struct HttpResponse {
   int status = 200;

@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 11
+#define HF_ABI_VERSION 12
 
 /* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
@@ -135,6 +135,8 @@ typedef struct hf_options {
   const char* topology;         /* file with a map of the world's links; default: none */
   const char* domain;           /* what is around the host: "site-a/rack-2"; default: not known */
   const char* secret_file;      /* file with the secret of the job; default: connections are open */
+  const char* http_credentials; /* file of who may read the pages; default: whoever reaches them */
+  int32_t http_insecure;        /* 1: others may reach pages that lack what locks them */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

@@ -8,9 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <vector>
+
+#include "base/small_file.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -42,40 +43,25 @@ Status refuse(const std::string& path, const std::string& why) {
 }
 
 // Closes a descriptor at the end of its scope.
-struct OpenFile {
-  explicit OpenFile(int number) : fd(number) {}
-  ~OpenFile() {
+struct NewFile {
+  explicit NewFile(int number) : fd(number) {}
+  ~NewFile() {
     if (fd >= 0) ::close(fd);
   }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
   const int fd;
 };
 
 }  // namespace
 
 Result<Secret> read_secret_file(const std::string& path) {
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (file.fd < 0) {
-    return refuse(path, std::string(std::strerror(errno)) +
-                            "; `holdfast secret FILE` makes one, to be copied to all hosts");
-  }
-  struct stat about {};
-  if (::fstat(file.fd, &about) != 0 || !S_ISREG(about.st_mode)) {
-    return refuse(path, "this is no file");
-  }
-  if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    std::array<char, 8> mode{};
-    std::snprintf(mode.data(), mode.size(), "%04o", about.st_mode & 07777U);
-    return refuse(path, std::string("others may use it (mode ") + mode.data() +
-                            "); accepted: 0600 or 0400. Run chmod 600 on it, and make a new "
-                            "secret if others may have read this one");
-  }
-  std::array<char, kMostSecretFileBytes> text{};
-  const ssize_t size = ::read(file.fd, text.data(), text.size());
-  if (size < 0) return refuse(path, std::strerror(errno));
-  auto secret = secure::parse_secret_file({text.data(), static_cast<std::size_t>(size)});
-  secure::wipe(std::as_writable_bytes(std::span(text)));
+  auto text =
+      read_private_file({"secret_file", path, kMostSecretFileBytes},
+                        {"`holdfast secret FILE` makes one, to be copied to all hosts", "secret"});
+  if (!text.is_ok()) return text.status();
+  auto secret = secure::parse_secret_file(text.value());
+  secure::wipe(std::as_writable_bytes(std::span(text.value())));
   if (!secret.is_ok()) return refuse(path, secret.status().message());
   return secret;
 }
@@ -85,7 +71,7 @@ Status make_secret_file(const std::string& path) {
   if (!fill_randomly(bytes)) return refuse(path, "this system has no random numbers");
   const Secret secret{bytes};
   secure::wipe(bytes);
-  const OpenFile file(
+  const NewFile file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, S_IRUSR | S_IWUSR));
   if (file.fd < 0) {
     const bool there = errno == EEXIST;

@@ -75,7 +75,7 @@ class Job:
         self._processes.append(process)
         assert process.stdout is not None
         port = re.search(r"port (\d+)", process.stdout.readline())
-        pages = re.search(r"http://(\S+)", process.stdout.readline())
+        pages = re.search(r"pages at (?:http://)?(\S+)", process.stdout.readline())
         assert port is not None
         assert pages is not None
         self.pages = pages[1]
@@ -84,6 +84,10 @@ class Job:
     def keep(self, process: subprocess.Popen[Any]) -> None:
         """End this process, too."""
         self._processes.append(process)
+
+    def processes(self) -> list[subprocess.Popen[Any]]:
+        """All of them."""
+        return list(self._processes)
 
     def stop(self, but: tuple[int, ...] = ()) -> None:
         """Let the ranks end; all must succeed but those named."""
