@@ -63,6 +63,8 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"domain", &hf_options::domain},
     {"secret_file", &hf_options::secret_file},
     {"http_credentials", &hf_options::http_credentials},
+    {"http_cert", &hf_options::http_cert},
+    {"http_key", &hf_options::http_key},
     {"http_insecure", &hf_options::http_insecure},
 });
 

@@ -105,7 +105,7 @@ def tls_context(trusted: str = "") -> ssl.SSLContext:
     try:
         context.load_verify_locations(trusted)
     except OSError as error:
-        raise ConfigError(f"--ca {trusted}: no certificates in PEM ({error})") from None
+        raise ConfigError(f"{trusted}: no certificates in PEM ({error})") from None
     return context
 
 
@@ -174,7 +174,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ca",
         default="",
         metavar="FILE",
-        help="certificates, in PEM, that pages at https:// may have or be signed by (the system's)",
+        help="certificates, in PEM, that pages at https:// may have or be signed by "
+        "(HOLDFAST_HTTP_CERT, or the system's)",
     )
 
 
@@ -196,7 +197,9 @@ def access_of(arguments: argparse.Namespace) -> Access:
     ConfigError
         When a file cannot be used.
     """
+    options = Options.from_env()
     given = arguments.credentials
-    file = Options.from_env().http_credentials if given is None else given
+    file = options.http_credentials if given is None else given
     authorization = _core.page_authorization(file) if file else ""
-    return Access(authorization, tls_context(arguments.ca) if arguments.ca else None)
+    trusted = arguments.ca or options.http_cert
+    return Access(authorization, tls_context(trusted) if trusted else None)

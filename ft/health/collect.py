@@ -83,6 +83,8 @@ def page(
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{path} did not come whole within {timeout_s:g} s")
         return answer.status, b"".join(parts).decode(errors="replace")
+    except ssl.SSLError:
+        raise  # one of them is a ValueError, too
     except (ValueError, http.client.HTTPException) as error:
         raise OSError(str(error)) from None
     finally:

@@ -108,7 +108,8 @@ def job_of(what: Sequence[str], targets: str) -> Job:
         job.folders.append(Path(options.flight_dir))
     if options.http and not options.http.endswith(":0") and options.http != "0":
         host, _, port = options.http.rpartition(":")
-        job.addresses.append(Address(f"{host or '127.0.0.1'}:{port}"))
+        scheme = "https://" if options.http_cert else ""
+        job.addresses.append(Address(f"{scheme}{host or '127.0.0.1'}:{port}"))
     job.coordinator = options.coordinator
     if not (job.folders or job.addresses or job.coordinator):
         raise ConfigError(

@@ -82,6 +82,10 @@ struct Options {
   // File of who may read the pages: lines "ROLE bearer TOKEN" and "ROLE basic USER PASSWORD", with
   // the role observer or admin. Empty: whoever reaches them may read all.
   std::string http_credentials;
+  // Files, in PEM, of the certificate and of its key, by which pages are read over TLS. Empty: they
+  // go as they are.
+  std::string http_cert;
+  std::string http_key;
   // Whether pages that others reach, on more than loopback, may lack what locks them.
   bool http_insecure = false;
   // File with the secret that all processes of the job share, by which their connections are

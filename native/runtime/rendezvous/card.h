@@ -22,7 +22,7 @@ struct Card {
   std::uint16_t port = 0;
   std::vector<std::string> transports;  // those that make paths for it (comm/transport/catalogue.h)
   std::string flat;         // segment of its flat area in this group; empty: it shares no memory
-  std::string http;         // "host:port" of its health pages; empty: none
+  std::string http;         // "host:port" or "https://host:port" of its health pages; empty: none
   std::string settings;     // what all members must have set alike; empty: nothing
   std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
 };

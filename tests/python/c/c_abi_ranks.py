@@ -43,6 +43,8 @@ class Options(ctypes.Structure):
         ("domain", c_char_p),
         ("secret_file", c_char_p),
         ("http_credentials", c_char_p),
+        ("http_cert", c_char_p),
+        ("http_key", c_char_p),
         ("http_insecure", c_int32),
     )
 

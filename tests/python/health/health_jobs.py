@@ -140,13 +140,18 @@ class Job:
 class Prometheus:
     """A real server that scrapes what a coordinator names, as examples/monitoring has it do."""
 
-    def __init__(self, here: Path, pages: str) -> None:
+    def __init__(self, here: Path, pages: str, reads: dict[str, Any] | None = None) -> None:
         config: dict[str, Any] = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
         # Nothing is changed but the address, and how often it looks.
         config["global"] = dict.fromkeys(config["global"], "200ms") | {"scrape_timeout": "200ms"}
         (discovery,) = config["scrape_configs"][0]["http_sd_configs"]
         discovery["url"] = discovery["url"].replace("127.0.0.1:9400", pages)
         discovery["refresh_interval"] = "200ms"
+        if reads is not None:
+            # Pages that want a credential, over TLS.
+            discovery["url"] = discovery["url"].replace("http:", "https:")
+            discovery.update(reads)
+            config["scrape_configs"][0].update(reads)
         (rules,) = config["rule_files"]
         (here / rules).write_text(text_of(RULES))
         path = here / "prometheus.yml"
