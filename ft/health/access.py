@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import http.client
+import ipaddress
 import socket
 import ssl
 from dataclasses import dataclass, field
@@ -46,8 +47,16 @@ def split_address(where: str) -> tuple[bool, str, int]:
     return where.startswith(_HTTPS), host.removeprefix("[").removesuffix("]"), int(port)
 
 
+def _plain_name(name: str) -> str:
+    """One spelling for a host: of an address of IPv6 there are several."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name.lower()
+
+
 def _certified_names(certificate: dict[str, Any]) -> set[str]:
-    return {str(name).lower() for _, name in certificate.get("subjectAltName", ())}
+    return {_plain_name(str(name)) for _, name in certificate.get("subjectAltName", ())}
 
 
 class _Connection(http.client.HTTPSConnection):
@@ -66,7 +75,7 @@ class _Connection(http.client.HTTPSConnection):
             plain.close()
             raise
         names = _certified_names(self.sock.getpeercert() or {})
-        called = self.host.lower()
+        called = _plain_name(self.host)
         wildcard = "*." + called.partition(".")[2]
         if not names & {called, wildcard, ANY_PAGES}:
             self.close()

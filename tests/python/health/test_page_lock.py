@@ -322,13 +322,15 @@ def test_pages_over_tls_are_read_by_all_who_read_pages(tmp_path: Path) -> None:
 
 
 def test_a_certificate_counts_for_the_host_that_it_names(tmp_path: Path) -> None:
-    for names in ("DNS:elsewhere.example", "IP:127.0.0.1"):
+    for names in ("DNS:elsewhere.example", "IP:127.0.0.1", "IP:::1"):
         here = tmp_path / names.replace(":", "-")
         here.mkdir()
         cert, key = certificate(here, names)
+        where = "[::1]:0" if "::1" in names else "127.0.0.1:0"
         env = {"HOLDFAST_HTTP_CERT": str(cert), "HOLDFAST_HTTP_KEY": str(key)}
+        env["HOLDFAST_HTTP"] = where
         with Job(here, "run_until_stopped", 1, coordinator=False, **env) as job:
-            if "127" in names:
+            if "IP" in names:
                 assert ask(job.where[0], "/healthz", cert=cert)[0] == 200
             else:
                 with pytest.raises(ssl.SSLCertVerificationError, match=r"names elsewhere\.example"):
