@@ -174,7 +174,10 @@ class Membership:
 
     @property
     def http_address(self) -> str:
-        """``"host:port"`` of this process's health pages (option `http`); empty: none."""
+        """Where this process's health pages are (option `http`); empty: nowhere.
+
+        ``"host:port"``, or ``"https://host:port"`` where they have a certificate.
+        """
         return self._native.http_address
 
     def flight(self) -> dict[str, Any]:

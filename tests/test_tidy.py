@@ -50,7 +50,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "comm": _LOWER,
     "ft": {"base"},
     "group": _LOWER | {"comm", "ft"},
-    "health": {"base", "comm", "compress", "ft"},
+    "health": {"base", "comm", "compress", "ft", "secure"},
     "device_comm": _LOWER | {"comm", "group"},
     "runtime": _LOWER | {"comm", "ft", "group", "health", "device_comm", "secure"},
     "sim": _LOWER | {"comm", "ft", "group"},

@@ -62,6 +62,11 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"topology", &hf_options::topology},
     {"domain", &hf_options::domain},
     {"secret_file", &hf_options::secret_file},
+    {"http_credentials", &hf_options::http_credentials},
+    {"http_cert", &hf_options::http_cert},
+    {"http_key", &hf_options::http_key},
+    {"audit_file", &hf_options::audit_file},
+    {"http_insecure", &hf_options::http_insecure},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "health/lock/credentials.h"
 #include "raise.h"
 #include "runtime/option_table.h"
 #include "work.h"
@@ -73,6 +74,12 @@ void bind_options(nb::module_& m) {
   m.def("validate", [](const Options& options) { raise_if(runtime::validate(options)); });
   m.def("option_rows", option_rows);
   m.def("options_page", runtime::options_page);
+  m.def(
+      "page_authorization",
+      [](const std::string& path) {
+        return value_or_raise(health::Credentials::open(path)).authorization();
+      },
+      "path"_a);
 }
 
 }  // namespace holdfast::bindings

@@ -44,6 +44,39 @@ _LONGEST_S = 30 * 24 * 3600.0
 _World = tuple[str, int, list[int], int, int, str]
 
 
+def _add_pages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--http",
+        default=None,
+        metavar="HOST:PORT",
+        help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
+    )
+    parser.add_argument(
+        "--http-credentials",
+        default=None,
+        metavar="FILE",
+        help="who may read the pages: lines ROLE bearer TOKEN, or ROLE basic USER PASSWORD, with "
+        "the role observer or admin (HOLDFAST_HTTP_CREDENTIALS)",
+    )
+    parser.add_argument(
+        "--http-cert",
+        default=None,
+        metavar="FILE",
+        help="certificate, in PEM, by which pages are served as https (HOLDFAST_HTTP_CERT)",
+    )
+    parser.add_argument(
+        "--http-key",
+        default=None,
+        metavar="FILE",
+        help="its key, in a file of mode 0600 (HOLDFAST_HTTP_KEY)",
+    )
+    parser.add_argument(
+        "--http-insecure",
+        action="store_true",
+        help="serve pages on more than loopback without what locks them (HOLDFAST_HTTP_INSECURE)",
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments.
 
@@ -70,12 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="an elastic group begins with so many, unless its first member asks for more (1)",
     )
-    parser.add_argument(
-        "--http",
-        default=None,
-        metavar="HOST:PORT",
-        help="where to serve the status page, /metrics and the others (HOLDFAST_HTTP)",
-    )
+    _add_pages(parser)
     parser.add_argument(
         "--secret-file",
         default=None,
@@ -162,6 +190,14 @@ def run(arguments: argparse.Namespace) -> int:
         coordinator="",
         transports=("tcp",),
         http=given.http if arguments.http is None else arguments.http,
+        http_credentials=(
+            given.http_credentials
+            if arguments.http_credentials is None
+            else arguments.http_credentials
+        ),
+        http_cert=given.http_cert if arguments.http_cert is None else arguments.http_cert,
+        http_key=given.http_key if arguments.http_key is None else arguments.http_key,
+        http_insecure=given.http_insecure or arguments.http_insecure,
         secret_file=(given.secret_file if arguments.secret_file is None else arguments.secret_file),
         flight_dir="",
     )
@@ -187,7 +223,9 @@ def run(arguments: argparse.Namespace) -> int:
         signal.signal(number, lambda *_: stop.set())
     print(f"holdfast coordinator: listens on port {coordinator.port}", flush=True)
     if coordinator.http_address:
-        print(f"holdfast coordinator: pages at http://{coordinator.http_address}", flush=True)
+        where = coordinator.http_address
+        url = where if where.startswith("https://") else f"http://{where}"
+        print(f"holdfast coordinator: pages at {url}", flush=True)
     known: dict[str, _World] = {}
     revocations = _Revocations(options.secret_file)
     while not stop.wait(_LOOK_S):

@@ -142,6 +142,19 @@ class Options:
         ``"host:port"`` where this process serves ``/metrics``, ``/healthz``, ``/readyz`` and
         ``/flight``; port 0 lets the system choose, no host is loopback, ``0.0.0.0`` all interfaces;
         empty: nowhere. ``HOLDFAST_HTTP``.
+    http_credentials : str
+        File, of mode 0600, of who may read the pages: lines ``ROLE bearer TOKEN`` and ``ROLE basic
+        USER PASSWORD``. The role ``observer`` reads metrics and status, ``admin`` stacks and flight
+        records, too. Empty: whoever reaches the pages reads all. ``HOLDFAST_HTTP_CREDENTIALS``.
+    http_cert : str
+        File, in PEM, with the certificate by which pages are served over TLS 1.3, as https, and
+        those between it and its authority; empty: they go as they are. ``HOLDFAST_HTTP_CERT``.
+    http_key : str
+        File, of mode 0600, with that certificate's key in PEM, without a password.
+        ``HOLDFAST_HTTP_KEY``.
+    http_insecure : bool
+        Whether pages may be served on more than loopback without what locks them.
+        ``HOLDFAST_HTTP_INSECURE``, 1 or 0.
     secret_file : str
         File with the secret that all processes of a job share, its coordinator included, as
         ``holdfast secret FILE`` makes it. TLS 1.3 then encrypts their connections, and keeps
@@ -213,6 +226,10 @@ class Options:
     time_slice: float = _USUAL["time_slice"]
     coordinator: str = _USUAL["coordinator"]
     http: str = _USUAL["http"]
+    http_credentials: str = _USUAL["http_credentials"]
+    http_cert: str = _USUAL["http_cert"]
+    http_key: str = _USUAL["http_key"]
+    http_insecure: bool = _USUAL["http_insecure"]
     secret_file: str = _USUAL["secret_file"]
     token_file: str = _USUAL["token_file"]
     audit_file: str = _USUAL["audit_file"]

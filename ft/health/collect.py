@@ -8,15 +8,15 @@ from __future__ import annotations
 import http.client
 import queue
 import socket
+import ssl
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from holdfast.errors import ConfigError
+from holdfast.ft.health.access import Access, split_address
 from holdfast.ft.health.evidence import Look, Record, metrics_of, parsed, record_of_json
 
 T = TypeVar("T")
@@ -29,29 +29,35 @@ ANSWER_S = 1.0
 _MAX_PAGE_BYTES = 16 << 20
 # At once: a scrape of ten thousand ranks takes seconds, and does not take all of the reader.
 _THREADS = 32
+_MAX_REFUSAL_BYTES = 1 << 16
+_OPEN = Access()
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a rank's pages are, and what its coordinator says of it."""
 
-    where: str  # host:port
+    where: str  # host:port, or https://host:port
     rank: int = -1
     host: str = ""
     world: str = ""
 
 
-def page(where: str, path: str, timeout_s: float = ANSWER_S) -> tuple[int, str]:
+def page(
+    where: str, path: str, timeout_s: float = ANSWER_S, access: Access = _OPEN
+) -> tuple[int, str]:
     """Return status and text of a page.
 
     Parameters
     ----------
     where : str
-        "host:port".
+        "host:port", or "https://host:port".
     path : str
         For example "/metrics".
     timeout_s : float
         Seconds, in all.
+    access : Access
+        With what.
 
     Returns
     -------
@@ -64,21 +70,43 @@ def page(where: str, path: str, timeout_s: float = ANSWER_S) -> tuple[int, str]:
         When nobody answers in time.
     """
     deadline = time.monotonic() + timeout_s
-    parts: list[bytes] = []
+    connection = access.connect(where, timeout_s)
     try:
-        with urllib.request.urlopen(f"http://{where}{path}", timeout=timeout_s) as answer:
-            size = 0
-            while size < _MAX_PAGE_BYTES and (part := answer.read1(1 << 16)):
-                parts.append(part)
-                size += len(part)
-                if time.monotonic() > deadline:
-                    raise TimeoutError(f"{path} did not come whole within {timeout_s:g} s")
-            return int(answer.status), b"".join(parts).decode(errors="replace")
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read(1 << 16).decode(errors="replace")
-    except (ValueError, http.client.HTTPException, urllib.error.URLError) as error:
-        raise OSError(str(getattr(error, "reason", error))) from None
+        connection.request("GET", path, headers=access.headers())
+        answer = connection.getresponse()
+        most = _MAX_PAGE_BYTES if answer.status == 200 else _MAX_REFUSAL_BYTES
+        parts: list[bytes] = []
+        size = 0
+        while size < most and (part := answer.read1(1 << 16)):
+            parts.append(part)
+            size += len(part)
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{path} did not come whole within {timeout_s:g} s")
+        return answer.status, b"".join(parts).decode(errors="replace")
+    except ssl.SSLError:
+        raise  # one of them is a ValueError, too
+    except (ValueError, http.client.HTTPException) as error:
+        raise OSError(str(error)) from None
+    finally:
+        connection.close()
+
+
+def locked(status: int) -> str:
+    """Return what is missing where a page is not for who asks; empty where it is something else.
+
+    Parameters
+    ----------
+    status : int
+        That the page answered with.
+
+    Returns
+    -------
+    str
+        For people.
+    """
+    if status == 401:
+        return "asks for a credential that it knows: --credentials FILE (HOLDFAST_HTTP_CREDENTIALS)"
+    return "is for the role admin: --credentials FILE with one" if status == 403 else ""
 
 
 def at_once(
@@ -128,7 +156,7 @@ def at_once(
     return [late(item) if r is None else r for item, r in zip(items, results, strict=True)]
 
 
-def look(where: str, with_record: bool = True) -> Look:
+def look(where: str, with_record: bool = True, access: Access = _OPEN) -> Look:
     """Look at one rank.
 
     Parameters
@@ -137,6 +165,8 @@ def look(where: str, with_record: bool = True) -> Look:
         "host:port" of its pages.
     with_record : bool
         Fetch its flight record, too.
+    access : Access
+        With what.
 
     Returns
     -------
@@ -145,26 +175,32 @@ def look(where: str, with_record: bool = True) -> Look:
     """
     at = time.time_ns()
     try:
-        _, health = page(where, "/healthz")
-        _, ready = page(where, "/readyz")
-        _, text = page(where, "/metrics")
+        _, health = page(where, "/healthz", access=access)
+        _, ready = page(where, "/readyz", access=access)
+        status, text = page(where, "/metrics", access=access)
+    except ssl.SSLCertVerificationError as error:
+        return Look(at, trouble=str(error), locked=f"is not believed: {error} (--ca FILE)")
     except OSError as error:
         return Look(at, trouble=str(error) or type(error).__name__)
+    if refused := locked(status):
+        return Look(at, trouble=refused, locked=refused)
     at = time.time_ns()
-    record = _record(where) if with_record else None
-    return Look(at, metrics_of(text), record, health.strip(), ready.strip())
+    record, refused = _record(where, access) if with_record else (None, "")
+    return Look(at, metrics_of(text), record, health.strip(), ready.strip(), locked=refused)
 
 
-def _record(where: str) -> Record | None:
+def _record(where: str, access: Access) -> tuple[Record | None, str]:
     """A rank's flight record; None where it does not come: the rest is worth having."""
     try:
-        status, text = page(where, "/flight", 2 * ANSWER_S)
-        return record_of_json(text) if status == 200 else None
+        status, text = page(where, "/flight", 2 * ANSWER_S, access)
+        return record_of_json(text) if status == 200 else None, locked(status)
     except (OSError, ValueError):
-        return None
+        return None, ""
 
 
-def look_at_all(addresses: Sequence[Address], with_records: bool = True) -> list[Look]:
+def look_at_all(
+    addresses: Sequence[Address], with_records: bool = True, access: Access = _OPEN
+) -> list[Look]:
     """Look at all ranks at once.
 
     Parameters
@@ -173,6 +209,8 @@ def look_at_all(addresses: Sequence[Address], with_records: bool = True) -> list
         Where they are.
     with_records : bool
         Fetch flight records, too.
+    access : Access
+        With what.
 
     Returns
     -------
@@ -181,7 +219,7 @@ def look_at_all(addresses: Sequence[Address], with_records: bool = True) -> list
     """
     rounds = -(-len(addresses) // _THREADS)
     return at_once(
-        lambda address: look(address.where, with_records),
+        lambda address: look(address.where, with_records, access),
         addresses,
         2 * ANSWER_S * max(1, rounds),
         lambda address: Look(time.time_ns(), trouble="no answer in time"),
@@ -218,17 +256,20 @@ def targets_of(text: str) -> list[Address]:
         for where in group.get("targets", ()):
             number = int(rank) if rank.isdigit() else -1
             host, world = str(labels.get("host", "")), str(labels.get("world", ""))
-            found.append(Address(str(where), number, host, world))
+            scheme = "https://" if labels.get("__scheme__") == "https" else ""
+            found.append(Address(f"{scheme}{where}", number, host, world))
     return found
 
 
-def targets(url: str) -> list[Address]:
+def targets(url: str, access: Access = _OPEN) -> list[Address]:
     """Ask a coordinator for its ranks.
 
     Parameters
     ----------
     url : str
-        ``http://host:port/targets``; the path may be missing.
+        ``http://host:port/targets``, or with https; the path may be missing.
+    access : Access
+        With what.
 
     Returns
     -------
@@ -241,19 +282,33 @@ def targets(url: str) -> list[Address]:
         When it does not answer in time; when it answers something else.
     """
     where = pages_of(url)
-    status, text = page(where, "/targets")
+    status, text = page(where, "/targets", access=access)
     if status != 200:
-        raise ValueError(f"http://{where}/targets answers {status}: no coordinator is there")
+        shown = url_of(where, "targets")
+        raise ValueError(
+            f"{shown} " + (locked(status) or f"answers {status}: no coordinator is there")
+        )
     return targets_of(text)
 
 
 def pages_of(url: str) -> str:
-    """Return the host:port of an http URL, or of what stands for one; ConfigError else."""
+    """Return the host:port of an http URL, or of what stands for one; ConfigError else.
+
+    Of an https URL the scheme stays.
+    """
     where = url.removeprefix("http://").removesuffix("/").removesuffix("/targets")
-    host, _, port = where.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in where:
-        raise ConfigError(f"{url!r}; accepted: host:port, http://host:port/targets")
+    try:
+        split_address(where)
+    except ValueError:
+        raise ConfigError(
+            f"{url!r}; accepted: host:port, http://host:port/targets, https://host:port/targets"
+        ) from None
     return where
+
+
+def url_of(where: str, name: str) -> str:
+    """Return the URL of a page of the pages at an address."""
+    return f"{'' if where.startswith('https://') else 'http://'}{where}/{name}"
 
 
 def reach(where: str) -> str:
@@ -283,10 +338,10 @@ def reach(where: str) -> str:
     return "; ".join(troubles)
 
 
-def stack_of(where: str) -> str:
+def stack_of(where: str, access: Access = _OPEN) -> str:
     """Return the stacks of a rank's threads; empty where they cannot be had."""
     try:
-        status, text = page(where, "/stack")
+        status, text = page(where, "/stack", access=access)
     except OSError:
         return ""
     return text if status == 200 else ""

@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import ConfigError
-from holdfast.ft.health.collect import Address, pages_of
+from holdfast.ft.health import access
+from holdfast.ft.health.collect import Address, pages_of, url_of
 from holdfast.ft.health.diagnosis import confirmed, diagnose, doubtful, suspicious
 from holdfast.ft.health.diagnosis_links import matrix_of, matrix_text
 from holdfast.ft.health.evictor import Evictor, evictor_of
@@ -67,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="an op that waits for less does not hang (2); more for jobs whose ranks pause",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
+    access.add_arguments(parser)
     add_evictions(parser)
     parser.set_defaults(run=run)
 
@@ -91,11 +93,11 @@ def job_of(what: Sequence[str], targets: str) -> Job:
     ConfigError
         For what is neither a path nor an address, and for nothing at all.
     """
-    job = Job(targets=f"http://{pages_of(targets)}/targets" if targets else "")
+    job = Job(targets=url_of(pages_of(targets), "targets") if targets else "")
     for text in what:
         if Path(text).exists():
             job.folders.append(Path(text))
-        elif "/" in text and not text.startswith("http://"):
+        elif "/" in text and not text.startswith(("http://", "https://")):
             raise ConfigError(f"no file or folder {text}")
         else:
             job.addresses.append(Address(pages_of(text)))
@@ -106,7 +108,8 @@ def job_of(what: Sequence[str], targets: str) -> Job:
         job.folders.append(Path(options.flight_dir))
     if options.http and not options.http.endswith(":0") and options.http != "0":
         host, _, port = options.http.rpartition(":")
-        job.addresses.append(Address(f"{host or '127.0.0.1'}:{port}"))
+        scheme = "https://" if options.http_cert else ""
+        job.addresses.append(Address(f"{scheme}{host or '127.0.0.1'}:{port}"))
     job.coordinator = options.coordinator
     if not (job.folders or job.addresses or job.coordinator):
         raise ConfigError(
@@ -251,6 +254,8 @@ def report_text(evidence: Evidence, findings: Sequence[Finding]) -> str:
     sick = [f for f in findings if f.sick]
     if not sick:
         lines.append("nothing is wrong" if seen else "nobody answers")
+    if locked := sum(bool(s.last.locked) for s in evidence.subjects):
+        lines.append(f"of {locked} without the flight record, which is for the role admin")
     for finding in findings:
         mark = "SICK" if finding.sick else "note"
         lines.append("")
@@ -318,6 +323,7 @@ def run(arguments: argparse.Namespace) -> int:
     limits = Limits(hang_s=arguments.patience)
     evictor = evictor_of(arguments)
     job = job_of(arguments.what, arguments.targets)
+    job.access = access.access_of(arguments)
     report = report_json if arguments.json else report_text
     if arguments.watch is None:
         evidence, findings = examine(job, limits)

@@ -220,7 +220,8 @@ def _fields_of(evidence: Evidence, decision: Decision) -> dict[str, str]:
     subject = evidence.by_rank().get(decision.rank)
     host, pid = "", ""
     if subject is not None:
-        pages = subject.source.rpartition(":")[0] if "/" not in subject.source else ""
+        source = subject.source.removeprefix("https://")
+        pages = source.rpartition(":")[0] if "/" not in source else ""
         host = pages.strip("[]") or subject.host
         pid = str(subject.record.pid) if subject.record else ""
     values = (str(decision.rank), host, pid, decision.finding.kind)

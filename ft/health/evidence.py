@@ -165,6 +165,7 @@ class Look:
     # Of a process of this host, all threads since it began: ran; was ready, and had no processor.
     run_ns: int = 0
     ready_ns: int = 0
+    locked: str = ""  # why it, or its record, may not be read by who asks
 
 
 @dataclass(frozen=True, slots=True)

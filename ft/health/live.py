@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from holdfast.errors import ConfigError
 from holdfast.ft.health import collect, dumps
+from holdfast.ft.health.access import Access
 from holdfast.ft.health.collect import Address
 from holdfast.ft.health.evidence import BadFile, Evidence, Look, Record, Subject
 from holdfast.ft.health.processes import take_stack
@@ -33,12 +35,15 @@ class Job:
         Files, or folders, of flight records.
     coordinator : str
         "host:port" of the coordinator itself; empty: none.
+    access : Access
+        With what pages are read.
     """
 
     targets: str = ""
     addresses: list[Address] = field(default_factory=list)
     folders: list[Path] = field(default_factory=list)
     coordinator: str = ""
+    access: Access = field(default_factory=Access)
     _seen: dict[str, Subject] = field(default_factory=dict)
     _trouble: str = ""
     _bad: tuple[BadFile, ...] = ()
@@ -60,12 +65,16 @@ class Job:
         Raises
         ------
         ConfigError
-            When a folder names nothing.
+            When a folder names nothing, and when pages are not for who asks: of a rank that cannot
+            be seen nothing is known, and it is not mute.
         """
         if not brief:
             self._find_ranks()
         with_records = not brief and len(self.addresses) <= _MAX_RECORDS
-        looks = collect.look_at_all(self.addresses, with_records) if self.addresses else []
+        looks = collect.look_at_all(self.addresses, with_records, self.access)
+        for address, seen in zip(self.addresses, looks, strict=True):
+            if seen.locked and seen.metrics is None:
+                raise ConfigError(f"{collect.url_of(address.where, 'metrics')} {seen.locked}")
         numbers = collect.numbered(self.addresses, looks)
         for address, rank, seen in zip(self.addresses, numbers, looks, strict=True):
             self._add(address, rank, seen)
@@ -88,7 +97,7 @@ class Job:
         self._trouble = ""
         if self.targets:
             try:
-                found = collect.targets(self.targets)
+                found = collect.targets(self.targets, self.access)
             except (OSError, ValueError) as error:
                 self._trouble = str(error) or type(error).__name__
                 found = []
@@ -152,7 +161,7 @@ class Job:
         """
         for subject, _ in self._recorded(rank):
             has_pages = subject.source in {a.where for a in self.addresses} and subject.answers
-            if has_pages and (stack := collect.stack_of(subject.source)):
+            if has_pages and (stack := collect.stack_of(subject.source, self.access)):
                 return stack
         found = self.file_of(rank)
         return take_stack(found[0].pid, found[1]) if found else ""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 import urllib.parse
 from typing import Any
 
 from holdfast.errors import ConfigError, HoldfastError, ProtocolError
-from holdfast.ft.health.collect import page
+from holdfast.ft.health.access import Access
+from holdfast.ft.health.collect import locked, page
 from holdfast.ft.health.evidence import Metrics, metrics_of, parsed
 
 FORMAT = 1
+_OPEN = Access()
 
 
 def page_url(where: str, name: str) -> str:
@@ -18,7 +21,7 @@ def page_url(where: str, name: str) -> str:
     Parameters
     ----------
     where : str
-        ``"host:port"``, or an http URL of any page there.
+        ``"host:port"``, or an http or https URL of any page there.
     name : str
         Of the page, without the slash.
 
@@ -37,12 +40,21 @@ def page_url(where: str, name: str) -> str:
         port = parts.port
     except ValueError:
         port = None
-    if parts.scheme != "http" or not parts.hostname or port is None or parts.username:
-        raise ConfigError(f"address {where!r}; accepted: host:port or http://host:port")
-    return f"http://{parts.netloc}/{name}"
+    known = parts.scheme in ("http", "https")
+    if not known or not parts.hostname or port is None or parts.username:
+        raise ConfigError(
+            f"address {where!r}; accepted: host:port, http://host:port or https://host:port"
+        )
+    return f"{parts.scheme}://{parts.netloc}/{name}"
 
 
-def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
+def _pages(url: str) -> str:
+    """The address of the pages of a URL, as `collect.page` takes it."""
+    parts = urllib.parse.urlsplit(url)
+    return f"https://{parts.netloc}" if parts.scheme == "https" else parts.netloc
+
+
+def fetch(where: str, timeout_s: float = 5.0, access: Access = _OPEN) -> dict[str, Any]:
     """Return what ``/status`` says.
 
     Parameters
@@ -51,6 +63,8 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
         ``"host:port"`` of the pages of a coordinator or a rank, or their URL.
     timeout_s : float
         Seconds to wait for the whole answer.
+    access : Access
+        With what.
 
     Returns
     -------
@@ -60,7 +74,7 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        When `where` is no address.
+        When `where` is no address; when the page is not for who asks.
     HoldfastError
         When nothing answers there.
     ProtocolError
@@ -68,12 +82,16 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
     """
     url = page_url(where, "status")
     try:
-        code, text = page(urllib.parse.urlsplit(url).netloc, "/status", timeout_s)
+        code, text = page(_pages(url), "/status", timeout_s, access)
+    except ssl.SSLCertVerificationError as error:
+        raise ConfigError(f"{url} is not believed: {error} (--ca FILE)") from None
     except OSError as error:
         raise HoldfastError(
             f"nothing answers at {url}: {error}. Start the coordinator with --http HOST:PORT, or "
             "the ranks with HOLDFAST_HTTP"
         ) from error
+    if refused := locked(code):
+        raise ConfigError(f"{url} {refused}")
     if code != 200:
         raise ProtocolError(f"{url} answers with status {code}: no status page of Holdfast")
     try:
@@ -86,7 +104,7 @@ def fetch(where: str, timeout_s: float = 5.0) -> dict[str, Any]:
     return status
 
 
-def metrics(where: str, timeout_s: float = 5.0) -> Metrics:
+def metrics(where: str, timeout_s: float = 5.0, access: Access = _OPEN) -> Metrics:
     """Return what ``/metrics`` says; nothing when it does not answer.
 
     Parameters
@@ -95,6 +113,8 @@ def metrics(where: str, timeout_s: float = 5.0) -> Metrics:
         As for :func:`fetch`.
     timeout_s : float
         Seconds to wait for the whole answer.
+    access : Access
+        With what.
 
     Returns
     -------
@@ -102,7 +122,7 @@ def metrics(where: str, timeout_s: float = 5.0) -> Metrics:
         By name and labels.
     """
     try:
-        code, text = page(urllib.parse.urlsplit(page_url(where, "")).netloc, "/metrics", timeout_s)
+        code, text = page(_pages(page_url(where, "")), "/metrics", timeout_s, access)
     except OSError:
         return Metrics({})
     return metrics_of(text) if code == 200 else Metrics({})

@@ -9,10 +9,11 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import ConfigError, HoldfastError
-from holdfast.ft.health import status
+from holdfast.ft.health import access, status
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -41,6 +42,17 @@ _COLOURS = {
 Fields = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Pages:
+    """Whose pages are shown, and with what they are read."""
+
+    address: str
+    access: access.Access
+
+    def fetch(self) -> Fields:
+        return status.fetch(self.address, access=self.access)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments.
 
@@ -55,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interval", type=float, default=1.0, metavar="SECONDS", help="between looks (default: 1)"
     )
+    access.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -74,15 +87,16 @@ def run(arguments: argparse.Namespace) -> int:
     interval = arguments.interval
     if not math.isfinite(interval) or interval < _SHORTEST_S:
         raise ConfigError(f"--interval {interval}; accepted: {_SHORTEST_S} seconds and more")
-    said = status.fetch(arguments.address)
+    pages = _Pages(arguments.address, access.access_of(arguments))
+    said = pages.fetch()
     if arguments.json:
         print(json.dumps(said, indent=1))
         return _verdict(said)
     console = _console()
     if arguments.once:
-        console.print(_picture(said, arguments.address))
+        console.print(_picture(said, pages))
         return _verdict(said)
-    return _watch(console, arguments.address, said, interval)
+    return _watch(console, pages, said, interval)
 
 
 def _verdict(said: Fields) -> int:
@@ -101,13 +115,13 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_WIDTH)
 
 
-def _watch(console: Console, address: str, said: Fields, interval_s: float) -> int:
+def _watch(console: Console, pages: _Pages, said: Fields, interval_s: float) -> int:
     from rich.live import Live
 
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    pictures = _pictures(address, said, interval_s, stop)
+    pictures = _pictures(pages, said, interval_s, stop)
     if not console.is_terminal:
         for picture in pictures:
             console.print(picture)
@@ -119,16 +133,16 @@ def _watch(console: Console, address: str, said: Fields, interval_s: float) -> i
 
 
 def _pictures(
-    address: str, said: Fields, interval_s: float, stop: threading.Event
+    pages: _Pages, said: Fields, interval_s: float, stop: threading.Event
 ) -> Iterator[RenderableType]:
-    yield _picture(said, address)
+    yield _picture(said, pages)
     while not stop.wait(interval_s):
         trouble = ""
         try:
-            said = status.fetch(address)
+            said = pages.fetch()
         except HoldfastError as error:
             trouble = str(error)
-        yield _picture(said, address, trouble)
+        yield _picture(said, pages, trouble)
 
 
 # ---- what is shown -------------------------------------------------------------------------------
@@ -251,9 +265,9 @@ def _links(world: Fields) -> Table | None:
     return table
 
 
-def _calls(address: str) -> Table | None:
+def _calls(pages: _Pages) -> Table | None:
     """What the process at this address has called most, where it runs a program of MPI."""
-    metrics = status.metrics(address)
+    metrics = status.metrics(pages.address, access=pages.access)
     calls = metrics.by("holdfast_calls_total", "call")
     messages = metrics.by("holdfast_messages_total", "direction")
     rows = sorted(calls.items(), key=lambda item: -item[1])[:_CALLS]
@@ -285,11 +299,13 @@ def _events(said: Fields) -> Table | None:
     return table
 
 
-def _picture(said: Fields, address: str, trouble: str = "") -> RenderableType:
+def _picture(said: Fields, pages: _Pages, trouble: str = "") -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    head = Text(f"Holdfast {plain(said['role'])} at {plain(address)}, {_clock(said['time_s'])}")
+    head = Text(
+        f"Holdfast {plain(said['role'])} at {plain(pages.address)}, {_clock(said['time_s'])}"
+    )
     parts: list[RenderableType] = [head]
     for wrong in (trouble and f"{trouble}; what follows is old", said["sickness"]):
         if wrong:
@@ -311,5 +327,5 @@ def _picture(said: Fields, address: str, trouble: str = "") -> RenderableType:
         links = _links(world)
         if links is not None:
             parts.append(links)
-    parts += [table for table in (_calls(address), _events(said)) if table is not None]
+    parts += [table for table in (_calls(pages), _events(said)) if table is not None]
     return Group(*parts)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast import __version__
 from holdfast.errors import ConfigError
-from holdfast.ft.health import trace_torch
+from holdfast.ft.health import access, trace_torch
 from holdfast.ft.health.doctor import HEALTHY, SICK, UNREACHABLE, job_of
 from holdfast.ft.health.evidence import Evidence, Record
 from holdfast.ft.health.finding import Limits
@@ -52,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="to write: a file (trace.json), or with --format torch a new folder (torch_trace)",
     )
+    access.add_arguments(parser)
     parser.set_defaults(run=run)
 
 
@@ -61,7 +62,8 @@ def _troubles(evidence: Evidence) -> list[str]:
         told.append(f"{evidence.coordinator}: {evidence.coordinator_trouble}")
     for subject in evidence.subjects:
         if subject.record is None:
-            told.append(f"{subject.source}: {subject.last.trouble or 'no flight record'}")
+            locked = subject.last.locked and f"its flight record {subject.last.locked}"
+            told.append(f"{subject.source}: {subject.last.trouble or locked or 'no flight record'}")
         elif subject.record.rank < 0:
             told.append(f"{subject.source}: its rank is not known, it had none yet; left out")
     return told
@@ -110,7 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
     ConfigError
         For arguments that cannot be used, and a file that cannot be written.
     """
-    evidence = job_of(arguments.what, arguments.targets).look()
+    job = job_of(arguments.what, arguments.targets)
+    job.access = access.access_of(arguments)
+    evidence = job.look()
     troubles = _troubles(evidence)
     for trouble in troubles:
         print(f"holdfast trace: {trouble}", file=sys.stderr)

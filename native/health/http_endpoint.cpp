@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <string_view>
 
 #include "base/forks.h"
 #include "base/net/socket.h"
+#include "health/page_stream.h"
 
 namespace holdfast::health {
 namespace {
@@ -34,14 +34,17 @@ constexpr Duration kRequestTime = std::chrono::seconds(5);
 constexpr Duration kAnswerTime = std::chrono::seconds(10);
 constexpr Duration kHangUpTime = std::chrono::seconds(1);
 constexpr Duration kDescriptorPause = std::chrono::milliseconds(100);
-constexpr std::size_t kReadBytes = 4096;
 // The thread's nice value: collectives come first.
 constexpr int kNice = 10;
+
+constexpr std::string_view kHttps = "https://";
 
 std::string_view reason(int status) {
   switch (status) {
     case 200: return "OK";
     case 400: return "Bad Request";
+    case 401: return "Unauthorized";
+    case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 413: return "Content Too Large";
@@ -61,60 +64,37 @@ std::string to_text(const HttpResponse& response, bool head) {
           "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
           "Connection: close\r\n";
   if (response.status == 405) text += "Allow: GET, HEAD\r\n";
+  if (response.status == 401) {
+    text +=
+        "WWW-Authenticate: Bearer realm=\"holdfast\"\r\n"
+        "WWW-Authenticate: Basic realm=\"holdfast\", charset=\"UTF-8\"\r\n";
+  }
   text += "\r\n";
   return head ? text : text + response.body;
-}
-
-// "host:port"; an IPv6 address gets brackets: "[::1]:80".
-std::string joined(const std::string& host, std::uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 }  // namespace
 
 struct HttpEndpoint::Connection {
   enum class ConnectionStage { kRequest, kAnswer, kHangUp, kOver };
-  const int fd;
+  PageStream stream;
   const Instant opened;
   Instant deadline;
   ConnectionStage stage = ConnectionStage::kRequest;
   std::string text = {};    // the request, then the answer
   std::size_t written = 0;  // bytes of the answer
 
-  Connection(int descriptor, Instant now)
-      : fd(descriptor), opened(now), deadline(now + kRequestTime) {}
-  ~Connection() { close_unforked(fd); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  Connection(int descriptor, std::optional<secure::TlsSession> session, Instant now)
+      : stream(descriptor, std::move(session)), opened(now), deadline(now + kRequestTime) {}
+
+  short awaited() const {
+    if (stage == ConnectionStage::kAnswer) return POLLOUT;
+    return static_cast<short>(stream.holds() ? POLLIN | POLLOUT : POLLIN);
+  }
 };
 
-Result<HttpAddress> parse_http_address(const std::string& text) {
-  const Status refused{
-      Code::kConfigError,
-      "option http = \"" + text +
-          "\"; accepted: empty, or host:port with a numeric host, \"localhost\" or "
-          "no host (loopback), and a port from 0 (any) to 65535"};
-  HttpAddress address;
-  const std::size_t colon = text.rfind(':');
-  address.host = colon == std::string::npos ? "" : text.substr(0, colon);
-  const std::string port = colon == std::string::npos ? text : text.substr(colon + 1);
-  if (address.host.starts_with('[') && address.host.ends_with(']')) {
-    address.host = address.host.substr(1, address.host.size() - 2);
-  } else if (address.host.find(':') != std::string::npos) {
-    return refused;
-  }
-  if (address.host.empty() || address.host == "localhost") address.host = "127.0.0.1";
-  const char* end = port.data() + port.size();
-  const auto [at, error] = std::from_chars(port.data(), end, address.port);
-  if (port.empty() || error != std::errc{} || at != end ||
-      !runtime::is_numeric_address(address.host)) {
-    return refused;
-  }
-  return address;
-}
-
-Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& address, Serve serve) {
+Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& address, Serve serve,
+                                                          std::optional<secure::TlsContext> tls) {
   auto listener = runtime::listen_on(address.host, address.port);
   if (!listener.is_ok()) {
     return Status{listener.status().code(), "option http: " + listener.status().message()};
@@ -127,14 +107,18 @@ Result<std::unique_ptr<HttpEndpoint>> HttpEndpoint::start(const HttpAddress& add
     return Status{Code::kSystem, "no file descriptors left (see ulimit -n)"};
   }
   return std::unique_ptr<HttpEndpoint>(new HttpEndpoint(
-      listener.value(), interrupt, joined(address.host, port.value()), std::move(serve)));
+      listener.value(), interrupt,
+      std::string(tls ? kHttps : "") + to_text(HttpAddress{address.host, port.value()}),
+      std::move(serve), std::move(tls)));
 }
 
-HttpEndpoint::HttpEndpoint(int listener, int interrupt, std::string address, Serve serve)
+HttpEndpoint::HttpEndpoint(int listener, int interrupt, std::string address, Serve serve,
+                           std::optional<secure::TlsContext> tls)
     : listener_(listener),
       interrupt_(interrupt),
       address_(std::move(address)),
       serve_(std::move(serve)),
+      tls_(std::move(tls)),
       thread_([this] { run(); }) {}
 
 HttpEndpoint::~HttpEndpoint() {
@@ -151,11 +135,13 @@ void HttpEndpoint::stop() {
 }
 
 std::string HttpEndpoint::reached_at(const std::string& host) const {
+  const std::size_t begin = tls_ ? kHttps.size() : 0;
   const std::size_t colon = address_.rfind(':');
-  const std::string own = address_.substr(0, colon);
+  const std::string own = address_.substr(begin, colon - begin);
   const bool everywhere = own == "0.0.0.0" || own == "[::]";
   if (!everywhere) return address_;
-  return (host.find(':') == std::string::npos ? host : "[" + host + "]") + address_.substr(colon);
+  return address_.substr(0, begin) +
+         (host.find(':') == std::string::npos ? host : "[" + host + "]") + address_.substr(colon);
 }
 
 void HttpEndpoint::run() {
@@ -177,8 +163,7 @@ void HttpEndpoint::run() {
         {{interrupt_, POLLIN, 0}, {listener_, static_cast<short>(accepts ? POLLIN : 0), 0}});
     Instant wake = accepts ? Instant{Duration::max()} : accepts_at;
     for (const auto& c : connections_) {
-      const bool answers = c->stage == Connection::ConnectionStage::kAnswer;
-      polled.push_back({c->fd, static_cast<short>(answers ? POLLOUT : POLLIN), 0});
+      polled.push_back({c->stream.fd(), c->awaited(), 0});
       wake = std::min(wake, c->deadline);
     }
     constexpr Duration kLongest = std::chrono::minutes(1);
@@ -206,10 +191,23 @@ void HttpEndpoint::accept_callers(Instant now) {
       return;
     }
     if (connections_.size() >= kMaxConnections) make_room();
-    connections_.push_back(std::make_unique<Connection>(fd, now));
+    auto session = sealed();
+    if (!session.is_ok()) {
+      close_unforked(fd);
+      continue;
+    }
+    connections_.push_back(std::make_unique<Connection>(fd, std::move(session).value(), now));
     // Most clients have sent their request by now; the next ones may take this connection's place.
     read_from(*connections_.back(), now);
   }
+}
+
+// A caller's session; none where requests come as they are.
+Result<std::optional<secure::TlsSession>> HttpEndpoint::sealed() const {
+  if (!tls_) return std::optional<secure::TlsSession>();
+  auto session = secure::TlsSession::server(*tls_, {});
+  if (!session.is_ok()) return session.status();
+  return std::optional(std::move(session).value());
 }
 
 Instant HttpEndpoint::room_at() const {
@@ -226,16 +224,12 @@ void HttpEndpoint::make_room() {
 }
 
 void HttpEndpoint::read_from(Connection& c, Instant now) {
-  std::array<char, kReadBytes> bytes;
-  const ssize_t count = ::recv(c.fd, bytes.data(), bytes.size(), MSG_DONTWAIT);
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
-  if (count <= 0) {
-    c.stage = Connection::ConnectionStage::kOver;
-    return;
-  }
-  if (c.stage == Connection::ConnectionStage::kHangUp) return;
-  c.text.append(bytes.data(), static_cast<std::size_t>(count));
-  answer(c, now);
+  using enum PageStream::CallerWord;
+  std::string ignored;
+  const bool hangs_up = c.stage == Connection::ConnectionStage::kHangUp;
+  const PageStream::CallerWord heard = c.stream.hear(hangs_up ? ignored : c.text);
+  if (heard == kEnd) c.stage = Connection::ConnectionStage::kOver;
+  if (heard == kBytes && !hangs_up) answer(c, now);
 }
 
 void HttpEndpoint::answer(Connection& c, Instant now) {
@@ -274,19 +268,13 @@ void HttpEndpoint::limit_answers() {
 }
 
 void HttpEndpoint::write_to(Connection& c, Instant now) {
-  while (c.written < c.text.size()) {
-    const ssize_t count = ::send(c.fd, c.text.data() + c.written, c.text.size() - c.written,
-                                 MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
-    if (count < 0) {
-      c.stage = Connection::ConnectionStage::kOver;
-      return;
-    }
-    c.written += static_cast<std::size_t>(count);
+  const auto taken = c.stream.say(std::string_view(c.text).substr(c.written));
+  if (!taken) {
+    c.stage = Connection::ConnectionStage::kOver;
+    return;
   }
-  // Unread bytes of the client would make close() discard the answer (RFC 9112, 9.6).
-  ::shutdown(c.fd, SHUT_WR);
+  c.written += *taken;
+  if (c.written < c.text.size() || !c.stream.say_end()) return;
   c.stage = Connection::ConnectionStage::kHangUp;
   c.deadline = now + kHangUpTime;
   c.text.clear();

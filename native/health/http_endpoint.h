@@ -1,31 +1,25 @@
 // HTTP endpoint: serves a few pages on a thread of its own, so that they can be read while the rest
-// of the process is stuck. It takes one request per connection, GET and HEAD only, without TLS or
-// authentication. Connections, bytes and time of a client are bounded; when there is no room, the
-// oldest connection is closed, so that clients that send nothing keep others out only briefly.
-// Why: docs/decisions/0051-pages-by-our-own-server.md
+// of the process is stuck. It takes one request per connection, GET and HEAD only, as it is or by
+// TLS; who may read what, the pages decide. Connections, bytes and time of a client are bounded;
+// when there is no room, the oldest connection is closed, so that clients that send nothing keep
+// others out only briefly. Why: docs/decisions/0051-pages-by-our-own-server.md
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "health/http_address.h"
 #include "health/http_request.h"
+#include "secure/tls_session.h"
 
 namespace holdfast::health {
-
-struct HttpAddress {
-  std::string host;  // numeric
-  std::uint16_t port = 0;
-};
-
-// Parses "host:port", ":port" or "port"; no host, or "localhost", means 127.0.0.1. An IPv6 address
-// stands in brackets. kConfigError names the accepted forms.
-Result<HttpAddress> parse_http_address(const std::string& text);
 
 struct HttpResponse {
   int status = 200;
@@ -38,13 +32,16 @@ class HttpEndpoint {
   using Serve = std::function<HttpResponse(const HttpRequest&)>;
 
   // Listens and starts the thread; `serve` runs on it, must not wait for anything, and what it
-  // refers to must live until stop(). kSystem for a port that is in use.
-  static Result<std::unique_ptr<HttpEndpoint>> start(const HttpAddress& address, Serve serve);
+  // refers to must live until stop(). `tls`: a server's; without it requests come as they are.
+  // kSystem for a port that is in use.
+  static Result<std::unique_ptr<HttpEndpoint>> start(
+      const HttpAddress& address, Serve serve,
+      std::optional<secure::TlsContext> tls = std::nullopt);
   ~HttpEndpoint();
   HttpEndpoint(const HttpEndpoint&) = delete;
   HttpEndpoint& operator=(const HttpEndpoint&) = delete;
 
-  // "host:port" as it listens, with the real port. Any thread.
+  // "host:port" as it listens, with the real port; "https://host:port" with TLS. Any thread.
   const std::string& address() const { return address_; }
   // The address for other hosts: when the endpoint listens on all interfaces, `host` takes their
   // place.
@@ -54,9 +51,11 @@ class HttpEndpoint {
 
  private:
   struct Connection;
-  HttpEndpoint(int listener, int interrupt, std::string address, Serve serve);
+  HttpEndpoint(int listener, int interrupt, std::string address, Serve serve,
+               std::optional<secure::TlsContext> tls);
   void run();
   void accept_callers(Instant now);
+  Result<std::optional<secure::TlsSession>> sealed() const;
   Instant room_at() const;
   void make_room();
   void limit_answers();
@@ -68,6 +67,7 @@ class HttpEndpoint {
   const int interrupt_;  // eventfd
   const std::string address_;
   const Serve serve_;
+  const std::optional<secure::TlsContext> tls_;
   const MonotonicClock clock_;
   // Used by the thread only.
   std::vector<std::unique_ptr<Connection>> connections_;  // oldest first

@@ -70,6 +70,11 @@ int read_header(std::string_view line, HttpRequest& request) {
   const std::string_view name = line.substr(0, colon);
   const std::string_view value = trimmed(line.substr(colon + 1));
   if (equal_but_case(name, "accept")) request.accept = value;
+  if (equal_but_case(name, "authorization")) {
+    // Two of them might be read as one by whoever stands between, and as the other here.
+    if (!request.authorization.empty()) return kBadRequest;
+    request.authorization = value;
+  }
   // No page takes a body, and bytes of a body must not be read as the next request.
   if (equal_but_case(name, "transfer-encoding")) return kBodyRefused;
   if (equal_but_case(name, "content-length") && value != "0") return kBodyRefused;

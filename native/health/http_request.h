@@ -16,6 +16,7 @@ struct HttpRequest {
   std::string path;   // without the query
   std::string query;  // after the question mark
   std::string accept;
+  std::string authorization;  // parsed by who knows whom to let in
 };
 
 struct HttpParse {

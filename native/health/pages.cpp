@@ -3,15 +3,25 @@
 #include <utility>
 
 #include "health/flight_json.h"
+#include "health/lock/page_roles.h"
 #include "health/status_json.h"
 #include "health/status_page.h"
 
 namespace holdfast::health {
 namespace {
 
+HttpResponse plain_text(int status, const std::string& text) {
+  return {status, "text/plain; charset=utf-8", text + "\n"};
+}
+
 HttpResponse verdict(const std::string& wrong) {
-  if (wrong.empty()) return {200, "text/plain; charset=utf-8", "ok\n"};
-  return {503, "text/plain; charset=utf-8", wrong + "\n"};
+  return wrong.empty() ? plain_text(200, "ok") : plain_text(503, wrong);
+}
+
+// What is wrong names hosts and ranks.
+HttpResponse verdict_for(PageReader reader, const std::string& wrong) {
+  const bool says = wrong.empty() || reader != PageReader::kAnybody;
+  return says ? verdict(wrong) : plain_text(503, "not well; who has a credential is told why");
 }
 
 HttpResponse metrics_page(const HttpRequest& request, const PageSources& from) {
@@ -52,26 +62,43 @@ HttpResponse stack_page(const Health& health) {
   return {200, "text/plain; charset=utf-8", std::move(text).value()};
 }
 
+HttpResponse refusal(PageReader reader) {
+  if (reader != PageReader::kAnybody) return plain_text(403, "this page is for the role admin");
+  return plain_text(401, "this page wants a credential (option http_credentials)");
+}
+
+HttpResponse unknown_page(PageServer server) {
+  return plain_text(404, "pages: " + paths_of(server));
+}
+
+HttpResponse page_for(PageReader reader, Page page, const HttpRequest& request,
+                      const PageSources& from) {
+  switch (page) {
+    case Page::kStatusPage: return {200, "text/html; charset=utf-8", std::string(status_page())};
+    case Page::kStatus: return status_answer(from);
+    case Page::kMetrics: return metrics_page(request, from);
+    case Page::kHealthz: return verdict_for(reader, from.health.sickness());
+    // A coordinator is in no world: it is ready when it is well.
+    case Page::kReadyz:
+      return verdict_for(reader,
+                         from.coordinates ? from.health.sickness() : from.health.unreadiness());
+    case Page::kFlight: return flight_page(from.health);
+    case Page::kStack: return stack_page(from.health);
+    case Page::kTargets: return {200, "application/json", from.status.targets()};
+    case Page::kUnknown: break;
+  }
+  return unknown_page(from.coordinates ? PageServer::kCoordinator : PageServer::kRank);
+}
+
 }  // namespace
 
 HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
-  const std::string& path = request.path;
-  if (path == "/") return {200, "text/html; charset=utf-8", std::string(status_page())};
-  if (path == "/status") return status_answer(from);
-  if (path == "/metrics") return metrics_page(request, from);
-  if (path == "/healthz") return verdict(from.health.sickness());
-  // A coordinator is in no world: it is ready when it is well.
-  if (path == "/readyz") {
-    return verdict(from.coordinates ? from.health.sickness() : from.health.unreadiness());
-  }
-  if (path == "/flight" && !from.coordinates) return flight_page(from.health);
-  if (path == "/stack" && !from.coordinates) return stack_page(from.health);
-  if (path == "/targets" && from.coordinates) {
-    return {200, "application/json", from.status.targets()};
-  }
-  return {404, "text/plain; charset=utf-8",
-          std::string("pages: / /status /metrics /healthz /readyz ") +
-              (from.coordinates ? "/targets\n" : "/flight /stack\n")};
+  const PageReader reader = from.credentials == nullptr
+                                ? PageReader::kAdmin
+                                : from.credentials->reader_of(request.authorization);
+  const Page page =
+      page_at(request.path, from.coordinates ? PageServer::kCoordinator : PageServer::kRank);
+  return may_read(reader, page) ? page_for(reader, page, request, from) : refusal(reader);
 }
 
 }  // namespace holdfast::health

@@ -70,9 +70,13 @@ StatusSnapshot StatusModel::state() const {
 
 std::string StatusModel::targets() const {
   std::string text = "[";
+  // A target is a host and a port; how to speak to it is a label, which Prometheus goes by.
   const auto add = [&text](const std::string& address, const std::string& labels) {
-    text += (text.size() > 1 ? ",\n" : "\n") + std::string("{\"targets\":[") + json_text(address) +
-            "],\"labels\":{" + labels + "}}";
+    constexpr std::string_view kHttps = "https://";
+    const bool sealed = address.starts_with(kHttps);
+    text += (text.size() > 1 ? ",\n" : "\n") + std::string("{\"targets\":[") +
+            json_text(sealed ? address.substr(kHttps.size()) : address) + "],\"labels\":{" +
+            (sealed ? label("__scheme__", "https") + "," : "") + labels + "}}";
   };
   if (!own_address_.empty()) add(own_address_, label("role", "coordinator"));
   const std::lock_guard lock(mutex_);

@@ -53,7 +53,7 @@ struct RankStatus {
   RankState state = RankState::kVacant;
   std::string_view cause;  // kLost: as in StatusEvent
   std::string host;
-  std::string http;  // "host:port" of its pages; empty: none
+  std::string http;  // "host:port" or "https://host:port" of its pages; empty: none
   Instant heard;     // when it was last heard
   Instant since;     // when `state` began
   // Counters of its process. Owners: this, StatusModel, and copies that are being written out.

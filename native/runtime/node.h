@@ -95,7 +95,8 @@ class Node {
   // Where other hosts reach this node: the first address of its card, numeric.
   virtual std::string address() const = 0;
 
-  // "host:port" where the health pages (option http) are served, with the real port; empty:
+  // "host:port", or "https://host:port" with option http_cert, where the health pages (option http)
+  // are served, with the real port; empty:
   // nowhere.
   virtual std::string http_address() const = 0;
   // The option domain.

@@ -79,6 +79,15 @@ struct Options {
   // "host:port" where /metrics, /healthz, /readyz and /flight are served; port 0 lets the system
   // choose, no host is loopback, "0.0.0.0" all interfaces. Empty: nothing is served.
   std::string http;
+  // File of who may read the pages: lines "ROLE bearer TOKEN" and "ROLE basic USER PASSWORD", with
+  // the role observer or admin. Empty: whoever reaches them may read all.
+  std::string http_credentials;
+  // Files, in PEM, of the certificate and of its key, by which pages are read over TLS. Empty: they
+  // go as they are.
+  std::string http_cert;
+  std::string http_key;
+  // Whether pages that others reach, on more than loopback, may lack what locks them.
+  bool http_insecure = false;
   // File with the secret that all processes of the job share, by which their connections are
   // encrypted and authenticated: who has it is let in; or two files, with a comma between them,
   // while the first replaces the second. Empty: connections go as they are.

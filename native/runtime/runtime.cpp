@@ -13,6 +13,7 @@
 #include "health/pages.h"
 #include "runtime/rendezvous/host_id.h"
 #include "runtime/rendezvous/member_id.h"
+#include "runtime/serve_health.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -22,36 +23,6 @@ namespace {
 constexpr std::size_t kFewAwaited = 3;
 constexpr std::size_t kFewPeers = 16;
 constexpr std::uint32_t kLooksPerPoll = 16;
-
-health::MemberPlace place_of(const std::string& text) {
-  auto card = parse_card(text);
-  if (!card.is_ok()) return {};
-  return {std::move(card.value().host), std::move(card.value().http)};
-}
-
-// Makes the metrics of this process and the thread that serves them.
-Status serve_health(Runtime::RuntimeParts& parts) {
-  const Options& options = parts.options;
-  auto health = health::Health::create({options.flight_dir, options.heartbeat}, parts.self,
-                                       parts.host, parts.clock);
-  if (!health.is_ok()) return health.status();
-  parts.health = std::move(health).value();
-  const bool coordinates = parts.service != nullptr;
-  if (coordinates || !options.http.empty())
-    parts.status = std::make_unique<health::StatusModel>(place_of);
-  if (options.http.empty()) return Status::ok();
-  auto address = health::parse_http_address(options.http);
-  if (!address.is_ok()) return address.status();
-  auto http = health::HttpEndpoint::start(
-      address.value(), [health = parts.health.get(), status = parts.status.get(), coordinates,
-                        heartbeat = options.heartbeat](const health::HttpRequest& request) {
-        return health::health_page(request, {*health, *status, coordinates, heartbeat});
-      });
-  if (!http.is_ok()) return http.status();
-  parts.http = std::move(http).value();
-  if (coordinates) parts.status->set_own_address(parts.http->address());
-  return Status::ok();
-}
 
 template <class T>
 Status take(Result<T> from, T& into) {

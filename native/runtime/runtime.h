@@ -19,6 +19,7 @@
 #include "group/control_router.h"
 #include "health/health.h"
 #include "health/http_endpoint.h"
+#include "health/lock/credentials.h"
 #include "health/status_model.h"
 #include "runtime/background_thread.h"
 #include "runtime/coordinator/host_search.h"
@@ -108,7 +109,9 @@ class Runtime final : public comm::Executor,
     std::unique_ptr<health::Health> health;
     std::unique_ptr<health::StatusModel>
         status;  // made in a coordinator, and where pages are served
-    std::unique_ptr<health::HttpEndpoint> http;  // serves from the two above; null: none is wanted
+    std::unique_ptr<const health::Credentials> credentials;  // null: pages are for whoever asks
+    std::unique_ptr<health::HttpEndpoint>
+        http;  // serves from the three above; null: none is wanted
   };
   // Opens the listener and starts the driver. `service`: set where this process is to be a
   // coordinator.

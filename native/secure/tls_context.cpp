@@ -50,11 +50,13 @@ bool restrict_to_ours(SSL_CTX* context, TlsMode mode) {
   SSL_CTX_set_max_cert_list(
       context, mode == TlsMode::kCertificate ? kMaxCertificateBytes : kMaxSelfSignedBytes);
   SSL_CTX_set_security_level(context, kSecurityLevel);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  const int wanted = SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
+  SSL_CTX_set_verify(context, mode == TlsMode::kServed ? SSL_VERIFY_NONE : wanted, nullptr);
   SSL_CTX_set_verify_depth(context, kMaxChain);
   SSL_CTX_set_cert_verify_callback(context, judge_certificate_of_session, nullptr);
   const char* suites = mode == TlsMode::kToken ? kTokenSuites : kSuites;
-  const char* signatures = mode == TlsMode::kCertificate ? kSignatures : kIdentitySignatures;
+  const bool by_authority = mode == TlsMode::kCertificate || mode == TlsMode::kServed;
+  const char* signatures = by_authority ? kSignatures : kIdentitySignatures;
   return SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION) == 1 &&
          SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION) == 1 &&
          SSL_CTX_set_num_tickets(context, 0) == 1 && SSL_CTX_set_max_early_data(context, 0) == 1 &&
@@ -189,6 +191,15 @@ Result<TlsContext> TlsContext::of_certificates(const CertificateTexts& texts) {
   TRY(set_key(context, texts.key));
   TRY(add_authorities(context, texts.authorities));
   TRY(add_revocations(context, texts.revocations));
+  return TlsContext(std::make_shared<const Shared>(std::move(made).value()));
+}
+
+Result<TlsContext> TlsContext::of_server(const ServerTexts& texts) {
+  auto made = make_shared_part(TlsMode::kServed);
+  if (!made.is_ok()) return made.status();
+  SSL_CTX* context = made.value().context.get();
+  TRY(add_own_certificates(context, texts.certificates));
+  TRY(set_key(context, texts.key));
   return TlsContext(std::make_shared<const Shared>(std::move(made).value()));
 }
 

@@ -19,6 +19,7 @@ enum class TlsMode : std::uint8_t {
   kToken,        // a token's key, with Diffie-Hellman
   kIdentity,     // self-signed certificates of keys that both know
   kCertificate,  // certificates of an authority
+  kServed,       // a certificate of the server alone; who calls proves itself by what it says then
 };
 
 // PEM texts.
@@ -27,6 +28,12 @@ struct CertificateTexts {
   std::string key;           // without a password
   std::string authorities;
   std::string revocations;  // lists of the authorities; "" for no look at any
+};
+
+// PEM texts of a server that asks for no certificate.
+struct ServerTexts {
+  std::string certificates;  // its own, then those between it and the authority
+  std::string key;           // without a password
 };
 
 // The most bytes of the other side's certificates, and the longest chain.
@@ -42,6 +49,8 @@ class TlsContext {
   static Result<TlsContext> for_tokens();
   static Result<TlsContext> of_identity(const Identity& identity);
   static Result<TlsContext> of_certificates(const CertificateTexts& texts);
+  // Of servers only: nothing here asks who they are.
+  static Result<TlsContext> of_server(const ServerTexts& texts);
 
   // OpenSSL's, for sessions.
   struct Shared {

@@ -118,6 +118,7 @@ bool TlsJudge::judge_certificate(X509_STORE_CTX* chain) {
       return refuse({Code::kAuthFailed, "the other side did not use the token's key"});
     case TlsMode::kIdentity: return judge_identity(chain);
     case TlsMode::kCertificate: return judge_authority(chain);
+    case TlsMode::kServed: break;  // a server asks for none
   }
   return false;
 }

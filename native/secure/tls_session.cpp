@@ -24,6 +24,7 @@ bool has_what_it_asks(TlsMode mode, TlsSide side, const TlsTerms& terms) {
       return side == TlsSide::kClient ? terms.token != nullptr : terms.key_of != nullptr;
     case TlsMode::kIdentity: return terms.accepts != nullptr;
     case TlsMode::kCertificate: return terms.role_of != nullptr;
+    case TlsMode::kServed: return side == TlsSide::kServer;
   }
   return false;
 }

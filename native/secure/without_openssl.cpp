@@ -54,6 +54,7 @@ Status check_proof(std::span<const std::byte>, const Fingerprint&, const Binding
 Result<TlsContext> TlsContext::for_tokens() { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_identity(const Identity&) { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_certificates(const CertificateTexts&) { return lacks_openssl(); }
+Result<TlsContext> TlsContext::of_server(const ServerTexts&) { return lacks_openssl(); }
 
 // No context is ever made, and so no session.
 struct TlsSession::Core {};

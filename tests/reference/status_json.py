@@ -82,7 +82,11 @@ FIELDS = [
         " `silent`, `cut` or `left`, as seen from here; else empty.",
     ),
     Field("worlds[].ranks[].host", "text", "its host."),
-    Field("worlds[].ranks[].http", "text", "`host:port` of its pages; empty: it serves none."),
+    Field(
+        "worlds[].ranks[].http",
+        "text",
+        "`host:port` or `https://host:port` of its pages; empty: none.",
+    ),
     Field("worlds[].ranks[].heard_s", "number or null", "since it was last heard."),
     Field("worlds[].ranks[].since_s", "number or null", "since it has been in its state."),
     Field("worlds[].ranks[].epoch", "integer", "number of its view.", NUMBERS),

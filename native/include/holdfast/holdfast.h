@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 /* Grows when functions or fields are added; existing ones stay. */
-#define HF_ABI_VERSION 11
+#define HF_ABI_VERSION 12
 
 /* How a call ended. hf_status_name() gives the name of Python's exception. */
 typedef enum hf_status {
@@ -135,6 +135,11 @@ typedef struct hf_options {
   const char* topology;         /* file with a map of the world's links; default: none */
   const char* domain;           /* what is around the host: "site-a/rack-2"; default: not known */
   const char* secret_file;      /* file with the secret of the job; default: connections are open */
+  const char* http_credentials; /* file of who may read the pages; default: whoever reaches them */
+  const char* http_cert;        /* PEM file of the pages' certificate; default: no TLS for pages */
+  const char* http_key;         /* PEM file of its key */
+  const char* audit_file;       /* file with a line for each caller; default: none */
+  int32_t http_insecure;        /* 1: others may reach pages that lack what locks them */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is
@@ -181,8 +186,8 @@ hf_status hf_options_from_env(hf_options* options);
 
 /* Starts the runtime of this process: its thread, its sockets. `options` NULL: the defaults. */
 hf_status hf_node_create(const hf_options* options, hf_node** node);
-/* Where the health pages (option http) are served, with the real port; "": nowhere. Valid as long
- * as the node. */
+/* Where the health pages (option http) are served, "host:port" or "https://host:port", with the
+ * real port; "": nowhere. Valid as long as the node. */
 const char* hf_node_http_address(const hf_node* node);
 /* Frees the node, after its groups. */
 void hf_node_free(hf_node* node);

@@ -57,6 +57,25 @@ constexpr OptionRow kAccessRows[] = {
      .doc = "Where /metrics, /healthz, /readyz and /flight are served; port 0 lets the system "
             "choose, no host is loopback, 0.0.0.0 all interfaces; empty: nowhere.",
      .check = check_http},
+    {.name = "http_credentials",
+     .field = &Options::http_credentials,
+     .accepted = "a file of mode 0600 with lines ROLE bearer TOKEN, or ROLE basic USER PASSWORD",
+     .doc = "File of who may read the pages, as observer (metrics, status) or admin (stacks and "
+            "flight records, too): ROLE bearer TOKEN or ROLE basic USER PASSWORD, a line each; "
+            "empty: whoever reaches them reads all."},
+    {.name = "http_cert",
+     .field = &Options::http_cert,
+     .accepted = "a file with a certificate in PEM, and those between it and its authority",
+     .doc = "File with the certificate by which pages are served over TLS 1.3, as https; empty: "
+            "they go as they are."},
+    {.name = "http_key",
+     .field = &Options::http_key,
+     .accepted = "a file of mode 0600 with the certificate's key in PEM, without a password",
+     .doc = "File with the key of the certificate of http_cert."},
+    {.name = "http_insecure",
+     .field = &Options::http_insecure,
+     .accepted = "1 or 0",
+     .doc = "Whether pages may be served on more than loopback without what locks them."},
     {.name = "secret_file",
      .field = &Options::secret_file,
      .accepted = "a file that `holdfast secret` has written, which others cannot read; or two, "

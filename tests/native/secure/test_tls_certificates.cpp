@@ -155,6 +155,29 @@ TEST_CASE("a stranger that stops inside a long chain holds at most 64 KiB") {
   CHECK(most <= 64 << 10);
 }
 
+TEST_CASE("a server alone may have a certificate, and asks its callers for none") {
+  if (lacking()) return;
+  const Site site;
+  const auto served = std::move(TlsContext::of_server({site.b.pem(), site.b.key_pem()})).value();
+  const auto client = std::move(TlsContext::of_certificates(site.texts(site.a))).value();
+  TlsPair pair{std::move(TlsSession::client(client, roles())).value(),
+               std::move(TlsSession::server(served, {})).value()};
+  pump(pair);
+  REQUIRE_MESSAGE(both_open(pair), pair.client.failure().message()
+                                       << " / " << pair.server.failure().message());
+  CHECK(pair.client.peer().subject == "CN=b");
+  CHECK(pair.server.peer().subject.empty());
+  CHECK(pair.client.write(list_of("GET")).is_ok());
+  pump(pair);
+  CHECK(text_of(pair.server) == "GET");
+  // It is for servers: nothing in it says whom to believe.
+  CHECK(TlsSession::client(served, {}).status().code() == Code::kConfigError);
+  const auto swapped = TlsContext::of_server({site.a.pem(), site.b.key_pem()});
+  CHECK(swapped.status().message() == "the key is not the certificate's");
+  const auto empty = TlsContext::of_server({"", site.b.key_pem()});
+  CHECK(empty.status().message() == "the certificate is no PEM text of certificates");
+}
+
 TEST_CASE("texts that cannot be used are told by what they are") {
   if (lacking()) return;
   const Site site;

@@ -42,6 +42,11 @@ class Options(ctypes.Structure):
         ("topology", c_char_p),
         ("domain", c_char_p),
         ("secret_file", c_char_p),
+        ("http_credentials", c_char_p),
+        ("http_cert", c_char_p),
+        ("http_key", c_char_p),
+        ("audit_file", c_char_p),
+        ("http_insecure", c_int32),
     )
 
 

@@ -72,6 +72,8 @@ class World:
                 address = self.network.address(rank)
                 env |= {"HOLDFAST_ADDRESS": address, "HOLDFAST_HOST_ID": f"host{rank}"}
                 env["HOLDFAST_HTTP"] = f"{address}:0"
+                # Between these namespaces is nobody else.
+                env["HOLDFAST_HTTP_INSECURE"] = "1"
             elif self.http:
                 env["HOLDFAST_HTTP"] = "127.0.0.1:0"
             if self.hosts:

@@ -75,7 +75,7 @@ class Job:
         self._processes.append(process)
         assert process.stdout is not None
         port = re.search(r"port (\d+)", process.stdout.readline())
-        pages = re.search(r"http://(\S+)", process.stdout.readline())
+        pages = re.search(r"pages at (?:http://)?(\S+)", process.stdout.readline())
         assert port is not None
         assert pages is not None
         self.pages = pages[1]
@@ -84,6 +84,10 @@ class Job:
     def keep(self, process: subprocess.Popen[Any]) -> None:
         """End this process, too."""
         self._processes.append(process)
+
+    def processes(self) -> list[subprocess.Popen[Any]]:
+        """All of them."""
+        return list(self._processes)
 
     def stop(self, but: tuple[int, ...] = ()) -> None:
         """Let the ranks end; all must succeed but those named."""
@@ -136,13 +140,18 @@ class Job:
 class Prometheus:
     """A real server that scrapes what a coordinator names, as examples/monitoring has it do."""
 
-    def __init__(self, here: Path, pages: str) -> None:
+    def __init__(self, here: Path, pages: str, reads: dict[str, Any] | None = None) -> None:
         config: dict[str, Any] = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
         # Nothing is changed but the address, and how often it looks.
         config["global"] = dict.fromkeys(config["global"], "200ms") | {"scrape_timeout": "200ms"}
         (discovery,) = config["scrape_configs"][0]["http_sd_configs"]
         discovery["url"] = discovery["url"].replace("127.0.0.1:9400", pages)
         discovery["refresh_interval"] = "200ms"
+        if reads is not None:
+            # Pages that want a credential, over TLS.
+            discovery["url"] = discovery["url"].replace("http:", "https:")
+            discovery.update(reads)
+            config["scrape_configs"][0].update(reads)
         (rules,) = config["rule_files"]
         (here / rules).write_text(text_of(RULES))
         path = here / "prometheus.yml"

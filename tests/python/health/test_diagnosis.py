@@ -489,6 +489,9 @@ def test_text_of_pages_is_read_and_nonsense_refused() -> None:
     )
     assert [(t.where, t.rank, t.host) for t in targets_of(text)] == [("h:2", 3, "x")]
     assert pages_of("http://h:80/targets") == pages_of("h:80") == "h:80"
-    for bad in ("h", "h:x", "h:0", "https://h:80", "h:80/other"):
+    assert pages_of("https://h:80/targets") == "https://h:80"
+    sealed = [{"targets": ["h:2"], "labels": {"role": "rank", "__scheme__": "https"}}]
+    assert [t.where for t in targets_of(json.dumps(sealed))] == ["https://h:2"]
+    for bad in ("h", "h:x", "h:0", "ftp://h:80", "h:80/other"):
         with pytest.raises(ConfigError, match="host:port"):
             pages_of(bad)

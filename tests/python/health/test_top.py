@@ -27,6 +27,7 @@ from waiting import WAIT_S, eventually
 
 import holdfast
 from holdfast.ft.health import status, top
+from holdfast.ft.health.access import Access
 
 HOLDFAST = [sys.executable, "-m", "holdfast.cli"]
 
@@ -230,7 +231,7 @@ def test_text_from_other_hosts_steers_no_terminal(monkeypatch: pytest.MonkeyPatc
         "events": [event],
     }
     text = io.StringIO()
-    Console(file=text, width=110).print(top._picture(said, "a:1", "\x1b[31m"))
+    Console(file=text, width=110).print(top._picture(said, top._Pages("a:1", Access()), "\x1b[31m"))
     assert "[red]h" in text.getvalue()
     assert "5 more" in text.getvalue()
     assert "lost 0 and 19 more: died" in text.getvalue()

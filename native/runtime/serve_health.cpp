@@ -1,0 +1,112 @@
+#include "runtime/serve_health.h"
+
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/small_file.h"
+#include "health/lock/credentials.h"
+#include "health/pages.h"
+#include "secure/secret.h"
+#include "secure/tls_context.h"
+
+namespace holdfast::runtime {
+namespace {
+
+template <class T>
+Status put(Result<T> from, T& into) {
+  if (!from.is_ok()) return from.status();
+  into = std::move(from).value();
+  return Status::ok();
+}
+
+health::MemberPlace place_in_card(const std::string& text) {
+  auto card = parse_card(text);
+  if (!card.is_ok()) return {};
+  return {std::move(card.value().host), std::move(card.value().http)};
+}
+
+// A chain of certificates, and a key of RSA, have a few kilobytes each.
+constexpr std::size_t kMostPemBytes = 64 * 1024;
+
+// Pages that others reach have a lock, unless somebody has said that they need none.
+Status check_lock(const Options& options, const health::HttpAddress& address) {
+  if (options.http_cert.empty() != options.http_key.empty()) {
+    const bool lacks_key = options.http_key.empty();
+    return {Code::kConfigError,
+            std::string("option ") + (lacks_key ? "http_cert" : "http_key") + " is set without " +
+                (lacks_key ? "http_key" : "http_cert") +
+                "; accepted: both, the PEM files of a certificate and of its key, or neither"};
+  }
+  if (health::is_loopback(address) || options.http_insecure) return Status::ok();
+  std::string missing = options.http_credentials.empty() ? "http_credentials" : "";
+  if (options.http_cert.empty()) {
+    missing += (missing.empty() ? "" : ", ") + std::string("http_cert and http_key");
+  }
+  if (missing.empty()) return Status::ok();
+  return {Code::kConfigError,
+          "option http = " + options.http +
+              " lets others reach the pages, and what locks them is " + "missing: " + missing +
+              "; accepted: http_credentials, a file of who may read them, together with http_cert "
+              "and http_key, for TLS; a loopback address; or http_insecure=1 "
+              "(HOLDFAST_HTTP_INSECURE=1), if whoever reaches that port may see them as they are"};
+}
+
+Result<std::unique_ptr<const health::Credentials>> open_credentials(const Options& options) {
+  if (options.http_credentials.empty()) return std::unique_ptr<const health::Credentials>();
+  auto credentials = health::Credentials::open(options.http_credentials);
+  if (!credentials.is_ok()) return credentials.status();
+  return std::make_unique<const health::Credentials>(std::move(credentials).value());
+}
+
+Result<std::optional<secure::TlsContext>> open_certificate(const Options& options) {
+  if (options.http_cert.empty()) return std::optional<secure::TlsContext>();
+  const auto refuse = [](const Status& why) {
+    return Status{Code::kConfigError, "options http_cert and http_key: " + why.message()};
+  };
+  if (!secure::available()) return refuse(secure::lacks_openssl());
+  secure::ServerTexts texts;
+  TRY(put(read_small_file({"http_cert", options.http_cert, kMostPemBytes}), texts.certificates));
+  TRY(put(read_private_file({"http_key", options.http_key, kMostPemBytes},
+                            {"accepted: a PEM file of mode 0600", "key"}),
+          texts.key));
+  auto context = secure::TlsContext::of_server(texts);
+  secure::wipe(std::as_writable_bytes(std::span(texts.key)));
+  if (!context.is_ok()) return refuse(context.status());
+  return std::optional(std::move(context).value());
+}
+
+}  // namespace
+
+Status serve_health(Runtime::RuntimeParts& parts) {
+  const Options& options = parts.options;
+  auto health = health::Health::create({options.flight_dir, options.heartbeat}, parts.self,
+                                       parts.host, parts.clock);
+  if (!health.is_ok()) return health.status();
+  parts.health = std::move(health).value();
+  const bool coordinates = parts.service != nullptr;
+  if (coordinates || !options.http.empty())
+    parts.status = std::make_unique<health::StatusModel>(place_in_card);
+  if (options.http.empty()) return Status::ok();
+  auto address = health::parse_http_address(options.http);
+  if (!address.is_ok()) return address.status();
+  TRY(check_lock(options, address.value()));
+  TRY(put(open_credentials(options), parts.credentials));
+  std::optional<secure::TlsContext> tls;
+  TRY(put(open_certificate(options), tls));
+  auto http = health::HttpEndpoint::start(
+      address.value(),
+      [health = parts.health.get(), status = parts.status.get(), coordinates,
+       heartbeat = options.heartbeat,
+       credentials = parts.credentials.get()](const health::HttpRequest& request) {
+        return health::health_page(request,
+                                   {*health, *status, coordinates, heartbeat, credentials});
+      },
+      std::move(tls));
+  if (!http.is_ok()) return http.status();
+  parts.http = std::move(http).value();
+  if (coordinates) parts.status->set_own_address(parts.http->address());
+  return Status::ok();
+}
+
+}  // namespace holdfast::runtime
