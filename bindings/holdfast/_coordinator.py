@@ -10,9 +10,10 @@ import socket
 import sys
 import threading
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
-from holdfast import _core, _one_host
+from holdfast import _core, _one_host, _standby
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
@@ -24,6 +25,7 @@ EXAMPLES = """examples:
   holdfast secret run7.secret                                         then copy it to all hosts
   holdfast coordinator --secret-file run7.secret --record /var/lib/holdfast/jobs
   holdfast coordinator --insecure --record tcp://store-host:29500     a TCPStore of torch's
+  holdfast coordinator --secret-file run7.secret --etcd http://e1:2379,http://e2:2379,http://e3:2379
 
 It can be killed and started again at any time: the members tell it what they know. Who decided last
 they cannot tell. With --record FILE it knows that itself; keep the file on a disk that outlives it,
@@ -36,6 +38,9 @@ seconds.
 Without --secret-file there is no authentication and no encryption: trusted networks only.
 """
 _LOOK_S = 0.5
+# A signal is seen between two looks at the lease.
+_LEASE_LOOK_S = 0.2
+_TTL_S = 5
 _KEEP_S = 7200.0
 _STORE_S = 10.0
 _LONGEST_S = 30 * 24 * 3600.0
@@ -87,6 +92,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RECORD",
         help="where decisions are kept: a file, made if there is none, or tcp://HOST:PORT, where "
         "torch's TCPStore listens (default: nowhere)",
+    )
+    parser.add_argument(
+        "--etcd",
+        default="",
+        metavar="URLS",
+        help="http://HOST:PORT of each member of an etcd, with commas between them: it elects one "
+        "of the coordinators that are started with it, and keeps the decisions",
+    )
+    parser.add_argument(
+        "--ttl",
+        type=int,
+        metavar="S",
+        help=f"with --etcd: seconds after which a silent leader is replaced ({_TTL_S})",
     )
     parser.add_argument(
         "--grace",
@@ -145,6 +163,35 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0.
     """
+    _check(arguments)
+    options = _options(arguments)
+    stop = threading.Event()
+    if arguments.etcd:
+        ttl = _TTL_S if arguments.ttl is None else arguments.ttl
+        who = f"{options.address or socket.gethostname()}:{options.port}"
+        lease = _core.EtcdLease.create(arguments.etcd, ttl, who)
+        _stop_by_signal(stop)
+        return _standby.run(lease, stop, lambda own: _lead(arguments, options, stop, own))
+    in_store = arguments.record.startswith("tcp://")
+    coordinator = _core.Coordinator.create(
+        options.native(),
+        arguments.min_peers,
+        record="" if in_store else arguments.record,
+        store=_store_at(arguments.record) if in_store else None,
+        grace=arguments.grace,
+        keep=arguments.keep,
+    )
+    _stop_by_signal(stop)
+    _serve(coordinator, lambda: stop.wait(_LOOK_S))
+    return 0
+
+
+def _stop_by_signal(stop: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _check(arguments: argparse.Namespace) -> None:
     if not 0 <= arguments.port <= 65535:
         raise ConfigError(f"--port {arguments.port}; accepted: 0 to 65535")
     if arguments.min_peers < 1:
@@ -152,6 +199,21 @@ def run(arguments: argparse.Namespace) -> int:
     for name, value in (("grace", arguments.grace), ("keep", arguments.keep)):
         if value is not None and not 0 <= value <= _LONGEST_S:
             raise ConfigError(f"--{name} {value}; accepted: 0 to {_LONGEST_S:.0f} seconds")
+    if arguments.ttl is not None and not arguments.etcd:
+        raise ConfigError(f"--ttl {arguments.ttl} is of a lease of etcd's; accepted: with --etcd")
+    if arguments.etcd and arguments.record:
+        raise ConfigError(
+            f"--record {arguments.record!r} with --etcd: etcd is the record of the decisions, and "
+            "another one could contradict it; accepted: one of the two"
+        )
+    if arguments.etcd and arguments.port == 0:
+        raise ConfigError(
+            "--port 0 with --etcd: members could not know where the next leader listens; "
+            "accepted: 1 to 65535, the port that members are told"
+        )
+
+
+def _options(arguments: argparse.Namespace) -> Options:
     given = Options.from_env()
     options = dataclasses.replace(
         given,
@@ -170,23 +232,29 @@ def run(arguments: argparse.Namespace) -> int:
             "makes; --address 127.0.0.1, for jobs of this host; or --insecure, on a network that "
             "only you reach"
         )
-    in_store = arguments.record.startswith("tcp://")
+    return options
+
+
+def _lead(
+    arguments: argparse.Namespace,
+    options: Options,
+    stop: threading.Event,
+    lease: _core.EtcdLease,
+) -> None:
+    """Coordinate until the lease is lost."""
     coordinator = _core.Coordinator.create(
-        options.native(),
-        arguments.min_peers,
-        record="" if in_store else arguments.record,
-        store=_store_at(arguments.record) if in_store else None,
-        grace=arguments.grace,
-        keep=arguments.keep,
+        options.native(), arguments.min_peers, keep=arguments.keep, lease=lease
     )
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    _serve(coordinator, lambda: lease.wait_lost(_LEASE_LOOK_S) or stop.is_set())
+
+
+def _serve(coordinator: _core.Coordinator, ends: Callable[[], bool]) -> None:
+    """Say what changes, until `ends`, which waits a moment, says so."""
     print(f"holdfast coordinator: listens on port {coordinator.port}", flush=True)
     if coordinator.http_address:
         print(f"holdfast coordinator: pages at http://{coordinator.http_address}", flush=True)
     known: dict[str, _World] = {}
-    while not stop.wait(_LOOK_S):
+    while not ends():
         now = {world[0]: world for world in coordinator.worlds()}
         for name, world in now.items():
             if known.get(name) != world:
@@ -195,7 +263,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{name}: has ended", file=sys.stderr, flush=True)
         known = now
     coordinator.close()
-    return 0
 
 
 def _line(world: _World) -> str:

@@ -10,6 +10,7 @@
 
 #include "base/store.h"
 #include "ft/coordinator_service.h"
+#include "runtime/coordinator/etcd/lease.h"
 #include "runtime/options.h"
 
 namespace holdfast::runtime {
@@ -18,9 +19,11 @@ struct CoordinatorOptions {
   std::size_t min_peers = 1;      // of groups whose first member does not ask for more
   std::optional<Duration> grace;  // as in ft::CoordinatorService::Settings
   Duration keep = ft::kKeepWorlds;
-  // Where its decisions are kept: the path of a file, or a store; neither: nowhere.
+  // Where its decisions are kept: the path of a file, a store, or the etcd of a lease by which it
+  // leads; none of them: nowhere.
   std::string record_file;
   std::shared_ptr<Store> record_store;  // owners: these options, and the caller that made it
+  std::shared_ptr<EtcdLease> lease;     // owners: these options, and who waits for its end
 };
 
 class CoordinatorProcess {
