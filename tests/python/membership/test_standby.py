@@ -118,12 +118,14 @@ def job_of_three(switch: Switch, here: Path) -> list[Any]:
     running.extend(members)
     for member in members:
         assert "ready" in member.stdout.readline()
+    await_steps(members, here, 1)
     return members
 
 
 def progress(member: Any, here: Path) -> tuple[int, int]:
     """How many steps it has made, and the epoch of the last one."""
-    found = re.fullmatch(r"(\d+) (\d+)\n", (here / f"steps.{member.pid}").read_text())
+    path = here / f"steps.{member.pid}"
+    found = re.fullmatch(r"(\d+) (\d+)\n", path.read_text() if path.exists() else "")
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
