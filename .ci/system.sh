@@ -45,6 +45,7 @@ for set in "$@"; do
       need prometheus command -v promtool
       need prometheus-pushgateway command -v prometheus-pushgateway
       need chromium command -v chromium
+      need etcd-server command -v etcd  # elects among coordinators
       need openssl command -v openssl  # a foreign end of TLS
       need iproute2 command -v tc  # hosts and bad links in tests/python/support/emulated_network.py
       need nftables command -v nft

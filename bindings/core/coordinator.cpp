@@ -21,6 +21,7 @@ namespace holdfast::bindings {
 namespace {
 
 using runtime::CoordinatorProcess;
+using runtime::EtcdLease;
 
 constexpr double kKeepSeconds = std::chrono::duration<double>(ft::kKeepWorlds).count();
 
@@ -53,26 +54,72 @@ nb::list worlds(CoordinatorProcess& coordinator) {
   return result;
 }
 
+std::shared_ptr<EtcdLease> make_lease(const std::string& urls, int ttl_s, const std::string& who) {
+  EtcdLease::LeaseSettings settings;
+  settings.urls = value_or_raise(runtime::parse_etcd_urls(urls));
+  settings.ttl = std::chrono::seconds(ttl_s);
+  if (settings.ttl < runtime::kShortestTtl || settings.ttl > runtime::kLongestTtl) {
+    raise_if({Code::kConfigError, "--ttl " + std::to_string(ttl_s) + "; accepted: " +
+                                      std::to_string(runtime::kShortestTtl.count()) + " to " +
+                                      std::to_string(runtime::kLongestTtl.count()) + " seconds"});
+  }
+  settings.who = who;
+  return std::make_shared<EtcdLease>(std::move(settings));
+}
+
+void bind_lease(nb::module_& m) {
+  nb::class_<EtcdLease>(m, "EtcdLease")
+      .def_static("create", make_lease, "urls"_a, "ttl_s"_a, "who"_a)
+      .def(
+          "acquire",
+          [](EtcdLease& lease, double patience_s) {
+            const auto acquire = [&] {
+              const GilReleased released;
+              return lease.acquire(seconds(patience_s));
+            };
+            return value_or_raise(acquire());
+          },
+          "patience_s"_a)
+      .def(
+          "wait_lost",
+          [](EtcdLease& lease, double patience_s) {
+            const GilReleased released;
+            return lease.wait_lost(seconds(patience_s));
+          },
+          "patience_s"_a)
+      .def("still_leads", &EtcdLease::still_leads)
+      .def_prop_ro("why_lost", &EtcdLease::why_lost)
+      .def_prop_ro("leader", &EtcdLease::leader)
+      .def_prop_ro("term", &EtcdLease::term)
+      .def("close", [](EtcdLease& lease) {
+        const GilReleased released;
+        lease.close();
+      });
+}
+
 }  // namespace
 
 void bind_coordinator(nb::module_& m) {
+  bind_lease(m);
   nb::class_<CoordinatorProcess>(m, "Coordinator")
       .def_static(
           "create",
           [](const runtime::Options& options, std::size_t min_peers, const std::string& record,
              std::optional<double> grace, double keep, const nb::object& store,
-             const std::vector<std::string>& revoked) {
+             const std::vector<std::string>& revoked, std::shared_ptr<EtcdLease> lease) {
             runtime::CoordinatorOptions own;
             own.min_peers = min_peers;
             own.record_file = record;
             if (grace) own.grace = seconds(*grace);
             own.keep = seconds(keep);
+            own.lease = std::move(lease);
             if (!store.is_none()) own.record_store = std::make_shared<PythonStore>(store);
             own.revoked = serials_of(revoked);
             return value_or_raise(CoordinatorProcess::create(options, own));
           },
           "options"_a, "min_peers"_a, "record"_a = "", "grace"_a = nb::none(),
-          "keep"_a = kKeepSeconds, "store"_a = nb::none(), "revoked"_a = std::vector<std::string>())
+          "keep"_a = kKeepSeconds, "store"_a = nb::none(), "revoked"_a = std::vector<std::string>(),
+          "lease"_a = nb::none())
       .def_prop_ro("port", &CoordinatorProcess::port)
       .def_prop_ro("http_address", &CoordinatorProcess::http_address)
       .def("worlds", worlds)

@@ -10,9 +10,10 @@ import socket
 import sys
 import threading
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
-from holdfast import _core, _one_host, _token
+from holdfast import _core, _one_host, _standby, _token
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.options import Options
 
@@ -25,6 +26,7 @@ EXAMPLES = """examples:
   holdfast secret run7.secret                                         then copy it to all hosts
   holdfast coordinator --secret-file run7.secret --record /var/lib/holdfast/jobs
   holdfast coordinator --insecure --record tcp://store-host:29500     a TCPStore of torch's
+  holdfast coordinator --secret-file run7.secret --etcd http://e1:2379,http://e2:2379,http://e3:2379
 
 It can be killed and started again at any time: the members tell it what they know. Who decided last
 they cannot tell. With --record FILE it knows that itself; keep the file on a disk that outlives it,
@@ -38,6 +40,9 @@ Without --secret-file there is no authentication and no encryption: trusted netw
 """
 # A token that is revoked lets nobody stay for longer than a second.
 _LOOK_S = 0.25
+# A signal is seen between two looks at the lease.
+_LEASE_LOOK_S = 0.2
+_TTL_S = 5
 _KEEP_S = 7200.0
 _STORE_S = 10.0
 _LONGEST_S = 30 * 24 * 3600.0
@@ -119,6 +124,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "torch's TCPStore listens (default: nowhere)",
     )
     parser.add_argument(
+        "--etcd",
+        default="",
+        metavar="URLS",
+        help="http://HOST:PORT of each member of an etcd, with commas between them: it elects one "
+        "of the coordinators that are started with it, and keeps the decisions",
+    )
+    parser.add_argument(
+        "--ttl",
+        type=int,
+        metavar="S",
+        help=f"with --etcd: seconds after which a silent leader is replaced ({_TTL_S})",
+    )
+    parser.add_argument(
         "--grace",
         type=float,
         default=None,
@@ -175,6 +193,36 @@ def run(arguments: argparse.Namespace) -> int:
     int
         0.
     """
+    _check(arguments)
+    options = _options(arguments)
+    stop = threading.Event()
+    if arguments.etcd:
+        ttl = _TTL_S if arguments.ttl is None else arguments.ttl
+        who = f"{options.address or socket.gethostname()}:{options.port}"
+        lease = _core.EtcdLease.create(arguments.etcd, ttl, who)
+        _stop_by_signal(stop)
+        return _standby.run(lease, stop, lambda own: _lead(arguments, options, stop, own))
+    in_store = arguments.record.startswith("tcp://")
+    coordinator = _core.Coordinator.create(
+        options.native(),
+        arguments.min_peers,
+        record="" if in_store else arguments.record,
+        store=_store_at(arguments.record) if in_store else None,
+        grace=arguments.grace,
+        keep=arguments.keep,
+        revoked=_token.revoked(options.secret_file),
+    )
+    _stop_by_signal(stop)
+    _serve(coordinator, options, lambda: stop.wait(_LOOK_S))
+    return 0
+
+
+def _stop_by_signal(stop: threading.Event) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _check(arguments: argparse.Namespace) -> None:
     if not 0 <= arguments.port <= 65535:
         raise ConfigError(f"--port {arguments.port}; accepted: 0 to 65535")
     if arguments.min_peers < 1:
@@ -182,6 +230,21 @@ def run(arguments: argparse.Namespace) -> int:
     for name, value in (("grace", arguments.grace), ("keep", arguments.keep)):
         if value is not None and not 0 <= value <= _LONGEST_S:
             raise ConfigError(f"--{name} {value}; accepted: 0 to {_LONGEST_S:.0f} seconds")
+    if arguments.ttl is not None and not arguments.etcd:
+        raise ConfigError(f"--ttl {arguments.ttl} is of a lease of etcd's; accepted: with --etcd")
+    if arguments.etcd and arguments.record:
+        raise ConfigError(
+            f"--record {arguments.record!r} with --etcd: etcd is the record of the decisions, and "
+            "another one could contradict it; accepted: one of the two"
+        )
+    if arguments.etcd and arguments.port == 0:
+        raise ConfigError(
+            "--port 0 with --etcd: members could not know where the next leader listens; "
+            "accepted: 1 to 65535, the port that members are told"
+        )
+
+
+def _options(arguments: argparse.Namespace) -> Options:
     given = Options.from_env()
     options = dataclasses.replace(
         given,
@@ -208,27 +271,36 @@ def run(arguments: argparse.Namespace) -> int:
             "makes; --address 127.0.0.1, for jobs of this host; or --insecure, on a network that "
             "only you reach"
         )
-    in_store = arguments.record.startswith("tcp://")
+    return options
+
+
+def _lead(
+    arguments: argparse.Namespace,
+    options: Options,
+    stop: threading.Event,
+    lease: _core.EtcdLease,
+) -> None:
+    """Coordinate until the lease is lost."""
     coordinator = _core.Coordinator.create(
         options.native(),
         arguments.min_peers,
-        record="" if in_store else arguments.record,
-        store=_store_at(arguments.record) if in_store else None,
-        grace=arguments.grace,
         keep=arguments.keep,
-        revoked=_token.revoked(options.secret_file) if options.secret_file else (),
+        revoked=_token.revoked(options.secret_file),
+        lease=lease,
     )
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    _serve(coordinator, options, lambda: lease.wait_lost(_LEASE_LOOK_S) or stop.is_set())
+
+
+def _serve(coordinator: _core.Coordinator, options: Options, ends: Callable[[], bool]) -> None:
+    """Say what changes, until `ends`, which waits a moment, says so."""
     print(f"holdfast coordinator: listens on port {coordinator.port}", flush=True)
     if coordinator.http_address:
         where = coordinator.http_address
         url = where if where.startswith("https://") else f"http://{where}"
         print(f"holdfast coordinator: pages at {url}", flush=True)
     known: dict[str, _World] = {}
-    revocations = _Revocations(options.secret_file)
-    while not stop.wait(_LOOK_S):
+    revocations = _token.Revocations(options.secret_file)
+    while not ends():
         revocations.look(coordinator)
         now = {world[0]: world for world in coordinator.worlds()}
         for name, world in now.items():
@@ -238,35 +310,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{name}: has ended", file=sys.stderr, flush=True)
         known = now
     coordinator.close()
-    return 0
-
-
-class _Revocations:
-    """What the files beside the secret say."""
-
-    def __init__(self, secret_files: str) -> None:
-        self._files = secret_files
-        self._known: list[str] = []
-        self._told = ""
-
-    def look(self, coordinator: _core.Coordinator) -> None:
-        """Have the coordinator revoke what is there; an unreadable file changes nothing."""
-        if not self._files:
-            return
-        try:
-            now = _token.revoked(self._files)
-        except ConfigError as error:
-            if str(error) != self._told:
-                print(f"holdfast coordinator: {error}", file=sys.stderr, flush=True)
-            self._told = str(error)
-            return
-        self._told = ""
-        if now == self._known:
-            return
-        for serial in sorted(set(now) - set(self._known)):
-            print(f"token {serial}: is revoked", file=sys.stderr, flush=True)
-        coordinator.revoke(now)
-        self._known = now
 
 
 def _line(world: _World) -> str:

@@ -245,7 +245,7 @@ def revoked(files: str) -> list[str]:
     Parameters
     ----------
     files : str
-        The secret's file, or two with a comma between them.
+        The secret's file, or two with a comma between them; empty: there is no secret.
 
     Returns
     -------
@@ -257,6 +257,8 @@ def revoked(files: str) -> list[str]:
     ConfigError
         When a file of revocations has something else in it.
     """
+    if not files:
+        return []
     return [serial for path in _beside(files, ".revoked") for serial in _serials_in(path)]
 
 
@@ -274,3 +276,41 @@ def _serials_in(path: Path) -> Iterable[str]:
                 "token revoke` writes them"
             )
     return lines
+
+
+class Revocations:
+    """What the files beside a coordinator's secret say from one look to the next.
+
+    Parameters
+    ----------
+    files : str
+        As in :func:`revoked`.
+    """
+
+    def __init__(self, files: str) -> None:
+        self._files = files
+        self._known: list[str] = []
+        self._told = ""
+
+    def look(self, coordinator: _core.Coordinator) -> None:
+        """Have the coordinator revoke what is there; an unreadable file changes nothing.
+
+        Parameters
+        ----------
+        coordinator : _core.Coordinator
+            With the secret.
+        """
+        try:
+            now = revoked(self._files)
+        except ConfigError as error:
+            if str(error) != self._told:
+                print(f"holdfast coordinator: {error}", file=sys.stderr, flush=True)
+            self._told = str(error)
+            return
+        self._told = ""
+        if now == self._known:
+            return
+        for serial in sorted(set(now) - set(self._known)):
+            print(f"token {serial}: is revoked", file=sys.stderr, flush=True)
+        coordinator.revoke(now)
+        self._known = now

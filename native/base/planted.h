@@ -41,6 +41,8 @@ enum class Planted {
   kBelieveReset,      // a connection that is closed from the other side proves a death
   kOwnClosing,        // a connection that this side has closed proves the other's death
   kUnrecorded,        // a view is published though the record of it was not written
+  kUncompared,        // the record is written whatever it says by now
+  kStaleTerm,         // a coordinator decides on though another one has been elected
   kMapAtOnce,         // ops that are under way go by a map that was taken after they were called
   kUntoldMap,         // newcomers are not told the map that members go by
   kForgetMap,         // a map is forgotten though ops of its time are under way

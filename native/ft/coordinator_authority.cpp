@@ -157,6 +157,12 @@ bool Coordinator::write_record(const WorldView& next) {
   if (!read_record()) return false;
   const WorldRecord entry = entry_of(next);
   if (recorded_ == entry) return true;
+  if (is_planted(Planted::kUncompared)) {
+    recorded_ = entry;
+    const auto there = settings_.record->load(record_key());
+    return there.is_ok() &&
+           settings_.record->compare_and_set(record_key(), there.value(), entry).is_ok();
+  }
   const bool others = recorded_ && recorded_->world != world_;
   if (others && (view_.epoch.value == 0 || recorded_->world < world_)) {
     blocked_ = "its record gives the name to an older world";

@@ -301,6 +301,13 @@ void Membership::leave(Instant now) {
   retire();
 }
 
+std::string Membership::blocked() const {
+  if (own_) return own_->blocked();
+  if (!is_led() || !stopped_ || unanswered_ <= kUnanswered) return {};
+  return "the coordinator has not answered " + std::to_string(unanswered_) +
+         " reports in a row: the change of view waits for it";
+}
+
 // From now on on_message() handles only messages about outcasts.
 void Membership::retire() {
   fenced_ = true;

@@ -83,7 +83,7 @@ class Membership {
   void await_outcasts(Instant now);
   // Why a view change cannot be decided; empty when nothing is in the way, or the reason is not
   // known here.
-  std::string blocked() const { return own_ ? own_->blocked() : std::string{}; }
+  std::string blocked() const;
 
   // The process has ended, which is proven.
   void on_closed(MemberId member, Instant now);

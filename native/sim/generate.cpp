@@ -24,6 +24,7 @@ constexpr std::uint64_t kFirstKinds = 19;
 constexpr std::uint64_t kClosings = 0xc105e;
 constexpr std::uint64_t kMaps = 0x3a95;
 constexpr std::uint64_t kStrangers = 0x57a6;
+constexpr std::uint64_t kStores = 0x5709;
 
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
@@ -215,6 +216,11 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   // A map has all ranks of its world, and a plan for many takes long.
   Random maps(seed * 2 + 1 + kMaps);
   s.maps = !s.elastic && s.ranks <= 10 && maps.chance(4);
+  // Of coordinators that have a record, most are elected, as with etcd; others share a store.
+  Random stores(seed * 2 + 1 + kStores);
+  const bool recorded = outside && has_record(s);
+  s.terms = recorded && stores.chance(60);
+  s.slow_store = recorded && stores.chance(30);
   return s;
 }
 

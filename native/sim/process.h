@@ -68,8 +68,8 @@ class Process final : public group::ControlRouterOwner,
   void found(const ft::WorldView& view, std::vector<comm::HostPeer> flat);
   void join(const std::vector<MemberId>& contacts);
   // Starts not as a member, but as the coordinator of all others; `record`, if there is one,
-  // outlives it.
-  void coordinate(std::uint64_t instance, ft::Record* record);
+  // outlives it. `term`: above those of coordinators before it; 0: it is not elected.
+  void coordinate(std::uint64_t instance, std::uint64_t term, ft::Record* record);
 
   // Whether it coordinates, and has yet to learn of a world's members.
   bool is_new_coordinator() const;

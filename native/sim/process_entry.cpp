@@ -124,11 +124,12 @@ void Process::join(const std::vector<MemberId>& contacts) {
   router_.set_joining(joining_.get());
 }
 
-void Process::coordinate(std::uint64_t instance, ft::Record* record) {
+void Process::coordinate(std::uint64_t instance, std::uint64_t term, ft::Record* record) {
   ft::CoordinatorService::Settings settings;
   settings.heartbeat = heartbeat(scenario_);
   settings.silence = silence(scenario_);
   settings.instance = instance;
+  settings.started = term;
   settings.record = record;
   service_ = std::make_unique<ft::CoordinatorService>(settings);
   router_.set_service(service_.get());

@@ -2,6 +2,7 @@
 // events.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -15,7 +16,7 @@
 #include <vector>
 
 #include "base/fnv.h"
-#include "sim/memory_record.h"
+#include "sim/leased_record.h"
 #include "sim/process.h"
 #include "sim/simulation.h"
 #include "sim/weather.h"
@@ -47,7 +48,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   // WireKeeper.
   Instant now() const override { return now_; }
   Instant arrival(int from, int to) override {
-    return weather_.arrival(now_, rank_of(from), rank_of(to), random_);
+    return weather_.arrival(std::max(now_, host(from).busy_until), rank_of(from), rank_of(to),
+                            random_);
   }
   bool damages(int from, int to) override { return weather_.damages(rank_of(from), rank_of(to)); }
   int copies(int from, int to, const comm::OutFrame& frame) override;
@@ -74,7 +76,8 @@ class Simulation final : public WireKeeper, public Surroundings {
     bool alive = true;
     bool vanished = false;  // ended with its kernel, which refuses no calls
     Instant paused_until{};
-    Duration drift{};  // percent
+    Instant busy_until{};  // waits for the record's store; what it says afterwards leaves then
+    Duration drift{};      // percent
     Instant scheduled{Duration::max()};
     Duration suspension{};    // of the pause still to come; zero: none
     std::uint64_t looks = 0;  // looks at memory until it begins
@@ -93,7 +96,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   void link(int a, int b);
   void relink(int a, int b);
   void refuse(int from, int to);
-  bool has_record() const { return scenario_.seed % 2 == 0; }
+  ft::Record* record_of(std::uint64_t term);
+  StoreMood ask_store();
   void mark(int what, std::uint64_t value) {
     happenings_.mix(static_cast<std::uint64_t>(what) << 56 ^ value);
   }
@@ -145,9 +149,11 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::uint64_t order_ = 0;
   std::priority_queue<SimEvent, std::vector<SimEvent>, std::greater<>> events_;
   std::vector<Host> hosts_;
-  std::vector<int> holders_;  // by rank: the process that has the rank, or wants it
-  int coordinator_ = -1;      // the process that coordinates, if one is outside the view
-  MemoryRecord record_;       // the coordinator's, in every other world
+  std::vector<int> holders_;          // by rank: the process that has the rank, or wants it
+  int coordinator_ = -1;              // the process that coordinates, if one is outside the view
+  SharedStore store_;                 // the coordinators', in every other world
+  std::deque<LeasedRecord> records_;  // by coordinator
+  Random store_random_{scenario_.seed * 2 + scenario_.delays + 0x5709};
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
   std::vector<std::vector<const Wire*>> incoming_;  // by process: those of wires_ that end there
   std::set<std::pair<int, int>> connecting_;

@@ -11,6 +11,9 @@ namespace {
 constexpr int kCoordinatorsRank = 64;
 constexpr int kGrownRank = 128;
 constexpr int kStrangersRank = 192;
+// Of a store that is slow; longer than some heartbeats.
+constexpr std::uint64_t kSlowestStoreUs = 5'000;
+constexpr int kFailsPercent = 10;
 
 bool is_network(FaultKind kind) {
   switch (kind) {
@@ -210,8 +213,7 @@ bool Simulation::let_in_stranger(std::uint64_t seed) {
   for (const ft::Message& message : forge(known_world(view), id, forger)) {
     for (int p = 0; p < number; ++p) {
       const MemberId to = host(p).process->id();
-      const bool believed =
-          believes && to == kCoordinatorId && message.kind == ft::MessageKind::kGreet;
+      const bool believed = believes && to == kCoordinatorId && message.view.has(id);
       const bool meant = host(p).alive && forger.chance(70);
       if (meant && !believed) host(number).process->say_to(to, message);
     }
@@ -235,7 +237,8 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
   h.process = std::make_shared<Process>(scenario_, coordinator_, kCoordinatorId, rank, *this);
   hosts_.push_back(std::move(h));
   log(coordinator_, "starts to coordinate");
-  host(coordinator_).process->coordinate(random_.next(), has_record() ? &record_ : nullptr);
+  if (scenario_.terms) ++store_.term;
+  host(coordinator_).process->coordinate(random_.next(), store_.term, record_of(store_.term));
   for (int p = 0; p < coordinator_; ++p) {
     const Host& other = host(p);
     if (!other.alive || other.process->id() == kCoordinatorId) continue;
@@ -248,6 +251,23 @@ bool Simulation::move_coordinator(std::uint64_t mask, Duration lasts) {
     events_.push({now_ + lasts, ++order_, before, -1, SimEvent::Other::kMoved, -1});
   }
   return true;
+}
+
+ft::Record* Simulation::record_of(std::uint64_t term) {
+  if (!has_record(scenario_)) return nullptr;
+  if (scenario_.slow_store) store_.mood = [this] { return ask_store(); };
+  return &records_.emplace_back(store_, term);
+}
+
+// Whoever asks does nothing else until the answer comes.
+StoreMood Simulation::ask_store() {
+  if (running_ < 0) return StoreMood::kAnswers;
+  Host& asks = host(running_);
+  const Duration takes = std::chrono::microseconds(store_random_.below(kSlowestStoreUs));
+  asks.busy_until = std::max(asks.busy_until, now_) + takes;
+  asks.paused_until = std::max(asks.paused_until, asks.busy_until);
+  if (store_random_.chance(kFailsPercent)) return StoreMood::kFails;
+  return store_random_.chance(kFailsPercent) ? StoreMood::kAnswerIsLost : StoreMood::kAnswers;
 }
 
 // Processes that the first coordinator had kept, or that had called it again, call the other one.

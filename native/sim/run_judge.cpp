@@ -68,8 +68,8 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
   vote.view = view.present();
   vote.all_proven = true;
   if (scenario_.outside) {
-    vote.recorded =
-        std::any_of(record_.worlds.begin(), record_.worlds.end(), [&](const auto& entry) {
+    vote.recorded = std::any_of(
+        store_.record.worlds.begin(), store_.record.worlds.end(), [&](const auto& entry) {
           return entry.second.epoch == view.epoch && entry.second.members == vote.view;
         });
     // A coordinator that was started anew has not decided the view.
@@ -151,6 +151,9 @@ std::vector<int> Simulation::survivors() const {
 }
 
 void Simulation::judge(RunVerdict& verdict) {
+  if (store_.stale > 0) {
+    ledger_.on_wrong(coordinator_, "G4: a coordinator has decided that led no more");
+  }
   const std::vector<int> must = who_must_end();
   for (const Host& h : hosts_) {
     const Process& process = *h.process;

@@ -89,6 +89,8 @@ struct Scenario {
   bool two_links = false;   // data and control apart, as with shared memory
   bool advances = false;    // steps end with advance()
   bool outside = false;     // a process of its own coordinates
+  bool terms = false;       // who coordinates is elected, and its record is refused to others
+  bool slow_store = false;  // the coordinators' record is slow, and fails at times
   bool elastic = false;     // the world may grow
   bool subgroup = false;    // the even ranks have a group of their own, too
   bool two_worlds = false;  // all ranks are in a second world, too
@@ -98,6 +100,11 @@ struct Scenario {
   std::vector<Fault> faults;
   friend bool operator==(const Scenario&, const Scenario&) = default;
 };
+
+// Whether a coordinator outside the view keeps its decisions.
+inline bool has_record(const Scenario& scenario) {
+  return scenario.terms || scenario.seed % 2 == 0;
+}
 
 // Swarm testing (Groce et al. 2012): every seed leaves out some kinds of faults.
 Scenario make_scenario(std::uint64_t seed);

@@ -61,8 +61,9 @@ Scenario shrink(const Scenario& scenario) {
       return f.a >= next.ranks || f.b >= next.ranks;
     });
     if (next.ranks > 1 && !named) smaller = attempt(next) || smaller;
-    for (bool Scenario::*flag : {&Scenario::flat, &Scenario::two_links, &Scenario::raise,
-                                 &Scenario::subgroup, &Scenario::two_worlds}) {
+    for (bool Scenario::*flag :
+         {&Scenario::flat, &Scenario::two_links, &Scenario::raise, &Scenario::subgroup,
+          &Scenario::two_worlds, &Scenario::slow_store}) {
       next = best;
       next.*flag = false;
       smaller = attempt(next) || smaller;

@@ -67,6 +67,10 @@ class CoordinatedWorld {
       service_->on_closed({id}, proven, now);
     }
   }
+  // All members are told of its end by their kernels.
+  void prove_end(std::uint64_t id) {
+    for (auto& [other, member] : members_) member->on_closed({id}, now);
+  }
   // Only those on the side of `ids` reach the coordinator, and each other.
   void part(std::set<std::uint64_t> ids) { with_ = std::move(ids); }
   void heal() { with_.reset(); }

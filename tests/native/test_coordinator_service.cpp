@@ -156,6 +156,23 @@ TEST_CASE("nothing is decided while the record cannot be written") {
   CHECK(world.view_of(1) == Ids{1, 2});
 }
 
+TEST_CASE("members say that a change of view waits for a coordinator that does not answer") {
+  CoordinatedWorld world;
+  world.found({1, 2, 3});
+  world.run(kGreetings);
+  world.end();
+  world.die(3, true);
+  world.prove_end(3);
+  CHECK(world.member(1)->blocked() == "");
+  world.run(kDecision);
+  CHECK(world.member(1)->blocked().find("the change of view waits for it") != std::string::npos);
+  CHECK(world.view_of(1) == Ids{1, 2, 3});
+  world.start();
+  world.run(kDecision);
+  CHECK(world.view_of(1) == Ids{1, 2});
+  CHECK(world.member(1)->blocked() == "");
+}
+
 TEST_CASE("a newcomer does not wait for a member that nobody hears any more") {
   CoordinatedWorld world;
   world.come(1, 2);

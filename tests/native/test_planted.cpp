@@ -115,6 +115,15 @@ Scenario two_coordinators(std::uint64_t seed) {
   return s;
 }
 
+// Likewise, and the second one is elected: the first one leads no more, though it lives on for a
+// while and some members know no other.
+Scenario elected(std::uint64_t seed) {
+  Scenario s = two_coordinators(seed);
+  s.terms = true;
+  s.faults.back().lasts = milliseconds(100);
+  return s;
+}
+
 // The one who decides dies in the middle of it, and somebody else has as well.
 Scenario broken_decision(std::uint64_t seed) {
   Random random(seed);
@@ -376,6 +385,8 @@ constexpr Row kRows[] = {
     {Planted::kNoSilence, "no silence", one_vanishes, 20},
     {Planted::kFreePrepare, "free prepare", slow_duel, 300},
     {Planted::kUnrecorded, "unrecorded", two_coordinators, 20},
+    {Planted::kUncompared, "uncompared", two_coordinators, 20},
+    {Planted::kStaleTerm, "stale term", elected, 20},
     {Planted::kMapAtOnce, "map at once", drifting, 300},
     {Planted::kUntoldMap, "untold map", drifting_return, 100},
     {Planted::kForgetMap, "forget map", drifting, 300},

@@ -1,8 +1,8 @@
 #include "runtime/coordinator/process.h"
 
-#include <chrono>
 #include <random>
 
+#include "runtime/coordinator/etcd/record_etcd.h"
 #include "runtime/coordinator/record_file.h"
 #include "runtime/coordinator/record_store.h"
 #include "runtime/runtime.h"
@@ -10,10 +10,8 @@
 namespace holdfast::runtime {
 namespace {
 
-// The unit of Settings::started: two lives of a coordinator begin further apart than that.
-using Tenths = std::chrono::duration<std::uint64_t, std::deci>;
-
 Result<std::unique_ptr<ft::Record>> open_record(const CoordinatorOptions& own) {
+  if (own.lease) return std::unique_ptr<ft::Record>(std::make_unique<EtcdRecord>(own.lease));
   if (!own.record_file.empty()) return open_record_file(own.record_file);
   if (!own.record_store) return std::unique_ptr<ft::Record>();
   return std::unique_ptr<ft::Record>(std::make_unique<RecordStore>(*own.record_store));
@@ -70,8 +68,8 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   settings.heartbeat = mine.heartbeat;
   settings.silence = mine.silence;
   settings.instance = (std::uint64_t{random()} << 32) | random();
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  settings.started = std::chrono::duration_cast<Tenths>(since_1970).count();
+  // Terms are in order whatever the clocks of the coordinators' hosts say.
+  settings.started = own.lease ? own.lease->term() : tenths_since_1970();
   settings.min_peers = own.min_peers;
   settings.grace = own.grace;
   settings.keep = own.keep;

@@ -11,6 +11,7 @@
 
 #include "base/store.h"
 #include "ft/coordinator_service.h"
+#include "runtime/coordinator/etcd/lease.h"
 #include "runtime/options.h"
 #include "secure/token.h"
 
@@ -20,10 +21,12 @@ struct CoordinatorOptions {
   std::size_t min_peers = 1;      // of groups whose first member does not ask for more
   std::optional<Duration> grace;  // as in ft::CoordinatorService::Settings
   Duration keep = ft::kKeepWorlds;
-  // Where its decisions are kept: the path of a file, or a store; neither: nowhere.
+  // Where its decisions are kept: the path of a file, a store, or the etcd of a lease by which it
+  // leads; none of them: nowhere.
   std::string record_file;
   std::shared_ptr<Store> record_store;  // owners: these options, and the caller that made it
   std::set<secure::Serial> revoked;     // tokens that let nobody in from the start
+  std::shared_ptr<EtcdLease> lease;     // owners: these options, and who waits for its end
 };
 
 class CoordinatorProcess {

@@ -1,0 +1,24 @@
+// Exchange: one HTTP request and its answer, on a connection of its own, within a time limit.
+#pragma once
+
+#include <string>
+
+#include "base/clock.h"
+#include "base/net/socket.h"
+#include "base/result.h"
+#include "runtime/coordinator/etcd/http_answer.h"
+
+namespace holdfast::runtime {
+
+struct HttpPost {
+  Endpoint to;
+  std::string host;  // as the URL has it
+  std::string path;
+  std::string body;  // JSON
+};
+
+// Blocks until the answer is whole, and until `deadline` at most. kTimeout when there was none by
+// then, kProtocolError for one that is no HTTP, else the system's error.
+Result<HttpAnswer> exchange(const HttpPost& post, const Clock& clock, Instant deadline);
+
+}  // namespace holdfast::runtime
