@@ -1,5 +1,5 @@
-// Everything else that comes from outside: member cards from the store, greetings, view notices,
-// what was sent before a connection broke, calls and summaries from sockets.
+// Everything else that comes from outside: member cards from the store, greetings and the papers in
+// them, view notices, what was sent before a connection broke, calls and summaries from sockets.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +9,8 @@
 #include "comm/view/view_notice.h"
 #include "health/rank_summary.h"
 #include "runtime/rendezvous/card.h"
+#include "runtime/rendezvous/papers.h"
+#include "secure/pass.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast;
@@ -23,6 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto greeting = runtime::parse_greeting(bytes);
   if (greeting.is_ok() && runtime::encode_greeting(greeting.value()).size() > size + 2) {
     __builtin_trap();
+  }
+  [[maybe_unused]] const auto proof = runtime::parse_proof_papers(bytes);
+  if (const auto pass = runtime::parse_pass_papers(bytes); pass.is_ok()) {
+    // Nobody has signed it.
+    if (secure::check_pass(pass.value(), {}, {0}).is_ok()) __builtin_trap();
+  }
+  if (const auto admission = runtime::parse_admission_papers(bytes); admission.is_ok()) {
+    if (admission.value().issuers.size() > secure::KeyRing::kMaxSecrets) __builtin_trap();
   }
   if (auto summary = health::parse_summary(bytes); summary.is_ok()) {
     if (health::encode_summary(summary.value()) != std::vector(bytes.begin(), bytes.end())) {
