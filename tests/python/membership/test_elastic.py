@@ -327,7 +327,7 @@ def test_ddp_over_a_group_that_grows(coordinator, tmp_path):
 def test_arguments_of_join_that_cannot_be_used():
     for arguments, error, says in (
         ({"min_peers": 0}, holdfast.ConfigError, "min_peers = 0"),
-        ({"token": "secret"}, holdfast.Unsupported, "no authentication yet"),
+        ({"token": "secret"}, holdfast.ConfigError, "this is no token"),
     ):
         with pytest.raises(error, match=says):
             holdfast.join("holdfast://127.0.0.1:29400", **arguments)
