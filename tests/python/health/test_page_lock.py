@@ -19,7 +19,7 @@ from unittest import mock
 
 import pytest
 from health_jobs import Job, Prometheus
-from ranks import kill
+from ranks import finish, kill, start_rank
 from waiting import eventually
 
 from holdfast import cli
@@ -371,3 +371,12 @@ def test_pages_that_others_reach_do_not_start_without_their_lock(tmp_path: Path)
         finally:
             kill(process)
             process.communicate()
+
+
+def test_a_rank_says_which_option_its_pages_lack(tmp_path: Path) -> None:
+    env = {"HOLDFAST_HTTP": "0.0.0.0:0", "HOLDFAST_HTTP_CREDENTIALS": "nowhere"}
+    rank = start_rank("health_ranks", "run_until_stopped", 0, 1, tmp_path, env)
+    (outcome,) = finish([rank], 60)
+    assert outcome.status != 0
+    assert "ConfigError: option http = 0.0.0.0:0 lets others reach the pages" in outcome.output
+    assert "is missing: http_cert and http_key; accepted: " in outcome.output
