@@ -54,7 +54,8 @@ nb::list worlds(CoordinatorProcess& coordinator) {
   return result;
 }
 
-std::shared_ptr<EtcdLease> make_lease(const std::string& urls, int ttl_s, const std::string& who) {
+std::shared_ptr<EtcdLease> make_lease(const std::string& urls, std::int64_t ttl_s,
+                                      const std::string& who) {
   EtcdLease::LeaseSettings settings;
   settings.urls = value_or_raise(runtime::parse_etcd_urls(urls));
   settings.ttl = std::chrono::seconds(ttl_s);

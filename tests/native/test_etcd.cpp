@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/base64.h"
-#include "runtime/coordinator/etcd/client.h"
 #include "runtime/coordinator/etcd/http_answer.h"
 #include "runtime/coordinator/etcd/messages.h"
 #include "runtime/coordinator/etcd/url.h"

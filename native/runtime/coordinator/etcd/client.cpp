@@ -68,6 +68,7 @@ auto EtcdClient::ask(const std::string& path, const std::string& body, Duration 
     -> decltype(read(body)) {
   const Instant deadline = clock_.now() + patience;
   Code code = Code::kSystem;
+  bool refused = false;
   std::string said;
   for (std::size_t left = servers_.size(); left > 0; --left) {
     Server& server = servers_[next_];
@@ -86,12 +87,14 @@ auto EtcdClient::ask(const std::string& path, const std::string& body, Duration 
     }
     if (status.code() == Code::kNotMember) return status;
     if (status.code() == Code::kProtocolError) code = status.code();
+    refused = refused || got.is_ok();
     const bool named = status.message().find(to_string(server.url)) != std::string::npos;
     said +=
         (said.empty() ? "" : "; ") + (named ? "" : to_string(server.url) + ": ") + status.message();
     next_ = (next_ + 1) % servers_.size();
   }
   if (code == Code::kProtocolError) return Status{code, said};
+  if (refused) return Status{code, "etcd refuses: " + said};
   const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(patience).count();
   return Status{
       code, "etcd does not answer (tried for at most " + std::to_string(waited) + " ms): " + said};

@@ -71,7 +71,7 @@ Result<Addresses> HostLookup::find(Instant deadline) {
   if (!under_way_->comes.wait_until(lock, until, [&] { return under_way_->answer.has_value(); })) {
     return Status{Code::kTimeout, "no name server has answered what \"" + host_ + "\" is"};
   }
-  auto answer = *std::move(under_way_->answer);
+  auto answer = *under_way_->answer;  // a copy: a copy of this object may wait for it, too
   lock.unlock();
   under_way_.reset();
   if (answer.is_ok()) known_ = answer.value();

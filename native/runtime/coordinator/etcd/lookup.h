@@ -27,7 +27,7 @@ class HostLookup {
   struct Found;
   std::string host_;
   std::vector<std::string> known_;
-  std::shared_ptr<Found> under_way_;  // owners: this and the lookup's thread
+  std::shared_ptr<Found> under_way_;  // owners: this, its copies and the lookup's thread
 };
 
 }  // namespace holdfast::runtime
