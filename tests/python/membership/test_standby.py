@@ -20,7 +20,6 @@ import pytest
 from etcd import Etcd
 from ports import held_port
 from ranks import all_end_well, kill, start_rank
-from switch import Switch
 from waiting import eventually
 
 from holdfast import _coordinator, _standby
@@ -107,9 +106,10 @@ def leader_and_standby(
     return leader, standby
 
 
-def job_of_three(switch: Switch, here: Path) -> list[Any]:
+def job_of_three(here: Path, *coordinators: Coordinator) -> list[Any]:
+    addresses = ",".join(f"127.0.0.1:{coordinator.port}" for coordinator in coordinators)
     env = {
-        "URL": f"holdfast://127.0.0.1:{switch.port}/run7",
+        "URL": f"holdfast://{addresses}/run7",
         "HOLDFAST_TIMEOUT": "60",
         "HOLDFAST_CONNECT_TIMEOUT": "30",
         **HEARTBEAT,
@@ -159,8 +159,7 @@ def kill_a_leader_with_a_loss_pending(here: Path, etcd: Etcd) -> float:
     """Return the seconds from its death to the next leader's decision."""
     here.mkdir()
     leader, standby = leader_and_standby(here, etcd)
-    switch = Switch(leader.port, standby.port)
-    members = job_of_three(switch, here)
+    members = job_of_three(here, leader, standby)
     leader.signal(signal.SIGSTOP)
     kill(members[2])
     members[2].wait()
@@ -173,7 +172,6 @@ def kill_a_leader_with_a_loss_pending(here: Path, etcd: Etcd) -> float:
     end_all(members[:2], here)
     standby.signal(signal.SIGTERM)
     assert standby.process.wait(30) == 0
-    switch.close()
     return took
 
 
@@ -191,23 +189,18 @@ def let_a_leader_sleep(here: Path, etcd: Etcd, wait_s: float) -> None:
     """Stop it `wait_s` after a member's death; then it finds that another one leads."""
     here.mkdir()
     leader, standby = leader_and_standby(here, etcd)
-    switch = Switch(leader.port)
-    members = job_of_three(switch, here)
+    members = job_of_three(here, leader, standby)
     kill(members[2])
     threading.Event().wait(wait_s)
     leader.signal(signal.SIGSTOP)
     wakes = time.monotonic() + 3 * TTL_S
     standby.await_line("leads, with term")
-    switch.turn(standby.port)
-    await_steps(members[:2], here, 2)
-    assert decided(etcd) == (2, 2)
     eventually(lambda: time.monotonic() >= wakes)
     leader.signal(signal.SIGCONT)
     leader.await_line(f"leads no more: .*(\n.*)*stands by; 127.0.0.1:{standby.port} leads")
     await_steps(members[:2], here, 2)
     assert decided(etcd) == (2, 2)
     end_all(members[:2], here)
-    switch.close()
     for coordinator in (leader, standby):
         coordinator.signal(signal.SIGTERM)
         assert coordinator.process.wait(30) == 0
@@ -232,8 +225,7 @@ def test_without_etcd_ops_go_on_and_a_change_of_view_waits(tmp_path):
     try:
         leader = Coordinator(tmp_path, etcd, "first")
         leader.await_line("leads, with term")
-        switch = Switch(leader.port)
-        members = job_of_three(switch, tmp_path)
+        members = job_of_three(tmp_path, leader)
         etcd.pause()
         await_outage(leader)
         await_steps(members, tmp_path, 1)
@@ -246,7 +238,6 @@ def test_without_etcd_ops_go_on_and_a_change_of_view_waits(tmp_path):
         await_steps(members[:2], tmp_path, 2)
         assert decided(etcd) == (2, 2)
         end_all(members[:2], tmp_path)
-        switch.close()
     finally:
         etcd.kill()
 
@@ -257,8 +248,7 @@ def test_a_loss_waits_for_an_etcd_that_was_killed_and_says_so(tmp_path):
     try:
         leader = Coordinator(tmp_path, etcd, "first")
         leader.await_line("leads, with term")
-        switch = Switch(leader.port)
-        members = job_of_three(switch, tmp_path)
+        members = job_of_three(tmp_path, leader)
         etcd.kill()
         kill(members[2])
         leader.await_line("epoch 1, .*; its record cannot be written: etcd does not answer")
@@ -267,7 +257,6 @@ def test_a_loss_waits_for_an_etcd_that_was_killed_and_says_so(tmp_path):
         await_steps(members[:2], tmp_path, 2)
         assert decided(etcd) == (2, 2)
         end_all(members[:2], tmp_path)
-        switch.close()
     finally:
         etcd.kill()
 
