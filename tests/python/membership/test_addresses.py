@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from emulated_network import Network, Unavailable
+from leftovers import running
 from ports import held_port
 from ranks import finish, kill, start_rank
 
@@ -28,19 +29,6 @@ HEARTBEAT = {
     "HOLDFAST_SILENCE": "1",
     "HOLDFAST_TRANSPORTS": "tcp",
 }
-
-running: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
-    """A test that fails leaves nobody behind."""
-    yield
-    while running:
-        process = running.pop()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
 
 
 def coordinate(here: Path, address: str, *options: str, before: Sequence[str] = ()) -> Any:

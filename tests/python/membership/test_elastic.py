@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from coordinators import Coordinator
+from leftovers import running
 from ranks import all_end_well, finish, kill, run_ranks, start_rank
 from ucx_library import needs_ucx
 
@@ -33,23 +34,9 @@ def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
     made.process.wait(10)
 
 
-@pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
-    """A test that fails leaves nobody behind."""
-    yield
-    while started:
-        process = started.pop()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
-
-
-started: list[subprocess.Popen[str]] = []
-
-
 def start(function: str, rank: int, size: int, here: Path, env: dict[str, str]) -> Any:
-    started.append(start_rank("elastic_ranks", function, rank, size, here, env))
-    return started[-1]
+    running.append(start_rank("elastic_ranks", function, rank, size, here, env))
+    return running[-1]
 
 
 def await_ready(process: subprocess.Popen[str]) -> list[str]:

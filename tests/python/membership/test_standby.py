@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from etcd import Etcd
+from leftovers import running
 from ports import held_port
 from ranks import all_end_well, kill, start_rank
 from waiting import eventually
@@ -36,19 +37,6 @@ HEARTBEAT = {
 COMMAND = [sys.executable, "-m", "holdfast.cli", "coordinator", "--address", "127.0.0.1"]
 
 pytestmark = pytest.mark.skipif(not Etcd.is_there(), reason="waits for etcd (etcd-server)")
-
-running: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
-    """A test that fails leaves nobody behind."""
-    yield
-    while running:
-        process = running.pop()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
 
 
 @pytest.fixture(scope="module")

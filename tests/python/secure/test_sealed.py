@@ -13,12 +13,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from emulated_network import Network, Unavailable
+from leftovers import running
 from ports import held_port
 from ranks import finish, kill, run_ranks, start_rank
 from secure_ranks import PATTERN
@@ -28,19 +27,6 @@ from holdfast.cli import main
 TCP = {"HOLDFAST_TRANSPORTS": "tcp", "HOLDFAST_TIMEOUT": "60"}
 # Protocol number of all packets, for raw sockets.
 _ALL_PACKETS = 3
-
-running: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
-    """A test that fails leaves nobody behind."""
-    yield
-    while running:
-        process = running.pop()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
 
 
 @pytest.fixture

@@ -10,29 +10,17 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from leftovers import running
 from ports import held_port
 from ranks import finish, kill, start_rank
 
 from holdfast import _core
 from holdfast.cli import main
-
-running: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
-    """A test that fails leaves nobody behind."""
-    yield
-    while running:
-        process = running.pop()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
 
 
 @pytest.fixture

@@ -5,26 +5,13 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from emulated_network import Network, Unavailable
-from ranks import all_end_well, kill, start_rank
-
-running: list[Any] = []
-
-
-@pytest.fixture(autouse=True)
-def nothing_stays() -> Iterator[None]:
-    """A test that fails leaves nobody behind."""
-    yield
-    while running:
-        process = running.pop()
-        if process.poll() is None:
-            kill(process)
-            process.wait()
+from leftovers import running
+from ranks import all_end_well, start_rank
 
 
 def start_coordinator(address: str, port: int, before: Sequence[str] = ()) -> str:
