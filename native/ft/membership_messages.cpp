@@ -71,7 +71,8 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
     return act(SendTo{from, decision()});
   }
   if (from == settings_.coordinator && from != kNobody) {
-    greeted_ = true;
+    // A decision goes to all members, also to one whose greeting was not taken.
+    greeted_ = greeted_ || message.kind != MessageKind::kDecide;
     refusal_.clear();
     if (message.kind == MessageKind::kRefused) on_refused(message, now);
   }

@@ -71,7 +71,7 @@ class Process final : public group::ControlRouterOwner,
   // outlives it. `term`: above those of coordinators before it; 0: it is not elected.
   void coordinate(std::uint64_t instance, std::uint64_t term, ft::Record* record);
 
-  // Whether it coordinates, and has yet to learn of a world's members.
+  // Whether it coordinates, and has yet to learn of the members of a world.
   bool is_new_coordinator() const;
   // Says something to a peer as a process that is nobody's member may.
   void say_to(MemberId peer, const ft::Message& message) { router_.send(peer, message); }

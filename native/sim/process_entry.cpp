@@ -138,8 +138,9 @@ void Process::coordinate(std::uint64_t instance, std::uint64_t term, ft::Record*
 bool Process::is_new_coordinator() const {
   if (!service_) return false;
   const auto worlds = service_->worlds();
-  return std::none_of(worlds.begin(), worlds.end(),
-                      [](const auto& world) { return world.view.epoch > Epoch{}; });
+  const auto known = std::count_if(worlds.begin(), worlds.end(),
+                                   [](const auto& world) { return world.view.epoch > Epoch{}; });
+  return known < (scenario_.two_worlds ? 2 : 1);
 }
 
 void Process::look_at_joining() {
