@@ -78,6 +78,10 @@ def _env(lock: str, secret: Path, path: LongPath, place: int) -> dict[str, str]:
         "HOLDFAST_HOST_ID": f"place-{place}",
         "HOLDFAST_TRANSPORTS": "tcp",
         "HOLDFAST_CONNECT_TIMEOUT": "60",
+        # Where ranks find this file.
+        "PYTHONPATH": os.pathsep.join(
+            [str(Path(__file__).resolve().parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        ),
     }
     if lock == "secret":
         env["HOLDFAST_SECRET_FILE"] = str(secret)
