@@ -43,6 +43,7 @@ _LOOK_S = 0.25
 # A signal is seen between two looks at the lease.
 _LEASE_LOOK_S = 0.2
 _TTL_S = 5
+_LONGEST_TTL_S = 600
 _KEEP_S = 7200.0
 _STORE_S = 10.0
 _LONGEST_S = 30 * 24 * 3600.0
@@ -230,6 +231,8 @@ def _check(arguments: argparse.Namespace) -> None:
     for name, value in (("grace", arguments.grace), ("keep", arguments.keep)):
         if value is not None and not 0 <= value <= _LONGEST_S:
             raise ConfigError(f"--{name} {value}; accepted: 0 to {_LONGEST_S:.0f} seconds")
+    if arguments.ttl is not None and not 2 <= arguments.ttl <= _LONGEST_TTL_S:
+        raise ConfigError(f"--ttl {arguments.ttl}; accepted: 2 to {_LONGEST_TTL_S} seconds")
     if arguments.ttl is not None and not arguments.etcd:
         raise ConfigError(f"--ttl {arguments.ttl} is of a lease of etcd's; accepted: with --etcd")
     if arguments.etcd and arguments.record:

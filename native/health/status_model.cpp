@@ -72,10 +72,10 @@ std::string StatusModel::targets() const {
   std::string text = "[";
   // A target is a host and a port; how to speak to it is a label, which Prometheus goes by.
   const auto add = [&text](const std::string& address, const std::string& labels) {
-    constexpr std::string_view kHttps = "https://";
-    const bool sealed = address.starts_with(kHttps);
+    constexpr std::string_view kSealed = "https://";
+    const bool sealed = address.starts_with(kSealed);
     text += (text.size() > 1 ? ",\n" : "\n") + std::string("{\"targets\":[") +
-            json_text(sealed ? address.substr(kHttps.size()) : address) + "],\"labels\":{" +
+            json_text(sealed ? address.substr(kSealed.size()) : address) + "],\"labels\":{" +
             (sealed ? label("__scheme__", "https") + "," : "") + labels + "}}";
   };
   if (!own_address_.empty()) add(own_address_, label("role", "coordinator"));

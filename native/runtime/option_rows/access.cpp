@@ -16,8 +16,9 @@ Status check_encrypting(const OptionRow& row, const std::string& value, const Op
     const auto at = comm::transport_index(name);
     if (!at || comm::transports()[*at].open == nullptr) continue;
     if (comm::transports()[*at].reach == comm::Reach::kHost) continue;
-    return refuse_option(row, value + " together with transport " + name,
-                         "transports shm and tcp: " + name + " does not encrypt");
+    std::string given = value;
+    given += " together with transport " + name;
+    return refuse_option(row, given, "transports shm and tcp: " + name + " does not encrypt");
   }
   return Status::ok();
 }

@@ -77,12 +77,12 @@ Status SealedStore::set(const std::string& key, const std::string& value) {
 }
 
 Result<std::string> SealedStore::get(const std::string& key, Duration timeout) {
-  const auto text = below_.get(key, timeout);
+  auto text = below_.get(key, timeout);
   return text.is_ok() ? seal_.open(key, text.value()) : text;
 }
 
 Result<bool> SealedStore::has(const std::string& key) {
-  const auto there = below_.has(key);
+  auto there = below_.has(key);
   if (!there.is_ok() || !there.value()) return there;
   const auto value = get(key, kThere);
   if (!value.is_ok()) return value.status();
@@ -90,9 +90,9 @@ Result<bool> SealedStore::has(const std::string& key) {
 }
 
 Result<std::string> SealedStore::set_once(const std::string& key, const std::string& value) {
-  const auto text = seal_.seal(key, value);
+  auto text = seal_.seal(key, value);
   if (!text.is_ok()) return text;
-  const auto set = below_.set_once(key, text.value());
+  auto set = below_.set_once(key, text.value());
   return set.is_ok() ? seal_.open(key, set.value()) : set;
 }
 

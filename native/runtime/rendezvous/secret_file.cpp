@@ -19,7 +19,7 @@ using secure::Secret;
 
 constexpr std::size_t kMostSecretFileBytes = 4096;
 
-Status refuse(const std::string& path, const std::string& why) {
+Status refuse_secret_file(const std::string& path, const std::string& why) {
   return {Code::kConfigError, "secret_file " + path + ": " + why};
 }
 
@@ -43,7 +43,7 @@ Result<Secret> read_secret_file(const std::string& path) {
   if (!text.is_ok()) return text.status();
   auto secret = secure::parse_secret_file(text.value());
   secure::wipe(std::as_writable_bytes(std::span(text.value())));
-  if (!secret.is_ok()) return refuse(path, secret.status().message());
+  if (!secret.is_ok()) return refuse_secret_file(path, secret.status().message());
   return secret;
 }
 
@@ -52,7 +52,8 @@ Result<std::vector<Secret>> read_secret_files(const std::string& paths) {
   for (std::size_t at = 0; at <= paths.size();) {
     const std::size_t end = std::min(paths.find(',', at), paths.size());
     if (secrets.size() == secure::KeyRing::kMaxSecrets) {
-      return refuse(paths, "accepted: one file, or two while one secret replaces the other");
+      return refuse_secret_file(paths,
+                                "accepted: one file, or two while one secret replaces the other");
     }
     auto secret = read_secret_file(paths.substr(at, end - at));
     if (!secret.is_ok()) return secret.status();
@@ -65,7 +66,7 @@ Result<std::vector<Secret>> read_secret_files(const std::string& paths) {
 Status make_secret_file(const std::string& path) {
   std::array<std::byte, secure::kSecretBytes> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
-    return refuse(path, "this system has no random numbers");
+    return refuse_secret_file(path, "this system has no random numbers");
   }
   const Secret secret{bytes};
   secure::wipe(bytes);
@@ -73,15 +74,15 @@ Status make_secret_file(const std::string& path) {
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, S_IRUSR | S_IWUSR));
   if (file.fd < 0) {
     const bool there = errno == EEXIST;
-    return refuse(path,
-                  std::string(std::strerror(errno)) +
-                      (there ? "; a secret in use is not written over: name another file" : ""));
+    return refuse_secret_file(
+        path, std::string(std::strerror(errno)) +
+                  (there ? "; a secret in use is not written over: name another file" : ""));
   }
   std::string text = secure::secret_file_text(secret);
   const ssize_t written = ::write(file.fd, text.data(), text.size());
   const bool sound = written == static_cast<ssize_t>(text.size()) && ::fsync(file.fd) == 0;
   secure::wipe(std::as_writable_bytes(std::span(text)));
-  return sound ? Status::ok() : refuse(path, std::strerror(errno));
+  return sound ? Status::ok() : refuse_secret_file(path, std::strerror(errno));
 }
 
 Result<secure::Token> read_token_file(const std::string& path) {
