@@ -6,6 +6,7 @@ Real processes, a real coordinator, real sockets.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -52,6 +53,7 @@ class _Coordinator:
     def __init__(self, here: Path, secret: str) -> None:
         self.address = f"127.0.0.1:{held_port()}"
         self.log = here / "coordinator.log"
+        self.audit = here / "audit.json"
         self._secret = secret
         self.start()
 
@@ -63,6 +65,7 @@ class _Coordinator:
             stdout=subprocess.PIPE,
             stderr=self.log.open("a"),
             text=True,
+            env={**os.environ, "HOLDFAST_AUDIT_FILE": str(self.audit)},
         )
         running.append(self.process)
         assert self.process.stdout is not None
@@ -163,6 +166,17 @@ def test_who_loses_its_token_is_out_within_a_second(
         assert "left" in outcome.output
     serial = _core.token_serial(Path(tokens[1]).read_text())
     assert f"token {serial}: is revoked" in coordinator.log.read_text()
+    told = [json.loads(line) for line in coordinator.audit.read_text().splitlines()]
+    of_it = [(line["event"], line.get("why", "")) for line in told if line["token"] == serial]
+    assert of_it == [
+        ("let in", ""),
+        ("shown out", "revoked"),
+        *([("refused", f"the token {serial} was revoked")] * (len(of_it) - 2)),
+    ], told
+    assert len(of_it) > 2, told
+    # Each came with a key of its own, from this host.
+    assert len({line["key"] for line in told if line["event"] == "let in"}) == len(peers)
+    assert {line["address"] for line in told} == {"127.0.0.1"}
     # The coordinator looks every quarter of a second; the rest is for a busy machine.
     assert taken < 3, taken
     capsys.readouterr()
