@@ -77,7 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how long it lets in: a number with s, m, h or d (12h)",
     )
     new.add_argument(
-        "--uses", type=int, default=0, metavar="N", help="how many processes; 0: any number (0)"
+        "--uses",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many processes; 0: as many as one token can let in, 4096 (0)",
     )
     listing = actions.add_parser("list", help="show the tokens that were made here")
     listing.add_argument("--json", action="store_true", help="for programs")

@@ -47,7 +47,7 @@ class SealedDoor {
   // Turns both sides until the call ends; answers it if it is heard.
   Handshake::HandshakeState end_of(Handshake& call) {
     std::vector<std::unique_ptr<Handshake>> heard;
-    for (int i = 0; i < 5000; ++i) {
+    for (int i = 0; i < 50000; ++i) {
       const auto state = call.step(MonotonicClock().now());
       if (state != Handshake::HandshakeState::kPending) return state;
       for (auto& caller : doorman_->take()) heard.push_back(std::move(caller));
@@ -55,7 +55,7 @@ class SealedDoor {
         if (caller->has_hello()) caller->welcome({self_, caller->peer().from, {}, false, {}});
         caller->step(MonotonicClock().now());
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     return Handshake::HandshakeState::kPending;
   }

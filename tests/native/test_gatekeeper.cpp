@@ -89,6 +89,29 @@ TEST_CASE("who has a token that does not count is told why" * doctest::skip(!sec
               "belongs to another key"));
 }
 
+TEST_CASE("who floods with ids of its own makes nobody be forgotten" *
+          doctest::skip(!secure::available())) {
+  const SecretFile secret;
+  Entrance at(secret);
+  const TokenClaims claims = claims_for("run7");
+  const auto flooder = holder(secret, claims);
+  const auto other = holder(secret, claims_for("run7"));
+  REQUIRE(at.door.refusal_of(*other, {1}) == "");
+  std::uint64_t id = 2;
+  std::string refusal;
+  while (refusal.empty() && id < 2 * Gatekeeper::kMostUses) {
+    refusal = at.door.refusal_of(*flooder, {id++});
+  }
+  CHECK(id == Gatekeeper::kMostUses + 3);
+  CHECK(holds(refusal, "lets in no more"));
+  CHECK(at.gate->entrant({1}).has_value());
+  CHECK(at.gate->entrant({2}).has_value());
+  CHECK(holds(at.door.refusal_of(*flooder, {1}), "belongs to another key"));
+  // Who was let in before may come again, and others' tokens still let in.
+  CHECK(at.door.refusal_of(*flooder, {2}) == "");
+  CHECK(at.door.refusal_of(*holder(secret, claims_for("run7")), {id}) == "");
+}
+
 TEST_CASE("a token that lets nobody join is refused before a call" *
           doctest::skip(!secure::available())) {
   const SecretFile secret;

@@ -21,10 +21,6 @@ using secure::TokenClaims;
 
 namespace {
 
-// Ids whose keys are known. Beyond that the one that was let in first is forgotten; its process may
-// have ended long ago.
-constexpr std::size_t kMostEntrants = 16384;
-
 Status turn_away(const std::string& why) { return {Code::kAuthFailed, why}; }
 
 }  // namespace
@@ -52,16 +48,20 @@ class Gatekeeper::Book {
   struct KnownEntrant {
     Entrant entrant;
     Fingerprint key;
-    std::uint64_t number = 0;  // counts those that were let in
+  };
+  struct TokenUse {
+    std::set<Fingerprint> keys;
+    std::uint32_t members = 0;  // ids that were let in by it
   };
 
   const KeyRing ring_;
   const std::vector<Identity> issuers_;
   mutable std::mutex mutex_;  // guards the rest
   std::set<Serial> revoked_;
-  std::map<Serial, std::set<Fingerprint>> users_;  // of tokens whose uses are counted
+  // Nothing is forgotten of who was let in: it could not be shown out, or another could take its
+  // id.
+  std::map<Serial, TokenUse> uses_;
   std::map<MemberId, KnownEntrant> entrants_;
-  std::uint64_t admitted_ = 0;
 };
 
 Status Gatekeeper::Book::admit(const TokenClaims& claims, const Fingerprint& key, MemberId member) {
@@ -78,21 +78,19 @@ Status Gatekeeper::Book::admit(const TokenClaims& claims, const Fingerprint& key
     return turn_away("the id of member " + std::to_string(member.value) +
                      " belongs to another key");
   }
-  if (claims.uses != secure::kAnyUses) {
-    auto& users = users_[claims.serial];
-    if (!users.contains(key) && users.size() >= std::min(claims.uses, kMostUses)) {
-      return turn_away("the token " + serial_text(claims.serial) + " was used " +
-                       std::to_string(users.size()) +
-                       " times, as often as it says (`holdfast token new --uses N`)");
-    }
-    users.insert(key);
+  const std::uint32_t most =
+      claims.uses == secure::kAnyUses ? kMostUses : std::min(claims.uses, kMostUses);
+  TokenUse& use = uses_[claims.serial];
+  const bool is_new = known == entrants_.end();
+  if ((!use.keys.contains(key) && use.keys.size() >= most) ||
+      (is_new && use.members >= kMostUses)) {
+    return turn_away("the token " + serial_text(claims.serial) + " was used " +
+                     std::to_string(std::max<std::size_t>(use.keys.size(), use.members)) +
+                     " times, and lets in no more: ask for another one (`holdfast token new`)");
   }
-  if (known == entrants_.end() && entrants_.size() >= kMostEntrants) {
-    entrants_.erase(std::min_element(
-        entrants_.begin(), entrants_.end(),
-        [](const auto& a, const auto& b) { return a.second.number < b.second.number; }));
-  }
-  entrants_.insert_or_assign(member, KnownEntrant{{claims.run, claims.serial}, key, ++admitted_});
+  use.keys.insert(key);
+  if (is_new) ++use.members;
+  entrants_.insert_or_assign(member, KnownEntrant{{claims.run, claims.serial}, key});
   return Status::ok();
 }
 

@@ -22,7 +22,8 @@ struct Entrant {
 // Any thread, while one owns it.
 class Gatekeeper final : public Sealer {
  public:
-  // More keys than that are not counted for one token: it lets in no more, whatever it says.
+  // One token lets in so many processes and member ids at most, whatever it says: what is known of
+  // them is kept as long as this, so that nobody who floods makes it forget another one.
   static constexpr std::uint32_t kMostUses = 4096;
 
   // `files`: as SecretHolder::open().
