@@ -85,20 +85,35 @@ void Joining::on_closed(MemberId member) {
   }
 }
 
-// False: there is no process to ask yet.
-bool Joining::ask(const std::function<bool(MemberId)>& is_connected) {
-  // Contacts that are connected now; one that has gone may come back.
-  std::vector<MemberId> here = contacts_;
-  std::erase_if(here, [&](MemberId contact) { return !is_connected(contact); });
-  if (!coordinator_ && here.empty()) return false;
+Message Joining::question() const {
   Message m;
   m.kind = MessageKind::kJoin;
   m.world = id_;
   m.version = min_peers_;
   m.text = world_;
   m.joiners = {self_};
+  return m;
+}
+
+void Joining::add_contact(MemberId contact) {
+  const auto known = std::find(contacts_.begin(), contacts_.end(), contact);
+  if (known == contacts_.end()) contacts_.push_back(contact);
+}
+
+std::optional<Message> Joining::opening(MemberId contact) {
+  if (state_ != JoiningState::kAsking || coordinator_) return std::nullopt;
+  add_contact(contact);
+  return question();
+}
+
+// False: there is no process to ask yet.
+bool Joining::ask(const std::function<bool(MemberId)>& is_connected) {
+  // Contacts that are connected now; one that has gone may come back.
+  std::vector<MemberId> here = contacts_;
+  std::erase_if(here, [&](MemberId contact) { return !is_connected(contact); });
+  if (!coordinator_ && here.empty()) return false;
   const MemberId to = coordinator_ ? *coordinator_ : here[next_contact_++ % here.size()];
-  sends_.emplace_back(to, std::move(m));
+  sends_.emplace_back(to, question());
   return true;
 }
 

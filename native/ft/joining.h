@@ -39,7 +39,10 @@ class Joining {
   bool is_member(MemberId other) const { return view_.has(other) || coordinator_ == other; }
 
   // Adds a process that may know the coordinator, or be it.
-  void add_contact(MemberId contact) { contacts_.push_back(contact); }
+  void add_contact(MemberId contact);
+  // What it asks a contact that is being called, and whose answer counts from now on; nullopt:
+  // nothing more.
+  std::optional<Message> opening(MemberId contact);
   void on_message(MemberId from, const Message& message);
   void on_closed(MemberId member);
   // The process takes no part in the world any more, but lives on.
@@ -59,6 +62,7 @@ class Joining {
  private:
   void fall_behind(MemberId coordinator);
   bool ask(const std::function<bool(MemberId)>& is_connected);
+  Message question() const;
   void want(const Joiner& joiner);
 
   std::string world_;

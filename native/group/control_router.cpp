@@ -198,6 +198,18 @@ bool ControlRouter::has_ended(CommId group) const {
   return std::find(ended_groups_.begin(), ended_groups_.end(), group) != ended_groups_.end();
 }
 
+ft::Bytes ControlRouter::opening(MemberId coordinator) {
+  const auto asked = joining_ == nullptr ? std::nullopt : joining_->opening(coordinator);
+  return asked ? encode(*asked) : ft::Bytes();
+}
+
+void ControlRouter::hear_opening(MemberId caller, std::span<const std::byte> bytes, Instant now) {
+  if (bytes.empty() || service_ == nullptr) return;
+  const auto message = ft::decode(bytes);
+  if (!message.is_ok() || message.value().kind != ft::MessageKind::kJoin) return;
+  service_->on_message(caller, message.value(), now);
+}
+
 bool ControlRouter::deliver(MemberId from, const ft::Message& message, Instant now) {
   if (service_ != nullptr) {
     service_->on_message(from, message, now);

@@ -88,6 +88,10 @@ class ControlRouter final : public Network {
   // Links to a new peer, or links that replace broken ones; `data` may be `control`. Both live
   // until take_forgotten() names the peer.
   void add_peer(MemberId peer, comm::Link* control, comm::Link* data, Instant now);
+  // What this process asks a coordinator that it calls; empty: nothing.
+  ft::Bytes opening(MemberId coordinator);
+  // What a caller has asked in its greeting. Anything but a join is not heard.
+  void hear_opening(MemberId caller, std::span<const std::byte> bytes, Instant now);
   // The kernel of the peer's host says that its process has ended, even if another process still
   // holds its end of the links. What the links brought before that is heard first, in the next
   // turns: it may say why.

@@ -100,6 +100,11 @@ void Runtime::call(Attempt& attempt, Instant now) {
   hello.offers = parts_.paths.offers(attempt.card, same_host, [&](const Status& why) {
     if (!keeps) lacks_memory(why);
   });
+  if (is_coordinator(attempt.card.member)) {
+    hello.opening = router_.opening(attempt.card.member);
+    // A question that is too long for a greeting follows it.
+    if (hello.opening.size() > kMaxOpeningBytes) hello.opening.clear();
+  }
   std::unique_ptr<TlsSeal> seal;
   if (parts_.sealer) {
     auto made = parts_.sealer->call(attempt.card.member);
@@ -196,6 +201,7 @@ void Runtime::establish(Handshake& handshake) {
   peers_[theirs.from] = std::move(peer);
   count_local_ranks();
   if (parts_.service == nullptr) return;
+  router_.hear_opening(theirs.from, theirs.opening, parts_.clock->now());
   newcomers_.emplace_back(theirs.from, parts_.clock->now());
   show_strangers_out(parts_.clock->now());
 }

@@ -167,6 +167,48 @@ TEST_CASE("a newcomer calls the coordinator that it is sent to, whichever id is 
   }
 }
 
+TEST_CASE("what a newcomer asks in its greeting is answered as if it had come in a frame") {
+  const group::ControlRouter::Timing timing{std::chrono::seconds(1), std::chrono::seconds(10)};
+  const Instant now{std::chrono::seconds(1)};
+  Owner owner;
+  group::ControlRouter newcomer({5}, timing, owner);
+  CHECK(newcomer.opening({1}).empty());
+  ft::Joining joining("run7", {{5}, {-1}, "card"}, std::chrono::seconds(1), 2);
+  newcomer.set_joining(&joining);
+  const ft::Bytes opening = newcomer.opening({1});
+  CHECK(ft::decode(opening).value().kind == ft::MessageKind::kJoin);
+
+  ft::Message greeting;
+  greeting.kind = ft::MessageKind::kGreet;
+  ft::Bytes cut = opening;
+  cut.pop_back();
+  for (const bool heard : {false, true}) {
+    ft::CoordinatorService service({.grace = Duration::zero()});
+    group::ControlRouter coordinator({1}, timing, owner);
+    coordinator.set_service(&service);
+    auto [here, there] = comm::make_inproc_pair();
+    coordinator.add_peer({5}, here.get(), here.get(), now);
+    for (const ft::Bytes& bytes : {ft::Bytes(), cut, encode(greeting)}) {
+      coordinator.hear_opening({5}, bytes, now);
+    }
+    CHECK(service.worlds().empty());
+    if (heard) coordinator.hear_opening({5}, opening, now);
+    for (int i = 0; i < 3 || there->pump(); ++i) coordinator.turn(now);
+    std::vector<ft::MessageKind> answers;
+    while (const auto frame = there->session().take_control()) {
+      if (frame->header.kind != comm::FrameKind::kMembership) continue;
+      answers.push_back(ft::decode(frame->payload).value().kind);
+    }
+    CHECK(answers ==
+          (heard ? std::vector{ft::MessageKind::kLobby} : std::vector<ft::MessageKind>()));
+  }
+  ft::Message refused;
+  refused.kind = ft::MessageKind::kRefused;
+  joining.on_message({1}, refused);
+  CHECK(joining.state() == ft::Joining::JoiningState::kRefused);
+  CHECK(newcomer.opening({1}).empty());
+}
+
 TEST_CASE("a newcomer whose coordinator leaves the world, and lives on, asks somebody else") {
   constexpr MemberId kOther{3};
   constexpr CommId kWorld{77};

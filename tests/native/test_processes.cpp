@@ -98,6 +98,14 @@ TEST_CASE("a greeting says which process speaks, whatever else is in it") {
     CHECK(parsed.value().offers == greeting.offers);
     CHECK(parsed.value().keeps == keeps);
   }
+  for (const std::size_t bytes : {std::size_t{0}, runtime::kMaxOpeningBytes}) {
+    runtime::Greeting greeting{{1}, {2}, this_process("here"), false, {}};
+    greeting.opening.resize(bytes, std::byte{7});
+    const std::vector<std::byte> encoded = runtime::encode_greeting(greeting);
+    CHECK(runtime::parse_greeting(encoded).value().opening == greeting.opening);
+    greeting.opening.resize(runtime::kMaxOpeningBytes + 1);
+    CHECK_FALSE(runtime::parse_greeting(runtime::encode_greeting(greeting)).is_ok());
+  }
   const std::vector<std::byte> cut(41);
   CHECK(runtime::parse_greeting(cut).status().code() == Code::kProtocolError);
 }

@@ -163,6 +163,7 @@ std::vector<std::byte> encode_greeting(const Greeting& greeting) {
     w.text(offer.text);
   });
   w.bytes(greeting.papers);
+  w.bytes(greeting.opening);
   return w.take();
 }
 
@@ -188,6 +189,7 @@ Result<Greeting> parse_greeting(std::span<const std::byte> bytes) {
     greeting.offers.push_back(std::move(offer));
   });
   greeting.papers = r.bytes(kMaxPaperBytes);
+  greeting.opening = r.bytes(kMaxOpeningBytes);
   if (!r.ended()) return malformed;
   return greeting;
 }

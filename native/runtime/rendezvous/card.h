@@ -64,13 +64,19 @@ struct Greeting {
   std::vector<Offer> offers;  // each transport once; an answer has one at most
   // On a sealed connection: how the sender shows who it is (papers.h). Empty: the seal says enough.
   std::vector<std::byte> papers = {};
+  // Of a caller that joins: what it asks the coordinator (ft/joining.h), so that the answer follows
+  // the welcome. Empty: nothing yet.
+  std::vector<std::byte> opening = {};
 };
 
 // Room for a pass and the keys that sign passes, or for why somebody is refused.
 inline constexpr std::size_t kMaxPaperBytes = 512;
 
+// Room for a card and the name of a group.
+inline constexpr std::size_t kMaxOpeningBytes = 6144;
+
 // Room for an offer of each transport.
-inline constexpr std::size_t kMaxGreetingBytes = 1024 + kMaxPaperBytes + 8192;
+inline constexpr std::size_t kMaxGreetingBytes = 1024 + kMaxPaperBytes + kMaxOpeningBytes + 8192;
 
 std::vector<std::byte> encode_greeting(const Greeting& greeting);
 Result<Greeting> parse_greeting(std::span<const std::byte> bytes);
