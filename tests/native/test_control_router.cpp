@@ -199,8 +199,9 @@ TEST_CASE("what a newcomer asks in its greeting is answered as if it had come in
       if (frame->header.kind != comm::FrameKind::kMembership) continue;
       answers.push_back(ft::decode(frame->payload).value().kind);
     }
-    CHECK(answers ==
-          (heard ? std::vector{ft::MessageKind::kLobby} : std::vector<ft::MessageKind>()));
+    const bool is_told = std::count(answers.begin(), answers.end(), ft::MessageKind::kLobby) > 0;
+    CHECK(is_told == heard);
+    CHECK(answers.empty() != heard);
   }
   ft::Message refused;
   refused.kind = ft::MessageKind::kRefused;
