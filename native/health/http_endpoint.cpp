@@ -33,6 +33,9 @@ constexpr std::size_t kAcceptsPerTurn = 64;
 constexpr Duration kRequestTime = std::chrono::seconds(5);
 constexpr Duration kAnswerTime = std::chrono::seconds(10);
 constexpr Duration kHangUpTime = std::chrono::seconds(1);
+// Between two looks whether another thread has made an answer, and how long it may take.
+constexpr Duration kLookTime = std::chrono::milliseconds(5);
+constexpr Duration kLaterTime = std::chrono::seconds(10);
 constexpr Duration kDescriptorPause = std::chrono::milliseconds(100);
 // The thread's nice value: collectives come first.
 constexpr int kNice = 10;
@@ -47,7 +50,9 @@ std::string_view reason(int status) {
     case 403: return "Forbidden";
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
+    case 409: return "Conflict";
     case 413: return "Content Too Large";
+    case 415: return "Unsupported Media Type";
     case 431: return "Request Header Fields Too Large";
     case 503: return "Service Unavailable";
     case 505: return "HTTP Version Not Supported";
@@ -63,7 +68,9 @@ std::string to_text(const HttpResponse& response, bool head) {
           "\r\nContent-Length: " + std::to_string(response.body.size()) +
           "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
           "Connection: close\r\n";
-  if (response.status == 405) text += "Allow: GET, HEAD\r\n";
+  if (response.status == 405) {
+    text += "Allow: " + (response.allow.empty() ? "GET, HEAD" : response.allow) + "\r\n";
+  }
   if (response.status == 401) {
     text +=
         "WWW-Authenticate: Bearer realm=\"holdfast\"\r\n"
@@ -76,19 +83,22 @@ std::string to_text(const HttpResponse& response, bool head) {
 }  // namespace
 
 struct HttpEndpoint::Connection {
-  enum class ConnectionStage { kRequest, kAnswer, kHangUp, kOver };
+  enum class ConnectionStage { kRequest, kLater, kAnswer, kHangUp, kOver };
   PageStream stream;
   const Instant opened;
   Instant deadline;
   ConnectionStage stage = ConnectionStage::kRequest;
   std::string text = {};    // the request, then the answer
   std::size_t written = 0;  // bytes of the answer
+  std::function<std::optional<HttpResponse>()> later = {};
+  bool head = false;  // only the answer's head is wanted
 
   Connection(int descriptor, std::optional<secure::TlsSession> session, Instant now)
       : stream(descriptor, std::move(session)), opened(now), deadline(now + kRequestTime) {}
 
   short awaited() const {
     if (stage == ConnectionStage::kAnswer) return POLLOUT;
+    if (stage == ConnectionStage::kLater) return 0;
     return static_cast<short>(stream.holds() ? POLLIN | POLLOUT : POLLIN);
   }
 };
@@ -164,7 +174,8 @@ void HttpEndpoint::run() {
     Instant wake = accepts ? Instant{Duration::max()} : accepts_at;
     for (const auto& c : connections_) {
       polled.push_back({c->stream.fd(), c->awaited(), 0});
-      wake = std::min(wake, c->deadline);
+      const bool later = c->stage == Connection::ConnectionStage::kLater;
+      wake = std::min(wake, later ? now + kLookTime : c->deadline);
     }
     constexpr Duration kLongest = std::chrono::minutes(1);
     const Duration left = std::clamp(wake - now, Duration::zero(), kLongest);
@@ -175,8 +186,13 @@ void HttpEndpoint::run() {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       if (polled[i + 2].revents == 0) continue;
       Connection& c = *connections_[i];
+      if (c.stage == Connection::ConnectionStage::kLater) {
+        c.stage = Connection::ConnectionStage::kOver;
+        continue;
+      }
       c.stage == Connection::ConnectionStage::kAnswer ? write_to(c, now) : read_from(c, now);
     }
+    look_for_answers(now);
     if (polled[1].revents != 0) accept_callers(now);
   }
   connections_.clear();
@@ -236,19 +252,45 @@ void HttpEndpoint::answer(Connection& c, Instant now) {
   HttpParse parse = parse_request(c.text);
   if (parse.state == HttpParse::ParseState::kIncomplete) return;
   HttpResponse response;
-  const bool head = parse.request.method == "HEAD";
+  const std::string& method = parse.request.method;
+  c.head = method == "HEAD";
   if (parse.state == HttpParse::ParseState::kBad) {
     response.status = parse.status;
-  } else if (!head && parse.request.method != "GET") {
+  } else if (!c.head && method != "GET" && method != "POST") {
     response.status = 405;
   } else {
+    parse.request.caller = runtime::peer_address(c.stream.fd());
     response = serve_(parse.request);
   }
+  if (!response.later) return begin_answer(c, std::move(response), now);
+  c.later = std::move(response.later);
+  c.stage = Connection::ConnectionStage::kLater;
+  c.deadline = now + 2 * kLaterTime;
+}
+
+void HttpEndpoint::look_for_answers(Instant now) {
+  for (const auto& c : connections_) {
+    if (c->stage != Connection::ConnectionStage::kLater) continue;
+    auto response = c->later();
+    const bool late = now + kLaterTime >= c->deadline;
+    if (!response && !late) continue;
+    if (!response) {
+      response = HttpResponse{503, "text/plain; charset=utf-8",
+                              "this process has not answered for " +
+                                  std::to_string(kLaterTime / std::chrono::seconds(1)) +
+                                  " s; what was asked for may still be done\n"};
+    }
+    begin_answer(*c, std::move(*response), now);
+  }
+}
+
+void HttpEndpoint::begin_answer(Connection& c, HttpResponse response, Instant now) {
+  c.later = {};
   if (response.status >= 400 && response.body.empty()) {
     response.body = std::string(reason(response.status)) + "\n";
   }
   limit_answers();
-  c.text = to_text(response, head);
+  c.text = to_text(response, c.head);
   c.stage = Connection::ConnectionStage::kAnswer;
   c.deadline = now + kAnswerTime;
   write_to(c, now);

@@ -1,8 +1,8 @@
 // HTTP endpoint: serves a few pages on a thread of its own, so that they can be read while the rest
-// of the process is stuck. It takes one request per connection, GET and HEAD only, as it is or by
-// TLS; who may read what, the pages decide. Connections, bytes and time of a client are bounded;
-// when there is no room, the oldest connection is closed, so that clients that send nothing keep
-// others out only briefly. Why: docs/decisions/0051-pages-by-our-own-server.md
+// of the process is stuck. It takes one request per connection, GET, HEAD or POST, as it is or by
+// TLS; who may read or do what, the pages decide. Connections, bytes and time of a client are
+// bounded; when there is no room, the oldest connection is closed, so that clients that send
+// nothing keep others out only briefly. Why: docs/decisions/0051-pages-by-our-own-server.md
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,10 @@ struct HttpResponse {
   int status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
+  std::string allow = {};  // with status 405
+  // Set: this is not the answer yet. It is asked for now and then, until it says it. The endpoint's
+  // thread.
+  std::function<std::optional<HttpResponse>()> later = {};
 };
 
 class HttpEndpoint {
@@ -61,6 +65,8 @@ class HttpEndpoint {
   void limit_answers();
   void read_from(Connection& connection, Instant now);
   void answer(Connection& connection, Instant now);
+  void look_for_answers(Instant now);
+  void begin_answer(Connection& connection, HttpResponse response, Instant now);
   void write_to(Connection& connection, Instant now);
 
   const int listener_;

@@ -64,7 +64,22 @@ int read_request_line(std::string_view line, HttpRequest& request) {
   return 0;
 }
 
-int read_header(std::string_view line, HttpRequest& request) {
+// nullopt: it is no number, or a body of so many bytes is refused; `wrong` says which.
+std::optional<std::size_t> body_length(std::string_view value, const HttpRequest& request,
+                                       int& wrong) {
+  constexpr std::size_t kMostDigits = 18;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  wrong = kBadRequest;
+  if (value.empty() || !std::all_of(value.begin(), value.end(), is_digit)) return std::nullopt;
+  wrong = kBodyRefused;
+  if (value.size() > kMostDigits) return std::nullopt;
+  std::size_t length = 0;
+  for (const char c : value) length = length * 10 + static_cast<std::size_t>(c - '0');
+  const std::size_t most = request.method == "POST" ? kMaxBodyBytes : 0;
+  return length <= most ? std::optional(length) : std::nullopt;
+}
+
+int read_header(std::string_view line, HttpRequest& request, std::optional<std::size_t>& length) {
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos || colon == 0) return kBadRequest;
   const std::string_view name = line.substr(0, colon);
@@ -75,10 +90,14 @@ int read_header(std::string_view line, HttpRequest& request) {
     if (!request.authorization.empty()) return kBadRequest;
     request.authorization = value;
   }
-  // No page takes a body, and bytes of a body must not be read as the next request.
+  if (equal_but_case(name, "content-type")) request.content_type = value;
+  // Bytes of a body must not be read as the next request.
   if (equal_but_case(name, "transfer-encoding")) return kBodyRefused;
-  if (equal_but_case(name, "content-length") && value != "0") return kBodyRefused;
-  return 0;
+  if (!equal_but_case(name, "content-length")) return 0;
+  if (length) return kBadRequest;
+  int wrong = 0;
+  length = body_length(value, request, wrong);
+  return length ? 0 : wrong;
 }
 
 }  // namespace
@@ -92,14 +111,18 @@ HttpParse parse_request(std::string_view bytes) {
   const bool too_long = bytes.size() > kMaxRequestBytes;
   std::string_view rest = bytes.substr(0, std::min(bytes.size(), kMaxRequestBytes));
   HttpParse parse;
+  std::optional<std::size_t> length;
   for (bool first = true;; first = false) {
     const auto line = take_line(rest);
     if (!line) return too_long ? bad(kTooLong) : HttpParse{};
     if (!first && line->empty()) break;
     const int wrong =
-        first ? read_request_line(*line, parse.request) : read_header(*line, parse.request);
+        first ? read_request_line(*line, parse.request) : read_header(*line, parse.request, length);
     if (wrong != 0) return bad(wrong);
   }
+  const auto head = static_cast<std::size_t>(rest.data() - bytes.data());
+  if (bytes.size() - head < length.value_or(0)) return {};
+  parse.request.body = bytes.substr(head, length.value_or(0));
   parse.state = HttpParse::ParseState::kWhole;
   return parse;
 }

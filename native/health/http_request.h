@@ -1,5 +1,6 @@
 // HTTP request: the part of HTTP/1.1 (RFC 9112) that a reader of metrics sends: a request line,
-// headers, no body. The parser is pure and total, because a socket may bring any bytes.
+// headers, no body; and with POST a small body of a length that is told. The parser is pure and
+// total, because a socket may bring any bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,8 @@ namespace holdfast::health {
 
 // Limit of request line and headers. Prometheus sends some 300 bytes, browsers up to 2 KiB.
 inline constexpr std::size_t kMaxRequestBytes = 8192;
+// An action's few fields, one of them a reason that a person gives.
+inline constexpr std::size_t kMaxBodyBytes = 4096;
 
 struct HttpRequest {
   std::string method;
@@ -17,6 +20,9 @@ struct HttpRequest {
   std::string query;  // after the question mark
   std::string accept;
   std::string authorization;  // parsed by who knows whom to let in
+  std::string content_type;
+  std::string body;    // of a POST
+  std::string caller;  // address of the other end, which no request says of itself
 };
 
 struct HttpParse {

@@ -163,6 +163,13 @@ TEST_CASE("the table of pages, cell by cell") {
                                                  {Page::kFlight, "/flight", "  A", "R "},
                                                  {Page::kStack, "/stack", "  A", "R "},
                                                  {Page::kTargets, "/targets", " OA", " C"},
+                                                 {Page::kJobs, "/admin/jobs", " OA", " C"},
+                                                 {Page::kMembers, "/admin/members", " OA", " C"},
+                                                 {Page::kKick, "/admin/kick", "  A", " C"},
+                                                 {Page::kRevoke, "/admin/revoke", "  A", " C"},
+                                                 {Page::kDrain, "/admin/drain", "  A", " C"},
+                                                 {Page::kPause, "/admin/pause", "  A", " C"},
+                                                 {Page::kResume, "/admin/resume", "  A", " C"},
                                                  {Page::kUnknown, "/none", " OA", "  "}}};
   for (const Row& row : rows) {
     for (int reader = 0; reader < kPageReaderCount; ++reader) {
@@ -177,7 +184,15 @@ TEST_CASE("the table of pages, cell by cell") {
   CHECK(page_at("", PageServer::kRank) == Page::kUnknown);
   CHECK(page_at("/metrics/", PageServer::kRank) == Page::kUnknown);
   CHECK(paths_of(PageServer::kRank) == "/ /status /metrics /healthz /readyz /flight /stack");
-  CHECK(paths_of(PageServer::kCoordinator) == "/ /status /metrics /healthz /readyz /targets");
+  CHECK(paths_of(PageServer::kCoordinator) ==
+        "/ /status /metrics /healthz /readyz /targets /admin/jobs /admin/members /admin/kick "
+        "/admin/revoke /admin/drain /admin/pause /admin/resume");
+  for (int i = 0; i < kPageCount; ++i) {
+    const auto page = static_cast<Page>(i);
+    // What acts is for admins alone.
+    CHECK((!is_action(page) || !may_read(PageReader::kObserver, page)));
+    CHECK(is_action(page) == (page >= Page::kKick && page <= Page::kResume));
+  }
   CHECK(page_reader("observer") == PageReader::kObserver);
   CHECK(page_reader("admin") == PageReader::kAdmin);
   CHECK_FALSE(page_reader("anybody"));

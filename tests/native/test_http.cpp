@@ -36,6 +36,20 @@ TEST_CASE("a request is whole when its empty line has come") {
   CHECK(health::parse_request("GET / HTTP/1.0\n\n").state == State::kWhole);
 }
 
+TEST_CASE("a request that posts is whole when its body has come") {
+  const std::string head =
+      "POST /admin/kick HTTP/1.1\r\nContent-type: application/json\r\ncontent-length: 4096\r\n\r\n";
+  const std::string text = head + std::string(health::kMaxBodyBytes, 'x');
+  for (std::size_t n = 0; n < text.size(); ++n) {
+    CHECK(health::parse_request(text.substr(0, n)).state == State::kIncomplete);
+  }
+  const health::HttpParse parse = health::parse_request(text + "GET / HTTP/1.1");
+  REQUIRE(parse.state == State::kWhole);
+  CHECK(parse.request.body == std::string(health::kMaxBodyBytes, 'x'));
+  CHECK(parse.request.content_type == "application/json");
+  CHECK(health::parse_request("POST / HTTP/1.1\r\n\r\n").state == State::kWhole);
+}
+
 TEST_CASE("what is no request is refused as soon as that is clear") {
   const auto status = [](std::string_view text) {
     const health::HttpParse parse = health::parse_request(text);
@@ -53,6 +67,12 @@ TEST_CASE("what is no request is refused as soon as that is clear") {
   CHECK(status("GET / HTTP/1.1\r\nno colon\r\n\r\n") == 400);
   CHECK(status("GET / HTTP/1.1\r\n: x\r\n\r\n") == 400);
   CHECK(status("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n") == 413);
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: 4097\r\n\r\n") == 413);
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n") == 413);
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n") == 400);
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length:\r\n\r\n") == 400);
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}") == 400);
+  CHECK(status("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") == 413);
   CHECK(status("GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n") == 413);
   CHECK(status("GET / HTTP/1.1\r\nX: " + std::string(health::kMaxRequestBytes, 'a')) == 431);
   CHECK(status("GET /" + std::string(health::kMaxRequestBytes, 'a')) == 431);
@@ -128,6 +148,15 @@ class Client {
 
 health::HttpResponse echo(const health::HttpRequest& request) {
   if (request.path == "/large") return {200, "text/plain", std::string(3'000'000, 'x')};
+  if (request.path == "/post") {
+    health::HttpResponse later;
+    later.later = [text = request.method + request.body + request.caller,
+                   looks = 0]() mutable -> std::optional<health::HttpResponse> {
+      if (++looks < 3) return std::nullopt;
+      return health::HttpResponse{200, "text/plain", text};
+    };
+    return later;
+  }
   if (request.path != "/") return {404, "text/plain", ""};
   return {200, "text/plain", "hello\n"};
 }
@@ -145,10 +174,21 @@ TEST_CASE("pages are answered, HEAD without a body, other methods and paths refu
   CHECK(answer.find("Content-Length: 6\r\n") != std::string::npos);
   CHECK(answer.ends_with("\r\n\r\nhello\n"));
   CHECK(Client(*endpoint).ask("HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
-  CHECK(Client(*endpoint).ask("POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+  CHECK(Client(*endpoint).ask("PUT / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
   CHECK(Client(*endpoint).ask("GET /no HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
   CHECK(Client(*endpoint).ask("\xde\xad\xbe\xef\r\n\r\n").starts_with("HTTP/1.1 400 "));
   CHECK(Client(*endpoint).ask("GET /" + std::string(20'000, 'a')).starts_with("HTTP/1.1 431 "));
+}
+
+TEST_CASE("an answer that another thread makes comes when it is there, and delays nobody") {
+  const auto endpoint = an_endpoint();
+  const Client waits(*endpoint);
+  waits.say("POST /post HTTP/1.1\r\nContent-Length: 2\r\n\r\n{");
+  CHECK(Client(*endpoint).ask(kGet).ends_with("hello\n"));
+  CHECK(waits.ask("}").ends_with("\r\n\r\nPOST{}127.0.0.1"));
+  const Client gone(*endpoint);
+  gone.say("POST /post HTTP/1.1\r\n\r\n");
+  CHECK(Client(*endpoint).ask(kGet).ends_with("hello\n"));
 }
 
 TEST_CASE("a large page comes whole to a client that reads slowly") {

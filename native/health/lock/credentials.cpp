@@ -83,6 +83,8 @@ Status Credentials::add(std::string_view line) {
   }
   KnownCredential entry(credential.value());
   entry.reader = *reader;
+  entry.name =
+      scheme == "basic" ? std::string(first) : "credential " + std::to_string(entries_.size() + 1);
   secure::wipe(std::as_writable_bytes(std::span(credential.value().text)));
   const auto same = [&](const KnownCredential& other) { return other.bytes == entry.bytes; };
   if (std::ranges::any_of(entries_, same)) return refuse_line("the same credential a second time");
@@ -120,16 +122,16 @@ Result<Credentials> Credentials::open(const std::string& path) {
   return refuse_line(file.option + " " + path + ": " + credentials.status().message());
 }
 
-PageReader Credentials::reader_of(std::string_view authorization) const {
+PageCaller Credentials::caller_of(std::string_view authorization) const {
   auto said = parse_authorization(authorization);
-  if (!said) return PageReader::kAnybody;
+  if (!said) return {};
   const KnownCredential asked(*said);
-  PageReader reader = PageReader::kAnybody;
+  const KnownCredential* found = nullptr;
   // All are looked at, wherever one is found.
   for (const KnownCredential& entry : entries_) {
-    if (secure::same_bytes(asked.bytes, entry.bytes)) reader = entry.reader;
+    if (secure::same_bytes(asked.bytes, entry.bytes)) found = &entry;
   }
-  return reader;
+  return found == nullptr ? PageCaller{} : PageCaller{found->reader, found->name};
 }
 
 std::string Credentials::authorization() const {

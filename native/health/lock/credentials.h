@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "health/lock/authorization.h"
+#include "health/lock/page_caller.h"
 #include "health/lock/page_roles.h"
 
 namespace holdfast::health {
@@ -29,7 +30,10 @@ class Credentials {
   static Result<Credentials> parse(std::string_view text);
 
   // By the value of the header Authorization; "" for none.
-  PageReader reader_of(std::string_view authorization) const;
+  PageReader reader_of(std::string_view authorization) const {
+    return caller_of(authorization).reader;
+  }
+  PageCaller caller_of(std::string_view authorization) const;
   // That value for a program that reads pages with this file: of the first admin, or else of the
   // first line.
   std::string authorization() const;
@@ -39,6 +43,8 @@ class Credentials {
   struct KnownCredential {
     std::array<std::byte, 1 + kMaxCredentialBytes> bytes{};
     PageReader reader = PageReader::kAnybody;
+
+    std::string name = {};  // of the user; else its place among the credentials
 
     explicit KnownCredential(const Authorization& authorization);
     ~KnownCredential();

@@ -10,6 +10,7 @@ struct PageRow {
   bool of_ranks;
   bool of_coordinators;
   std::array<bool, kPageReaderCount> readers;  // anybody, observers, admins
+  bool acts = false;
 };
 
 // In the order of Page.
@@ -26,6 +27,13 @@ constexpr std::array<PageRow, kPageCount> kPages = {{
     {"/stack", true, false, {false, false, true}},
     // Where the pages are that an observer may read anyway.
     {"/targets", false, true, {false, true, true}},
+    {"/admin/jobs", false, true, {false, true, true}},
+    {"/admin/members", false, true, {false, true, true}},
+    {"/admin/kick", false, true, {false, false, true}, true},
+    {"/admin/revoke", false, true, {false, false, true}, true},
+    {"/admin/drain", false, true, {false, false, true}, true},
+    {"/admin/pause", false, true, {false, false, true}, true},
+    {"/admin/resume", false, true, {false, false, true}, true},
     {"", false, false, {false, true, true}},
 }};
 
@@ -52,6 +60,8 @@ std::string paths_of(PageServer server) {
 bool may_read(PageReader reader, Page page) {
   return kPages[static_cast<std::size_t>(page)].readers[static_cast<std::size_t>(reader)];
 }
+
+bool is_action(Page page) { return kPages[static_cast<std::size_t>(page)].acts; }
 
 std::optional<PageReader> page_reader(std::string_view word) {
   if (word == "observer") return PageReader::kObserver;

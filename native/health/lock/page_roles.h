@@ -27,9 +27,16 @@ enum class Page : std::uint8_t {
   kFlight,
   kStack,
   kTargets,
+  kJobs,
+  kMembers,
+  kKick,
+  kRevoke,
+  kDrain,
+  kPause,
+  kResume,
   kUnknown  // no page: what there is is told to who may read some
 };
-inline constexpr int kPageCount = 9;
+inline constexpr int kPageCount = 16;
 
 // What serves the page.
 enum class PageServer : std::uint8_t { kRank, kCoordinator };
@@ -39,7 +46,10 @@ Page page_at(std::string_view path, PageServer server);
 // The paths that a process serves, with spaces between them.
 std::string paths_of(PageServer server);
 
+// To read it, or to do what it does.
 bool may_read(PageReader reader, Page page);
+// Whether it does something: it is asked for with POST, and no other page is.
+bool is_action(Page page);
 
 // "observer" and "admin" in a file of credentials; nullopt for others.
 std::optional<PageReader> page_reader(std::string_view word);
