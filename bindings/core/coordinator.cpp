@@ -107,8 +107,10 @@ void bind_coordinator(nb::module_& m) {
           "create",
           [](const runtime::Options& options, std::size_t min_peers, const std::string& record,
              std::optional<double> grace, double keep, const nb::object& store,
-             const std::vector<std::string>& revoked, std::shared_ptr<EtcdLease> lease) {
+             const std::vector<std::string>& revoked, std::shared_ptr<EtcdLease> lease,
+             const std::vector<std::string>& quotas) {
             runtime::CoordinatorOptions own;
+            for (const std::string& quota : quotas) raise_if(own.quotas.add(quota));
             own.min_peers = min_peers;
             own.record_file = record;
             if (grace) own.grace = seconds(*grace);
@@ -120,7 +122,7 @@ void bind_coordinator(nb::module_& m) {
           },
           "options"_a, "min_peers"_a, "record"_a = "", "grace"_a = nb::none(),
           "keep"_a = kKeepSeconds, "store"_a = nb::none(), "revoked"_a = std::vector<std::string>(),
-          "lease"_a = nb::none())
+          "lease"_a = nb::none(), "quotas"_a = std::vector<std::string>())
       .def_prop_ro("port", &CoordinatorProcess::port)
       .def_prop_ro("http_address", &CoordinatorProcess::http_address)
       .def("worlds", worlds)

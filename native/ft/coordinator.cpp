@@ -167,6 +167,11 @@ void Coordinator::take_back(MemberId member, Instant now) {
   if (is_planted(Planted::kNeverTakeBack)) return;
   const auto at = lost_.find(member);
   if (at == lost_.end() || at->second || is_excluded(member)) return;
+  // Who was kicked is welcome only where the others are too few without it.
+  if (is_kicked(member)) {
+    if (may_decide(vote_of(staying()))) return;
+    orders_.out.erase(member);
+  }
   lost_.erase(at);
   accused_.erase(member);
   complaints_.erase(member);
@@ -186,6 +191,7 @@ void Coordinator::on_greet(MemberId from) {
   }
   Message m = make(MessageKind::kLobby);
   m.version = version_;
+  m.boundary = orders_.paused_until.has_value();
   send(from, std::move(m));
 }
 
@@ -226,6 +232,7 @@ Duration Coordinator::retry_time() const {
 }
 
 void Coordinator::tick(Instant now) {
+  look_at_orders(now);
   const bool complained = weigh_complaints(now);
   if (drop_unheard(now) || complained) try_decide(now);
   if (now < next_retry_) return;
@@ -250,7 +257,8 @@ void Coordinator::tick(Instant now) {
   }
   refuse_the_late(now);
   tell_outcasts();
-  if (!lobby_.empty()) tell_lobby(false);
+  const bool asks = !orders_.draining.empty() || orders_.paused_until;
+  if (!lobby_.empty() || asks) tell_lobby(false);
 }
 
 void Coordinator::try_decide(Instant now) {
@@ -382,6 +390,7 @@ void Coordinator::publish(Message value, Instant now) {
   boundaries_.clear();
   blocked_.clear();
   std::erase_if(lobby_, [&](const auto& entry) { return view_.has(entry.first); });
+  forget_orders();
   if (!lost_.empty()) prepare(now);
 }
 

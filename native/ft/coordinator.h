@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ft/message.h"
+#include "ft/quorum.h"
 #include "ft/record.h"
 #include "ft/standing.h"
 
@@ -53,6 +54,8 @@ class Coordinator {
   const std::string& name() const { return name_; }
   CommId world() const { return world_; }
   std::size_t waiting() const { return lobby_.size(); }
+  bool is_waiting(MemberId process) const { return lobby_.contains(process); }
+  std::vector<MemberId> lobby() const;
   bool knows(MemberId process) const {
     return lobby_.contains(process) || view_.has(process) || view_.has_outcast(process);
   }
@@ -95,6 +98,24 @@ class Coordinator {
   void tick(Instant now);
   Instant next_tick() const { return next_retry_; }
 
+  // What an operator asks of a coordinator outside the view. A refusal is kConfigError, with what
+  // is accepted. All of it is soft state: a coordinator that begins anew has heard of none.
+  // Why: docs/decisions/0163-an-operator-acts-through-pages.md
+  //
+  // The member is out of the view that begins at once, as one that is silent for too long.
+  Status kick(Rank rank, const std::string& why, Instant now);
+  // The member is out of the view that begins at the members' next step boundary, if they reach one
+  // before `until`.
+  Status drain(Rank rank, const std::string& why, Instant until);
+  // Members that reach a step boundary wait there, until `until` or resume().
+  Status pause(Instant until);
+  void resume(Instant now);
+  std::optional<Instant> paused_until() const { return orders_.paused_until; }
+  // Of a paused world: whether all members wait.
+  bool is_at_rest() const;
+  // What was asked of the member and has not come about: "kick", "drain", "".
+  std::string order_for(MemberId member) const;
+
   // Messages to be sent, in order.
   Sends take_sends() { return std::exchange(sends_, {}); }
   // Why the last loss cannot be decided, or the world not begin yet; empty when nothing is in the
@@ -125,6 +146,12 @@ class Coordinator {
     std::uint64_t joined = 0;     // number of its late join
     std::uint64_t ready = 0;      // connected to all joiners up to this number; 0: none
     std::optional<Epoch> told{};  // the view that the joiner has been told of
+  };
+  struct Orders {
+    std::map<MemberId, Instant> draining;  // until when a boundary is awaited
+    // Members that were drained or kicked, or are about to be: why. They may not come back.
+    std::map<MemberId, std::string> out;
+    std::optional<Instant> paused_until;
   };
   Message make(MessageKind kind) const;
   void send(MemberId to, Message message) { sends_.emplace_back(to, std::move(message)); }
@@ -169,6 +196,13 @@ class Coordinator {
   bool has_reported(MemberId member, const std::vector<MemberId>& lost) const;
   void try_decide(Instant now);
   bool allowed();
+  Vote vote_of(std::vector<MemberId> staying) const;
+  Result<MemberId> to_go(Rank rank) const;
+  void note_out(MemberId member, std::string why);
+  void vacate(WorldView& view);
+  bool is_kicked(MemberId member) const;
+  void look_at_orders(Instant now);
+  void forget_orders();
   bool breaks_ties() const { return tie_since_ != Generation{} && rival_ < tie_since_; }
   void note_promise(MemberId from, const Message& message);
   WorldRecord entry_of(const WorldView& view) const { return {world_, view.epoch, view.present()}; }
@@ -199,6 +233,8 @@ class Coordinator {
   std::optional<std::string> objection(const WaitingJoiner& waiting, Instant now) const;
   void refuse_the_late(Instant now);
   void tell_lobby(bool newly_ready);
+  void ask_to_meet() { tell_lobby(true); }
+  std::string lobby_reason() const;
   WorldView next_view() const;
   static void cast_out(WorldView& view, Outcast outcast);
   void take_outcasts();
@@ -253,6 +289,7 @@ class Coordinator {
   std::map<std::uint64_t, Bytes> known_groups_;  // by digest: those of the last view, and new ones
   std::set<std::uint64_t> asked_for_;            // digests that a member was asked for
   Instant view_asked_until_{};                   // a member with a later view was asked
+  Orders orders_;
   std::map<MemberId, WaitingJoiner> lobby_;
   std::uint64_t arrivals_ = 0;
   std::uint64_t version_ = 0;  // of the lobby, as members compare it

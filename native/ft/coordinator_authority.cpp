@@ -70,14 +70,19 @@ void Coordinator::hold(const std::string& why, Instant now) {
   if (held_.empty()) try_first_view(now);
 }
 
+Vote Coordinator::vote_of(std::vector<MemberId> staying) const {
+  Vote vote;
+  vote.view = view_.present();
+  vote.staying = std::move(staying);
+  vote.recorded = is_behind() || is_recorded();
+  if (settings_.outside) vote.half = breaks_ties() ? HalfOfView::kEnough : HalfOfView::kTooFew;
+  return vote;
+}
+
 bool Coordinator::allowed() {
   blocked_.clear();
   if (!read_record()) return false;
-  Vote vote;
-  vote.view = view_.present();
-  vote.staying = staying();
-  vote.recorded = is_behind() || is_recorded();
-  if (settings_.outside) vote.half = breaks_ties() ? HalfOfView::kEnough : HalfOfView::kTooFew;
+  Vote vote = vote_of(staying());
   vote.all_proven =
       std::all_of(lost_.begin(), lost_.end(), [](const auto& entry) { return entry.second; });
   if (may_decide(vote)) return true;

@@ -99,8 +99,12 @@ void Coordinator::take_outcasts() {
   std::erase_if(outcasts_, [&](const auto& entry) { return is_over(entry.first); });
   for (const Outcast& outcast : view_.outcasts) {
     if (absent_.contains(outcast.member)) continue;
-    outcasts_.emplace(outcast.member, "voted out by view " + std::to_string(view_.epoch.value) +
-                                          ": it was not heard of for too long");
+    const auto ordered = orders_.out.find(outcast.member);
+    outcasts_.emplace(outcast.member, ordered != orders_.out.end()
+                                          ? ordered->second
+                                          : "voted out by view " +
+                                                std::to_string(view_.epoch.value) +
+                                                ": it was not heard of for too long");
   }
 }
 

@@ -19,6 +19,10 @@ void Coordinator::on_join(MemberId from, const Message& message, Instant now) {
   // The process is admitted: the decision has crossed its question, or the coordinator that decided
   // died before it said so. A member that has left may join again.
   if (view_.has(from) && !lost_.contains(from)) return send(from, decided());
+  if (const auto out = orders_.out.find(from); out != orders_.out.end()) {
+    refused.text = out->second;
+    return send(from, std::move(refused));
+  }
   if (view_.members.size() + lobby_.size() >= kMaxRanks && message.joiners[0].wanted.value < 0) {
     refused.text = "the group is full (" + std::to_string(kMaxRanks) + " ranks)";
     return send(from, std::move(refused));
@@ -79,6 +83,7 @@ void Coordinator::tell_lobby(bool newly_ready) {
   Message m = make(MessageKind::kLobby);
   m.version = version_;
   m.text = blocked();
+  m.boundary = orders_.paused_until.has_value();
   for (const auto& [member, waiting] : lobby_) m.joiners.push_back(waiting.joiner);
   for (const MemberId member : view_.present()) send(member, m);
   for (auto& [member, waiting] : lobby_) tell_waiting(waiting);
@@ -88,7 +93,7 @@ void Coordinator::tell_lobby(bool newly_ready) {
 void Coordinator::tell_waiting(WaitingJoiner& waiting) {
   Message m = make(MessageKind::kLobby);
   m.version = arrivals_;
-  m.text = blocked();
+  m.text = lobby_reason();
   for (const auto& [member, other] : lobby_) m.joiners.push_back(other.joiner);
   if (waiting.told == view_.epoch) {
     m.digest = digest_of(view_);
@@ -163,7 +168,7 @@ void Coordinator::on_boundary(MemberId from, const Message& message, Instant now
 void Coordinator::try_admit(Instant now) {
   const std::vector<MemberId> members = view_.present();
   if (proposal_ || members.empty() || !lost_.empty() || !reports_.empty()) return;
-  if (boundaries_.size() < members.size()) return;
+  if (boundaries_.size() < members.size() || orders_.paused_until) return;
   std::vector<std::pair<MemberId, const SaidGroups*>> said;
   for (const MemberId member : members) {
     const auto at = boundaries_.find(member);
@@ -175,12 +180,16 @@ void Coordinator::try_admit(Instant now) {
   if (!know_groups(said)) return;
   Message next = make(MessageKind::kPropose);
   for (const auto& [member, its] : said) {
+    if (orders_.draining.contains(member)) continue;
     next.reports.add(member, known_groups_[its->groups], its->ops);
   }
   next.view = next_view();
   next.boundary = true;
   next.view.admitted = version_;
-  seat(next.view, admissible());
+  const auto joiners = admissible();
+  seat(next.view, joiners);
+  vacate(next.view);
+  if (!joiners.empty()) next.view.forget_vacated();
   propose(std::move(next), now);
 }
 

@@ -242,20 +242,20 @@ bool CoordinatorService::is_over(ServedWorld& world, Instant now) {
   return late || !c.awaits_outcasts();
 }
 
-void CoordinatorService::confine(MemberId process, const std::string& run) {
-  if (run.empty()) {
-    runs_.erase(process);
+void CoordinatorService::confine(MemberId process, const EntryTicket& ticket) {
+  if (ticket.run.empty()) {
+    tickets_.erase(process);
   } else {
-    runs_[process] = run;
+    tickets_[process] = ticket;
   }
 }
 
 bool CoordinatorService::is_confined_from(MemberId from, const Message& message) const {
-  const auto confined = runs_.find(from);
-  if (confined == runs_.end()) return false;
+  const auto confined = tickets_.find(from);
+  if (confined == tickets_.end()) return false;
   const bool names = message.kind == MessageKind::kJoin || message.kind == MessageKind::kGreet;
   const auto known = worlds_.find(message.world);
-  const std::string prefix = confined->second + "/";
+  const std::string prefix = confined->second.run + "/";
   if (known != worlds_.end() && !known->second.coordinator.name().starts_with(prefix)) return true;
   return names && !message.text.starts_with(prefix);
 }
@@ -278,7 +278,10 @@ void CoordinatorService::on_message(MemberId from, const Message& message, Insta
   if (!started_) started_ = now;
   gone_.erase(from);
   if (is_confined_from(from, message)) {
-    return refuse(from, message.world, "its token is of the run \"" + runs_.at(from) + "\"");
+    return refuse(from, message.world, "its token is of the run \"" + tickets_.at(from).run + "\"");
+  }
+  if (const std::string over = over_quota(from, message); !over.empty()) {
+    return refuse(from, message.world, over);
   }
   ServedWorld* world = find(from, message, now);
   if (world == nullptr) return;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ft/coordinator.h"
+#include "ft/quotas.h"
 
 namespace holdfast::ft {
 
@@ -40,6 +41,7 @@ class CoordinatorService {
     // How long a world keeps its name while none of its members can be reached.
     Duration keep = kKeepWorlds;
     Record* record = nullptr;  // outlives this
+    Quotas quotas = {};
   };
   struct WorldStanding {
     std::string name;
@@ -47,15 +49,38 @@ class CoordinatorService {
     std::size_t waiting = 0;  // in the lobby
     std::string blocked;      // why a loss cannot be decided; empty: nothing is in the way
   };
+  // By what a process was let in.
+  struct EntryTicket {
+    std::string run = {};               // it may speak of worlds named RUN/... only; "": of all
+    std::string token = {};             // the token's serial; "": it has none
+    std::size_t places = kLobbyPlaces;  // in lobbies, of all who have the token
+  };
+  // What an operator asks for, of the world `world`.
+  struct MemberOrder {
+    std::string world;
+    Rank rank;
+    std::string why;
+  };
 
   explicit CoordinatorService(const Settings& settings) : settings_(settings) {}
 
-  // From now on the process may speak of worlds named RUN/... only; "": of all. To be said before
-  // its first message, and taken back when its connection is forgotten.
-  void confine(MemberId process, const std::string& run);
+  // To be said before the process's first message, and taken back (`{}`) when its connection is
+  // forgotten.
+  void confine(MemberId process, const EntryTicket& ticket);
   // The process may be in no world any more: it is told why, and the others go on as if it had
   // ended. It can do nothing else without its coordinator, but must be kept from coming back.
   void expel(MemberId process, const std::string& why, Instant now);
+
+  // As Coordinator has them. kConfigError: also where there is no such world, with those that are.
+  Status kick(const MemberOrder& order, Instant now);
+  Status drain(const MemberOrder& order, Instant until);
+  Status pause(const std::string& world, Instant until);
+  Status resume(const std::string& world, Instant now);
+  // nullptr: there is no world of that name.
+  const Coordinator* find_world(const std::string& name) { return at_name(name); }
+  // What the run has of its quota.
+  RunUse use_of(const std::string& run) const;
+  const Quotas& quotas() const { return settings_.quotas; }
 
   void on_message(MemberId from, const Message& message, Instant now);
   // `proven`: the process has ended. Otherwise the network in between may be at fault.
@@ -94,6 +119,10 @@ class CoordinatorService {
   bool make_room(Instant now);
   void refuse(MemberId to, CommId world, const std::string& why);
   void fence(MemberId to, CommId world, Epoch epoch, const std::string& why);
+  Coordinator* at_name(const std::string& name);
+  Result<Coordinator*> ordered(const std::string& name);
+  std::string over_quota(MemberId from, const Message& message) const;
+  std::size_t places_of(const std::string& token) const;
   bool is_confined_from(MemberId from, const Message& message) const;
   void collect(ServedWorld& world);
   static bool reaches_members(const ServedWorld& world);
@@ -104,7 +133,7 @@ class CoordinatorService {
 
   Settings settings_;
   std::map<CommId, ServedWorld> worlds_;
-  std::map<MemberId, std::string> runs_;  // of processes that may speak of one run's worlds only
+  std::map<MemberId, EntryTicket> tickets_;  // of processes that have tokens
   std::map<MemberId, Instant> gone_;  // whose connection has ended; until when they may come back
   std::uint64_t begun_ = 0;
   std::optional<Instant> started_;  // the first `now`

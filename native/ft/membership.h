@@ -73,6 +73,9 @@ class Membership {
   std::uint64_t lobby_version() const { return lobby_version_; }
   std::uint64_t admitted_version() const { return view_.admitted; }
   MemberId coordinator() const;
+  // Whether the coordinator outside the view has said lately that the members wait at their next
+  // step boundary.
+  bool is_paused(Instant now) const { return paused_ && now - *paused_ < settings_.silence; }
   // Outcasts of the view that may still act in an older view, as far as is known here.
   std::vector<Outcast> at_large() const;
   bool is_at_large(MemberId member) const {
@@ -203,6 +206,7 @@ class Membership {
   std::vector<MemberId> stopped_for_;  // sorted
   std::optional<std::pair<std::uint64_t, Body>> boundary_;
   std::uint64_t lobby_version_ = 0;
+  std::optional<Instant> paused_;  // when the coordinator last said so
   Instant next_retry_{Duration::max()};
 
   std::unique_ptr<Coordinator> own_;

@@ -92,6 +92,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       lobby_version_ = std::max(lobby_version_, message.version);
       act(Expect{message.joiners});
       if (from != settings_.coordinator || message.epoch != view_.epoch) return;
+      paused_ = message.boundary ? std::optional(now) : std::nullopt;
       promise(message.generation);
       if (message.generation == promised_ && greeted_with_ != promised_) greet(now);
       return;

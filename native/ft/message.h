@@ -112,7 +112,8 @@ struct Message {
   // Version of the lobby; join: how many peers a new world waits for; report, greet: the ballot
   // that was promised to another coordinator before.
   std::uint64_t version = 0;
-  bool boundary = false;      // decide: at a step boundary, not after a loss
+  // Decide: at a step boundary, not after a loss. Lobby: members wait at their next step boundary.
+  bool boundary = false;
   bool elastic = false;       // greet: the world may grow
   MemberId origin = kNobody;  // suspect: the member that said so, when another one passes it on
   std::vector<MemberId> lost;

@@ -290,6 +290,7 @@ bool Group::progress(Instant now) {
           "the timeout passed (option timeout) while the members could not agree on the next view" +
               (blocked.empty() ? "" : ": " + blocked)});
   }
+  if (boundary_.is_under_way() && world_->membership().is_paused(now)) boundary_.wait_on(now);
   if (boundary_.is_under_way() && boundary_.is_late(now)) {
     // The coordinator does not answer, or one of the members went another way.
     fail({Code::kTimeout, "advance() timed out (option timeout) at the coordinator; " +

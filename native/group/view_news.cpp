@@ -28,8 +28,8 @@ void ViewNews::on_stopped(Instant now) {
   stands(comm::Standing::kChanging);
 }
 
-void ViewNews::on_view(const ft::WorldView& before, const ft::WorldView& after, Rank self,
-                       Instant now) {
+void ViewNews::on_view(const NewsOfView& view, Instant now) {
+  const auto& [before, after, self, at_boundary] = view;
   ViewChanged change{after.epoch, after.present().size(), after.members.size(), {}, {}, now};
   for (std::size_t r = 0; r < after.members.size(); ++r) {
     const MemberId was = r < before.members.size() ? before.members[r] : ft::kNobody;
@@ -44,10 +44,13 @@ void ViewNews::on_view(const ft::WorldView& before, const ft::WorldView& after, 
     stands(comm::Standing::kMember);
   }
   stopped_since_.reset();
+  for (ViewChanged::Out& out : change.out) {
+    if (at_boundary) explain(out, LossCause::kLeft);
+  }
   if (!change.out.empty()) change.until = now + kExplanationTime;
   if (!change.out.empty() || !change.joined.empty()) untold_.push_back(std::move(change));
   progress(now);
-  std::erase_if(goodbyes_, [&](MemberId member) { return !after.has(member); });
+  std::erase_if(goodbyes_, [&view](MemberId member) { return !view.after.has(member); });
 }
 
 void ViewNews::tell(const ViewChanged& change) {

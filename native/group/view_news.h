@@ -23,8 +23,15 @@ class ViewNews {
 
   // The groups have been stopped for the next view.
   void on_stopped(Instant now);
-  // A view has followed another one; `self`: this process's rank in it, -1: none.
-  void on_view(const ft::WorldView& before, const ft::WorldView& after, Rank self, Instant now);
+  // A view has followed another one; `self`: this process's rank in it, -1: none; `at_boundary`:
+  // who is out was to leave at the step boundary with which it begins.
+  struct NewsOfView {
+    const ft::WorldView& before;
+    const ft::WorldView& after;
+    Rank self;
+    bool at_boundary = false;
+  };
+  void on_view(const NewsOfView& view, Instant now);
   // The member said goodbye, or was found to have; `in_view`: it is in the view.
   void on_goodbye(MemberId member, bool in_view);
   // Tells what is known by now.

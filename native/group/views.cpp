@@ -12,6 +12,7 @@ std::shared_ptr<comm::Work> Group::advance(Duration timeout) {
   if (timeout == Duration::zero()) timeout = config_.timeout;
   auto step = std::make_shared<StepBoundary::PendingBoundary>();
   step->lobby = std::make_unique<std::uint64_t>(0);
+  step->timeout = timeout;
   step->deadline = clock_->now() + timeout;
   std::shared_ptr<comm::OpWork> work;
   callers_.call_boundary([&](CallerState::Boundary how, OpSeq number) {
@@ -118,7 +119,8 @@ void Group::adopt(const NextView& next, const GroupReports& reports) {
   const std::vector<Rank> ranks_before = roster_.present;
   take_members(next);
   const std::vector<Rank> lost = roster_.lost(ranks_before, before);
-  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !lost.empty()) {
+  // Who has gone at a step boundary was to go, and no step is broken.
+  if (config_.on_peer_loss == comm::PeerLoss::kRaise && !lost.empty() && !next.boundary) {
     ops_.set_broken(Status(Code::kPeerLost,
                            "a member was lost (option on_peer_loss=raise); call advance() to go on "
                            "without it, or make a group of the survivors")

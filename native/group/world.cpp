@@ -33,7 +33,7 @@ World::World(CommId id, ft::Membership membership, Network& network)
       membership_(std::move(membership)),
       news_(network) {
   past_.push_back({view(), {}, false, {}});
-  news_.on_view(view(), view(), rank_of(self_).value_or(Rank{-1}), Instant{});
+  news_.on_view({view(), view(), rank_of(self_).value_or(Rank{-1})}, Instant{});
 }
 
 World::World(const ft::Message& decision, ft::Membership membership, Network& network)
@@ -362,7 +362,8 @@ ft::Body World::stop_groups() {
 }
 
 void World::adopt(const ft::Adopt& adopt, Instant now) {
-  news_.on_view(past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), now);
+  news_.on_view(
+      {past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), adopt.boundary}, now);
   Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary, {}};
   past.by_group = by_group(past.reports);
   for (const auto& group : groups()) {

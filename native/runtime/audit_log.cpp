@@ -71,6 +71,7 @@ void AuditLog::write(const std::string& event, const std::string& address, const
   for (const auto& [name, value] : {std::pair{"token", &facts.token},
                                     {"run", &facts.run},
                                     {"key", &facts.key},
+                                    {"user", &facts.user},
                                     {"why", &why}}) {
     if (!value->empty()) json.text(name, *value);
   }

@@ -18,6 +18,7 @@ struct CallerFacts {
   std::string token;  // its serial
   std::string run;    // of the token
   std::string key;    // its fingerprint
+  std::string user = {};  // of pages: whose credential it is
 };
 
 // Any thread.
@@ -37,8 +38,8 @@ class AuditLog {
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  // `event`: "let in", "refused", "shown out"; `why`: "" if there is nothing to say. What cannot be
-  // written is left out.
+  // `event`: "let in", "refused", "shown out", "admin kick" and the like; `why`: "" if there is
+  // nothing to say. What cannot be written is left out.
   void write(const std::string& event, const std::string& address, const CallerFacts& facts,
              const std::string& why);
 

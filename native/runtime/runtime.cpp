@@ -218,6 +218,7 @@ bool Runtime::turn(Instant now) {
   if (!handshakes_.empty() || !attempts_.empty()) step_handshakes(now);
   const bool moved = parts_.paths.progress();
   if (moved) look_behind_broken_links();
+  if (parts_.desk && parts_.desk->has_orders()) serve_orders(now);
   const bool turned = router_.turn(now);
   if (now >= next_reap_) {
     next_reap_ = now + parts_.options.heartbeat;

@@ -22,6 +22,7 @@
 #include "health/lock/credentials.h"
 #include "health/status_model.h"
 #include "runtime/background_thread.h"
+#include "runtime/coordinator/admin/order_desk.h"
 #include "runtime/coordinator/host_search.h"
 #include "runtime/coordinator/search.h"
 #include "runtime/driver.h"
@@ -110,8 +111,10 @@ class Runtime final : public comm::Executor,
     std::unique_ptr<health::StatusModel>
         status;  // made in a coordinator, and where pages are served
     std::unique_ptr<const health::Credentials> credentials;  // null: pages are for whoever asks
+    // Of a coordinator that serves pages. Owners: also what serves them.
+    std::shared_ptr<OrderDesk> desk;
     std::unique_ptr<health::HttpEndpoint>
-        http;  // serves from the three above; null: none is wanted
+        http;  // serves from the four above; null: none is wanted
   };
   // Opens the listener and starts the driver. `service`: set where this process is to be a
   // coordinator.
@@ -247,6 +250,9 @@ class Runtime final : public comm::Executor,
   Status turned_away(const Status& why) const;
   void introduce(MemberId caller);
   void show_out(Instant now);
+  void expel_holders(const std::set<secure::Serial>& serials);
+  Status revoke_for_good(const secure::Serial& token);
+  void serve_orders(Instant now);
   void take_callers();
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);

@@ -252,7 +252,7 @@ void Runtime::drop(MemberId id) {
   const Peer& peer = *found->second;
   if (peer.control->fd() >= 0) unwatch(peer.control->fd());
   if (peer.process.descriptor() >= 0) unwatch(peer.process.descriptor());
-  if (parts_.service != nullptr) parts_.service->confine(id, "");
+  if (parts_.service != nullptr) parts_.service->confine(id, {});
   peers_.erase(found);
 }
 

@@ -69,26 +69,31 @@ Status Runtime::turned_away(const Status& why) const {
 void Runtime::introduce(MemberId caller) {
   if (parts_.service == nullptr) return;
   const auto entrant = parts_.gatekeeper ? parts_.gatekeeper->entrant(caller) : std::nullopt;
-  parts_.service->confine(caller, entrant ? entrant->run : std::string());
+  if (!entrant) return parts_.service->confine(caller, {});
+  const std::size_t places =
+      entrant->uses == secure::kAnyUses ? ft::kLobbyPlaces : std::size_t{entrant->uses};
+  parts_.service->confine(caller, {entrant->run, serial_text(entrant->token), places});
 }
 
 void Runtime::revoke(const std::set<secure::Serial>& serials) {
   if (!parts_.gatekeeper) return;
   parts_.gatekeeper->revoke(serials);
-  run([&] {
-    for (const auto& [id, peer] : peers_) {
-      const auto entrant = parts_.gatekeeper->entrant(id);
-      if (!entrant || !serials.contains(entrant->token) || unwelcome_.contains(id)) continue;
-      parts_.service->expel(id, "the token " + serial_text(entrant->token) + " was revoked",
-                            parts_.clock->now());
-      unwelcome_.insert(id);
-      if (parts_.audit) {
-        parts_.audit->write("shown out", peer->address,
-                            {serial_text(entrant->token), entrant->run, ""}, "revoked");
-      }
-      next_reap_ = {};
+  run([&] { expel_holders(serials); });
+}
+
+void Runtime::expel_holders(const std::set<secure::Serial>& serials) {
+  for (const auto& [id, peer] : peers_) {
+    const auto entrant = parts_.gatekeeper->entrant(id);
+    if (!entrant || !serials.contains(entrant->token) || unwelcome_.contains(id)) continue;
+    parts_.service->expel(id, "the token " + serial_text(entrant->token) + " was revoked",
+                          parts_.clock->now());
+    unwelcome_.insert(id);
+    if (parts_.audit) {
+      parts_.audit->write("shown out", peer->address,
+                          {serial_text(entrant->token), entrant->run, ""}, "revoked");
     }
-  });
+    next_reap_ = {};
+  }
 }
 
 // What they are told has been sent: a turn sends first, and then shows out.

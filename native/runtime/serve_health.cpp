@@ -1,5 +1,7 @@
 #include "runtime/serve_health.h"
 
+#include <unistd.h>
+
 #include <optional>
 #include <span>
 #include <utility>
@@ -76,6 +78,28 @@ Result<std::optional<secure::TlsContext>> open_certificate(const Options& option
   return std::optional(std::move(context).value());
 }
 
+health::PageSources sources_of(Runtime::RuntimeParts& parts, bool is_private) {
+  health::PageSources sources{*parts.health, *parts.status};
+  sources.coordinates = parts.service != nullptr;
+  sources.heartbeat = parts.options.heartbeat;
+  sources.credentials = parts.credentials.get();
+  sources.is_private = is_private;
+  if (parts.gatekeeper) {
+    sources.tokens = [gate = parts.gatekeeper](std::string_view text) {
+      return gate->page_caller(text);
+    };
+  }
+  if (!sources.coordinates) return sources;
+  parts.desk = std::make_shared<OrderDesk>([interrupt = parts.interrupt] {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(interrupt, &one, sizeof one);
+  });
+  sources.act = [desk = parts.desk](health::PageOrder order) {
+    return desk->ask(std::move(order));
+  };
+  return sources;
+}
+
 }  // namespace
 
 Status serve_health(Runtime::RuntimeParts& parts) {
@@ -94,13 +118,11 @@ Status serve_health(Runtime::RuntimeParts& parts) {
   TRY(put(open_credentials(options), parts.credentials));
   std::optional<secure::TlsContext> tls;
   TRY(put(open_certificate(options), tls));
+  const bool is_private = tls || health::is_loopback(address.value());
   auto http = health::HttpEndpoint::start(
       address.value(),
-      [health = parts.health.get(), status = parts.status.get(), coordinates,
-       heartbeat = options.heartbeat,
-       credentials = parts.credentials.get()](const health::HttpRequest& request) {
-        return health::health_page(request,
-                                   {*health, *status, coordinates, heartbeat, credentials});
+      [sources = sources_of(parts, is_private)](const health::HttpRequest& request) {
+        return health::health_page(request, sources);
       },
       std::move(tls));
   if (!http.is_ok()) return http.status();

@@ -33,6 +33,7 @@ class CoordinatedWorld {
     settings.instance = settings.started = ++lives_;
     settings.keep = keep;
     settings.record = record_;
+    settings.quotas = quotas;
     service_.emplace(settings);
     connected_.clear();
     muted_ = false;
@@ -91,6 +92,17 @@ class CoordinatedWorld {
     answer();
     connected_.erase({id});
   }
+  CoordinatorService& service() { return *service_; }
+  // All members that know of a lobby that their view has not admitted come to a step boundary, as
+  // the vote of theirs has them.
+  void reach_boundary() {
+    std::uint64_t lobby = 0;
+    for (auto& [id, m] : members_) lobby = std::max(lobby, m->lobby_version());
+    for (auto& [id, m] : members_) {
+      if (!m->fenced() && lobby > m->admitted_version()) at_boundary_[id] = false;
+    }
+    lobby_ = lobby;
+  }
   // The connection to the coordinator breaks, without a word about the process.
   void cut(std::uint64_t id) {
     if (connected_.erase({id}) > 0) service_->on_closed({id}, false, now);
@@ -119,6 +131,8 @@ class CoordinatedWorld {
     return ids;
   }
   bool fenced(std::uint64_t id) const { return fenced_.contains({id}); }
+  std::string why_out(std::uint64_t id) { return why_[{id}]; }
+  std::string refusal(std::uint64_t id) const { return strangers_.at({id})->refusal(); }
   std::string reason(std::uint64_t id) const {
     const auto at = strangers_.find({id});
     return at == strangers_.end() ? "" : at->second->reason();
@@ -127,13 +141,16 @@ class CoordinatedWorld {
 
   Instant now{std::chrono::seconds(100)};
   Duration keep = kKeepWorlds;
-  int forks = 0;  // views that are not the same for all who adopted them
+  Quotas quotas;
+  int boundaries = 0;  // views of members that began at a step boundary
+  int forks = 0;       // views that are not the same for all who adopted them
 
  private:
   MembershipSettings settings() const {
     MembershipSettings settings;
     settings.heartbeat = kBeat;
     settings.coordinator = kHere;
+    settings.silence = kBeat * 20;
     return settings;
   }
 
@@ -147,6 +164,11 @@ class CoordinatedWorld {
       const bool connects = service_ && reaches(id, kHere) && connected_.insert(id).second;
       if (connects && !member->fenced()) member->greet(now);
       member->tick(now);
+      const auto waits = at_boundary_.find(id);
+      if (waits != at_boundary_.end() && !waits->second && !member->changing()) {
+        waits->second = true;
+        member->at_boundary(lobby_, {}, now);
+      }
       carry_out(id);
     }
     for (auto& [id, stranger] : strangers_) {
@@ -169,9 +191,23 @@ class CoordinatedWorld {
         if (const auto* send = std::get_if<SendTo>(&action)) deliver(id, send->to, send->message);
         if (std::holds_alternative<StopFor>(action)) at->second->reported({}, now);
         if (const auto* view = std::get_if<Adopt>(&action)) note(view->view, id);
-        if (std::holds_alternative<Fenced>(action)) fenced_.insert(id);
+        if (const auto* out = std::get_if<Fenced>(&action)) {
+          fenced_.insert(id);
+          why_[id] = out->why;
+        }
+        if (const auto* view = std::get_if<Adopt>(&action)) pass(id, view->boundary);
       }
     }
+  }
+
+  // A view that begins otherwise ends the wait for the boundary, and the member waits anew.
+  void pass(MemberId id, bool boundary) {
+    const auto waits = at_boundary_.find(id);
+    if (waits == at_boundary_.end()) return;
+    waits->second = false;
+    if (!boundary) return;
+    at_boundary_.erase(waits);
+    ++boundaries;
   }
 
   void note(const WorldView& view, MemberId member) {
@@ -232,6 +268,9 @@ class CoordinatedWorld {
   std::map<std::pair<CommId, std::uint32_t>, std::vector<MemberId>> history_;
   std::set<MemberId> connected_;
   std::set<MemberId> fenced_;
+  std::map<MemberId, std::string> why_;
+  std::map<MemberId, bool> at_boundary_;  // whether the coordinator has been told
+  std::uint64_t lobby_ = 0;
   std::optional<std::set<std::uint64_t>> with_;
   bool answering_ = false;
   bool muted_ = false;

@@ -362,8 +362,8 @@ std::string refusal_of(CoordinatorService& service, MemberId from, const Message
 
 TEST_CASE("a process of one run is not heard of another") {
   CoordinatorService service({});
-  service.confine({5}, "run7");
-  service.confine({6}, "run70");
+  service.confine({5}, {"run7"});
+  service.confine({6}, {"run70"});
   Message join;
   join.kind = MessageKind::kJoin;
   join.version = 1;
@@ -390,7 +390,7 @@ TEST_CASE("a process of one run is not heard of another") {
     CHECK(refusal_of(service, {6}, message) == "its token is of the run \"run70\"");
   }
   // Who has the secret may speak of all.
-  service.confine({6}, "");
+  service.confine({6}, {});
   CHECK(refusal_of(service, {6}, join) == "");
 }
 

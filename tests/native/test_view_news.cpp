@@ -24,7 +24,7 @@ WorldView view_of(Epoch epoch, std::vector<MemberId> members) {
 
 struct Teller {
   void lose_b() {
-    news.on_view(view_of({1}, {kA, kB, kC}), view_of({2}, {kA, kNobody, kC}), {0}, kNow);
+    news.on_view({view_of({1}, {kA, kB, kC}), view_of({2}, {kA, kNobody, kC}), {0}}, kNow);
   }
   using Said = std::vector<std::string>;
   QuietNetwork network;
@@ -49,6 +49,13 @@ TEST_CASE("a loss without a reason is told of when none will come any more") {
   CHECK(t.network.said == Teller::Said{"view 2: lost rank 1; 2 of 3 ranks go on"});
 }
 
+TEST_CASE("who is out at a step boundary has left, and nobody waits for a reason") {
+  Teller t;
+  const WorldView before = view_of({1}, {kA, kB, kC});
+  t.news.on_view({before, view_of({2}, {kA, kNobody, kC}), {0}, true}, kNow);
+  CHECK(t.network.said == Teller::Said{"view 2: rank 1 left; 2 of 3 ranks go on"});
+}
+
 TEST_CASE("who said goodbye, before its view or after, has left") {
   Teller before;
   before.news.on_goodbye(kB, true);
@@ -65,7 +72,7 @@ TEST_CASE("who said goodbye, before its view or after, has left") {
 TEST_CASE("whoever joins is told of, and views in their order") {
   Teller t;
   t.lose_b();
-  t.news.on_view(view_of({2}, {kA, kNobody, kC}), view_of({3}, {kA, MemberId{9}, kC}), {0}, kNow);
+  t.news.on_view({view_of({2}, {kA, kNobody, kC}), view_of({3}, {kA, MemberId{9}, kC}), {0}}, kNow);
   CHECK(t.network.said.empty());
   t.news.progress(kLate);
   CHECK(t.network.said == Teller::Said{"view 2: lost rank 1; 2 of 3 ranks go on",

@@ -24,6 +24,7 @@ class StepBoundary {
     std::shared_ptr<comm::OpWork> vote;    // the all-reduce of `lobby`; made when it has its number
     std::unique_ptr<std::uint64_t> lobby;  // version of the lobby that some member has seen
     Instant deadline;
+    Duration timeout{};
   };
   // What comes after the vote.
   enum class Next : std::uint8_t {
@@ -53,6 +54,8 @@ class StepBoundary {
   const std::vector<Rank>& voters() const { return step_->vote->outcome().contributors; }
   // Whether the members agreed, but nothing came of it in time.
   bool is_late(Instant now) const;
+  // The members wait because somebody wants them to: their time begins anew.
+  void wait_on(Instant now) { step_->deadline = now + step_->timeout; }
   Instant next_deadline() const { return step_ ? step_->deadline : Instant{Duration::max()}; }
   // Ends the boundary and returns it.
   PendingBoundary take();

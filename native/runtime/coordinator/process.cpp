@@ -74,6 +74,7 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   settings.grace = own.grace;
   settings.keep = own.keep;
   settings.record = record.value().get();
+  settings.quotas = own.quotas;
   auto coordinator = std::make_shared<CoordinatorProcessImpl>(settings, std::move(record).value(),
                                                               own.record_store);
   TRY(coordinator->start(mine));

@@ -42,6 +42,9 @@ class Gatekeeper::Book {
   void note_holder(MemberId member);
   Result<Admission> admission(const secure::PassClaims& claims) const;
   void revoke(std::set<Serial> serials);
+  void revoke_for_good(const Serial& serial);
+  health::PageCaller page_caller(std::string_view text) const;
+  std::string run_of(const Serial& token) const;
   std::optional<Entrant> entrant(MemberId member) const;
 
  private:
@@ -58,6 +61,7 @@ class Gatekeeper::Book {
   const std::vector<Identity> issuers_;
   mutable std::mutex mutex_;  // guards the rest
   std::set<Serial> revoked_;
+  std::set<Serial> for_good_;  // some of `revoked_`
   // Nothing is forgotten of who was let in: it could not be shown out, or another could take its
   // id.
   std::map<Serial, TokenUse> uses_;
@@ -90,7 +94,7 @@ Status Gatekeeper::Book::admit(const TokenClaims& claims, const Fingerprint& key
   }
   use.keys.insert(key);
   if (is_new) ++use.members;
-  entrants_.insert_or_assign(member, KnownEntrant{{claims.run, claims.serial}, key});
+  entrants_.insert_or_assign(member, KnownEntrant{{claims.run, claims.serial, claims.uses}, key});
   return Status::ok();
 }
 
@@ -111,6 +115,45 @@ Result<Admission> Gatekeeper::Book::admission(const secure::PassClaims& claims) 
 void Gatekeeper::Book::revoke(std::set<Serial> serials) {
   const std::lock_guard lock(mutex_);
   revoked_ = std::move(serials);
+  revoked_.insert(for_good_.begin(), for_good_.end());
+}
+
+void Gatekeeper::Book::revoke_for_good(const Serial& serial) {
+  const std::lock_guard lock(mutex_);
+  for_good_.insert(serial);
+  revoked_.insert(serial);
+}
+
+health::PageCaller Gatekeeper::Book::page_caller(std::string_view text) const {
+  health::PageCaller caller;
+  caller.why = "this is no token of this coordinator's secret";
+  const auto token = secure::parse_token(text);
+  if (!token.is_ok()) return caller;
+  const TokenClaims& claims = token.value().claims;
+  const auto key = key_of(secure::encode_claims(claims));
+  if (!key.is_ok() || !secure::same_bytes(key.value().bytes(), token.value().key.bytes())) {
+    return caller;
+  }
+  const std::lock_guard lock(mutex_);
+  const Status now = check_claims(claims, {claims.run, unix_now(), revoked_});
+  caller.why = now.is_ok() ? "" : now.message();
+  if (!now.is_ok() || claims.run == kHoldersRun) return caller;
+  caller.name = caller.token = serial_text(claims.serial);
+  caller.run = claims.run;
+  if (claims.role == secure::TokenRole::kObserver) caller.reader = health::PageReader::kObserver;
+  if (claims.role == secure::TokenRole::kAdmin) caller.reader = health::PageReader::kAdmin;
+  if (claims.role == secure::TokenRole::kMember) {
+    caller.why = "the token's role is member; accepted, for pages: observer or admin";
+  }
+  return caller;
+}
+
+std::string Gatekeeper::Book::run_of(const Serial& token) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(entrants_.begin(), entrants_.end(), [&](const auto& known) {
+    return known.second.entrant.token == token;
+  });
+  return found == entrants_.end() ? std::string() : found->second.entrant.run;
 }
 
 std::optional<Entrant> Gatekeeper::Book::entrant(MemberId member) const {
@@ -200,6 +243,14 @@ Result<std::unique_ptr<TlsSeal>> Gatekeeper::answer() const {
 }
 
 void Gatekeeper::revoke(std::set<Serial> serials) { book_->revoke(std::move(serials)); }
+
+void Gatekeeper::revoke_for_good(const Serial& serial) { book_->revoke_for_good(serial); }
+
+health::PageCaller Gatekeeper::page_caller(std::string_view text) const {
+  return book_->page_caller(text);
+}
+
+std::string Gatekeeper::run_of(const Serial& token) const { return book_->run_of(token); }
 
 std::optional<Entrant> Gatekeeper::entrant(MemberId member) const { return book_->entrant(member); }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "health/lock/page_caller.h"
 #include "runtime/rendezvous/sealer.h"
 
 namespace holdfast::runtime {
@@ -17,6 +18,7 @@ namespace holdfast::runtime {
 struct Entrant {
   std::string run;
   secure::Serial token;
+  std::uint32_t uses = secure::kAnyUses;  // of the token
 };
 
 // Any thread, while one owns it.
@@ -35,6 +37,14 @@ class Gatekeeper final : public Sealer {
 
   // From now on these tokens let nobody in. Who came in by one is the caller's to show out.
   void revoke(std::set<secure::Serial> serials);
+  // These as well, whatever is revoked later.
+  void revoke_for_good(const secure::Serial& serial);
+  // What the holder of a token may do with the coordinator's pages: whether the text is a token of
+  // this secret takes the same time for all of one length. Who has the token is told why it does
+  // not count now, and nobody else.
+  health::PageCaller page_caller(std::string_view text) const;
+  // The run of a token that somebody has come in by; empty: nobody has.
+  std::string run_of(const secure::Serial& token) const;
   // nullopt: it has the secret.
   std::optional<Entrant> entrant(MemberId member) const;
 

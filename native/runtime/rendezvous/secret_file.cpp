@@ -97,4 +97,18 @@ Result<secure::Token> read_token_file(const std::string& path) {
   return token;
 }
 
+Status append_revoked(const std::string& secret_files, const secure::Serial& serial) {
+  const std::string path = secret_files.substr(0, secret_files.find(',')) + ".revoked";
+  const NewFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY,
+                            S_IRUSR | S_IWUSR));
+  const std::string line = secure::serial_text(serial) + "\n";
+  const bool sound = file.fd >= 0 &&
+                     ::write(file.fd, line.data(), line.size()) == ssize_t(line.size()) &&
+                     ::fsync(file.fd) == 0;
+  if (sound) return Status::ok();
+  return {Code::kSystem,
+          "it is revoked until this coordinator ends; the next one will not know, for " + path +
+              " cannot be written: " + std::strerror(errno)};
+}
+
 }  // namespace holdfast::runtime
