@@ -24,6 +24,7 @@ constexpr std::uint64_t kFirstKinds = 19;
 constexpr std::uint64_t kClosings = 0xc105e;
 constexpr std::uint64_t kMaps = 0x3a95;
 constexpr std::uint64_t kStrangers = 0x57a6;
+constexpr std::uint64_t kOperators = 0x09e7;
 constexpr std::uint64_t kStores = 0x5709;
 
 int pick_ranks(Random& random) {
@@ -112,6 +113,26 @@ class Draft {
       }
       f.at = between(random, 0, 300);
       f.mask = random.next();
+      s_.faults.push_back(f);
+    }
+  }
+
+  // What an operator asks of the coordinator.
+  void add_orders(Random& random) {
+    if (!random.chance(30)) return;
+    const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
+    for (auto left = 1 + random.below(3); left > 0; --left) {
+      Fault f;
+      static constexpr std::array kOrders = {FaultKind::kKick, FaultKind::kDrain, FaultKind::kDrain,
+                                             FaultKind::kHold};
+      f.kind = kOrders.at(random.below(kOrders.size()));
+      f.trigger = {When::kBegins, static_cast<int>(random.below(steps)) * kOpsPerStep, 1, kAnybody};
+      if (!s_.faults.empty() && random.chance(40)) {
+        f.trigger = {When::kFault, static_cast<int>(random.below(s_.faults.size())), 1, kAnybody};
+      }
+      f.at = between(random, 0, 2'000);
+      f.a = static_cast<int>(random.below(static_cast<std::uint64_t>(s_.ranks)));
+      f.lasts = between(random, 1'000, 100'000);
       s_.faults.push_back(f);
     }
   }
@@ -214,6 +235,8 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   Random strangers(seed * 2 + 1 + kStrangers * (outside ? 3 : 1));
   draft.add_strangers(strangers);
   // A map has all ranks of its world, and a plan for many takes long.
+  Random operators(seed * 2 + 1 + kOperators);
+  if (outside) draft.add_orders(operators);
   Random maps(seed * 2 + 1 + kMaps);
   s.maps = !s.elastic && s.ranks <= 10 && maps.chance(4);
   // Of coordinators that have a record, most are elected, as with etcd; others share a store.

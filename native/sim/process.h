@@ -73,6 +73,8 @@ class Process final : public group::ControlRouterOwner,
 
   // Whether it coordinates, and has yet to learn of the members of a world.
   bool is_new_coordinator() const;
+  // A coordinator is asked by an operator, of the worlds with that member. False: it refuses.
+  bool take_order(const Fault& order, MemberId member);
   // Says something to a peer as a process that is nobody's member may.
   void say_to(MemberId peer, const ft::Message& message) { router_.send(peer, message); }
 

@@ -143,6 +143,25 @@ bool Process::is_new_coordinator() const {
   return known < (scenario_.two_worlds ? 2 : 1);
 }
 
+bool Process::take_order(const Fault& order, MemberId member) {
+  if (!service_) return false;
+  const Instant now = clock_->now();
+  bool taken = false;
+  for (const auto& world : service_->worlds()) {
+    const auto& members = world.view.members;
+    const auto at = std::find(members.begin(), members.end(), member);
+    if (at == members.end()) continue;
+    const Rank rank{static_cast<std::int32_t>(at - members.begin())};
+    const ft::CoordinatorService::MemberOrder asked{world.name, rank, ""};
+    Status done = Status::ok();
+    if (order.kind == FaultKind::kKick) done = service_->kick(asked, now);
+    if (order.kind == FaultKind::kDrain) done = service_->drain(asked, now + order.lasts);
+    if (order.kind == FaultKind::kHold) done = service_->pause(world.name, now + order.lasts);
+    taken = taken || done.is_ok();
+  }
+  return taken;
+}
+
 void Process::look_at_joining() {
   if (joining_->state() == ft::Joining::JoiningState::kRefused) {
     router_.set_joining(nullptr);

@@ -117,6 +117,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool move_coordinator(std::uint64_t mask, Duration lasts);
   void end_first_coordinator(int first);
   bool grow();
+  bool order(const Fault& order, int member);
   bool let_in_stranger(std::uint64_t seed);
   void restart(int rank);
   void let_in(int number, const std::shared_ptr<Process>& process);

@@ -222,6 +222,14 @@ bool Simulation::let_in_stranger(std::uint64_t seed) {
   return true;
 }
 
+bool Simulation::order(const Fault& order, int member) {
+  if (coordinator_ < 0 || !host(coordinator_).alive) return false;
+  Process& coordinator = *host(coordinator_).process;
+  if (!coordinator.take_order(order, host(member).process->id())) return false;
+  wake(coordinator_, now_);
+  return true;
+}
+
 void Simulation::start_coordinator() {
   if (coordinator_ >= 0 && host(coordinator_).alive) return;
   move_coordinator(~std::uint64_t{0}, {});
@@ -330,6 +338,9 @@ bool Simulation::happen(const Fault& f) {
       if (coordinator_ < 0 || !crash(coordinator_)) return false;
       events_.push({now_ + f.lasts, ++order_, -1, -1, SimEvent::Other::kCoordinator, -1});
       return true;
+    case FaultKind::kKick:
+    case FaultKind::kDrain:
+    case FaultKind::kHold: return order(f, a);
     case FaultKind::kDrift: host(a).drift = f.lasts; return lives;
     default: break;
   }

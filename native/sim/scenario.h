@@ -38,8 +38,11 @@ enum class FaultKind : std::uint8_t {
   kSuspend,  // rank `a` does not run for `lasts`, from the `mask`-th look on that it takes at
              // others' memory: between seeing that data is there and reading it. Test builds
   kStranger,  // a process that is nobody's member forges messages, drawn by `mask`
+  kKick,      // an operator asks the coordinator outside the view to have rank `a` out
+  kDrain,     // likewise, at a step boundary that comes within `lasts`
+  kHold,      // likewise, to have all wait at their next step boundary for `lasts`
 };
-inline constexpr int kFaultKindCount = 22;
+inline constexpr int kFaultKindCount = 25;
 std::string fault_name(FaultKind kind);
 
 // The event that a fault waits for; the fault happens `at` after it.
