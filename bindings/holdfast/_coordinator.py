@@ -83,6 +83,33 @@ def _add_pages(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=None,
+        metavar="S",
+        help="without a record: seconds after the start before a group begins, for members of one "
+        "that lives call first (10 heartbeats)",
+    )
+    parser.add_argument(
+        "--keep",
+        type=float,
+        default=_KEEP_S,
+        metavar="S",
+        help="seconds that a group keeps its name when no member can be reached, and none is known "
+        f"to have ended ({_KEEP_S:.0f})",
+    )
+    parser.add_argument(
+        "--quota",
+        action="append",
+        default=[],
+        metavar="RUN=members:N,groups:M",
+        help="how many processes and groups a run may have here, or one of the two; RUN * is every "
+        "run without a quota of its own; may be given again",
+    )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments.
 
@@ -137,22 +164,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help=f"with --etcd: seconds after which a silent leader is replaced ({_TTL_S})",
     )
-    parser.add_argument(
-        "--grace",
-        type=float,
-        default=None,
-        metavar="S",
-        help="without a record: seconds after the start before a group begins, for members of one "
-        "that lives call first (10 heartbeats)",
-    )
-    parser.add_argument(
-        "--keep",
-        type=float,
-        default=_KEEP_S,
-        metavar="S",
-        help="seconds that a group keeps its name when no member can be reached, and none is known "
-        f"to have ended ({_KEEP_S:.0f})",
-    )
+    _add_limits(parser)
     parser.set_defaults(run=run)
 
 
@@ -212,6 +224,7 @@ def run(arguments: argparse.Namespace) -> int:
         grace=arguments.grace,
         keep=arguments.keep,
         revoked=_token.revoked(options.secret_file),
+        quotas=arguments.quota,
     )
     _stop_by_signal(stop)
     _serve(coordinator, options, lambda: stop.wait(_LOOK_S))
@@ -289,6 +302,7 @@ def _lead(
         arguments.min_peers,
         keep=arguments.keep,
         revoked=_token.revoked(options.secret_file),
+        quotas=arguments.quota,
         lease=lease,
     )
     _serve(coordinator, options, lambda: lease.wait_lost(_LEASE_LOOK_S) or stop.is_set())

@@ -291,6 +291,7 @@ class Coordinator:
         store: Any = None,
         revoked: Sequence[str] = (),
         lease: EtcdLease | None = None,
+        quotas: Sequence[str] = (),
     ) -> Coordinator: ...
     @property
     def port(self) -> int: ...

@@ -211,8 +211,24 @@ def _list(files: str, arguments: argparse.Namespace) -> None:
         )
 
 
-def _serial(text: str) -> str:
-    """Find the serial that a text is, or that the token in a file has."""
+def serial_of(text: str) -> str:
+    """Find the serial that a text is, or that the token in a file has.
+
+    Parameters
+    ----------
+    text : str
+        A serial, or a file's path.
+
+    Returns
+    -------
+    str
+        The serial.
+
+    Raises
+    ------
+    ConfigError
+        When it is neither.
+    """
     path = Path(text)
     if path.is_file():
         return _core.token_serial(path.read_text())
@@ -232,7 +248,7 @@ def _serial(text: str) -> str:
 def _revoke(files: str, arguments: argparse.Namespace) -> None:
     made = {token.serial: token for token in _made(files)}
     gone = set(revoked(files))
-    for serial in [_serial(text) for text in arguments.tokens]:
+    for serial in [serial_of(text) for text in arguments.tokens]:
         if serial not in made:
             print(f"token {serial}: was not made here; revoked all the same", file=sys.stderr)
         if serial in gone:

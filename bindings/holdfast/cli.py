@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from holdfast import (
+    _admin,
     _coordinator,
     _info,
     _launcher,
@@ -129,6 +130,13 @@ _PARTS: tuple[tuple[str, _Part, str, str], ...] = (
         _coordinator,
         "decide who is in a job or an elastic group, in a process of its own",
         "Coordinates jobs and elastic groups. Members find it by its address.",
+    ),
+    (
+        "admin",
+        _admin,
+        "see a coordinator's jobs and members; send one away, pause a job, revoke a token",
+        "Shows the jobs of a coordinator and their members, and acts on them, through its pages. "
+        "Status 1: refused, not done in time, or nobody answers.",
     ),
     (
         "secret",
