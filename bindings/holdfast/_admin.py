@@ -99,11 +99,7 @@ class _Pages:
             connection.close()
 
     def members(self, job: str) -> Fields:
-        return self.ask("/admin/members?" + urllib.parse.urlencode({"job": job}, quote_via=_quote))
-
-
-def _quote(text: str, safe: str, encoding: str, errors: str) -> str:
-    return urllib.parse.quote(text, "", encoding, errors)
+        return self.ask(f"/admin/members?job={urllib.parse.quote(job, safe='')}")
 
 
 def _hint(code: int) -> str:

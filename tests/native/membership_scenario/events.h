@@ -123,6 +123,11 @@ inline Status next_is(const ScenarioWorld& world, const Meant& m) {
       "what does: " + (kinds.empty() ? "nothing" : kinds.front()));
 }
 
+inline Status ordered(ScenarioWorld& world, const std::function<Status()>& ask) {
+  if (!world.runs(kCoordinatorId)) return cannot("there is no coordinator", "coordinator starts");
+  return ask();
+}
+
 using W = ScenarioWorld;
 
 inline constexpr EventKind kEvents[] = {
@@ -168,6 +173,14 @@ inline constexpr EventKind kEvents[] = {
      [](W& w, const Meant& m) {
        return each_member(w, m.who[0], [&](MemberId id) { w.reach_boundary(id); });
      }},
+    {"an operator kicks ONE",
+     [](W& w, const Meant& m) { return ordered(w, [&] { return w.kick(m.one(0)); }); }},
+    {"an operator drains ONE",
+     [](W& w, const Meant& m) { return ordered(w, [&] { return w.drain(m.one(0)); }); }},
+    {"an operator pauses the job",
+     [](W& w, const Meant&) { return ordered(w, [&] { return w.pause(); }); }},
+    {"an operator resumes the job",
+     [](W& w, const Meant&) { return ordered(w, [&] { return w.resume(); }); }},
     {"ONE asks ONE for rank NUMBER",
      [](W& w, const Meant& m) { return come(w, m, {m.number}, 0); }},
     {"ONE asks ONE for any rank", [](W& w, const Meant& m) { return come(w, m, {-1}, 0); }},

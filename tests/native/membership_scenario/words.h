@@ -199,7 +199,7 @@ class Words {
                          (m.version == 0 ? "" : ", world of " + std::to_string(m.version))
                    : ", rank " + std::to_string(m.joiners[0].wanted.value);
       case MessageKind::kRedirect: return ", to " + name_of(m.joiners[0].member);
-      case MessageKind::kLobby: return lobby_words(m);
+      case MessageKind::kLobby: return lobby_words(m) + (m.boundary ? ", paused" : "");
       case MessageKind::kReady: return ", arrivals " + std::to_string(m.version);
       case MessageKind::kBoundary: return ", lobby " + version_words(m.version) + tells;
       case MessageKind::kRefused: return m.text.empty() ? ", unknown world" : ", because " + m.text;

@@ -125,6 +125,23 @@ class ScenarioWorld {
         },
         [](Joining&) {}, [](CoordinatorService&) {});
   }
+  // An operator asks the coordinator for it. Not ok: it refuses.
+  Status kick(MemberId id) {
+    return order(id, [&](auto& asked) { return service_->kick(asked, now_); });
+  }
+  Status drain(MemberId id) {
+    return order(id, [&](auto& asked) { return service_->drain(asked, now_ + kDrainTime); });
+  }
+  Status pause() {
+    const Status done = service_->pause(kName, now_ + kDrainTime);
+    collect(kCoordinatorId);
+    return done;
+  }
+  Status resume() {
+    const Status done = service_->resume(kName, now_);
+    collect(kCoordinatorId);
+    return done;
+  }
   void reach_boundary(MemberId id) {
     Membership& m = members_.at(id);
     m.at_boundary(m.lobby_version(), body_of(id), now_);
@@ -237,6 +254,21 @@ class ScenarioWorld {
   }
 
  private:
+  static constexpr Duration kDrainTime = std::chrono::minutes(1);
+  template <class Asks>
+  Status order(MemberId id, Asks asks) {
+    Status done{Code::kConfigError, "the coordinator knows no such member"};
+    for (const auto& world : service_->worlds()) {
+      for (std::size_t r = 0; r < world.view.members.size(); ++r) {
+        if (world.view.members[r] != id) continue;
+        const CoordinatorService::MemberOrder asked{
+            world.name, {static_cast<std::int32_t>(r)}, "it is time"};
+        done = asks(asked);
+      }
+    }
+    collect(kCoordinatorId);
+    return done;
+  }
   struct Post {
     MemberId from;
     MemberId to;
