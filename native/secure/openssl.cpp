@@ -21,6 +21,7 @@ void OpensslFree::operator()(ssl_session_st* object) const { SSL_SESSION_free(ob
 void OpensslFree::operator()(ssl_st* object) const { SSL_free(object); }
 void OpensslFree::operator()(X509_crl_st* object) const { X509_CRL_free(object); }
 void OpensslFree::operator()(x509_st* object) const { X509_free(object); }
+void OpensslFree::operator()(x509_store_ctx_st* object) const { X509_STORE_CTX_free(object); }
 
 void prepare_openssl() {
 #ifdef HOLDFAST_OPENSSL_IS_OURS

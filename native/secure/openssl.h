@@ -39,6 +39,7 @@ struct OpensslFree {
   void operator()(ssl_st* object) const;
   void operator()(X509_crl_st* object) const;
   void operator()(x509_st* object) const;
+  void operator()(x509_store_ctx_st* object) const;
 };
 
 template <class T>

@@ -75,7 +75,7 @@ Result<PassClaims> check_pass(std::span<const std::byte> pass, std::span<const P
   auto claims = parse_pass(body);
   if (claims.is_ok() && now > claims.value().not_after) {
     return refused("of member " + std::to_string(claims.value().member.value) +
-                   " has expired with the token that it came from");
+                   " has expired with the token or the certificate that it came from");
   }
   return claims;
 }

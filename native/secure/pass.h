@@ -1,7 +1,8 @@
-// Passes: what a coordinator gives to a process that it has let in by a token, and that the process
-// shows to the other members of its run: a signed statement that a key belongs to a member. Members
-// know whose signature counts from their coordinator, so they need no token of each other, and no
-// coordinator while they make a connection. Why: docs/decisions/0161-a-pass-names-a-key.md
+// Passes: what a coordinator gives to a process that it has let in by a token or a certificate, and
+// that the process shows to the other members of its run: a signed statement that a key belongs to
+// a member. Members know whose signature counts from their coordinator, so they need no token of
+// each other, and no coordinator while they make a connection. Why:
+// docs/decisions/0161-a-pass-names-a-key.md
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ struct PassClaims {
   std::string run;
   MemberId member;
   Fingerprint key;
-  Serial token;        // by which the member was let in
-  UnixTime not_after;  // of that token
+  Serial token;        // by which the member was let in; or the id of its certificate
+  UnixTime not_after;  // of that
   bool operator==(const PassClaims&) const = default;
 };
 

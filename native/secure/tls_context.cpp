@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
+#include <limits>
 
 #include "secure/tls_judge.h"
 #include "secure/tls_wire.h"
@@ -147,8 +149,43 @@ Status add_authorities(SSL_CTX* context, const std::string& text) {
   return Status::ok();
 }
 
-Status add_revocations(SSL_CTX* context, const std::string& text) {
-  if (text.empty()) return Status::ok();
+// A list by a name of an authority here must be that authority's. Others' may be of those between
+// it and a certificate; they are looked at when one is shown.
+Status check_signed(X509_STORE* store, X509_CRL* list) {
+  const Owned<X509_STORE_CTX> search(X509_STORE_CTX_new());
+  if (search == nullptr || X509_STORE_CTX_init(search.get(), store, nullptr, nullptr) != 1) {
+    return failure("the revocations cannot be looked at");
+  }
+  STACK_OF(X509)* named = X509_STORE_CTX_get1_certs(search.get(), X509_CRL_get_issuer(list));
+  bool any = false;
+  bool sound = false;
+  for (int i = 0; i < sk_X509_num(named); ++i) {
+    any = true;
+    EVP_PKEY* key = X509_get0_pubkey(sk_X509_value(named, i));
+    sound = sound || (key != nullptr && X509_CRL_verify(list, key) == 1);
+  }
+  sk_X509_pop_free(named, X509_free);
+  openssl_reason();
+  if (!any || sound) return Status::ok();
+  return {Code::kConfigError, "a revocation list is not signed by the authority that it names"};
+}
+
+UnixTime list_time(const ASN1_TIME* time, UnixTime missing) {
+  std::tm parts{};
+  if (time == nullptr || ASN1_TIME_to_tm(time, &parts) != 1) return missing;
+  return {static_cast<std::int64_t>(::timegm(&parts))};
+}
+
+void note_span(std::optional<ListSpan>& all, const X509_CRL* list) {
+  constexpr UnixTime kNever{std::numeric_limits<std::int64_t>::max()};
+  const ListSpan own{list_time(X509_CRL_get0_lastUpdate(list), {}),
+                     list_time(X509_CRL_get0_nextUpdate(list), kNever)};
+  all = all ? ListSpan{std::max(all->from, own.from), std::min(all->until, own.until)} : own;
+}
+
+Result<std::optional<ListSpan>> add_revocations(SSL_CTX* context, const std::string& text) {
+  std::optional<ListSpan> span;
+  if (text.empty()) return span;
   const auto in = bytes_of(text);
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   int count = 0;
@@ -157,11 +194,39 @@ Status add_revocations(SSL_CTX* context, const std::string& text) {
         in == nullptr ? nullptr : PEM_read_bio_X509_CRL(in.get(), nullptr, no_password, nullptr));
     if (next == nullptr) break;
     if (X509_STORE_add_crl(store, next.get()) != 1) return failure("a revocation list is unusable");
+    TRY(check_signed(store, next.get()));
+    note_span(span, next.get());
     ++count;
   }
   if (!ended_well() || count == 0) return failure("the revocations are no PEM text of lists");
   X509_STORE_set_flags(store, X509_V_FLAG_CRL_CHECK | X509_V_FLAG_CRL_CHECK_ALL);
-  return Status::ok();
+  return span;
+}
+
+// Looks at a chain as a handshake does. `now`: nothing: at no dates. Returns OpenSSL's number of
+// what is wrong, and why in words.
+std::pair<int, std::string> verified(SSL_CTX* context, const CertificateChain& chain,
+                                     std::optional<UnixTime> now) {
+  const Owned<X509_STORE_CTX> look(X509_STORE_CTX_new());
+  STACK_OF(X509)* between = sk_X509_new_null();
+  for (const auto& each : chain.between) sk_X509_push(between, each.get());
+  std::pair<int, std::string> result{X509_V_ERR_OUT_OF_MEM, "out of memory"};
+  if (look != nullptr && X509_STORE_CTX_init(look.get(), SSL_CTX_get_cert_store(context),
+                                             chain.leaf.get(), between) == 1) {
+    X509_STORE_CTX_set_default(look.get(), "ssl_client");
+    X509_VERIFY_PARAM* terms = X509_STORE_CTX_get0_param(look.get());
+    X509_VERIFY_PARAM_set_auth_level(terms, kSecurityLevel);
+    X509_VERIFY_PARAM_set_depth(terms, kMaxChain);
+    if (now) X509_VERIFY_PARAM_set_time(terms, static_cast<time_t>(now->value));
+    if (!now) X509_VERIFY_PARAM_set_flags(terms, X509_V_FLAG_NO_CHECK_TIME);
+    const bool sound = X509_verify_cert(look.get()) == 1;
+    result = sound ? std::pair(X509_V_OK, std::string())
+                   : std::pair(X509_STORE_CTX_get_error(look.get()),
+                               refusal_text(look.get(), now.value_or(UnixTime{})));
+  }
+  sk_X509_free(between);
+  openssl_reason();
+  return result;
 }
 
 }  // namespace
@@ -190,7 +255,9 @@ Result<TlsContext> TlsContext::of_certificates(const CertificateTexts& texts) {
   TRY(add_own_certificates(context, texts.certificates));
   TRY(set_key(context, texts.key));
   TRY(add_authorities(context, texts.authorities));
-  TRY(add_revocations(context, texts.revocations));
+  auto lists = add_revocations(context, texts.revocations);
+  if (!lists.is_ok()) return lists.status();
+  made.value().lists = lists.value();
   return TlsContext(std::make_shared<const Shared>(std::move(made).value()));
 }
 
@@ -201,6 +268,18 @@ Result<TlsContext> TlsContext::of_server(const ServerTexts& texts) {
   TRY(add_own_certificates(context, texts.certificates));
   TRY(set_key(context, texts.key));
   return TlsContext(std::make_shared<const Shared>(std::move(made).value()));
+}
+
+Status TlsContext::believe(const Certificate& callers, UnixTime now) const {
+  const auto [error, why] = verified(shared_->context.get(), *callers.chain, now);
+  if (error == X509_V_OK) return Status::ok();
+  return {Code::kAuthFailed, "the certificate is refused: " + why};
+}
+
+bool TlsContext::revokes(const Certificate& callers) const {
+  if (!shared_->lists) return false;
+  return verified(shared_->context.get(), *callers.chain, std::nullopt).first ==
+         X509_V_ERR_CERT_REVOKED;
 }
 
 }  // namespace holdfast::secure

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/result.h"
+#include "secure/certificate.h"
 #include "secure/identity.h"
 #include "secure/openssl.h"
 
@@ -28,6 +30,12 @@ struct CertificateTexts {
   std::string key;           // without a password
   std::string authorities;
   std::string revocations;  // lists of the authorities; "" for no look at any
+};
+
+// From when until when all of a context's revocation lists hold.
+struct ListSpan {
+  UnixTime from;
+  UnixTime until;
 };
 
 // PEM texts of a server that asks for no certificate.
@@ -52,9 +60,19 @@ class TlsContext {
   // Of servers only: nothing here asks who they are.
   static Result<TlsContext> of_server(const ServerTexts& texts);
 
+  // kCertificate. Nothing: it has no lists.
+  std::optional<ListSpan> lists() const { return shared_->lists; }
+  // kCertificate: whether a caller's certificate, which may have been shown to another context, is
+  // believed now. kAuthFailed, with the reason. Any thread, as the next.
+  Status believe(const Certificate& callers, UnixTime now) const;
+  // kCertificate: whether its lists have the certificate, or one between it and the authority. Who
+  // asks looks whether the lists hold.
+  bool revokes(const Certificate& callers) const;
+
   // OpenSSL's, for sessions.
   struct Shared {
     TlsMode mode = TlsMode::kToken;
+    std::optional<ListSpan> lists{};
     Owned<ssl_ctx_st> context;
     Owned<bio_method_st> wire;
   };

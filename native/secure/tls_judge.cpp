@@ -35,7 +35,7 @@ int offer_key(SSL* session, const EVP_MD*, const unsigned char** identity, std::
   return *key != nullptr ? 1 : 0;
 }
 
-// Without a key the handshake goes on, and fails since a server in this mode has no certificate.
+// Without a key the handshake goes on by certificates, and fails where this side has none.
 int find_key(SSL* session, const unsigned char* identity, std::size_t size, SSL_SESSION** key) {
   *key = judge_of(session)->find(session, std::as_bytes(std::span(identity, size)));
   return 1;
@@ -45,17 +45,6 @@ void hear(const SSL* session, int where, int what) {
   const bool is_alert = where == SSL_CB_READ_ALERT;
   if (!is_alert || (what & 0xff) == SSL_AD_CLOSE_NOTIFY) return;
   judge_of(session)->hear_alert(SSL_alert_desc_string_long(what));
-}
-
-std::string subject_of(X509* certificate) {
-  const Owned<BIO> text(BIO_new(BIO_s_mem()));
-  if (text == nullptr ||
-      X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0, XN_FLAG_RFC2253) < 0) {
-    return "";
-  }
-  char* bytes = nullptr;
-  const long size = BIO_get_mem_data(text.get(), &bytes);
-  return {bytes, static_cast<std::size_t>(size)};
 }
 
 }  // namespace
@@ -77,7 +66,9 @@ void TlsJudge::preside(SSL* session, bool is_server) {
   SSL_set_app_data(session, this);
   SSL_set_info_callback(session, hear);
   X509_VERIFY_PARAM_set_time(SSL_get0_param(session), static_cast<time_t>(terms_.now.value));
-  if (mode_ != TlsMode::kToken) return;
+  const bool by_key = mode_ == TlsMode::kToken ||
+                      (mode_ == TlsMode::kCertificate && is_server && terms_.key_of != nullptr);
+  if (!by_key) return;
   if (is_server) {
     // A server that asks for certificates takes no key without one, though nothing is resumed.
     constexpr unsigned char kName[] = "holdfast";
@@ -86,6 +77,23 @@ void TlsJudge::preside(SSL* session, bool is_server) {
   } else {
     SSL_set_psk_use_session_callback(session, offer_key);
   }
+}
+
+Status TlsJudge::settle(bool by_key) {
+  if (mode_ == TlsMode::kToken && !by_key) {
+    // A server in this mode has no certificate to go on with, and a client takes none. It is asked
+    // all the same, since everything rests on it.
+    return {Code::kAuthFailed, "the other side did not use the token's key"};
+  }
+  if (mode_ != TlsMode::kCertificate) return Status::ok();
+  if (by_key) {
+    peer_.certificate.reset();
+  } else {
+    // OpenSSL asks for the key of claims that it then does not use, for another hash.
+    peer_.claims.clear();
+  }
+  if (by_key ? !peer_.claims.empty() : peer_.certificate.has_value()) return Status::ok();
+  return {Code::kAuthFailed, "the other side has shown neither a certificate nor a token"};
 }
 
 void TlsJudge::rest() {
@@ -139,14 +147,22 @@ bool TlsJudge::judge_identity(X509_STORE_CTX* chain) {
 
 bool TlsJudge::judge_authority(X509_STORE_CTX* chain) {
   if (X509_verify_cert(chain) != 1) {
-    const int error = X509_STORE_CTX_get_error(chain);
-    return refuse({Code::kAuthFailed, std::string("the other side's certificate is refused: ") +
-                                          X509_verify_cert_error_string(error)});
+    return refuse({Code::kAuthFailed,
+                   "the other side's certificate is refused: " + refusal_text(chain, terms_.now)});
   }
-  peer_.subject = subject_of(X509_STORE_CTX_get0_cert(chain));
-  auto role = terms_.role_of(peer_.subject);
-  if (!role.is_ok()) return refuse(role.status());
-  peer_.role = role.value();
+  X509* leaf = X509_STORE_CTX_get0_cert(chain);
+  if (!terms_.hosts.empty()) {
+    if (Status serves = check_is_server(leaf, terms_.hosts); !serves.is_ok()) {
+      X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
+      return refuse(std::move(serves));
+    }
+  }
+  std::vector<X509*> between;
+  const STACK_OF(X509)* shown = X509_STORE_CTX_get0_untrusted(chain);
+  for (int i = 0; i < sk_X509_num(shown); ++i) between.push_back(sk_X509_value(shown, i));
+  auto certificate = certificate_of(leaf, between);
+  if (!certificate.is_ok()) return refuse(certificate.status());
+  peer_.certificate = std::move(certificate).value();
   return true;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "secure/certificate.h"
 #include "secure/identity.h"
 #include "secure/openssl.h"
 #include "secure/tls_context.h"
@@ -25,12 +26,14 @@ struct TlsTerms {
   UnixTime now;
   // kToken, a client's; it is copied, and the key wiped once hands are shaken.
   const Token* token = nullptr;
-  // kToken, a server's: the key of a token by its encoded claims.
+  // kToken, a server's: the key of a token by its encoded claims. kCertificate, a server's: the
+  // same, if callers may come by a token as well; who offers none needs a certificate.
   std::function<Result<Secret>(std::span<const std::byte> claims)> key_of{};
   // kIdentity: whether this key is the one that is expected here.
   std::function<Status(const Fingerprint& fingerprint)> accepts{};
-  // kCertificate: the role of a subject (RFC 2253) that an authority vouches for.
-  std::function<Result<TokenRole>(const std::string& subject)> role_of{};
+  // kCertificate, a client's: the server's certificate must be made for servers, and for one of
+  // these hosts. Names, or numeric addresses.
+  std::vector<std::string> hosts{};
   // What one key encrypts before the next takes its place: a third of what AES-GCM allows (RFC
   // 8446, 5.5). Fewer in tests.
   std::uint64_t records_per_key = std::uint64_t{1} << 23;
@@ -38,10 +41,9 @@ struct TlsTerms {
 
 // Who is at the other end of an open session.
 struct TlsPeer {
-  std::vector<std::byte> claims{};           // kToken: the claims that both know the key of
+  std::vector<std::byte> claims{};           // of a token: both know the key of these claims
   std::optional<Fingerprint> fingerprint{};  // kIdentity
-  std::string subject{};                     // kCertificate
-  std::optional<TokenRole> role{};           // kCertificate
+  std::optional<Certificate> certificate{};  // kCertificate, if there are no claims
 };
 
 // One session's; OpenSSL's object of the session points to it.
@@ -57,6 +59,9 @@ class TlsJudge {
   // The other side's alert, if one came ("" if not).
   const std::string& alert() const { return alert_; }
   const TlsPeer& peer() const { return peer_; }
+  // Of a session that OpenSSL has opened, by a key that both know or without: whether that is what
+  // its mode asks. What was only claimed of the other side is forgotten.
+  Status settle(bool by_key);
   // Forgets what only a handshake needs.
   void rest();
 

@@ -23,7 +23,7 @@ bool has_what_it_asks(TlsMode mode, TlsSide side, const TlsTerms& terms) {
     case TlsMode::kToken:
       return side == TlsSide::kClient ? terms.token != nullptr : terms.key_of != nullptr;
     case TlsMode::kIdentity: return terms.accepts != nullptr;
-    case TlsMode::kCertificate: return terms.role_of != nullptr;
+    case TlsMode::kCertificate: return side == TlsSide::kServer || !terms.hosts.empty();
     case TlsMode::kServed: return side == TlsSide::kServer;
   }
   return false;
@@ -100,10 +100,8 @@ void TlsSession::Core::shake_hands() {
 }
 
 void TlsSession::Core::open() {
-  // A server in this mode has no certificate to go on with, and a client takes none. It is asked
-  // all the same, since everything rests on it.
-  if (shared->mode == TlsMode::kToken && SSL_session_reused(ssl.get()) != 1) {
-    return fail({Code::kAuthFailed, "the other side did not use the token's key"});
+  if (Status sound = judge.settle(SSL_session_reused(ssl.get()) == 1); !sound.is_ok()) {
+    return fail(std::move(sound));
   }
   judge.rest();
   SSL_set_max_send_fragment(ssl.get(), kMaxRecordBytes);

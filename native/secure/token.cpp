@@ -46,7 +46,8 @@ std::string span_text(std::int64_t seconds) {
   return std::to_string(seconds) + " s";
 }
 
-// A name is shown in terminals and logs: letters that do nothing there.
+}  // namespace
+
 Status check_run_name(std::string_view run) {
   if (run.empty()) return wrong("the run's name is empty");
   if (run.size() > kMaxRunName) {
@@ -62,8 +63,6 @@ Status check_run_name(std::string_view run) {
   }
   return Status::ok();
 }
-
-}  // namespace
 
 const char* role_name(TokenRole role) {
   switch (role) {

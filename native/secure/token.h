@@ -43,6 +43,8 @@ using SecretId = std::array<std::byte, 4>;
 // Names of runs go into every handshake, and an identity of TLS holds 256 bytes.
 inline constexpr std::size_t kMaxRunName = 64;
 inline constexpr std::uint32_t kAnyUses = 0;
+// Letters that do nothing in terminals and logs. kConfigError else.
+Status check_run_name(std::string_view run);
 
 struct TokenClaims {
   SecretId secret{};

@@ -2,6 +2,7 @@
 #ifndef HOLDFAST_OPENSSL
 #include <utility>
 
+#include "secure/certificate.h"
 #include "secure/digest.h"
 #include "secure/identity.h"
 #include "secure/openssl.h"
@@ -26,6 +27,7 @@ void OpensslFree::operator()(ssl_session_st*) const {}
 void OpensslFree::operator()(ssl_st*) const {}
 void OpensslFree::operator()(X509_crl_st*) const {}
 void OpensslFree::operator()(x509_st*) const {}
+void OpensslFree::operator()(x509_store_ctx_st*) const {}
 
 Result<Sha256> sha256(std::span<const std::byte>) { return lacks_openssl(); }
 Result<Secret> derive(const Secret&, std::string_view, std::span<const std::byte>) {
@@ -51,6 +53,16 @@ Status check_proof(std::span<const std::byte>, const Fingerprint&, const Binding
   return lacks_openssl();
 }
 
+Result<Certificate> certificate_of(x509_st*, const std::vector<x509_st*>&) {
+  return lacks_openssl();
+}
+Result<Certificate> certificate_in(const std::string&) { return lacks_openssl(); }
+std::string refusal_text(x509_store_ctx_st*, UnixTime) { return lacks_openssl().message(); }
+Status check_is_server(x509_st*, const std::vector<std::string>&) { return lacks_openssl(); }
+Status check_serves(const Certificate&) { return lacks_openssl(); }
+
+Status TlsContext::believe(const Certificate&, UnixTime) const { return lacks_openssl(); }
+bool TlsContext::revokes(const Certificate&) const { return false; }
 Result<TlsContext> TlsContext::for_tokens() { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_identity(const Identity&) { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_certificates(const CertificateTexts&) { return lacks_openssl(); }

@@ -22,6 +22,34 @@ void expect(bool holds) {
   if (!holds) __builtin_trap();
 }
 
+// Of the host "coordinator", for both ends, until 2126; its key opens nothing anywhere.
+constexpr char kAuthority[] =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBPjCB8aADAgECAhQaOkCe/bZXwzYPo8fsK/gzXnEjYjAFBgMrZXAwFDESMBAG\n"
+    "A1UEAwwJYXV0aG9yaXR5MCAXDTI2MTEyNzE5NTk0NVoYDzIxMjYxMTAzMTk1OTQ1\n"
+    "WjAUMRIwEAYDVQQDDAlhdXRob3JpdHkwKjAFBgMrZXADIQBPCSnWI7dnYFWfmOGR\n"
+    "DFdpYV2bTe3Crns3gaRIa7185qNTMFEwHQYDVR0OBBYEFF9vNYtOXJjzM0OfdxVi\n"
+    "9F/V5aqwMB8GA1UdIwQYMBaAFF9vNYtOXJjzM0OfdxVi9F/V5aqwMA8GA1UdEwEB\n"
+    "/wQFMAMBAf8wBQYDK2VwA0EARQ3lHdZHkGz1A2gYPK5VML586fRVTV/CedA3fs+K\n"
+    "7L6NQMuxES0E/QhDbofOGaK2+UlH/0tj0IhN5bYsp9AAAg==\n"
+    "-----END CERTIFICATE-----\n";
+constexpr char kCertificate[] =
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBYDCCARKgAwIBAgIUYhfKLAxFIywWs9QWAtEWgVgDg6QwBQYDK2VwMBQxEjAQ\n"
+    "BgNVBAMMCWF1dGhvcml0eTAgFw0yNjExMjcxOTU5NDVaGA8yMTI2MTEwMzE5NTk0\n"
+    "NVowDzENMAsGA1UEAwwEYm90aDAqMAUGAytlcAMhAN9agrH07yMJEhPgMi+qFuSw\n"
+    "5jUj71pW3FF5sC2Y5UI1o3kwdzAdBgNVHSUEFjAUBggrBgEFBQcDAQYIKwYBBQUH\n"
+    "AwIwFgYDVR0RBA8wDYILY29vcmRpbmF0b3IwHQYDVR0OBBYEFLtxrgDjaUlQSFE1\n"
+    "hY3lrvVurfRkMB8GA1UdIwQYMBaAFF9vNYtOXJjzM0OfdxVi9F/V5aqwMAUGAytl\n"
+    "cANBAF+Iu/jV6MoaXfV0xOu8qV/ydm4o3TEC43y2cCMjEybh9V4PwK3VYnzCMXKP\n"
+    "X1nXKdbE6PhFcG+OQnvoMmJtTAo=\n"
+    "-----END CERTIFICATE-----\n";
+constexpr char kKey[] =
+    "-----BEGIN PRIVATE KEY-----\n"
+    "MC4CAQAwBQYDK2VwBCIEIMMuewtbqztJ2EVagjhsbskNEK5PGVl8+j5NTFotvXnt\n"
+    "-----END PRIVATE KEY-----\n";
+constexpr UnixTime kThen{1'800'000'000};
+
 Token token_of(const KeyRing& ring) {
   TokenClaims claims;
   claims.run = "run";
@@ -44,10 +72,14 @@ struct Parties {
   TlsContext by_token = std::move(TlsContext::for_tokens()).value();
   TlsContext of_a = std::move(TlsContext::of_identity(a)).value();
   TlsContext of_b = std::move(TlsContext::of_identity(b)).value();
+  TlsContext certified =
+      std::move(TlsContext::of_certificates({kCertificate, kKey, kAuthority, ""})).value();
 
   TlsTerms terms(const Identity& other) const {
     TlsTerms terms;
+    terms.now = kThen;
     terms.token = &token;
+    terms.hosts = {"coordinator"};
     terms.records_per_key = 3;
     terms.key_of = [this](std::span<const std::byte> bytes) -> Result<Secret> {
       auto claims = parse_claims(bytes);
@@ -125,6 +157,13 @@ void step(Steps& steps, End& from, End& to, std::uint8_t what) {
   }
 }
 
+// Nobody is believed without a proof, nor for two things at once.
+void check_peer(const TlsSession& server, bool certified, bool by_token) {
+  if (!certified || server.state() != TlsState::kOpen) return;
+  expect(server.peer().certificate.has_value() == !by_token);
+  expect(server.peer().claims.empty() == !by_token);
+}
+
 void check(const End& from, const End& to) {
   expect(from.written.starts_with(to.read));
   expect((to.session.state() == TlsState::kFailed) == !to.session.failure().is_ok());
@@ -138,12 +177,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Steps steps{std::span(data, size)};
   const std::uint8_t kind = steps.next();
   const bool by_token = (kind & 1) == 0;
-  End client{std::move(TlsSession::client(by_token ? parties.by_token : parties.of_a,
-                                          parties.terms(parties.b)))
-                 .value()};
-  End server{std::move(TlsSession::server(by_token ? parties.by_token : parties.of_b,
-                                          parties.terms(parties.a)))
-                 .value()};
+  // A server that takes tokens beside certificates, and a client that has either.
+  const bool certified = (kind & 8) != 0;
+  const TlsContext& by_key = certified ? parties.certified : parties.of_a;
+  const TlsContext& other = by_token ? parties.by_token : parties.of_b;
+  End client{
+      std::move(TlsSession::client(by_token ? parties.by_token : by_key, parties.terms(parties.b)))
+          .value()};
+  End server{
+      std::move(TlsSession::server(certified ? parties.certified : other, parties.terms(parties.a)))
+          .value()};
   for (int flight = 0; flight < (kind >> 1) % 4; ++flight) {
     if (flight % 2 == 0) {
       arrive(client, server, SIZE_MAX, false);
@@ -158,6 +201,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     step(steps, from, to, what);
     check(client, server);
     check(server, client);
+    check_peer(server.session, certified, by_token);
   }
   return 0;
 }

@@ -106,6 +106,8 @@ struct CertificateWish {
   std::int64_t not_after = 9000;
   std::string kind = "ED25519";  // or "EC"
   std::size_t ballast = 0;       // bytes of a comment
+  std::string usage{};           // extendedKeyUsage; "": it is not in it
+  std::string hosts{};           // subjectAltName
 };
 
 inline Certified certify(const CertificateWish& wish, const Certified* issuer = nullptr) {
@@ -129,22 +131,25 @@ inline Certified certify(const CertificateWish& wish, const Certified* issuer = 
     X509_EXTENSION_free(extension);
   };
   if (wish.is_authority) extend(NID_basic_constraints, "critical,CA:TRUE");
+  if (!wish.usage.empty()) extend(NID_ext_key_usage, wish.usage);
+  if (!wish.hosts.empty()) extend(NID_subject_alt_name, wish.hosts);
   if (wish.ballast > 0) extend(NID_netscape_comment, std::string(wish.ballast, 'x'));
   EVP_PKEY* key = issuer != nullptr ? issuer->key.get() : made.key.get();
   X509_sign(x, key, EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256());
   return made;
 }
 
-// A list of `issuer` that revokes these serials.
-inline std::string revocations_of(const Certified& issuer, const std::vector<long>& serials) {
+// A list of `issuer` that revokes these serials, and holds between these times.
+inline std::string revocations_of(const Certified& issuer, const std::vector<long>& serials,
+                                  std::int64_t from = 1000, std::int64_t until = 9000) {
   const PeersOwn<X509_CRL> list(X509_CRL_new());
   X509_CRL_set_version(list.get(), X509_CRL_VERSION_2);
   X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(issuer.certificate.get()));
-  ASN1_TIME* time = ASN1_TIME_set(nullptr, 1000);
+  ASN1_TIME* time = ASN1_TIME_set(nullptr, from);
   X509_CRL_set1_lastUpdate(list.get(), time);
-  ASN1_TIME_set(time, 9000);
+  ASN1_TIME_set(time, until);
   X509_CRL_set1_nextUpdate(list.get(), time);
-  ASN1_TIME_set(time, 1000);
+  ASN1_TIME_set(time, from);
   for (const long serial : serials) {
     X509_REVOKED* entry = X509_REVOKED_new();
     ASN1_INTEGER* number = ASN1_INTEGER_new();
