@@ -134,6 +134,11 @@ void bind_coordinator(nb::module_& m) {
             coordinator.revoke(serials);
           },
           "serials"_a)
+      .def("look_at_certificates",
+           [](CoordinatorProcess& coordinator) {
+             const GilReleased released;
+             return coordinator.look_at_certificates();
+           })
       .def("close", [](CoordinatorProcess& coordinator) {
         const GilReleased released;
         coordinator.close();

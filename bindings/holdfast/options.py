@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from holdfast import _core
+from holdfast._option_values import LONGEST_S, Row, checked, parse
 from holdfast.compress.codec import Codec, codec_text
 from holdfast.errors import ConfigError
 
@@ -19,47 +19,19 @@ PREFIX = "HOLDFAST_"
 _OTHER = frozenset({"HOLDFAST_STORE", "HOLDFAST_TORCH_DIR"})
 
 
-class _Row(NamedTuple):
-    """An option in the native table, which is where its facts stand."""
-
-    name: str
-    variable: str
-    type: str
-    usual: str  # the default, as the variable would have it
-    words: list[str]
-    or_zero: bool
-
-
-_ROWS = {row[0]: _Row(*row) for row in _core.option_rows()}
+_ROWS = {row[0]: Row(*row) for row in _core.option_rows()}
 # Of the option on_hole, and of calls that say it themselves.
 HOLES = tuple(_ROWS["on_hole"].words)
-_LONGEST_S = 365 * 24 * 3600.0
 # With what a variable is right, as far as it alone can tell: a plan may be about to be made, and
 # silence is three heartbeats or more. All options together tell the rest.
 _BESIDE: dict[str, dict[str, object]] = {
     "plan": {"tune": True},
-    "heartbeat": {"silence": _LONGEST_S},
+    "heartbeat": {"silence": LONGEST_S},
     "silence": {"heartbeat": 0.001},
 }
 
 
-def _parse(row: _Row, text: str) -> object:
-    """Return the value that the text stands for, or the text where it stands for none."""
-    try:
-        if row.type == "names":
-            return tuple(part.strip() for part in text.split(","))
-        if row.type == "flag":
-            return {"1": True, "0": False}.get(text, text)
-        if row.type == "seconds":
-            return float(text)
-        if row.type in ("port", "bytes"):
-            return int(text)
-    except ValueError:
-        pass  # the option's own check refuses the text, and says what it accepts
-    return text
-
-
-_USUAL: dict[str, Any] = {row.name: _parse(row, row.usual) for row in _ROWS.values()}
+_USUAL: dict[str, Any] = {row.name: parse(row, row.usual) for row in _ROWS.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +136,24 @@ class Options:
     token_file : str
         File with the token by which a coordinator lets this process into an elastic group, in place
         of the secret, as ``holdfast token new`` prints it. ``HOLDFAST_TOKEN_FILE``.
+    tls_cert : str
+        File, in PEM, with the certificate by which a coordinator lets this process into an elastic
+        group, in place of a token, and those between it and its authority. ``HOLDFAST_TLS_CERT``.
+    tls_key : str
+        File, of mode 0600, with that certificate's key in PEM, without a password.
+        ``HOLDFAST_TLS_KEY``.
+    tls_ca : str
+        File, in PEM, with the authorities that this process believes. ``HOLDFAST_TLS_CA``.
+    tls_crl : str
+        File, in PEM, with the revocation lists of those authorities; while it cannot be used,
+        nobody new is believed. Empty: no list is asked. ``HOLDFAST_TLS_CRL``.
+    tls_roles : str
+        File, of a coordinator, of who may do what by a certificate: lines ``ROLE RUN SUBJECT``,
+        with the subject as RFC 2253 writes it. ``HOLDFAST_TLS_ROLES``.
     audit_file : str
         File with a line of JSON for each caller that was let in or refused: when, from where, by
-        which token and key, and why not. At most ten lines a second after the first hundred, and
-        four files of 4 MiB. Empty: none. ``HOLDFAST_AUDIT_FILE``.
+        which token or certificate and key, and why not. At most ten lines a second after the first
+        hundred, and four files of 4 MiB. Empty: none. ``HOLDFAST_AUDIT_FILE``.
     flight_dir : str
         Folder of the flight record, a file of the last ops that outlives the process; empty: in
         memory only. ``HOLDFAST_FLIGHT_DIR``.
@@ -232,6 +218,11 @@ class Options:
     http_insecure: bool = _USUAL["http_insecure"]
     secret_file: str = _USUAL["secret_file"]
     token_file: str = _USUAL["token_file"]
+    tls_cert: str = _USUAL["tls_cert"]
+    tls_key: str = _USUAL["tls_key"]
+    tls_ca: str = _USUAL["tls_ca"]
+    tls_crl: str = _USUAL["tls_crl"]
+    tls_roles: str = _USUAL["tls_roles"]
     audit_file: str = _USUAL["audit_file"]
     flight_dir: str = _USUAL["flight_dir"]
     codec: str | Codec = _USUAL["codec"]
@@ -248,7 +239,7 @@ class Options:
         if self.codec != "":
             object.__setattr__(self, "codec", codec_text(self.codec))
         for row in _ROWS.values():
-            object.__setattr__(self, row.name, _checked(row, getattr(self, row.name)))
+            object.__setattr__(self, row.name, checked(row, getattr(self, row.name)))
         _core.validate(self.native())
 
     def native(self) -> _core.Options:
@@ -291,7 +282,7 @@ class Options:
             if text == "":
                 continue
             try:
-                values[name] = _parse(row, text)
+                values[name] = parse(row, text)
                 cls(**{name: values[name], **_BESIDE.get(name, {})})  # type: ignore[arg-type]
             except ConfigError as error:
                 accepted = str(error).partition("; accepted: ")[2]
@@ -309,70 +300,6 @@ def variables() -> dict[str, str]:
         By the option's name.
     """
     return {row.name: row.variable for row in _ROWS.values()}
-
-
-def _refuse(name: str, value: object, accepted: str) -> ConfigError:
-    return ConfigError(f"option {name} = {value!r}; accepted: {accepted}")
-
-
-def _names(name: str, value: object) -> tuple[str, ...]:
-    names = tuple(value) if isinstance(value, tuple | list) else ()
-    if not names or not all(isinstance(part, str) for part in names):
-        raise _refuse(name, value, 'a tuple of names, e.g. ("shm", "tcp")')
-    return names
-
-
-def _seconds(name: str, value: object) -> float:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    number = float(value) if known else math.nan  # type: ignore[arg-type]
-    if not 0 < number <= _LONGEST_S:
-        raise _refuse(name, value, "a number of seconds, more than 0, at most one year")
-    return number
-
-
-def _port(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 65535:
-        raise _refuse(name, value, "a whole number, 0 to 65535")
-    return value
-
-
-def _bytes(name: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**63:
-        raise _refuse(name, value, "a whole number of bytes, at least 0")
-    return value
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise _refuse(name, value, "True or False (1 or 0)")
-    return value
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise _refuse(name, value, "a string")
-    return value
-
-
-_CHECKS: dict[str, Callable[[str, Any], object]] = {
-    "names": _names,
-    "seconds": _seconds,
-    "port": _port,
-    "bytes": _bytes,
-    "flag": _flag,
-    "text": _text,
-}
-
-
-def _checked(row: _Row, value: object) -> object:
-    """Return the value as one of its type, which is all that is looked at here."""
-    if row.words:
-        if value not in row.words:
-            raise _refuse(row.name, value, " or ".join(f'"{word}"' for word in row.words))
-        return value
-    if row.or_zero and value == 0 and not isinstance(value, bool):
-        return 0.0
-    return _CHECKS[row.type](row.name, value)
 
 
 def _warn_of_unknown(env: Mapping[str, str]) -> None:

@@ -119,7 +119,7 @@ std::string CoordinatorService::over_quota(MemberId from, const Message& message
     const std::size_t most = ticket->second.places;
     const std::size_t there = places_of(ticket->second.token);
     if (there >= most) {
-      return "the token " + ticket->second.token + " has " + std::to_string(there) +
+      return ticket->second.token + " has " + std::to_string(there) +
              " processes in lobbies, and may have " + std::to_string(most) +
              " at a time: try again when they are in, or ask for a token of more uses "
              "(`holdfast token new --uses N`)";

@@ -52,7 +52,7 @@ class CoordinatorService {
   // By what a process was let in.
   struct EntryTicket {
     std::string run = {};               // it may speak of worlds named RUN/... only; "": of all
-    std::string token = {};             // the token's serial; "": it has none
+    std::string token = {};             // or certificate, by name; "": it has the secret
     std::size_t places = kLobbyPlaces;  // in lobbies, of all who have the token
   };
   // What an operator asks for, of the world `world`.

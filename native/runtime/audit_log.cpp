@@ -69,6 +69,8 @@ void AuditLog::write(const std::string& event, const std::string& address, const
   json.text("event", event);
   json.text("address", address);
   for (const auto& [name, value] : {std::pair{"token", &facts.token},
+                                    {"subject", &facts.subject},
+                                    {"certificate", &facts.certificate},
                                     {"run", &facts.run},
                                     {"key", &facts.key},
                                     {"user", &facts.user},

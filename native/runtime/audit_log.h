@@ -15,10 +15,12 @@ namespace holdfast::runtime {
 
 // What a connection has proven of its caller; empty: nothing.
 struct CallerFacts {
-  std::string token;  // its serial
-  std::string run;    // of the token
-  std::string key;    // its fingerprint
-  std::string user = {};  // of pages: whose credential it is
+  std::string token;             // its serial
+  std::string run;               // of the token, or that a certificate's holder asks for
+  std::string key;               // its fingerprint
+  std::string subject = {};      // of a certificate, in place of a token
+  std::string certificate = {};  // its serial number
+  std::string user = {};         // of pages: whose credential it is
 };
 
 // Any thread.

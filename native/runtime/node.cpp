@@ -170,14 +170,17 @@ class NodeImpl final : public Node {
                                     " numbers; accepted: one for each, all of the parent's"};
   }
 
-  // Who has a token learns from a coordinator alone whom to trust.
+  // Who has a token or a certificate learns from a coordinator alone whom to trust.
   Status check_lock(const JoinRequest& request) const {
     const Options& options = runtime_->parts().options;
-    if (options.token.empty() && options.token_file.empty()) return Status::ok();
+    const bool by_token = !options.token.empty() || !options.token_file.empty();
+    if (!by_token && options.tls_cert.empty()) return Status::ok();
     return {Code::kConfigError,
-            "group " + request.group +
-                ": its ranks meet in a store, and this process has a token, which lets it into "
-                "elastic groups alone; accepted: option secret_file in place of token_file"};
+            "group " + request.group + ": its ranks meet in a store, and this process has a " +
+                (by_token ? "token" : "certificate") +
+                ", which lets it into elastic groups alone; accepted: option secret_file in place "
+                "of " +
+                (by_token ? "token_file" : "tls_cert, tls_key and tls_ca")};
   }
 
   // A world must be as large as its map.

@@ -98,6 +98,15 @@ struct Options {
   // Such a token's text, in place of the file. It is no row of the table: it has no variable, and
   // nothing shows it.
   std::string token;
+  // PEM files of a process's certificate, of its key, of the authorities that it believes and of
+  // their revocation lists: by these a coordinator lets the process into an elastic group, in place
+  // of a token; a coordinator takes certificates beside tokens.
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
+  std::string tls_crl;
+  // Of a coordinator with a certificate: the file of who may do what in which run, by subject.
+  std::string tls_roles;
   // File with a line of JSON for each caller that was let in or refused; empty: none.
   std::string audit_file;
   // Folder of the flight record, a file that outlives the process; empty: in memory only.

@@ -66,7 +66,8 @@ struct Peer {
   bool same_host = false;
   std::string address;  // address of the peer's end of the connection
   Instant last_cut{};
-  int cuts = 0;  // breaks of its connection in a row, each soon after the last
+  bool told_to_go = false;  // at a coordinator: since it was let in last
+  int cuts = 0;             // breaks of its connection in a row, each soon after the last
   // The memory pool of its process. Owners: this and the groups with this peer.
   std::shared_ptr<comm::PeerPool> pool = comm::make_peer_pool();
 
@@ -130,6 +131,10 @@ class Runtime final : public comm::Executor,
   // Of a coordinator: lets in nobody by these tokens any more, and shows out who came in by one.
   // Any thread.
   void revoke(const std::set<secure::Serial>& serials);
+  // Of a coordinator: looks whether its files of certificates have changed, and shows out whose
+  // certificate does not count any more. What is to be told to whoever operates it, each once. Any
+  // thread.
+  std::vector<std::string> look_at_certificates();
 
   // comm::Executor.
   void submit(Task task, bool wake) override { driver_.submit(std::move(task), wake); }
@@ -249,8 +254,8 @@ class Runtime final : public comm::Executor,
   static Status choose_sealer(RuntimeParts& parts);
   Status turned_away(const Status& why) const;
   void introduce(MemberId caller);
+  std::vector<std::string> tell_unwelcome();
   void show_out(Instant now);
-  void expel_holders(const std::set<secure::Serial>& serials);
   Status revoke_for_good(const secure::Serial& token);
   void serve_orders(Instant now);
   void take_callers();

@@ -27,6 +27,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     __builtin_trap();
   }
   [[maybe_unused]] const auto proof = runtime::parse_proof_papers(bytes);
+  if (const auto request = runtime::parse_request_papers(bytes); request.is_ok()) {
+    if (!secure::check_run_name(request.value().run).is_ok()) __builtin_trap();
+    if (runtime::request_papers(request.value()) != std::vector(bytes.begin(), bytes.end())) {
+      __builtin_trap();
+    }
+  }
   if (const auto pass = runtime::parse_pass_papers(bytes); pass.is_ok()) {
     // Nobody has signed it.
     if (secure::check_pass(pass.value(), {}, {0}).is_ok()) __builtin_trap();

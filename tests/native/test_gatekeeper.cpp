@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "runtime/rendezvous/gatekeeper.h"
-#include "runtime/rendezvous/token_holder.h"
+#include "runtime/rendezvous/pass_holder.h"
 #include "sealed_door.h"
 
 namespace holdfast::runtime {
@@ -36,7 +36,7 @@ Token minted(const SecretFile& secret, TokenClaims claims) {
 }
 
 std::shared_ptr<const Sealer> holder(const SecretFile& secret, TokenClaims claims) {
-  return TokenHolder::make(minted(secret, std::move(claims)), kCoordinator).value();
+  return PassHolder::make(enter_by_token(minted(secret, std::move(claims))), kCoordinator).value();
 }
 
 // A coordinator's door.
@@ -117,12 +117,11 @@ TEST_CASE("a token that lets nobody join is refused before a call" *
   const SecretFile secret;
   TokenClaims observer = claims_for("run7");
   observer.role = secure::TokenRole::kObserver;
-  CHECK(holds(TokenHolder::make(minted(secret, observer), kCoordinator).status().message(),
+  CHECK(holds(enter_by_token(minted(secret, observer)).status().message(),
               "accepted, to join: member"));
   TokenClaims late = claims_for("run7");
   late.not_after = {unix_now().value - 7200};
-  CHECK(holds(TokenHolder::make(minted(secret, late), kCoordinator).status().message(),
-              "expired 2 h"));
+  CHECK(holds(enter_by_token(minted(secret, late)).status().message(), "expired 2 h"));
 }
 
 TEST_CASE("members that were let in prove who they are to each other" *

@@ -282,7 +282,7 @@ TEST_CASE("a job beyond the quota is refused at its first view, and a living one
 
 TEST_CASE("those who share a token have so many places in lobbies, and no more") {
   CoordinatorService service({});
-  for (std::uint64_t id = 1; id <= 4; ++id) service.confine({id}, {"run7", "abcd", 2});
+  for (std::uint64_t id = 1; id <= 4; ++id) service.confine({id}, {"run7", "the token abcd", 2});
   CHECK(refused(service, 1, "run7/a", 9) == "");
   CHECK(refused(service, 2, "run7/b", 9) == "");
   const std::string why = refused(service, 3, "run7/a", 9);

@@ -42,6 +42,10 @@ class CoordinatorProcessImpl final : public CoordinatorProcess {
 
   void revoke(const std::set<secure::Serial>& serials) override { runtime_->revoke(serials); }
 
+  std::vector<std::string> look_at_certificates() override {
+    return runtime_->look_at_certificates();
+  }
+
   void close() override {
     if (runtime_) runtime_->stop();
   }

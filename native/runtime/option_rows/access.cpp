@@ -47,8 +47,15 @@ Status check_token_file(const OptionRow& row, const Options& options) {
   return check_encrypting(row, given, options);
 }
 
+// Members with a token and with a certificate show each other passes: they are in one group.
 std::string agreed_token_file(const Options& options, const comm::PlanTable&) {
-  return has_token(options) ? "set" : "";
+  return has_token(options) || !options.tls_cert.empty() ? "set" : "";
+}
+
+// Of a coordinator, too, which takes certificates and has the secret: that the two do not go
+// together elsewhere is told where it is known what a process is.
+Status check_tls_cert(const OptionRow& row, const Options& options) {
+  return options.tls_cert.empty() ? Status::ok() : check_encrypting(row, options.tls_cert, options);
 }
 
 constexpr OptionRow kAccessRows[] = {
@@ -95,6 +102,31 @@ constexpr OptionRow kAccessRows[] = {
      .agreement = Agreement::kIfSet,
      .check = check_token_file,
      .agreed = agreed_token_file},
+    {.name = "tls_cert",
+     .field = &Options::tls_cert,
+     .accepted = "a file with a certificate in PEM, and those between it and its authority",
+     .doc = "File with the certificate by which a coordinator lets this process into an elastic "
+            "group, in place of a token; or that of a coordinator that takes certificates.",
+     .check = check_tls_cert},
+    {.name = "tls_key",
+     .field = &Options::tls_key,
+     .accepted = "a file of mode 0600 with the certificate's key in PEM, without a password",
+     .doc = "File with the key of the certificate of tls_cert."},
+    {.name = "tls_ca",
+     .field = &Options::tls_ca,
+     .accepted = "a file with the certificates of authorities in PEM",
+     .doc = "File with the authorities that this process believes: each may name anybody."},
+    {.name = "tls_crl",
+     .field = &Options::tls_crl,
+     .accepted = "a file with the revocation lists of those authorities in PEM",
+     .doc = "File with the revocation lists of the authorities; while it cannot be used, nobody "
+            "new is believed; empty: no list is asked."},
+    {.name = "tls_roles",
+     .field = &Options::tls_roles,
+     .accepted = "a file with lines ROLE RUN SUBJECT",
+     .doc = "File, of a coordinator, of who may do what by a certificate: ROLE RUN SUBJECT, a line "
+            "each, with the role member, observer or admin, a run's name or *, and the subject "
+            "as RFC 2253 writes it."},
     {.name = "audit_file",
      .field = &Options::audit_file,
      .accepted = "",

@@ -11,6 +11,7 @@
 
 namespace holdfast::runtime {
 
+using secure::Certificate;
 using secure::Fingerprint;
 using secure::Identity;
 using secure::KeyRing;
@@ -27,8 +28,10 @@ Status turn_away(const std::string& why) { return {Code::kAuthFailed, why}; }
 
 class Gatekeeper::Book {
  public:
-  Book(KeyRing ring, std::vector<Identity> issuers)
-      : ring_(std::move(ring)), issuers_(std::move(issuers)) {}
+  Book(KeyRing ring, std::vector<Identity> issuers, std::shared_ptr<CertificateGate> certificates)
+      : ring_(std::move(ring)),
+        issuers_(std::move(issuers)),
+        certificates_(std::move(certificates)) {}
 
   // The key of a token's claims, whether or not they let anybody in now: who has the token is told
   // why not, and nobody else.
@@ -39,12 +42,16 @@ class Gatekeeper::Book {
   }
 
   Status admit(const TokenClaims& claims, const Fingerprint& key, MemberId member);
+  Status admit(const Certificate& certificate, const std::string& run, const Fingerprint& key,
+               MemberId member);
   void note_holder(MemberId member);
   Result<Admission> admission(const secure::PassClaims& claims) const;
   void revoke(std::set<Serial> serials);
   void revoke_for_good(const Serial& serial);
   health::PageCaller page_caller(std::string_view text) const;
   std::string run_of(const Serial& token) const;
+  // Holds who came in by a certificate against these.
+  void review(const CertificateRules& rules);
   std::optional<Entrant> entrant(MemberId member) const;
 
  private:
@@ -56,10 +63,12 @@ class Gatekeeper::Book {
     std::set<Fingerprint> keys;
     std::uint32_t members = 0;  // ids that were let in by it
   };
+  Status write_down(Entrant entrant, const Fingerprint& key, MemberId member, std::uint32_t most);
 
   const KeyRing ring_;
   const std::vector<Identity> issuers_;
-  mutable std::mutex mutex_;  // guards the rest
+  const std::shared_ptr<CertificateGate> certificates_;  // owners: also the gatekeeper
+  mutable std::mutex mutex_;                             // guards the rest
   std::set<Serial> revoked_;
   std::set<Serial> for_good_;  // some of `revoked_`
   // Nothing is forgotten of who was let in: it could not be shown out, or another could take its
@@ -77,24 +86,44 @@ Status Gatekeeper::Book::admit(const TokenClaims& claims, const Fingerprint& key
     return turn_away(std::string("the token's role is ") + role_name(claims.role) +
                      "; accepted, to join: member");
   }
+  const std::uint32_t most =
+      claims.uses == secure::kAnyUses ? kMostUses : std::min(claims.uses, kMostUses);
+  return write_down({claims.run, claims.serial, std::nullopt, claims.uses}, key, member, most);
+}
+
+// A certificate is looked at again, by the rules of now: those of the handshake may be older, and
+// who is written down by newer ones is not reviewed by them.
+Status Gatekeeper::Book::admit(const Certificate& certificate, const std::string& run,
+                               const Fingerprint& key, MemberId member) {
+  const std::lock_guard lock(mutex_);
+  const secure::UnixTime now = unix_now();
+  TRY(certificates_->check_usable(now));
+  const auto rules = certificates_->rules();
+  TRY(rules->context.believe(certificate, now));
+  TRY(rules->roles.check_member(certificate.subject, run));
+  return write_down({run, certificate.id, certificate}, key, member, kMostUses);
+}
+
+// Under the lock.
+Status Gatekeeper::Book::write_down(Entrant entrant, const Fingerprint& key, MemberId member,
+                                    std::uint32_t most) {
   const auto known = entrants_.find(member);
   if (known != entrants_.end() && known->second.key != key) {
     return turn_away("the id of member " + std::to_string(member.value) +
                      " belongs to another key");
   }
-  const std::uint32_t most =
-      claims.uses == secure::kAnyUses ? kMostUses : std::min(claims.uses, kMostUses);
-  TokenUse& use = uses_[claims.serial];
+  TokenUse& use = uses_[entrant.token];
   const bool is_new = known == entrants_.end();
   if ((!use.keys.contains(key) && use.keys.size() >= most) ||
       (is_new && use.members >= kMostUses)) {
-    return turn_away("the token " + serial_text(claims.serial) + " was used " +
+    return turn_away(entrant.name() + " was used " +
                      std::to_string(std::max<std::size_t>(use.keys.size(), use.members)) +
-                     " times, and lets in no more: ask for another one (`holdfast token new`)");
+                     " times, and lets in no more: ask for another one" +
+                     (entrant.certificate ? "" : " (`holdfast token new`)"));
   }
   use.keys.insert(key);
   if (is_new) ++use.members;
-  entrants_.insert_or_assign(member, KnownEntrant{{claims.run, claims.serial, claims.uses}, key});
+  entrants_.insert_or_assign(member, KnownEntrant{std::move(entrant), key});
   return Status::ok();
 }
 
@@ -156,19 +185,54 @@ std::string Gatekeeper::Book::run_of(const Serial& token) const {
   return found == entrants_.end() ? std::string() : found->second.entrant.run;
 }
 
+// A copy is looked at: signatures take longer than a lock is held.
+void Gatekeeper::Book::review(const CertificateRules& rules) {
+  std::map<MemberId, Entrant> all;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [member, known] : entrants_) {
+      if (known.entrant.certificate) all.emplace(member, known.entrant);
+    }
+  }
+  std::map<Serial, bool> revoked;
+  for (auto& [member, entrant] : all) {
+    const Certificate& certificate = *entrant.certificate;
+    const auto [known, is_new] = revoked.try_emplace(certificate.id, false);
+    if (is_new) known->second = rules.context.revokes(certificate);
+    const Status role = rules.roles.check_member(certificate.subject, entrant.run);
+    entrant.unwelcome = known->second ? certificate.name() + " was revoked" : role.message();
+  }
+  const std::lock_guard lock(mutex_);
+  for (auto& [member, entrant] : all) {
+    const auto found = entrants_.find(member);
+    if (found == entrants_.end()) continue;
+    Entrant& now = found->second.entrant;
+    if (now.certificate && now.token == entrant.token && now.run == entrant.run) {
+      now.unwelcome = std::move(entrant.unwelcome);
+    }
+  }
+}
+
 std::optional<Entrant> Gatekeeper::Book::entrant(MemberId member) const {
   const std::lock_guard lock(mutex_);
   const auto found = entrants_.find(member);
-  return found == entrants_.end() ? std::nullopt : std::optional(found->second.entrant);
+  if (found == entrants_.end()) return std::nullopt;
+  Entrant entrant = found->second.entrant;
+  if (!entrant.certificate && revoked_.contains(entrant.token)) {
+    entrant.unwelcome = entrant.name() + " was revoked";
+  }
+  return entrant;
 }
 
 namespace {
 
 class GatePapers final : public Papers {
  public:
-  explicit GatePapers(std::shared_ptr<Gatekeeper::Book> book) : book_(std::move(book)) {}
+  GatePapers(std::shared_ptr<Gatekeeper::Book> book, bool takes_certificates)
+      : book_(std::move(book)), takes_certificates_(takes_certificates) {}
 
   Status check(const TlsSession& session, const Greeting& theirs) override {
+    if (session.peer().certificate) return check_certificate(session, theirs);
     auto claims = secure::parse_claims(session.peer().claims);
     if (!claims.is_ok()) return turn_away(claims.status().message());
     claims_ = std::move(claims).value();
@@ -179,10 +243,7 @@ class GatePapers final : public Papers {
     }
     const auto proof = parse_proof_papers(theirs.papers);
     if (!proof.is_ok()) return proof.status();
-    const auto key = secure::fingerprint_in(proof.value());
-    if (!key.is_ok()) return key.status();
-    key_ = key.value();
-    TRY(session.check_proof(proof.value(), key_));
+    TRY(check_key(session, proof.value()));
     return book_->admit(claims_, key_, theirs.from);
   }
 
@@ -194,25 +255,67 @@ class GatePapers final : public Papers {
     return admission_papers(admission.value());
   }
 
+  Status explain(const Status& failure, bool is_open) const override {
+    if (!takes_certificates_) return Papers::explain(failure, is_open);
+    return {Code::kProtocolError,
+            "by a certificate, a token or the secret nobody could be let in: " + failure.message()};
+  }
+
   CallerFacts facts() const override {
-    if (claims_.run.empty()) return {};
-    if (claims_.run == kHoldersRun) return {"", claims_.run, ""};
-    return {serial_text(claims_.serial), claims_.run,
-            key_ == Fingerprint{} ? "" : fingerprint_text(key_)};
+    CallerFacts facts;
+    facts.run = claims_.run;
+    if (claims_.run == kHoldersRun) return facts;
+    if (key_ != Fingerprint{}) facts.key = fingerprint_text(key_);
+    if (certificate_) {
+      facts.subject = certificate_->subject;
+      facts.certificate = certificate_->number;
+    } else if (!claims_.run.empty()) {
+      facts.token = serial_text(claims_.serial);
+    }
+    return facts;
   }
 
  private:
+  // What its pass will say of it is kept as a token's claims are.
+  Status check_certificate(const TlsSession& session, const Greeting& theirs) {
+    certificate_ = session.peer().certificate;
+    const auto request = parse_request_papers(theirs.papers);
+    if (!request.is_ok()) return request.status();
+    // Of it are those who have the secret, and no certificate gives that.
+    if (request.value().run == kHoldersRun) {
+      return turn_away(std::string("no certificate lets into the run ") + kHoldersRun);
+    }
+    claims_.run = request.value().run;
+    claims_.serial = certificate_->id;
+    claims_.not_after = certificate_->not_after;
+    TRY(check_key(session, request.value().proof));
+    return book_->admit(*certificate_, claims_.run, key_, theirs.from);
+  }
+
+  Status check_key(const TlsSession& session, const secure::Proof& proof) {
+    const auto key = secure::fingerprint_in(proof);
+    if (!key.is_ok()) return key.status();
+    key_ = key.value();
+    return session.check_proof(proof, key_);
+  }
+
   std::shared_ptr<Gatekeeper::Book> book_;
+  bool takes_certificates_;
+  std::optional<Certificate> certificate_;
   TokenClaims claims_;
   Fingerprint key_;
 };
 
 }  // namespace
 
-Gatekeeper::Gatekeeper(TlsContext context, std::shared_ptr<Book> book)
-    : context_(std::move(context)), book_(std::move(book)) {}
+Gatekeeper::Gatekeeper(TlsContext context, std::shared_ptr<Book> book,
+                       std::shared_ptr<CertificateGate> certificates)
+    : context_(std::move(context)),
+      certificates_(std::move(certificates)),
+      book_(std::move(book)) {}
 
-Result<std::shared_ptr<Gatekeeper>> Gatekeeper::open(const std::string& files) {
+Result<std::shared_ptr<Gatekeeper>> Gatekeeper::open(
+    const std::string& files, std::shared_ptr<CertificateGate> certificates) {
   auto secrets = read_secret_files(files);
   if (!secrets.is_ok()) return secrets.status();
   std::vector<Identity> issuers;
@@ -225,8 +328,9 @@ Result<std::shared_ptr<Gatekeeper>> Gatekeeper::open(const std::string& files) {
   if (!ring.is_ok()) return ring.status();
   auto context = TlsContext::for_tokens();
   if (!context.is_ok()) return context.status();
-  auto book = std::make_shared<Book>(std::move(ring).value(), std::move(issuers));
-  return std::shared_ptr<Gatekeeper>(new Gatekeeper(std::move(context).value(), std::move(book)));
+  auto book = std::make_shared<Book>(std::move(ring).value(), std::move(issuers), certificates);
+  return std::shared_ptr<Gatekeeper>(
+      new Gatekeeper(std::move(context).value(), std::move(book), std::move(certificates)));
 }
 
 Result<std::unique_ptr<TlsSeal>> Gatekeeper::call(MemberId) const {
@@ -237,9 +341,18 @@ Result<std::unique_ptr<TlsSeal>> Gatekeeper::answer() const {
   secure::TlsTerms terms;
   terms.now = unix_now();
   terms.key_of = [book = book_](std::span<const std::byte> claims) { return book->key_of(claims); };
-  auto session = TlsSession::server(context_, std::move(terms));
+  const TlsContext context = certificates_ ? certificates_->rules()->context : context_;
+  auto session = TlsSession::server(context, std::move(terms));
   if (!session.is_ok()) return session.status();
-  return std::make_unique<TlsSeal>(std::move(session).value(), std::make_unique<GatePapers>(book_));
+  return std::make_unique<TlsSeal>(std::move(session).value(),
+                                   std::make_unique<GatePapers>(book_, certificates_ != nullptr));
+}
+
+std::vector<std::string> Gatekeeper::look_at_certificates() {
+  if (!certificates_) return {};
+  CertificateGate::Look look = certificates_->look(unix_now());
+  if (look.has_new_rules) book_->review(*certificates_->rules());
+  return std::move(look.news);
 }
 
 void Gatekeeper::revoke(std::set<Serial> serials) { book_->revoke(std::move(serials)); }

@@ -101,11 +101,9 @@ Handshake::HandshakeState Handshake::step(Instant now) {
 
 bool Handshake::shake_hands() {
   const auto shaken = seal_->shake_hands(fd_);
-  // A session that ends is no proof that the process has.
   if (!shaken.is_ok()) {
     if (!caller_) ::send(fd_, kTlsAlert.data(), kTlsAlert.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    fail({Code::kProtocolError,
-          "the two sides share no secret (option secret_file): " + shaken.status().message()});
+    fail(shaken.status());
     return false;
   }
   sealed_ = shaken.value();
@@ -126,9 +124,7 @@ ssize_t Handshake::receive_some(std::span<std::byte> room) {
 }
 
 Status Handshake::broken(const std::string& what) const {
-  if (seal_ && !seal_->failure().is_ok()) {
-    return {Code::kProtocolError, what + ": " + seal_->failure().message()};
-  }
+  if (seal_ && !seal_->failure().is_ok()) return seal_->failure();
   return {Code::kSystem, what + ": " + std::strerror(errno)};
 }
 

@@ -15,7 +15,7 @@ using secure::kPublicKeyBytes;
 using secure::Proof;
 using secure::PublicKey;
 
-enum class PaperKind : std::uint8_t { kProof = 1, kAdmission, kPass, kRefusal };
+enum class PaperKind : std::uint8_t { kProof = 1, kAdmission, kPass, kRefusal, kRequest };
 
 constexpr std::size_t kMaxRefusalBytes = kMaxPaperBytes - 8;
 static_assert(1 + 1 + KeyRing::kMaxSecrets * kPublicKeyBytes + 2 + kMaxPassBytes <= kMaxPaperBytes);
@@ -31,7 +31,8 @@ Status read_kind(Reader& in, PaperKind wanted) {
   if (in.failed()) {
     return {Code::kAuthFailed,
             "the other side shows no papers: one of the two has a secret where the other has a "
-            "token (options secret_file and token_file), and one job has one of them"};
+            "token or a certificate (options secret_file, token_file and tls_cert), and the "
+            "members of one job have all the secret, or none of them"};
   }
   if (kind == PaperKind::kRefusal) {
     const std::string why = in.text(kMaxRefusalBytes);
@@ -46,9 +47,29 @@ Status damaged_papers() { return {Code::kAuthFailed, "the other side shows damag
 
 }  // namespace
 
+Result<std::vector<std::byte>> Papers::show(const secure::TlsSession&, const Greeting&) {
+  return std::vector<std::byte>();
+}
+
+Status Papers::check(const secure::TlsSession&, const Greeting&) { return Status::ok(); }
+
+// A session that ends is no proof that the process has.
+Status Papers::explain(const Status& failure, bool is_open) const {
+  const std::string what = is_open ? "the greeting was cut off: "
+                                   : "the two sides share no secret (option secret_file): ";
+  return {Code::kProtocolError, what + failure.message()};
+}
+
 std::vector<std::byte> proof_papers(const Proof& proof) {
   Writer out = begin(PaperKind::kProof);
   out.raw(proof);
+  return out.take();
+}
+
+std::vector<std::byte> request_papers(const EntryRequest& request) {
+  Writer out = begin(PaperKind::kRequest);
+  out.raw(request.proof);
+  out.text(request.run);
   return out.take();
 }
 
@@ -79,6 +100,18 @@ Result<Proof> parse_proof_papers(std::span<const std::byte> papers) {
   if (!in.ended()) return damaged_papers();
   std::ranges::copy(bytes, proof.begin());
   return proof;
+}
+
+Result<EntryRequest> parse_request_papers(std::span<const std::byte> papers) {
+  Reader in(papers);
+  TRY(read_kind(in, PaperKind::kRequest));
+  EntryRequest request;
+  const auto bytes = in.raw(request.proof.size());
+  request.run = in.text(secure::kMaxRunName);
+  if (!in.ended()) return damaged_papers();
+  std::ranges::copy(bytes, request.proof.begin());
+  TRY(secure::check_run_name(request.run));
+  return request;
 }
 
 Result<Admission> parse_admission_papers(std::span<const std::byte> papers) {

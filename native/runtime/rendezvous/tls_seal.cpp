@@ -36,24 +36,22 @@ Result<bool> TlsSeal::shake_hands(int fd) {
     session_.feed(std::span(bytes).first(static_cast<std::size_t>(count)));
   }
   const bool drained = flush(fd);
-  if (session_.state() == TlsState::kFailed) return session_.failure();
+  if (session_.state() == TlsState::kFailed) return papers_->explain(session_.failure(), false);
   if (!drained && errno != EAGAIN && errno != EWOULDBLOCK) {
-    return Status{Code::kSystem, std::string("handshake not sent: ") + std::strerror(errno)};
+    return papers_->explain(
+        {Code::kSystem, std::string("handshake not sent: ") + std::strerror(errno)}, false);
   }
   return session_.state() == TlsState::kOpen;
 }
 
 Status TlsSeal::show_papers(Greeting& own) {
-  if (!papers_) return Status::ok();
   auto shown = papers_->show(session_, own);
   if (!shown.is_ok()) return shown.status();
   own.papers = std::move(shown).value();
   return Status::ok();
 }
 
-Status TlsSeal::check_papers(const Greeting& theirs) {
-  return papers_ ? papers_->check(session_, theirs) : Status::ok();
-}
+Status TlsSeal::check_papers(const Greeting& theirs) { return papers_->check(session_, theirs); }
 
 bool TlsSeal::flush(int fd) {
   while (holds()) {

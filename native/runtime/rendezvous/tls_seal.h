@@ -14,12 +14,13 @@ namespace holdfast::runtime {
 // Thread: one at a time.
 class TlsSeal final : public comm::Seal {
  public:
-  // `papers`: what the two show each other in their greetings; null: nothing.
-  explicit TlsSeal(secure::TlsSession session, std::unique_ptr<Papers> papers = nullptr)
+  // `papers`: what the two show each other in their greetings.
+  explicit TlsSeal(secure::TlsSession session,
+                   std::unique_ptr<Papers> papers = std::make_unique<Papers>())
       : session_(std::move(session)), papers_(std::move(papers)) {}
 
   // Moves the handshake on without blocking. True: the session is open. Not ok: it has failed, for
-  // a reason that names no secret.
+  // a reason that names no secret, and that says what it means where this is the other side.
   Result<bool> shake_hands(int fd);
 
   ssize_t send(int fd, std::span<const iovec> parts) override;
@@ -30,16 +31,19 @@ class TlsSeal final : public comm::Seal {
   // Once hands are shaken: puts this side's papers into its greeting, and looks at the other's.
   Status show_papers(Greeting& own);
   Status check_papers(const Greeting& theirs);
-  CallerFacts facts() const { return papers_ ? papers_->facts() : CallerFacts{}; }
-  // Why receive() or send() failed, if the session did.
-  Status failure() const { return session_.failure(); }
+  CallerFacts facts() const { return papers_->facts(); }
+  // Why receive() or send() failed before the two have greeted, if the session did.
+  Status failure() const {
+    const Status why = session_.failure();
+    return why.is_ok() ? why : papers_->explain(why, true);
+  }
 
  private:
   std::size_t take(std::span<const iovec> parts);
   ssize_t put(std::span<const iovec> parts);
 
   secure::TlsSession session_;
-  std::unique_ptr<Papers> papers_;        // until both have greeted
+  std::unique_ptr<Papers> papers_;
   std::unique_ptr<std::byte[]> scratch_;  // what comes from the socket; made when first needed
 };
 

@@ -37,7 +37,7 @@ void Runtime::serve_orders(Instant now) {
     say(std::string(event_of(order.page)) + " by " + caller.name + ": " + what);
     if (!parts_.audit) return;
     const std::string user = caller.token.empty() ? caller.name : "";
-    parts_.audit->write(event_of(order.page), order.address, {caller.token, caller.run, "", user},
+    parts_.audit->write(event_of(order.page), order.address, {caller.token, caller.run, "", "", "", user},
                         what);
   };
   Administration administration(*parts_.service, std::move(ways));
@@ -52,7 +52,7 @@ Status Runtime::revoke_for_good(const secure::Serial& token) {
             "this coordinator has no secret, and so knows no tokens (--secret-file)"};
   }
   parts_.gatekeeper->revoke_for_good(token);
-  expel_holders({token});
+  tell_unwelcome();
   return append_revoked(parts_.options.secret_file, token);
 }
 

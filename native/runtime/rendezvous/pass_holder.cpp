@@ -1,4 +1,4 @@
-#include "runtime/rendezvous/token_holder.h"
+#include "runtime/rendezvous/pass_holder.h"
 
 #include <mutex>
 #include <optional>
@@ -14,7 +14,7 @@ using secure::TlsSession;
 using secure::TlsTerms;
 using secure::Token;
 
-struct TokenHolder::HeldPass {
+struct PassHolder::HeldPass {
   std::string run;
   std::mutex mutex;     // guards the rest
   Admission admission;  // empty: not let in yet
@@ -22,7 +22,7 @@ struct TokenHolder::HeldPass {
 
 namespace {
 
-Admission admission_of(TokenHolder::HeldPass& held) {
+Admission admission_of(PassHolder::HeldPass& held) {
   const std::lock_guard lock(held.mutex);
   return held.admission;
 }
@@ -30,14 +30,14 @@ Admission admission_of(TokenHolder::HeldPass& held) {
 // A member's towards its coordinator: it proves its key, and gets a pass.
 class AskingPapers final : public Papers {
  public:
-  AskingPapers(std::shared_ptr<const Identity> identity,
-               std::shared_ptr<TokenHolder::HeldPass> held)
-      : identity_(std::move(identity)), held_(std::move(held)) {}
+  AskingPapers(std::shared_ptr<const WayIn> entry, std::shared_ptr<const Identity> identity,
+               std::shared_ptr<PassHolder::HeldPass> held)
+      : entry_(std::move(entry)), identity_(std::move(identity)), held_(std::move(held)) {}
 
   Result<std::vector<std::byte>> show(const TlsSession& session, const Greeting&) override {
     const auto proof = session.prove(*identity_);
     if (!proof.is_ok()) return proof.status();
-    return proof_papers(proof.value());
+    return entry_->papers(proof.value());
   }
 
   Status check(const TlsSession&, const Greeting& theirs) override {
@@ -48,16 +48,21 @@ class AskingPapers final : public Papers {
     return Status::ok();
   }
 
+  Status explain(const Status& failure, bool is_open) const override {
+    return entry_->explain(failure, is_open);
+  }
+
  private:
+  std::shared_ptr<const WayIn> entry_;
   std::shared_ptr<const Identity> identity_;
-  std::shared_ptr<TokenHolder::HeldPass> held_;
+  std::shared_ptr<PassHolder::HeldPass> held_;
 };
 
 // Two members': each shows the pass for the key by which hands were shaken.
 class MemberPapers final : public Papers {
  public:
   // `callee`: who is called; nullopt where this side answers.
-  MemberPapers(std::shared_ptr<TokenHolder::HeldPass> held, std::optional<MemberId> callee)
+  MemberPapers(std::shared_ptr<PassHolder::HeldPass> held, std::optional<MemberId> callee)
       : held_(std::move(held)), callee_(callee) {}
 
   Result<std::vector<std::byte>> show(const TlsSession&, const Greeting&) override {
@@ -90,7 +95,7 @@ class MemberPapers final : public Papers {
     return {Code::kAuthFailed, "the pass that was shown " + why};
   }
 
-  std::shared_ptr<TokenHolder::HeldPass> held_;
+  std::shared_ptr<PassHolder::HeldPass> held_;
   std::optional<MemberId> callee_;
   CallerFacts facts_;
 };
@@ -109,50 +114,76 @@ TlsTerms terms_of_members() {
   return terms;
 }
 
+class TokenEntry final : public WayIn {
+ public:
+  TokenEntry(Token token, TlsContext context)
+      : token_(std::move(token)), context_(std::move(context)) {}
+
+  const std::string& run() const override { return token_.claims.run; }
+  Result<TlsSession> session() const override {
+    TlsTerms terms;
+    terms.now = unix_now();
+    terms.token = &token_;
+    return TlsSession::client(context_, std::move(terms));
+  }
+  std::vector<std::byte> papers(const secure::Proof& proof) const override {
+    return proof_papers(proof);
+  }
+  Status explain(const Status& failure, bool is_open) const override {
+    return Papers().explain(failure, is_open);
+  }
+
+ private:
+  const Token token_;
+  const TlsContext context_;
+};
+
 }  // namespace
 
-TokenHolder::TokenHolder(Token token, MemberId coordinator, Identity identity,
-                         TlsContext to_coordinator, TlsContext to_members)
-    : token_(std::move(token)),
-      coordinator_(coordinator),
-      identity_(std::make_shared<const Identity>(std::move(identity))),
-      to_coordinator_(std::move(to_coordinator)),
-      to_members_(std::move(to_members)),
-      held_(std::make_shared<HeldPass>()) {
-  held_->run = token_.claims.run;
-}
-
-Result<std::shared_ptr<const Sealer>> TokenHolder::make(Token token, MemberId coordinator) {
+Result<std::unique_ptr<WayIn>> enter_by_token(Token token) {
   if (token.claims.role != secure::TokenRole::kMember) {
     return Status{Code::kConfigError, std::string("the token's role is ") +
                                           role_name(token.claims.role) +
                                           "; accepted, to join: member"};
   }
   TRY(secure::check_claims(token.claims, {token.claims.run, unix_now()}));
+  auto context = TlsContext::for_tokens();
+  if (!context.is_ok()) return context.status();
+  return std::unique_ptr<WayIn>(
+      std::make_unique<TokenEntry>(std::move(token), std::move(context).value()));
+}
+
+PassHolder::PassHolder(std::unique_ptr<WayIn> entry, MemberId coordinator, Identity identity,
+                       TlsContext to_members)
+    : entry_(std::move(entry)),
+      coordinator_(coordinator),
+      identity_(std::make_shared<const Identity>(std::move(identity))),
+      to_members_(std::move(to_members)),
+      held_(std::make_shared<HeldPass>()) {
+  held_->run = entry_->run();
+}
+
+Result<std::shared_ptr<const Sealer>> PassHolder::make(Result<std::unique_ptr<WayIn>> entry,
+                                                       MemberId coordinator) {
+  if (!entry.is_ok()) return entry.status();
   auto identity = Identity::generate();
   if (!identity.is_ok()) return identity.status();
   auto to_members = TlsContext::of_identity(identity.value());
   if (!to_members.is_ok()) return to_members.status();
-  auto to_coordinator = TlsContext::for_tokens();
-  if (!to_coordinator.is_ok()) return to_coordinator.status();
-  return std::shared_ptr<const Sealer>(
-      new TokenHolder(std::move(token), coordinator, std::move(identity).value(),
-                      std::move(to_coordinator).value(), std::move(to_members).value()));
+  return std::shared_ptr<const Sealer>(new PassHolder(std::move(entry).value(), coordinator,
+                                                      std::move(identity).value(),
+                                                      std::move(to_members).value()));
 }
 
-Result<std::unique_ptr<TlsSeal>> TokenHolder::call(MemberId callee) const {
+Result<std::unique_ptr<TlsSeal>> PassHolder::call(MemberId callee) const {
   if (callee != coordinator_) {
     return sealed(TlsSession::client(to_members_, terms_of_members()),
                   std::make_unique<MemberPapers>(held_, callee));
   }
-  TlsTerms terms;
-  terms.now = unix_now();
-  terms.token = &token_;
-  return sealed(TlsSession::client(to_coordinator_, std::move(terms)),
-                std::make_unique<AskingPapers>(identity_, held_));
+  return sealed(entry_->session(), std::make_unique<AskingPapers>(entry_, identity_, held_));
 }
 
-Result<std::unique_ptr<TlsSeal>> TokenHolder::answer() const {
+Result<std::unique_ptr<TlsSeal>> PassHolder::answer() const {
   return sealed(TlsSession::server(to_members_, terms_of_members()),
                 std::make_unique<MemberPapers>(held_, std::nullopt));
 }

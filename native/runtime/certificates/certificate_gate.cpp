@@ -1,0 +1,87 @@
+#include "runtime/certificates/certificate_gate.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+namespace holdfast::runtime {
+
+using secure::UnixTime;
+
+CertificateGate::CertificateGate(Options options, std::vector<Stamp> seen, CertificateRules rules)
+    : options_(std::move(options)),
+      seen_(std::move(seen)),
+      rules_(std::make_shared<const CertificateRules>(std::move(rules))) {}
+
+Result<std::shared_ptr<CertificateGate>> CertificateGate::open(const Options& options) {
+  // Before the files are read: what changes meanwhile is read again.
+  auto seen = stamps_of(options);
+  auto rules = read_coordinators_files(options);
+  if (!rules.is_ok()) return rules.status();
+  // Later it is known to members by their own clocks, and no reason to keep rules that are older.
+  TRY(check_dates(rules.value().own, options.tls_cert));
+  return std::shared_ptr<CertificateGate>(
+      new CertificateGate(options, std::move(seen), std::move(rules).value()));
+}
+
+std::vector<CertificateGate::Stamp> CertificateGate::stamps_of(const Options& options) {
+  std::vector<Stamp> stamps;
+  for (const std::string* path : {&options.tls_cert, &options.tls_key, &options.tls_ca,
+                                  &options.tls_crl, &options.tls_roles}) {
+    Stamp& stamp = stamps.emplace_back();
+    struct stat about {};
+    if (path->empty() || ::stat(path->c_str(), &about) != 0) continue;
+    stamp = {about.st_dev,         about.st_ino,          about.st_size,
+             about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_ctim.tv_sec,
+             about.st_ctim.tv_nsec};
+  }
+  return stamps;
+}
+
+std::shared_ptr<const CertificateRules> CertificateGate::rules() const {
+  const std::lock_guard lock(mutex_);
+  return rules_;
+}
+
+Status CertificateGate::check_lists(const CertificateRules& rules, UnixTime now) {
+  const auto lists = rules.context.lists();
+  if (!lists || (now >= lists->from && now <= lists->until)) return Status::ok();
+  return {Code::kAuthFailed, "the revocation lists hold from " + secure::date_text(lists->from) +
+                                 " until " + secure::date_text(lists->until) +
+                                 ", and this host's clock says " + secure::date_text(now)};
+}
+
+Status CertificateGate::check_usable(UnixTime now) const {
+  const std::lock_guard lock(mutex_);
+  if (unusable_.is_ok() && check_lists(*rules_, now).is_ok()) return Status::ok();
+  return {Code::kAuthFailed,
+          "the coordinator cannot use its files of certificates or revocations at present, and "
+          "lets nobody in by a certificate until whoever operates it has mended them"};
+}
+
+CertificateGate::Look CertificateGate::look(UnixTime now) {
+  Look look;
+  const std::lock_guard lock(mutex_);
+  if (auto stamps = stamps_of(options_); stamps != seen_) {
+    seen_ = std::move(stamps);
+    auto read = read_coordinators_files(options_);
+    unusable_ = read.status();
+    if (read.is_ok()) rules_ = std::make_shared<const CertificateRules>(std::move(read).value());
+    look.has_new_rules = read.is_ok() && check_lists(*rules_, now).is_ok();
+  }
+  const Status lists = check_lists(*rules_, now);
+  const bool is_list = unusable_.is_ok() && !lists.is_ok();
+  std::string wrong = unusable_.message();
+  if (is_list) wrong = "tls_crl " + options_.tls_crl + ": " + lists.message();
+  if (wrong == told_ || (is_list && told_ == options_.tls_crl)) return look;
+  // The clock in a text about a list makes each one new.
+  told_ = is_list ? options_.tls_crl : wrong;
+  look.news.push_back(wrong.empty()
+                          ? "the files of certificates can be used again"
+                          : wrong +
+                                ". Nobody new is let in by a certificate until this is mended; "
+                                "who is in stays");
+  return look;
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,60 @@
+// Certificate gate: what a coordinator holds callers' certificates against, from one look at its
+// files to the next. What cannot be used changes nothing for who is in, and nobody else is let in
+// by a certificate meanwhile.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/certificates/certificate_files.h"
+#include "runtime/options.h"
+
+namespace holdfast::runtime {
+
+// Any thread.
+class CertificateGate {
+ public:
+  // Fails for files that cannot be used from the start; a revocation list that has ended is told by
+  // the first look.
+  static Result<std::shared_ptr<CertificateGate>> open(const Options& options);
+
+  // What was read last, of files that could be used.
+  std::shared_ptr<const CertificateRules> rules() const;
+  // Whether callers are let in now. What a caller is told: nothing of paths.
+  Status check_usable(secure::UnixTime now) const;
+
+  struct Look {
+    bool has_new_rules = false;     // who is in is to be held against them
+    std::vector<std::string> news;  // for whoever operates the coordinator; each once
+  };
+  // Reads the files again if they have changed.
+  Look look(secure::UnixTime now);
+
+ private:
+  // What tells a file's state from its next one; never equal to that of a file that is not there.
+  struct Stamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    std::int64_t size = -1;
+    std::int64_t written_s = 0;
+    std::int64_t written_ns = 0;
+    std::int64_t changed_s = 0;
+    std::int64_t changed_ns = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  CertificateGate(Options options, std::vector<Stamp> seen, CertificateRules rules);
+  static std::vector<Stamp> stamps_of(const Options& options);
+  static Status check_lists(const CertificateRules& rules, secure::UnixTime now);
+
+  const Options options_;
+  mutable std::mutex mutex_;  // guards the rest
+  std::vector<Stamp> seen_;
+  std::shared_ptr<const CertificateRules> rules_;  // owners: also callers that are being judged
+  Status unusable_;                                // of the last reading; ok: it could be used
+  std::string told_;                               // what is wrong, and known
+};
+
+}  // namespace holdfast::runtime
