@@ -27,6 +27,8 @@ EXAMPLES = """examples:
   holdfast coordinator --secret-file run7.secret --record /var/lib/holdfast/jobs
   holdfast coordinator --insecure --record tcp://store-host:29500     a TCPStore of torch's
   holdfast coordinator --secret-file run7.secret --etcd http://e1:2379,http://e2:2379,http://e3:2379
+  holdfast coordinator --secret-file run7.secret --tls-cert c.pem --tls-key c.key --tls-ca ca.pem \\
+      --tls-crl ca.crl --tls-roles roles                               members with certificates
 
 It can be killed and started again at any time: the members tell it what they know. Who decided last
 they cannot tell. With --record FILE it knows that itself; keep the file on a disk that outlives it,
@@ -36,9 +38,12 @@ who is left of a group only where they are half of it at least, or the others' e
 view that an earlier life has decided, more than half. The members that are called back within
 --grace come before newcomers, and members that cannot be reached keep the group's name for --keep
 seconds.
-Without --secret-file there is no authentication and no encryption: trusted networks only.
+Without --secret-file there is no authentication and no encryption: trusted networks only. With it
+members come in by the secret, by tokens (`holdfast token`), or by X.509 certificates, with --tls-*:
+lines ROLE RUN SUBJECT of the file --tls-roles, such as "member run7 CN=alice,O=Example", say whose.
+All --tls-* files are looked at again when they change: who is revoked is out within a second.
 """
-# A token that is revoked lets nobody stay for longer than a second.
+# A token or certificate that is revoked lets nobody stay for longer than a second.
 _LOOK_S = 0.25
 # A signal is seen between two looks at the lease.
 _LEASE_LOOK_S = 0.2
@@ -110,6 +115,26 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_certificates(parser: argparse.ArgumentParser) -> None:
+    for name, help_text in (
+        ("cert", "certificate, in PEM, by which members with certificates know the coordinator"),
+        ("key", "its key, in a file of mode 0600"),
+        ("ca", "authorities that members' certificates are of, in PEM"),
+        (
+            "crl",
+            "their revocation lists, in PEM; nobody new comes in by a certificate while it "
+            "cannot be used",
+        ),
+        ("roles", "who may do what by a certificate: lines ROLE RUN SUBJECT; * is any run"),
+    ):
+        parser.add_argument(
+            f"--tls-{name}",
+            default=None,
+            metavar="FILE",
+            help=f"{help_text} (HOLDFAST_TLS_{name.upper()})",
+        )
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments.
 
@@ -144,6 +169,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the secret that its members share with it, as `holdfast secret` makes it "
         "(HOLDFAST_SECRET_FILE)",
     )
+    _add_certificates(parser)
     parser.add_argument(
         "--record",
         default="",
@@ -260,26 +286,29 @@ def _check(arguments: argparse.Namespace) -> None:
         )
 
 
+# What an argument of the same name sets in place of a variable.
+_FILES = ("http", "http_credentials", "http_cert", "http_key", "secret_file")
+_TLS_FILES = ("tls_cert", "tls_key", "tls_ca", "tls_crl", "tls_roles")
+
+
 def _options(arguments: argparse.Namespace) -> Options:
     given = Options.from_env()
+    named = {name: getattr(arguments, name) for name in (*_FILES, *_TLS_FILES)}
     options = dataclasses.replace(
         given,
         address=arguments.address,
         port=arguments.port,
         coordinator="",
         transports=("tcp",),
-        http=given.http if arguments.http is None else arguments.http,
-        http_credentials=(
-            given.http_credentials
-            if arguments.http_credentials is None
-            else arguments.http_credentials
-        ),
-        http_cert=given.http_cert if arguments.http_cert is None else arguments.http_cert,
-        http_key=given.http_key if arguments.http_key is None else arguments.http_key,
         http_insecure=given.http_insecure or arguments.http_insecure,
-        secret_file=(given.secret_file if arguments.secret_file is None else arguments.secret_file),
         flight_dir="",
+        **{name: value for name, value in named.items() if value is not None},
     )
+    if not options.secret_file and any(getattr(options, name) for name in _TLS_FILES):
+        raise ConfigError(
+            "--tls-cert without --secret-file: the secret signs what members show each other; "
+            "accepted: both, and `holdfast secret FILE` makes one"
+        )
     if not (options.secret_file or arguments.insecure or _one_host.is_loopback(options.address)):
         raise ConfigError(
             f"--address {options.address or '(all interfaces)'} without a secret: whoever reaches "
@@ -319,6 +348,8 @@ def _serve(coordinator: _core.Coordinator, options: Options, ends: Callable[[], 
     revocations = _token.Revocations(options.secret_file)
     while not ends():
         revocations.look(coordinator)
+        for news in coordinator.look_at_certificates():
+            print(f"holdfast coordinator: {news}", file=sys.stderr, flush=True)
         now = {world[0]: world for world in coordinator.worlds()}
         for name, world in now.items():
             if known.get(name) != world:

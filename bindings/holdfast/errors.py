@@ -64,10 +64,12 @@ class NotMember(HoldfastError):
 class AuthFailed(HoldfastError):
     """A coordinator did not let this process in.
 
-    When: its token was revoked, has expired, or was used as often as it says; or the group's other
-    processes share a secret, and this one has a token.
+    When: its token or certificate was revoked, has expired, or was used as often as it may be; its
+    certificate's subject has no role in the run; or the group's other processes share a secret, and
+    this one has none.
 
-    What to do: ask whoever runs the coordinator for another token (``holdfast token new``).
+    What to do: ask whoever runs the coordinator for another token (``holdfast token new``), or for
+    a line in its file of roles.
     """
 
 
