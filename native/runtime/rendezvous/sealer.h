@@ -1,5 +1,5 @@
 // Sealers: what seals the connections that a process makes and answers. Which one a process has
-// depends on what it was given: the job's secret (SecretHolder), a token (token_holder.h), or, as a
+// depends on what it was given: the job's secret (SecretHolder), a token (pass_holder.h), or, as a
 // coordinator, the secret that tokens come from (gatekeeper.h). Who has nothing gets no further
 // than the first bytes.
 #pragma once
