@@ -11,6 +11,7 @@
 
 #include "gil.h"
 #include "raise.h"
+#include "runtime/coordinator/etcd/trust.h"
 #include "runtime/coordinator/process.h"
 #include "store.h"
 
@@ -55,9 +56,12 @@ nb::list worlds(CoordinatorProcess& coordinator) {
 }
 
 std::shared_ptr<EtcdLease> make_lease(const std::string& urls, std::int64_t ttl_s,
-                                      const std::string& who) {
+                                      const std::string& who, const std::string& authorities,
+                                      const std::string& certificate, const std::string& key) {
   EtcdLease::LeaseSettings settings;
   settings.urls = value_or_raise(runtime::parse_etcd_urls(urls));
+  settings.tls =
+      value_or_raise(runtime::read_etcd_trust(settings.urls, {authorities, certificate, key}));
   settings.ttl = std::chrono::seconds(ttl_s);
   if (settings.ttl < runtime::kShortestTtl || settings.ttl > runtime::kLongestTtl) {
     raise_if({Code::kConfigError, "--ttl " + std::to_string(ttl_s) + "; accepted: " +
@@ -70,7 +74,8 @@ std::shared_ptr<EtcdLease> make_lease(const std::string& urls, std::int64_t ttl_
 
 void bind_lease(nb::module_& m) {
   nb::class_<EtcdLease>(m, "EtcdLease")
-      .def_static("create", make_lease, "urls"_a, "ttl_s"_a, "who"_a)
+      .def_static("create", make_lease, "urls"_a, "ttl_s"_a, "who"_a, "authorities"_a = "",
+                  "certificate"_a = "", "key"_a = "")
       .def(
           "acquire",
           [](EtcdLease& lease, double patience_s) {

@@ -115,6 +115,35 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--record",
+        default="",
+        metavar="RECORD",
+        help="where decisions are kept: a file, made if there is none, or tcp://HOST:PORT, where "
+        "torch's TCPStore listens (default: nowhere)",
+    )
+    parser.add_argument(
+        "--etcd",
+        default="",
+        metavar="URLS",
+        help="http:// or https://HOST:PORT of each member of an etcd, with commas between them: it "
+        "elects one of the coordinators that are started with it, and keeps the decisions",
+    )
+    parser.add_argument(
+        "--ttl",
+        type=int,
+        metavar="S",
+        help=f"with --etcd: seconds after which a silent leader is replaced ({_TTL_S})",
+    )
+    for name, help_text in (
+        ("ca", "with https://: the authorities that etcd's certificate is of, in PEM"),
+        ("cert", "with https://: a certificate, in PEM, where etcd asks its clients for one"),
+        ("key", "its key, in a file of mode 0600"),
+    ):
+        parser.add_argument(f"--etcd-{name}", default="", metavar="FILE", help=help_text)
+
+
 def _add_certificates(parser: argparse.ArgumentParser) -> None:
     for name, help_text in (
         ("cert", "certificate, in PEM, by which members with certificates know the coordinator"),
@@ -170,26 +199,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(HOLDFAST_SECRET_FILE)",
     )
     _add_certificates(parser)
-    parser.add_argument(
-        "--record",
-        default="",
-        metavar="RECORD",
-        help="where decisions are kept: a file, made if there is none, or tcp://HOST:PORT, where "
-        "torch's TCPStore listens (default: nowhere)",
-    )
-    parser.add_argument(
-        "--etcd",
-        default="",
-        metavar="URLS",
-        help="http://HOST:PORT of each member of an etcd, with commas between them: it elects one "
-        "of the coordinators that are started with it, and keeps the decisions",
-    )
-    parser.add_argument(
-        "--ttl",
-        type=int,
-        metavar="S",
-        help=f"with --etcd: seconds after which a silent leader is replaced ({_TTL_S})",
-    )
+    _add_record(parser)
     _add_limits(parser)
     parser.set_defaults(run=run)
 
@@ -238,7 +248,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.etcd:
         ttl = _TTL_S if arguments.ttl is None else arguments.ttl
         who = f"{options.address or socket.gethostname()}:{options.port}"
-        lease = _core.EtcdLease.create(arguments.etcd, ttl, who)
+        lease = _core.EtcdLease.create(
+            arguments.etcd, ttl, who, arguments.etcd_ca, arguments.etcd_cert, arguments.etcd_key
+        )
         _stop_by_signal(stop)
         return _standby.run(lease, stop, lambda own: _lead(arguments, options, stop, own))
     in_store = arguments.record.startswith("tcp://")
@@ -274,6 +286,12 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ConfigError(f"--ttl {arguments.ttl}; accepted: 2 to {_LONGEST_TTL_S} seconds")
     if arguments.ttl is not None and not arguments.etcd:
         raise ConfigError(f"--ttl {arguments.ttl} is of a lease of etcd's; accepted: with --etcd")
+    for name in ("etcd_ca", "etcd_cert", "etcd_key"):
+        if getattr(arguments, name) and not arguments.etcd:
+            option = "--" + name.replace("_", "-")
+            raise ConfigError(
+                f"{option} {getattr(arguments, name)}; accepted: with --etcd https://"
+            )
     if arguments.etcd and arguments.record:
         raise ConfigError(
             f"--record {arguments.record!r} with --etcd: etcd is the record of the decisions, and "

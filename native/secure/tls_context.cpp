@@ -261,6 +261,13 @@ Result<TlsContext> TlsContext::of_certificates(const CertificateTexts& texts) {
   return TlsContext(std::make_shared<const Shared>(std::move(made).value()));
 }
 
+Result<TlsContext> TlsContext::of_authorities(const std::string& authorities) {
+  auto made = make_shared_part(TlsMode::kCertificate);
+  if (!made.is_ok()) return made.status();
+  TRY(add_authorities(made.value().context.get(), authorities));
+  return TlsContext(std::make_shared<const Shared>(std::move(made).value()));
+}
+
 Result<TlsContext> TlsContext::of_server(const ServerTexts& texts) {
   auto made = make_shared_part(TlsMode::kServed);
   if (!made.is_ok()) return made.status();

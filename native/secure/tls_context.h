@@ -57,6 +57,8 @@ class TlsContext {
   static Result<TlsContext> for_tokens();
   static Result<TlsContext> of_identity(const Identity& identity);
   static Result<TlsContext> of_certificates(const CertificateTexts& texts);
+  // kCertificate, of clients only, which show none: PEM text of those whose word counts.
+  static Result<TlsContext> of_authorities(const std::string& authorities);
   // Of servers only: nothing here asks who they are.
   static Result<TlsContext> of_server(const ServerTexts& texts);
 

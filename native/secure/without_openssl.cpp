@@ -67,6 +67,7 @@ Result<TlsContext> TlsContext::for_tokens() { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_identity(const Identity&) { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_certificates(const CertificateTexts&) { return lacks_openssl(); }
 Result<TlsContext> TlsContext::of_server(const ServerTexts&) { return lacks_openssl(); }
+Result<TlsContext> TlsContext::of_authorities(const std::string&) { return lacks_openssl(); }
 
 // No context is ever made, and so no session.
 struct TlsSession::Core {};

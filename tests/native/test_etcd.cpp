@@ -187,9 +187,13 @@ TEST_CASE("URLs are of HTTP and have a port") {
   for (const char* text : {"", "a:2379", "http://a", "http://:1", "http://a:0", "http://a:65536",
                            "http://::1:1", "http://a:1,", "http://a:1/v3", "http://u@a:1",
                            "http://a b:1", "http://a\r\nX:1", "ftp://a:1"}) {
-    CHECK(contains(refused(text), "accepted: http://HOST:PORT"));
+    CHECK(contains(refused(text), "accepted: http://HOST:PORT or https://HOST:PORT"));
   }
-  CHECK(contains(refused("https://a:1"), "not supported yet"));
+  const auto sealed = parse_etcd_urls("https://a:1,http://a:1");
+  REQUIRE(sealed.is_ok());
+  REQUIRE(sealed.value().size() == 2);
+  CHECK(sealed.value()[0].sealed);
+  CHECK(to_string(sealed.value()[0]) == "https://a:1");
   std::string many = "http://a:1";
   for (int port = 2; port < 20; ++port) many += ",http://a:" + std::to_string(port);
   CHECK(contains(refused(many), "more than 16"));

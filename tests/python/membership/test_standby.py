@@ -284,8 +284,10 @@ def test_options_that_etcd_cannot_serve_are_an_error_at_the_start(says):
     assert "accepted: one of the two" in says("--record", "here", *url)
     assert "--ttl 1; accepted: 2 to 600 seconds" in says("--ttl", "1", *url)
     assert "accepted: with --etcd" in says("--ttl", "5")
-    assert "https:// is not supported yet" in says("--etcd", "https://127.0.0.1:1")
-    assert "accepted: http://HOST:PORT of each member" in says("--etcd", "127.0.0.1:2379")
+    assert "--etcd https:// without --etcd-ca" in says("--etcd", "https://127.0.0.1:1")
+    assert "and no https://" in says("--etcd-ca", "here", *url)
+    assert "--etcd-key here; accepted: with --etcd https://" in says("--etcd-key", "here")
+    assert "https://HOST:PORT of each member" in says("--etcd", "127.0.0.1:2379")
 
 
 def test_an_etcd_that_does_not_answer_is_told_with_what_was_tried(says):

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
@@ -18,11 +19,34 @@ from waiting import eventually
 
 
 class Etcd:
-    """Its process and its client's port; the data outlive the process."""
+    """Its process and its client's port; the data outlive the process.
 
-    def __init__(self, here: Path) -> None:
+    Parameters
+    ----------
+    here : Path
+        Of its files.
+    certificate, client : dict of str, optional
+        Its own and a client's, as `authority.Authority.issue` makes them: it speaks TLS then, to
+        clients that have one.
+    """
+
+    def __init__(
+        self,
+        here: Path,
+        certificate: dict[str, str] | None = None,
+        client: dict[str, str] | None = None,
+    ) -> None:
         self.here = here
-        self.url = f"http://127.0.0.1:{held_port()}"
+        self._tls: list[str] = []
+        self._context: ssl.SSLContext | None = None
+        if certificate and client:
+            authority = certificate["HOLDFAST_TLS_CA"]
+            self._tls = ["--client-cert-auth", "--trusted-ca-file", authority]
+            self._tls += ["--cert-file", certificate["HOLDFAST_TLS_CERT"]]
+            self._tls += ["--key-file", certificate["HOLDFAST_TLS_KEY"]]
+            self._context = ssl.create_default_context(cafile=authority)
+            self._context.load_cert_chain(client["HOLDFAST_TLS_CERT"], client["HOLDFAST_TLS_KEY"])
+        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{held_port()}"
         self._peers = f"http://127.0.0.1:{held_port()}"
         self.start()
 
@@ -41,6 +65,7 @@ class Etcd:
                 *("--listen-peer-urls", self._peers),
                 *("--initial-advertise-peer-urls", self._peers),
                 *("--initial-cluster", f"default={self._peers}"),
+                *self._tls,
             ],
             stdout=subprocess.DEVNULL,
             stderr=(self.here / "etcd.log").open("a"),
@@ -70,7 +95,7 @@ class Etcd:
     def ask(self, path: str, question: dict[str, Any]) -> Any:
         """Ask it, as anybody may."""
         request = urllib.request.Request(self.url + path, json.dumps(question).encode())
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=5, context=self._context) as answer:
             return json.load(answer)
 
     def entries(self, prefix: str) -> dict[str, dict[str, Any]]:

@@ -1,5 +1,7 @@
 #include "runtime/coordinator/etcd/client.h"
 
+#include <utility>
+
 #include "base/json_reader.h"
 
 namespace holdfast::runtime {
@@ -31,7 +33,9 @@ Status refusal_of(const EtcdUrl& url, const HttpAnswer& answer) {
 
 }  // namespace
 
-EtcdClient::EtcdClient(const std::vector<EtcdUrl>& urls) {
+EtcdClient::EtcdClient(const std::vector<EtcdUrl>& urls,
+                       std::shared_ptr<const secure::TlsContext> tls)
+    : tls_(std::move(tls)) {
   for (const EtcdUrl& url : urls) servers_.push_back({url, HostLookup(url.host)});
 }
 
@@ -46,7 +50,12 @@ Result<HttpAnswer> EtcdClient::ask_one(Server& server, const std::string& path,
     const Instant now = clock_.now();
     const Duration share = (deadline - now) / static_cast<int>(left--);
     const std::string host = name.substr(name.find("//") + 2);
-    auto answer = exchange({{address, server.url.port}, host, path, body}, clock_, now + share);
+    HttpPost post{{address, server.url.port}, host, path, body};
+    if (server.url.sealed) {
+      post.tls = tls_.get();
+      post.certified = server.url.host;
+    }
+    auto answer = exchange(post, clock_, now + share);
     if (answer.is_ok()) return answer;
     last = answer.status();
   }

@@ -22,7 +22,9 @@ namespace holdfast::runtime {
 
 class EtcdClient {
  public:
-  explicit EtcdClient(const std::vector<EtcdUrl>& urls);
+  // `tls`: whom it believes at https://; null: where all URLs are http://.
+  explicit EtcdClient(const std::vector<EtcdUrl>& urls,
+                      std::shared_ptr<const secure::TlsContext> tls = nullptr);
 
   // kSystem: none has answered, or etcd could not; kProtocolError: what answers is no etcd, or not
   // of this cluster; kNotMember: the lease has ended. A change may have happened whatever the error
@@ -46,8 +48,9 @@ class EtcdClient {
 
   MonotonicClock clock_;
   std::vector<Server> servers_;
-  std::size_t next_ = 0;       // the server that answered last
-  std::uint64_t cluster_ = 0;  // 0: none has answered yet
+  std::shared_ptr<const secure::TlsContext> tls_;  // owners: clients, and the lease that made them
+  std::size_t next_ = 0;                           // the server that answered last
+  std::uint64_t cluster_ = 0;                      // 0: none has answered yet
 };
 
 }  // namespace holdfast::runtime

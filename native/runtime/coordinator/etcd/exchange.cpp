@@ -7,9 +7,14 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 
 #include "base/forks.h"
+#include "runtime/rendezvous/sealer.h"
+#include "secure/tls_session.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -29,7 +34,44 @@ class HttpConnection {
     return connect_outcome(number_, post_.to);
   }
 
+  Status shake_hands() {
+    if (post_.tls == nullptr) return Status::ok();
+    secure::TlsTerms terms;
+    terms.now = unix_now();
+    terms.hosts = {post_.certified};
+    auto session = secure::TlsSession::client(*post_.tls, std::move(terms));
+    if (!session.is_ok()) return session.status();
+    session_.emplace(std::move(session).value());
+    TRY(send_sealed());
+    while (session_->state() == secure::TlsState::kHandshaking) {
+      TRY(hear());
+      TRY(send_sealed());
+    }
+    return unbroken();
+  }
+
   Status send(std::string_view text) {
+    if (!session_) return send_plain(text);
+    TRY(session_->write(std::as_bytes(std::span(text))));
+    return send_sealed();
+  }
+
+  Result<HttpAnswer> receive() {
+    for (;;) {
+      TRY(hear());
+      TRY(unbroken());
+      HttpAnswer answer = parse_answer(heard_, ended_);
+      using State = HttpAnswer::AnswerState;
+      if (answer.state == State::kBad) {
+        return Status{Code::kProtocolError,
+                      "what answers at " + to_string(post_.to) + " is no HTTP: " + answer.why};
+      }
+      if (answer.state == State::kWhole) return answer;
+    }
+  }
+
+ private:
+  Status send_plain(std::string_view text) {
     while (!text.empty()) {
       const ssize_t sent = ::send(number_, text.data(), text.size(), MSG_NOSIGNAL);
       if (sent >= 0) {
@@ -43,29 +85,50 @@ class HttpConnection {
     return Status::ok();
   }
 
-  Result<HttpAnswer> receive() {
-    std::string bytes;
-    std::array<char, kHttpReadBytes> part{};
-    for (;;) {
-      const ssize_t got = ::recv(number_, part.data(), part.size(), 0);
-      if (got < 0 && errno == EAGAIN) {
-        TRY(wait(POLLIN, "answer"));
-        continue;
-      }
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return broken("receive from");
-      bytes.append(part.data(), static_cast<std::size_t>(got));
-      HttpAnswer answer = parse_answer(bytes, got == 0);
-      using State = HttpAnswer::AnswerState;
-      if (answer.state == State::kBad) {
-        return Status{Code::kProtocolError,
-                      "what answers at " + to_string(post_.to) + " is no HTTP: " + answer.why};
-      }
-      if (answer.state == State::kWhole) return answer;
+  Status send_sealed() {
+    while (!session_->outgoing().empty()) {
+      const auto bytes = session_->outgoing();
+      TRY(send_plain({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+      session_->sent(bytes.size());
     }
+    return Status::ok();
   }
 
- private:
+  // Waits for bytes, or for their end.
+  Status hear() {
+    std::array<std::byte, kHttpReadBytes> part{};
+    ssize_t got = -1;
+    while (got < 0) {
+      got = ::recv(number_, part.data(), part.size(), 0);
+      if (got < 0 && errno == EAGAIN) {
+        TRY(wait(POLLIN, "answer"));
+      } else if (got < 0 && errno != EINTR) {
+        return broken("receive from");
+      }
+    }
+    ended_ = got == 0;
+    std::span<const std::byte> bytes = std::span(part).first(static_cast<std::size_t>(got));
+    if (session_) {
+      if (ended_) session_->feed_end();
+      session_->feed(bytes);
+      bytes = session_->readable();
+      ended_ = session_->state() == secure::TlsState::kClosed;
+    }
+    heard_.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (session_) session_->consume(bytes.size());
+    return Status::ok();
+  }
+
+  // Whether the session has failed: for good, if somebody is not believed.
+  Status unbroken() const {
+    if (!session_ || session_->failure().is_ok()) return Status::ok();
+    const Status& why = session_->failure();
+    const bool cut = why.code() == Code::kPeerLost;
+    return {cut ? Code::kSystem : Code::kProtocolError,
+            "no TLS with " + to_string(post_.to) + ": " + why.message() +
+                (cut ? "" : " (--etcd-ca, --etcd-cert, --etcd-key)")};
+  }
+
   Status broken(const char* what) const {
     return {Code::kSystem, std::string("cannot ") + what + " " + to_string(post_.to) + ": " +
                                std::strerror(errno)};
@@ -92,6 +155,9 @@ class HttpConnection {
   const HttpPost& post_;
   const Clock& clock_;
   Instant deadline_;
+  std::optional<secure::TlsSession> session_;
+  std::string heard_;
+  bool ended_ = false;
 };
 
 std::string request_text(const HttpPost& post) {
@@ -107,6 +173,7 @@ Result<HttpAnswer> exchange(const HttpPost& post, const Clock& clock, Instant de
   if (!number.is_ok()) return number.status();
   HttpConnection connection(number.value(), post, clock, deadline);
   TRY(connection.connect());
+  TRY(connection.shake_hands());
   TRY(connection.send(request_text(post)));
   return connection.receive();
 }

@@ -55,7 +55,7 @@ std::uint64_t tenths_since_1970() {
 }
 
 EtcdLease::EtcdLease(LeaseSettings settings)
-    : settings_(std::move(settings)), client_(settings_.urls) {}
+    : settings_(std::move(settings)), client_(settings_.urls, settings_.tls) {}
 
 EtcdLease::~EtcdLease() { close(); }
 

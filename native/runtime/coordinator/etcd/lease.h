@@ -38,7 +38,8 @@ class EtcdLease {
   struct LeaseSettings {
     std::vector<EtcdUrl> urls;
     std::chrono::seconds ttl{5};
-    std::string who;  // what other coordinators are told
+    std::string who;                                     // what other coordinators are told
+    std::shared_ptr<const secure::TlsContext> tls = {};  // as EtcdClient has it
   };
 
   explicit EtcdLease(LeaseSettings settings);

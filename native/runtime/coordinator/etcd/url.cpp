@@ -15,17 +15,20 @@ constexpr std::size_t kMostUrls = 16;
 
 Status refuse_url(const std::string& text, const std::string& why) {
   return {Code::kConfigError, "--etcd \"" + text + "\"" + why +
-                                  "; accepted: http://HOST:PORT of each member of one etcd, with "
-                                  "commas between them; an address of IPv6 in brackets"};
+                                  "; accepted: http://HOST:PORT or https://HOST:PORT of each "
+                                  "member of one etcd, with commas between them; an address of "
+                                  "IPv6 in brackets"};
 }
 
 std::optional<EtcdUrl> parse_url(std::string_view text) {
-  if (!text.starts_with(kPlainHttp)) return std::nullopt;
-  text.remove_prefix(kPlainHttp.size());
+  const bool sealed = text.starts_with(kSealedHttp);
+  if (!sealed && !text.starts_with(kPlainHttp)) return std::nullopt;
+  text.remove_prefix((sealed ? kSealedHttp : kPlainHttp).size());
   if (text.ends_with('/')) text.remove_suffix(1);
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   EtcdUrl url;
+  url.sealed = sealed;
   std::string_view host = text.substr(0, colon);
   const bool brackets = host.starts_with('[') && host.ends_with(']');
   if (brackets) host = host.substr(1, host.size() - 2);
@@ -48,8 +51,8 @@ std::optional<EtcdUrl> parse_url(std::string_view text) {
 
 std::string to_string(const EtcdUrl& url) {
   const bool brackets = url.host.find(':') != std::string::npos;
-  return std::string(kPlainHttp) + (brackets ? "[" + url.host + "]" : url.host) + ":" +
-         std::to_string(url.port);
+  return std::string(url.sealed ? kSealedHttp : kPlainHttp) +
+         (brackets ? "[" + url.host + "]" : url.host) + ":" + std::to_string(url.port);
 }
 
 Result<std::vector<EtcdUrl>> parse_etcd_urls(const std::string& text) {
@@ -60,11 +63,6 @@ Result<std::vector<EtcdUrl>> parse_etcd_urls(const std::string& text) {
     const std::string_view one = rest.substr(0, comma);
     more = comma != std::string_view::npos;
     rest.remove_prefix(more ? comma + 1 : rest.size());
-    if (one.starts_with(kSealedHttp)) {
-      return refuse_url(text,
-                        ": https:// is not supported yet: reach an etcd that speaks TLS only "
-                        "through a proxy on this host");
-    }
     const auto url = parse_url(one);
     if (!url) return refuse_url(text, "");
     if (std::find(urls.begin(), urls.end(), *url) == urls.end()) urls.push_back(*url);

@@ -1,4 +1,4 @@
-// Where an etcd listens: http://HOST:PORT.
+// Where an etcd listens: http://HOST:PORT, or https:// and that.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,11 @@ namespace holdfast::runtime {
 struct EtcdUrl {
   std::string host;  // a name or a numeric address
   std::uint16_t port = 0;
+  bool sealed = false;  // https
   friend bool operator==(const EtcdUrl&, const EtcdUrl&) = default;
 };
 
-// "http://host:port"; an IPv6 address stands in brackets.
+// "http://host:port" or "https://host:port"; an IPv6 address stands in brackets.
 std::string to_string(const EtcdUrl& url);
 
 // URLs with commas between them. kConfigError with what is accepted.
