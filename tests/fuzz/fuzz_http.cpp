@@ -14,8 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       holdfast::health::parse_request(bytes.substr(0, size / 2));
   if (half.state != State::kIncomplete && half.state != parse.state) __builtin_trap();
   if (parse.state == State::kBad && (parse.status < 400 || parse.status > 599)) __builtin_trap();
-  if (parse.state == State::kIncomplete && size > holdfast::health::kMaxRequestBytes)
-    __builtin_trap();
+  constexpr std::size_t kMost =
+      holdfast::health::kMaxRequestBytes + holdfast::health::kMaxBodyBytes;
+  if (parse.state == State::kIncomplete && size > kMost) __builtin_trap();
+  if (parse.request.body.size() > holdfast::health::kMaxBodyBytes) __builtin_trap();
   if (parse.state == State::kWhole && !parse.request.path.starts_with('/')) __builtin_trap();
   const std::string text = holdfast::health::json_text(bytes);
   for (const char c : text) {
