@@ -59,7 +59,11 @@ bool Coordinator::is_deserted() const {
 }
 
 bool Coordinator::is_deaf() const {
-  const std::vector<MemberId> all = staying();
+  std::vector<MemberId> all = staying();
+  // Who is kicked may be the only one that is left, and comes back where it is.
+  for (const auto& [member, proven] : lost_) {
+    if (!proven && is_kicked(member)) all.push_back(member);
+  }
   return !unheard_.empty() &&
          std::all_of(all.begin(), all.end(), [&](MemberId m) { return unheard_.contains(m); });
 }
@@ -67,7 +71,8 @@ bool Coordinator::is_deaf() const {
 void Coordinator::hold(const std::string& why, Instant now) {
   if (why == held_) return;
   held_ = why;
-  if (held_.empty()) try_first_view(now);
+  // Members that were out of reach, and are back, have a view.
+  if (held_.empty() && view_.epoch.value == 0) try_first_view(now);
 }
 
 Vote Coordinator::vote_of(std::vector<MemberId> staying) const {

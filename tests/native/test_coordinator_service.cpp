@@ -335,6 +335,25 @@ TEST_CASE("a member that the coordinator does not know greets it again") {
   CHECK(world.view_of(1) == Ids{1, 2});
 }
 
+TEST_CASE("members that are back in reach keep their view, whoever waits in their lobby") {
+  CoordinatedWorld world;
+  world.come(1);
+  world.run(seconds(3));
+  REQUIRE(world.view_of(1) == Ids{1});
+  world.come(2);
+  world.run(seconds(1));
+  REQUIRE(world.waits(2));
+  world.part({2});
+  world.cut(1);
+  world.run(seconds(1));
+  CHECK(world.blocked().find("none of its 1 members can be reached") != std::string::npos);
+  world.heal();
+  world.run(kDecision);
+  CHECK(world.waits(2));
+  CHECK(world.view_of(1) == Ids{1});
+  CHECK(world.forks == 0);
+}
+
 TEST_CASE("who is shown out is told, and the others go on without it") {
   CoordinatedWorld world;
   world.found({1, 2, 3, 4});

@@ -158,6 +158,17 @@ TEST_CASE("who is kicked while it hangs is out, and at large until it is heard")
   CHECK(world.member(1)->at_large().empty());
 }
 
+TEST_CASE("who was kicked is welcome back where the others have gone without a word") {
+  CoordinatedWorld world;
+  greeted(world, {1, 2});
+  world.die(1, false);
+  REQUIRE(kick(world, 1).is_ok());
+  world.run(seconds(10));
+  CHECK_FALSE(world.fenced(2));
+  CHECK(world.view_of(2) == Ids{2});
+  CHECK(world.forks == 0);
+}
+
 TEST_CASE("a kick that leaves no quorum is refused before anybody stops") {
   CoordinatedWorld world;
   greeted(world, {1, 2});
