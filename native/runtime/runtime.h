@@ -132,8 +132,8 @@ class Runtime final : public comm::Executor,
   // Any thread.
   void revoke(const std::set<secure::Serial>& serials);
   // Of a coordinator: looks whether its files of certificates have changed, and shows out whose
-  // certificate does not count any more. What is to be told to whoever operates it, each once. Any
-  // thread.
+  // certificate does not count any more. What is to be told to whoever operates it, each once. One
+  // thread at a time.
   std::vector<std::string> look_at_certificates();
 
   // comm::Executor.

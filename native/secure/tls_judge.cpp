@@ -5,6 +5,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace holdfast::secure {
@@ -159,6 +160,7 @@ bool TlsJudge::judge_authority(X509_STORE_CTX* chain) {
   }
   std::vector<X509*> between;
   const STACK_OF(X509)* shown = X509_STORE_CTX_get0_untrusted(chain);
+  between.reserve(static_cast<std::size_t>(std::max(sk_X509_num(shown), 0)));
   for (int i = 0; i < sk_X509_num(shown); ++i) between.push_back(sk_X509_value(shown, i));
   auto certificate = certificate_of(leaf, between);
   if (!certificate.is_ok()) return refuse(certificate.status());

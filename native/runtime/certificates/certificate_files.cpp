@@ -21,7 +21,7 @@ constexpr std::size_t kMostAuthorityBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostListBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostRoleBytes = std::size_t{16} << 20;
 
-Status put(Result<std::string> from, std::string& into) {
+Status keep_text(Result<std::string> from, std::string& into) {
   if (!from.is_ok()) return from.status();
   into = std::move(from).value();
   return Status::ok();
@@ -50,10 +50,13 @@ Status check_complete(const Options& options) {
 
 Result<CertificateTexts> read_texts(const Options& options) {
   CertificateTexts texts;
-  TRY(put(read_small_file({"tls_cert", options.tls_cert, kMostOwnPemBytes}), texts.certificates));
-  TRY(put(read_small_file({"tls_ca", options.tls_ca, kMostAuthorityBytes}), texts.authorities));
+  TRY(keep_text(read_small_file({"tls_cert", options.tls_cert, kMostOwnPemBytes}),
+                texts.certificates));
+  TRY(keep_text(read_small_file({"tls_ca", options.tls_ca, kMostAuthorityBytes}),
+                texts.authorities));
   if (!options.tls_crl.empty()) {
-    TRY(put(read_small_file({"tls_crl", options.tls_crl, kMostListBytes}), texts.revocations));
+    TRY(keep_text(read_small_file({"tls_crl", options.tls_crl, kMostListBytes}),
+                  texts.revocations));
     if (texts.revocations.empty()) {
       return Status{Code::kConfigError,
                     "tls_crl " + options.tls_crl +
@@ -61,9 +64,9 @@ Result<CertificateTexts> read_texts(const Options& options) {
                         "`openssl ca -gencrl` writes them, or no option tls_crl"};
     }
   }
-  TRY(put(read_private_file({"tls_key", options.tls_key, kMostOwnPemBytes},
-                            {"accepted: a PEM file of mode 0600", "key"}),
-          texts.key));
+  TRY(keep_text(read_private_file({"tls_key", options.tls_key, kMostOwnPemBytes},
+                                  {"accepted: a PEM file of mode 0600", "key"}),
+                texts.key));
   return texts;
 }
 

@@ -43,17 +43,14 @@ std::shared_ptr<const CertificateRules> CertificateGate::rules() const {
   return rules_;
 }
 
-Status CertificateGate::check_lists(const CertificateRules& rules, UnixTime now) {
+bool CertificateGate::lists_hold(const CertificateRules& rules, UnixTime now) {
   const auto lists = rules.context.lists();
-  if (!lists || (now >= lists->from && now <= lists->until)) return Status::ok();
-  return {Code::kAuthFailed, "the revocation lists hold from " + secure::date_text(lists->from) +
-                                 " until " + secure::date_text(lists->until) +
-                                 ", and this host's clock says " + secure::date_text(now)};
+  return !lists || (now >= lists->from && now <= lists->until);
 }
 
 Status CertificateGate::check_usable(UnixTime now) const {
   const std::lock_guard lock(mutex_);
-  if (unusable_.is_ok() && check_lists(*rules_, now).is_ok()) return Status::ok();
+  if (unusable_.is_ok() && lists_hold(*rules_, now)) return Status::ok();
   return {Code::kAuthFailed,
           "the coordinator cannot use its files of certificates or revocations at present, and "
           "lets nobody in by a certificate until whoever operates it has mended them"};
@@ -61,27 +58,32 @@ Status CertificateGate::check_usable(UnixTime now) const {
 
 CertificateGate::Look CertificateGate::look(UnixTime now) {
   Look look;
-  const std::lock_guard lock(mutex_);
   if (auto stamps = stamps_of(options_); stamps != seen_) {
     seen_ = std::move(stamps);
     auto read = read_coordinators_files(options_);
+    look.has_new_rules = read.is_ok() && lists_hold(read.value(), now);
+    const std::lock_guard lock(mutex_);
     unusable_ = read.status();
     if (read.is_ok()) rules_ = std::make_shared<const CertificateRules>(std::move(read).value());
-    look.has_new_rules = read.is_ok() && check_lists(*rules_, now).is_ok();
   }
-  const Status lists = check_lists(*rules_, now);
-  const bool is_list = unusable_.is_ok() && !lists.is_ok();
-  std::string wrong = unusable_.message();
-  if (is_list) wrong = "tls_crl " + options_.tls_crl + ": " + lists.message();
-  if (wrong == told_ || (is_list && told_ == options_.tls_crl)) return look;
-  // The clock in a text about a list makes each one new.
-  told_ = is_list ? options_.tls_crl : wrong;
+  const std::string wrong = what_is_wrong(now);
+  if (wrong == told_) return look;
+  told_ = wrong;
   look.news.push_back(wrong.empty()
                           ? "the files of certificates can be used again"
                           : wrong +
                                 ". Nobody new is let in by a certificate until this is mended; "
                                 "who is in stays");
   return look;
+}
+
+std::string CertificateGate::what_is_wrong(UnixTime now) const {
+  const std::lock_guard lock(mutex_);
+  if (!unusable_.is_ok()) return unusable_.message();
+  if (lists_hold(*rules_, now)) return "";
+  const auto lists = *rules_->context.lists();
+  return "tls_crl " + options_.tls_crl + ": the lists hold from " + secure::date_text(lists.from) +
+         " until " + secure::date_text(lists.until) + ", which this host's clock is not in";
 }
 
 }  // namespace holdfast::runtime

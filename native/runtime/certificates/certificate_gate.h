@@ -14,7 +14,7 @@
 
 namespace holdfast::runtime {
 
-// Any thread.
+// Any thread, but for look().
 class CertificateGate {
  public:
   // Fails for files that cannot be used from the start; a revocation list that has ended is told by
@@ -30,7 +30,8 @@ class CertificateGate {
     bool has_new_rules = false;     // who is in is to be held against them
     std::vector<std::string> news;  // for whoever operates the coordinator; each once
   };
-  // Reads the files again if they have changed.
+  // Reads the files again if they have changed; nobody waits for that but the caller. One thread at
+  // a time.
   Look look(secure::UnixTime now);
 
  private:
@@ -47,14 +48,16 @@ class CertificateGate {
   };
   CertificateGate(Options options, std::vector<Stamp> seen, CertificateRules rules);
   static std::vector<Stamp> stamps_of(const Options& options);
-  static Status check_lists(const CertificateRules& rules, secure::UnixTime now);
+  static bool lists_hold(const CertificateRules& rules, secure::UnixTime now);
+  // "" if nothing is; the same text for as long as it is the same.
+  std::string what_is_wrong(secure::UnixTime now) const;
 
   const Options options_;
-  mutable std::mutex mutex_;  // guards the rest
-  std::vector<Stamp> seen_;
+  std::vector<Stamp> seen_;                        // look()'s alone
+  std::string told_;                               // the same: what is wrong, and known
+  mutable std::mutex mutex_;                       // guards the rest
   std::shared_ptr<const CertificateRules> rules_;  // owners: also callers that are being judged
   Status unusable_;                                // of the last reading; ok: it could be used
-  std::string told_;                               // what is wrong, and known
 };
 
 }  // namespace holdfast::runtime

@@ -64,7 +64,8 @@ class Gatekeeper final : public Sealer {
   // The run of a token that somebody has come in by; empty: nobody has.
   std::string run_of(const secure::Serial& token) const;
   // Looks whether the files of certificates have changed: who came in by one that does not count
-  // any more is unwelcome. What is to be told to whoever operates this, each once.
+  // any more is unwelcome. What is to be told to whoever operates this, each once. One thread at a
+  // time.
   std::vector<std::string> look_at_certificates();
   // nullopt: it has the secret.
   std::optional<Entrant> entrant(MemberId member) const;

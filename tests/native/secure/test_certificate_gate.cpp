@@ -321,7 +321,7 @@ TEST_CASE("while a file cannot be used who is in stays, and nobody else is let i
   CHECK(at.door.refusal_of(*alice, {11}) == "");
   // A list that has ended says nothing of who is in, though it has them.
   site.revoke({11}, -7200, -3600);
-  expect_in(news(), "the revocation lists hold from");
+  expect_in(news(), "the lists hold from");
   CHECK(at.gate->entrant({11})->unwelcome == "");
   CHECK(at.door.refusal_of(*alice, {11}) != "");
   const Site other;
