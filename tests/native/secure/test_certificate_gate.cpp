@@ -333,6 +333,31 @@ TEST_CASE("while a file cannot be used who is in stays, and nobody else is let i
   CHECK(at.door.refusal_of(*alice, {11}) == "");
 }
 
+TEST_CASE("a list that ends while nothing else happens keeps newcomers out from then on") {
+  if (secure::lacking()) return;
+  Site site;
+  site.revoke({99}, -60, 60);
+  Options options = site.coordinators();
+  options.tls_crl = site.path("crl");
+  const auto gate = CertificateGate::open(options).value();
+  const secure::UnixTime now = unix_now();
+  const secure::UnixTime late{now.value + 3600};
+  CHECK(gate->look(now).news.empty());
+  CHECK(gate->check_usable(now).is_ok());
+  CHECK(gate->check_usable(late).code() == Code::kAuthFailed);
+  const auto first = gate->look(late);
+  REQUIRE(first.news.size() == 1);
+  expect_in(first.news[0], "tls_crl " + site.path("crl") + ": the lists hold from");
+  CHECK_FALSE(first.has_new_rules);
+  CHECK(gate->look({late.value + 1}).news.empty());
+  // One that has not begun is no better.
+  CHECK_FALSE(gate->check_usable({now.value - 3600}).is_ok());
+  site.revoke({99}, -60, 7200);
+  const auto mended = gate->look(late);
+  CHECK(mended.has_new_rules);
+  CHECK(mended.news == std::vector<std::string>{"the files of certificates can be used again"});
+}
+
 TEST_CASE("files that cannot work are told before anybody is called") {
   if (secure::lacking()) return;
   const Site site;
