@@ -48,8 +48,12 @@ TEST_CASE("a line says when, from where, who, what and why") {
   const auto log = AuditLog::open(folder.path()).value();
   log->write("refused", "192.0.2.7", {"0a", "run7", "ff"}, "the \"token\"\nwas revoked");
   log->write("let in", "2001:db8::7", {}, "");
+  log->write("let in", "192.0.2.8", {"", "run7", "ee", "CN=\\\"a\\\"", "0B"}, "");
   const auto lines = folder.lines();
-  REQUIRE(lines.size() == 2);
+  REQUIRE(lines.size() == 3);
+  CHECK(
+      lines[2].ends_with("\"address\":\"192.0.2.8\",\"subject\":\"CN=\\\\\\\"a\\\\\\\"\","
+                         "\"certificate\":\"0B\",\"run\":\"run7\",\"key\":\"ee\"}"));
   CAPTURE(lines[0]);
   CHECK(lines[0].starts_with("{\"time\":\"20"));
   CHECK(lines[0].find("Z\",\"event\":\"refused\",\"address\":\"192.0.2.7\",\"token\":\"0a\",") !=

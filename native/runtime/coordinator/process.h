@@ -47,8 +47,8 @@ class CoordinatorProcess {
   // once. Any thread.
   virtual void revoke(const std::set<secure::Serial>& serials) = 0;
   // Looks whether the files of certificates have changed (options tls_*); members whose certificate
-  // does not count any more leave their worlds at once. What is to be told, each once. One thread at
-  // a time.
+  // does not count any more leave their worlds at once. What is to be told, each once. One thread
+  // at a time.
   virtual std::vector<std::string> look_at_certificates() = 0;
   // Stops; the members go on without it until they need a decision.
   virtual void close() = 0;
