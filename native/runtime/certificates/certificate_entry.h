@@ -1,6 +1,7 @@
 // Certificate entry: how a process that was given a certificate comes to its coordinator. The two
 // show each other certificates of authorities that the other believes; the coordinator's must be
-// made for servers, and for a host at which this process calls it.
+// made for servers, and for a host at which this process calls it. Its own is read again when it
+// has been renewed.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ struct CertificateTarget {
   std::vector<std::string> hosts;
 };
 
-// Reads the files that the options name.
+// Reads the files that the options name, and again before a call if they have changed.
 Result<std::unique_ptr<WayIn>> enter_by_certificate(const Options& options,
                                                     CertificateTarget target);
 

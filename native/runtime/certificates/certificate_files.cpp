@@ -1,5 +1,7 @@
 #include "runtime/certificates/certificate_files.h"
 
+#include <sys/stat.h>
+
 #include <span>
 
 #include "base/small_file.h"
@@ -75,6 +77,20 @@ Result<CertificateTexts> read_texts(const Options& options) {
 bool has_certificate_options(const Options& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty() || !options.tls_ca.empty() ||
          !options.tls_crl.empty();
+}
+
+std::vector<FileStamp> certificate_stamps(const Options& options) {
+  std::vector<FileStamp> stamps;
+  for (const std::string* path : {&options.tls_cert, &options.tls_key, &options.tls_ca,
+                                  &options.tls_crl, &options.tls_roles}) {
+    FileStamp& stamp = stamps.emplace_back();
+    struct stat about {};
+    if (path->empty() || ::stat(path->c_str(), &about) != 0) continue;
+    stamp = {about.st_dev,         about.st_ino,          about.st_size,
+             about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_ctim.tv_sec,
+             about.st_ctim.tv_nsec};
+  }
+  return stamps;
 }
 
 Result<OwnCertificate> read_own_files(const Options& options) {

@@ -1,41 +1,25 @@
 #include "runtime/certificates/certificate_gate.h"
 
-#include <sys/stat.h>
-
 #include <utility>
 
 namespace holdfast::runtime {
 
 using secure::UnixTime;
 
-CertificateGate::CertificateGate(Options options, std::vector<Stamp> seen, CertificateRules rules)
+CertificateGate::CertificateGate(Options options, std::vector<FileStamp> seen,
+                                 CertificateRules rules)
     : options_(std::move(options)),
       seen_(std::move(seen)),
       rules_(std::make_shared<const CertificateRules>(std::move(rules))) {}
 
 Result<std::shared_ptr<CertificateGate>> CertificateGate::open(const Options& options) {
-  // Before the files are read: what changes meanwhile is read again.
-  auto seen = stamps_of(options);
+  auto seen = certificate_stamps(options);
   auto rules = read_coordinators_files(options);
   if (!rules.is_ok()) return rules.status();
   // Later it is known to members by their own clocks, and no reason to keep rules that are older.
   TRY(check_dates(rules.value().own, options.tls_cert));
   return std::shared_ptr<CertificateGate>(
       new CertificateGate(options, std::move(seen), std::move(rules).value()));
-}
-
-std::vector<CertificateGate::Stamp> CertificateGate::stamps_of(const Options& options) {
-  std::vector<Stamp> stamps;
-  for (const std::string* path : {&options.tls_cert, &options.tls_key, &options.tls_ca,
-                                  &options.tls_crl, &options.tls_roles}) {
-    Stamp& stamp = stamps.emplace_back();
-    struct stat about {};
-    if (path->empty() || ::stat(path->c_str(), &about) != 0) continue;
-    stamp = {about.st_dev,         about.st_ino,          about.st_size,
-             about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_ctim.tv_sec,
-             about.st_ctim.tv_nsec};
-  }
-  return stamps;
 }
 
 std::shared_ptr<const CertificateRules> CertificateGate::rules() const {
@@ -58,7 +42,7 @@ Status CertificateGate::check_usable(UnixTime now) const {
 
 CertificateGate::Look CertificateGate::look(UnixTime now) {
   Look look;
-  if (auto stamps = stamps_of(options_); stamps != seen_) {
+  if (auto stamps = certificate_stamps(options_); stamps != seen_) {
     seen_ = std::move(stamps);
     auto read = read_coordinators_files(options_);
     look.has_new_rules = read.is_ok() && lists_hold(read.value(), now);

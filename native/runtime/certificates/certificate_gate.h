@@ -35,25 +35,13 @@ class CertificateGate {
   Look look(secure::UnixTime now);
 
  private:
-  // What tells a file's state from its next one; never equal to that of a file that is not there.
-  struct Stamp {
-    std::uint64_t device = 0;
-    std::uint64_t inode = 0;
-    std::int64_t size = -1;
-    std::int64_t written_s = 0;
-    std::int64_t written_ns = 0;
-    std::int64_t changed_s = 0;
-    std::int64_t changed_ns = 0;
-    bool operator==(const Stamp&) const = default;
-  };
-  CertificateGate(Options options, std::vector<Stamp> seen, CertificateRules rules);
-  static std::vector<Stamp> stamps_of(const Options& options);
+  CertificateGate(Options options, std::vector<FileStamp> seen, CertificateRules rules);
   static bool lists_hold(const CertificateRules& rules, secure::UnixTime now);
   // "" if nothing is; the same text for as long as it is the same.
   std::string what_is_wrong(secure::UnixTime now) const;
 
   const Options options_;
-  std::vector<Stamp> seen_;                        // look()'s alone
+  std::vector<FileStamp> seen_;                    // look()'s alone
   std::string told_;                               // the same: what is wrong, and known
   mutable std::mutex mutex_;                       // guards the rest
   std::shared_ptr<const CertificateRules> rules_;  // owners: also callers that are being judged

@@ -333,6 +333,29 @@ TEST_CASE("while a file cannot be used who is in stays, and nobody else is let i
   CHECK(at.door.refusal_of(*alice, {11}) == "");
 }
 
+TEST_CASE("a member that has renewed its certificate shows the new one at its next call") {
+  if (secure::lacking()) return;
+  Site site;
+  const SecretFile secret;
+  site.revoke({});
+  Options options = site.coordinators();
+  options.tls_crl = site.path("crl");
+  Entrance at(secret, options);
+  const auto alice = holder(site, "alice", 11);
+  REQUIRE(at.door.refusal_of(*alice, {11}) == "");
+  // Half of a pair is no reason to forget the old one.
+  site.write("alice.key", "half");
+  CHECK(at.door.refusal_of(*alice, {11}) == "");
+  CertificateWish wish = Site::wish("alice");
+  wish.serial = 21;
+  site.issue("alice", wish);
+  site.revoke({11});
+  at.gate->look_at_certificates();
+  CHECK(at.door.refusal_of(*alice, {11}) == "");
+  CHECK(at.gate->entrant({11})->facts().certificate == "15");
+  CHECK(at.gate->entrant({11})->unwelcome == "");
+}
+
 TEST_CASE("a list that ends while nothing else happens keeps newcomers out from then on") {
   if (secure::lacking()) return;
   Site site;

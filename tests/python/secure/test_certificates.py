@@ -146,6 +146,10 @@ def test_certificates_and_tokens_are_in_one_group_that_outlives_peers_and_coordi
     site.all_see(2, peers[:2])
     kill(site.process)
     site.process.wait()
+    # Meanwhile one is renewed, and what it had before is revoked.
+    numbers = [site.authority.number(name) for name in ("alice", "bob")]
+    site.authority.revoke("alice")
+    assert site.authority.issue("alice") == alice
     site.start()
     # It has lost the connection, and knows nobody any more: all prove themselves anew.
     newcomer = site.peer(3, bob, 3)
@@ -156,8 +160,9 @@ def test_certificates_and_tokens_are_in_one_group_that_outlives_peers_and_coordi
     known = {(line.get("subject", ""), line.get("certificate", "")) for line in let_in}
     assert known == {
         ("", ""),
+        ("CN=alice,O=Example", numbers[0]),
         ("CN=alice,O=Example", site.authority.number("alice")),
-        ("CN=bob,O=Example", site.authority.number("bob")),
+        ("CN=bob,O=Example", numbers[1]),
     }
     for line in let_in:
         assert line["run"] == "run7", line
