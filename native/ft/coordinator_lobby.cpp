@@ -196,7 +196,7 @@ void Coordinator::try_admit(Instant now) {
 // A world without members begins when enough strangers are connected to each other.
 bool Coordinator::try_first_view(Instant now) {
   const std::vector<WaitingJoiner> joiners = admissible();
-  if (!settings_.elastic || joiners.size() < settings_.min_peers || is_held()) return false;
+  if (view_.epoch.value > 0 || !settings_.elastic || joiners.size() < settings_.min_peers || is_held()) return false;
   Message next = make(MessageKind::kPropose);
   next.view.epoch = {1};
   next.view.admitted = version_;
