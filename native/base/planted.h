@@ -49,6 +49,8 @@ enum class Planted {
   kOwnCount,          // each member counts by its own calls until when plans start from the base's
   kBelieveAnybody,    // members take decisions from strangers
   kBelieveLobby,      // a coordinator takes a view from a process that waits
+  kUncheckedStatement,  // a view counts as signed whatever its statement is
+  kOldStatement,        // a signed view is believed though a later one is known
 };
 
 #ifdef HOLDFAST_PLANTED

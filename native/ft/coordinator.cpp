@@ -39,7 +39,8 @@ std::vector<MemberId> Coordinator::staying() const {
 void Coordinator::on_message(MemberId from, const Message& message, Instant now) {
   if (message.world != world_) return;
   note_heard(from);
-  if (!may_say(from, message)) return object(from, message);
+  const bool news = has_news(message);
+  if (!may_say(from, message, news)) return object(from, message);
   if (message.kind == MessageKind::kJoin) return on_join(from, message, now);
   if (message.kind == MessageKind::kReady) return on_ready(from, message, now);
   if (message.kind == MessageKind::kOut) return on_closed(from, now);
@@ -49,8 +50,10 @@ void Coordinator::on_message(MemberId from, const Message& message, Instant now)
     waiting->second.told.reset();
     return tell_waiting(waiting->second);
   }
-  if (message.epoch > std::max(view_.epoch, message.view.epoch)) return ask_for_view(from, now);
-  learn(message);
+  if (message.epoch > std::max(view_.epoch, news ? message.view.epoch : Epoch{})) {
+    return ask_for_view(from, now);
+  }
+  if (news) learn(message);
   note_heard(from);
   if (!view_.has(from)) return;
   if (is_excluded(from)) {
@@ -86,16 +89,19 @@ void Coordinator::note_heard(MemberId member) {
 
 // A coordinator that was started anew, or took over, knows only what members tell it.
 void Coordinator::learn(const Message& message) {
-  if (message.view.epoch <= view_.epoch || message.kind == MessageKind::kDecide) return;
   view_ = message.view;
   last_reports_ = message.reports;
   last_at_boundary_ = message.boundary;
+  // Anew: the secret may have been replaced since.
+  statement_ = statement_for(settings_.notary, name_, decided());
   last_change_.reset();
   keep_groups(last_reports_);
   asked_ = false;
   proposal_.reset();
   forget_reports();
   boundaries_.clear();
+  // What was signed may be an old view, whose members say what they like of later ones.
+  if (settings_.notary != nullptr) complaints_.clear(), lost_.clear();
   std::erase_if(lost_, [&](const auto& entry) { return !view_.has(entry.first); });
   // Processes in the lobby may have been admitted by the coordinator before this one.
   std::erase_if(lobby_, [&](const auto& entry) { return view_.has(entry.first); });
@@ -180,20 +186,6 @@ void Coordinator::take_back(MemberId member, Instant now) {
   blocked_.clear();
   if (proposal_) return raise_ballot(now);
   prepare(now);
-}
-
-// The member is heard: it is sent the lobby's version, and the ballot that it is to promise.
-void Coordinator::on_greet(MemberId from) {
-  if (settings_.outside && outranked_by_ > generation_ && !is_at_work()) {
-    raise_generation();
-    for (const MemberId member : view_.present()) {
-      if (member != from) on_greet(member);
-    }
-  }
-  Message m = make(MessageKind::kLobby);
-  m.version = version_;
-  m.boundary = orders_.paused_until.has_value();
-  send(from, std::move(m));
 }
 
 void Coordinator::raise_generation() {
@@ -286,7 +278,7 @@ void Coordinator::try_decide(Instant now) {
       acceptor = member;
     }
   }
-  if (!allowed()) return;
+  if (!allowed(now)) return;
   const Message* value = accepted != nullptr ? value_of(*accepted) : nullptr;
   if (accepted != nullptr && value == nullptr) return ask_once(acceptor, accepted->digest);
   if (is_behind()) return follow_record(value, now);
@@ -335,7 +327,7 @@ void Coordinator::try_commit(Instant now) {
       accepted_by_.size() >= all.size() &&
       std::all_of(all.begin(), all.end(), [&](MemberId m) { return accepted_by_.contains(m); });
   // The first view of a world has no members before it.
-  if (!accepted || (view_.epoch.value > 0 && !allowed())) return;
+  if (!accepted || (view_.epoch.value > 0 && !allowed(now))) return;
   if (!is_planted(Planted::kUnrecorded) && !write_record(proposal_->view)) {
     if (is_behind()) raise_ballot(now);
     return;
@@ -354,6 +346,7 @@ void Coordinator::publish(Message value, Instant now) {
   last_reports_ = std::move(value.reports);
   last_at_boundary_ = value.boundary;
   keep_groups(last_reports_);
+  statement_ = statement_for(settings_.notary, name_, decided());
   const Message whole = decided();
   const Message change = by_difference(whole, before);
   last_change_ = change;

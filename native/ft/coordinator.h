@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ft/message.h"
+#include "ft/notary.h"
 #include "ft/quorum.h"
 #include "ft/record.h"
 #include "ft/standing.h"
@@ -39,6 +40,11 @@ struct CoordinatorSettings {
   bool founding = false;      // outside: the world begins with strangers, not with a member's view
   std::size_t min_peers = 1;  // elastic: the first view waits for so many
   Record* record = nullptr;   // outside: keeps its decisions, if set; outlives this
+  // Outside: signs its decisions, and only signed views are learnt from others, if set; outlives
+  // this.
+  Notary* notary = nullptr;
+  // Outside, begun anew: decides nothing before, so that who has a later view comes first.
+  Instant decides_from{};
 };
 
 class Coordinator {
@@ -156,9 +162,11 @@ class Coordinator {
   Message make(MessageKind kind) const;
   void send(MemberId to, Message message) { sends_.emplace_back(to, std::move(message)); }
   Listener standing() const;
-  Speaker standing_of(MemberId from, const Message& message);
-  bool may_say(MemberId from, const Message& message);
+  Speaker standing_of(MemberId from, const Message& message, bool is_news);
+  bool may_say(MemberId from, const Message& message, bool is_news);
+  bool refutes(const Message& message);
   void object(MemberId from, const Message& message);
+  bool has_news(const Message& message) const;
   void learn(const Message& message);
   void ask(MemberId member) { send(member, make(MessageKind::kAsk)); }
   void ask_for_view(MemberId member, Instant now);
@@ -195,7 +203,7 @@ class Coordinator {
   Message make_prepare() const;
   bool has_reported(MemberId member, const std::vector<MemberId>& lost) const;
   void try_decide(Instant now);
-  bool allowed();
+  bool allowed(Instant now);
   Vote vote_of(std::vector<MemberId> staying) const;
   Result<MemberId> to_go(Rank rank) const;
   void note_out(MemberId member, std::string why);
@@ -251,6 +259,7 @@ class Coordinator {
   Reports last_reports_;
   bool last_at_boundary_ = false;
   std::optional<Message> last_change_;  // the last decision, for members that have the view before
+  Bytes statement_;                     // that it was decided
 
   bool established_ = false;
   bool asked_ = false;              // all members that stay were asked for their reports

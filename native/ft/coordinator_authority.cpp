@@ -23,24 +23,39 @@ Listener Coordinator::standing() const {
   return settings_.founding ? Listener::kFounding : Listener::kStarted;
 }
 
-// Whoever is in the record's view is a member, too: that view is decided. A coordinator that knows
-// no view yet takes the word of anybody who says that it is in one, unless its record knows better.
-Speaker Coordinator::standing_of(MemberId from, const Message& message) {
+// Whether the message tells of a later view, and whoever decided that has signed it.
+bool Coordinator::has_news(const Message& message) const {
+  const bool older = message.view.epoch < view_.epoch && !message.statement.empty();
+  const bool later =
+      message.view.epoch > view_.epoch || (older && is_planted(Planted::kOldStatement));
+  return later && message.kind != MessageKind::kDecide &&
+         is_attested(settings_.notary, name_, message);
+}
+
+// Whether its record knows better than the message: a view is recorded before any member knows it.
+bool Coordinator::refutes(const Message& message) {
+  return !read_record() ||
+         (recorded_ && recorded_->world == world_ && message.view.epoch > recorded_->epoch);
+}
+
+// Whoever is in the record's view is a member, too: that view is decided. So is whoever shows a
+// later view that was signed. Without signatures a coordinator that knows no view yet takes the
+// word of anybody who says that it is in one.
+Speaker Coordinator::standing_of(MemberId from, const Message& message, bool is_news) {
+  const bool is_in = message.view.has(from);
   if (view_.has(from)) return Speaker::kMember;
+  if (settings_.notary != nullptr && is_news && is_in && !refutes(message)) return Speaker::kMember;
   if (view_.has_outcast(from)) return Speaker::kOutcast;
   if (lobby_.contains(from)) return Speaker::kWaiting;
   const bool recorded = recorded_ && recorded_->world == world_;
   if (recorded && holds(recorded_->members, from)) return Speaker::kMember;
-  if (standing() != Listener::kStarted || !message.view.has(from)) return Speaker::kStranger;
-  // A view is recorded before any member knows it.
-  const bool refuted = !read_record() || (recorded_ && recorded_->world == world_ &&
-                                          message.view.epoch > recorded_->epoch);
-  return refuted ? Speaker::kStranger : Speaker::kMember;
+  const bool believes = standing() == Listener::kStarted && settings_.notary == nullptr;
+  return believes && is_in && !refutes(message) ? Speaker::kMember : Speaker::kStranger;
 }
 
-bool Coordinator::may_say(MemberId from, const Message& message) {
+bool Coordinator::may_say(MemberId from, const Message& message, bool is_news) {
   if (is_planted(Planted::kBelieveLobby)) return true;
-  return ft::may_say(standing(), standing_of(from, message), claim_of(message));
+  return ft::may_say(standing(), standing_of(from, message, is_news), claim_of(message));
 }
 
 // What it does not take from the sender may show that the sender missed its own exclusion. A member
@@ -84,8 +99,12 @@ Vote Coordinator::vote_of(std::vector<MemberId> staying) const {
   return vote;
 }
 
-bool Coordinator::allowed() {
+bool Coordinator::allowed(Instant now) {
   blocked_.clear();
+  if (now < settings_.decides_from) {
+    blocked_ = "the coordinator has just been started: who has a later view comes first";
+    return false;
+  }
   if (!read_record()) return false;
   Vote vote = vote_of(staying());
   vote.all_proven =

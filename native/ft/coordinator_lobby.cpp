@@ -54,7 +54,8 @@ std::optional<std::string> Coordinator::objection(const WaitingJoiner& waiting, 
     return "rank " + std::to_string(wanted.value) + " is not one of this group's, which are 0 to " +
            std::to_string(size - 1);
   }
-  const bool patient = now - waiting.since < settings_.silence + settings_.heartbeat * 2;
+  const Instant since = std::max(waiting.since, settings_.decides_from);
+  const bool patient = now - since < settings_.silence + settings_.heartbeat * 2;
   if (wanted.value < 0 || wanted.value >= size || patient) return std::nullopt;
   if (view_.members[static_cast<std::size_t>(wanted.value)] == kNobody) return std::nullopt;
   return "rank " + std::to_string(wanted.value) + " is held by a live process";
@@ -87,6 +88,21 @@ void Coordinator::tell_lobby(bool newly_ready) {
   for (const auto& [member, waiting] : lobby_) m.joiners.push_back(waiting.joiner);
   for (const MemberId member : view_.present()) send(member, m);
   for (auto& [member, waiting] : lobby_) tell_waiting(waiting);
+}
+
+// The member is heard: it is sent the lobby's version, and the ballot that it is to promise.
+void Coordinator::on_greet(MemberId from) {
+  if (settings_.outside && outranked_by_ > generation_ && !is_at_work()) {
+    raise_generation();
+    for (const MemberId member : view_.present()) {
+      if (member != from) on_greet(member);
+    }
+  }
+  Message m = make(MessageKind::kLobby);
+  m.version = version_;
+  m.boundary = orders_.paused_until.has_value();
+  m.statement = statement_;
+  send(from, std::move(m));
 }
 
 // A joiner is sent a view once; after that the digest stands for it.
@@ -196,7 +212,9 @@ void Coordinator::try_admit(Instant now) {
 // A world without members begins when enough strangers are connected to each other.
 bool Coordinator::try_first_view(Instant now) {
   const std::vector<WaitingJoiner> joiners = admissible();
-  if (view_.epoch.value > 0 || !settings_.elastic || joiners.size() < settings_.min_peers || is_held()) return false;
+  if (view_.epoch.value > 0 || !settings_.elastic || joiners.size() < settings_.min_peers ||
+      is_held())
+    return false;
   Message next = make(MessageKind::kPropose);
   next.view.epoch = {1};
   next.view.admitted = version_;

@@ -95,12 +95,14 @@ Message Coordinator::decided() const {
   m.view = view_;
   m.reports = last_reports_;
   m.boundary = last_at_boundary_;
+  m.statement = statement_;
   return m;
 }
 
 Message Coordinator::named_decision() const {
   Message m = make(MessageKind::kDecide);
   m.digest = digest_of_value(decided());
+  m.statement = statement_;
   return m;
 }
 

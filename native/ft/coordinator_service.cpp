@@ -46,6 +46,10 @@ CoordinatorService::ServedWorld* CoordinatorService::named(const std::string& na
   return found;
 }
 
+Duration CoordinatorService::grace() const {
+  return settings_.grace.value_or(settings_.heartbeat * kGrace);
+}
+
 CommId CoordinatorService::new_world() {
   CommId id;
   do id = world_id(settings_.started, settings_.instance, ++begun_);
@@ -99,6 +103,12 @@ CoordinatorService::ServedWorld* CoordinatorService::begin(MemberId from, CommId
   settings.min_peers = settings_.min_peers;
   if (is_new) settings.min_peers = std::max<std::size_t>(settings.min_peers, message.version);
   settings.record = settings_.record;
+  settings.notary = settings_.notary;
+  // A statement that was kept from an earlier view shows as well that a view was decided. All members
+  // of a group of a fixed size have the secret, and are one party.
+  const bool may_be_old =
+      !is_new && elastic && settings_.notary != nullptr && settings_.record == nullptr;
+  if (may_be_old) settings.decides_from = *started_ + grace();
   // The ballot is above all that this member has promised.
   const std::uint64_t count = (message.generation.value >> 16) + 1;
   const Generation ballot{count << 16 | kOutside | (settings_.instance & (kOutside - 1))};
@@ -141,46 +151,11 @@ CoordinatorService::ServedWorld* CoordinatorService::find(MemberId from, const M
   return nullptr;
 }
 
-// Handles the greeting of a member of a world that is not known here.
-CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
-                                                                  const Message& message,
-                                                                  Instant now) {
-  const auto take_up = [&] { return begin(from, message.world, message, message.elastic, now); };
-  ServedWorld* known = named(message.text);
-  if (known == nullptr) return take_up();
-  Coordinator& other = known->coordinator;
-  if (other.view().epoch.value == 0) {
-    // The other world has only strangers in its lobby, which ask again.
-    worlds_.erase(other.world());
-    return take_up();
-  }
-  if (message.elastic && other.is_elastic()) {
-    const std::string why =
-        "the group \"" + message.text + "\" has gone on in an older world, without this process";
-    if (other.world() < message.world) {
-      fence(from, message.world, message.epoch, why);
-      return nullptr;
-    }
-    for (const MemberId member : other.view().present()) {
-      fence(member, other.world(), other.view().epoch, why);
-    }
-    worlds_.erase(other.world());
-    return take_up();
-  }
-  const bool in_turn = !message.elastic && !other.is_elastic() && !reaches_members(*known);
-  if (in_turn) return take_up();
-  refuse(from, message.world,
-         "this coordinator has another job with a group \"" + message.text +
-             "\"; name yours in the coordinator's address: host:port/NAME");
-  return nullptr;
-}
-
 // Why a world without members cannot begin yet; empty: it can.
 std::string CoordinatorService::reason_to_wait(const std::string& name, Instant now) {
   if (settings_.record == nullptr) {
-    const Duration grace = settings_.grace.value_or(settings_.heartbeat * kGrace);
-    if (now - *started_ >= grace) return "";
-    return "the coordinator has just been started: for " + in_seconds(grace) +
+    if (now - *started_ >= grace()) return "";
+    return "the coordinator has just been started: for " + in_seconds(grace()) +
            " members of a group of that name come first";
   }
   const auto said = settings_.record->load(name);
@@ -272,6 +247,7 @@ void CoordinatorService::expel(MemberId process, const std::string& why, Instant
     c.on_closed(process, now);
     collect(world);
   }
+  withdraw(process);
 }
 
 void CoordinatorService::on_message(MemberId from, const Message& message, Instant now) {
@@ -297,6 +273,7 @@ void CoordinatorService::on_message(MemberId from, const Message& message, Insta
 
 void CoordinatorService::on_closed(MemberId member, bool proven, Instant now) {
   gone_.erase(member);
+  withdraw(member);
   if (!proven) gone_[member] = now + settings_.heartbeat * kReturn;
   for (auto& [id, world] : worlds_) {
     if (proven) {

@@ -3,7 +3,7 @@
 // exist yet. Sans-IO. A coordinator process that is started anew learns everything from the
 // members, except which coordinator decided last: that is in its record, if it has one. Members of
 // a world come before strangers that would found another one of its name, and of two worlds of one
-// name the older one goes on.
+// name the older one goes on, or, where views are signed, the one that has more members here.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +42,8 @@ class CoordinatorService {
     Duration keep = kKeepWorlds;
     Record* record = nullptr;  // outlives this
     Quotas quotas = {};
+    // Signs views, if there is a secret to do it with; then no other views count. Outlives this.
+    Notary* notary = nullptr;
   };
   struct WorldStanding {
     std::string name;
@@ -117,6 +119,9 @@ class CoordinatorService {
   ServedWorld* named(const std::string& name);
   CommId new_world();
   bool make_room(Instant now);
+  bool outweighs(MemberId from, const Message& message, const ServedWorld& known);
+  void withdraw(MemberId claimant);
+  Duration grace() const;
   void refuse(MemberId to, CommId world, const std::string& why);
   void fence(MemberId to, CommId world, Epoch epoch, const std::string& why);
   Coordinator* at_name(const std::string& name);
@@ -134,6 +139,8 @@ class CoordinatorService {
   Settings settings_;
   std::map<CommId, ServedWorld> worlds_;
   std::map<MemberId, EntryTicket> tickets_;  // of processes that have tokens
+  // By world whose name another one has: its members that have called, and are connected.
+  std::map<CommId, std::set<MemberId>> claims_;
   std::map<MemberId, Instant> gone_;  // whose connection has ended; until when they may come back
   std::uint64_t begun_ = 0;
   std::optional<Instant> started_;  // the first `now`

@@ -41,6 +41,7 @@ Membership::Membership(std::string name, MemberId self, const Message& decision,
   first_coordinator_ = kNobody;
   reports_ = decision.reports;
   at_boundary_ = decision.boundary;
+  statement_ = decision.statement;
   lobby_version_ = view_.admitted;
 }
 
@@ -66,6 +67,7 @@ void Membership::add_view(Message& m) const {
   m.view = view_;
   m.reports = reports_;
   m.boundary = at_boundary_;
+  m.statement = statement_;
 }
 
 void Membership::send(MemberId to, Message message, Instant now) {
@@ -284,6 +286,7 @@ void Membership::greet(Instant now) {
   greeted_with_ = promised_;
   Message m = make(MessageKind::kGreet);
   add_view(m);
+  m.statement = attest();
   m.elastic = settings_.elastic;
   m.text = name_;
   if (accepted_) m.accepted = encode(by_difference(*accepted_, view_));
@@ -347,7 +350,7 @@ void Membership::await_outcasts(Instant now) {
 }
 
 // Every member tells the outcasts: the coordinator that voted one out may have gone, or not reach
-// it. Those of a coordinator outside the view take it from that process alone. A member that leaves
+// it. A member that leaves
 // asks the coordinator whether they have answered, and the first other member, which may coordinate
 // next.
 void Membership::look_at_outcasts(Instant now) {
@@ -358,11 +361,7 @@ void Membership::look_at_outcasts(Instant now) {
   Message asks = make(MessageKind::kAbsent);
   for (const auto& [outcast, rank, card] : outcasts) {
     asks.unproven.push_back(outcast);
-    if (is_led()) continue;
-    Message fenced = make(MessageKind::kFenced);
-    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
-                  " of the group does not have this process any more";
-    act(SendTo{outcast, std::move(fenced)});
+    tell_outcast(outcast);
   }
   if (!awaits_outcasts_) return;
   for (const MemberId member : view_.members) {

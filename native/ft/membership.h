@@ -48,6 +48,9 @@ struct MembershipSettings {
   Duration silence = std::chrono::seconds(10);  // as the owner's detector has it
   MemberId coordinator = kNobody;  // outside the view; kNobody: the lowest rank coordinates
   bool elastic = false;
+  // Whose statements count, if there is a secret; a process that has the secret signs by it what
+  // its members agreed on without a coordinator outside. Outlives the membership.
+  Notary* notary = nullptr;
 };
 
 class Membership {
@@ -143,6 +146,10 @@ class Membership {
   void stop(Instant now);
   void be_fenced(std::string why);
   void say_out(MemberId to);
+  const Bytes& attest();
+  void show_view(Message& m);
+  bool is_shown_out(MemberId from, const Message& message) const;
+  void tell_outcast(MemberId outcast);
   // A process outside the view coordinates.
   bool is_led() const { return settings_.coordinator != kNobody; }
   bool may_say(MemberId from, Claim claim) const;
@@ -177,6 +184,7 @@ class Membership {
   WorldView view_;
   Reports reports_;           // of the last decision
   bool at_boundary_ = false;  // of the last decision
+  Bytes statement_;           // that it was decided
   MembershipSettings settings_;
   Generation promised_;
   Generation rival_;                      // the last ballot promised to another coordinator

@@ -56,12 +56,13 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
   if (message.kind == MessageKind::kAbsent) return on_absent(from, message, now);
   const bool stranger = from != settings_.coordinator && !view_.has(from);
   const bool knocks = message.kind == MessageKind::kJoin || message.kind == MessageKind::kReady;
-  if (stranger && !knocks && message.epoch < view_.epoch && !is_led()) {
+  if (stranger && !knocks && message.epoch < view_.epoch) {
     // The sender missed its own exclusion.
-    Message fenced = make(MessageKind::kFenced);
-    fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
-                  " of the group does not have this process any more";
-    return act(SendTo{from, std::move(fenced)});
+    return tell_outcast(from);
+  }
+  if (message.kind == MessageKind::kFenced && is_shown_out(from, message)) {
+    say_out(from);
+    return be_fenced(message.text);
   }
   if (!may_say(from, claim_of(message))) return;
   const bool coordinates = coordinator() == self_ || own_;
@@ -93,6 +94,7 @@ void Membership::on_message(MemberId from, const Message& message, Instant now) 
       act(Expect{message.joiners});
       if (from != settings_.coordinator || message.epoch != view_.epoch) return;
       paused_ = message.boundary ? std::optional(now) : std::nullopt;
+      if (!message.statement.empty()) statement_ = message.statement;
       promise(message.generation);
       if (message.generation == promised_ && greeted_with_ != promised_) greet(now);
       return;
@@ -208,7 +210,10 @@ std::optional<Message> Membership::in_full(const Message& decision) const {
     return sound ? std::optional(std::move(whole)) : std::nullopt;
   }
   if (!accepted_ || accepted_->view.epoch != decision.epoch) return std::nullopt;
-  return digest_of_value(*accepted_) == decision.digest ? accepted_ : std::nullopt;
+  if (digest_of_value(*accepted_) != decision.digest) return std::nullopt;
+  Message whole = *accepted_;
+  whole.statement = decision.statement;
+  return whole;
 }
 
 void Membership::begin_view(const Message& message, Instant now) {
@@ -220,6 +225,7 @@ void Membership::begin_view(const Message& message, Instant now) {
   view_ = message.view;
   reports_ = message.reports;
   at_boundary_ = message.boundary;
+  statement_ = message.statement;
   accepted_.reset();
   stopping_ = false;
   stopped_.reset();
@@ -246,8 +252,42 @@ Message Membership::decision() const {
 
 void Membership::say_out(MemberId to) {
   Message m = make(MessageKind::kOut);
-  if (!view_.has(to)) m.unproven = {to};
+  if (!view_.has(to)) {
+    m.unproven = {to};
+    show_view(m);
+  }
   act(SendTo{to, std::move(m)});
+}
+
+// What shows that the view was decided; where its members agreed by themselves, each may sign.
+const Bytes& Membership::attest() {
+  if (statement_.empty()) statement_ = statement_for(settings_.notary, name_, decision());
+  return statement_;
+}
+
+// For one who is in the view no more.
+void Membership::show_view(Message& m) {
+  if (attest().empty()) return;
+  m.view = members_of(view_);
+  m.statement = statement_;
+}
+
+// Whoever says it: the view has been signed. Why:
+// docs/decisions/0164-a-view-is-signed-by-who-decides-it.md
+bool Membership::is_shown_out(MemberId from, const Message& message) const {
+  const bool later = message.view.epoch > view_.epoch || is_planted(Planted::kOldStatement);
+  return later && !message.view.has(self_) && may_say(from, Claim::kShownOut) &&
+         shows_members(settings_.notary, name_, message);
+}
+
+// Those of a coordinator outside the view take it from others only if it is signed.
+void Membership::tell_outcast(MemberId outcast) {
+  Message fenced = make(MessageKind::kFenced);
+  show_view(fenced);
+  if (is_led() && fenced.statement.empty()) return;
+  fenced.text = "voted out: view " + std::to_string(view_.epoch.value) +
+                " of the group does not have this process any more";
+  act(SendTo{outcast, std::move(fenced)});
 }
 
 void Membership::be_fenced(std::string why) {
@@ -260,7 +300,7 @@ void Membership::be_fenced(std::string why) {
 void Membership::on_out(MemberId from, const Message& message, Instant now) {
   const auto& without = message.unproven;
   const bool is_without = std::find(without.begin(), without.end(), self_) != without.end() &&
-                          may_say(from, Claim::kYouAreOut);
+                          (may_say(from, Claim::kYouAreOut) || is_shown_out(from, message));
   if (!is_without || message.epoch <= view_.epoch) return on_closed(from, now);
   be_fenced("view " + std::to_string(message.epoch.value) + " is without this process");
 }

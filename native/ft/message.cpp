@@ -30,8 +30,9 @@ enum Field : std::uint32_t {
   kReports = 1 << 14,
   kJoiners = 1 << 15,
   kText = 1 << 16,
+  kStatement = 1 << 17,
 };
-constexpr std::uint32_t kAllFields = (1 << 17) - 1;
+constexpr std::uint32_t kAllFields = (1 << 18) - 1;
 
 std::uint32_t fields_of(const Message& m) {
   std::uint32_t fields = 0;
@@ -53,6 +54,7 @@ std::uint32_t fields_of(const Message& m) {
   note(kReports, m.reports != Reports{});
   note(kJoiners, !m.joiners.empty());
   note(kText, !m.text.empty());
+  note(kStatement, !m.statement.empty());
   return fields;
 }
 
@@ -218,6 +220,7 @@ Bytes encode(const Message& m) {
   if ((fields & kReports) != 0) write(w, m.reports);
   if ((fields & kJoiners) != 0) write(w, m.joiners);
   if ((fields & kText) != 0) w.text(m.text);
+  if ((fields & kStatement) != 0) w.bytes(m.statement);
   return w.take();
 }
 
@@ -250,6 +253,7 @@ Result<Message> decode(std::span<const std::byte> bytes) {
   if ((fields & kReports) != 0) m.reports = read_reports(r);
   if ((fields & kJoiners) != 0) m.joiners = read_joiners(r);
   if ((fields & kText) != 0) m.text = r.text(kMaxText);
+  if ((fields & kStatement) != 0) m.statement = r.bytes(kMaxStatementBytes);
   const bool sound = r.ended() && kind >= 1 && kind <= kMessageKindCount;
   if (!sound) return Status{Code::kProtocolError, "malformed membership message"};
   return m;

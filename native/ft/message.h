@@ -24,6 +24,8 @@ using Generation = Strong<struct GenerationTag, std::uint64_t>;
 inline constexpr std::size_t kMaxRanks = 4096;
 inline constexpr std::size_t kMaxMessageBytes = 64U << 20;
 inline constexpr std::size_t kMaxCardBytes = 4096;
+// A signature, and room for another kind of it.
+inline constexpr std::size_t kMaxStatementBytes = 256;
 
 // A member that was voted out without proof of its end, and may not know it yet: it may act in an
 // older view.
@@ -135,6 +137,8 @@ struct Message {
   Reports reports;                   // propose, decide; without member ids beside `change`
   std::vector<Joiner> joiners;
   std::string text;
+  // With a view that was decided: what shows that it was (notary.h).
+  Bytes statement;
   friend bool operator==(const Message&, const Message&) = default;
 };
 

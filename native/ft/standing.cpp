@@ -33,21 +33,28 @@ constexpr Claims kOfOneself{kJoin, kOut, kAbsent};
 // A process in a lobby has to answer besides.
 constexpr Claims kOfWaiting{kJoin, kOut, kAbsent, kReady, kBehind};
 // Any member may come to coordinate, and then both sides speak as coordinator and members do.
+// Who signed a view has said who is in it, whoever shows it to a member.
+constexpr Claims kOfShowing = kOfOneself.with(Claim::kShownOut);
 constexpr Claims kOfPeers =
     Claims{kSuspect, kReport,   kPrepare, kPropose, kAccept, kDecide, kJoin,  kLobby,
            kReady,   kBoundary, kFenced,  kOut,     kBehind, kAsk,    kAbsent}
         .with(Claim::kYouAreOut)
-        .with(Claim::kTheyAreGone);
+        .with(Claim::kTheyAreGone)
+        .with(Claim::kShownOut);
 constexpr Claims kOfCoordinator =
-    Claims{kPrepare, kPropose, kDecide, kLobby, kRefused, kFenced, kAsk}.with(Claim::kTheyAreGone);
+    Claims{kPrepare, kPropose, kDecide, kLobby, kRefused, kFenced, kAsk}
+        .with(Claim::kTheyAreGone)
+        .with(Claim::kShownOut);
 constexpr Claims kToCoordinator{kSuspect,  kReport, kAccept, kJoin,   kReady,
                                 kBoundary, kGreet,  kOut,    kBehind, kAbsent};
 
 // By listener and speaker, in the order of their enumerations.
 constexpr std::array<std::array<Claims, kSpeakerCount>, kListenerCount> kTable = {{
     // The coordinator, a member, an outcast, a waiting process, a stranger.
-    {Claims{}, kOfPeers, kOfOneself, kOfWaiting, kOfWaiting},              // to a member
-    {kOfCoordinator, kOfOneself, kOfOneself, kOfOneself, kOfOneself},      // to a led member
+    // To a member.
+    {Claims{}, kOfPeers, kOfShowing, kOfWaiting.with(Claim::kShownOut),
+     kOfWaiting.with(Claim::kShownOut)},
+    {kOfCoordinator, kOfShowing, kOfShowing, kOfShowing, kOfShowing},      // to a led member
     {Claims{kRedirect, kLobby, kDecide, kRefused, kOut}, {}, {}, {}, {}},  // to a joiner
     {Claims{}, {}, {}, kOfWaiting, Claims{kJoin}},                   // to a founding coordinator
     {Claims{}, kToCoordinator, {}, {}, Claims{kJoin}},               // to one just started

@@ -37,10 +37,11 @@ inline constexpr int kSpeakerCount = 5;
 enum class Claim : std::uint8_t {
   kYouAreOut = kMessageKindCount + 1,  // out, with `unproven`: the receiver was voted out, besides
   kTheyAreGone,  // absent, with `lost`: these outcasts have answered or ended; not a question
+  kShownOut,  // fenced, or out with `unproven`, with the signed view that is without the receiver
 };
-inline constexpr int kClaimCount = kMessageKindCount + 2;
+inline constexpr int kClaimCount = kMessageKindCount + 3;
 
-// Never kYouAreOut: what its sender says of itself counts without it.
+// Never kYouAreOut or kShownOut: what its sender says of itself counts without it.
 Claim claim_of(const Message& message);
 inline constexpr Claim plain(MessageKind kind) { return static_cast<Claim>(kind); }
 

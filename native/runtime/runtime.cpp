@@ -271,6 +271,7 @@ ft::MembershipSettings Runtime::membership_settings() const {
   settings.heartbeat = parts_.options.heartbeat;
   settings.silence = parts_.options.silence;
   if (parts_.coordinator) settings.coordinator = parts_.coordinator->member;
+  settings.notary = parts_.issuer.get();
   return settings;
 }
 

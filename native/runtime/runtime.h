@@ -24,6 +24,7 @@
 #include "runtime/background_thread.h"
 #include "runtime/coordinator/admin/order_desk.h"
 #include "runtime/coordinator/host_search.h"
+#include "runtime/coordinator/issuer.h"
 #include "runtime/coordinator/search.h"
 #include "runtime/driver.h"
 #include "runtime/node.h"
@@ -106,7 +107,8 @@ class Runtime final : public comm::Executor,
     std::shared_ptr<const Sealer> sealer;
     std::shared_ptr<Gatekeeper> gatekeeper;      // the same in a coordinator; else null
     std::shared_ptr<const SecretHolder> secret;  // the same where it has the secret; else null
-    std::shared_ptr<AuditLog> audit;             // owners: also the doorman. Null: none is kept
+    std::unique_ptr<ViewIssuer> issuer;  // of a member that has a secret or a token; else null
+    std::shared_ptr<AuditLog> audit;     // owners: also the doorman. Null: none is kept
     std::shared_ptr<const Clock> clock;
     std::unique_ptr<health::Health> health;
     std::unique_ptr<health::StatusModel>

@@ -97,6 +97,9 @@ Status Runtime::choose_sealer(RuntimeParts& parts) {
     if (!secret.is_ok()) return secret.status();
     parts.secret = std::move(secret).value();
     parts.sealer = parts.secret;
+    auto issuer = ViewIssuer::open(options.secret_file);
+    if (!issuer.is_ok()) return issuer.status();
+    parts.issuer = std::move(issuer).value();
     return Status::ok();
   }
   if (!by_token && !has_certificate_options(options)) return Status::ok();
@@ -109,6 +112,7 @@ Status Runtime::choose_sealer(RuntimeParts& parts) {
   auto sealer = by_token ? by_token_of(parts) : by_certificate_of(parts);
   if (!sealer.is_ok()) return sealer.status();
   parts.sealer = std::move(sealer).value();
+  parts.issuer = ViewIssuer::let_in_by(parts.sealer);
   return Status::ok();
 }
 

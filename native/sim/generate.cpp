@@ -26,6 +26,7 @@ constexpr std::uint64_t kMaps = 0x3a95;
 constexpr std::uint64_t kStrangers = 0x57a6;
 constexpr std::uint64_t kOperators = 0x09e7;
 constexpr std::uint64_t kStores = 0x5709;
+constexpr std::uint64_t kSecrets = 0x5ec7;
 
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
@@ -244,6 +245,12 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   const bool recorded = outside && has_record(s);
   s.terms = recorded && stores.chance(60);
   s.slow_store = recorded && stores.chance(30);
+  // Without a coordinator all that have the secret are one party, and no stranger has it.
+  Random secrets(seed * 2 + 1 + kSecrets);
+  const bool has_strangers = std::any_of(s.faults.begin(), s.faults.end(), [](const Fault& fault) {
+    return fault.kind == FaultKind::kStranger;
+  });
+  s.signs = outside ? secrets.chance(has_strangers ? 80 : 60) : !has_strangers;
   return s;
 }
 

@@ -279,6 +279,7 @@ void Process::end_program(const std::string& why, const Status& status) {
   told_ = status.code() == Code::kNotMember;
   ended_ = why.empty() ? "ended" : why;
   around_.log(number_, "ends: " + ended_);
+  if (told_) around_.on_told(number_);
 }
 
 bool Process::has_settled() const {
@@ -344,7 +345,13 @@ std::string Process::state() const {
   std::string text =
       "process " + std::to_string(number_) + " (rank " + std::to_string(rank_.value) + ") ";
   if (!ended_.empty()) return text + "ended: " + ended_;
-  if (service_) return text + "coordinates";
+  if (service_) {
+    text += "coordinates";
+    for (const auto& world : service_->worlds()) {
+      if (!world.blocked.empty()) text += "; " + world.name + ": " + world.blocked;
+    }
+    return text;
+  }
   if (joining_) return text + "is in the lobby";
   if (done_) return text + "is done";
   text += "is in step " + std::to_string(step_) + ", epoch " +

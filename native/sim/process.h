@@ -20,11 +20,14 @@
 
 namespace holdfast::sim {
 
+inline constexpr CommId kFirstWorld{77};
+inline constexpr CommId kOtherWorld{79};
 // The world to which a group of the program belongs.
 CommId world_of(CommId group);
 
-// What a stranger may know of the first world, whose newest view is `view`.
-KnownWorld known_world(ft::WorldView view);
+// What a stranger may know of the first world, whose newest view is `view`, and which views of any
+// world were signed.
+KnownWorld known_world(ft::WorldView view, std::vector<ft::Message> shown);
 
 // The id of a coordinator outside the view, in all its lives.
 inline constexpr MemberId kCoordinatorId{500};
@@ -43,12 +46,16 @@ class Surroundings {
   virtual void mend(int from, MemberId to) = 0;
   virtual void log(int process, const std::string& text) = 0;
   virtual Ledger& ledger() = 0;
+  // Nothing: there is no secret.
+  virtual ft::Notary* notary() = 0;
   // The process has adopted the view of a world.
   virtual void on_view(int process, CommId world, const ft::WorldView& view) = 0;
   // First step of the program that begins in the view, as its members say, or, where none of them
   // knows, as it was saved last. nullopt: the members that know have not adopted the view yet.
   virtual std::optional<int> step_of(const comm::View& view) const = 0;
   virtual void on_boundary(int process, Epoch epoch, int next_step) = 0;
+  // The process has been told that it is out of its world, or of one of its two.
+  virtual void on_told(int process) = 0;
   // The process has ended a step, and saves the number of the next one.
   virtual void on_saved(int process, int next_step) = 0;
   // An op of the program begins, or has ended.

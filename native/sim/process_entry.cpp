@@ -11,9 +11,7 @@ constexpr Duration kTimeout = std::chrono::seconds(20);
 constexpr const char* kName = "simulated";
 constexpr const char* kEvens = "evens";
 constexpr const char* kSecond = "second";
-constexpr CommId kWorld{77};
 constexpr CommId kEvensId{78};
-constexpr CommId kSecondWorld{79};
 // Few, so that calls go by full plans again before a process has made all of its calls.
 constexpr std::uint64_t kCallsOnBase = 2;
 // Small, so that an op takes several slices.
@@ -21,9 +19,11 @@ constexpr std::uint64_t kSlice = 4096;
 
 }  // namespace
 
-CommId world_of(CommId group) { return group == kSecondWorld ? kSecondWorld : kWorld; }
+CommId world_of(CommId group) { return group == kOtherWorld ? kOtherWorld : kFirstWorld; }
 
-KnownWorld known_world(ft::WorldView view) { return {kWorld, kName, std::move(view)}; }
+KnownWorld known_world(ft::WorldView view, std::vector<ft::Message> shown) {
+  return {kFirstWorld, kName, std::move(view), std::move(shown)};
+}
 
 std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
 
@@ -33,6 +33,7 @@ ft::MembershipSettings Process::settings() const {
   settings.silence = silence(scenario_);
   settings.elastic = scenario_.elastic;
   if (scenario_.outside) settings.coordinator = kCoordinatorId;
+  settings.notary = around_.notary();
   return settings;
 }
 
@@ -53,7 +54,7 @@ group::GroupConfig Process::base_config() const {
 
 void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat) {
   group::GroupConfig config = base_config();
-  config.id = kWorld;
+  config.id = kFirstWorld;
   config.shares_memory = scenario_.flat;
   config.flat = std::move(flat);
   group_ = found_world(view, std::move(config), world_);
@@ -63,7 +64,7 @@ void Process::found(const ft::WorldView& view, std::vector<comm::HostPeer> flat)
   if (!scenario_.two_worlds) return;
   config = base_config();
   config.name = kSecond;
-  config.id = kSecondWorld;
+  config.id = kOtherWorld;
   groups_[static_cast<std::size_t>(ProgramPart::kSecond)] =
       found_world(view, std::move(config), second_world_);
 }
@@ -131,6 +132,7 @@ void Process::coordinate(std::uint64_t instance, std::uint64_t term, ft::Record*
   settings.instance = instance;
   settings.started = term;
   settings.record = record;
+  settings.notary = around_.notary();
   service_ = std::make_unique<ft::CoordinatorService>(settings);
   router_.set_service(service_.get());
 }

@@ -18,6 +18,7 @@
 #include "base/fnv.h"
 #include "sim/leased_record.h"
 #include "sim/process.h"
+#include "sim/sim_notary.h"
 #include "sim/simulation.h"
 #include "sim/weather.h"
 
@@ -62,10 +63,12 @@ class Simulation final : public WireKeeper, public Surroundings {
   void mend(int from, MemberId to) override;
   void log(int process, const std::string& text) override;
   Ledger& ledger() override { return ledger_; }
+  ft::Notary* notary() override { return scenario_.signs ? &notary_ : nullptr; }
   void on_view(int process, CommId world, const ft::WorldView& view) override;
   void on_op(int process, int op, bool ended) override;
   std::optional<int> step_of(const comm::View& view) const override;
   void on_boundary(int process, Epoch epoch, int next_step) override;
+  void on_told(int process) override;
   void on_saved(int process, int next_step) override;
   group::OwnArea make_area(int process) override;
   std::optional<comm::HostPeer> open_area(int process, const std::string& name) override;
@@ -101,6 +104,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   void mark(int what, std::uint64_t value) {
     happenings_.mix(static_cast<std::uint64_t>(what) << 56 ^ value);
   }
+  void look_at_statement(const ft::Message& message);
   void look_at_data(int from, const comm::FrameHeader& header);
   // Tells the faults that wait for it what has happened.
   void notice(When when, int process, int what);
@@ -119,6 +123,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   bool grow();
   bool order(const Fault& order, int member);
   bool let_in_stranger(std::uint64_t seed);
+  MemberId pick_liar(std::uint64_t seed, const ft::WorldView& view);
   void restart(int rank);
   void let_in(int number, const std::shared_ptr<Process>& process);
   // Starts a coordinator outside the view, for the first time or again.
@@ -134,6 +139,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::vector<int> survivors() const;
   // Whether the wires between the two work, both ways.
   bool hears(int a, int b) const;
+  bool may_tell(int other, int process) const;
   // Whether one of the two has closed its end of their last connection.
   bool is_closed(int a, int b) const;
   std::vector<int> who_must_end() const;
@@ -183,6 +189,8 @@ class Simulation final : public WireKeeper, public Surroundings {
   int saved_ = 0;                       // the step that would be next if the job were started again
   Fnv1a happenings_;
   Ledger ledger_;
+  SimNotary notary_;
+  std::vector<ft::Message> shown_;  // signed views, as somebody was told them
   std::vector<std::string> log_;
 };
 

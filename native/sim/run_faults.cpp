@@ -190,12 +190,24 @@ bool Simulation::grow() {
   return true;
 }
 
+// Where views are signed, it may be one that was a member, and still has what it was told then.
+MemberId Simulation::pick_liar(std::uint64_t seed, const ft::WorldView& view) {
+  const MemberId own{1000 + random_.below(1'000'000) * 1000 + 997};
+  if (!scenario_.signs || seed % 2 == 0) return own;
+  for (const Host& h : hosts_) {
+    const MemberId id = h.process->id();
+    const bool was_in = h.process->admitted() && !h.alive;
+    if (was_in && !view.has(id) && !view.has_outcast(id)) return id;
+  }
+  return own;
+}
+
 // A process that is nobody's member speaks to all others.
 bool Simulation::let_in_stranger(std::uint64_t seed) {
   const ft::WorldView view = newest_view();
   if (view.members.empty()) return false;
   const auto number = static_cast<int>(hosts_.size());
-  const MemberId id{1000 + random_.below(1'000'000) * 1000 + 997};
+  const MemberId id = pick_liar(seed, view);
   const Rank rank{scenario_.ranks + kStrangersRank + number};
   Host h;
   h.process = std::make_shared<Process>(scenario_, number, id, rank, *this);
@@ -204,13 +216,14 @@ bool Simulation::let_in_stranger(std::uint64_t seed) {
   for (int p = 0; p < number; ++p) {
     if (host(p).alive) link(number, p);
   }
-  // A coordinator that has just been started believes whoever says that it is in a view. All
-  // coordinators have one id, and a message goes to the last that was called.
-  const bool believes = std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) {
-    return other.alive && other.process->is_new_coordinator();
-  });
+  // Without a secret a coordinator that has just been started believes whoever says that it is in a
+  // view. All coordinators have one id, and a message goes to the last that was called.
+  const bool believes =
+      !scenario_.signs && std::any_of(hosts_.begin(), hosts_.end(), [](const Host& other) {
+        return other.alive && other.process->is_new_coordinator();
+      });
   Random forger(seed);
-  for (const ft::Message& message : forge(known_world(view), id, forger)) {
+  for (const ft::Message& message : forge(known_world(view, shown_), id, forger)) {
     for (int p = 0; p < number; ++p) {
       const MemberId to = host(p).process->id();
       const bool believed = believes && to == kCoordinatorId && message.view.has(id);

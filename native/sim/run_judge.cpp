@@ -105,6 +105,17 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
   return ft::may_decide(vote) ? here : std::vector<int>{};
 }
 
+// Whether the process hears the other one, and takes its word that it is out: that of one that
+// shows it signed; else that of a member of its view, or, where there is one, of its coordinator.
+bool Simulation::may_tell(int other, int process) const {
+  if (!hears(process, other)) return false;
+  if (scenario_.signs || process == other) return true;
+  if (scenario_.outside) return hears(process, coordinator_);
+  const MemberId id = host(other).process->id();
+  return host(process).process->world_view().has(id) ||
+         host(process).process->second_view().has(id);
+}
+
 // The members that agree, and processes that hear one of them: such a process takes part, or is
 // told that it does not.
 std::vector<int> Simulation::who_must_end() const {
@@ -117,7 +128,7 @@ std::vector<int> Simulation::who_must_end() const {
     const int p = h.process->number();
     if (!h.alive || !h.process->admitted()) continue;
     const bool reached =
-        std::any_of(agree.begin(), agree.end(), [&](int other) { return hears(p, other); });
+        std::any_of(agree.begin(), agree.end(), [&](int other) { return may_tell(other, p); });
     if (reached) must.push_back(p);
   }
   return must;

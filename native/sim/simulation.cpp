@@ -41,7 +41,19 @@ int Simulation::copies(int from, int to, const comm::OutFrame& frame) {
     log(from, "sends " + text + " to process " + std::to_string(to));
   }
   if (message.is_ok()) notice(When::kSends, from, static_cast<int>(message.value().kind));
+  if (message.is_ok()) look_at_statement(message.value());
   return weather_.copies(now_, rank_of(from), random_);
+}
+
+// A stranger may have been told what anybody was told.
+void Simulation::look_at_statement(const ft::Message& message) {
+  const bool whole = message.kind == ft::MessageKind::kGreet ||
+                     (message.kind == ft::MessageKind::kDecide && message.view.epoch.value > 0);
+  if (!whole || message.statement.empty()) return;
+  const bool is_new = std::none_of(shown_.begin(), shown_.end(), [&](const ft::Message& shown) {
+    return shown.statement == message.statement;
+  });
+  if (is_new) shown_.push_back(message);
 }
 
 // Checks that no data of a member that was voted out is in a later view.
@@ -98,6 +110,27 @@ std::optional<int> Simulation::step_of(const comm::View& view) const {
 void Simulation::on_boundary(int process, Epoch epoch, int next_step) {
   if (!steps_.emplace(epoch.value, next_step).second) return;
   log(process, "passes the boundary before step " + std::to_string(next_step));
+}
+
+// Where a coordinator signs its decisions, nobody is told that it is out by any other word. In an
+// elastic group that may be because an older world of its name goes on.
+void Simulation::on_told(int process) {
+  if (!scenario_.signs || !scenario_.outside || scenario_.elastic || !host(process).alive) return;
+  const Process& told = *host(process).process;
+  const auto is_out = [&](CommId group, const ft::WorldView& view) {
+    const CommId world = world_of(group);
+    const bool recorded = std::any_of(
+        store_.record.worlds.begin(), store_.record.worlds.end(), [&](const auto& entry) {
+          const ft::WorldRecord& said = entry.second;
+          return said.world == world && said.epoch > view.epoch &&
+                 std::find(said.members.begin(), said.members.end(), told.id()) ==
+                     said.members.end();
+        });
+    return recorded || notary_.is_out(world, view.epoch, told.id());
+  };
+  if (is_out(kFirstWorld, told.world_view())) return;
+  if (scenario_.two_worlds && is_out(kOtherWorld, told.second_view())) return;
+  ledger_.on_wrong(process, "G4: was told that it is out, and no view is without it");
 }
 
 void Simulation::on_saved(int process, int next_step) {

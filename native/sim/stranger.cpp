@@ -36,10 +36,35 @@ class Forger {
     }
     if (kind == MessageKind::kReady) m.version = 0;
     if (kind == MessageKind::kJoin) m.version = random_.below(2);
+    if (!world_.shown.empty()) add_statement(m);
     return m;
   }
 
  private:
+  // A signed view as it is; or its statement beside another one.
+  void add_statement(ft::Message& m) {
+    const ft::Message& shown = world_.shown[random_.below(world_.shown.size())];
+    switch (random_.below(4)) {
+      case 0: m.statement = shown.statement; return;
+      case 1:
+        // As one who calls a coordinator, as one who tells a member that it is out, or otherwise.
+        if (random_.chance(60)) {
+          m.kind = random_.chance(50) ? MessageKind::kGreet : MessageKind::kFenced;
+        }
+        m.world = shown.world;
+        m.text = shown.text;
+        m.epoch = shown.view.epoch;
+        m.view = shown.view;
+        m.reports = shown.reports;
+        m.boundary = shown.boundary;
+        m.statement = shown.statement;
+        return;
+      // An older world of the name.
+      case 2: m.world = {1 + random_.below(world_.id.value - 1)}; return;
+      default: return;
+    }
+  }
+
   // Also ballots above all that were ever used.
   ft::Generation ballot() {
     if (random_.chance(30)) return {};

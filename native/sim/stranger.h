@@ -15,11 +15,12 @@ struct KnownWorld {
   CommId id;
   std::string name;
   ft::WorldView view;
+  std::vector<ft::Message> shown = {};  // the signed views that there are; none: nothing is signed
 };
 
-// Some forged messages, of any kinds, about this world: an older one of its name would be believed.
-// None of them is the answer that would let a process in which waits in the lobby: who is admitted
-// is no stranger.
+// Some forged messages, of any kinds, about this world, and, where views are signed, about an older
+// one of its name, which would be believed elsewhere. None of them is the answer that would let a
+// process in which waits in the lobby: who is admitted is no stranger.
 std::vector<ft::Message> forge(const KnownWorld& world, MemberId self, Random& random);
 
 }  // namespace holdfast::sim

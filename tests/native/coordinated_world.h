@@ -24,7 +24,10 @@ using sim::MemoryRecord;
 
 class CoordinatedWorld {
  public:
-  explicit CoordinatedWorld(Record* record = nullptr) : record_(record) { start(); }
+  explicit CoordinatedWorld(Record* record = nullptr, Notary* notary = nullptr)
+      : record_(record), notary_(notary) {
+    start();
+  }
 
   // The coordinator begins anew, knowing nothing.
   void start() {
@@ -34,6 +37,7 @@ class CoordinatedWorld {
     settings.keep = keep;
     settings.record = record_;
     settings.quotas = quotas;
+    settings.notary = notary_;
     service_.emplace(settings);
     connected_.clear();
     muted_ = false;
@@ -103,6 +107,14 @@ class CoordinatedWorld {
     }
     lobby_ = lobby;
   }
+  // A process that is nobody's member here tells the coordinator something.
+  void say(std::uint64_t id, const Message& message) {
+    connected_.insert({id});
+    service_->on_message({id}, message, now);
+    answer();
+  }
+  // What it was answered.
+  const std::vector<Message>& answers(std::uint64_t id) { return answers_[{id}]; }
   // The connection to the coordinator breaks, without a word about the process.
   void cut(std::uint64_t id) {
     if (connected_.erase({id}) > 0) service_->on_closed({id}, false, now);
@@ -130,6 +142,7 @@ class CoordinatedWorld {
     }
     return ids;
   }
+  CommId world_id(std::uint64_t id) const { return world_of_.at({id}); }
   bool fenced(std::uint64_t id) const { return fenced_.contains({id}); }
   std::string why_out(std::uint64_t id) { return why_[{id}]; }
   std::string refusal(std::uint64_t id) const { return strangers_.at({id})->refusal(); }
@@ -151,6 +164,7 @@ class CoordinatedWorld {
     settings.heartbeat = kBeat;
     settings.coordinator = kHere;
     settings.silence = kBeat * 20;
+    settings.notary = notary_;
     return settings;
   }
 
@@ -228,6 +242,8 @@ class CoordinatedWorld {
       carry_out(to);
     } else if (const auto stranger = strangers_.find(to); stranger != strangers_.end()) {
       stranger->second->on_message(from, message);
+    } else {
+      answers_[to].push_back(message);
     }
   }
 
@@ -260,6 +276,7 @@ class CoordinatedWorld {
   }
 
   Record* record_;
+  Notary* notary_;
   std::uint64_t lives_ = 0;
   std::optional<CoordinatorService> service_;
   std::map<MemberId, std::unique_ptr<Membership>> members_;
@@ -271,6 +288,7 @@ class CoordinatedWorld {
   std::map<MemberId, std::string> why_;
   std::map<MemberId, bool> at_boundary_;  // whether the coordinator has been told
   std::uint64_t lobby_ = 0;
+  std::map<MemberId, std::vector<Message>> answers_;
   std::optional<std::set<std::uint64_t>> with_;
   bool answering_ = false;
   bool muted_ = false;

@@ -346,6 +346,24 @@ Scenario stranger_outside(std::uint64_t seed) {
   return s;
 }
 
+// Views are signed, somebody dies and comes back, the coordinator dies, and somebody who was a
+// member or never was one says what it likes, before the members have called the next one, and
+// after.
+Scenario liars(std::uint64_t seed) {
+  Scenario s = small_world(seed, 3 + static_cast<int>(seed % 3));
+  s.steps = 60;
+  s.outside = s.signs = s.advances = true;
+  s.faults = {at_step(FaultKind::kCrash, 1, s.ranks - 1, 0, {}),
+              at_step(FaultKind::kCoordinator, 4, 0, 0, milliseconds(3))};
+  s.faults[1].trigger = {When::kAdopts, 3, 1, kAnybody};
+  s.faults.push_back(after(0, FaultKind::kRestart, microseconds(300), s.ranks - 1, {}));
+  for (const int ms : {3, 4, 20}) {
+    s.faults.push_back(after(1, FaultKind::kStranger, milliseconds(ms), 0, {}));
+    s.faults.back().mask = seed * 7 + static_cast<std::uint64_t>(ms);
+  }
+  return s;
+}
+
 struct Row {
   Planted bug;
   const char* name;
@@ -393,6 +411,8 @@ constexpr Row kRows[] = {
     {Planted::kOwnCount, "own count", drifting, 300},
     {Planted::kBelieveAnybody, "believe anybody", stranger, 100},
     {Planted::kBelieveLobby, "believe lobby", stranger_outside, 200},
+    {Planted::kUncheckedStatement, "unchecked statement", liars, 50},
+    {Planted::kOldStatement, "old statement", liars, 100},
 };
 
 // The world that shows it, and shows nothing without it; nothing: none of them does.

@@ -46,6 +46,7 @@ constexpr KindRow kKinds[] = {
     {18, "absent", ".yyyy .yyyy ..... ...y. .y... .yyyy"},
     {19, "out, and so are you", ".y... ..... ..... ..... ..... ....."},
     {20, "absent, as an answer", ".y... y.... ..... ..... ..... ....."},
+    {21, "out, and the signed view shows it", ".yyyy yyyyy ..... ..... ..... ....."},
 };
 
 TEST_CASE("the table of who may say what has these cells") {

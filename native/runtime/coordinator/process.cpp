@@ -3,6 +3,7 @@
 #include <random>
 
 #include "runtime/coordinator/etcd/record_etcd.h"
+#include "runtime/coordinator/issuer.h"
 #include "runtime/coordinator/record_file.h"
 #include "runtime/coordinator/record_store.h"
 #include "runtime/runtime.h"
@@ -20,8 +21,12 @@ Result<std::unique_ptr<ft::Record>> open_record(const CoordinatorOptions& own) {
 class CoordinatorProcessImpl final : public CoordinatorProcess {
  public:
   CoordinatorProcessImpl(const ft::CoordinatorService::Settings& settings,
-                         std::unique_ptr<ft::Record> record, std::shared_ptr<Store> store)
-      : store_(std::move(store)), record_(std::move(record)), service_(settings) {}
+                         std::unique_ptr<ft::Record> record, std::shared_ptr<Store> store,
+                         std::unique_ptr<ViewIssuer> issuer)
+      : store_(std::move(store)),
+        record_(std::move(record)),
+        issuer_(std::move(issuer)),
+        service_(settings) {}
   ~CoordinatorProcessImpl() override { close(); }
 
   Status start(const Options& options) {
@@ -53,6 +58,7 @@ class CoordinatorProcessImpl final : public CoordinatorProcess {
  private:
   std::shared_ptr<Store> store_;
   std::unique_ptr<ft::Record> record_;
+  std::unique_ptr<ViewIssuer> issuer_;  // null: there is no secret
   ft::CoordinatorService service_;
   // Last, so that it is destroyed before what it refers to.
   std::shared_ptr<Runtime> runtime_;
@@ -67,6 +73,12 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   TRY(validate(mine));
   auto record = open_record(own);
   if (!record.is_ok()) return record.status();
+  std::unique_ptr<ViewIssuer> issuer;
+  if (!mine.secret_file.empty()) {
+    auto opened = ViewIssuer::open(mine.secret_file);
+    if (!opened.is_ok()) return opened.status();
+    issuer = std::move(opened).value();
+  }
   std::random_device random;
   ft::CoordinatorService::Settings settings;
   settings.heartbeat = mine.heartbeat;
@@ -79,8 +91,9 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   settings.keep = own.keep;
   settings.record = record.value().get();
   settings.quotas = own.quotas;
+  settings.notary = issuer.get();
   auto coordinator = std::make_shared<CoordinatorProcessImpl>(settings, std::move(record).value(),
-                                                              own.record_store);
+                                                              own.record_store, std::move(issuer));
   TRY(coordinator->start(mine));
   coordinator->revoke(own.revoked);
   return std::shared_ptr<CoordinatorProcess>(std::move(coordinator));

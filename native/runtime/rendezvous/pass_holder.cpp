@@ -188,4 +188,6 @@ Result<std::unique_ptr<TlsSeal>> PassHolder::answer() const {
                 std::make_unique<MemberPapers>(held_, std::nullopt));
 }
 
+std::vector<secure::PublicKey> PassHolder::issuers() const { return admission_of(*held_).issuers; }
+
 }  // namespace holdfast::runtime

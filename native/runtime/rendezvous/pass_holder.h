@@ -39,6 +39,7 @@ class PassHolder final : public Sealer {
 
   Result<std::unique_ptr<TlsSeal>> call(MemberId callee) const override;
   Result<std::unique_ptr<TlsSeal>> answer() const override;
+  std::vector<secure::PublicKey> issuers() const override;
 
   // What one process has learnt from its coordinator; shared with the papers of its connections.
   struct HeldPass;

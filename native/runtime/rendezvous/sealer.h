@@ -6,11 +6,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/types.h"
 #include "runtime/rendezvous/sealed_store.h"
 #include "runtime/rendezvous/tls_seal.h"
+#include "secure/identity.h"
 #include "secure/tls_context.h"
 #include "secure/token.h"
 
@@ -23,6 +25,8 @@ class Sealer {
   // For a connection to `callee` that this process makes, and for one that it answers. Any thread.
   virtual Result<std::unique_ptr<TlsSeal>> call(MemberId callee) const = 0;
   virtual Result<std::unique_ptr<TlsSeal>> answer() const = 0;
+  // Whose signatures count, as the process was told that let this one in. Any thread.
+  virtual std::vector<secure::PublicKey> issuers() const { return {}; }
 };
 
 // The run of the tokens that holders of the secret make for themselves. They are of one party and
