@@ -71,7 +71,7 @@ TEST_CASE("a line that is wrong is named, with what is accepted") {
     const auto table = RoleTable::parse("member run7 CN=alice\n\n" + line + "\n");
     REQUIRE_FALSE(table.is_ok());
     CHECK(table.status().code() == Code::kConfigError);
-    const std::string why = table.status().message();
+    std::string why = table.status().message();
     CAPTURE(why);
     CHECK(why.starts_with("line 3: "));
     CHECK(why.find("accepted: ROLE RUN SUBJECT") != std::string::npos);
