@@ -161,8 +161,10 @@ TEST_CASE("who is kicked while it hangs is out, and at large until it is heard")
 TEST_CASE("who was kicked is welcome back where the others have gone without a word") {
   CoordinatedWorld world;
   greeted(world, {1, 2});
-  world.die(1, false);
+  world.part({2});
+  world.cut(1);
   REQUIRE(kick(world, 1).is_ok());
+  world.notice_silence();
   world.run(seconds(10));
   CHECK_FALSE(world.fenced(2));
   CHECK(world.view_of(2) == Ids{2});
