@@ -262,13 +262,13 @@ void World::at_boundary(std::function<void(const Status&)> then) {
 }
 
 // No group may begin an op between this member's message and the next view: the others could not
-// tell whether the op was part of the last view.
+// tell whether the op was part of the last view. A view that has just begun is entered first:
+// others wait to be told what memory this member shares.
 void World::look_at_boundary(Instant now) {
   if (membership_.changing()) return;
   const auto all = groups();
-  if (!std::all_of(all.begin(), all.end(), [](const auto& group) { return group->at_rest(); })) {
-    return;
-  }
+  const auto rests = [](const auto& group) { return group->at_rest() && !group->is_entering(); };
+  if (!std::all_of(all.begin(), all.end(), rests)) return;
   boundary_->sent = true;
   ft::Body reports =
       is_planted(Planted::kLateStop) ? encode(std::vector<GroupReport>{}) : stop_groups();
@@ -362,8 +362,8 @@ ft::Body World::stop_groups() {
 }
 
 void World::adopt(const ft::Adopt& adopt, Instant now) {
-  news_.on_view(
-      {past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), adopt.boundary}, now);
+  news_.on_view({past_.back().view, adopt.view, rank_of(self_).value_or(Rank{-1}), adopt.boundary},
+                now);
   Past past{adopt.view, decode_reports(adopt.reports), adopt.boundary, {}};
   past.by_group = by_group(past.reports);
   for (const auto& group : groups()) {
