@@ -116,8 +116,7 @@ class Runtime final : public comm::Executor,
     std::unique_ptr<const health::Credentials> credentials;  // null: pages are for whoever asks
     // Of a coordinator that serves pages. Owners: also what serves them.
     std::shared_ptr<OrderDesk> desk;
-    std::unique_ptr<health::HttpEndpoint>
-        http;  // serves from the four above; null: none is wanted
+    std::unique_ptr<health::HttpEndpoint> http;  // serves from the four above; null: none is wanted
   };
   // Opens the listener and starts the driver. `service`: set where this process is to be a
   // coordinator.

@@ -27,7 +27,7 @@ struct CoordinatorOptions {
   std::shared_ptr<Store> record_store;  // owners: these options, and the caller that made it
   std::set<secure::Serial> revoked;     // tokens that let nobody in from the start
   ft::Quotas quotas;
-  std::shared_ptr<EtcdLease> lease;     // owners: these options, and who waits for its end
+  std::shared_ptr<EtcdLease> lease;  // owners: these options, and who waits for its end
 };
 
 class CoordinatorProcess {
