@@ -104,8 +104,8 @@ CoordinatorService::ServedWorld* CoordinatorService::begin(MemberId from, CommId
   if (is_new) settings.min_peers = std::max<std::size_t>(settings.min_peers, message.version);
   settings.record = settings_.record;
   settings.notary = settings_.notary;
-  // A statement that was kept from an earlier view shows as well that a view was decided. All members
-  // of a group of a fixed size have the secret, and are one party.
+  // A statement that was kept from an earlier view shows as well that a view was decided. All
+  // members of a group of a fixed size have the secret, and are one party.
   const bool may_be_old =
       !is_new && elastic && settings_.notary != nullptr && settings_.record == nullptr;
   if (may_be_old) settings.decides_from = *started_ + grace();

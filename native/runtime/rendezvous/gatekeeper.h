@@ -24,7 +24,7 @@ struct Entrant {
   secure::Serial token;  // or the certificate's id
   std::optional<secure::Certificate> certificate = {};
   std::uint32_t uses = secure::kAnyUses;  // of the token
-  std::string unwelcome = {};  // why it may not stay; "": it may
+  std::string unwelcome = {};             // why it may not stay; "": it may
 
   // "the token 5f..."
   std::string name() const {

@@ -37,8 +37,8 @@ void Runtime::serve_orders(Instant now) {
     say(std::string(event_of(order.page)) + " by " + caller.name + ": " + what);
     if (!parts_.audit) return;
     const std::string user = caller.token.empty() ? caller.name : "";
-    parts_.audit->write(event_of(order.page), order.address, {caller.token, caller.run, "", "", "", user},
-                        what);
+    parts_.audit->write(event_of(order.page), order.address,
+                        {caller.token, caller.run, "", "", "", user}, what);
   };
   Administration administration(*parts_.service, std::move(ways));
   for (OrderDesk::DeskOrder& asked : parts_.desk->take()) {
