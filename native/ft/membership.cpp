@@ -350,9 +350,8 @@ void Membership::await_outcasts(Instant now) {
 }
 
 // Every member tells the outcasts: the coordinator that voted one out may have gone, or not reach
-// it. A member that leaves
-// asks the coordinator whether they have answered, and the first other member, which may coordinate
-// next.
+// it. A member that leaves asks the coordinator whether they have answered, and the first other
+// member, which may coordinate next.
 void Membership::look_at_outcasts(Instant now) {
   next_ask_ = {Duration::max()};
   const std::vector<Outcast> outcasts = at_large();
