@@ -45,7 +45,7 @@ Result<Coordinator*> CoordinatorService::ordered(const std::string& name) {
 Status CoordinatorService::kick(const MemberOrder& order, Instant now) {
   const auto world = ordered(order.world);
   if (!world.is_ok()) return world.status();
-  const Status done = world.value()->kick(order.rank, order.why, now);
+  Status done = world.value()->kick(order.rank, order.why, now);
   collect(*named(order.world));
   return done;
 }
@@ -53,7 +53,7 @@ Status CoordinatorService::kick(const MemberOrder& order, Instant now) {
 Status CoordinatorService::drain(const MemberOrder& order, Instant until) {
   const auto world = ordered(order.world);
   if (!world.is_ok()) return world.status();
-  const Status done = world.value()->drain(order.rank, order.why, until);
+  Status done = world.value()->drain(order.rank, order.why, until);
   collect(*named(order.world));
   return done;
 }
@@ -61,7 +61,7 @@ Status CoordinatorService::drain(const MemberOrder& order, Instant until) {
 Status CoordinatorService::pause(const std::string& name, Instant until) {
   const auto world = ordered(name);
   if (!world.is_ok()) return world.status();
-  const Status done = world.value()->pause(until);
+  Status done = world.value()->pause(until);
   collect(*named(name));
   return done;
 }

@@ -18,8 +18,8 @@ using health::Page;
 using health::PageOrder;
 
 // A pause that somebody forgot ends, and so does a wait for a step boundary that never comes.
-constexpr std::chrono::hours kLongestPause{24 * 7};
-constexpr std::chrono::hours kPause{1};
+constexpr std::chrono::hours kLongestOrderedPause{24 * 7};
+constexpr std::chrono::hours kOrderedPause{1};
 constexpr std::chrono::hours kLongestDrain{24};
 constexpr std::chrono::minutes kDrain{10};
 constexpr std::size_t kMostWhy = 200;
@@ -148,7 +148,8 @@ HttpResponse Administration::act(const PageOrder& order, Instant now) {
   }
   Duration time{};
   if (order.page == Page::kDrain) time = fields.seconds("timeout_s", kDrain, kLongestDrain);
-  if (order.page == Page::kPause) time = fields.seconds("at_most_s", kPause, kLongestPause);
+  if (order.page == Page::kPause)
+    time = fields.seconds("at_most_s", kOrderedPause, kLongestOrderedPause);
   if (const std::string wrong = fields.wrong(); !wrong.empty()) return refuse_with(400, wrong);
   const std::string what = job + (of_member ? " rank " + std::to_string(asked.rank.value) : "");
   Status done = Status::ok();

@@ -10,7 +10,7 @@
 namespace holdfast::runtime {
 namespace {
 
-constexpr std::size_t kMostPemBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostEtcdPemBytes = std::size_t{1} << 20;
 
 Status refuse_files(const std::string& why) {
   return {Code::kConfigError,
@@ -34,14 +34,14 @@ Result<std::shared_ptr<const secure::TlsContext>> read_etcd_trust(const std::vec
   }
   if (!secure::available()) return secure::lacks_openssl();
   secure::CertificateTexts texts;
-  auto authorities = read_small_file({"--etcd-ca", files.authorities, kMostPemBytes});
+  auto authorities = read_small_file({"--etcd-ca", files.authorities, kMostEtcdPemBytes});
   if (!authorities.is_ok()) return authorities.status();
   texts.authorities = std::move(authorities).value();
   if (!files.key.empty()) {
-    auto own = read_small_file({"--etcd-cert", files.certificate, kMostPemBytes});
+    auto own = read_small_file({"--etcd-cert", files.certificate, kMostEtcdPemBytes});
     if (!own.is_ok()) return own.status();
     texts.certificates = std::move(own).value();
-    auto key = read_private_file({"--etcd-key", files.key, kMostPemBytes},
+    auto key = read_private_file({"--etcd-key", files.key, kMostEtcdPemBytes},
                                  {"accepted: a PEM file of mode 0600", "key"});
     if (!key.is_ok()) return key.status();
     texts.key = std::move(key).value();
