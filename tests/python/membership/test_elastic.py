@@ -226,7 +226,7 @@ def server(answer: bytes) -> Iterator[str]:
                 continue
             with connection:
                 connection.settimeout(1)
-                connection.recv(100)
+                connection.recv(65536)
                 connection.sendall(answer)
 
     thread = threading.Thread(target=serve)
