@@ -125,10 +125,14 @@ Result<std::shared_ptr<group::Group>> LateJoin::run(Store* store, const Life* li
   });
   Status hope = Status::ok();
   bool over = false;
+  bool admitted = false;
   Instant next_end_look = runtime_->clock()->now() + kEndLook;
-  while (hope.is_ok() && !deserted_ && !over && joining_.state() != State::kAdmitted) {
+  while (hope.is_ok() && !deserted_ && !over && !admitted) {
     runtime_->drive_until([] { return false; }, runtime_->clock()->now() + kTurn);
-    runtime_->run([&] { hope = look(runtime_->clock()->now()); });
+    runtime_->run([&] {
+      hope = look(runtime_->clock()->now());
+      admitted = joining_.state() == State::kAdmitted;
+    });
     if (life == nullptr || runtime_->clock()->now() < next_end_look) continue;
     next_end_look = runtime_->clock()->now() + kEndLook;
     const auto is_over = life->is_over(*store);
