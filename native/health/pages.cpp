@@ -223,10 +223,8 @@ HttpResponse page_for(const PageCaller& caller, Page page, const HttpRequest& re
   return unknown_page(from.coordinates ? PageServer::kCoordinator : PageServer::kRank);
 }
 
-}  // namespace
-
-HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
-  const PageCaller caller = caller_of(request, from);
+HttpResponse answer_to(const PageCaller& caller, const HttpRequest& request,
+                       const PageSources& from) {
   const Page page =
       page_at(request.path, from.coordinates ? PageServer::kCoordinator : PageServer::kRank);
   if (!may_read(caller.reader, page)) return refusal(caller);
@@ -237,6 +235,25 @@ HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
     return wrong;
   }
   return page_for(caller, page, request, from);
+}
+
+// For the log of refusals: a path is whatever the caller has sent, and the reason a line of text.
+std::string refused_what(const HttpRequest& request, const HttpResponse& response) {
+  constexpr std::size_t kMostShown = 80;
+  const std::string_view why = std::string_view(response.body).substr(0, response.body.find('\n'));
+  return request.method + " " + shown_text(request.path, kMostShown) + ": " + std::string(why);
+}
+
+}  // namespace
+
+HttpResponse health_page(const HttpRequest& request, const PageSources& from) {
+  const PageCaller caller = caller_of(request, from);
+  HttpResponse response = answer_to(caller, request, from);
+  const bool is_refused = response.status == 401 || response.status == 403;
+  if (is_refused && from.refused) {
+    from.refused(caller, request.caller, refused_what(request, response));
+  }
+  return response;
 }
 
 }  // namespace holdfast::health

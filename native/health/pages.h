@@ -26,6 +26,10 @@ struct PageOrder {
 // Has it carried out elsewhere: the answer comes later.
 using PageAct = std::function<HttpResponse(PageOrder)>;
 
+// Told of each request that was refused for who has sent it; `why` has the page.
+using PageRefused = std::function<void(const PageCaller& caller, const std::string& address,
+                                       const std::string& why)>;
+
 struct PageSources {
   const Health& health;
   const StatusModel& status;
@@ -35,6 +39,7 @@ struct PageSources {
   TokenJudge tokens = {};                    // none: this process knows no tokens
   bool is_private = true;                    // nobody else sees what a caller sends
   PageAct act = {};                          // of a coordinator
+  PageRefused refused = {};                  // none: nobody is told
 };
 
 HttpResponse health_page(const HttpRequest& request, const PageSources& sources);

@@ -40,8 +40,8 @@ class AuditLog {
   AuditLog(const AuditLog&) = delete;
   AuditLog& operator=(const AuditLog&) = delete;
 
-  // `event`: "let in", "refused", "shown out", "admin kick" and the like; `why`: "" if there is
-  // nothing to say. What cannot be written is left out.
+  // `event`: "let in", "refused", "shown out", "page refused", "admin kick" and the like; `why`: ""
+  // if there is nothing to say. What cannot be written is left out.
   void write(const std::string& event, const std::string& address, const CallerFacts& facts,
              const std::string& why);
 

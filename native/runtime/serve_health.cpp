@@ -89,6 +89,13 @@ health::PageSources sources_of(Runtime::RuntimeParts& parts, bool is_private) {
       return gate->page_caller(text);
     };
   }
+  if (parts.audit) {
+    sources.refused = [audit = parts.audit](const health::PageCaller& caller,
+                                            const std::string& address, const std::string& why) {
+      const std::string user = caller.token.empty() ? caller.name : "";
+      audit->write("page refused", address, {caller.token, caller.run, "", "", "", user}, why);
+    };
+  }
   if (!sources.coordinates) return sources;
   parts.desk = std::make_shared<OrderDesk>([interrupt = parts.interrupt] {
     const std::uint64_t one = 1;

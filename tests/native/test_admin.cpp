@@ -70,6 +70,10 @@ struct Desk {
     sources.act = [this](health::PageOrder order) {
       return administration().carry_out(order, kNow);
     };
+    sources.refused = [this](const health::PageCaller& caller, const std::string& address,
+                             const std::string& why) {
+      refusals.push_back(address + " " + caller.token + " " + why);
+    };
     return health_page(request, sources);
   }
   HttpResponse post(const std::string& path, const std::string& body,
@@ -91,6 +95,7 @@ struct Desk {
   bool knows_tokens = true;
   bool is_private = true;
   std::vector<std::string> notes;
+  std::vector<std::string> refusals;
   std::set<secure::Serial> revoked;
 };
 
@@ -152,6 +157,23 @@ TEST_CASE("who may not act is told so, in the terms of pages") {
   CHECK(desk.post("/admin/pause", R"({"job": "run8/a"})", ada).status == 200);
   CHECK(desk.notes.back() == "ada: run8/a: asked for");
   CHECK(has(desk.get("/admin/jobs", "", ada).body, "\"paused\":\"at the next step boundary\""));
+}
+
+TEST_CASE("who is refused a page is noted, with what was asked for, and nobody else") {
+  Desk desk;
+  desk.credentials = health::Credentials::parse("admin basic ada correct-horse-battery").value();
+  CHECK(desk.get("/status").status == 200);
+  CHECK(desk.get("/no-such-page").status == 404);
+  CHECK(desk.post("/admin/kick", "{").status == 400);
+  CHECK(desk.refusals.empty());
+  desk.get("/metrics", "", "Bearer guessed");
+  desk.get("/flight" + std::string(1000, 'x') + "\n", "", "");
+  desk.post("/admin/kick", kKick7, "Bearer hf1-observer");
+  REQUIRE(desk.refusals.size() == 3);
+  CHECK(desk.refusals[0] ==
+        "127.0.0.1  GET /metrics: this page wants a credential (option http_credentials)");
+  CHECK(desk.refusals[1].size() < 200);
+  CHECK(desk.refusals[2] == "127.0.0.1 serial2 POST /admin/kick: this page is for the role admin");
 }
 
 TEST_CASE("what is no order is refused, and does nothing") {

@@ -351,6 +351,10 @@ def test_only_an_admins_credential_acts_and_only_as_json(
     answer = connection.getresponse()
     assert (answer.status, answer.headers["Allow"]) == (405, "POST")
     connection.close()
+    refused = coordinator.audited("page refused")
+    assert [line["address"] for line in refused] == ["127.0.0.1"] * len(refused)
+    assert len(refused) == 7
+    assert refused[3]["why"] == "POST /admin/kick: this page is for the role admin"
     # No token is told, in the log or the audit log.
     told = coordinator.log.read_text() + coordinator.audit.read_text()
     for key in (admin, expired):
