@@ -241,7 +241,15 @@ void Membership::begin_view(const Message& message, Instant now) {
   act(Adopt{view_, reports_, message.boundary});
   if (!dead_.empty()) stop(now);
   if (!silent_.empty()) complain(now);
-  look_at_outcasts(now);
+  // A coordinator outside the view knows why somebody is out, and says so at once. Members say it
+  // where that does not help.
+  constexpr int kCoordinatorsBeats = 4;
+  const bool waits = is_led() && !awaits_outcasts_ && !at_large().empty();
+  if (waits) {
+    next_ask_ = now + settings_.heartbeat * kCoordinatorsBeats;
+  } else {
+    look_at_outcasts(now);
+  }
 }
 
 Message Membership::decision() const {
