@@ -18,14 +18,12 @@ import holdfast
 from holdfast import cli
 
 HOLDFAST = [sys.executable, "-m", "holdfast.cli"]
-# Buffered, so that a rank's line is one write and no other rank's falls into it.
-ENV = {**os.environ, "PYTHONUNBUFFERED": ""}
 
 
 def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*HOLDFAST, *arguments],
-        env={**ENV, **env},
+        env={**os.environ, **env},
         capture_output=True,
         text=True,
         timeout=60,
@@ -34,7 +32,7 @@ def call(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_reader_that_has_enough_is_no_traceback():
     command = [*HOLDFAST, "info"]
-    with subprocess.Popen(command, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
         told.stdout.close()
         assert told.stderr.read() == b""
         assert told.wait(60) == 128 + signal.SIGPIPE
@@ -228,7 +226,7 @@ def test_ranks_that_will_not_end_are_ended_for_good(script, tmp_path):
 @contextlib.contextmanager
 def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [*HOLDFAST, *arguments], env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*HOLDFAST, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process

@@ -117,8 +117,7 @@ def _nursery() -> socket.socket:
     with theirs:
         subprocess.Popen(
             [sys.executable, __file__, str(theirs.fileno())],
-            # A rank's lines are written whole: its stdout is made here.
-            env={**os.environ, **_ONE_THREAD, "PYTHONUNBUFFERED": ""},
+            env={**os.environ, **_ONE_THREAD},
             pass_fds=[theirs.fileno()],
         )
     return ours

@@ -61,8 +61,6 @@ def start_rank(
         "OMP_NUM_THREADS": "1",
         **env,
     }
-    # A line is written at once then, and what is said on stderr stands beside it, not within.
-    whole.pop("PYTHONUNBUFFERED", None)
     real = env.get("HOLDFAST_CUDA_DRIVER", cuda_driver.EMULATED) == ""
     if not (before or fresh or real):
         return nursery.fork(module, function, whole, meeting)
