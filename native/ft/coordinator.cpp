@@ -231,6 +231,7 @@ void Coordinator::tick(Instant now) {
   if (now < next_retry_) return;
   next_retry_ = now + retry_time();
   asked_for_.clear();
+  take_back_heard(now);
   if (!blocked_.empty() && !is_recorded())
     record_read_ = false;  // another coordinator may have written it
   const bool wanted = is_at_work() || !boundaries_.empty() || stopped_elsewhere_;

@@ -142,6 +142,15 @@ void Coordinator::on_unheard(MemberId member, Instant now) {
   if (drop_unheard(now)) try_decide(now);
 }
 
+// Members that are lost without proof and heard again may have no reason to speak, so that no
+// message of theirs takes them back.
+void Coordinator::take_back_heard(Instant now) {
+  if (blocked_.empty() || !settings_.outside) return;
+  for (const MemberId member : lost()) {
+    if (!is_unheard(member)) take_back(member, now);
+  }
+}
+
 void Coordinator::on_strayed(MemberId member) {
   if (lobby_.erase(member) > 0) tell_lobby(false);
 }
