@@ -51,8 +51,8 @@ CoordinatorService::ServedWorld* CoordinatorService::find_greeted(MemberId from,
     worlds_.erase(other.world());
     return take_up();
   }
-  // The world of a fixed size is known by its id: one that has the name and cannot be reached, be it
-  // an earlier job or what a newcomer founded before this one called, is not in its way.
+  // The world of a fixed size is known by its id: one that has the name and cannot be reached, be
+  // it an earlier job or what a newcomer founded before this one called, is not in its way.
   if (!message.elastic && !reaches_members(*known)) return take_up();
   refuse(from, message.world,
          "this coordinator has another job with a group \"" + message.text +

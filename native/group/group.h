@@ -25,6 +25,7 @@
 #include "comm/view/view_communicator.h"
 #include "group/parts/caller_state.h"
 #include "group/parts/departure.h"
+#include "group/parts/early_notices.h"
 #include "group/parts/gate_queue.h"
 #include "group/parts/group_mail.h"
 #include "group/parts/inline_op.h"
@@ -320,6 +321,7 @@ class Group final : public comm::Communicator,
   const std::shared_ptr<comm::MapPlans> plans_;  // owners: this and its views' communicators
   OpSeq view_first_{};  // the first call that no member had made when the view began
   comm::MessageOps messages_;
+  EarlyNotices early_notices_;
   GroupMail mail_;
   std::vector<comm::MessageOps::EndedMessage> ended_messages_;  // kept empty: reused memory
   std::vector<MemberId> seated_;  // members that messages go to, by rank

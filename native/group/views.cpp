@@ -333,6 +333,7 @@ void Group::seat_messages(const std::vector<MemberId>& before) {
       messages_.seat(rank, nullptr, roster_.epoch);
     } else {
       messages_.seat(rank, world_->links_to(member).data, roster_.epoch);
+      for (const auto& said : early_notices_.take(member)) on_sent(member, said);
     }
   }
   end_messages();
@@ -382,7 +383,8 @@ void Group::on_relinked(MemberId member, bool data_lost) {
 
 void Group::on_sent(MemberId from, std::span<const std::byte> payload) {
   const auto rank = roster_.rank_of(from);
-  if (!rank || !health().is_ok()) return;
+  if (!health().is_ok()) return;
+  if (!rank) return early_notices_.keep(from, payload);
   ask_for_turns();
   if (const Status sound = messages_.hear_sent(*rank, payload); !sound.is_ok()) return fail(sound);
   end_messages();
