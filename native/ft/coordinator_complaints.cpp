@@ -158,6 +158,13 @@ void Coordinator::on_strayed(MemberId member) {
 // Drops members that have not been heard for long where a decision is needed, also by processes in
 // the lobby: a decision that needs members that do not hear it would never come.
 bool Coordinator::drop_unheard(Instant now) {
+  // Those that have never called a coordinator which was started anew may be on their way.
+  if (settings_.outside && is_at_work()) {
+    for (const MemberId member : view_.present()) {
+      if (heard_.contains(member) || lost_.contains(member)) continue;
+      unheard_.emplace(member, now + settings_.heartbeat * (kComeBack - kAlone));
+    }
+  }
   // A process that hears no member is cut off itself.
   if (is_deaf()) deaf_until_ = now + settings_.heartbeat * kComeBack;
   if (now < deaf_until_) return false;
