@@ -138,6 +138,21 @@ TEST_CASE("nonsense is turned away at once, and silence in time") {
   CHECK(door.doorman().take().empty());
 }
 
+TEST_CASE("who greets is heard in a flood of nonsense") {
+  Door door({{}, seconds(30)});
+  const std::string text(64, 'x');
+  for (int i = 0; i < 200; ++i) {
+    const int garbage = door.call();
+    REQUIRE(::send(garbage, text.data(), text.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(text.size()));
+  }
+  const auto call = door.greet(7);
+  const auto heard = door.heard();
+  REQUIRE(heard.size() == 1);
+  CHECK(heard[0]->peer().from == MemberId{7});
+  CHECK(door.within_five_seconds([](const auto& callers) { return callers.turned_away == 200; }));
+}
+
 TEST_CASE("a greeting may come in pieces, as long as it comes in time") {
   Door door({{}, seconds(20)});
   const int fd = door.call();

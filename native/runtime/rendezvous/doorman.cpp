@@ -22,6 +22,11 @@ namespace {
 constexpr std::size_t kMostHeard = 1024;
 // Until descriptors may be there again.
 constexpr Duration kDescriptorPause = std::chrono::milliseconds(50);
+// Callers turned away in a time of kLook that are a flood, and how long the listener is left alone
+// between its callers then: the kernel keeps them, and a woken thread takes many. Each waking takes
+// a core from a thread that moves data.
+constexpr int kFlood = 32;
+constexpr Duration kFloodPause = std::chrono::milliseconds(10);
 // How often callers are looked at that say nothing: their time need not be kept more exactly.
 constexpr Duration kLook = std::chrono::milliseconds(250);
 constexpr int kAcceptsPerTurn = 64;
@@ -114,8 +119,10 @@ void Doorman::work() {
 
 // In milliseconds, as epoll_wait() takes it.
 int Doorman::pause() const {
-  if (unheard_.empty() && !rests_) return -1;
-  const Duration left = std::max(next_look_ - clock_.now(), Duration::zero());
+  if (unheard_.empty() && !rests_until_) return -1;
+  Instant next = rests_until_.value_or(next_look_);
+  if (!unheard_.empty()) next = std::min(next, next_look_);
+  const Duration left = std::max(next - clock_.now(), Duration::zero());
   return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count());
 }
 
@@ -124,38 +131,45 @@ void Doorman::accept_all() {
     const int fd = accept_one(listener_);
     if (fd < 0) {
       const bool none_left = errno == EMFILE || errno == ENFILE || errno == ENOMEM;
-      if (!none_left) return;
+      if (!none_left) break;
       // Whoever has waited longest without a word makes room; the kernel keeps the next ones.
-      if (unheard_.empty()) return rest();
+      if (unheard_.empty()) return rest(kDescriptorPause);
       make_way(unheard_.begin()->first);
       continue;
     }
-    std::unique_ptr<TlsSeal> seal;
-    if (rules_.sealer) {
-      auto made = rules_.sealer->answer();
-      if (!made.is_ok()) {
-        close_unforked(fd);
-        continue;
-      }
-      seal = std::move(made).value();
-    }
-    auto handshake =
-        std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, std::move(seal));
+    auto handshake = std::make_unique<Handshake>(fd, clock_.now() + rules_.patience, rules_.sealer);
     const WaitingRoom::Arrival entry = room_.enter(peer_address(fd));
     if (entry.gives_way) make_way(*entry.gives_way);
     if (unheard_.empty()) next_look_ = clock_.now() + kLook;
     unheard_.emplace(entry.ticket, std::move(handshake));
-    if (!add(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, entry.ticket)) let_go(entry.ticket);
-    // Most callers have greeted by now.
+    // Most callers have greeted by now, or are turned away. What comes after this look is told of.
     look_at(entry.ticket);
+    if (!unheard_.contains(entry.ticket)) continue;
+    if (!add(epoll_, fd, EPOLLIN | EPOLLRDHUP | EPOLLET, entry.ticket)) let_go(entry.ticket);
   }
+  if (is_flooded()) rest(kFloodPause);
 }
 
-// Looks at the listener again when descriptors may be there.
-void Doorman::rest() {
+// Leaves the listener alone for a while.
+void Doorman::rest(Duration time) {
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, listener_, nullptr);
-  rests_ = true;
-  next_look_ = clock_.now() + kDescriptorPause;
+  rests_until_ = clock_.now() + time;
+}
+
+bool Doorman::is_flooded() const {
+  const bool lately = clock_.now() - counted_since_ < 2 * kLook;
+  return lately && std::max(refusals_, refusals_before_) >= kFlood;
+}
+
+void Doorman::count_refusal() {
+  turned_away_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+  const Instant now = clock_.now();
+  if (now - counted_since_ >= kLook) {
+    refusals_before_ = now - counted_since_ < 2 * kLook ? refusals_ : 0;
+    refusals_ = 0;
+    counted_since_ = now;
+  }
+  ++refusals_;
 }
 
 void Doorman::look_at(WaitingRoom::Ticket ticket) {
@@ -164,7 +178,7 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
   Handshake& caller = *at->second;
   const Handshake::HandshakeState state = caller.step(clock_.now());
   if (state == Handshake::HandshakeState::kFailed) {
-    turned_away_.fetch_add(1, std::memory_order_relaxed);  // relaxed: as in callers()
+    count_refusal();
     note("refused", caller, caller.failure().message());
     return let_go(ticket);
   }
@@ -186,9 +200,12 @@ void Doorman::look_at(WaitingRoom::Ticket ticket) {
 
 void Doorman::look_at_time() {
   const Instant now = clock_.now();
-  if (now < next_look_ || (unheard_.empty() && !rests_)) return;
+  if (rests_until_ && now >= *rests_until_) {
+    rests_until_.reset();
+    add(epoll_, listener_, EPOLLIN, kListener);
+  }
+  if (now < next_look_ || unheard_.empty()) return;
   next_look_ = now + kLook;
-  if (std::exchange(rests_, false)) add(epoll_, listener_, EPOLLIN, kListener);
   std::vector<WaitingRoom::Ticket> all;
   all.reserve(unheard_.size());
   for (const auto& [ticket, caller] : unheard_) all.push_back(ticket);

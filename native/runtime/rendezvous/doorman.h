@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -57,10 +58,12 @@ class Doorman {
   void work();
   void accept_all();
   void look_at(WaitingRoom::Ticket ticket);
-  void rest();
+  void rest(Duration time);
+  bool is_flooded() const;
   void look_at_time();
   void let_go(WaitingRoom::Ticket ticket);
   void make_way(WaitingRoom::Ticket ticket);
+  void count_refusal();
   void note(const char* event, const Handshake& caller, const std::string& why);
   int pause() const;
 
@@ -74,8 +77,12 @@ class Doorman {
   // Of the doorman's thread.
   WaitingRoom room_;
   std::map<WaitingRoom::Ticket, std::unique_ptr<Handshake>> unheard_;
-  bool rests_ = false;   // no descriptors were left: the listener is not watched
-  Instant next_look_{};  // at callers whose time may be over, or at the listener again
+  std::optional<Instant> rests_until_;  // the listener is not watched
+  Instant next_look_{};                 // at callers whose time may be over
+  // Callers that were turned away since `counted_since_`, and in the time before that.
+  Instant counted_since_{};
+  int refusals_ = 0;
+  int refusals_before_ = 0;
 
   std::atomic<std::uint64_t> greeted_{0};
   std::atomic<std::uint64_t> turned_away_{0};

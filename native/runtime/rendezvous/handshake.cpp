@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -24,6 +25,17 @@ namespace {
 // a secret is told; OpenSSL sends none to who does not speak TLS.
 constexpr std::array<unsigned char, 7> kTlsAlert = {0x15, 0x03, 0x03, 0x00, 0x02, 0x02, 0x28};
 
+// How a caller's first record begins (RFC 8446, 4 and 5.1): a handshake in the version of TLS 1.0
+// or 1.2, of at most 2^14 bytes, that begins with a ClientHello.
+bool may_open_tls(std::span<const unsigned char> said) {
+  constexpr std::array<std::pair<unsigned char, unsigned char>, 6> kFromTo = {
+      {{0x16, 0x16}, {0x03, 0x03}, {0x01, 0x03}, {0x00, 0x40}, {0x00, 0xff}, {0x01, 0x01}}};
+  for (std::size_t i = 0; i < std::min(said.size(), kFromTo.size()); ++i) {
+    if (said[i] < kFromTo[i].first || said[i] > kFromTo[i].second) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline,
@@ -39,8 +51,8 @@ Handshake::Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant 
   if (!seal_) queue(true, hello_);
 }
 
-Handshake::Handshake(int fd, Instant deadline, std::unique_ptr<TlsSeal> seal)
-    : fd_(fd), caller_(false), seal_(std::move(seal)), deadline_(deadline) {}
+Handshake::Handshake(int fd, Instant deadline, std::shared_ptr<const Sealer> sealer)
+    : fd_(fd), caller_(false), sealer_(std::move(sealer)), deadline_(deadline) {}
 
 Handshake::~Handshake() { close_unforked(fd_); }
 
@@ -87,7 +99,8 @@ Handshake::HandshakeState Handshake::step(Instant now) {
     }
     connecting_ = false;
   }
-  if (seal_ && !sealed_ && !shake_hands()) {
+  const bool shakes = (sealer_ || seal_) && !sealed_;
+  if (shakes && (!has_seal() || !shake_hands())) {
     return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
   }
   if (!flush()) return failure_.is_ok() ? HandshakeState::kPending : HandshakeState::kFailed;
@@ -99,11 +112,40 @@ Handshake::HandshakeState Handshake::step(Instant now) {
   return caller_ ? HandshakeState::kReady : HandshakeState::kPending;
 }
 
+// Strangers that say nothing, or nonsense, are not worth a session of TLS.
+bool Handshake::has_seal() {
+  if (seal_) return true;
+  std::array<unsigned char, 6> said{};
+  const ssize_t count = ::recv(fd_, said.data(), said.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
+  if (count <= 0) {
+    fail({Code::kPeerLost, "the connection ended before the TLS handshake did"});
+    return false;
+  }
+  if (!may_open_tls(std::span(said).first(static_cast<std::size_t>(count)))) {
+    // What is left unread when a socket is closed has the kernel discard what was sent as well.
+    std::array<unsigned char, 4096> unread;
+    [[maybe_unused]] const ssize_t read = ::recv(fd_, unread.data(), unread.size(), MSG_DONTWAIT);
+    turn_away({Code::kProtocolError,
+               "no TLS session can be made with the other side: it speaks something else"});
+    return false;
+  }
+  auto made = sealer_->answer();
+  sealer_.reset();
+  if (!made.is_ok()) return fail(made.status()), false;
+  seal_ = std::move(made).value();
+  return true;
+}
+
+void Handshake::turn_away(Status why) {
+  if (!caller_) ::send(fd_, kTlsAlert.data(), kTlsAlert.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  fail(std::move(why));
+}
+
 bool Handshake::shake_hands() {
   const auto shaken = seal_->shake_hands(fd_);
   if (!shaken.is_ok()) {
-    if (!caller_) ::send(fd_, kTlsAlert.data(), kTlsAlert.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    fail(shaken.status());
+    turn_away(shaken.status());
     return false;
   }
   sealed_ = shaken.value();

@@ -14,7 +14,7 @@
 #include "base/net/socket.h"
 #include "base/types.h"
 #include "runtime/rendezvous/card.h"
-#include "runtime/rendezvous/tls_seal.h"
+#include "runtime/rendezvous/sealer.h"
 
 namespace holdfast::runtime {
 
@@ -25,8 +25,9 @@ class Handshake {
   // Caller: connects to the endpoint and sends `hello`. `seal`: of the connection, if it is sealed.
   Handshake(int fd, const Endpoint& to, const Greeting& hello, Instant deadline,
             std::unique_ptr<TlsSeal> seal = nullptr);
-  // Answerer: reads the hello first.
-  Handshake(int fd, Instant deadline, std::unique_ptr<TlsSeal> seal = nullptr);
+  // Answerer: reads the hello first. `sealer`: null if the connection is not sealed; its seal is
+  // made when the caller's first bytes may be those of TLS.
+  Handshake(int fd, Instant deadline, std::shared_ptr<const Sealer> sealer = nullptr);
   ~Handshake();
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -61,7 +62,9 @@ class Handshake {
 
  private:
   void queue(bool is_hello, Greeting greeting);
+  bool has_seal();
   bool shake_hands();
+  void turn_away(Status why);
   bool look_at_papers();
   bool flush();
   ssize_t send_some();
@@ -73,6 +76,7 @@ class Handshake {
 
   int fd_;
   bool caller_;
+  std::shared_ptr<const Sealer> sealer_;  // until there is a seal
   std::unique_ptr<TlsSeal> seal_;
   bool sealed_ = false;  // hands are shaken
   bool connecting_ = false;
