@@ -2,12 +2,15 @@
 
     python tests/bench/strangers.py                  # a job as it is
     python tests/bench/strangers.py --secret         # one whose processes share a secret
+    python tests/bench/strangers.py --token          # one that joined by tokens: its coordinator's
+                                                     # port and pages are called as well
     python tests/bench/strangers.py --only silent,garbage
 
 Each attack goes to every rank's port, on this host, for as long as the ranks' all_reduce of 256 KiB
-over TCP is counted: the rate beside it as a part of the rate before it, the epochs that began, and
-the memory that the ranks took. The attackers share the cores, which they take some of themselves:
-`garbage elsewhere` calls nobody.
+over TCP is counted: the rate beside it as a part of the rate before it, the epochs that began, the
+memory that the ranks took (and the coordinator, with --token), how often a second the threads that
+hear callers were woken, and what they took of a core. The attackers share the cores, which they
+take some of themselves: `garbage elsewhere` calls nobody.
 `greeters` and `parkers` go to a coordinator without a secret: the memory that it took for 1,500
 processes that merely greet, and for eight that send 64 MiB of a message which never ends.
 """
@@ -16,6 +19,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
+import itertools
 import json
 import os
 import re
@@ -55,8 +60,8 @@ def open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def silent(ports: list[int], byte: bytes) -> None:
-    """Connections that say nothing, or one byte a second."""
+def silent(ports: list[int], text: bytes) -> None:
+    """Connections that say nothing, or one byte of a text a second."""
     calls = []
     for port in ports:
         for _ in range(SILENT):
@@ -64,11 +69,11 @@ def silent(ports: list[int], byte: bytes) -> None:
             call.setblocking(False)
             call.connect_ex(("127.0.0.1", port))
             calls.append(call)
-    while True:
+    for at in itertools.count():
         time.sleep(1)
-        for call in calls if byte else ():
+        for call in calls if text else ():
             try:
-                call.send(byte)
+                call.send(text[at : at + 1])
             except OSError:
                 continue
 
@@ -107,7 +112,8 @@ def flood_nobody(_: list[int]) -> None:
 
 ATTACKS: dict[str, Callable[[list[int]], None]] = {
     "silent": lambda ports: silent(ports, b""),
-    "one byte a second": lambda ports: silent(ports, b"H"),
+    # As a ClientHello of TLS begins.
+    "one byte a second": lambda ports: silent(ports, b"\x16\x03\x01\x02\x00\x01" + bytes(WAIT_S)),
     "garbage": lambda ports: flood(ports, b"\0" * 200),
     "HTTP": lambda ports: flood(ports, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
     "half a record": lambda ports: flood(ports, b"\x16\x03\x01\xff\xff" + b"a" * 4000),
@@ -140,12 +146,60 @@ def await_files(here: Path, phase: str) -> None:
         time.sleep(0.02)
 
 
-def attacked_job(name: str, secret: str) -> dict[str, float]:
+def door_time(pids: list[int]) -> tuple[float, int]:
+    """The seconds that the threads which hear callers have run, and how often they were woken."""
+    ran, woken = 0, 0
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            if (thread / "comm").read_text() == "holdfast-door\n":
+                words = (thread / "schedstat").read_text().split()
+                ran, woken = ran + int(words[0]), woken + int(words[2])
+    return ran / 1e9, woken
+
+
+@contextlib.contextmanager
+def no_coordinator(_: str) -> Iterator[tuple[dict[str, str], int, list[int]]]:
+    """For a job that meets in a store: no more environment, no process, no ports."""
+    yield {}, 0, []
+
+
+@contextlib.contextmanager
+def coordinator(secret: str) -> Iterator[tuple[dict[str, str], int, list[int]]]:
+    """Of a group that is joined by tokens: what its members' environment says, the process, and the
+    ports of the coordinator and of its pages.
+    """
+    token = Path(secret).with_suffix(".token")
+    with contextlib.redirect_stdout(io.StringIO()) as minted:
+        holdfast_command(["token", "new", "--run", "bench", "--secret-file", secret])
+    token.touch(mode=0o600)
+    token.write_text(minted.getvalue())
+    port, pages = held_port(), held_port()
+    command = ["-m", "holdfast.cli", "coordinator", "--address", "127.0.0.1"]
+    command += ["--secret-file", secret, "--http", f"127.0.0.1:{pages}", "--port", str(port)]
+    with subprocess.Popen(
+        [sys.executable, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=open_files,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert "listens" in process.stdout.readline()
+            url = f"holdfast://127.0.0.1:{port}/bench"
+            env = {"URL": url, "HOLDFAST_TOKEN_FILE": str(token)}
+            yield env, process.pid, [port, pages]
+        finally:
+            process.kill()
+
+
+def attacked_job(name: str, secret: str, by_token: bool) -> dict[str, float]:
     """One row: the job beside the attack."""
-    with tempfile.TemporaryDirectory() as folder:
+    meets = coordinator if by_token else no_coordinator
+    with tempfile.TemporaryDirectory() as folder, meets(secret) as (more, server, ports):
         here = Path(folder)
-        env = {"HOLDFAST_TRANSPORTS": "tcp", "LOCAL_WORLD_SIZE": str(RANKS)}
-        if secret:
+        env = {"HOLDFAST_TRANSPORTS": "tcp", "LOCAL_WORLD_SIZE": str(RANKS), **more}
+        if secret and not by_token:
             env["HOLDFAST_SECRET_FILE"] = secret
         ranks: list[Process] = [
             start_rank("secure_ranks", "rates", r, RANKS, here, env) for r in range(RANKS)
@@ -155,7 +209,9 @@ def attacked_job(name: str, secret: str) -> dict[str, float]:
             for phase in ("warm", "before"):
                 (here / phase).touch()
                 await_files(here, phase)
-            ports = [listening_port(rank.pid) for rank in ranks]
+            pids = [rank.pid for rank in ranks] + [server] * by_token
+            ports = [listening_port(rank.pid) for rank in ranks] + ports
+            server_before = resident(server) if by_token else 0
             attacker = os.fork()
             if attacker == 0:
                 open_files()
@@ -163,7 +219,11 @@ def attacked_job(name: str, secret: str) -> dict[str, float]:
                 os._exit(0)
             time.sleep(3)
             (here / "attacked").touch()
+            begun, doors = time.monotonic(), door_time(pids)
             await_files(here, "attacked")
+            took = time.monotonic() - begun
+            doors = tuple(b - a for a, b in zip(doors, door_time(pids), strict=True))
+            server_mib = resident(server) - server_before if by_token else 0
         finally:
             if attacker > 0:
                 os.kill(attacker, 9)
@@ -175,7 +235,9 @@ def attacked_job(name: str, secret: str) -> dict[str, float]:
         "ratio": told[0]["attacked"] / told[0]["before"],
         "ratio_after": told[0]["after"] / told[0]["before"],
         "epochs": told[0]["after_epoch"] - told[0]["before_epoch"],
-        "mib": max(t["attacked_mib"] - t["before_mib"] for t in told),
+        "mib": max(server_mib, *(t["attacked_mib"] - t["before_mib"] for t in told)),
+        "woken": doors[1] / took,
+        "core": doors[0] / took,
     }
 
 
@@ -256,6 +318,7 @@ def main() -> int:
     """Print the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--secret", action="store_true", help="the job's processes share one")
+    parser.add_argument("--token", action="store_true", help="the job's processes join by tokens")
     names = [*ATTACKS, "greeters", "parkers"]
     parser.add_argument("--only", default=",".join(names), metavar="NAME,...")
     chosen = parser.parse_args()
@@ -263,22 +326,23 @@ def main() -> int:
     if unknown := set(wanted) - set(names):
         parser.error(f"--only {sorted(unknown)}; accepted: {', '.join(names)}")
     with tempfile.TemporaryDirectory() as folder:
-        secret = f"{folder}/secret" if chosen.secret else ""
+        secret = f"{folder}/secret" if chosen.secret or chosen.token else ""
         if secret:
             holdfast_command(["secret", secret])
-        print(f"{'attack':>18} {'before/s':>9} {'beside':>7} {'after':>7} {'epochs':>7} {'MiB':>7}")
+        heads = ("before/s", "beside", "after", "epochs", "MiB", "woken/s", "core")
+        print(f"{'attack':>18} " + " ".join(f"{head:>8}" for head in heads))
         for name in filter(ATTACKS.__contains__, wanted):
-            row = attacked_job(name, secret)
+            row = attacked_job(name, secret, chosen.token)
             print(
-                f"{name:>18} {row['before']:9.0f} {row['ratio']:7.2f} {row['ratio_after']:7.2f} "
-                f"{row['epochs']:7.0f} {row['mib']:7.1f}",
+                f"{name:>18} {row['before']:8.0f} {row['ratio']:8.2f} {row['ratio_after']:8.2f} "
+                f"{row['epochs']:8.0f} {row['mib']:8.1f} {row['woken']:8.0f} {row['core']:8.2f}",
                 flush=True,
             )
     if {"greeters", "parkers"} & set(wanted):
         with recorded_hello() as hello:
             for name, mib in coordinators(hello):
                 if name in wanted:
-                    print(f"{name:>18} {'':>9} {'':>7} {'':>7} {'':>7} {mib:7.1f}", flush=True)
+                    print(f"{name:>18} {'':8} {'':8} {'':8} {'':8} {mib:8.1f}", flush=True)
     return 0
 
 

@@ -116,7 +116,9 @@ def _resident_mib() -> float:
 
 def rates() -> None:
     """Reduce in phases that files of these names begin, and tell how often, and what it took."""
-    with holdfast.init() as group:
+    url = os.environ.get("URL")
+    entered = holdfast.join(url, min_peers=4) if url else holdfast.init()
+    with entered as group:
         data = np.ones(65_536, np.float32)
         more = np.zeros(1, np.int32)
         told: dict[str, float] = {}
