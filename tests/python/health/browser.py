@@ -31,6 +31,8 @@ class Browser:
         self._number = 0
         self._rest = b""
         self.trouble: list[str] = []  # exceptions of scripts, refused requests
+        self.asked_for: list[str] = []  # realms for which a password was asked
+        self._answers: list[tuple[str, str]] = []
         command = [
             *("chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"),
             *("--disable-dev-shm-usage", "--disable-background-networking", "--disable-extensions"),
@@ -61,6 +63,11 @@ class Browser:
         self.ask("Page.navigate", url=url)
         self.until("document.readyState !== 'loading'")
 
+    def will_answer(self, *answers: tuple[str, str]) -> None:
+        """Answer each prompt for a password with the next user and password; then cancel it."""
+        self._answers = list(answers)
+        self.ask("Fetch.enable", handleAuthRequests=True)
+
     def value(self, expression: str) -> Any:
         """Return what a JavaScript expression gives, by JSON."""
         answer = self.ask(
@@ -90,18 +97,36 @@ class Browser:
         os.close(self._to)
         os.close(self._from)
 
-    def _ask(self, method: str, parameters: dict[str, Any], session: str) -> dict[str, Any]:
+    def _send(self, method: str, parameters: dict[str, Any], session: str) -> int:
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
+        return self._number
+
+    def _on_prompt(self, told: dict[str, Any]) -> None:
+        self.asked_for.append(told["authChallenge"]["realm"])
+        answer = {"response": "CancelAuth"}
+        if self._answers:
+            user, password = self._answers.pop(0)
+            answer = {"response": "ProvideCredentials", "username": user, "password": password}
+        ask = {"requestId": told["requestId"], "authChallengeResponse": answer}
+        self._send("Fetch.continueWithAuth", ask, self._session)
+
+    def _ask(self, method: str, parameters: dict[str, Any], session: str) -> dict[str, Any]:
+        number = self._send(method, parameters, session)
         while True:
             heard = self._hear()
-            if heard.get("id") == self._number:
+            if heard.get("id") == number:
                 assert "error" not in heard, heard
                 result: dict[str, Any] = heard["result"]
                 return result
+            if heard.get("method") == "Fetch.requestPaused":
+                request = {"requestId": heard["params"]["requestId"]}
+                self._send("Fetch.continueRequest", request, self._session)
+            if heard.get("method") == "Fetch.authRequired":
+                self._on_prompt(heard["params"])
             if heard.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
                 self.trouble.append(json.dumps(heard["params"]))
 

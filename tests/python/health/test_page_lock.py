@@ -18,6 +18,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from browser import Browser
 from health_jobs import Job, Prometheus
 from ranks import finish, kill, start_rank
 from waiting import eventually
@@ -200,6 +201,28 @@ def test_each_page_is_for_its_role_and_no_secret_is_told(tmp_path: Path) -> None
         job.stop()
     logs = "".join(p.read_text() for p in tmp_path.glob("*.log"))
     assert not any(secret in logs for secret in SECRETS)
+
+
+@pytest.mark.skipif(
+    shutil.which("chromium") is None, reason="no chromium here (Debian package chromium)"
+)
+def test_a_browser_asks_for_the_password_and_shows_the_page(tmp_path: Path) -> None:
+    env = {"HOLDFAST_HTTP_CREDENTIALS": str(credentials_file(tmp_path))}
+    with Job(tmp_path, "work_and_rest", 2, **env) as job:
+        browser = Browser(tmp_path)
+        try:
+            browser.will_answer(("ada", "wrong"), ("ada", PASSWORD))
+            browser.open(f"http://{job.pages}/")
+            assert browser.asked_for == ["holdfast"] * 2
+            # What the page asks for itself needs no more prompts.
+            browser.until("document.querySelectorAll('.ranks tr.well').length === 2")
+            browser.will_answer()
+            browser.open(f"http://{job.where[0]}/stack")
+            assert browser.asked_for == ["holdfast"] * 3
+            assert "wants a credential" in browser.value("document.body.textContent")
+        finally:
+            browser.close()
+        job.stop()
 
 
 @pytest.mark.parametrize(
