@@ -57,6 +57,7 @@ class Coordinator {
 
   Generation generation() const { return generation_; }
   const WorldView& view() const { return view_; }
+  bool began_at_boundary() const { return last_at_boundary_; }  // the view
   const std::string& name() const { return name_; }
   CommId world() const { return world_; }
   std::size_t waiting() const { return lobby_.size(); }

@@ -218,6 +218,7 @@ class WorldText {
       out_.number("members", std::uint64_t{view.members});
       out_.number("joined", std::uint64_t{view.joined});
       out_.number("lost", std::uint64_t{view.lost});
+      out_.number("left", std::uint64_t{view.left});
       out_.close('}');
     }
     out_.close(']');

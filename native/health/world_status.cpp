@@ -75,7 +75,7 @@ std::vector<StatusEvent> WorldStatus::update(const WorldNews& news, const Contac
   std::vector<StatusEvent> events;
   // A world without members has no view yet.
   const bool is_new = view.epoch != epoch_ || view.members != view_;
-  if (is_new) events = take_view(view, look, now);
+  if (is_new) events = take_view(news, look, now);
   if (!news.blocked.empty() && blocked_.empty()) {
     events.push_back({now, name_, "blocked", "", view.epoch, 0, {}, {}, news.blocked});
   }
@@ -114,11 +114,12 @@ void WorldStatus::look_at(RankStatus& status, const ft::Contact& contact, Instan
   status.since = now;
 }
 
-std::vector<StatusEvent> WorldStatus::take_view(const ft::WorldView& view, const ContactOf& look,
+std::vector<StatusEvent> WorldStatus::take_view(const WorldNews& news, const ContactOf& look,
                                                 Instant now) {
+  const ft::WorldView& view = *news.view;
   std::vector<StatusEvent> events;
   const bool begins = view_.empty();
-  ViewRecord record{view.epoch, now, 0, 0, 0};
+  ViewRecord record{view.epoch, now, 0, 0, 0, 0};
   ranks_.resize(std::max(ranks_.size(), view.members.size()));
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const MemberId was = r < view_.size() ? view_[r] : ft::kNobody;
@@ -127,12 +128,14 @@ std::vector<StatusEvent> WorldStatus::take_view(const ft::WorldView& view, const
     if (was == is) continue;
     RankStatus& status = ranks_[r];
     if (was != ft::kNobody) {
-      ++record.lost;
-      status.state = RankState::kLost;
-      status.cause = comm::loss_cause_name(cause_of(look(was).state));
+      const LossCause cause = news.at_boundary ? LossCause::kLeft : cause_of(look(was).state);
+      const bool left = cause == LossCause::kLeft;
+      ++(left ? record.left : record.lost);
+      status.state = left ? RankState::kLeft : RankState::kLost;
+      status.cause = comm::loss_cause_name(cause);
       status.since = now;
-      add_rank(events, {now, name_, "lost", status.cause, view.epoch, 0, {}, {}, ""}, r,
-               status.host);
+      const std::string_view kind = left ? "left" : "lost";
+      add_rank(events, {now, name_, kind, status.cause, view.epoch, 0, {}, {}, ""}, r, status.host);
     }
     if (is == ft::kNobody) continue;
     ++record.joined;

@@ -24,7 +24,7 @@ inline constexpr std::size_t kRanksNamed = 16;
 struct StatusEvent {
   Instant at;
   std::string world;
-  std::string_view kind;   // began, joined, lost, blocked, map, ended
+  std::string_view kind;   // began, joined, lost, left, blocked, map, ended
   std::string_view cause;  // of a loss: died, silent, cut, left
   Epoch epoch;
   std::size_t count = 0;           // number of ranks
@@ -66,6 +66,7 @@ struct ViewRecord {
   std::size_t members = 0;
   std::size_t joined = 0;
   std::size_t lost = 0;
+  std::size_t left = 0;  // besides those
 };
 
 // The present state of a world, as its group or its coordinator gives it.
@@ -74,6 +75,7 @@ struct WorldNews {
   const ft::WorldView* view;  // outlives the call
   std::size_t waiting = 0;    // newcomers that wait for a step boundary
   std::string blocked;        // why a loss cannot be decided; empty: it can
+  bool at_boundary = false;   // the view began at a step boundary: whoever it is without has left
 };
 
 // Where a member is, according to its card: its host, and "host:port" of its pages. Empty: not
@@ -106,7 +108,7 @@ class WorldStatus {
   const std::deque<ViewRecord>& views() const { return views_; }
 
  private:
-  std::vector<StatusEvent> take_view(const ft::WorldView& view, const ContactOf& look, Instant now);
+  std::vector<StatusEvent> take_view(const WorldNews& news, const ContactOf& look, Instant now);
   bool look_at_maps(Instant now);
   void look_at(RankStatus& status, const ft::Contact& contact, Instant now);
 

@@ -40,7 +40,7 @@ void Runtime::write_status(Instant now) {
   std::vector<health::WorldNews> worlds;
   if (parts_.service != nullptr) {
     parts_.service->each_world([&](const ft::Coordinator& c) {
-      worlds.push_back({c.name(), &c.view(), c.waiting(), c.blocked()});
+      worlds.push_back({c.name(), &c.view(), c.waiting(), c.blocked(), c.began_at_boundary()});
     });
   } else {
     parts_.status->hear(

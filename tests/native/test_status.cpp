@@ -137,6 +137,7 @@ struct Scene {
   health::StatusHeader header;
   std::string name = "job/default";
   std::string blocked;
+  bool at_boundary = false;
 
   Scene() { header.coordinates = true; }
   void seat(std::size_t rank, std::uint64_t member, const std::string& host = "a") {
@@ -152,7 +153,7 @@ struct Scene {
   }
   std::string look(Duration now) {
     const auto contact = [this](MemberId member) { return contacts[member]; };
-    status.set({{name, &view, 0, blocked}}, contact, at(now));
+    status.set({{name, &view, 0, blocked, at_boundary}}, contact, at(now));
     header.now = at(now);
     return health::status_json(status.state(), header);
   }
@@ -184,7 +185,26 @@ TEST_CASE("a rank goes red when its connection ends, and is lost by its cause in
   const std::string back = scene.look(seconds(4));
   CHECK(has(back, R"("rank":2,"state":"well","cause":"","host":"c")"));
   CHECK(has(back, R"("kind":"joined","cause":"","epoch":3,"count":1,"ranks":[2],"hosts":["c"])"));
-  CHECK(has(back, R"("members":3,"joined":1,"lost":0)"));
+  CHECK(has(back, R"("members":3,"joined":1,"lost":0,"left":0)"));
+}
+
+TEST_CASE("who leaves, by a goodbye or at a step boundary, is not lost") {
+  ThreeRanks scene;
+  scene.look(seconds(1));
+  scene.contacts[{12}] = {Contacted::kLeft};
+  scene.vacate(2);
+  scene.view.epoch = {2};
+  const std::string goodbye = scene.look(seconds(2));
+  CHECK(has(goodbye, R"("rank":2,"state":"left","cause":"left","host":"b")"));
+  CHECK(has(goodbye, R"("kind":"left","cause":"left","epoch":2,"count":1,"ranks":[2])"));
+  CHECK(has(goodbye, R"("joined":0,"lost":0,"left":1)"));
+  // An operator has drained it: it was heard until the end.
+  scene.vacate(1);
+  scene.view.epoch = {3};
+  scene.at_boundary = true;
+  const std::string drained = scene.look(seconds(3));
+  CHECK(has(drained, R"("rank":1,"state":"left","cause":"left","host":"a")"));
+  CHECK(count(drained, "\"kind\":\"lost\"") == 0);
 }
 
 TEST_CASE("every way to be unwell has its name") {

@@ -30,8 +30,8 @@ MAPPED = "of a group that has one"
 STATES = """`vacant` (nobody has had it), `well` (heard of, ops can run), `changing` (a change of
 view is under way), `failed` (its group has failed, or it was voted out), `unheard` (in the view,
 not heard of yet), `silent` (nothing has come for option `silence` or more), `gone` (its connection
-has ended, and the view still has it), `left` (it said goodbye), `lost` (the view has lost it, and
-nobody has come in its place)"""
+has ended, and the view still has it), `left` (it said goodbye, or an operator has drained it),
+`lost` (the view has lost it, and nobody has come in its place)"""
 
 FIELDS = [
     Field("format", "integer", "the version of this document: 1."),
@@ -78,7 +78,7 @@ FIELDS = [
     Field(
         "worlds[].ranks[].cause",
         "text",
-        "of a lost rank, as in `holdfast_losses_total`: `died`,"
+        "of a rank that the view has no more, as in `holdfast_losses_total`: `died`,"
         " `silent`, `cut` or `left`, as seen from here; else empty.",
     ),
     Field("worlds[].ranks[].host", "text", "its host."),
@@ -131,9 +131,14 @@ FIELDS = [
     Field("worlds[].epochs[].members", "integer", "its members."),
     Field("worlds[].epochs[].joined", "integer", "members that came in with it."),
     Field("worlds[].epochs[].lost", "integer", "members that it lost."),
+    Field("worlds[].epochs[].left", "integer", "members that left before it, or as it began."),
     Field("events[].time_s", "number", "when."),
     Field("events[].world", "text", "the world's name."),
-    Field("events[].kind", "text", "`began`, `joined`, `lost`, `blocked`, `map` or `ended`."),
+    Field(
+        "events[].kind",
+        "text",
+        "`began`, `joined`, `lost`, `left`, `blocked`, `map` or `ended`.",
+    ),
     Field("events[].cause", "text", "of a loss, as above; else empty."),
     Field("events[].epoch", "integer", "number of the view."),
     Field("events[].count", "integer", "how many ranks it concerns."),

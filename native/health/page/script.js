@@ -153,7 +153,7 @@ function epochs(world, now) {
     const [left, level] = [x(view.time_s), y(view.members)];
     path += path ? "H" + left + "V" + level : "M" + left + " " + level;
     const title = "epoch " + view.epoch + " at " + clock(view.time_s) + ": " + view.members +
-        " members, " + view.joined + " joined, " + view.lost + " lost";
+        " members, " + view.joined + " joined, " + view.lost + " lost, " + view.left + " left";
     const kind = view.lost ? "lost" : "joined";
     // A line without length stays round however the picture is stretched.
     dots.push(draw("path", { d: "M" + left + " " + level + "h0", class: "dot " + kind }, title));

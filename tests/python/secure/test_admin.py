@@ -23,6 +23,7 @@ from ranks import finish, start_rank
 
 from holdfast import _core
 from holdfast.cli import main
+from holdfast.ft.health import status
 
 PATIENCE_S = 30.0
 JOB = "run7/elastic"
@@ -159,6 +160,9 @@ def test_a_drained_member_leaves_at_a_boundary_and_no_op_misses_it(
     last = _steps(tmp_path, gone)[-1]
     left = [peer for peer in peers if peer is not gone]
     _wait(lambda: _steps(tmp_path, left[0])[-1][1] > last[1] + 2, "the others did not go on")
+    (world,) = status.fetch(coordinator.pages)["worlds"]
+    assert [rank["state"] for rank in world["ranks"]] == ["well", "left", "well"]
+    assert world["epochs"][-1]["left"] == 1
     history = _check_survivors(tmp_path, left)
     # Up to its last step all three are in each sum, and after it exactly the two.
     for step, _, present, total in history:
