@@ -12,6 +12,7 @@ bool available() { return true; }
 
 void OpensslFree::operator()(bio_method_st* object) const { BIO_meth_free(object); }
 void OpensslFree::operator()(bio_st* object) const { BIO_free(object); }
+void OpensslFree::operator()(evp_cipher_ctx_st* object) const { EVP_CIPHER_CTX_free(object); }
 void OpensslFree::operator()(evp_kdf_st* object) const { EVP_KDF_free(object); }
 void OpensslFree::operator()(evp_kdf_ctx_st* object) const { EVP_KDF_CTX_free(object); }
 void OpensslFree::operator()(evp_md_ctx_st* object) const { EVP_MD_CTX_free(object); }

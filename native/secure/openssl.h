@@ -10,6 +10,8 @@
 
 struct bio_method_st;
 struct bio_st;
+struct evp_cipher_st;
+struct evp_cipher_ctx_st;
 struct evp_kdf_st;
 struct evp_kdf_ctx_st;
 struct evp_md_ctx_st;
@@ -30,6 +32,7 @@ Status lacks_openssl();
 struct OpensslFree {
   void operator()(bio_method_st* object) const;
   void operator()(bio_st* object) const;
+  void operator()(evp_cipher_ctx_st* object) const;
   void operator()(evp_kdf_st* object) const;
   void operator()(evp_kdf_ctx_st* object) const;
   void operator()(evp_md_ctx_st* object) const;

@@ -56,6 +56,7 @@ bool restrict_to_ours(SSL_CTX* context, TlsMode mode) {
   SSL_CTX_set_verify(context, mode == TlsMode::kServed ? SSL_VERIFY_NONE : wanted, nullptr);
   SSL_CTX_set_verify_depth(context, kMaxChain);
   SSL_CTX_set_cert_verify_callback(context, judge_certificate_of_session, nullptr);
+  SSL_CTX_set_keylog_callback(context, note_secret_of_session);
   const char* suites = mode == TlsMode::kToken ? kTokenSuites : kSuites;
   const bool by_authority = mode == TlsMode::kCertificate || mode == TlsMode::kServed;
   const char* signatures = by_authority ? kSignatures : kIdentitySignatures;

@@ -56,6 +56,10 @@ int judge_certificate_of_session(X509_STORE_CTX* chain, void*) {
   return judge_of(session)->judge_certificate(chain) ? 1 : 0;
 }
 
+void note_secret_of_session(const SSL* session, const char* line) {
+  judge_of(session)->hear_secret(line);
+}
+
 TlsJudge::TlsJudge(TlsMode mode, TlsTerms terms) : mode_(mode), terms_(std::move(terms)) {
   if (terms_.token == nullptr) return;
   peer_.claims = encode_claims(terms_.token->claims);
@@ -97,8 +101,20 @@ Status TlsJudge::settle(bool by_key) {
   return {Code::kAuthFailed, "the other side has shown neither a certificate nor a token"};
 }
 
+// A label, the client's random bytes, and the secret (draft-ietf-tls-keylogfile). The other secrets
+// are OpenSSL's own affair.
+void TlsJudge::hear_secret(std::string_view line) {
+  const auto text = line.substr(line.rfind(' ') + 1);
+  if (line.starts_with("CLIENT_TRAFFIC_SECRET_0 ")) {
+    secrets_.client = TrafficSecret::of_text(text);
+  } else if (line.starts_with("SERVER_TRAFFIC_SECRET_0 ")) {
+    secrets_.server = TrafficSecret::of_text(text);
+  }
+}
+
 void TlsJudge::rest() {
   key_.reset();
+  secrets_ = {};
   terms_ = {};
 }
 

@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -16,6 +18,7 @@
 #include "secure/openssl.h"
 #include "secure/tls_context.h"
 #include "secure/token.h"
+#include "secure/traffic_key.h"
 
 namespace holdfast::secure {
 
@@ -46,6 +49,12 @@ struct TlsPeer {
   std::optional<Certificate> certificate{};  // kCertificate, if there are no claims
 };
 
+// What encrypts each side's records once a session is open.
+struct TrafficSecrets {
+  TrafficSecret client{};
+  TrafficSecret server{};
+};
+
 // One session's; OpenSSL's object of the session points to it.
 class TlsJudge {
  public:
@@ -62,6 +71,8 @@ class TlsJudge {
   // Of a session that OpenSSL has opened, by a key that both know or without: whether that is what
   // its mode asks. What was only claimed of the other side is forgotten.
   Status settle(bool by_key);
+  // What OpenSSL derived when hands were shaken; empty afterwards.
+  TrafficSecrets take_secrets() { return std::move(secrets_); }
   // Forgets what only a handshake needs.
   void rest();
 
@@ -70,6 +81,7 @@ class TlsJudge {
   ssl_session_st* offer(ssl_st* session);
   ssl_session_st* find(ssl_st* session, std::span<const std::byte> claims);
   void hear_alert(std::string text) { alert_ = std::move(text); }
+  void hear_secret(std::string_view line);
   std::span<const std::byte> claims() const { return peer_.claims; }
 
  private:
@@ -83,9 +95,12 @@ class TlsJudge {
   Status verdict_;
   std::string alert_;
   TlsPeer peer_;
+  TrafficSecrets secrets_;
 };
 
 // OpenSSL's callback of a context: asks the judge of the session that shakes hands.
 int judge_certificate_of_session(x509_store_ctx_st* chain, void* unused);
+// Likewise: tells it a secret that OpenSSL has derived, as a line of a log of keys.
+void note_secret_of_session(const ssl_st* session, const char* line);
 
 }  // namespace holdfast::secure

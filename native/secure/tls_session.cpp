@@ -5,7 +5,9 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <cstring>
+#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -38,15 +40,27 @@ struct TlsSession::Core {
       : shared(context.shared()),
         side(this_side),
         records_per_key(terms.records_per_key),
-        judge(shared->mode, std::move(terms)) {}
+        judge(shared->mode, std::move(terms)),
+        late(this_side == TlsSide::kClient) {}
 
   Status begin();
-  void step();
+  void step(std::span<std::byte> to);
   void shake_hands();
   void open();
-  void receive();
+  Status take_keys();
+  void receive(std::span<std::byte> to);
+  void hear(RecordKind kind, std::span<const std::byte> said);
+  void hear_alert(std::span<const std::byte> said);
+  void hear_handshake(std::span<const std::byte> said);
+  std::size_t read(std::span<std::byte> to);
+  void answer();
+  void say(TlsAlert alert);
+  void say_farewell();
+  void end(TlsState how);
   void fail(Status why);
   void fail_by_openssl();
+  void fail_by(const RecordFault& fault);
+  void fail_by_alert(const std::string& alert);
   Status reason() const;
 
   // Owned together with the context and its other sessions.
@@ -58,10 +72,14 @@ struct TlsSession::Core {
   TlsJudge judge;
   TlsWire wire{};
   ByteQueue received{};
-  std::span<std::byte> straight{};  // where what is received goes before it goes there
-  bool was_heard = false;           // whether the other side wrote something
-  std::uint64_t records = 0;        // that the present key encrypted
+  std::size_t straight = 0;  // bytes that went to where they are wanted, in this feed
+  bool was_heard = false;    // whether the other side wrote something
+  bool owes_a_key = false;   // whether the other side asked for the next key of this one
   Owned<SSL> ssl{};
+  // While the session is open.
+  std::unique_ptr<RecordWriter> writer{};
+  std::unique_ptr<RecordReader> reader{};
+  LateHandshake late;
 };
 
 Status TlsSession::Core::begin() {
@@ -81,16 +99,16 @@ Status TlsSession::Core::begin() {
     SSL_set_accept_state(ssl.get());
   } else {
     SSL_set_connect_state(ssl.get());
-    step();
+    step({});
   }
   return failure;
 }
 
-void TlsSession::Core::step() {
+void TlsSession::Core::step(std::span<std::byte> to) {
   // OpenSSL tells errors by a queue of the thread, which others may have left something in.
   ERR_clear_error();
   if (state == TlsState::kHandshaking) shake_hands();
-  if (state == TlsState::kOpen) receive();
+  if (state == TlsState::kOpen) receive(to);
 }
 
 void TlsSession::Core::shake_hands() {
@@ -103,48 +121,146 @@ void TlsSession::Core::open() {
   if (Status sound = judge.settle(SSL_session_reused(ssl.get()) == 1); !sound.is_ok()) {
     return fail(std::move(sound));
   }
+  if (Status taken = take_keys(); !taken.is_ok()) return fail(std::move(taken));
   judge.rest();
-  SSL_set_max_send_fragment(ssl.get(), kMaxRecordBytes);
-  wire.allowance = std::numeric_limits<std::size_t>::max();
   state = TlsState::kOpen;
 }
 
-void TlsSession::Core::receive() {
-  // OpenSSL holds no whole record, and a session that rests needs no memory.
-  if (wire.fed.empty()) return;
-  // Once for all that may come out: what is fed, and a part of a record that OpenSSL holds.
-  if (straight.empty()) received.room(wire.fed.size() + kMaxRecordBytes);
-  while (true) {
-    const auto room = straight.empty() ? received.room(1) : straight;
+// From here on records are ours: OpenSSL reads no byte beyond the handshake, and writes none.
+Status TlsSession::Core::take_keys() {
+  if (SSL_has_pending(ssl.get()) != 0) {
+    return {Code::kProtocolError, "a TLS record has more than the end of the handshake"};
+  }
+  const TrafficSuite* suite =
+      traffic_suite(SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl.get())));
+  if (suite == nullptr) return {Code::kSystem, "the TLS session has a suite that nobody offered"};
+  auto [of_client, of_server] = judge.take_secrets();
+  if (side == TlsSide::kServer) std::swap(of_client, of_server);
+  auto own = TrafficKey::make(*suite, std::move(of_client), TrafficKey::KeyUse::kSeal);
+  if (!own.is_ok()) return own.status();
+  auto others = TrafficKey::make(*suite, std::move(of_server), TrafficKey::KeyUse::kOpen);
+  if (!others.is_ok()) return others.status();
+  writer = std::make_unique<RecordWriter>(std::move(own).value(), records_per_key);
+  reader = std::make_unique<RecordReader>(std::move(others).value());
+  return Status::ok();
+}
+
+// All that was fed if `to` is empty, and otherwise what fills it.
+void TlsSession::Core::receive(std::span<std::byte> to) {
+  const bool takes_all = to.empty();
+  while (state == TlsState::kOpen && (takes_all || (!to.empty() && received.empty()))) {
+    auto found = reader->find(wire.fed);
+    if (found == RecordReader::Found::kNothing) break;
     std::size_t size = 0;
-    const int done = SSL_read_ex(ssl.get(), room.data(), room.size(), &size);
-    if (done == 1) {
-      if (straight.empty()) {
-        received.added(size);
-      } else {
-        straight = straight.subspan(size);
-      }
+    auto kind = RecordKind::kData;
+    std::span<std::byte> room = to;
+    if (found == RecordReader::Found::kRecord) {
+      if (to.size() < reader->most()) room = received.room(reader->most());
+      found = reader->open(room, kind, size);
+    }
+    if (found == RecordReader::Found::kFault) return fail_by(reader->fault());
+    if (kind != RecordKind::kData || late.midway()) {
+      hear(kind, room.first(size));
+    } else if (size > 0) {
       was_heard = true;
-      continue;
+      if (room.data() == to.data()) {
+        to = to.subspan(size);
+        straight += size;
+      } else {
+        received.added(size);
+        const std::size_t count = read(to);
+        to = to.subspan(count);
+        straight += count;
+      }
     }
-    switch (SSL_get_error(ssl.get(), done)) {
-      case SSL_ERROR_WANT_READ: return;
-      case SSL_ERROR_ZERO_RETURN:
-        SSL_shutdown(ssl.get());
-        state = TlsState::kClosed;
-        return;
-      default: return fail_by_openssl();
-    }
+  }
+  answer();
+}
+
+// What is no data, or comes where there may be none.
+void TlsSession::Core::hear(RecordKind kind, std::span<const std::byte> said) {
+  switch (kind) {
+    case RecordKind::kAlert: return hear_alert(said);
+    case RecordKind::kHandshake: return hear_handshake(said);
+    case RecordKind::kData: break;
+  }
+  fail_by({TlsAlert::kUnexpectedMessage, "data within a message of the handshake"});
+}
+
+void TlsSession::Core::hear_alert(std::span<const std::byte> said) {
+  constexpr std::size_t kAlertBytes = 2;  // a level, which says nothing in TLS 1.3, and what
+  if (said.size() != kAlertBytes) return fail_by({TlsAlert::kDecodeError, "bad alert"});
+  const auto what = static_cast<TlsAlert>(said[1]);
+  if (what == TlsAlert::kUserCanceled) return;  // a farewell follows
+  if (what != TlsAlert::kCloseNotify) {
+    return fail_by_alert(SSL_alert_desc_string_long(static_cast<int>(what)));
+  }
+  say_farewell();
+}
+
+void TlsSession::Core::hear_handshake(std::span<const std::byte> said) {
+  const auto word = late.hear(said);
+  if (word == LateHandshake::LateWord::kNothing) return;
+  if (word == LateHandshake::LateWord::kFault) return fail_by(late.fault());
+  owes_a_key = owes_a_key || word == LateHandshake::LateWord::kKeyAndAsks;
+  if (Status changed = reader->change_key(); !changed.is_ok()) fail(std::move(changed));
+}
+
+std::size_t TlsSession::Core::read(std::span<std::byte> to) {
+  const auto bytes = received.front();
+  const std::size_t size = std::min(to.size(), bytes.size());
+  if (size > 0) std::memcpy(to.data(), bytes.data(), size);
+  received.drop(size);
+  return size;
+}
+
+// Once for all that asked: answers must not pile up where nobody reads them.
+void TlsSession::Core::answer() {
+  if (state != TlsState::kOpen || !std::exchange(owes_a_key, false)) return;
+  if (Status changed = writer->change_key(wire.outgoing); !changed.is_ok()) {
+    fail(std::move(changed));
   }
 }
 
-void TlsSession::Core::fail(Status why) {
-  state = TlsState::kFailed;
-  failure = std::move(why);
+void TlsSession::Core::say(TlsAlert alert) {
+  constexpr auto kWarning = std::byte{1};
+  constexpr auto kFatal = std::byte{2};
+  const std::array said{alert == TlsAlert::kCloseNotify ? kWarning : kFatal,
+                        static_cast<std::byte>(alert)};
+  // The session is at its end, whether this can be said or not.
+  [[maybe_unused]] const Status written = writer->write(RecordKind::kAlert, said, wire.outgoing);
+}
+
+void TlsSession::Core::say_farewell() {
+  say(TlsAlert::kCloseNotify);
+  end(TlsState::kClosed);
+}
+
+// Keys go when nothing more is said or heard.
+void TlsSession::Core::end(TlsState how) {
+  state = how;
   judge.rest();
+  writer.reset();
+  reader.reset();
+}
+
+void TlsSession::Core::fail(Status why) {
+  failure = std::move(why);
+  end(TlsState::kFailed);
 }
 
 void TlsSession::Core::fail_by_openssl() { fail(reason()); }
+
+void TlsSession::Core::fail_by(const RecordFault& fault) {
+  say(fault.alert);
+  fail({Code::kProtocolError,
+        std::string("what came over the TLS session is damaged: ") + fault.why});
+}
+
+void TlsSession::Core::fail_by_alert(const std::string& alert) {
+  fail({was_heard ? Code::kProtocolError : Code::kAuthFailed,
+        "the other side of the TLS session refused: " + alert});
+}
 
 // Why OpenSSL gave up: what was refused here is more to the point than what followed from it.
 Status TlsSession::Core::reason() const {
@@ -155,19 +271,15 @@ Status TlsSession::Core::reason() const {
     return {Code::kProtocolError,
             "the handshake of TLS took more than " + std::to_string(kMaxHandshakeBytes) + " bytes"};
   }
-  const bool opened = state == TlsState::kOpen;
   if (!judge.alert().empty()) {
-    return {was_heard ? Code::kProtocolError : Code::kAuthFailed,
-            "the other side of the TLS session refused: " + judge.alert()};
+    return {Code::kAuthFailed, "the other side of the TLS session refused: " + judge.alert()};
   }
   if (code == SSL_R_BINDER_DOES_NOT_VERIFY) {
     return {Code::kAuthFailed,
             "the other side's token has another key than this run's secret gives"};
   }
-  return {Code::kProtocolError,
-          std::string(opened ? "what came over the TLS session is damaged: "
-                             : "no TLS session can be made with the other side: ") +
-              (text.empty() ? "no reason is known" : text)};
+  return {Code::kProtocolError, "no TLS session can be made with the other side: " +
+                                    (text.empty() ? "no reason is known" : text)};
 }
 
 TlsSession::TlsSession(std::unique_ptr<Core> core) : core_(std::move(core)) {}
@@ -196,17 +308,21 @@ Result<TlsSession> TlsSession::server(const TlsContext& context, TlsTerms terms)
 void TlsSession::feed(std::span<const std::byte> bytes) {
   Core& core = *core_;
   core.wire.fed = bytes;
-  core.step();
+  core.step({});
   core.wire.fed = {};
 }
 
-std::size_t TlsSession::feed(std::span<const std::byte> bytes, std::span<std::byte> to) {
+TlsFed TlsSession::feed(std::span<const std::byte> bytes, std::span<std::byte> to) {
   Core& core = *core_;
-  const bool goes_straight = core.received.empty();
-  if (goes_straight) core.straight = to;
-  feed(bytes);
-  const std::size_t left = std::exchange(core.straight, {}).size();
-  return goes_straight ? to.size() - left : 0;
+  core.straight = core.read(to);
+  to = to.subspan(core.straight);
+  if (to.empty()) return {0, core.straight};
+  core.wire.fed = bytes;
+  core.step(to);
+  // What comes after a session's end is ignored.
+  const bool goes_on = core.state == TlsState::kOpen;
+  const auto left = std::exchange(core.wire.fed, {});
+  return {bytes.size() - (goes_on ? left.size() : 0), core.straight};
 }
 
 void TlsSession::feed_end() {
@@ -230,20 +346,8 @@ Status TlsSession::write(std::span<const std::byte> bytes) {
   if (core.state != TlsState::kOpen) {
     return {Code::kConfigError, "a TLS session is written to while it is open"};
   }
-  if (bytes.empty()) return Status::ok();
-  ERR_clear_error();
-  const std::size_t records = bytes.size() / kMaxRecordBytes + 1;
-  if (core.records + records > core.records_per_key) {
-    SSL_key_update(core.ssl.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
-    core.records = 0;
-  }
-  core.records += records;
-  constexpr std::size_t kMostOfRecord = 64;  // that is not what it protects
-  core.wire.outgoing.room(bytes.size() + records * kMostOfRecord);
-  std::size_t written = 0;
-  if (SSL_write_ex(core.ssl.get(), bytes.data(), bytes.size(), &written) != 1) {
-    core.fail_by_openssl();
-  }
+  Status written = core.writer->write(RecordKind::kData, bytes, core.wire.outgoing);
+  if (!written.is_ok()) core.fail(std::move(written));
   return core.failure;
 }
 
@@ -252,9 +356,7 @@ void TlsSession::close() {
   if (core.state == TlsState::kHandshaking) {
     core.fail({Code::kAborted, "the TLS session was closed before the handshake was over"});
   } else if (core.state == TlsState::kOpen) {
-    ERR_clear_error();
-    SSL_shutdown(core.ssl.get());
-    core.state = TlsState::kClosed;
+    core.say_farewell();
   }
 }
 

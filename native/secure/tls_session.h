@@ -1,6 +1,8 @@
 // One TLS 1.3 session as bytes in and bytes out: no socket and no clock. A transport feeds it what
 // it receives, sends what is outgoing, and writes and reads what the session protects. It calls
-// only the callbacks of its terms. Why: docs/decisions/0153-a-token-is-a-derived-key.md
+// only the callbacks of its terms. OpenSSL shakes hands; what comes afterwards are records of ours.
+// Why: docs/decisions/0153-a-token-is-a-derived-key.md,
+// docs/decisions/0166-open-sessions-have-records-of-our-own.md
 #pragma once
 
 #include <cstddef>
@@ -14,20 +16,25 @@
 #include "secure/proof.h"
 #include "secure/tls_context.h"
 #include "secure/tls_judge.h"
+#include "secure/tls_records.h"
 
 namespace holdfast::secure {
 
 // The most bytes that a handshake may take: two certificates' worth. More is an attack or a
 // mistake.
 inline constexpr std::size_t kMaxHandshakeBytes = 32 << 10;
-// The most bytes that one record protects (RFC 8446, 5.1).
-inline constexpr std::size_t kMaxRecordBytes = 16 << 10;
 
 enum class TlsState : std::uint8_t {
   kHandshaking,
   kOpen,    // a client is, before the server has judged it: the first bytes it reads show that
   kClosed,  // by either side, on purpose
   kFailed,  // for the reason that `failure` tells
+};
+
+// What became of bytes that were fed.
+struct TlsFed {
+  std::size_t taken = 0;  // of them
+  std::size_t read = 0;   // bytes of what was protected
 };
 
 // One thread at a time, for all functions.
@@ -44,9 +51,10 @@ class TlsSession {
   // feeds pieces of a bounded size has bounded memory here. Ignored once the session is closed or
   // failed.
   void feed(std::span<const std::byte> bytes);
-  // As feed(), but what it protects goes straight to `to` as far as there is room, if nothing is
-  // readable before it. Returns how many bytes went there.
-  std::size_t feed(std::span<const std::byte> bytes, std::span<std::byte> to);
+  // Reads to `to`: first what is readable, then what `bytes` protect, which goes there straight.
+  // Takes no more of them than that needs, so the rest is to be fed again; less than a record may
+  // be readable afterwards.
+  TlsFed feed(std::span<const std::byte> bytes, std::span<std::byte> to);
   // Says that nothing more comes. Without the other side's farewell the session was cut off.
   void feed_end();
 

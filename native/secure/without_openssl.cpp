@@ -78,7 +78,7 @@ TlsSession& TlsSession::operator=(TlsSession&&) noexcept = default;
 Result<TlsSession> TlsSession::client(const TlsContext&, TlsTerms) { return lacks_openssl(); }
 Result<TlsSession> TlsSession::server(const TlsContext&, TlsTerms) { return lacks_openssl(); }
 void TlsSession::feed(std::span<const std::byte>) {}
-std::size_t TlsSession::feed(std::span<const std::byte>, std::span<std::byte>) { return 0; }
+TlsFed TlsSession::feed(std::span<const std::byte>, std::span<std::byte>) { return {}; }
 void TlsSession::feed_end() {}
 Status TlsSession::write(std::span<const std::byte>) { return lacks_openssl(); }
 void TlsSession::close() {}

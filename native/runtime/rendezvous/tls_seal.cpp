@@ -14,7 +14,8 @@ using secure::TlsState;
 
 // Read at once while hands are shaken, where nothing is known of the other side.
 constexpr std::size_t kHandshakeReadBytes = 4096;
-constexpr std::size_t kReadBytes = 256 * 1024;
+// Half of what is sealed at once: it is decrypted while it is in L2.
+constexpr std::size_t kReadBytes = 128 * 1024;
 // Sealed at once: what the socket does not take of it lies here.
 constexpr std::size_t kMostAtOnce = 256 * 1024;
 
@@ -110,36 +111,36 @@ std::size_t TlsSeal::take(std::span<const iovec> parts) {
 }
 
 ssize_t TlsSeal::receive(int fd, std::span<const iovec> parts) {
-  for (;;) {
-    if (const ssize_t count = put(parts); count > 0) return count;
-    if (session_.state() == TlsState::kClosed) return 0;
-    if (session_.state() == TlsState::kFailed) {
-      errno = error_of(session_.failure());
-      return -1;
-    }
-    if (!scratch_) scratch_ = std::make_unique_for_overwrite<std::byte[]>(kReadBytes);
-    const ssize_t count = ::recv(fd, scratch_.get(), kReadBytes, MSG_DONTWAIT);
-    if (count < 0) return -1;
-    if (count == 0) {
-      session_.feed_end();
-      if (session_.state() != TlsState::kFailed) return 0;
-    }
-    const std::span received(scratch_.get(), static_cast<std::size_t>(count));
-    const std::size_t straight =
-        session_.feed(received, {static_cast<std::byte*>(parts[0].iov_base), parts[0].iov_len});
-    if (straight > 0) return static_cast<ssize_t>(straight);
-  }
-}
-
-ssize_t TlsSeal::put(std::span<const iovec> parts) {
   std::size_t done = 0;
   for (const iovec& part : parts) {
-    const std::size_t count =
-        session_.read(std::span(static_cast<std::byte*>(part.iov_base), part.iov_len));
-    done += count;
-    if (count < part.iov_len) break;
+    std::span room(static_cast<std::byte*>(part.iov_base), part.iov_len);
+    while (!room.empty()) {
+      const secure::TlsFed fed = session_.feed(unfed_, room);
+      unfed_ = unfed_.subspan(fed.taken);
+      room = room.subspan(fed.read);
+      done += fed.read;
+      if (fed.read > 0) continue;
+      if (done > 0) return static_cast<ssize_t>(done);
+      if (const ssize_t come = look(fd); come <= 0) return come;
+    }
   }
   return static_cast<ssize_t>(done);
+}
+
+// Reads the socket, as recv() does, and what the session came to once all is read.
+ssize_t TlsSeal::look(int fd) {
+  if (session_.state() == TlsState::kClosed) return 0;
+  if (session_.state() == TlsState::kFailed) {
+    errno = error_of(session_.failure());
+    return -1;
+  }
+  if (!scratch_) scratch_ = std::make_unique_for_overwrite<std::byte[]>(kReadBytes);
+  const ssize_t count = ::recv(fd, scratch_.get(), kReadBytes, MSG_DONTWAIT);
+  if (count > 0) unfed_ = {scratch_.get(), static_cast<std::size_t>(count)};
+  if (count != 0) return count;
+  session_.feed_end();
+  errno = error_of(session_.failure());
+  return -1;
 }
 
 }  // namespace holdfast::runtime

@@ -40,11 +40,12 @@ class TlsSeal final : public comm::Seal {
 
  private:
   std::size_t take(std::span<const iovec> parts);
-  ssize_t put(std::span<const iovec> parts);
+  ssize_t look(int fd);
 
   secure::TlsSession session_;
   std::unique_ptr<Papers> papers_;
   std::unique_ptr<std::byte[]> scratch_;  // what comes from the socket; made when first needed
+  std::span<const std::byte> unfed_{};    // of it
 };
 
 }  // namespace holdfast::runtime
