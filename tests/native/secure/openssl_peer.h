@@ -9,10 +9,12 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "secure/tls_session.h"
@@ -41,17 +43,42 @@ class OpensslPeer {
     in_ = BIO_new(BIO_s_mem());
     out_ = BIO_new(BIO_s_mem());
     SSL_set_bio(ssl_.get(), in_, out_);
+    SSL_set_msg_callback(ssl_.get(), note_alert);
+    SSL_set_msg_callback_arg(ssl_.get(), this);
     is_server ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
   }
+
+  OpensslPeer(const OpensslPeer&) = delete;
+  OpensslPeer& operator=(const OpensslPeer&) = delete;
 
   bool is_open() const { return SSL_is_init_finished(ssl_.get()) == 1; }
   SSL* ssl() { return ssl_.get(); }
 
   void feed(const std::vector<std::byte>& bytes) {
     if (!bytes.empty()) BIO_write(in_, bytes.data(), static_cast<int>(bytes.size()));
-    std::byte sink[64];
-    if (SSL_do_handshake(ssl_.get()) == 1) SSL_read(ssl_.get(), sink, sizeof sink);
+    std::array<char, 4096> heard;
+    int size = 0;
+    while (SSL_do_handshake(ssl_.get()) == 1 &&
+           (size = SSL_read(ssl_.get(), heard.data(), heard.size())) > 0) {
+      heard_.append(heard.data(), static_cast<std::size_t>(size));
+    }
     ERR_clear_error();
+  }
+  // What was said to it.
+  std::string take_heard() { return std::exchange(heard_, {}); }
+  // The last alert, by its name in OpenSSL; "" for none.
+  const std::string& alert() const { return alert_; }
+  bool was_farewelled() const {
+    return (SSL_get_shutdown(ssl_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
+  }
+  void say(const std::string& text) {
+    SSL_write(ssl_.get(), text.data(), static_cast<int>(text.size()));
+  }
+  void say_farewell() { SSL_shutdown(ssl_.get()); }
+  // `asks`: for the other side's next key as well.
+  void change_key(bool asks) {
+    SSL_key_update(ssl_.get(), asks ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED);
+    SSL_do_handshake(ssl_.get());
   }
   std::vector<std::byte> take_outgoing() {
     std::vector<std::byte> bytes(BIO_ctrl_pending(out_));
@@ -68,8 +95,17 @@ class OpensslPeer {
   }
 
  private:
+  static void note_alert(int written, int, int kind, const void* bytes, std::size_t size, SSL*,
+                         void* peer) {
+    if (written != 0 || kind != SSL3_RT_ALERT || size != 2) return;
+    const int what = static_cast<const unsigned char*>(bytes)[1];
+    static_cast<OpensslPeer*>(peer)->alert_ = SSL_alert_desc_string_long(what);
+  }
+
   PeersOwn<SSL_CTX> context_;
   PeersOwn<SSL> ssl_;
+  std::string heard_;
+  std::string alert_;
   BIO* in_ = nullptr;  // both are ssl_'s
   BIO* out_ = nullptr;
 };
