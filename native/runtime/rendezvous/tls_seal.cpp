@@ -14,10 +14,11 @@ using secure::TlsState;
 
 // Read at once while hands are shaken, where nothing is known of the other side.
 constexpr std::size_t kHandshakeReadBytes = 4096;
-// Half of what is sealed at once: it is decrypted while it is in L2.
+// Decrypted while it is in L2.
 constexpr std::size_t kReadBytes = 128 * 1024;
-// Sealed at once: what the socket does not take of it lies here.
-constexpr std::size_t kMostAtOnce = 256 * 1024;
+// Sealed at once, as much as a frame: with less of it the other end sleeps between two pieces. What
+// the socket does not take of it lies here.
+constexpr std::size_t kMostAtOnce = 512 * 1024;
 
 // errno for a session that has failed.
 int error_of(const Status& failure) {
