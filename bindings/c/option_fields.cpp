@@ -67,6 +67,7 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"http_key", &hf_options::http_key},
     {"audit_file", &hf_options::audit_file},
     {"http_insecure", &hf_options::http_insecure},
+    {"grace", &hf_options::grace_ns},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

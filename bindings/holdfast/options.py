@@ -23,11 +23,12 @@ _ROWS = {row[0]: Row(*row) for row in _core.option_rows()}
 # Of the option on_hole, and of calls that say it themselves.
 HOLES = tuple(_ROWS["on_hole"].words)
 # With what a variable is right, as far as it alone can tell: a plan may be about to be made, and
-# silence is three heartbeats or more. All options together tell the rest.
+# silence and grace are three heartbeats or more. All options together tell the rest.
 _BESIDE: dict[str, dict[str, object]] = {
     "plan": {"tune": True},
     "heartbeat": {"silence": LONGEST_S},
     "silence": {"heartbeat": 0.001},
+    "grace": {"heartbeat": 0.001},
 }
 
 
@@ -95,12 +96,18 @@ class Options:
     silence : float
         Seconds after which a rank of which nothing comes is silent, and may be voted out; three
         heartbeats or more. A rank of the same host whose process lives and is not stopped never
-        is, however long it waits for its turn on a core. ``HOLDFAST_SILENCE``.
+        is, however long it waits for its turn on a core. With a secret ``grace`` counts in its
+        place. ``HOLDFAST_SILENCE``.
+    grace : float
+        Seconds that ops wait, with a secret, a token or a certificate, for a rank that is cut off
+        and of which nothing proves that its process has ended; then the coordinator decides, or the
+        majority. Three heartbeats or more. ``HOLDFAST_GRACE``.
     trust_resets : str
         Whether a connection that is closed from the other side proves that its process has ended:
         ``"none"``: no; the process is asked for, and the connection made again. ``"lan"``: yes.
         Unsafe: where a firewall, or an address translation that forgets, closes the connections of
-        living ranks, both sides go on alone. ``HOLDFAST_TRUST_RESETS``.
+        living ranks, both sides go on alone. With a secret it is refused.
+        ``HOLDFAST_TRUST_RESETS``.
     time_slice : float
         Seconds, 0.0001 to 0.1: the pieces in which threads that wait for other ranks get their
         share of a core, which stays what it was. With short ones a rank that is woken beside a
@@ -208,6 +215,7 @@ class Options:
     on_hole: str = _USUAL["on_hole"]
     heartbeat: float = _USUAL["heartbeat"]
     silence: float = _USUAL["silence"]
+    grace: float = _USUAL["grace"]
     trust_resets: str = _USUAL["trust_resets"]
     time_slice: float = _USUAL["time_slice"]
     coordinator: str = _USUAL["coordinator"]

@@ -79,6 +79,15 @@ std::string settings_text(const Options& options, const comm::PlanTable& plan) {
   return (always + set).substr(2);
 }
 
+bool is_sealed(const Options& options) {
+  return !options.secret_file.empty() || !options.token_file.empty() || !options.token.empty() ||
+         !options.tls_cert.empty();
+}
+
+Duration silence_of(const Options& options) {
+  return is_sealed(options) ? options.grace : options.silence;
+}
+
 Status validate(const Options& options) {
   for (const OptionRow& row : option_table()) TRY(check_option(row, options));
   return Status::ok();

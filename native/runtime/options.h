@@ -66,6 +66,9 @@ struct Options {
   // A peer from which nothing has come for so long is silent, and may be voted out; three
   // heartbeats or more. A peer on this host whose process lives and is not stopped is never silent.
   Duration silence = std::chrono::seconds(10);
+  // With a secret, in place of `silence`: how long ops wait for a peer that is cut off, and of
+  // which no proof says that its process has ended; three heartbeats or more.
+  Duration grace = std::chrono::seconds(15);
   // Whether a connection that is closed from the other side proves that its process has ended:
   // kNone, never: the peer is called again to find out; kLan, always, which splits a group whose
   // connections are closed by a firewall or a lost mapping.
@@ -132,6 +135,11 @@ struct Options {
   std::uint64_t cuda_codec_min_bytes = 1024 * 1024;
 };
 
+// Whether connections are sealed: by a secret, a token or a certificate.
+bool is_sealed(const Options& options);
+// How long nothing may come from a peer until it may be voted out: `silence`, or `grace` where
+// connections are sealed.
+Duration silence_of(const Options& options);
 // kConfigError naming the option, the value, and what is accepted.
 Status validate(const Options& options);
 // The map of the option topology; nullptr without one.

@@ -66,6 +66,33 @@ TEST_CASE("what an option's text says is what is read from it") {
   CHECK(options.port == 65535);
 }
 
+TEST_CASE("grace stands for silence where there is a secret, a token or a certificate") {
+  using std::chrono::seconds;
+  Options options;
+  options.silence = seconds(4);
+  options.grace = seconds(3);
+  CHECK(silence_of(options) == seconds(4));
+  for (std::string Options::*way :
+       {&Options::secret_file, &Options::token_file, &Options::token, &Options::tls_cert}) {
+    Options sealed = options;
+    sealed.*way = "something";
+    CHECK(is_sealed(sealed));
+    CHECK(silence_of(sealed) == seconds(3));
+    sealed.trust_resets = ResetTrust::kLan;
+    CHECK(message(check_option(*find_option("trust_resets"), sealed)) ==
+          "option trust_resets = \"lan\" beside a secret, a token or a certificate; accepted: "
+          "\"none\": anybody may close a connection, so with a secret it proves nothing");
+  }
+  // A long heartbeat is refused because of the default only where that counts.
+  options = {};
+  options.heartbeat = seconds(10);
+  options.silence = seconds(30);
+  CHECK(message(check_option(*find_option("grace"), options)).empty());
+  options.secret_file = "something";
+  CHECK(message(check_option(*find_option("grace"), options)) ==
+        "option grace = 15000000000 ns; accepted: three heartbeats (30000000000 ns) to one year");
+}
+
 TEST_CASE("a text without a value is refused by its variable's name, with what is accepted") {
   CHECK(
       refusal("timeout", "soon") ==
@@ -97,6 +124,8 @@ TEST_CASE("a value that cannot be used is refused by its option's name, with wha
         "option heartbeat = -1 ns; accepted: 1 millisecond to 1 hour");
   CHECK(refused([](Options& o) { o.silence = std::chrono::seconds(1); }) ==
         "option silence = 1000000000 ns; accepted: three heartbeats (1500000000 ns) to one year");
+  CHECK(refused([](Options& o) { o.grace = std::chrono::seconds(1); }) ==
+        "option grace = 1000000000 ns; accepted: three heartbeats (1500000000 ns) to one year");
   CHECK(refused([](Options& o) { o.cuda_ipc_min_bytes = 0; }) ==
         "option cuda_ipc_min_bytes = 0; accepted: 1 byte or more");
   CHECK(refused([](Options& o) { o.cuda_driver = "mine"; }) ==

@@ -8,11 +8,28 @@ namespace {
 constexpr std::uint64_t kShortestHeartbeat = nanoseconds(std::chrono::milliseconds(1));
 constexpr std::uint64_t kLongestHeartbeat = nanoseconds(std::chrono::hours(1));
 
-Status check_silence(const OptionRow& row, const Options& options) {
-  if (options.silence >= 3 * options.heartbeat) return Status::ok();
+Status refuse_shorter(const OptionRow& row, Duration value, const Options& options) {
+  if (value >= 3 * options.heartbeat) return Status::ok();
   return refuse_option(
-      row, std::to_string(options.silence.count()) + " ns",
+      row, std::to_string(value.count()) + " ns",
       "three heartbeats (" + std::to_string(3 * options.heartbeat.count()) + " ns) to one year");
+}
+
+Status check_silence(const OptionRow& row, const Options& options) {
+  return refuse_shorter(row, options.silence, options);
+}
+
+// Without a secret the default counts for nothing, and no heartbeat is refused because of it.
+Status check_grace(const OptionRow& row, const Options& options) {
+  if (!is_sealed(options) && options.grace == Options().grace) return Status::ok();
+  return refuse_shorter(row, options.grace, options);
+}
+
+Status check_trust_resets(const OptionRow& row, const Options& options) {
+  if (options.trust_resets == ResetTrust::kNone || !is_sealed(options)) return Status::ok();
+  return refuse_option(row, "\"lan\" beside a secret, a token or a certificate",
+                       "\"none\": anybody may close a connection, so with a secret it proves "
+                       "nothing");
 }
 
 // What must be alike is a field of the card, for newcomers of elastic groups compare it, too.
@@ -55,17 +72,28 @@ constexpr OptionRow kFaultsRows[] = {
      .field = &Options::silence,
      .accepted = "three heartbeats to one year",
      .doc = "Time after which a rank of which nothing comes is silent, and may be voted out; "
-            "one of this host whose process lives and is not stopped never is.",
+            "one of this host whose process lives and is not stopped never is. With a secret "
+            "grace counts in its place.",
      .least = 1,
      .most = kLongestTime,
      .check = check_silence},
+    {.name = "grace",
+     .field = &Options::grace,
+     .accepted = "three heartbeats to one year",
+     .doc = "With a secret, a token or a certificate, in place of silence: how long ops wait for a "
+            "rank that is cut off and of which nothing proves that its process has ended; then "
+            "the coordinator decides, or the majority.",
+     .least = 1,
+     .most = kLongestTime,
+     .check = check_grace},
     {.name = "trust_resets",
      .field = &Options::trust_resets,
      .accepted = "",
      .doc = "Whether a connection that is closed from the other side proves that its process "
             "has ended: none, never; lan, always, which splits a group whose connections a "
-            "firewall closes.",
-     .words = {"none", "lan"}},
+            "firewall closes. With a secret it is none.",
+     .words = {"none", "lan"},
+     .check = check_trust_resets},
     {.name = "time_slice",
      .field = &Options::time_slice,
      .accepted = "100 microseconds to 100 milliseconds, or 0 to leave threads alone",

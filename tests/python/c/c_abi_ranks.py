@@ -47,6 +47,7 @@ class Options(ctypes.Structure):
         ("http_key", c_char_p),
         ("audit_file", c_char_p),
         ("http_insecure", c_int32),
+        ("grace_ns", c_int64),
     )
 
 
