@@ -51,6 +51,8 @@ enum class Planted {
   kBelieveLobby,      // a coordinator takes a view from a process that waits
   kUncheckedStatement,  // a view counts as signed whatever its statement is
   kOldStatement,        // a signed view is believed though a later one is known
+  kBelieveRefusal,      // a refused call proves a death though there is a secret
+  kBelieveAfar,         // the word of a witness of another host does
 };
 
 #ifdef HOLDFAST_PLANTED

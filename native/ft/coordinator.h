@@ -26,6 +26,7 @@
 #include "ft/quorum.h"
 #include "ft/record.h"
 #include "ft/standing.h"
+#include "ft/witness.h"
 
 namespace holdfast::ft {
 
@@ -43,6 +44,8 @@ struct CoordinatorSettings {
   // Outside: signs its decisions, and only signed views are learnt from others, if set; outlives
   // this.
   Notary* notary = nullptr;
+  MemberId self = kNobody;  // inside: the member whose process this is
+  HostOfCard host_of = {};  // with a secret: whose word proves a death
   // Outside, begun anew: decides nothing before, so that who has a later view comes first.
   Instant decides_from{};
 };

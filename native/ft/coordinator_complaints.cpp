@@ -42,8 +42,10 @@ bool Coordinator::is_unheard(MemberId member) const {
 // Whether a complaint is a quarrel that goes on: neither hears the other, or this process does not
 // hear the accused.
 bool Coordinator::is_quarrel(MemberId accuser, MemberId accused, Instant since, Instant now) const {
-  if (now - since < settings_.heartbeat) return false;
   if (lost_.contains(accuser) || lost_.contains(accused)) return false;
+  // With a secret that is all that is waited for: both have heard nothing for `grace`.
+  if (settings_.host_of && unheard_.contains(accused)) return true;
+  if (now - since < settings_.heartbeat) return false;
   if (is_unheard(accused)) return true;
   const auto answer = complaints_.find(accused);
   return answer != complaints_.end() && answer->second.contains(accuser);
@@ -139,7 +141,8 @@ void Coordinator::on_unheard(MemberId member, Instant now) {
   on_strayed(member);
   if (!view_.has(member)) return;
   unheard_.emplace(member, now);
-  if (drop_unheard(now)) try_decide(now);
+  const bool complained = settings_.host_of && weigh_complaints(now);
+  if (drop_unheard(now) || complained) try_decide(now);
 }
 
 // Members that are lost without proof and heard again may have no reason to speak, so that no

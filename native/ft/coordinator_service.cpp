@@ -104,6 +104,7 @@ CoordinatorService::ServedWorld* CoordinatorService::begin(MemberId from, CommId
   if (is_new) settings.min_peers = std::max<std::size_t>(settings.min_peers, message.version);
   settings.record = settings_.record;
   settings.notary = settings_.notary;
+  settings.host_of = settings_.host_of;
   // A statement that was kept from an earlier view shows as well that a view was decided. All
   // members of a group of a fixed size have the secret, and are one party.
   const bool may_be_old =
@@ -274,7 +275,9 @@ void CoordinatorService::on_message(MemberId from, const Message& message, Insta
 void CoordinatorService::on_closed(MemberId member, bool proven, Instant now) {
   gone_.erase(member);
   withdraw(member);
-  if (!proven) gone_[member] = now + settings_.heartbeat * kReturn;
+  // With a secret a connection that was closed is no more than silence.
+  const Duration comes_back = settings_.host_of ? settings_.silence : settings_.heartbeat * kReturn;
+  if (!proven) gone_[member] = now + comes_back;
   for (auto& [id, world] : worlds_) {
     if (proven) {
       world.connected.erase(member);

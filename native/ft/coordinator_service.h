@@ -44,6 +44,7 @@ class CoordinatorService {
     Quotas quotas = {};
     // Signs views, if there is a secret to do it with; then no other views count. Outlives this.
     Notary* notary = nullptr;
+    HostOfCard host_of = {};  // with a secret: whose word proves a death
   };
   struct WorldStanding {
     std::string name;

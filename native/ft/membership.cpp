@@ -87,6 +87,8 @@ Coordinator& Membership::own_coordinator(Instant now) {
   settings.heartbeat = settings_.heartbeat;
   settings.silence = settings_.silence;
   settings.elastic = settings_.elastic;
+  settings.self = self_;
+  settings.host_of = settings_.host_of;
   own_ = std::make_unique<Coordinator>(world_, name_, promised_, settings);
   own_->begin(view_, reports_, at_boundary_, established);
   for (const MemberId m : dead_) own_->on_closed(m, now);

@@ -16,6 +16,7 @@
 #include "ft/coordinator.h"
 #include "ft/message.h"
 #include "ft/standing.h"
+#include "ft/witness.h"
 
 namespace holdfast::ft {
 
@@ -51,6 +52,8 @@ struct MembershipSettings {
   // Whose statements count, if there is a secret; a process that has the secret signs by it what
   // its members agreed on without a coordinator outside. Outlives the membership.
   Notary* notary = nullptr;
+  // With a secret: whose word proves a death.
+  HostOfCard host_of = {};
 };
 
 class Membership {
@@ -153,6 +156,7 @@ class Membership {
   // A process outside the view coordinates.
   bool is_led() const { return settings_.coordinator != kNobody; }
   bool may_say(MemberId from, Claim claim) const;
+  bool believes(MemberId member, MemberId ended) const;
   Message decision() const;
   void report(Instant now);
   void complain(Instant now);

@@ -150,7 +150,8 @@ void Membership::on_prepare(MemberId from, const Message& message, Instant now) 
     if (m == self_) return;
     voted_.insert(m);
     const auto& unproven = message.unproven;
-    if (std::find(unproven.begin(), unproven.end(), m) == unproven.end()) dead_.insert(m);
+    const bool proven = std::find(unproven.begin(), unproven.end(), m) == unproven.end();
+    if (proven && (is_led() || believes(from, m))) dead_.insert(m);
   }
   if (!has_reported(from, now)) stop(now);
   if (stopped_ && settings_.coordinator == kNobody && coordinator() != from) {
@@ -330,11 +331,17 @@ void Membership::on_refused(const Message& message, Instant now) {
   next_retry_ = std::min(next_retry_, next_greeting_);
 }
 
+// Whether the member's word is proof that the other one's process has ended. A coordinator among
+// the members is one of them: it may decide without the other one, whatever this process believes.
+bool Membership::believes(MemberId member, MemberId ended) const {
+  return member == self_ || is_witness(view_, settings_.host_of, member, ended);
+}
+
 // A loss that another member has proof of is proven here, too.
 void Membership::on_report(MemberId from, const Message& message, Instant now) {
   for (const auto& [m, proven] : losses_of(message, view_)) {
     const bool news = view_.has(m) && m != self_ && !dead_.contains(m);
-    if (proven && news) on_closed(m, now);
+    if (proven && news && believes(from, m)) on_closed(m, now);
   }
   if (coordinator() == self_ || own_) to_own(from, message, now);
 }

@@ -35,6 +35,8 @@ class ControlRouterOwner {
   virtual void mend(MemberId peer, const std::string& card) = 0;
   // Whether a connection that the other side has closed proves that its process has ended.
   virtual bool trusts_resets() const { return false; }
+  // Whether connections are sealed: then packets that are not of a sealed connection prove nothing.
+  virtual bool has_secret() const { return false; }
   // Whether the peer's process is on this host, lives and is not stopped: if nothing comes from it,
   // it waits for its turn on a core.
   virtual bool is_running_here(MemberId) const { return false; }
@@ -96,6 +98,9 @@ class ControlRouter final : public Network {
   // holds its end of the links. What the links brought before that is heard first, in the next
   // turns: it may say why.
   void on_process_ended(MemberId peer);
+  // Nobody listens where the peer was: its host's kernel says so, or something in its name. Returns
+  // whether that proves that its process has ended.
+  bool on_refused(MemberId peer);
   bool is_connected(MemberId peer) const;
   // A world or a group of this process has the peer.
   bool needs(MemberId peer) const;

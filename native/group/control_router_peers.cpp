@@ -102,6 +102,12 @@ void ControlRouter::on_process_ended(MemberId peer) {
   if (found->second.reported && service_ != nullptr) ended_late_.push_back(peer);
 }
 
+bool ControlRouter::on_refused(MemberId peer) {
+  if (owner_.has_secret() && !is_planted(Planted::kBelieveRefusal)) return false;
+  on_process_ended(peer);
+  return true;
+}
+
 void ControlRouter::look_for_silence(Instant now) {
   next_silence_ = {Duration::max()};
   for (auto& [id, peer] : peers_) {

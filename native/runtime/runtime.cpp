@@ -72,7 +72,7 @@ Result<std::shared_ptr<Runtime>> Runtime::create(const Options& options,
 
 Runtime::Runtime(RuntimeParts parts)
     : parts_(std::move(parts)),
-      router_(parts_.self, {parts_.options.heartbeat, parts_.options.silence}, *this),
+      router_(parts_.self, {parts_.options.heartbeat, silence_of(parts_.options)}, *this),
       driver_(*this, own_bell(), parts_.clock, parts_.options.time_slice) {
   watch(parts_.interrupt, EPOLLIN, callers_);
   for (const int fd : parts_.paths.descriptors()) watch(fd, EPOLLIN, driven_paths_);
@@ -259,19 +259,17 @@ void Runtime::nudge(MemberId id) {
   peer->path->bell()->ring();
 }
 
-std::string Runtime::host_of(const std::string& card) const {
-  const auto parsed = parse_card(card);
-  return parsed.is_ok() ? parsed.value().host : std::string{};
-}
+std::string Runtime::host_of(const std::string& card) const { return host_in_card(card); }
 
 void Runtime::say(const std::string& text) { std::fprintf(stderr, "holdfast: %s\n", text.c_str()); }
 
 ft::MembershipSettings Runtime::membership_settings() const {
   ft::MembershipSettings settings;
   settings.heartbeat = parts_.options.heartbeat;
-  settings.silence = parts_.options.silence;
+  settings.silence = silence_of(parts_.options);
   if (parts_.coordinator) settings.coordinator = parts_.coordinator->member;
   settings.notary = parts_.issuer.get();
+  if (has_secret()) settings.host_of = host_in_card;
   return settings;
 }
 

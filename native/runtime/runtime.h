@@ -168,6 +168,7 @@ class Runtime final : public comm::Executor,
   void want(const ft::Joiner& joiner) override;
   void mend(MemberId peer, const std::string& card) override;
   bool trusts_resets() const override;
+  bool has_secret() const override { return parts_.sealer != nullptr; }
   bool is_running_here(MemberId peer) const override;
   void nudge(MemberId peer) override;
   std::string host_of(const std::string& card) const override;

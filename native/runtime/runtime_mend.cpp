@@ -59,10 +59,8 @@ void Runtime::note_failure(MemberId callee, const Endpoint& at, const Status& wh
   attempt.not_before = is_coordinator(callee) ? parts_.search.due() : now + kPauseAfterFailure;
   const bool refused = why.code() == Code::kPeerLost;
   attempt.refusals = refused ? attempt.refusals + 1 : 0;
-  // The kernel of the peer's host says that no process listens at its address any more.
   if (!refused || !attempt.mends || at.address != attempt.vouched) return;
-  attempts_.erase(found);
-  router_.on_process_ended(callee);
+  if (router_.on_refused(callee)) attempts_.erase(found);
 }
 
 bool Runtime::keeps_data(MemberId id) {

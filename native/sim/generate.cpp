@@ -27,6 +27,7 @@ constexpr std::uint64_t kStrangers = 0x57a6;
 constexpr std::uint64_t kOperators = 0x09e7;
 constexpr std::uint64_t kStores = 0x5709;
 constexpr std::uint64_t kSecrets = 0x5ec7;
+constexpr std::uint64_t kDoubts = 0xd0b7;
 
 int pick_ranks(Random& random) {
   if (random.below(20'000) == 0) return 64 + static_cast<int>(random.below(193));
@@ -114,6 +115,31 @@ class Draft {
       }
       f.at = between(random, 0, 300);
       f.mask = random.next();
+      s_.faults.push_back(f);
+    }
+  }
+
+  // What looks like a death where there is a secret.
+  void add_doubts(Random& random) {
+    if (here_.size() < 2 || !random.chance(30)) return;
+    const auto steps = static_cast<std::uint64_t>(std::max(1, s_.steps * 2 / 3));
+    for (auto left = 1 + random.below(3); left > 0; --left) {
+      Fault f;
+      f.kind = random.chance(50) ? FaultKind::kRefuse : FaultKind::kWitness;
+      f.trigger = {When::kBegins, static_cast<int>(random.below(steps)) * kOpsPerStep, 1, kAnybody};
+      if (changes_ > 0 && random.chance(40)) {
+        static constexpr std::array kKinds = {ft::MessageKind::kReport, ft::MessageKind::kPrepare,
+                                              ft::MessageKind::kAccept};
+        const auto kind = static_cast<int>(kKinds.at(random.below(kKinds.size())));
+        f.trigger = {When::kSends, kind, 1 + static_cast<int>(random.below(3)), kAnybody};
+      }
+      f.at = between(random, 0, 300);
+      const std::size_t a = random.below(here_.size());
+      const std::size_t b = (a + 1 + random.below(here_.size() - 1)) % here_.size();
+      f.a = here_[a];
+      f.b = here_[b];
+      // Some last longer than `grace`.
+      f.lasts = random.chance(60) ? between(random, 100, 5'000) : between(random, 5'000, 100'000);
       s_.faults.push_back(f);
     }
   }
@@ -251,6 +277,11 @@ Scenario make_world(std::uint64_t seed, bool outside) {
     return fault.kind == FaultKind::kStranger;
   });
   s.signs = outside ? secrets.chance(has_strangers ? 80 : 60) : !has_strangers;
+  if (!s.signs) return s;
+  // Whose word counts is a matter of hosts.
+  Random doubts(seed * 2 + 1 + kDoubts * (outside ? 3 : 1));
+  if (!large && doubts.chance(30)) s.hosts = 2 + static_cast<int>(doubts.below(4));
+  draft.add_doubts(doubts);
   return s;
 }
 

@@ -26,6 +26,7 @@ Process::Process(const Scenario& scenario, int number, MemberId id, Rank rank, S
       number_(number),
       id_(id),
       rank_(rank),
+      host_("host" + std::to_string(rank.value % scenario.hosts)),
       around_(around),
       clock_(std::make_shared<LocalClock>(around, number)),
       router_(id, {heartbeat(scenario), silence(scenario)}, *this) {}
@@ -38,6 +39,24 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
   links.push_back(std::move(control));
   if (data) links.push_back(std::move(data));
   router_.add_peer(peer, first, second, clock_->now());
+}
+
+void Process::on_refused(MemberId peer, bool seen) {
+  if (seen) return router_.on_process_ended(peer);
+  router_.on_refused(peer);
+}
+
+void Process::say_ended(MemberId member) {
+  for (const auto& world : {world_, second_world_}) {
+    if (!world) continue;
+    ft::Message report;
+    report.kind = ft::MessageKind::kReport;
+    report.world = world->id();
+    report.epoch = world->view().epoch;
+    report.lost = {member};
+    // Of no ballot, so that it promises nothing.
+    for (const auto& [peer, links] : links_) router_.send(peer, report);
+  }
 }
 
 void Process::step() {

@@ -90,11 +90,18 @@ class Process final : public group::ControlRouterOwner,
   Instant next_deadline() const;
   void add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
                 std::unique_ptr<comm::Link> data);
-  void on_refused(MemberId peer) { router_.on_process_ended(peer); }
+  // A call to the peer was refused. `seen`: the kernel of this process's host says so of a process
+  // of that host.
+  void on_refused(MemberId peer, bool seen);
+  // Says to all peers that the process of a member has ended.
+  void say_ended(MemberId member);
+  const std::string& host() const { return host_; }
   bool has_peer(MemberId peer) const { return router_.is_connected(peer); }
   // Says goodbye after its step.
   void leave() { leaving_ = true; }
   bool has_left() const { return ended_ == "left"; }
+  // Whether it leaves, or has left: it may stay for those who have yet to learn that they are out.
+  bool is_leaving() const { return !parting_.empty(); }
   // Whether all others had said that they needed it no more.
   bool has_left_in_peace() const { return has_left() && in_peace_; }
   // Whether the program ended because this process was told that it is no member any more.
@@ -135,6 +142,7 @@ class Process final : public group::ControlRouterOwner,
   // ft::ControlRouterOwner.
   void want(const ft::Joiner& joiner) override { around_.connect(number_, joiner.member); }
   void mend(MemberId peer, const std::string&) override { around_.mend(number_, peer); }
+  bool has_secret() const override { return scenario_.signs; }
   void nudge(MemberId) override {}
   std::string host_of(const std::string& card) const override { return card; }
   std::string memory_of(const std::string& card) const override {
@@ -168,7 +176,7 @@ class Process final : public group::ControlRouterOwner,
 
   group::GroupConfig base_config() const;
   ft::MembershipSettings settings() const;
-  std::string card() const;
+  ft::HostOfCard host_of_card() const;
   void look_at_views();
   void look_at_inputs();
   bool run_tasks();
@@ -192,6 +200,7 @@ class Process final : public group::ControlRouterOwner,
   int number_;
   MemberId id_;
   Rank rank_;
+  std::string host_;  // which is its card
   Surroundings& around_;
   std::shared_ptr<const Clock> clock_;
   group::ControlRouter router_;

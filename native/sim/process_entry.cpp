@@ -25,7 +25,10 @@ KnownWorld known_world(ft::WorldView view, std::vector<ft::Message> shown) {
   return {kFirstWorld, kName, std::move(view), std::move(shown)};
 }
 
-std::string Process::card() const { return "host" + std::to_string(rank_.value % scenario_.hosts); }
+ft::HostOfCard Process::host_of_card() const {
+  if (!scenario_.signs) return {};
+  return [](const std::string& card) { return card; };
+}
 
 ft::MembershipSettings Process::settings() const {
   ft::MembershipSettings settings;
@@ -34,6 +37,7 @@ ft::MembershipSettings Process::settings() const {
   settings.elastic = scenario_.elastic;
   if (scenario_.outside) settings.coordinator = kCoordinatorId;
   settings.notary = around_.notary();
+  settings.host_of = host_of_card();
   return settings;
 }
 
@@ -119,7 +123,7 @@ void Process::look_for_evens() {
 
 void Process::join(const std::vector<MemberId>& contacts) {
   const Rank wanted = rank_.value < scenario_.ranks ? rank_ : Rank{-1};
-  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, wanted, card()},
+  joining_ = std::make_unique<ft::Joining>(kName, ft::Joiner{id_, wanted, host_},
                                            heartbeat(scenario_) * 4);
   for (const MemberId contact : contacts) joining_->add_contact(contact);
   router_.set_joining(joining_.get());
@@ -133,6 +137,7 @@ void Process::coordinate(std::uint64_t instance, std::uint64_t term, ft::Record*
   settings.started = term;
   settings.record = record;
   settings.notary = around_.notary();
+  settings.host_of = host_of_card();
   service_ = std::make_unique<ft::CoordinatorService>(settings);
   router_.set_service(service_.get());
 }

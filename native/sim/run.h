@@ -99,6 +99,10 @@ class Simulation final : public WireKeeper, public Surroundings {
   void link(int a, int b);
   void relink(int a, int b);
   void refuse(int from, int to);
+  bool refuse_living(int a, int b, Duration lasts);
+  bool bear_false_witness(int a, int b);
+  bool share_host(int a, int b) const { return host(a).process->host() == host(b).process->host(); }
+  void look_for_the_buried(int process, CommId world, const ft::WorldView& view);
   ft::Record* record_of(std::uint64_t term);
   StoreMood ask_store();
   void mark(int what, std::uint64_t value) {
@@ -169,8 +173,10 @@ class Simulation final : public WireKeeper, public Surroundings {
     int from;
     MemberId to;
     Instant at;
+    bool seen;  // on the host of both
   };
   std::vector<Refusal> refusals_;
+  std::map<std::pair<CommId, std::uint32_t>, ft::WorldView> views_;  // by world and epoch
   Weather weather_;
   std::vector<int> waiting_;    // by fault: triggers still to come; 0: it was triggered
   std::vector<bool> happened_;  // by fault: whether it changed something

@@ -235,6 +235,23 @@ bool Simulation::let_in_stranger(std::uint64_t seed) {
   return true;
 }
 
+// Something in between closes the connection, and answers the call that follows.
+bool Simulation::refuse_living(int a, int b, Duration lasts) {
+  if (!scenario_.signs || lasts == Duration::zero() || !cut(a, b, true, lasts)) return false;
+  const Instant at = arrival(b, a);
+  refusals_.push_back({a, host(b).process->id(), at, false});
+  wake(a, at);
+  return true;
+}
+
+bool Simulation::bear_false_witness(int a, int b) {
+  const bool lives = host(a).alive && host(b).alive;
+  if (!scenario_.signs || !lives || share_host(a, b)) return false;
+  host(a).process->say_ended(host(b).process->id());
+  wake(a, now_);
+  return true;
+}
+
 bool Simulation::order(const Fault& order, int member) {
   if (coordinator_ < 0 || !host(coordinator_).alive) return false;
   Process& coordinator = *host(coordinator_).process;
@@ -333,6 +350,8 @@ bool Simulation::happen(const Fault& f) {
       return lives;
     case FaultKind::kCut: return cut(a, b, false, f.lasts);
     case FaultKind::kReset: return reset(f, a, b);
+    case FaultKind::kRefuse: return refuse_living(a, b, f.lasts);
+    case FaultKind::kWitness: return bear_false_witness(a, b);
     case FaultKind::kCutOff: return cut_off(a, f.lasts);
     case FaultKind::kMove: return scenario_.outside && move_coordinator(f.mask, f.lasts);
     case FaultKind::kGrow: return grow();

@@ -84,7 +84,8 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
     vote.all_proven =
         vote.all_proven && !host(p).vanished && std::any_of(here.begin(), here.end(), [&](int q) {
           const auto way = wires_.find({p, q});
-          return way != wires_.end() && way->second.back()->proves_death;
+          const bool sees = !scenario_.signs || share_host(p, q);
+          return sees && way != wires_.end() && way->second.back()->proves_death;
         });
   }
   const auto quarrels = [&](int p) {

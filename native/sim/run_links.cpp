@@ -78,7 +78,7 @@ void Simulation::refuse(int from, int to) {
   });
   if (replaced) return;
   const Instant at = arrival(to, from);
-  refusals_.push_back({from, host(to).process->id(), at});
+  refusals_.push_back({from, host(to).process->id(), at, share_host(from, to)});
   wake(from, at);
 }
 

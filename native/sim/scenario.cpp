@@ -11,9 +11,10 @@ namespace holdfast::sim {
 namespace {
 
 constexpr std::array<const char*, kFaultKindCount> kNames = {
-    "crash", "restart", "pause",   "partition",   "clog",   "slow",  "drop", "duplicate", "corrupt",
-    "cut",   "leave",   "drift",   "coordinator", "vanish", "reset", "late", "cutoff",    "move",
-    "grow",  "close",   "suspend", "stranger",    "kick",   "drain", "hold"};
+    "crash",     "restart", "pause",  "partition", "clog",   "slow",        "drop",
+    "duplicate", "corrupt", "cut",    "leave",     "drift",  "coordinator", "vanish",
+    "reset",     "late",    "cutoff", "move",      "grow",   "close",       "suspend",
+    "stranger",  "kick",    "drain",  "hold",      "refuse", "witness"};
 constexpr std::array<const char*, kWhenCount> kWhens = {"start", "sends", "adopts", "begins",
                                                         "ends",  "rings", "fault"};
 // Limits of a scenario that was written by hand.

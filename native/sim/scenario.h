@@ -41,8 +41,12 @@ enum class FaultKind : std::uint8_t {
   kKick,      // an operator asks the coordinator outside the view to have rank `a` out
   kDrain,     // likewise, at a step boundary that comes within `lasts`
   kHold,      // likewise, to have all wait at their next step boundary for `lasts`
+  kRefuse,   // with a secret: something closes the connection of `a` and `b`, and refuses the calls
+             // of `a` in the name of `b` for `lasts`; both live
+  kWitness,  // with a secret: `a` says that the process of `b` has ended; it lives, and their hosts
+             // are not one
 };
-inline constexpr int kFaultKindCount = 25;
+inline constexpr int kFaultKindCount = 27;
 std::string fault_name(FaultKind kind);
 
 // The event that a fault waits for; the fault happens `at` after it.

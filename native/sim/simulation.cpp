@@ -72,7 +72,27 @@ Duration Simulation::lateness(int from, int to, const comm::OutFrame& frame) {
 void Simulation::on_view(int process, CommId world, const ft::WorldView& view) {
   if (!host(process).alive) return;
   ledger_.on_view(process, world, view);
+  if (views_.emplace(std::pair(world, view.epoch.value), view).second) {
+    look_for_the_buried(process, world, view);
+  }
   notice(When::kAdopts, process, static_cast<int>(view.epoch.value));
+}
+
+// A view casts out the members that it is without, and that may live. Whoever is in it no more, and
+// is not cast out, has ended, or has said that it takes no part any more.
+void Simulation::look_for_the_buried(int process, CommId world, const ft::WorldView& view) {
+  const auto before = views_.find({world, view.epoch.value - 1});
+  if (before == views_.end()) return;
+  for (const MemberId member : before->second.present()) {
+    if (view.has(member) || view.has_outcast(member)) continue;
+    const bool lives = std::any_of(hosts_.begin(), hosts_.end(), [&](const Host& h) {
+      const Process& one = *h.process;
+      return one.id() == member && h.alive && !one.stopped() && !one.is_leaving();
+    });
+    if (!lives) continue;
+    ledger_.on_wrong(process, "G4: view " + std::to_string(view.epoch.value) + " takes member " +
+                                  std::to_string(member.value) + " for dead, and it lives");
+  }
 }
 
 void Simulation::on_op(int process, int op, bool ended) {
@@ -273,7 +293,7 @@ void Simulation::step(int process) {
   }
   std::erase_if(refusals_, [&](const Refusal& refusal) {
     if (refusal.from != process || refusal.at > now_) return false;
-    h.process->on_refused(refusal.to);
+    h.process->on_refused(refusal.to, refusal.seen);
     return true;
   });
   if (scenario_.flat) {

@@ -288,6 +288,32 @@ Scenario living_reset(std::uint64_t seed) {
   return s;
 }
 
+// There is a secret, and all are on hosts of their own: something in between closes a connection,
+// and refuses the call that follows.
+Scenario refused_living(std::uint64_t seed) {
+  Scenario s = small_world(seed, 3 + static_cast<int>(seed % 3));
+  s.signs = true;
+  s.hosts = s.ranks;
+  s.outside = seed % 2 == 0;
+  s.faults = {at_step(FaultKind::kRefuse, 1, static_cast<int>(seed % 2),
+                      1 - static_cast<int>(seed % 2), milliseconds(1))};
+  return s;
+}
+
+// Likewise, and a member says that the process of one on another host has ended.
+Scenario false_witness(std::uint64_t seed) {
+  Scenario s = refused_living(seed);
+  s.faults[0].kind = FaultKind::kWitness;
+  return s;
+}
+
+Scenario sealed_reset(std::uint64_t seed) {
+  Scenario s = living_reset(seed);
+  s.signs = true;
+  s.hosts = s.ranks;
+  return s;
+}
+
 // A runtime closes a connection between two that live, for a reason of its own.
 Scenario living_close(std::uint64_t seed) {
   Scenario s = small_world(seed, 2 + static_cast<int>(seed % 3));
@@ -397,6 +423,9 @@ constexpr Row kRows[] = {
     {Planted::kNeverTell, "never tell", one_pair_cut, 20},
     {Planted::kPartialSums, "partial sums", calm, 50},
     {Planted::kBelieveReset, "believe reset", living_reset, 50},
+    {Planted::kBelieveReset, "believe reset, with a secret", sealed_reset, 50},
+    {Planted::kBelieveRefusal, "believe refusal", refused_living, 20},
+    {Planted::kBelieveAfar, "believe a witness of another host", false_witness, 20},
     {Planted::kOwnClosing, "own closing", living_close, 50},
     {Planted::kNoWithdrawn, "no withdrawn", taken_back, 100},
     {Planted::kNoLeftBehind, "no left behind", left_behind, 50},

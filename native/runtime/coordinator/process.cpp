@@ -82,7 +82,7 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   std::random_device random;
   ft::CoordinatorService::Settings settings;
   settings.heartbeat = mine.heartbeat;
-  settings.silence = mine.silence;
+  settings.silence = silence_of(mine);
   settings.instance = (std::uint64_t{random()} << 32) | random();
   // Terms are in order whatever the clocks of the coordinators' hosts say.
   settings.started = own.lease ? own.lease->term() : tenths_since_1970();
@@ -92,6 +92,7 @@ Result<std::shared_ptr<CoordinatorProcess>> CoordinatorProcess::create(
   settings.record = record.value().get();
   settings.quotas = own.quotas;
   settings.notary = issuer.get();
+  if (is_sealed(mine)) settings.host_of = host_in_card;
   auto coordinator = std::make_shared<CoordinatorProcessImpl>(settings, std::move(record).value(),
                                                               own.record_store, std::move(issuer));
   TRY(coordinator->start(mine));

@@ -150,6 +150,11 @@ Result<Card> parse_card(const std::string& text) {
   return card;
 }
 
+std::string host_in_card(const std::string& text) {
+  const auto card = parse_card(text);
+  return card.is_ok() ? card.value().host : std::string{};
+}
+
 std::vector<std::byte> encode_greeting(const Greeting& greeting) {
   Writer w;
   w.number(greeting.from.value);

@@ -44,6 +44,8 @@ Status check_settings(const Card& own, Rank self, const Card& other, Rank rank,
 std::string encode_card(const Card& card);
 // kProtocolError: damaged, or of another protocol version (naming both).
 Result<Card> parse_card(const std::string& text);
+// The host that the card names; empty: it cannot be read.
+std::string host_in_card(const std::string& text);
 
 // What one side of a connection says of a transport: the caller makes an offer, the answerer an
 // answer.

@@ -165,7 +165,7 @@ void LateJoin::look_for_contacts() {
   }
 }
 
-Duration LateJoin::hope() const { return runtime_->parts().options.silence + kReach; }
+Duration LateJoin::hope() const { return silence_of(runtime_->parts().options) + kReach; }
 
 bool LateJoin::reaches_members() const {
   const auto is_here = [&](MemberId member) { return runtime_->find_peer(member) != nullptr; };
@@ -179,8 +179,10 @@ bool LateJoin::reaches_members() const {
          std::any_of(joining_.view().members.begin(), joining_.view().members.end(), is_here);
 }
 
+// With a secret that says nothing: anybody may have refused the calls.
 bool LateJoin::are_all_refused() const {
-  return std::all_of(members_.begin(), members_.end(),
+  return !runtime_->has_secret() &&
+         std::all_of(members_.begin(), members_.end(),
                      [&](const Card& card) { return runtime_->is_refused(card.member); });
 }
 
