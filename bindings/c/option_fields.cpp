@@ -68,6 +68,7 @@ constexpr auto kFields = std::to_array<StructField<hf_options>>({
     {"audit_file", &hf_options::audit_file},
     {"http_insecure", &hf_options::http_insecure},
     {"grace", &hf_options::grace_ns},
+    {"witness", &hf_options::witness},
 });
 
 constexpr auto kDeviceFields = std::to_array<StructField<hf_device_options>>({

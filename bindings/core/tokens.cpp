@@ -12,6 +12,8 @@
 #include "runtime/rendezvous/gatekeeper.h"
 #include "runtime/rendezvous/sealer.h"
 #include "runtime/rendezvous/secret_file.h"
+#include "secure/hex.h"
+#include "secure/testimony.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -44,9 +46,25 @@ std::tuple<std::string, std::string> mint_token(const std::string& secret_files,
   return {token_text(value_or_raise(ring.mint(std::move(claims)))), serial};
 }
 
+// Who starts processes, and testifies that they have ended.
+struct WitnessKey {
+  WitnessKey() : identity(value_or_raise(secure::Identity::generate())) {}
+  secure::Identity identity;
+};
+
+nb::bytes testimony_of(const WitnessKey& witness, std::uint64_t member) {
+  const auto said = value_or_raise(secure::testify(witness.identity, {member}));
+  return nb::bytes(said.data(), said.size());
+}
+
 }  // namespace
 
 void bind_tokens(nb::module_& m) {
+  nb::class_<WitnessKey>(m, "WitnessKey")
+      .def(nb::init<>())
+      .def_prop_ro("public_key",
+                   [](const WitnessKey& w) { return secure::hex(w.identity.public_key()); })
+      .def("testimony", testimony_of, "member"_a);
   m.def(
       "make_secret_file",
       [](const std::string& path) { raise_if(runtime::make_secret_file(path)); }, "path"_a);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import queue
@@ -14,14 +13,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, TypeAlias
 
-from holdfast import _mpi
+from holdfast import _ends, _mpi
 from holdfast.errors import ConfigError
 
 _Process: TypeAlias = subprocess.Popen[bytes]
@@ -31,7 +30,6 @@ _MAX_RANKS = 1024
 _SETTLED_S = 10.0
 # Time for the last lines of ranks that have ended.
 _LAST_WORDS_S = 2.0
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def _hold_port() -> socket.socket:
@@ -44,25 +42,6 @@ def _hold_port() -> socket.socket:
     holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     holder.bind(("127.0.0.1", 0))
     return holder
-
-
-def _die_with_launcher() -> Callable[[], None]:
-    """Return what a rank does before its program: it asks to be killed when its launcher ends.
-
-    A launcher that was killed can end nobody, and its ranks would run, or wait for each other, for
-    ever. The system does it, when the thread that started the rank ends, which is the one that
-    waits for all of them. It is not passed on to what the rank starts in its turn.
-    """
-    # Looked up here: between fork and exec there is no more than two system calls.
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    launcher = os.getpid()
-
-    def ask() -> None:
-        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != launcher:  # which has ended before that
-            os._exit(128 + signal.SIGKILL)
-
-    return ask
 
 
 def _how(status: int) -> str:
@@ -161,7 +140,9 @@ class _World:
         self._directory = directory
         self._port = port  # where nobody comes back, rank 0 keeps the store there
         self._tags: list[threading.Thread] = []
-        self._ask = _die_with_launcher()
+        self._ask = _ends.die_with_launcher()
+        self._witness = _ends.Witness(Path(directory) / "witness")
+        self._waits: list[threading.Thread] = []
         self._meeting = self._meet(0)
 
     def _meet(self, life: int) -> _Meeting:
@@ -177,6 +158,7 @@ class _World:
         env = dict(
             os.environ,
             **self._mpi.environment,
+            **self._witness.environment,
             RANK=str(rank),
             WORLD_SIZE=str(job.ranks),
             LOCAL_RANK=str(rank),
@@ -202,11 +184,13 @@ class _World:
         )
         self.processes[rank : rank + 1] = [process]
         self._tags += _tag_output(rank, process)
-        threading.Thread(target=self._await, args=(rank, process), daemon=True).start()
+        self._waits.append(threading.Thread(target=self._await, args=(rank, process), daemon=True))
+        self._waits[-1].start()
 
     def _await(self, rank: int, process: _Process) -> None:
         process.wait()
         self.ends.put((rank, process))
+        self._witness.tell(process.pid)
 
     def start_all(self) -> None:
         """End what still runs, and begin the job's next life."""
@@ -218,9 +202,9 @@ class _World:
     def end(self) -> None:
         """End what still runs; its last lines are written."""
         _end(self.processes)
-        for tag in self._tags:
+        for last in (*self._tags, *self._waits):
             # Bounded: a process that a rank has left behind may hold the pipe open.
-            tag.join(_LAST_WORDS_S)
+            last.join(_LAST_WORDS_S)
 
 
 @dataclass(frozen=True, slots=True)

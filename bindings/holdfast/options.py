@@ -157,6 +157,10 @@ class Options:
     tls_roles : str
         File, of a coordinator, of who may do what by a certificate: lines ``ROLE RUN SUBJECT``,
         with the subject as RFC 2253 writes it. ``HOLDFAST_TLS_ROLES``.
+    witness : str
+        ``"KEY:FOLDER"``: whoever started this process, waits for it, and tells the others of its
+        end, where there is a secret; ``holdfast run`` sets it. Its public key, and the folder where
+        this process says where they are. Empty: nobody. ``HOLDFAST_WITNESS``.
     audit_file : str
         File with a line of JSON for each caller that was let in or refused: when, from where, by
         which token or certificate and key, and why not. At most ten lines a second after the first
@@ -231,6 +235,7 @@ class Options:
     tls_ca: str = _USUAL["tls_ca"]
     tls_crl: str = _USUAL["tls_crl"]
     tls_roles: str = _USUAL["tls_roles"]
+    witness: str = _USUAL["witness"]
     audit_file: str = _USUAL["audit_file"]
     flight_dir: str = _USUAL["flight_dir"]
     codec: str | Codec = _USUAL["codec"]

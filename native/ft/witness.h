@@ -19,18 +19,25 @@ namespace holdfast::ft {
 // The host that a card names; empty: none. No function: there is no secret.
 using HostOfCard = std::function<std::string(const std::string& card)>;
 
-inline std::string host_in(const WorldView& view, const HostOfCard& host_of, MemberId member) {
+// Empty: no member of the view, and none of its outcasts.
+inline std::string card_in(const WorldView& view, MemberId member) {
   const auto at = std::find(view.members.begin(), view.members.end(), member);
-  if (at == view.members.end() || member == kNobody) return {};
-  return host_of(view.cards[static_cast<std::size_t>(at - view.members.begin())]);
+  if (at != view.members.end() && member != kNobody) {
+    return view.cards[static_cast<std::size_t>(at - view.members.begin())];
+  }
+  for (const Outcast& outcast : view.outcasts) {
+    if (outcast.member == member) return outcast.card;
+  }
+  return {};
 }
 
 // Whether the word of `witness` that the process of `ended` has ended is proof; both are members.
 inline bool is_witness(const WorldView& view, const HostOfCard& host_of, MemberId witness,
                        MemberId ended) {
   if (!host_of || is_planted(Planted::kBelieveAfar)) return true;
-  const std::string host = host_in(view, host_of, ended);
-  return !host.empty() && host == host_in(view, host_of, witness);
+  if (!view.has(witness) || !view.has(ended)) return false;
+  const std::string host = host_of(card_in(view, ended));
+  return !host.empty() && host == host_of(card_in(view, witness));
 }
 
 }  // namespace holdfast::ft

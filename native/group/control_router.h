@@ -101,6 +101,10 @@ class ControlRouter final : public Network {
   // Nobody listens where the peer was: its host's kernel says so, or something in its name. Returns
   // whether that proves that its process has ended.
   bool on_refused(MemberId peer);
+  // Whoever started the peer's process has seen it end, which the owner has checked.
+  void on_witnessed_end(MemberId peer);
+  // How to reach the member of a world, or one that was voted out; empty: it is in none.
+  std::string card_of(MemberId peer) const;
   bool is_connected(MemberId peer) const;
   // A world or a group of this process has the peer.
   bool needs(MemberId peer) const;
@@ -171,7 +175,6 @@ class ControlRouter final : public Network {
   void take_controls(RoutedPeer& peer, Instant now);
   void look_for_loss(RoutedPeer& peer, bool heard, Instant now);
   void cut(RoutedPeer& peer, const Status& why, bool from_outside, Instant now);
-  std::string card_of(MemberId peer) const;
   Status take_part(RoutedPeer& peer, comm::ControlFrame& frame, Instant now);
   bool is_known(MemberId peer) const;
   void limit_parked(Instant now);

@@ -84,11 +84,8 @@ void ControlRouter::cut(RoutedPeer& peer, const Status& why, bool from_outside, 
 std::string ControlRouter::card_of(MemberId peer) const {
   std::string card;
   each_world([&](const auto& world) {
-    const auto rank = world->rank_of(peer);
-    if (rank) card = world->view().cards[static_cast<std::size_t>(rank->value)];
-    for (const ft::Outcast& outcast : world->view().outcasts) {
-      if (outcast.member == peer) card = outcast.card;
-    }
+    std::string here = ft::card_in(world->view(), peer);
+    if (!here.empty()) card = std::move(here);
   });
   return card;
 }
@@ -106,6 +103,12 @@ bool ControlRouter::on_refused(MemberId peer) {
   if (owner_.has_secret() && !is_planted(Planted::kBelieveRefusal)) return false;
   on_process_ended(peer);
   return true;
+}
+
+// A coordinator forgets connections that have ended.
+void ControlRouter::on_witnessed_end(MemberId peer) {
+  on_process_ended(peer);
+  if (service_ != nullptr) ended_late_.push_back(peer);
 }
 
 void ControlRouter::look_for_silence(Instant now) {

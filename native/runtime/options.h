@@ -110,6 +110,9 @@ struct Options {
   std::string tls_crl;
   // Of a coordinator with a certificate: the file of who may do what in which run, by subject.
   std::string tls_roles;
+  // "KEY:FOLDER", of whoever started this process and sees it end, as `holdfast run` does: its
+  // public key in hex, and where this process leaves word of whom to tell. With a secret only.
+  std::string witness;
   // File with a line of JSON for each caller that was let in or refused; empty: none.
   std::string audit_file;
   // Folder of the flight record, a file that outlives the process; empty: in memory only.

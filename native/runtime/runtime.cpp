@@ -78,6 +78,10 @@ Runtime::Runtime(RuntimeParts parts)
   for (const int fd : parts_.paths.descriptors()) watch(fd, EPOLLIN, driven_paths_);
   count_local_ranks();
   router_.set_service(parts_.service);
+  const auto witness = parse_witness(parts_.options.witness);
+  if (has_secret() && witness.is_ok() && parts_.service == nullptr) {
+    note_ = std::make_unique<WitnessNote>(witness.value(), parts_.self);
+  }
   sockets_matter_ = parts_.service != nullptr;
 }
 
@@ -228,6 +232,7 @@ bool Runtime::turn(Instant now) {
     show_strangers_out(now);
     show_out(now);
     look_at_paths();
+    leave_note();
     if (parts_.status) write_status(now);
   }
   return turned || moved;
@@ -301,6 +306,7 @@ std::shared_ptr<group::Group> Runtime::enter_group(group::GroupConfig config,
       new group::Group(std::move(config), world, shared_from_this(), parts_.clock));
   world->add(group, parts_.clock->now());
   router_.deliver_early(parts_.clock->now());
+  leave_note();
   return group;
 }
 

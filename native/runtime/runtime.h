@@ -34,6 +34,7 @@
 #include "runtime/rendezvous/gatekeeper.h"
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/sealer.h"
+#include "runtime/rendezvous/witness_note.h"
 
 namespace holdfast::runtime {
 
@@ -260,6 +261,9 @@ class Runtime final : public comm::Executor,
   void show_out(Instant now);
   Status revoke_for_good(const secure::Serial& token);
   void serve_orders(Instant now);
+  void leave_note();
+  std::string witness_of(MemberId member) const;
+  void hear_testimonies();
   void take_callers();
   void step_handshakes(Instant now);
   void call(Attempt& attempt, Instant now);
@@ -312,6 +316,7 @@ class Runtime final : public comm::Executor,
   std::set<MemberId> unwelcome_;  // of a coordinator: to be hung up on once they are told
   std::map<MemberId, Status> connect_failures_;
   group::ControlRouter router_;
+  std::unique_ptr<WitnessNote> note_;  // null: nobody waits for this process, or there is no secret
   Instant next_reap_{};
   Instant coordinator_since_{};  // since when the coordinator has been connected
   bool told_of_search_ = false;  // the user knows that the coordinator is being sought

@@ -37,6 +37,8 @@ Card Runtime::own_card() const {
                        : std::vector<std::string>{parts_.options.address};
   card.transports = parts_.paths.names();
   card.coordinators = parts_.coordinators;
+  const auto witness = parse_witness(parts_.options.witness);
+  if (has_secret() && witness.is_ok()) card.witness = witness.value().key;
   if (parts_.http) card.http = parts_.http->reached_at(card.addresses.front());
   return card;
 }
@@ -120,6 +122,7 @@ void Runtime::call(Attempt& attempt, Instant now) {
 
 void Runtime::take_callers() {
   if (!doorman_) return;
+  hear_testimonies();
   for (auto& caller : doorman_->take()) {
     watch(caller->fd(), EPOLLIN | EPOLLET, callers_);
     handshakes_.push_back(std::move(caller));

@@ -282,6 +282,7 @@ Scenario make_world(std::uint64_t seed, bool outside) {
   Random doubts(seed * 2 + 1 + kDoubts * (outside ? 3 : 1));
   if (!large && doubts.chance(30)) s.hosts = 2 + static_cast<int>(doubts.below(4));
   draft.add_doubts(doubts);
+  s.launched = doubts.chance(30);
   return s;
 }
 

@@ -41,9 +41,10 @@ void Process::add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
   router_.add_peer(peer, first, second, clock_->now());
 }
 
-void Process::on_refused(MemberId peer, bool seen) {
-  if (seen) return router_.on_process_ended(peer);
-  router_.on_refused(peer);
+void Process::on_end(MemberId peer, Word word) {
+  if (word == Word::kKernel) router_.on_process_ended(peer);
+  if (word == Word::kPacket) router_.on_refused(peer);
+  if (word == Word::kWitness) router_.on_witnessed_end(peer);
 }
 
 void Process::say_ended(MemberId member) {

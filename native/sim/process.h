@@ -90,9 +90,13 @@ class Process final : public group::ControlRouterOwner,
   Instant next_deadline() const;
   void add_peer(MemberId peer, std::unique_ptr<comm::Link> control,
                 std::unique_ptr<comm::Link> data);
-  // A call to the peer was refused. `seen`: the kernel of this process's host says so of a process
-  // of that host.
-  void on_refused(MemberId peer, bool seen);
+  enum class Word : std::uint8_t {
+    kKernel,   // of this process's host, on which the peer was
+    kPacket,   // a call was refused
+    kWitness,  // whoever started the peer's process
+  };
+  // Something says that the peer's process has ended.
+  void on_end(MemberId peer, Word word);
   // Says to all peers that the process of a member has ended.
   void say_ended(MemberId member);
   const std::string& host() const { return host_; }

@@ -100,6 +100,7 @@ class Simulation final : public WireKeeper, public Surroundings {
   void relink(int a, int b);
   void refuse(int from, int to);
   bool refuse_living(int a, int b, Duration lasts);
+  void bear_witness(int process);
   bool bear_false_witness(int a, int b);
   bool share_host(int a, int b) const { return host(a).process->host() == host(b).process->host(); }
   void look_for_the_buried(int process, CommId world, const ft::WorldView& view);
@@ -168,12 +169,13 @@ class Simulation final : public WireKeeper, public Surroundings {
   std::map<std::pair<int, int>, std::vector<std::shared_ptr<Wire>>> wires_;  // by direction
   std::vector<std::vector<const Wire*>> incoming_;  // by process: those of wires_ that end there
   std::set<std::pair<int, int>> connecting_;
-  // Calls to processes that have ended; the callees' kernels refuse them.
+  // Calls to processes that have ended, and are refused; and what witnesses say unasked.
   struct Refusal {
     int from;
     MemberId to;
     Instant at;
-    bool seen;  // on the host of both
+    using Word = Process::Word;
+    Word word;
   };
   std::vector<Refusal> refusals_;
   std::map<std::pair<CommId, std::uint32_t>, ft::WorldView> views_;  // by world and epoch

@@ -68,7 +68,20 @@ bool Simulation::crash(int process) {
       wire->dead = true;
     }
   }
+  if (scenario_.launched && scenario_.signs) bear_witness(process);
   return true;
+}
+
+// Whoever started it tells all who are there. All lives of a coordinator have one id, and no
+// witness.
+void Simulation::bear_witness(int process) {
+  if (host(process).process->id() == kCoordinatorId) return;
+  for (int p = 0; p < static_cast<int>(hosts_.size()); ++p) {
+    if (!host(p).alive) continue;
+    const Instant at = arrival(process, p);
+    refusals_.push_back({p, host(process).process->id(), at, Refusal::Word::kWitness});
+    wake(p, at);
+  }
 }
 
 bool Simulation::vanish(int process) {
@@ -239,7 +252,7 @@ bool Simulation::let_in_stranger(std::uint64_t seed) {
 bool Simulation::refuse_living(int a, int b, Duration lasts) {
   if (!scenario_.signs || lasts == Duration::zero() || !cut(a, b, true, lasts)) return false;
   const Instant at = arrival(b, a);
-  refusals_.push_back({a, host(b).process->id(), at, false});
+  refusals_.push_back({a, host(b).process->id(), at, Refusal::Word::kPacket});
   wake(a, at);
   return true;
 }

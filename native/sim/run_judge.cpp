@@ -84,7 +84,7 @@ std::vector<int> Simulation::who_agree(const ft::WorldView& view) const {
     vote.all_proven =
         vote.all_proven && !host(p).vanished && std::any_of(here.begin(), here.end(), [&](int q) {
           const auto way = wires_.find({p, q});
-          const bool sees = !scenario_.signs || share_host(p, q);
+          const bool sees = !scenario_.signs || scenario_.launched || share_host(p, q);
           return sees && way != wires_.end() && way->second.back()->proves_death;
         });
   }

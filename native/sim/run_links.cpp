@@ -33,7 +33,8 @@ void Simulation::link(int a, int b) {
   }
   // A process that was refused before has called again.
   std::erase_if(refusals_, [&](const Refusal& refusal) {
-    return refusal.from == a && refusal.to == host(b).process->id();
+    return refusal.from == a && refusal.to == host(b).process->id() &&
+           refusal.word != Refusal::Word::kWitness;
   });
   host(a).process->add_peer(host(b).process->id(), std::move(ends[0][0]), std::move(ends[0][1]));
   host(b).process->add_peer(host(a).process->id(), std::move(ends[1][0]), std::move(ends[1][1]));
@@ -78,7 +79,8 @@ void Simulation::refuse(int from, int to) {
   });
   if (replaced) return;
   const Instant at = arrival(to, from);
-  refusals_.push_back({from, host(to).process->id(), at, share_host(from, to)});
+  const auto word = share_host(from, to) ? Refusal::Word::kKernel : Refusal::Word::kPacket;
+  refusals_.push_back({from, host(to).process->id(), at, word});
   wake(from, at);
 }
 

@@ -90,20 +90,12 @@ bool read_fault(std::istringstream& in, Fault& f, const Scenario& s) {
 }
 
 bool read_setting(const std::string& name, std::istringstream& in, Scenario& s) {
-  const std::map<std::string, bool*> flags = {{"raise", &s.raise},
-                                              {"zero_holes", &s.zero_holes},
-                                              {"flat", &s.flat},
-                                              {"blocking", &s.blocking},
-                                              {"two_links", &s.two_links},
-                                              {"advances", &s.advances},
-                                              {"outside", &s.outside},
-                                              {"terms", &s.terms},
-                                              {"slow_store", &s.slow_store},
-                                              {"elastic", &s.elastic},
-                                              {"subgroup", &s.subgroup},
-                                              {"two_worlds", &s.two_worlds},
-                                              {"maps", &s.maps},
-                                              {"signs", &s.signs}};
+  const std::map<std::string, bool*> flags = {
+      {"raise", &s.raise},       {"zero_holes", &s.zero_holes}, {"flat", &s.flat},
+      {"blocking", &s.blocking}, {"two_links", &s.two_links},   {"advances", &s.advances},
+      {"outside", &s.outside},   {"terms", &s.terms},           {"slow_store", &s.slow_store},
+      {"elastic", &s.elastic},   {"subgroup", &s.subgroup},     {"two_worlds", &s.two_worlds},
+      {"maps", &s.maps},         {"signs", &s.signs},           {"launched", &s.launched}};
   const std::map<std::string, int*> numbers = {
       {"ranks", &s.ranks}, {"steps", &s.steps}, {"elements", &s.elements}, {"hosts", &s.hosts}};
   if (name == "seed") {
@@ -129,20 +121,12 @@ std::string to_text(const Scenario& s) {
   std::ostringstream out;
   out << "seed " << s.seed << "\nranks " << s.ranks << "\nsteps " << s.steps << "\nelements "
       << s.elements << "\nhosts " << s.hosts << "\n";
-  const std::pair<const char*, bool> flags[] = {{"raise", s.raise},
-                                                {"zero_holes", s.zero_holes},
-                                                {"flat", s.flat},
-                                                {"blocking", s.blocking},
-                                                {"two_links", s.two_links},
-                                                {"advances", s.advances},
-                                                {"outside", s.outside},
-                                                {"terms", s.terms},
-                                                {"slow_store", s.slow_store},
-                                                {"elastic", s.elastic},
-                                                {"subgroup", s.subgroup},
-                                                {"two_worlds", s.two_worlds},
-                                                {"maps", s.maps},
-                                                {"signs", s.signs}};
+  const std::pair<const char*, bool> flags[] = {
+      {"raise", s.raise},       {"zero_holes", s.zero_holes}, {"flat", s.flat},
+      {"blocking", s.blocking}, {"two_links", s.two_links},   {"advances", s.advances},
+      {"outside", s.outside},   {"terms", s.terms},           {"slow_store", s.slow_store},
+      {"elastic", s.elastic},   {"subgroup", s.subgroup},     {"two_worlds", s.two_worlds},
+      {"maps", s.maps},         {"signs", s.signs},           {"launched", s.launched}};
   for (const auto& [name, set] : flags) {
     if (set) out << name << " 1\n";
   }

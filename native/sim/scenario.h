@@ -98,6 +98,7 @@ struct Scenario {
   bool outside = false;     // a process of its own coordinates
   bool terms = false;       // who coordinates is elected, and its record is refused to others
   bool signs = false;       // with a secret: views are signed, and no others are believed
+  bool launched = false;    // with a secret: whoever started a rank sees it end, and tells all
   bool slow_store = false;  // the coordinators' record is slow, and fails at times
   bool elastic = false;     // the world may grow
   bool subgroup = false;    // the even ranks have a group of their own, too

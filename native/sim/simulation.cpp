@@ -293,7 +293,7 @@ void Simulation::step(int process) {
   }
   std::erase_if(refusals_, [&](const Refusal& refusal) {
     if (refusal.from != process || refusal.at > now_) return false;
-    h.process->on_refused(refusal.to, refusal.seen);
+    h.process->on_end(refusal.to, refusal.word);
     return true;
   });
   if (scenario_.flat) {
@@ -364,7 +364,11 @@ RunVerdict Simulation::run() {
 void Simulation::take(const SimEvent& event) {
   if (event.fault >= 0) return happen(static_cast<std::size_t>(event.fault));
   switch (event.what) {
-    case SimEvent::Other::kEnds: crash(event.process); return;
+    case SimEvent::Other::kEnds:
+      // A program that failed in one world ends in the other, too, where others may wait for it.
+      if (!host(event.process).process->has_left()) healed_ = std::max(healed_, now_);
+      crash(event.process);
+      return;
     case SimEvent::Other::kCoordinator: return start_coordinator();
     case SimEvent::Other::kMoved: return end_first_coordinator(event.process);
     case SimEvent::Other::kRelink: return relink(event.process, event.peer);

@@ -10,7 +10,9 @@
 #include "health/rank_summary.h"
 #include "runtime/rendezvous/card.h"
 #include "runtime/rendezvous/papers.h"
+#include "runtime/rendezvous/witness_note.h"
 #include "secure/pass.h"
+#include "secure/testimony.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace holdfast;
@@ -40,6 +42,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto admission = runtime::parse_admission_papers(bytes); admission.is_ok()) {
     if (admission.value().issuers.size() > secure::KeyRing::kMaxSecrets) __builtin_trap();
   }
+  if (const auto said = secure::parse_testimony(bytes)) {
+    // Nobody has signed it.
+    static const auto key = secure::Identity::generate();
+    if (key.is_ok() && secure::is_true(*said, key.value().public_key())) __builtin_trap();
+  }
+  const auto witness =
+      runtime::parse_witness(std::string(reinterpret_cast<const char*>(data), size));
+  if (witness.is_ok() && witness.value().folder.empty()) __builtin_trap();
   if (auto summary = health::parse_summary(bytes); summary.is_ok()) {
     if (health::encode_summary(summary.value()) != std::vector(bytes.begin(), bytes.end())) {
       __builtin_trap();

@@ -141,6 +141,7 @@ typedef struct hf_options {
   const char* audit_file;       /* file with a line for each caller; default: none */
   int32_t http_insecure;        /* 1: others may reach pages that lack what locks them */
   int64_t grace_ns; /* as silence_ns, but with a secret, for ranks that are cut off; default 15 s */
+  const char* witness; /* "KEY:FOLDER" of whoever waits for this process; default: nobody */
 } hf_options;
 
 /* A store that the caller provides. Both functions return a status; get() waits until the key is

@@ -2,6 +2,7 @@
 #include "comm/transport/catalogue.h"
 #include "health/http_endpoint.h"
 #include "runtime/option_rows/rows.h"
+#include "runtime/rendezvous/witness_note.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -56,6 +57,11 @@ std::string agreed_token_file(const Options& options, const comm::PlanTable&) {
 // together elsewhere is told where it is known what a process is.
 Status check_tls_cert(const OptionRow& row, const Options& options) {
   return options.tls_cert.empty() ? Status::ok() : check_encrypting(row, options.tls_cert, options);
+}
+
+Status check_witness(const OptionRow& row, const Options& options) {
+  if (options.witness.empty() || parse_witness(options.witness).is_ok()) return Status::ok();
+  return refuse_option(row, "\"" + options.witness + "\"", row.accepted);
 }
 
 constexpr OptionRow kAccessRows[] = {
@@ -127,6 +133,14 @@ constexpr OptionRow kAccessRows[] = {
      .doc = "File, of a coordinator, of who may do what by a certificate: ROLE RUN SUBJECT, a line "
             "each, with the role member, observer or admin, a run's name or *, and the subject "
             "as RFC 2253 writes it."},
+    {.name = "witness",
+     .field = &Options::witness,
+     .accepted = "KEY:FOLDER, as `holdfast run` sets it for its ranks: 64 hexadecimal digits and a "
+                 "folder",
+     .doc = "Whoever started this process, waits for it, and tells the others of its end where "
+            "there is a secret: its public key, and the folder where this process says where they "
+            "are; empty: nobody.",
+     .check = check_witness},
     {.name = "audit_file",
      .field = &Options::audit_file,
      .accepted = "",

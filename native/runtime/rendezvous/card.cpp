@@ -115,6 +115,7 @@ std::string encode_card(const Card& card) {
          "\naddresses=" + join(card.addresses, ',') + "\nport=" + std::to_string(card.port) +
          "\ntransports=" + join(card.transports, ',') + "\nflat=" + card.flat +
          (card.coordinators.empty() ? "" : "\ncoordinators=" + card.coordinators) +
+         (card.witness.empty() ? "" : "\nwitness=" + card.witness) +
          (card.http.empty() ? "" : "\nhttp=" + card.http) +
          (card.domain.empty() ? "" : "\ndomain=" + card.domain) + "\nsettings=" + card.settings +
          "\nnonce=" + std::to_string(card.nonce) + "\n";
@@ -145,6 +146,7 @@ Result<Card> parse_card(const std::string& text) {
   card.transports = split(read_text(fields, "transports"), ',');
   card.flat = read_text(fields, "flat");
   card.coordinators = read_text(fields, "coordinators");
+  card.witness = read_text(fields, "witness");
   card.http = read_text(fields, "http");
   card.settings = read_text(fields, "settings");
   return card;

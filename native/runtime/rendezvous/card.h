@@ -24,9 +24,10 @@ struct Card {
   std::string flat;  // segment of its flat area in this group; empty: it shares no memory
   // Where the coordinator of its job may be, as one sorted text; empty: not at several addresses.
   std::string coordinators = {};
-  std::string http;         // "host:port" or "https://host:port" of its health pages; empty: none
-  std::string settings;     // what all members must have set alike; empty: nothing
-  std::uint64_t nonce = 0;  // rank 0's becomes the communicator's id
+  std::string witness = {};  // public key, in hex, of whoever sees its process end; empty: nobody
+  std::string http;          // "host:port" or "https://host:port" of its health pages; empty: none
+  std::string settings;      // what all members must have set alike; empty: nothing
+  std::uint64_t nonce = 0;   // rank 0's becomes the communicator's id
 };
 
 // Whether it is empty, or names of domains as the option domain has them.

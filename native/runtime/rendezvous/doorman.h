@@ -20,6 +20,7 @@
 #include "runtime/rendezvous/handshake.h"
 #include "runtime/rendezvous/sealer.h"
 #include "runtime/rendezvous/waiting_room.h"
+#include "secure/testimony.h"
 
 namespace holdfast::runtime {
 
@@ -46,6 +47,8 @@ class Doorman {
   Doorman(const Doorman&) = delete;
   Doorman& operator=(const Doorman&) = delete;
 
+  // What witnesses of ended processes have said, not looked at yet. Any thread.
+  std::vector<secure::Testimony> take_testimonies();
   // Callers that have greeted and wait for an answer, in the order of their greetings. Any thread.
   std::vector<std::unique_ptr<Handshake>> take();
   // Any thread.
@@ -60,6 +63,7 @@ class Doorman {
   void look_at(WaitingRoom::Ticket ticket);
   void rest(Duration time);
   bool is_flooded() const;
+  bool hears_witness(WaitingRoom::Ticket ticket, int fd);
   void look_at_time();
   void let_go(WaitingRoom::Ticket ticket);
   void make_way(WaitingRoom::Ticket ticket);
@@ -87,8 +91,9 @@ class Doorman {
   std::atomic<std::uint64_t> greeted_{0};
   std::atomic<std::uint64_t> turned_away_{0};
   std::atomic<std::uint64_t> gave_way_{0};
-  std::mutex mutex_;  // guards greeted callers
+  std::mutex mutex_;  // guards greeted callers, and testimonies
   std::vector<std::unique_ptr<Handshake>> heard_;
+  std::vector<secure::Testimony> testimonies_;
   std::thread thread_;
 };
 

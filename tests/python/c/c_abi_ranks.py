@@ -48,6 +48,7 @@ class Options(ctypes.Structure):
         ("audit_file", c_char_p),
         ("http_insecure", c_int32),
         ("grace_ns", c_int64),
+        ("witness", c_char_p),
     )
 
 
