@@ -317,6 +317,8 @@ class Runtime final : public comm::Executor,
   std::map<MemberId, Status> connect_failures_;
   group::ControlRouter router_;
   std::unique_ptr<WitnessNote> note_;  // null: nobody waits for this process, or there is no secret
+  int checks_ = 0;  // of testimonies, since then
+  Instant checks_since_{};
   Instant next_reap_{};
   Instant coordinator_since_{};  // since when the coordinator has been connected
   bool told_of_search_ = false;  // the user knows that the coordinator is being sought
