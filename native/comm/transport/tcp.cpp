@@ -92,21 +92,56 @@ void TcpLink::lost(const char* call) {
   fail({Code::kPeerLost, std::string(call) + ": " + std::strerror(errno)});
 }
 
-ssize_t TcpLink::send(std::span<iovec> parts) {
-  if (seal_) return seal_->send(fd_, parts);
+inline ssize_t TcpLink::send(std::span<iovec> parts) {
+  if (seal_) [[unlikely]]
+    return seal_->send(fd_, parts);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
   return ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-ssize_t TcpLink::receive(std::span<iovec> parts) {
-  if (seal_) return seal_->receive(fd_, parts);
-  if (parts.size() == 1) return ::recv(fd_, parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT);
+inline ssize_t TcpLink::receive(std::span<std::byte> to) {
+  if (!seal_) [[likely]]
+    return ::recv(fd_, to.data(), to.size(), MSG_DONTWAIT);
+  const iovec part{to.data(), to.size()};
+  return seal_->receive(fd_, {&part, 1});
+}
+
+inline ssize_t TcpLink::receive(std::span<iovec> parts) {
+  if (seal_) [[unlikely]]
+    return seal_->receive(fd_, parts);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
   return ::recvmsg(fd_, &message, MSG_DONTWAIT);
+}
+
+inline bool TcpLink::on_read(ssize_t count, std::size_t asked) {
+  if (count > 0) {
+    // A short read took all there was; the poller reports later data again.
+    readable_ = static_cast<std::size_t>(count) == asked || seal_ != nullptr;
+    received_ += static_cast<std::uint64_t>(count);
+    count_received(static_cast<std::uint64_t>(count));
+    return true;
+  }
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+    readable_ = errno == EINTR;
+    return false;
+  }
+  if (count == 0) {
+    closed_by_peer_ = true;
+    fail({Code::kPeerLost, "connection closed by the peer"});
+  } else {
+    lost("receive");
+  }
+  return false;
+}
+
+// The buffer grows with what comes: a connection that only ever beats needs little of it.
+inline std::size_t TcpLink::make_room(std::uint64_t wanted) {
+  if (wanted > in_.size() - end_) grow(wanted);
+  return std::min<std::size_t>(wanted, in_.size() - end_);
 }
 
 // Sends what the seal still holds; false: the socket takes no more now, or has failed.
@@ -235,18 +270,15 @@ bool TcpLink::fill() {
   }
   const std::uint64_t wanted = in_payload_ ? session().payload_left() : session().worth_buffering();
   const std::size_t room = make_room(wanted + kReadAhead);
-  iovec part{in_.data() + end_, room};
-  const ssize_t count = receive({&part, 1});
+  const ssize_t count = receive(std::span(in_).subspan(end_, room));
   if (!on_read(count, room)) return false;
   end_ += static_cast<std::size_t>(count);
   return true;
 }
 
-// The buffer grows with what comes: a connection that only ever beats needs little of it.
-std::size_t TcpLink::make_room(std::uint64_t wanted) {
+void TcpLink::grow(std::uint64_t wanted) {
   const std::size_t end = std::min<std::uint64_t>(kTcpReadBytes, end_ + wanted);
   if (in_.size() < end) in_.resize(std::bit_ceil(end));
-  return std::min<std::size_t>(wanted, in_.size() - end_);
 }
 
 // Reads a payload to its place; a read that reaches its end also takes what follows into the
@@ -275,27 +307,6 @@ std::span<std::byte> TcpLink::whole_elements(std::span<std::byte> place) const {
   }
   const auto count = std::min<std::uint64_t>(place.size(), static_cast<std::uint64_t>(arrived));
   return place.first(count / unit * unit);
-}
-
-bool TcpLink::on_read(ssize_t count, std::size_t asked) {
-  if (count > 0) {
-    // A short read took all there was; the poller reports later data again.
-    readable_ = static_cast<std::size_t>(count) == asked || seal_ != nullptr;
-    received_ += static_cast<std::uint64_t>(count);
-    count_received(static_cast<std::uint64_t>(count));
-    return true;
-  }
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-    readable_ = errno == EINTR;
-    return false;
-  }
-  if (count == 0) {
-    closed_by_peer_ = true;
-    fail({Code::kPeerLost, "connection closed by the peer"});
-  } else {
-    lost("receive");
-  }
-  return false;
 }
 
 // Consumes what was read; false when the link failed.

@@ -49,13 +49,16 @@ class TcpLink final : public StreamLink {
   bool pull();
   bool parse();
   bool fill();
-  std::size_t make_room(std::uint64_t wanted);
+  void grow(std::uint64_t wanted);
   bool fill_directly(std::span<std::byte> place);
-  ssize_t send(std::span<iovec> parts);
-  ssize_t receive(std::span<iovec> parts);
   bool flush_seal();
   std::span<std::byte> whole_elements(std::span<std::byte> place) const;
-  bool on_read(ssize_t count, std::size_t asked);
+  // Of each frame, and of tcp.cpp alone: calls in a shared library are not inlined otherwise.
+  inline std::size_t make_room(std::uint64_t wanted);
+  inline ssize_t send(std::span<iovec> parts);
+  inline ssize_t receive(std::span<std::byte> to);
+  inline ssize_t receive(std::span<iovec> parts);
+  inline bool on_read(ssize_t count, std::size_t asked);
   void lost(const char* call);
 
   int fd_;  // negative: severed
